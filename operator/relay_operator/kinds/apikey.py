@@ -11,22 +11,19 @@ from relay_operator.api.definition import AGE, ID, READY, REASON, Column, defini
 from relay_operator.api.meta import CreateIntent, Resource, Time
 from relay_operator.api.parts import DAY
 from relay_operator.api.references import ObjectName
-from relay_operator.api.schema import as_set, rules
+from relay_operator.api.schema import as_set, never_changed, rules
 from relay_operator.api.workload import NEVER_STOPPED, SAME_ACCOUNT, ManagedSpec, SupersedingStatus
 from relay_operator.engine.fit_schema import moment
 from relay_operator.flows.managed.resource import Inputs, Progress
 from relay_operator.flows.managed.shown_once import Life, Place
-from relay_operator.kinds.comparison import differing
+from relay_operator.kinds.comparison import differing, in_order
 from relay_operator.kinds.records import Records
 from relay_wire.api_keys import ApiKeyCreate, ApiKeySummary
 
 _KEY_IN_SECRET = "api-key"  # noqa: S105 - a name
 _USED_AGAIN = timedelta(hours=1)
 """A key may be used every second: status tells of that no more often."""
-_SAME_SECRET = (
-    "self.secretName == oldSelf.secretName",
-    "secretName cannot be changed: delete this object and create it with the other name",
-)
+_SAME_SECRET = never_changed("secretName", ": delete this object and create it with the other name")
 _IN_TIME = (
     "!has(self.rotateBeforeSeconds) || has(self.expiresInSeconds) && self.rotateBeforeSeconds < self.expiresInSeconds",
     "rotateBeforeSeconds must be less than expiresInSeconds, which must be set",
@@ -75,7 +72,6 @@ class ApiKey(Resource[ApiKeySpec, ApiKeyStatus]):
     """One key."""
 
     kind: Literal["ApiKey"] = "ApiKey"
-    status: ApiKeyStatus = Field(default_factory=ApiKeyStatus)
 
 
 DEFINITION = definition_of(
@@ -146,7 +142,7 @@ class ApiKeys(Records[ApiKeySpec, ApiKeyStatus, ApiKeySummary]):
         return {"scopes": list[JsonValue](sorted(obj.spec.scopes)), "expiresInSeconds": obj.spec.expires_in_seconds}
 
     def differences(self, obj: Key, observed: ApiKeySummary) -> tuple[str, ...]:
-        return differing(("scopes", ", ".join(sorted(obj.spec.scopes)), ", ".join(sorted(observed.scopes))))
+        return differing(("scopes", in_order(obj.spec.scopes), in_order(observed.scopes)))
 
     def progress(self, observed: ApiKeySummary) -> Progress:
         return Progress.GONE if observed.revoked_at else Progress.READY

@@ -1,9 +1,11 @@
 """How specs are compared with the cloud, the same for every kind of workload. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from pydantic import JsonValue
+from pydantic.alias_generators import to_camel
 
+from relay_operator.api.meta import Model
 from relay_operator.api.workload import WorkloadSpec
 
 
@@ -13,6 +15,16 @@ def differing(*fields: tuple[str, object, object]) -> tuple[str, ...]:
     What the cloud does not report, or the spec leaves to it, is no difference; a sequence asks for any of its items.
     """
     return tuple(f"{name}: asked {_shown(asked)}, has {has}" for name, asked, has in fields if not _fits(asked, has))
+
+
+def same_named(spec: object, observed: object, *names: str) -> tuple[tuple[str, object, object], ...]:
+    """(field, asked, has) of each attribute that a spec and what was seen call the same."""
+    return tuple((to_camel(name), getattr(spec, name), getattr(observed, name)) for name in names)
+
+
+def in_order(words: Collection[str] | None) -> str:
+    """Words that have no order, as one text in one order."""
+    return ", ".join(sorted(set(words or ())))
 
 
 def _fits(asked: object, has: object) -> bool:
@@ -30,9 +42,14 @@ def _shown(asked: object) -> str:
 def env_fields(spec: WorkloadSpec) -> Mapping[str, JsonValue]:
     """The environment as the spec writes it: literal values and the names of sources, never what is in those."""
     return {
-        "env": [item.model_dump(mode="json", exclude_none=True) for item in spec.env or ()],
-        "envFrom": [item.model_dump(mode="json", exclude_none=True) for item in spec.env_from or ()],
+        "env": [as_written(item) for item in spec.env or ()],
+        "envFrom": [as_written(item) for item in spec.env_from or ()],
     }
+
+
+def as_written(part: Model | None) -> JsonValue:
+    """A part of a spec as JSON; None if it is absent."""
+    return None if part is None else part.model_dump(mode="json", exclude_none=True)
 
 
 def texts(values: Sequence[str] | None) -> list[JsonValue]:

@@ -33,7 +33,7 @@ from relay_operator.flows.managed.resource import (
     power,
 )
 from relay_operator.flows.wiring import Parts
-from relay_operator.kinds.comparison import differing
+from relay_operator.kinds.comparison import differing, same_named
 from relay_operator.kinds.container import ONE_CREDENTIAL, ContainerSpec, credential, requested, unchangeable
 from relay_wire.clusters import ClusterCreate, ClusterDetail, ClusterScale, ClusterStatus, ClusterSummary, Replica
 
@@ -98,7 +98,6 @@ class GpuCluster(Resource[GpuClusterSpec, GpuClusterStatus]):
     """One cluster."""
 
     kind: Literal["GpuCluster"] = "GpuCluster"
-    status: GpuClusterStatus = Field(default_factory=GpuClusterStatus)
 
 
 DEFINITION = definition_of(
@@ -261,10 +260,7 @@ class GpuClusters(ExternalResource[GpuClusterSpec, GpuClusterStatus, SeenCluster
             model,
             ("image", spec.image, detail.image_url),
             ("gpu.count", spec.gpu.count if spec.gpu is not None else None, detail.gpus_per_replica),
-            ("resourceSize", spec.resource_size, detail.resource_size),
-            ("tier", spec.tier, detail.tier),
-            ("containerPort", spec.container_port, detail.container_port),
-            ("diskSizeGb", spec.disk_size_gb, detail.disk_size_gb),
+            *same_named(spec, detail, "resource_size", "tier", "container_port", "disk_size_gb"),
         )
 
     def changes(self, obj: Cluster, observed: SeenCluster, *, running: bool) -> tuple[Change, ...]:

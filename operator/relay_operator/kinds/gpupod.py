@@ -21,7 +21,7 @@ from relay_operator.flows.managed.resource import (
     InputRefs,
     Inputs,
 )
-from relay_operator.kinds.comparison import differing, env_fields, texts
+from relay_operator.kinds.comparison import as_written, differing, env_fields, texts
 from relay_operator.kinds.machines import MIRRORED, Machines, MachineStatus
 from relay_wire.pods import PodCreate
 from relay_wire.vms import VmRecord
@@ -102,7 +102,6 @@ class GpuPod(Resource[GpuPodSpec, GpuPodStatus]):
     """One GPU pod."""
 
     kind: Literal["GpuPod"] = "GpuPod"
-    status: GpuPodStatus = Field(default_factory=GpuPodStatus)
 
 
 DEFINITION = definition_of(
@@ -207,4 +206,4 @@ def _former(spec: GpuPodSpec) -> tuple[ValueSource, ...]:
 
 
 def _as_written(sources: Sequence[ValueSource]) -> list[JsonValue]:
-    return [source.model_dump(mode="json", exclude_none=True) for source in sources]
+    return [as_written(source) for source in sources]

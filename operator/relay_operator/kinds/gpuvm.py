@@ -15,7 +15,7 @@ from relay_operator.api.schema import field_rules, map_by, rules
 from relay_operator.api.workload import FIRST_COLUMNS, LAST_COLUMNS, SAME_ACCOUNT
 from relay_operator.budgets.prices import Capacity
 from relay_operator.flows.managed.resource import Change, InputRefs, Inputs
-from relay_operator.kinds.comparison import differing
+from relay_operator.kinds.comparison import as_written, differing, same_named
 from relay_operator.kinds.container import ONE_CREDENTIAL, ContainerSpec, credential, requested, unchangeable
 from relay_operator.kinds.machines import MIRRORED, Machines, MachineStatus
 from relay_wire.ssh_keys import SshKeyAttach
@@ -23,6 +23,7 @@ from relay_wire.vms import VmCreate, VmRecord
 
 LONGEST_SCRIPT = 16_384
 SSH_KEY = REFERENCES["sshKeyRefs"]
+_MACHINE = ("resource_size", "tier", "disk_size_gb")
 _NO_SHEBANG = "must begin with a shebang such as #!/bin/sh; the cloud does not take a raw cloud-config document"
 
 
@@ -76,7 +77,6 @@ class GpuVm(Resource[GpuVmSpec, GpuVmStatus]):
     """One VM."""
 
     kind: Literal["GpuVm"] = "GpuVm"
-    status: GpuVmStatus = Field(default_factory=GpuVmStatus)
 
 
 DEFINITION = definition_of(
@@ -96,7 +96,7 @@ class GpuVms(Machines[GpuVmSpec, GpuVmStatus]):
     model = GpuVm
     others = "pod"
     is_source = True
-    mirrored = (*MIRRORED, "resource_size", "tier", "disk_size_gb")
+    mirrored = (*MIRRORED, *_MACHINE)
 
     async def create(self, cloud: Cloud, obj: Vm, intent: CreateIntent, inputs: Inputs) -> VmRecord:
         spec = obj.spec
@@ -121,13 +121,13 @@ class GpuVms(Machines[GpuVmSpec, GpuVmStatus]):
         return Capacity(model_id, spec.gpu.count) if spec.gpu is not None else Capacity(size=spec.resource_size or "")
 
     def immutable(self, obj: Vm) -> Mapping[str, JsonValue]:
-        spec, source = obj.spec, obj.spec.cloud_init_from
+        spec = obj.spec
         return {
             **unchangeable(spec),
             "gpu.count": spec.gpu.count if spec.gpu is not None else None,
             "nodeId": spec.node_id,
             "cloudInit": spec.cloud_init,
-            "cloudInitFrom": None if source is None else source.model_dump(mode="json", exclude_none=True),
+            "cloudInitFrom": as_written(spec.cloud_init_from),
         }
 
     def models(self, obj: Vm) -> tuple[str, ...]:
@@ -163,9 +163,7 @@ class GpuVms(Machines[GpuVmSpec, GpuVmStatus]):
                 ("image", spec.image, observed.image_url),
                 ("gpu.count", spec.gpu.count if spec.gpu is not None else None, observed.gpu_count),
                 ("gpu.modelIds", self.models(obj), observed.gpu_model_id),
-                ("resourceSize", spec.resource_size, observed.resource_size),
-                ("tier", spec.tier, observed.tier),
-                ("diskSizeGb", spec.disk_size_gb, observed.disk_size_gb),
+                *same_named(spec, observed, *_MACHINE),
             ),
         )
 

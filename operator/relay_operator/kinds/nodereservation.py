@@ -3,7 +3,7 @@
 It has no name in the cloud, and a unit is reserved once at a time: what is reserved already is told, and never taken.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final, TypeAlias
 
@@ -23,7 +23,7 @@ from relay_operator.api.nodereservation import (
 from relay_operator.api.references import REFERENCES
 from relay_operator.engine.fit_schema import moment
 from relay_operator.flows.managed.resource import Change, Inputs, Progress
-from relay_operator.kinds.comparison import differing, texts
+from relay_operator.kinds.comparison import differing, in_order, same_named, texts
 from relay_operator.kinds.listed_parts import ListedParts
 from relay_wire.reservations import Reservation as Reserved
 from relay_wire.reservations import ReservationCreate
@@ -64,16 +64,8 @@ class NodeReservations(ListedParts[NodeReservationSpec, NodeReservationStatus, R
         return moment(observed.created_at)
 
     async def create(self, cloud: Cloud, obj: Reserving, intent: CreateIntent, inputs: Inputs) -> Reserved:
-        spec, node_id = obj.spec, intent.part_of
-        request = ReservationCreate(
-            unit_ids=spec.unit_ids,
-            allowed_org_ids=spec.allowed_org_ids,
-            managing_org_ids=spec.managing_org_ids,
-            starts_at=_written(spec.starts_at),
-            ends_at=_written(spec.ends_at),
-            contract_ref=spec.contract_ref,
-            reason=spec.reason,
-        )
+        sent, node_id = set(ReservationCreate.model_fields), intent.part_of
+        request = ReservationCreate.model_validate(obj.spec.model_dump(mode="json", include=sent, by_alias=False))
         made = await cloud.call(operations.CREATE_RESERVATION, request, nodeId=node_id)
         if (made.node_id or node_id) != node_id:
             text = f"the answer is about the node {made.node_id}, and units of {node_id} were to be reserved"
@@ -100,13 +92,12 @@ class NodeReservations(ListedParts[NodeReservationSpec, NodeReservationStatus, R
         spec, asked, allowed = obj.spec, set(obj.spec.allowed_org_ids), set(observed.allowed_org_ids)
         as_asked = asked <= allowed and len(allowed - asked) <= 1  # the cloud adds the one of its own operations
         return differing(
-            ("unitIds", _listing(spec.unit_ids), _listing(observed.unit_ids)),
-            ("allowedOrgIds", _listing(asked), _listing(asked if as_asked else allowed)),
-            ("managingOrgIds", _listing(spec.managing_org_ids) or None, _listing(observed.managing_org_ids)),
+            ("unitIds", in_order(spec.unit_ids), in_order(observed.unit_ids)),
+            ("allowedOrgIds", in_order(asked), in_order(asked if as_asked else allowed)),
+            ("managingOrgIds", in_order(spec.managing_org_ids) or None, in_order(observed.managing_org_ids)),
             ("startsAt", _written(spec.starts_at), _written(moment(observed.starts_at))),
             ("endsAt", _written(spec.ends_at), _written(moment(observed.ends_at))),
-            ("contractRef", spec.contract_ref, observed.contract_ref),
-            ("reason", spec.reason, observed.reason),
+            *same_named(spec, observed, "contract_ref", "reason"),
         )
 
     def _equals(self, obj: Reserving, row: Reserved) -> bool:
@@ -143,8 +134,3 @@ class NodeReservations(ListedParts[NodeReservationSpec, NodeReservationStatus, R
 
 def _written(at: datetime | None) -> str | None:
     return None if at is None else rfc3339(at)
-
-
-def _listing(ids: Collection[str] | None) -> str:
-    """In one order, since they have none."""
-    return ", ".join(sorted(set(ids or ())))

@@ -70,7 +70,6 @@ class OrganizationMember(Resource[OrganizationMemberSpec, OrganizationMemberStat
     """One member."""
 
     kind: Literal["OrganizationMember"] = "OrganizationMember"
-    status: OrganizationMemberStatus = Field(default_factory=OrganizationMemberStatus)
 
 
 DEFINITION = definition_of(

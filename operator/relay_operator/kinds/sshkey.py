@@ -10,10 +10,10 @@ from relay_operator.api.definition import RECORD_COLUMNS, Column, definition_of
 from relay_operator.api.meta import CreateIntent, Resource
 from relay_operator.api.public_keys import NO_PRIVATE_KEY, OPENSSH, fingerprint
 from relay_operator.api.references import ValueSource
-from relay_operator.api.schema import field_rules, rules
+from relay_operator.api.schema import exactly_one, field_rules, rules
 from relay_operator.api.workload import NEVER_STOPPED, SAME_ACCOUNT, ManagedSpec, ManagedStatus
 from relay_operator.flows.managed.resource import InputRefs, Inputs
-from relay_operator.kinds.comparison import differing
+from relay_operator.kinds.comparison import as_written, differing
 from relay_operator.kinds.records import Records
 from relay_wire.ssh_keys import SshKey as RegisteredKey
 from relay_wire.ssh_keys import SshKeyCreate
@@ -25,7 +25,7 @@ class SshKeySpec(ManagedSpec):
     model_config = rules(
         SAME_ACCOUNT,
         NEVER_STOPPED,
-        ("has(self.publicKey) != has(self.publicKeyFrom)", "set exactly one of publicKey and publicKeyFrom"),
+        exactly_one("publicKey", "publicKeyFrom"),
     )
 
     public_key: str | None = Field(
@@ -48,7 +48,6 @@ class SshKey(Resource[SshKeySpec, SshKeyStatus]):
     """One key."""
 
     kind: Literal["SshKey"] = "SshKey"
-    status: SshKeyStatus = Field(default_factory=SshKeyStatus)
 
 
 DEFINITION = definition_of(
@@ -79,11 +78,8 @@ class SshKeys(Records[SshKeySpec, SshKeyStatus, RegisteredKey]):
         return InputRefs(ssh_keys=() if source is None else (source,), keys_field="publicKeyFrom")
 
     def immutable(self, obj: Key) -> Mapping[str, JsonValue]:
-        source = obj.spec.public_key_from
-        return {
-            "publicKey": fingerprint(obj.spec.public_key),
-            "publicKeyFrom": None if source is None else source.model_dump(mode="json", exclude_none=True),
-        }
+        spec = obj.spec
+        return {"publicKey": fingerprint(spec.public_key), "publicKeyFrom": as_written(spec.public_key_from)}
 
     def differences(self, obj: Key, observed: RegisteredKey) -> tuple[str, ...]:
         return differing(("publicKey", fingerprint(obj.spec.public_key), fingerprint(observed.public_key)))

@@ -9,7 +9,7 @@ from relay_client import Cloud, Unreadable, listing, operations
 from relay_operator.api.definition import RECORD_COLUMNS, Column, definition_of
 from relay_operator.api.meta import CreateIntent, ObjectKey, Resource, Time
 from relay_operator.api.references import REFERENCES, HeldReference, LocalRef
-from relay_operator.api.schema import rules
+from relay_operator.api.schema import never_changed, rules
 from relay_operator.api.workload import NEVER_STOPPED, SAME_ACCOUNT, ManagedSpec, PartStatus
 from relay_operator.engine.fit_schema import moment
 from relay_operator.flows.managed.resource import Inputs, Progress
@@ -22,14 +22,8 @@ from relay_wire.snapshots import SnapshotCreate, SnapshotStatus
 VM = REFERENCES["vmRef"]
 MOST_PAGES = 100
 """Of the snapshots of one VM."""
-_SAME_VM = (
-    "self.vmRef.name == oldSelf.vmRef.name",
-    "vmRef cannot be changed, since a snapshot is of one disk: create another object",
-)
-_SAME_NAME = (
-    "self.name == oldSelf.name",
-    "name cannot be changed, since the cloud cannot rename a snapshot: create another object",
-)
+_SAME_VM = never_changed("vmRef.name", ", since a snapshot is of one disk: create another object")
+_SAME_NAME = never_changed("name", ", since the cloud cannot rename a snapshot: create another object")
 _PROGRESS: Mapping[str, Progress] = {
     SnapshotStatus.READY: Progress.READY,
     SnapshotStatus.FAILED: Progress.FAILED,
@@ -61,7 +55,6 @@ class VmSnapshot(Resource[VmSnapshotSpec, VmSnapshotStatus]):
     """One snapshot."""
 
     kind: Literal["VmSnapshot"] = "VmSnapshot"
-    status: VmSnapshotStatus = Field(default_factory=VmSnapshotStatus)
 
 
 DEFINITION = definition_of(
