@@ -16,7 +16,6 @@ from relay_operator.api.inferencebackend import (
     InferenceBackendStatus,
 )
 from relay_operator.api.meta import CreateIntent
-from relay_operator.api.references import ValueSource
 from relay_operator.engine.address import parts_of
 from relay_operator.engine.fit_schema import moment
 from relay_operator.engine.shared_lists import SharedLists
@@ -30,9 +29,10 @@ from relay_operator.flows.managed.resource import (
 )
 from relay_operator.flows.wiring import Parts
 from relay_operator.kinds.comparison import differing
+from relay_operator.kinds.secret_text import SecretText
 from relay_wire.inference import LONGEST_KEY, Backend, BackendCreate, BackendUpdate
 
-_KEY = "apiKeySecretRef"
+_KEY = SecretText("apiKeySecretRef")
 
 
 class InferenceBackends(ExternalResource[InferenceBackendSpec, InferenceBackendStatus, Backend]):
@@ -69,7 +69,7 @@ class InferenceBackends(ExternalResource[InferenceBackendSpec, InferenceBackendS
         return moment(observed.created_at)
 
     async def create(self, cloud: Cloud, obj: Backing, intent: CreateIntent, inputs: Inputs) -> Backend:
-        request = BackendCreate.model_validate({**_asked(obj.spec), "apiKey": _key(inputs) or None})
+        request = BackendCreate.model_validate({**_asked(obj.spec), "apiKey": _KEY.of(inputs) or None})
         return await cloud.call(operations.CREATE_BACKEND, request, modelId=intent.part_of)
 
     async def delete(self, cloud: Cloud, cloud_id: str) -> None:
@@ -80,21 +80,20 @@ class InferenceBackends(ExternalResource[InferenceBackendSpec, InferenceBackendS
         return obj.spec.model_id
 
     def input_refs(self, obj: Backing) -> InputRefs:
-        ref = obj.spec.api_key_secret_ref
-        return InputRefs() if ref is None else InputRefs(texts={_KEY: ValueSource(secret_key_ref=ref)})
+        return _KEY.refs(obj.spec.api_key_secret_ref)
 
     def unusable(self, obj: Backing, inputs: Inputs) -> str | None:
-        ref, key = obj.spec.api_key_secret_ref, _key(inputs)
+        ref, key = obj.spec.api_key_secret_ref, _KEY.of(inputs)
         printable = key.isascii() and key.isprintable() and " " not in key
         if ref is None or (printable and 0 < len(key) <= LONGEST_KEY):
             return None
         wrong = f"is not a key: a key has 1 to {LONGEST_KEY} printable ASCII characters and no spaces"
-        return f"{_KEY}: the key {ref.key} of the Secret {ref.name} {wrong}"
+        return _KEY.refused(ref, wrong)
 
     def immutable(self, obj: Backing) -> Mapping[str, JsonValue]:
         """Which Secret has the key does not matter: what is in it does."""
         spec = obj.spec
-        return {"modelId": spec.model_id, "auth": spec.auth.value, _KEY: spec.api_key_secret_ref is not None}
+        return {"modelId": spec.model_id, "auth": spec.auth.value, _KEY.field: spec.api_key_secret_ref is not None}
 
     def differences(self, obj: Backing, observed: Backend) -> tuple[str, ...]:
         return differing(
@@ -160,7 +159,3 @@ def _shown(row: Backend) -> Mapping[str, JsonValue]:
         "weight": row.weight,
         "maxConcurrency": row.max_concurrency or 0,
     }
-
-
-def _key(inputs: Inputs) -> str:
-    return inputs.texts.get(_KEY, "").strip()

@@ -1,30 +1,25 @@
-"""RunnerPool: CI runners for an installation at a version control service (section 2, "misc requests").
-
-The cloud's description shows the create and nothing else, so that a cloud may lack the list and the end of pools. Then
-what was made is taken to be there as it was made, and nothing but the cloud's own word for its end lets go of it.
-"""
+"""RunnerPool: CI runners for an installation at a version control service (section 2, "misc requests")."""
 
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field, JsonValue
+from pydantic.alias_generators import to_camel
 
-from relay_client import Cloud, CloudError, NotFound, NotServed, operations
-from relay_operator.api import meta
+from relay_client import Cloud, operations
 from relay_operator.api.definition import RECORD_COLUMNS, Column, definition_of
 from relay_operator.api.meta import CreateIntent, Resource
-from relay_operator.api.references import SecretSource, ValueSource
+from relay_operator.api.references import SecretSource
 from relay_operator.api.schema import rules
 from relay_operator.api.workload import NEVER_STOPPED, SAME_ACCOUNT, ManagedSpec, ManagedStatus
-from relay_operator.flows.managed.resource import InputRefs, Inputs, Look
-from relay_operator.flows.wiring import Parts
-from relay_operator.kinds.comparison import differing
-from relay_operator.kinds.records import BY_HAND, UNSERVED, Records
+from relay_operator.flows.managed.resource import InputRefs, Inputs
+from relay_operator.kinds.comparison import differing, same_named
+from relay_operator.kinds.secret_text import SecretText
+from relay_operator.kinds.unlisted import MaybeUnlisted
 from relay_wire.runner_pools import LONGEST_GRANT, RunnerPoolCreate
 from relay_wire.runner_pools import RunnerPool as Pool
 
-_UNSEEN: Final = f'there is no list that tells whether it is gone, so annotate {meta.ABANDON}="true" then'
-_GRANT: Final = "grantFrom"
+_GRANT: Final = SecretText("grantFrom")
 _ALIKE: Final = ("installation_id", "pool_ram_gb", "disk_size_gb", "vcs_owner", "vcs_owner_type")
 """Fields that are called the same in a spec, a request, an answer and status: all that a pool is."""
 _LARGEST_ID: Final = 9_223_372_036_854_775_000
@@ -64,7 +59,6 @@ class RunnerPool(Resource[RunnerPoolSpec, RunnerPoolStatus]):
     """One pool."""
 
     kind: Literal["RunnerPool"] = "RunnerPool"
-    status: RunnerPoolStatus = Field(default_factory=RunnerPoolStatus)
 
 
 DEFINITION = definition_of(
@@ -87,106 +81,45 @@ class UnlistedPool(Pool):
     """A pool as it was made, of a cloud that tells nothing of it since."""
 
 
-class RunnerPools(Records[RunnerPoolSpec, RunnerPoolStatus, Pool]):
+class RunnerPools(MaybeUnlisted[RunnerPoolSpec, RunnerPoolStatus, Pool]):
     """How a RunnerPool maps to a pool of the organization."""
 
     definition = DEFINITION
     model = RunnerPool
     mirrored = _ALIKE
+    noun = "pool"
     list_operation = operations.LIST_RUNNER_POOLS
-
-    def __init__(self, parts: Parts) -> None:
-        super().__init__(parts)
-        self._ended: set[tuple[str, str]] = set()
-        """Organizations and ids that the cloud said to have deleted."""
-
-    async def observe(self, cloud: Cloud, cloud_id: str, last: RunnerPoolStatus, look: Look) -> Pool:
-        try:
-            return await super().observe(cloud, cloud_id, last, look)
-        except NotServed as error:
-            if last.id != cloud_id:
-                raise
-            if (await cloud.organization_id(), cloud_id) in self._ended:
-                raise NotFound(error.operation, f"the cloud answered that it deleted the pool {cloud_id}") from error
-            told = last.model_dump(include=set(_ALIKE), by_alias=False)
-            return UnlistedPool(id=cloud_id, name=last.cloud_name, **told)
+    delete_operation = operations.DELETE_RUNNER_POOL
 
     async def create(self, cloud: Cloud, obj: Runners, intent: CreateIntent, inputs: Inputs) -> Pool:
-        spec = obj.spec
-        request = RunnerPoolCreate(
-            installation_id=spec.installation_id,
-            name=intent.name,
-            pool_ram_gb=spec.pool_ram_gb,
-            disk_size_gb=spec.disk_size_gb,
-            vcs_owner=spec.vcs_owner,
-            vcs_owner_type=spec.vcs_owner_type,
-            grant=_grant(inputs) or None,
-        )
+        sent = {name: getattr(obj.spec, name) for name in _ALIKE}
+        request = RunnerPoolCreate.model_validate({**sent, "name": intent.name, "grant": _GRANT.of(inputs) or None})
         made = await cloud.call(operations.CREATE_RUNNER_POOL, request)
-        sent = request.model_dump(include=set(_ALIKE), by_alias=False)
         return made.model_copy(update={name: value for name, value in sent.items() if getattr(made, name) is None})
 
-    async def delete(self, cloud: Cloud, cloud_id: str) -> None:
-        """Raises NotServed if the cloud has no such call, or if nothing tells what its 404 is about."""
-        try:
-            await cloud.call(operations.DELETE_RUNNER_POOL, id=cloud_id)
-        except CloudError as error:
-            if error.status not in UNSERVED:
-                raise
-            listed = await self._is_listed(cloud, cloud_id)
-            if listed is False:
-                raise NotFound(error.operation, f"the id {cloud_id} is not in the list", status=error.status) from error
-            told = BY_HAND if listed else f"{BY_HAND}; {_UNSEEN}"
-            raise NotServed(error.operation, told.format(cloud_id), status=error.status) from error
-        self._ended.add((await cloud.organization_id(), cloud_id))
-
-    async def _is_listed(self, cloud: Cloud, cloud_id: str) -> bool | None:
-        """None: the cloud has no list."""
-        try:
-            return cloud_id in await self._listed(cloud)
-        except NotServed:
-            return None
+    def as_made(self, cloud_id: str, last: RunnerPoolStatus) -> Pool:
+        told = {name: getattr(last, name) for name in _ALIKE}
+        return UnlistedPool(id=cloud_id, name=last.cloud_name, **told)
 
     def input_refs(self, obj: Runners) -> InputRefs:
         source = obj.spec.grant_from
-        if source is None:
-            return InputRefs()
-        return InputRefs(texts={_GRANT: ValueSource(secret_key_ref=source.secret_key_ref)})
+        return _GRANT.refs(None if source is None else source.secret_key_ref)
 
     def unusable(self, obj: Runners, inputs: Inputs) -> str | None:
-        source, length = obj.spec.grant_from, len(_grant(inputs))
+        source, length = obj.spec.grant_from, len(_GRANT.of(inputs))
         if source is None or 0 < length <= LONGEST_GRANT:
             return None
         wrong = f"has more than {LONGEST_GRANT} characters" if length else "is empty"
-        ref = source.secret_key_ref
-        return f"{_GRANT}: the key {ref.key} of the Secret {ref.name} {wrong}"
+        return _GRANT.refused(source.secret_key_ref, wrong)
 
     def immutable(self, obj: Runners) -> Mapping[str, JsonValue]:
         """Which Secret has the grant does not matter: what is in it does."""
-        spec = obj.spec
-        return {
-            "installationId": spec.installation_id,
-            "poolRamGb": spec.pool_ram_gb,
-            "diskSizeGb": spec.disk_size_gb,
-            "vcsOwner": spec.vcs_owner,
-            "vcsOwnerType": spec.vcs_owner_type,
-        }
+        return {to_camel(name): getattr(obj.spec, name) for name in _ALIKE}
 
     def differences(self, obj: Runners, observed: Pool) -> tuple[str, ...]:
-        spec = obj.spec
-        return differing(
-            ("installationId", spec.installation_id, observed.installation_id),
-            ("poolRamGb", spec.pool_ram_gb, observed.pool_ram_gb),
-            ("diskSizeGb", spec.disk_size_gb, observed.disk_size_gb),
-            ("vcsOwner", spec.vcs_owner, observed.vcs_owner),
-            ("vcsOwnerType", spec.vcs_owner_type, observed.vcs_owner_type),
-        )
+        return differing(*same_named(obj.spec, observed, *_ALIKE))
 
     def detail(self, observed: Pool) -> str:
         if isinstance(observed, UnlistedPool):
             return f"the cloud made it as {observed.id}, and has no list by which to see whether it is still there"
         return super().detail(observed)
-
-
-def _grant(inputs: Inputs) -> str:
-    return inputs.texts.get(_GRANT, "").strip()
