@@ -34,8 +34,10 @@ class Login:
     password: str = field(repr=False)
 
 
-def same_server(server: str) -> str:
+def same_server(server: str | None) -> str | None:
     """A text that is the same for all names of one registry: with a scheme or without, and each of Docker Hub's."""
+    if server is None:
+        return None
     bare = server.lower().partition("://")[2] or server.lower()
     bare = bare.rstrip("/")
     return _HUB if bare in _NAMES_OF_THE_HUB else bare

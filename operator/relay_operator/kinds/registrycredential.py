@@ -1,7 +1,6 @@
 """RegistryCredential: what private images of one registry are pulled with (section 2, "Registry credential")."""
 
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import Literal, TypeAlias
 
 from pydantic import Field, JsonValue
@@ -9,28 +8,16 @@ from pydantic import Field, JsonValue
 from relay_client import Cloud, operations
 from relay_operator.api.definition import RECORD_COLUMNS, Column, definition_of
 from relay_operator.api.meta import CreateIntent, Resource
-from relay_operator.api.parts import EnvFromRef, EnvFromSource
-from relay_operator.api.references import LocalRef, SecretKeyRef, ValueSource
-from relay_operator.api.schema import rules
+from relay_operator.api.references import LocalRef
+from relay_operator.api.schema import exactly_one, rules
 from relay_operator.api.workload import NEVER_STOPPED, SAME_ACCOUNT, ManagedSpec, SupersedingStatus
 from relay_operator.flows.managed.resource import InputRefs, Inputs
 from relay_operator.kinds.comparison import differing
-from relay_operator.kinds.docker_config import KEY, login, same_server
+from relay_operator.kinds.docker_config import same_server
 from relay_operator.kinds.records import Records
+from relay_operator.kinds.registry_login import AuthType, given, sources
 from relay_wire.registry_credentials import RegistryCredential as Credential
 from relay_wire.registry_credentials import RegistryCredentialCreate
-
-_DOCKER_CONFIG = "dockerConfigSecretRef"
-_LOGIN = ("username", "password")
-"""Keys that `basic` needs."""
-
-
-class AuthType(StrEnum):
-    """How the registry is logged in to, in the cloud's words."""
-
-    BASIC = "basic"
-    AWS_ECR = "aws_ecr"
-    GCP_GCR = "gcp_gcr"
 
 
 class RegistryCredentialSpec(ManagedSpec):
@@ -39,10 +26,7 @@ class RegistryCredentialSpec(ManagedSpec):
     model_config = rules(
         SAME_ACCOUNT,
         NEVER_STOPPED,
-        (
-            "has(self.dockerConfigSecretRef) != has(self.credentialsSecretRef)",
-            "set exactly one of dockerConfigSecretRef and credentialsSecretRef",
-        ),
+        exactly_one("dockerConfigSecretRef", "credentialsSecretRef"),
         (
             "!has(self.credentialsSecretRef) || (has(self.server) && has(self.authType))",
             "credentialsSecretRef does not say what it is for: set server and authType as well",
@@ -86,7 +70,6 @@ class RegistryCredential(Resource[RegistryCredentialSpec, RegistryCredentialStat
     """One credential."""
 
     kind: Literal["RegistryCredential"] = "RegistryCredential"
-    status: RegistryCredentialStatus = Field(default_factory=RegistryCredentialStatus)
 
 
 DEFINITION = definition_of(
@@ -109,55 +92,24 @@ class RegistryCredentials(Records[RegistryCredentialSpec, RegistryCredentialStat
     delete_operation = operations.DELETE_REGISTRY_CREDENTIAL
 
     async def create(self, cloud: Cloud, obj: Login, intent: CreateIntent, inputs: Inputs) -> Credential:
-        given = _given(obj.spec, inputs)
-        assert not isinstance(given, str), "what cannot be used is not sent"
-        request = RegistryCredentialCreate.model_validate({"name": intent.name, **given})
+        login = given(obj.spec, inputs)
+        assert not isinstance(login, str), "what cannot be used is not sent"
+        request = RegistryCredentialCreate.model_validate({"name": intent.name, **login})
         made = await cloud.call(operations.CREATE_REGISTRY_CREDENTIAL, request)
         return made.model_copy(update={"server": made.server or request.server, "auth_type": request.auth_type})
 
     def input_refs(self, obj: Login) -> InputRefs:
-        config, keys = obj.spec.docker_config_secret_ref, obj.spec.credentials_secret_ref
-        if config is not None:
-            source = ValueSource(secret_key_ref=SecretKeyRef(name=config.name, key=KEY))
-            return InputRefs(texts={_DOCKER_CONFIG: source})
-        sources = () if keys is None else (EnvFromSource(secret_ref=EnvFromRef(name=keys.name)),)
-        return InputRefs(env_from=sources, env_field="credentialsSecretRef")
+        return sources(obj.spec)
 
     def unusable(self, obj: Login, inputs: Inputs) -> str | None:
-        given = _given(obj.spec, inputs)
-        return given if isinstance(given, str) else None
+        login = given(obj.spec, inputs)
+        return login if isinstance(login, str) else None
 
     def immutable(self, obj: Login) -> Mapping[str, JsonValue]:
         """Which Secret it is does not matter: what is in it does."""
-        spec = obj.spec
-        server = None if spec.server is None else same_server(spec.server)
-        return {"server": server, "authType": spec.auth_type or AuthType.BASIC}
+        return {"server": same_server(obj.spec.server), "authType": obj.spec.auth_type or AuthType.BASIC}
 
     def differences(self, obj: Login, observed: Credential) -> tuple[str, ...]:
-        spec = obj.spec
-        asked, has = (None if each is None else same_server(each) for each in (spec.server, observed.server))
-        return differing(
-            ("server", asked, has),
-            ("authType", spec.auth_type or AuthType.BASIC, observed.auth_type),
-        )
-
-
-def _given(spec: RegistryCredentialSpec, inputs: Inputs) -> Mapping[str, object] | str:
-    """What a create sends beside the name, or a sentence that says what is wrong with the Secret."""
-    if spec.docker_config_secret_ref is not None:
-        found = login(inputs.texts.get(_DOCKER_CONFIG, ""), spec.server)
-        if isinstance(found, str):
-            return f"{_DOCKER_CONFIG}: {KEY} of the Secret {spec.docker_config_secret_ref.name} cannot be used: {found}"
-        credentials = dict(zip(_LOGIN, (found.username, found.password), strict=True))
-        return {"server": spec.server or found.server, "auth_type": AuthType.BASIC.value, "credentials": credentials}
-    auth_type, name = spec.auth_type or AuthType.BASIC, _name(spec.credentials_secret_ref)
-    credentials = {key: value.rstrip("\r\n") for key, value in inputs.env.items()}
-    missing = [key for key in _LOGIN if auth_type is AuthType.BASIC and not credentials.get(key, "").strip()]
-    if missing or not any(map(str.strip, credentials.values())):
-        lacks = f"the key {' and the key '.join(missing)}" if missing else "anything to log in with"
-        return f"credentialsSecretRef: the Secret {name} lacks {lacks}"
-    return {"server": spec.server, "auth_type": auth_type.value, "credentials": credentials}
-
-
-def _name(ref: LocalRef | None) -> str:
-    return "" if ref is None else ref.name
+        asked = self.immutable(obj)
+        has = {"server": same_server(observed.server), "authType": observed.auth_type}
+        return differing(*((field, asked[field], has[field]) for field in asked))
