@@ -14,7 +14,7 @@ from tests.support.kubectl import Kubectl
 from tests.support.manifests import api_key_secret, cloud_account, ready
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from tests.support.localcloud import LocalCloud, Organization
 
@@ -22,7 +22,6 @@ _PROVIDERS = ("ProvisioningToken", "ProviderNode")
 _ASSUMED = ("VmSnapshot", "InferenceBackend", "NodeReservation", "ServingDeployment")
 _RECORDS = ("SshKey", "RegistryCredential", "ApiKey", "OrganizationMember", "RunnerPool", *_PROVIDERS, *_ASSUMED)
 _WORKLOADS = ("InferenceBatchSchedule", "GpuPod", "GpuVm", "GpuCluster", "InferenceBatch", *_RECORDS)
-_KINDS = (*_WORKLOADS, "CloudAccount")
 # Emptying a namespace is some sixty calls, more than most tests make: it is worth them in somebody's own cluster alone.
 NAMESPACES_END = "RELAY_TEST_KUBECONFIG" in os.environ
 
@@ -78,26 +77,29 @@ class Workspace:
 
         `patience` is in seconds; 0 where no operator runs.
         """
-        for kind in _WORKLOADS:
+        made = [kind for kind in _WORKLOADS if await self.kube.list(kind)]
+        for kind in made:
             await self.kube.delete_all(kind)
+        # A schedule may have made a batch since.
+        kinds = {*made, "InferenceBatch"}
         with contextlib.suppress(AssertionError):
-            await eventually(self._workloads, lambda left: not left, within=patience, every=0.05)
-        await self._release_by_force()
+            await eventually(lambda: self._left(kinds), lambda left: not left, within=patience, every=0.05)
+        await self._release_by_force(kinds)
         await self.kube.delete_all("CloudAccount")
         if namespace_too:
             await self.kube.delete("Namespace", self.namespace)
-        await self._release_by_force()
+        await self._release_by_force({*kinds, "CloudAccount"})
         if self.cloud.process.running:
             # What was orphaned or abandoned gives its GPUs back to other tests: without funds, the cloud stops it.
             await self.cloud.control.change_organization(self.organization.id, balanceCents=-1)
 
-    async def _workloads(self) -> list[Manifest]:
-        return [item for kind in _WORKLOADS for item in await self.kube.list(kind)]
+    async def _left(self, kinds: Iterable[str]) -> list[tuple[str, str]]:
+        """Kind and name of each object that is left of these kinds."""
+        return [(kind, item["metadata"]["name"]) for kind in kinds for item in await self.kube.list(kind)]
 
-    async def _release_by_force(self) -> None:
-        for kind in _KINDS:
-            for item in await self.kube.list(kind):
-                await self._drop_finalizers(kind, item["metadata"]["name"])
+    async def _release_by_force(self, kinds: Iterable[str]) -> None:
+        for kind, name in await self._left(kinds):
+            await self._drop_finalizers(kind, name)
 
     async def _drop_finalizers(self, kind: str, name: str) -> None:
         try:
