@@ -65,7 +65,7 @@ class Machines(ExternalResource[SpecT, StatusT, VmRecord], Generic[SpecT, Status
     others: ClassVar[str]
     """What `serviceType` says of the other of the two; which words it has is assumed, so nothing else is concluded."""
     told_by_webhooks = frozenset({PodStatus.RUNNING, PodStatus.STOPPED, PodStatus.TERMINATED})
-    mirrored = MIRRORED
+    mirrored: tuple[str, ...] = MIRRORED
 
     async def observe(self, cloud: Cloud, cloud_id: str, last: StatusT, look: Look) -> VmRecord:
         return await cloud.call(operations.GET_VM, id=cloud_id)

@@ -11,6 +11,7 @@ from relay_operator.api.conditions import Condition, ConditionType, Reason
 from relay_operator.api.inferencebatch import MOVABLE, InferenceBatchStatus
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.account import AccountWaiting
+from relay_operator.engine.actions import Nothing
 from relay_operator.engine.report import Return
 from relay_operator.flows.batch.actions import Record
 from relay_operator.flows.batch.facts import Facts
@@ -18,7 +19,7 @@ from relay_operator.flows.batch.plan import View
 from relay_operator.flows.batch.predicates import fits_nowhere, may_be_elsewhere
 from relay_operator.flows.batch.publishing import unpublished
 from relay_operator.flows.batch.report import doubts, report_of
-from relay_operator.flows.batch.result import Nothing, WorkRefused, WorkTroubled
+from relay_operator.flows.batch.result import WorkRefused, WorkTroubled
 from relay_operator.flows.batch.room import CONFIG_MAP_LIMIT, doubt, expected_bytes
 from tests.unit.flows.batch.examples import NOON, batch, part, sent, status
 
