@@ -218,9 +218,8 @@ class Ground:
     async def leave(self) -> None:
         """Deletes the rest in order, and waits until nothing of it can disturb the next plan."""
         if self.scenario.forced:  # what was forced away would keep its GPUs
-            for organization in self.organizations:
-                for cluster in await organization.clusters():
-                    await self.books.end(cluster["id"])
+            for cloud_id in tuple(self.site.made):
+                await self.books.end(cloud_id)
         await self.kube.delete_all("CloudAccount")
         look = partial(self.kube.list, "CloudAccount")
         await eventually(look, lambda left: not left, what="the accounts are gone", every=0.05)

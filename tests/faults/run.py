@@ -202,9 +202,10 @@ class Run:
 
     async def _is_gone(self) -> bool:
         with contextlib.suppress(KubeError, aiohttp.ClientError):
-            if self.ground.scenario.end == ENDED_WITH_ITS_NAMESPACE:
-                return await self.ground.kube.find("Namespace", self.ground.namespace) is None
-            return not await self.ground.objects()
+            return not await self.ground.objects() and (
+                # When the namespace goes after what the operator held in it is its controller's affair.
+                self.ground.scenario.end != ENDED_WITH_ITS_NAMESPACE or not await self.ground.kube.list("CloudAccount")
+            )
         return False
 
     async def _tells_no_secret(self, secrets: Sequence[str], exposed: dict[str, str]) -> None:
@@ -257,5 +258,7 @@ class Run:
             await self._was_never_wrong()
             item = await self.ground.found() or {}
             called = [f"{one.call} -> {one.status}" for one in self.proxy.since(self._first)[-30:]]
-            told = [f"status: {item.get('status')}", f"the cloud: {await self.ground.spent()}", "last calls:", *called]
+            accounts = [one.get("status") for one in await self.ground.kube.list("CloudAccount")]
+            told = [f"status: {item.get('status')}", f"accounts: {accounts}", f"the cloud: {await self.ground.spent()}"]
+            told += ["last calls:", *called]
             raise AssertionError("\n".join([str(late), *told])) from late

@@ -90,14 +90,14 @@ def _stint(record: UsageRecord, now: int) -> dict[str, object]:
 
 def _commands(reading: Reading, kind: Kind, it: Mapping[str, object]) -> Sequence[tuple[str, str]]:
     """What to paste into a shell, and what for; `$KEY` is for whoever pastes it to have."""
-    key, with_key = ' -H "Authorization: Bearer $KEY"', "with a key of the organization in $KEY"
+    key, with_key = ' -H "Authorization: Bearer $KEY"', "$KEY is a key of the organization"
     record = shlex.quote(f"{reading.requested.origin}{kind.path}/{it['id']}")
-    commands = [(f"Read it, {with_key}", f"curl {record}{key}")]
+    commands = [(f"Read it; {with_key}", f"curl {record}{key}")]
     if it["host"] is not None:
         endpoint = shlex.quote(f"{urlsplit(reading.cloud.gateway_url).scheme}://{it['host']}/")
         public = it["access"] == "public"
         commands.append(
-            ("Call it", f"curl {endpoint}") if public else (f"Call it, {with_key}", f"curl {endpoint}{key}")
+            ("Call it", f"curl {endpoint}") if public else (f"Call it; {with_key}", f"curl {endpoint}{key}")
         )
     return commands
 
