@@ -131,7 +131,7 @@ async def _run(cloud: Cloud, servers: list[Server | GatewayServer], line: str) -
     sys.stdout.flush()
     async with cloud.upstreams, cloud.deliveries, cloud.batches:
         clock = asyncio.create_task(cloud.clock.run())
-        stopping, returning = asyncio.create_task(ended.wait()), asyncio.create_task(memory.return_small_blocks())
+        stopping, returning = asyncio.create_task(ended.wait()), asyncio.create_task(memory.tidy())
         # Only the signal may end it: a defect in the clock must not leave a cloud behind whose time stands still.
         done, _ = await asyncio.wait([clock, stopping, *serving], return_when=asyncio.FIRST_COMPLETED)
         for server in servers:

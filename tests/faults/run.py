@@ -104,7 +104,7 @@ class Run:
         calls = tuple(self.proxy.since(self._first))
         oracles.assert_told(self.proxy.late, calls)
         unmet = tuple(one.rule for one in self._armed if not one.met or self._never_came(one.rule))
-        self.proxy.arm()
+        self.proxy.disarm()
         await self._tells_no_secret(secrets, exposed)
         # What is forced away in mid-create may be created, and begin to cost, before it is ended, or not.
         created, paid_for = (0, 0) if ground.scenario.forced else (left.created, len(left.paid_for))

@@ -125,8 +125,7 @@ class FaultProxy:
 
     def arm(self, *chosen: Rule) -> tuple[Armed, ...]:
         """From here on these rules apply, and no others; answers what counts their calls. Silent watches are cut."""
-        for watch in self._silent:
-            watch.over.set()
+        self.disarm()
         self._reasons.clear()
         self.recorded.clear()
         self.made.clear()
@@ -134,6 +133,12 @@ class FaultProxy:
         self._overtaken.clear()
         self._armed = [Armed(rule) for rule in chosen]
         return tuple(self._armed)
+
+    def disarm(self) -> None:
+        """From here on no rule applies. Silent watches are cut."""
+        for watch in self._silent:
+            watch.over.set()
+        self._armed = []
 
     def also(self, rule: Rule) -> None:
         """From here on this rule applies too."""

@@ -1,14 +1,18 @@
-"""Memory that large requests took goes back to the system, which glibc would keep for the next ones."""
+"""Memory that is needed no more goes back to the system: between requests, so that few of them wait for it."""
 
 import asyncio
 import ctypes
+import gc
 from collections.abc import Callable
 from pathlib import Path
 from resource import getpagesize
 from typing import Final
 
 EVERY_SECONDS: Final = 5.0
-WORTH_BYTES: Final = 4 * 1024 * 1024
+_GROWTH: Final = 4 * 1024 * 1024
+_SWEEPS_OF_THE_YOUNG: Final = 10
+"""Before a sweep of everything, as Python has it."""
+_NEVER: Final = 2**31 - 1
 _M_MMAP_THRESHOLD: Final = -3
 _LARGE_BLOCK_BYTES: Final = 128 * 1024
 
@@ -19,17 +23,20 @@ def return_large_blocks() -> None:
         adjust(_M_MMAP_THRESHOLD, _LARGE_BLOCK_BYTES)
 
 
-async def return_small_blocks() -> None:
-    """Every few seconds, if the process has grown since; ends at once if there is no glibc to ask."""
-    trim = _glibc("malloc_trim")
-    if trim is None:
-        return
+async def tidy() -> None:
+    """Every few seconds, if there was work: end what is garbage, and return what it took.
+
+    Left to itself, Python looks through all that lives many times a second under load, and a request waits each time.
+    """
+    trim = _glibc("malloc_trim") or (lambda _: None)
+    gc.set_threshold(*gc.get_threshold()[:2], _NEVER)
     least = _resident()
     while True:
         await asyncio.sleep(EVERY_SECONDS)
-        if _resident() > least + WORTH_BYTES:
+        if gc.get_count()[2] >= _SWEEPS_OF_THE_YOUNG or _resident() > least + _GROWTH:
+            gc.collect()
             trim(0)
-        least = _resident()
+            least = _resident()
 
 
 def _glibc(function: str) -> Callable[..., object] | None:

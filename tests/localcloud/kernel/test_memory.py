@@ -26,7 +26,7 @@ async def _look() -> int:
 
 async def test_small_blocks_go_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "EVERY_SECONDS", 0.01)
-    returning = asyncio.create_task(memory.return_small_blocks())
+    returning = asyncio.create_task(memory.tidy())
     await asyncio.sleep(0)
     blocks = [bytearray(4000) for _ in range(20_000)]
     most = _resident()
