@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import secrets
 from typing import TYPE_CHECKING, Any
 
@@ -127,12 +128,14 @@ async def test_a_caller_that_dies_while_held_gets_no_further(
     before = await _acted(fault_cloud, customer)
     calling = asyncio.create_task(_create_pod(proxy, customer, Hold(when, Deed.NONE)))
     held = await asyncio.wait_for(proxy.held.get(), 10)
+    assert proxy.let_go_at == math.inf
     calling.cancel()
     await asyncio.gather(calling, return_exceptions=True)
     # The next call is answered after the proxy has noticed that the first caller went away.
     await _create_pod(proxy, customer, Answer(500))
     held.release()
     await _create_pod(proxy, customer, Answer(500))
+    assert proxy.let_go_at < math.inf
     assert await _acted(fault_cloud, customer) - before == acted
 
 

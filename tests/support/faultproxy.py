@@ -6,7 +6,9 @@ import asyncio
 import base64
 import contextlib
 import json
+import math
 import ssl
+import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -95,6 +97,8 @@ class FaultProxy:
         self.late: set[str] = set()
         """Since then: ids of what was created when another attempt at it had been answered."""
         self.broken_watches = 0
+        self.let_go_at = 0.0
+        """When the last call that was held went on; never, while one is held. Monotonic seconds."""
         self._written = asyncio.Event()
         self._open_gate = asyncio.Event()
         self._open_gate.set()
@@ -311,8 +315,12 @@ class FaultProxy:
     async def _hold(self, logged: Logged, action: rules.Hold) -> None:
         assert logged.fault is not None
         held = Held(logged.fault, action, logged.call)
+        self.let_go_at = math.inf
         self.held.put_nowait(held)
-        await held.until_released()
+        try:
+            await held.until_released()
+        finally:
+            self.let_go_at = time.monotonic()
 
     async def _send_and_freeze(
         self, request: web.BaseRequest, logged: Logged, reply: Reply, action: rules.Hold
