@@ -19,7 +19,7 @@ COMPILE = $(BIN)/uv pip compile --universal --python-version 3.11 --generate-has
           --no-annotate --custom-compile-command "make lock" --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help binaries demo dev test others test-node image node node-down kind test-kind test-long coverage check generate docs package release-check bench controlplane controlplane-down lock
+.PHONY: help binaries demo dev test others test-node image node node-down kind test-kind test-long coverage check generate docs package release-check bench bench-large controlplane controlplane-down lock
 
 help: ## what each target does
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -108,6 +108,9 @@ release-check: $(VENV)/.release ## the same, installed, pushed to a registry, si
 
 bench: binaries ## performance as ratios; writes bench/results.md
 	$(BIN)/python -m bench
+
+bench-large: binaries ## the same of 100,000 GpuPods in one process; half an hour, 10 GB of memory
+	$(BIN)/python -m bench --only large
 
 image: $(VENV)/.installed ## the images of the operator and of the local cloud, as docker-archives, without Docker; Linux and root
 	@$(BIN)/python -m hack.node image

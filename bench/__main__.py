@@ -4,46 +4,59 @@ import argparse
 import asyncio
 import os
 from collections.abc import Callable, Coroutine
-from typing import TypeAlias
+from typing import NamedTuple
 
 from bench import results
 from bench.batches import batch_rows, crowd_rows
+from bench.extent import Extent
 from bench.floods import flood_rows
 from bench.gateway import gateway_rows
 from bench.gathering import gathering_rows
 from bench.hanging import hanging_rows
+from bench.large import large_rows
 from bench.localcloud import localcloud_rows
-from bench.pods import Extent, pod_rows
+from bench.pods import pod_rows
 from bench.records import record_rows
 from bench.results import Row
 
-Group: TypeAlias = tuple[str, Callable[[Extent], Coroutine[None, None, list[Row]]]]
 
-GROUPS: dict[str, Group] = {
-    "pods": ("GpuPods and GpuClusters", pod_rows),
-    "gathering": ("A pass among many objects, without servers", lambda _: gathering_rows()),
-    "hanging": ("A cloud that hangs for one account", lambda _: hanging_rows()),
-    "localcloud": ("The local cloud, alone", lambda _: localcloud_rows()),
-    "gateway": ("The gateway of workloads", lambda _: gateway_rows()),
-    "floods": ("The local cloud, flooded by another organization", lambda _: flood_rows()),
-    "records": ("Records of batches, without servers", lambda _: record_rows()),
-    "batches": ("InferenceBatches", lambda _: batch_rows()),
-    "crowd": ("InferenceBatches by the hundred", lambda _: crowd_rows()),
+class Group(NamedTuple):
+    """One table of results.md, and what measures it."""
+
+    title: str
+    measure: Callable[[Extent], Coroutine[None, None, list[Row]]]
+    objects: int = 0
+    """How many there are unless asked otherwise; 0: that cannot be asked."""
+    always: bool = True
+    """Whether it is measured if none is named."""
+
+
+GROUPS = {
+    "pods": Group("GpuPods and GpuClusters", pod_rows, 1000),
+    "large": Group("A hundred thousand GpuPods in one process", large_rows, 100_000, always=False),
+    "gathering": Group("A pass among many objects, without servers", lambda _: gathering_rows()),
+    "hanging": Group("A cloud that hangs for one account", lambda _: hanging_rows()),
+    "localcloud": Group("The local cloud, alone", lambda _: localcloud_rows()),
+    "gateway": Group("The gateway of workloads", lambda _: gateway_rows()),
+    "floods": Group("The local cloud, flooded by another organization", lambda _: flood_rows()),
+    "records": Group("Records of batches, without servers", lambda _: record_rows()),
+    "batches": Group("InferenceBatches", lambda _: batch_rows()),
+    "crowd": Group("InferenceBatches by the hundred", lambda _: crowd_rows()),
 }
 
 
 def main() -> None:
-    """Measures every group, or those that are named; the tables of the others stay as they are."""
+    """Measures every group but those that are large, or those that are named; the other tables stay as they are."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--only", choices=GROUPS, action="append", help="measure this group; can be given again")
-    parser.add_argument("--objects", type=int, default=Extent().objects)
-    parser.add_argument("--rounds", type=int, default=Extent().rounds)
-    parser.add_argument("--quiet-seconds", type=float, default=Extent().quiet_seconds)
+    parser.add_argument("--objects", type=int, help="of pods (1000) and large (100000)")
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--quiet-seconds", type=float, default=120)
     arguments = parser.parse_args()
-    extent = Extent(arguments.objects, arguments.rounds, arguments.quiet_seconds)
-    titles = [title for title, _ in GROUPS.values()]
-    for name in arguments.only or GROUPS:
-        title, measure = GROUPS[name]
+    named = arguments.only or [name for name, group in GROUPS.items() if group.always]
+    titles = [group.title for group in GROUPS.values()]
+    for title, measure, objects, _ in map(GROUPS.__getitem__, named):
+        extent = Extent(arguments.objects or objects, arguments.rounds, arguments.quiet_seconds)
         load = os.getloadavg()[0]
         text = results.section(title, asyncio.run(measure(extent)), load)
         results.write(titles, {title: text})

@@ -3,6 +3,7 @@
 import os
 import platform
 import re
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,6 +29,11 @@ _SECTION = re.compile(r"^## (?P<title>.+)\n(?:(?!^## ).*\n?)*", re.MULTILINE)
 def p99(seconds: Sequence[float]) -> float:
     """What one in a hundred took longer than."""
     return sorted(seconds)[int(len(seconds) * 0.99)]
+
+
+def told(writes: Counter[str]) -> str:
+    """How many, and to what."""
+    return f"{writes.total()} {dict(writes) or ''}".strip()
 
 
 def section(title: str, rows: Sequence[Row], load: float) -> str:

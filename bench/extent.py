@@ -1,0 +1,12 @@
+"""How much is measured."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """Objects, of a round if there are several; rounds; and seconds of quiet."""
+
+    objects: int
+    rounds: int = 1
+    quiet_seconds: float = 120

@@ -1,0 +1,104 @@
+"""The operator started again among settled objects: until it rests, and what new objects wait meanwhile."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from bench.measurements import workload_writes
+from bench.results import Row, told
+from bench.usage import cpu
+from bench.world import OPERATOR_USER, World
+from tests.support.eventually import eventually
+from tests.support.kube import Kube, Manifest
+from tests.support.manifests import gpu_pod, ready
+from tests.support.operator import Operator
+
+RESTS_BELOW = 0.2
+"""Of a core, over `LOOK` seconds: new objects and looks at settled ones take less, taking in what there is more."""
+LOOK = 2.0
+WITHIN = 300.0
+"""Seconds after which one that does not rest is left as it is: the figure tells."""
+BETWEEN_PODS = 0.5
+MOST_PODS = int(WITHIN / BETWEEN_PODS)
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """Seconds from its start until it led and had read all, and until it rested; its writes, those for new objects apart."""
+
+    leads: float
+    settled: float
+    writes: Counter[str]
+    waits: list[float]
+    """For each object that was created from its readiness on, seconds until the cloud had it."""
+
+
+@asynccontextmanager
+async def newcomers(world: World) -> AsyncIterator[Kube]:
+    """The namespace of the new objects; an operator must run, which makes its account Ready."""
+    organization = await world.organization("new", MOST_PODS)
+    async with world.namespace("new") as kube:
+        await world.account(kube, organization)
+        yield kube
+
+
+async def restarted(world: World, operator: Operator, kube: Kube) -> Restart:
+    """Starts the operator again, having ended it in order; new objects are of the namespace `kube`."""
+    await operator.stop()
+    position, started = world.plane.audit.position(), time.monotonic()
+    await operator.start()
+    leads = time.monotonic() - started
+    rests = asyncio.create_task(_rests(operator.process.pid, started + WITHIN))
+    waits = await _new_pods(kube, rests.done)
+    await asyncio.sleep(2)  # audit lines follow a little after the replies
+    written = workload_writes(world.plane.writes_by(OPERATOR_USER, position))
+    writes = Counter(write.resource for write in written if write.namespace != kube.namespace)
+    return Restart(leads, await rests - started, writes, waits)
+
+
+def restart_rows(objects: int, restart: Restart, within: float) -> list[Row]:
+    """What a restart among so many took; `within` seconds it is to rest."""
+    longest = f"at most {max(restart.waits):.2f} s, of {len(restart.waits)}" if restart.waits else "it rested before"
+    return [
+        (
+            f"a restart with {objects:,} settled objects: until it rests",
+            f"{restart.settled:.1f} s (ready after {restart.leads:.1f} s)",
+            f"{within:g} s",
+        ),
+        ("the same: a new object during it is with the cloud after", longest, "2 s"),
+        ("the same: Kubernetes writes", told(restart.writes), "0"),
+    ]
+
+
+async def with_the_cloud(kube: Kube, name: str) -> float:
+    """Creates a pod; seconds until its status has its id."""
+    started = time.monotonic()
+    await kube.create(gpu_pod(name, model="h100"))
+    await eventually(kube.looking_at("GpuPod", name), _has_id, within=60, every=0.02, what=f"{name} is with the cloud")
+    return time.monotonic() - started
+
+
+async def _new_pods(kube: Kube, end: Callable[[], bool]) -> list[float]:
+    waits: list[float] = []
+    while not end():
+        waits.append(await with_the_cloud(kube, f"new-{len(waits):03}"))
+        await asyncio.sleep(BETWEEN_PODS)
+    await eventually(lambda: kube.list("GpuPod"), lambda pods: all(map(ready, pods)), what="the new pods are Ready")
+    return waits
+
+
+async def _rests(pid: int, deadline: float) -> float:
+    """The moment from which on it took little of a core; the deadline's, if it never did."""
+    while (since := time.monotonic()) < deadline:
+        before = cpu(pid)
+        await asyncio.sleep(LOOK)
+        if cpu(pid) - before < RESTS_BELOW * (time.monotonic() - since):
+            break
+    return since
+
+
+def _has_id(pod: Manifest | None) -> bool:
+    return bool(((pod or {}).get("status") or {}).get("id"))
