@@ -19,7 +19,7 @@ COMPILE = $(BIN)/uv pip compile --universal --python-version 3.11 --generate-has
           --no-annotate --custom-compile-command "make lock" --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help binaries demo dev test others test-node image node node-down kind test-kind test-long coverage check generate docs package release-check bench bench-large controlplane controlplane-down lock
+.PHONY: help binaries demo dev test others test-node image node node-down kind test-kind test-long coverage check generate docs package release-check bench bench-large bench-peers controlplane controlplane-down lock
 
 help: ## what each target does
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -111,6 +111,9 @@ bench: binaries ## performance as ratios; writes bench/results.md
 
 bench-large: binaries ## the same of 100,000 GpuPods in one process; half an hour, 10 GB of memory
 	$(BIN)/python -m bench --only large
+
+bench-peers: binaries ## the same beside provider-http; PROVIDER_HTTP=... is a clone of its repository that has its built program as `provider`
+	$(BIN)/python -m bench --only peers --provider-http $(PROVIDER_HTTP)
 
 image: $(VENV)/.installed ## the images of the operator and of the local cloud, as docker-archives, without Docker; Linux and root
 	@$(BIN)/python -m hack.node image

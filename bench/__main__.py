@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import os
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import NamedTuple
 
 from bench import results
@@ -15,6 +16,7 @@ from bench.gathering import gathering_rows
 from bench.hanging import hanging_rows
 from bench.large import large_rows
 from bench.localcloud import localcloud_rows
+from bench.peers.beside import peer_rows
 from bench.pods import pod_rows
 from bench.records import record_rows
 from bench.results import Row
@@ -34,6 +36,7 @@ class Group(NamedTuple):
 GROUPS = {
     "pods": Group("GpuPods and GpuClusters", pod_rows, 1000),
     "large": Group("A hundred thousand GpuPods in one process", large_rows, 100_000, always=False),
+    "peers": Group("GpuPods beside Requests of provider-http", peer_rows, 300, always=False),
     "gathering": Group("A pass among many objects, without servers", lambda _: gathering_rows()),
     "hanging": Group("A cloud that hangs for one account", lambda _: hanging_rows()),
     "localcloud": Group("The local cloud, alone", lambda _: localcloud_rows()),
@@ -49,14 +52,19 @@ def main() -> None:
     """Measures every group but those that are large, or those that are named; the other tables stay as they are."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--only", choices=GROUPS, action="append", help="measure this group; can be given again")
-    parser.add_argument("--objects", type=int, help="of pods (1000) and large (100000)")
+    parser.add_argument("--objects", type=int, help="of pods (1000), large (100000) and peers (300)")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--quiet-seconds", type=float, default=120)
+    parser.add_argument("--provider-http", type=Path, help="for peers: a folder with `provider` and `package/crds`")
     arguments = parser.parse_args()
     named = arguments.only or [name for name, group in GROUPS.items() if group.always]
+    if "peers" in named and arguments.provider_http is None:
+        parser.error("peers needs --provider-http: a clone of its repository in which its program was built")
     titles = [group.title for group in GROUPS.values()]
     for title, measure, objects, _ in map(GROUPS.__getitem__, named):
-        extent = Extent(arguments.objects or objects, arguments.rounds, arguments.quiet_seconds)
+        extent = Extent(
+            arguments.objects or objects, arguments.rounds, arguments.quiet_seconds, arguments.provider_http
+        )
         load = os.getloadavg()[0]
         text = results.section(title, asyncio.run(measure(extent)), load)
         results.write(titles, {title: text})

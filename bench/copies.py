@@ -51,7 +51,7 @@ async def copied(world: World, kube: Kube, count: int) -> Copied:
 
 
 def _words(pod: Manifest, tables: Tables) -> Mapping[str, str]:
-    """What is the original's alone, each by a pattern of which `{}` is a number and `{:x}` a hexadecimal one."""
+    """What is the original's alone, with the pattern of each copy's own: of its number, its UID and that one's part."""
     metadata, status = pod["metadata"], pod["status"]
     (workload,) = (row for row in tables["workloads"] if row["id"] == status["id"])
     ids = {cloud_id: cloud_id.partition("_")[0] + "_{0:020x}" for cloud_id in (workload["id"], workload["node_id"])}

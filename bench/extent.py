@@ -1,6 +1,7 @@
 """How much is measured."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -10,3 +11,5 @@ class Extent:
     objects: int
     rounds: int = 1
     quiet_seconds: float = 120
+    provider_http: Path | None = None
+    """A folder with provider-http, built, and its CRDs."""

@@ -27,7 +27,7 @@ MOST_PODS = int(WITHIN / BETWEEN_PODS)
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """Seconds from its start until it led and had read all, and until it rested; its writes, those for new objects apart."""
+    """Seconds from its start until it led and had read all, and until it rested; its writes but for new objects."""
 
     leads: float
     settled: float
