@@ -1,0 +1,56 @@
+"""A thousand objects of a kind of record are looked at by one list of the organization, and none by itself."""
+
+import json
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from pydantic import JsonValue
+
+from relay_client import Cloud
+from relay_operator.flows.managed.resource import Look
+from relay_operator.flows.wiring import Parts
+from relay_operator.kinds import KINDS
+from relay_operator.kinds.records import Records
+from tests.unit.client.scripted import Reply, scripted_server
+
+MANY = 1_000
+
+
+def kinds_of_records(kind: type[Any] = Records) -> Iterator[type[Any]]:
+    """All that `KINDS` has: whoever adds one is tested as well."""
+    for derived in kind.__subclasses__():
+        yield from kinds_of_records(derived)
+        if "definition" in vars(derived):
+            yield derived
+
+
+def row(number: int) -> dict[str, JsonValue]:
+    """A record, by whatever name its kind has for its id, with what a kind requires."""
+    told: dict[str, JsonValue] = dict.fromkeys(("id", "userId", "nodeId", "name"), f"rec-{number}")
+    of_a_key: dict[str, JsonValue] = {"keyPrefix": "or_", "scopes": [], "createdAt": "2026-03-01T12:00:00Z"}
+    return told | of_a_key | {"role": "member", "cents": 0}
+
+
+def test_every_kind_of_record_is_among_all_kinds() -> None:
+    names = {kind.definition.kind for kind in kinds_of_records()}
+    assert {"SshKey", "OrganizationMember", "ApiKey"} <= names <= {kind.name for kind in KINDS}
+
+
+@pytest.mark.parametrize("kind", [*kinds_of_records()], ids=lambda kind: kind.__name__)
+async def test_a_thousand_records_are_looked_at_by_lists_alone(kind: type[Any]) -> None:
+    parts = SimpleNamespace(
+        settings=SimpleNamespace(poll_settled_seconds=300.0), engine=SimpleNamespace(clock=time.monotonic)
+    )
+    resource = kind(cast("Parts", parts))
+    async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
+        server.will(Reply(body=json.dumps({"items": [row(number) for number in range(MANY)]}).encode()))
+        seen = [await resource.observe(cloud, f"rec-{number}", None, Look.ROUTINE) for number in range(MANY)]
+        first = list(server.targets)
+        seen += [await resource.observe(cloud, f"rec-{number}", None, Look.ROUTINE) for number in range(MANY)]
+    assert [each.id for each in seen] == [f"rec-{number}" for number in range(MANY)] * 2
+    assert server.targets == first
+    assert len(first) == len(set(first))
+    assert not [target for target in first if "rec-" in target]
