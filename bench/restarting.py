@@ -31,6 +31,8 @@ class Restart:
 
     leads: float
     settled: float
+    cpu: float
+    """Seconds by then."""
     writes: Counter[str]
     waits: list[float]
     """For each object that was created from its readiness on, seconds until the cloud had it."""
@@ -56,7 +58,8 @@ async def restarted(world: World, operator: Operator, kube: Kube) -> Restart:
     await asyncio.sleep(2)  # audit lines follow a little after the replies
     written = workload_writes(world.plane.writes_by(OPERATOR_USER, position))
     writes = Counter(write.resource for write in written if write.namespace != kube.namespace)
-    return Restart(leads, await rests - started, writes, waits)
+    rested, spent = await rests
+    return Restart(leads, rested - started, spent, writes, waits)
 
 
 def restart_rows(objects: int, restart: Restart, within: float) -> list[Row]:
@@ -65,7 +68,7 @@ def restart_rows(objects: int, restart: Restart, within: float) -> list[Row]:
     return [
         (
             f"a restart with {objects:,} settled objects: until it rests",
-            f"{restart.settled:.1f} s (ready after {restart.leads:.1f} s)",
+            f"{restart.settled:.1f} s, {restart.cpu:.1f} s of CPU (it led after {restart.leads:.1f} s)",
             f"{within:g} s",
         ),
         ("the same: a new object during it is with the cloud after", longest, "2 s"),
@@ -90,14 +93,14 @@ async def _new_pods(kube: Kube, end: Callable[[], bool]) -> list[float]:
     return waits
 
 
-async def _rests(pid: int, deadline: float) -> float:
-    """The moment from which on it took little of a core; the deadline's, if it never did."""
+async def _rests(pid: int, deadline: float) -> tuple[float, float]:
+    """The moment from which on it took little of a core, the deadline's if it never did; and its CPU until then."""
     while (since := time.monotonic()) < deadline:
         before = cpu(pid)
         await asyncio.sleep(LOOK)
         if cpu(pid) - before < RESTS_BELOW * (time.monotonic() - since):
             break
-    return since
+    return since, before
 
 
 def _has_id(pod: Manifest | None) -> bool:
