@@ -1,4 +1,4 @@
-"""A watch's lines without the news that are none."""
+"""A watch's lines, and a list's pages, without the news that are none."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import TypeAlias
@@ -14,7 +14,7 @@ _BOOKMARK = b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"%s"}}}
 
 
 class Sifted:
-    """The body of a watch's answer. Whoever reads it otherwise than in chunks gets all of it."""
+    """The body of an answer: a watch is read in chunks, a page of a list at once. Read otherwise, it is all of it."""
 
     def __init__(self, content: aiohttp.StreamReader, knows: Knows) -> None:
         self._content = content
@@ -25,6 +25,10 @@ class Sifted:
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return aiter(self._content)
+
+    async def read(self) -> bytes:
+        """A page without the objects that are known."""
+        return sifted_page(await self._content.read(), self._knows)
 
     async def iter_chunked(self, size: int) -> AsyncIterator[bytes]:
         """Whole lines, as they come, without those that are known."""
@@ -49,6 +53,19 @@ def sifted(lines: Iterable[bytes], knows: Knows) -> bytes:
     return b"".join(line + b"\n" for line in kept)
 
 
+def sifted_page(body: bytes, knows: Knows) -> bytes:
+    """The page but for objects that are known; what is no page stays as it is."""
+    try:
+        page = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return body
+    match page:
+        case {"items": list(items)}:
+            return orjson.dumps({**page, "items": [item for item in items if not _version_if_known(item, knows)]})
+        case _:
+            return body
+
+
 def _known_version(line: bytes, knows: Knows) -> str:
     """Of a change that is known; empty for everything else, an object's end included."""
     try:
@@ -56,10 +73,15 @@ def _known_version(line: bytes, knows: Knows) -> str:
     except orjson.JSONDecodeError:
         return ""
     match event:
-        case {
-            "type": "ADDED" | "MODIFIED",
-            "object": {"metadata": {"name": str(), "resourceVersion": str(version)}} as raw,
-        } if knows(raw):
+        case {"type": "ADDED" | "MODIFIED", "object": raw}:
+            return _version_if_known(raw, knows)
+        case _:
+            return ""
+
+
+def _version_if_known(raw: JsonValue, knows: Knows) -> str:
+    match raw:
+        case {"metadata": {"name": str(), "resourceVersion": str(version)}} if knows(raw):
             return version
         case _:
             return ""
