@@ -95,11 +95,12 @@ async def _new_pods(kube: Kube, end: Callable[[], bool]) -> list[float]:
 
 async def _rests(pid: int, deadline: float) -> tuple[float, float]:
     """The moment from which on it took little of a core, the deadline's if it never did; and its CPU until then."""
-    while (since := time.monotonic()) < deadline:
-        before = cpu(pid)
+    since, before = time.monotonic(), cpu(pid)
+    while since < deadline:
         await asyncio.sleep(LOOK)
         if cpu(pid) - before < RESTS_BELOW * (time.monotonic() - since):
             break
+        since, before = time.monotonic(), cpu(pid)
     return since, before
 
 
