@@ -232,12 +232,16 @@ def rekey(_: World, state: State) -> After:
 
 
 def forgotten(world: World, left: tuple[int, ...]) -> bool:
-    """Whether nothing may tell of a create any more: its annotation was wiped, and the status or the process is gone.
+    """Whether nothing may tell of a create any more: its annotation was wiped, and the status or the process is gone,
+    or with both the answer.
 
     A second resource may live then, until the late create is ended.
     """
     used = {name for (name, count), rest in zip(world.config.acts, left[1:], strict=True) if rest < count}
-    return "wipe_annotations" in used and bool(used & {"wipe_status", "crash", "depose", "stop_old"})
+    deaf = bool(used & {"crash", "depose", "stop_old"})
+    if "wipe" in used and (deaf or used & {"give_up", "wipe_status"}):
+        return True
+    return "wipe_annotations" in used and (deaf or "wipe_status" in used)
 
 
 def wipe_annotations(world: World, state: State) -> After:
@@ -251,6 +255,16 @@ def wipe_status(world: World, state: State) -> After:
     for slot, body, own in _objects(state):
         if own.token:
             yield f"the status of {world.name(slot)} is lost", _with(state, slot, changed(body, {"status": None}))
+
+
+def wipe(world: World, state: State) -> After:
+    """Both at once: by a person, or by a restore."""
+    for slot, body, own in _objects(state):
+        nodes = (world.passes.nodes[task.node] for one in state.processes for task in one.tasks if task.waiting)
+        if own.token and any(node.uid == own.uid for node in nodes):
+            bare: dict[str, JsonValue] = {"annotations": {CREATE_INTENT: None}, "finalizers": None}
+            label = f"{world.name(slot)} loses status, intent and finalizer while a create is under way"
+            yield label, _with(state, slot, changed(body, {"metadata": bare, "status": None}))
 
 
 def _policy(world: World, state: State, policy: str) -> After:
@@ -304,7 +318,7 @@ ACTS: Mapping[str, Act] = {
     for act in (
         *(crash, depose, stop_old, lag, give_up, lose_answer, reject, lose_write, late, list_lag, lose_webhook),
         *(end_outside, delete, vanish, force, replace_object, copy, restore, edit, scale, switch, rekey),
-        *(wipe_annotations, wipe_status, orphan, stop_policy, abandon, adopt, retry, forge),
+        *(wipe, wipe_annotations, wipe_status, orphan, stop_policy, abandon, adopt, retry, forge),
     )
 }
 """By name."""

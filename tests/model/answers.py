@@ -23,7 +23,7 @@ def to(world: World, state: State, number: int, look: Look, *, lags: bool = Fals
     match look:
         case asked.Resolve():
             return (state.organizations[process.cluster], world.config.adoption), state
-        case asked.Observe() | asked.Find() | asked.Living() | asked.Billed():
+        case asked.Observe() | asked.Find() | asked.Living() | asked.Listed() | asked.Billed():
             return _of_the_cloud(world, state, number, look, lags=lags), state
         case asked.Leads():
             return world.leads(state, number) or process.stopping or world.config.unguarded, state
@@ -46,7 +46,7 @@ def _of_the_cloud(
     world: World,
     state: State,
     number: int,
-    look: asked.Observe | asked.Find | asked.Living | asked.Billed,
+    look: asked.Observe | asked.Find | asked.Living | asked.Listed | asked.Billed,
     *,
     lags: bool,
 ) -> Answer:
@@ -57,6 +57,9 @@ def _of_the_cloud(
             return asked.NOT_SEEN if lags else _found(world, state, number, name, organization)
         case asked.Living(organization):
             return _living(state, organization, None if world.config.lists else state.processes[number].hints)
+        case asked.Listed(organization):
+            there = (number for number, one in enumerate(state.resources, 1) if one.organization == organization)
+            return tuple(_seen(state, number) for number in there)
         case asked.Billed(organization):
             return _living(state, organization, None if world.config.breakdown else frozenset())
 

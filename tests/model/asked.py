@@ -43,6 +43,12 @@ class Living(NamedTuple):
     organization: int
 
 
+class Listed(NamedTuple):
+    """All batches of the organization, those that are over too: `Seen`."""
+
+    organization: int
+
+
 class Billed(NamedTuple):
     """The same, as far as the breakdown of the usage tells."""
 
@@ -96,7 +102,10 @@ class Unclaim(NamedTuple):
     key: ObjectKey
 
 
-Look = Resolve | Observe | Find | Living | Billed | Leads | Token | Read | ReadMap | Lookup | Working | Claim | Unclaim
+Look = (
+    Resolve | Observe | Find | Living | Listed | Billed | Leads | Token
+    | Read | ReadMap | Lookup | Working | Claim | Unclaim
+)  # fmt: skip
 
 # -- deeds: each is a step of its own, before which anything may happen ----------------------------------------------
 

@@ -4,10 +4,15 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from tests.model.objects import applied, known, recording
+from relay_operator.engine.kube import JsonObject
+from tests.model.objects import BATCH, KIND, applied, known, recording
 from tests.model.state import NOBODY, Process, Resource, State
 
 Acts = tuple[tuple[str, int], ...]
+BATCH_SPEC: JsonObject = {
+    "model": "m", "endpoint": "/v1/chat/completions", "deletionPolicy": "Discard",
+    "input": {"configMapRef": {"name": "in", "key": "in"}}, "output": {"configMapRef": {"name": "out"}},
+}  # fmt: skip
 OTHERS = "others"
 """The owner of what people made."""
 
@@ -28,6 +33,7 @@ class Configuration:
     """How many of them there are at the beginning."""
     across: bool = False
     """Each in a cluster of its own, with an operator of its own; else there is one cluster with two operators."""
+    kind: str = KIND
     lists: bool = True
     """Whether the kind can be listed by name (clusters) or not (pods)."""
     breakdown: bool = True
@@ -73,9 +79,11 @@ class Configuration:
     def start(self) -> State:
         """No Lease, no resource; the objects were just made."""
         spec: dict[str, JsonValue] = {"image": "v1", "replicas": 1}
+        if self.kind == BATCH:
+            spec = {**BATCH_SPEC}
         if self.recreate:
             spec |= {"updateStrategy": {"type": "Recreate"}, "recovery": {"onTerminated": "Recreate"}}
-        there = [applied(name, number, spec) for number, name in enumerate(self.names[: self.objects], 1)]
+        there = [applied(self.kind, name, number, spec) for number, name in enumerate(self.names[: self.objects], 1)]
         strange = Resource(True, "somebody-elses", 1, "v1", owner=OTHERS)
         if self.both_record:
             there, strange = [recording(one) for one in there], strange._replace(owner=known(there[0]).uid)
@@ -285,6 +293,13 @@ CONFIGURATIONS = (
         "wipe",
         "annotations or status wiped in mid-create",
         _acts(wipe_annotations=1, wipe_status=1, give_up=1, lose_answer=1),
+    ),
+    Configuration(
+        "batch",
+        "status, and annotations with it, wiped while the id of a batch's part is on its way",
+        _acts(wipe=1, wipe_status=1, depose=1, crash=1, give_up=1),
+        kind=BATCH,
+        brief=2,
     ),
     Configuration(
         "own-write",

@@ -15,13 +15,15 @@ from relay_operator.engine.account import AccountReady
 from relay_operator.engine.entry import Entry, entry_of
 from relay_operator.engine.kube import JsonObject, ResourceType
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
+from relay_operator.flows.batch.names import TAG
 from relay_operator.flows.managed.resource import CannotTell, Found, Look, NotSeen, SearchResult
 from relay_operator.kinds.gpucluster import Cluster, GpuClusters, GpuClusterStatus, SeenCluster
+from relay_wire.batches import Batch, BatchCounts, BatchCreate, BatchList, BatchStatus
 from relay_wire.billing import BillingBreakdownItem, CurrentUsage
 from relay_wire.clusters import ClusterCreate, ClusterScale, ClusterSummary
 from tests.model import asked
 from tests.model.asked import Answer, Asked, Failed
-from tests.model.objects import MOMENT, NAMESPACE, kept, key_of, loaded, stored, version_of_text
+from tests.model.objects import BATCH, KIND, MOMENT, NAMESPACE, kept, key_of, loaded, stored, version_of_text
 
 ACCOUNT = ObjectKey("CloudAccount", NAMESPACE, "default")
 
@@ -68,8 +70,15 @@ class ModelCloud:
         """What is sent with it is asked about once more."""
         return ModelCloud(self._script, self.organization, stands)
 
-    async def call(self, operation: Operation[Any, Any], body: object = None, *, id: str = "") -> Any:  # noqa: A002
-        """Raises CloudError."""
+    async def call(
+        self,
+        operation: Operation[Any, Any],
+        body: object = None,
+        *,
+        id: str = "",  # noqa: A002
+        query: Mapping[str, object] | None = None,
+    ) -> Any:
+        """Raises CloudError. A list has one page."""
         match operation:
             case operations.CREATE_CLUSTER:
                 assert isinstance(body, ClusterCreate)
@@ -82,8 +91,27 @@ class ModelCloud:
             case operations.SCALE_CLUSTER:
                 assert isinstance(body, ClusterScale)
                 return self._ask(asked.Scale(id, self.organization, body.replica_count))
+            case operations.CREATE_BATCH:
+                assert isinstance(body, BatchCreate)
+                tag = (body.metadata or {})[TAG]
+                made = cast(str, self._ask(asked.Create(tag, self.organization, "")))
+                return batch_of(asked.Seen(made, tag, "running", 1))
+            case operations.CANCEL_BATCH:
+                return self._ask(asked.Terminate(id, self.organization))
+            case operations.GET_BATCH:
+                return batch_of(self.found(asked.Observe(id, self.organization)))
+            case operations.LIST_BATCHES:
+                listed = cast(tuple[asked.Seen, ...], self._script.ask(asked.Listed(self.organization)))
+                return BatchList(data=[batch_of(one) for one in listed], has_more=False)
             case _:
                 raise AssertionError(f"not modelled: {operation.name}")
+
+    def found(self, question: asked.Observe) -> asked.Seen:
+        """Raises NotFound."""
+        seen = self.look(question)
+        if not isinstance(seen, asked.Seen):
+            raise NotFound("observe", "no such resource")
+        return seen
 
     def look(self, question: asked.Observe | asked.Find | asked.Living) -> Answer:
         """Reads are not guarded."""
@@ -128,10 +156,7 @@ class ModelClusters(GpuClusters):
 
     async def observe(self, cloud: Cloud, cloud_id: str, last: GpuClusterStatus, look: Look) -> SeenCluster:
         ours = cast(ModelCloud, cloud)
-        seen = ours.look(asked.Observe(cloud_id, ours.organization))
-        if not isinstance(seen, asked.Seen):
-            raise NotFound("observe", "no such resource")
-        return _seen(seen)
+        return _seen(ours.found(asked.Observe(cloud_id, ours.organization)))
 
     async def find(self, cloud: Cloud, name: str, unclaimed: UnclaimedIds) -> SearchResult[SeenCluster]:
         ours = cast(ModelCloud, cloud)
@@ -149,6 +174,13 @@ def _seen(seen: asked.Seen) -> SeenCluster:
     return SeenCluster(
         ClusterSummary(id=seen.id, organization_id="", name=seen.name, status=seen.status, replica_count=seen.replicas)
     )
+
+
+def batch_of(seen: asked.Seen) -> Batch:
+    """As the cloud tells of it: its name is the tag in its metadata."""
+    status = BatchStatus.IN_PROGRESS if seen.status == "running" else BatchStatus.CANCELLED
+    counts, file = BatchCounts(total=1), f"f{seen.name.split('/')[2]}"
+    return Batch(id=seen.id, status=status, metadata={TAG: seen.name}, request_counts=counts, input_file_id=file)
 
 
 class ModelAccounts:
@@ -186,7 +218,7 @@ class ModelKube:
     async def get(self, kind: ResourceType, namespace: str | None, name: str) -> JsonObject:
         """Raises NotFound."""
         if kind is not kube.CONFIG_MAPS:
-            return self._taken(name, self._script.ask(asked.Read(key_of(name))))
+            return self._taken(name, self._script.ask(asked.Read(_key_of(kind, name))))
         body = self._script.ask(asked.ReadMap(name))
         if not isinstance(body, bytes):
             raise _kube_error(asked.MISSING)
@@ -211,7 +243,7 @@ class ModelKube:
             return loaded(self.last[name])
         patch = orjson.dumps(rest, option=orjson.OPT_SORT_KEYS)
         version = str(metadata["resourceVersion"])  # empty: not bound
-        return self._taken(name, self._script.ask(asked.Patch(key_of(name), bool(subresource), version, patch)))
+        return self._taken(name, self._script.ask(asked.Patch(_key_of(kind, name), bool(subresource), version, patch)))
 
     async def create(self, kind: ResourceType, namespace: str, body: Mapping[str, JsonValue]) -> JsonObject:
         assert kind is kube.CONFIG_MAPS
@@ -249,6 +281,10 @@ class ModelKube:
         assert isinstance(answer, bytes)
         self.last[name] = answer
         return loaded(answer)
+
+
+def _key_of(kind: ResourceType, name: str) -> ObjectKey:
+    return key_of(name, BATCH if kind.plural == "inferencebatches" else KIND)
 
 
 def _config_map(name: str, body: bytes) -> JsonObject:

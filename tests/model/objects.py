@@ -17,11 +17,12 @@ from relay_operator.api.meta import ABANDON, ADOPT_ID, CREATE_INTENT, FINALIZER,
 from relay_operator.engine.kube import JsonObject
 from relay_operator.engine.manifests import held, part
 
-KIND, NAMESPACE = "GpuCluster", "ns"
+KIND, BATCH, NAMESPACE = "GpuCluster", "InferenceBatch", "ns"
 MOMENT = "2026-03-01T12:00:00Z"
 """It is always now: time is a step of the model, see `memories`."""
 _KEPT_OF_STATUS = (
     "id", "createToken", "cloudName", "identity", "attempt", "specHash", "account", "replacing",
+    "round", "parts", "ending", "completionTime", "cleared",
 )  # fmt: skip
 
 
@@ -37,6 +38,8 @@ class Known(NamedTuple):
     intent: CreateIntent | None
     is_open: bool
     id: int
+    ids: frozenset[int]
+    """All that status records: of a batch, each of its parts has one."""
     token: str
     recorded_uid: str
     recorded_organization: str
@@ -100,12 +103,12 @@ def patched(text: bytes, patch: bytes) -> bytes:
     return stored(after)
 
 
-def applied(name: str, number: int, spec: Mapping[str, JsonValue]) -> bytes:
+def applied(kind: str, name: str, number: int, spec: Mapping[str, JsonValue]) -> bytes:
     """An object that was just made; it is the world's so many-th."""
     metadata: JsonObject = {
         "name": name, "namespace": NAMESPACE, "uid": uid_of(name, number), "generation": 1, "creationTimestamp": MOMENT,
     }  # fmt: skip
-    return stored({"apiVersion": "gpurelay.dev/v1alpha1", "kind": KIND, "metadata": metadata, "spec": dict(spec)})
+    return stored({"apiVersion": "gpurelay.dev/v1alpha1", "kind": kind, "metadata": metadata, "spec": dict(spec)})
 
 
 def recording(text: bytes) -> bytes:
@@ -130,8 +133,8 @@ def uid_of(name: str, number: int) -> str:
     return f"{number:08x}-{ord(name):02x}"
 
 
-def key_of(name: str) -> ObjectKey:
-    return ObjectKey(KIND, NAMESPACE, name)
+def key_of(name: str, kind: str = KIND) -> ObjectKey:
+    return ObjectKey(kind, NAMESPACE, name)
 
 
 def id_of(number: int) -> str:
@@ -152,7 +155,8 @@ def known(text: bytes) -> Known:
     written = annotations.get(CREATE_INTENT)
     intent = CreateIntent.parse(written if isinstance(written, str) else None)
     assert intent is None or isinstance(intent, CreateIntent)
-    token = str(status.get("createToken") or "")
+    token, rows = str(status.get("createToken") or ""), status.get("parts")
+    parts = [str(part(row).get("batchId") or "") for row in rows] if isinstance(rows, list) else []
     return Known(
         name=str(metadata.get("name")),
         uid=str(metadata.get("uid")),
@@ -163,12 +167,13 @@ def known(text: bytes) -> Known:
         intent=intent,
         is_open=intent is not None and intent.token != token,
         id=number_of(str(status.get("id") or "")),
+        ids=frozenset(map(number_of, (str(status.get("id") or ""), *parts))) - {0},
         token=token,
         recorded_uid=str(part(status, "identity").get("uid") or ""),
         recorded_organization=str(part(status, "identity").get("organization") or ""),
         adopt=str(annotations.get(ADOPT_ID) or ""),
         retry=str(annotations.get(RETRY_CREATE) or ""),
-        policy=str(spec.get("deletionPolicy") or "Delete"),
+        policy=str(spec.get("deletionPolicy") or "Delete").replace("Discard", "Delete"),  # as batches call it
         abandoned=annotations.get(ABANDON) == "true",
         stopped=spec.get("powerState") == "Stopped",
     )

@@ -1,9 +1,10 @@
 """The operator's real passes, as a tree: at each node a pass asks something, and each answer leads to another node.
 
-A pass is real code from the queue's key to the last write: `Controller`, `ManagedFlow`, `Gatherer`, `plan`, `Actor`,
-`Persistence`, `Vanished`, `identity`. Nothing but its surroundings is modelled. It begins with an object, what the
-process remembers of it, and the vanished objects that the process has; all else it asks for. So two passes that began
-alike and were answered alike are the same, and the code runs once for each of them, however many states lead there.
+A pass is real code from the queue's key to the last write: `Controller`, `ManagedFlow` or `BatchFlow`, `Gatherer`,
+`plan`, `Actor`, `Persistence`, `Vanished`, `identity`. Nothing but its surroundings is modelled. It begins with an
+object, what the process remembers of it, and the vanished objects that the process has; all else it asks for. So two
+passes that began alike and were answered alike are the same, and the code runs once for each of them, however many
+states lead there.
 """
 
 import asyncio
@@ -35,8 +36,10 @@ from relay_operator.engine.leftovers import Leftover, Leftovers
 from relay_operator.engine.passes import Pass
 from relay_operator.engine.queue import Priority, Queue, Taken
 from relay_operator.engine.shared_lists import SharedLists
+from relay_operator.engine.traces import Traces
 from relay_operator.engine.vanished import Vanished, _name
 from relay_operator.flows.account.sweep import Sweeper, SweepMemory
+from relay_operator.flows.batch.traces import BatchTraces
 from relay_operator.flows.managed.act import Actor
 from relay_operator.flows.managed.connection import ConnectionWriter
 from relay_operator.flows.managed.flow import ManagedFlow
@@ -46,8 +49,9 @@ from relay_operator.flows.managed.inputs import InputReader
 from relay_operator.flows.managed.shown_once import ValueKeeper
 from relay_operator.flows.managed.traces import ManagedTraces
 from relay_operator.kinds.gpucluster import GpuClusterStatus
-from tests.model import asked
+from tests.model import asked, batches
 from tests.model.asked import Answer, Asked
+from tests.model.batches import ModelTransfers
 from tests.model.memories import NOW, frozen, thawed
 from tests.model.neighbours import (
     ACCOUNT,
@@ -61,7 +65,7 @@ from tests.model.neighbours import (
     Suspended,
     settled,
 )
-from tests.model.objects import KIND, MOMENT, NAMESPACE, known, loaded, stored
+from tests.model.objects import BATCH, KIND, MOMENT, NAMESPACE, known, loaded, stored
 from tests.model.state import Books, Departed, Frozen, Left
 
 DELAYS = ConfirmationDelays(newborn=0.0, search=0.0, searches=1)
@@ -113,7 +117,9 @@ class Node:
 class Passes:
     """All that were played so far. One for all configurations of the same rules; it has to be closed."""
 
-    def __init__(self, delays: ConfirmationDelays = DELAYS, orphans: Orphans = Orphans.REPORT) -> None:
+    def __init__(
+        self, kind: str = KIND, delays: ConfirmationDelays = DELAYS, orphans: Orphans = Orphans.REPORT
+    ) -> None:
         self.nodes: list[Node] = []
         self._beginnings: dict[Beginning, int] = {}
         self._loaded: dict[Loading, tuple[Books, frozenset[str]]] = {}
@@ -123,7 +129,7 @@ class Passes:
         self._cache, self._kube, self._installation = ModelCache(script), ModelKube(script), Installation()
         cache, kube = cast(Cache, self._cache), cast(Kube, self._kube)
         queue = _ModelQueue(script)
-        self._vanished = Vanished(kube, "relay-system", cache, queue, lambda: _MOMENT, frozenset({KIND}))
+        self._vanished = Vanished(kube, "relay-system", cache, queue, lambda: _MOMENT, frozenset({kind}))
         self._informer = Informer(cache, queue, self._vanished, lambda: 0.5, 300.0)
         policy = RetryPolicy(Backoff(1.0, 300.0), lambda: 0.5)
         engine = Engine(
@@ -141,40 +147,17 @@ class Passes:
             sleep=_at_once,
         )
         accounts, clusters = cast(Accounts, ModelAccounts(script)), ModelClusters()
-        budgets = Budgets(cache, queue)
-        flow = ManagedFlow(
-            resource=clusters,
-            accounts=accounts,
-            gatherer=Gatherer(
-                clusters,
-                accounts,
-                cache,
-                InputReader(kube),
-                ValueKeeper(kube),
-                Funding(clusters, accounts, budgets, ListedPrices(SharedLists(300.0, engine.clock))),
-                engine.clock,
-                delays,
-                engine.installation,
-            ),
-            actor=Actor(
-                clusters,
-                accounts,
-                engine.clock,
-                lambda: f"t{script.ask(asked.Token())}",
-                engine.installation,
-                lambda: bool(script.ask(asked.Leads())),
-                cache,
-                budgets,
-            ),
-            connections=ConnectionWriter(kube),
-            retry_policy=policy,
-            installation=engine.installation,
-            unreachable_after=3,
-        )
-        self._controller = Controller(engine, flow)
-        self._accounts, self._orphans = accounts, orphans
-        traces = ManagedTraces(clusters, GpuClusterStatus(), cache, engine.installation)
-        self._sweeper = Sweeper(engine, {KIND: traces}, True, lambda _kind: None, lambda _account: None)
+        self._transfers = ModelTransfers()
+        self._controller: Controller[Any, Any, Any, Any, Any]
+        traces: Traces
+        if kind == BATCH:
+            flow = batches.flow(script, engine, accounts, self._transfers, policy, delays)
+            self._controller, traces = Controller(engine, flow), BatchTraces(cache)
+        else:
+            self._controller = Controller(engine, _managed(script, engine, accounts, clusters, policy, delays))
+            traces = ManagedTraces(clusters, GpuClusterStatus(), cache, engine.installation)
+        self._accounts, self._orphans, self._kind = accounts, orphans, kind
+        self._sweeper = Sweeper(engine, {kind: traces}, True, lambda _kind: None, lambda _account: None)
 
     def close(self) -> None:
         self._loop.close()
@@ -208,7 +191,7 @@ class Passes:
         """What a process knows after its watch told that this object went."""
         self._set_out(books)
         self._cache.entries[key] = entry_of(loaded(body))
-        self._informer.gone(KIND, loaded(body))
+        self._informer.gone(self._kind, loaded(body))
         self._cache.forgotten.clear()
         return self._books()
 
@@ -229,7 +212,9 @@ class Passes:
                 self._kube.last[key.name] = beginning.body
                 self._cache.entries.setdefault(key, entry_of(loaded(beginning.body)))
                 memories.drop(key)
-                memories._by_key[key] = thawed(beginning.memory, known(beginning.body).uid)
+                self._transfers.body = beginning.body
+                uid = known(beginning.body).uid
+                memories._by_key[key] = thawed(beginning.memory, uid, type(memories.new(uid)))
                 self._run(self._controller.reconcile(Taken(key, Priority.CHANGE, NOW)))
                 left = memories.get(key)
                 asks = End(
@@ -251,7 +236,7 @@ class Passes:
         assert isinstance(ready, AccountReady)
         with contextlib.suppress(CloudError, KubeError):  # the account's next pass goes on
             await self._vanished.leftovers.save(())
-            usage = cast(ModelCloud, ready.cloud).usage()
+            usage = cast(ModelCloud, ready.cloud).usage() if self._kind == KIND else None
             await self._sweeper.sweep(ready, usage, self._orphans, memory, _MOMENT + timedelta(days=1))
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
@@ -298,6 +283,47 @@ class Passes:
             frozenset(leftovers._retracted),
             frozenset(leftovers._let_go | self._cache.forgotten),
         )
+
+
+def _managed(
+    script: Script,
+    engine: Engine,
+    accounts: Accounts,
+    clusters: ModelClusters,
+    policy: RetryPolicy,
+    delays: ConfirmationDelays,
+) -> ManagedFlow[Any, Any, Any]:
+    kube, cache = engine.kube, engine.cache
+    budgets = Budgets(cache, engine.queue)
+    return ManagedFlow(
+        resource=clusters,
+        accounts=accounts,
+        gatherer=Gatherer(
+            clusters,
+            accounts,
+            cache,
+            InputReader(kube),
+            ValueKeeper(kube),
+            Funding(clusters, accounts, budgets, ListedPrices(SharedLists(300.0, engine.clock))),
+            engine.clock,
+            delays,
+            engine.installation,
+        ),
+        actor=Actor(
+            clusters,
+            accounts,
+            engine.clock,
+            lambda: f"t{script.ask(asked.Token())}",
+            engine.installation,
+            lambda: bool(script.ask(asked.Leads())),
+            cache,
+            budgets,
+        ),
+        connections=ConnectionWriter(kube),
+        retry_policy=policy,
+        installation=engine.installation,
+        unreachable_after=3,
+    )
 
 
 class _ModelQueue(Queue[ObjectKey]):

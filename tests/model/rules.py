@@ -64,6 +64,16 @@ def _never_recognised(known: Records, found: Records, cloud_id: str) -> Recorded
     return _after_conflict(known, found, f"not {cloud_id}")
 
 
+def _lost_is_decided(known: Records, found: Records, cloud_id: str) -> Recorded | None:
+    lost = not (found.token or found.ids) and known.ids
+    return Recorded.SUPERSEDED if lost else _after_conflict(known, found, cloud_id)
+
+
+def _never_sought(known: Records, found: Records, cloud_id: str) -> Recorded | None:
+    decided = _after_conflict(known, found, cloud_id)
+    return None if decided is Recorded.SOUGHT else decided
+
+
 async def _read_of_this_name(self: ObjectWriter) -> JsonObject | None:
     raw = await self.objects.get(self.type, self.key.namespace, self.key.name)
     self.answered(raw)
@@ -130,6 +140,16 @@ RULES: Mapping[str, Rule] = {
         "answered",
         _replaced(persist, "after_conflict", _never_superseded),
     ),
+    "lost with the status": Rule(
+        "3. that ids were lost with the status is nobody's decision",
+        "batch",
+        _replaced(persist, "after_conflict", _lost_is_decided),
+    ),
+    "sought": Rule(
+        "3. what a lost status told is searched for, and not written from an older picture",
+        "batch",
+        _replaced(persist, "after_conflict", _never_sought),
+    ),
     "its own write": Rule(
         "3. an id that stands there already was written, and nothing is undone",
         "own-write",
@@ -192,7 +212,7 @@ RULES: Mapping[str, Rule] = {
 def passes_of(config: Configuration, rule: Rule | None = None) -> Passes:
     """As they are played with the settings of this configuration."""
     delays = replace(DELAYS, unknown=0.0) if rule is not None and rule.impatient else DELAYS
-    return Passes(delays, Orphans.DELETE if config.orphans_end else Orphans.REPORT)
+    return Passes(config.kind, delays, Orphans.DELETE if config.orphans_end else Orphans.REPORT)
 
 
 def without(rule: Rule, patch: pytest.MonkeyPatch) -> World:

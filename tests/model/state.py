@@ -24,9 +24,14 @@ class Resource(NamedTuple):
     replicas: int = 1
     running: bool = True
     owner: str = ""
-    """The UID for which it was made, or that took it over."""
+    """The UID for which it was made, or that took it over; of a batch, with round and part behind it."""
     kept: bool = False
     """Somebody said that it is to stay."""
+
+    @property
+    def uid(self) -> str:
+        """Of its owner."""
+        return uid_in(self.owner)
 
 
 class Request(NamedTuple):
@@ -37,6 +42,11 @@ class Request(NamedTuple):
     image: str
     owner: str
     sender: int
+
+
+def uid_in(owner: str) -> str:
+    """Whose a part is."""
+    return owner.partition("/")[0]
 
 
 class Task(NamedTuple):

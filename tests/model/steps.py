@@ -25,9 +25,9 @@ from tests.model.asked import (
 from tests.model.configurations import Configuration
 from tests.model.memories import aged, searching
 from tests.model.neighbours import ACCOUNT, Oracle
-from tests.model.objects import id_of, key_of, known, number_of, patched, version_of_text
+from tests.model.objects import BATCH, id_of, key_of, known, number_of, patched, version_of_text
 from tests.model.passes import Beginning, End, Loading, Passes
-from tests.model.state import NOBODY, Books, Request, Resource, State, Task, idle, put
+from tests.model.state import NOBODY, Books, Request, Resource, State, Task, idle, put, uid_in
 
 
 class Move(NamedTuple):
@@ -43,7 +43,7 @@ class World:
 
     def __init__(self, config: Configuration, passes: Passes) -> None:
         self.config, self.passes = config, passes
-        self.keys = tuple(key_of(name) for name in config.names)
+        self.keys = tuple(key_of(name, config.kind) for name in config.names)
 
     # -- what anybody may ask ------------------------------------------------------------------------------------
 
@@ -208,7 +208,9 @@ class World:
     def waiting(self, state: State, request: Request) -> Task:
         """The pass that waits for the answer to this create."""
         tasks = state.processes[request.sender].tasks
-        return next(task for task in tasks if task.waiting and self.passes.nodes[task.node].uid == request.owner)
+        return next(
+            task for task in tasks if task.waiting and self.passes.nodes[task.node].uid == uid_in(request.owner)
+        )
 
     def _time(self, state: State) -> Iterator[Move]:
         for number, process in enumerate(state.processes):
@@ -225,7 +227,7 @@ class World:
         """Whether a create for this object may still be acted on."""
         nodes = (self.passes.nodes[task.node] for one in state.processes for task in one.tasks if not task.waiting)
         sending = any(isinstance(node.asks, Create) and node.uid == uid for node in nodes)
-        return sending or any(request.owner == uid for request in state.requests)
+        return sending or any(uid_in(request.owner) == uid for request in state.requests)
 
     # -- a pass begins -------------------------------------------------------------------------------------------
 
@@ -363,7 +365,8 @@ class World:
 
     def _sent(self, state: State, number: int, task: Task, deed: Sent) -> Move:
         if isinstance(deed, Create):
-            request = Request(deed.name, deed.organization, deed.image, self.passes.nodes[task.node].uid, number)
+            owner = self._owner(self.passes.nodes[task.node].uid, deed.name)
+            request = Request(deed.name, deed.organization, deed.image, owner, number)
             state = self.task(state, number, task, task._replace(waiting=True))
             return Move(f"sends: {described(deed)}", state._replace(requests=(*state.requests, request)))
         there = state.resources[number_of(deed.id) - 1]
@@ -372,6 +375,10 @@ class World:
             return Move(f"{described(deed)}: 404", self.answered(state, number, task, MISSING))
         state = self.resource(state, number_of(deed.id), _after(there, deed))
         return Move(described(deed), self.answered(state, number, task, True), broken)
+
+    def _owner(self, uid: str, name: str) -> str:
+        """A batch is one of its object's, and its name tells which."""
+        return "/".join((uid, *name.split("/")[1:3])) if self.config.kind == BATCH else uid
 
 
 def _after(there: Resource, deed: Terminate | Power | Scale) -> Resource:

@@ -289,7 +289,7 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
             recorded, refusal = Recorded.REFUSED, error
         memory.unwritten = None
         match recorded:
-            case Recorded.WRITTEN:
+            case Recorded.WRITTEN | Recorded.SOUGHT:
                 return None
             case Recorded.GONE:
                 await engine.vanished.hand_over(key, {**raw, "status": dict(after)})

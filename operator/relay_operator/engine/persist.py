@@ -30,6 +30,7 @@ class Recorded(Enum):
 
     WRITTEN = auto()
     GONE = auto()  # the object is, or another has its name
+    SOUGHT = auto()  # status was lost, and its intent is open again: what both told is found with what is new
     SUPERSEDED = auto()  # another process decided on the object meanwhile: what was made is not its own any more
     REFUSED = auto()  # it will never be taken
 
@@ -115,16 +116,20 @@ class Records:
 
     intent: str
     token: str
-    ids: tuple[str, ...]
+    ids: frozenset[str]
 
 
 def after_conflict(known: Records, found: Records, cloud_id: str) -> Recorded | None:
     """What became of the write of this id if somebody else wrote meanwhile; None: it may still be written. Pure."""
     if cloud_id in found.ids:
         return Recorded.WRITTEN
-    # A status or an annotation that was lost is nobody's decision.
-    undecided = found.token in {known.token, ""} and found.intent in {known.intent, ""}
-    return None if undecided and found.ids == known.ids else Recorded.SUPERSEDED
+    # A status or an annotation that was lost is nobody's decision: who decides leaves a token.
+    if known.token and not found.token and known.token in found.intent:
+        return Recorded.SOUGHT  # it may have told more than this process knew
+    lost = not (found.token or found.ids)
+    same = found.token in {known.token, ""} and found.ids == known.ids
+    undecided = found.intent in {known.intent, ""} and (same or lost)
+    return None if undecided else Recorded.SUPERSEDED
 
 
 def _records(raw: Mapping[str, JsonValue]) -> Records:
@@ -134,4 +139,5 @@ def _records(raw: Mapping[str, JsonValue]) -> Records:
     intent = annotations.get(CREATE_INTENT)
     rows = status.get("parts")
     batches = [str(row.get("batchId") or "") for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
-    return Records(str(intent or ""), str(status.get("createToken") or ""), (str(status.get("id") or ""), *batches))
+    ids = frozenset((str(status.get("id") or ""), *batches)) - {""}
+    return Records(str(intent or ""), str(status.get("createToken") or ""), ids)

@@ -12,6 +12,7 @@ from tests.cluster.batch_side import (
     KIND,
     NAME,
     UPLOAD,
+    Json,
     batch,
     batches_in_cloud,
     complete,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.conftest import StartOperator
+    from tests.support.kube import Manifest
     from tests.support.workspace import Workspace
 
 ALL = [record(f"r{number}", f"p{number}") for number in range(5)]
@@ -131,6 +133,39 @@ async def test_a_status_that_was_lost_is_rebuilt_from_the_cloud_whatever_its_clo
     answers, errors = await published(workspace)
     assert (len(answers), errors) == (20, {})
     assert done["status"]["requestCounts"] == {"total": 20, "completed": 20, "failed": 0}
+
+
+@pytest.mark.parametrize("lost", ["status", "status, intent and finalizer"])
+async def test_the_id_of_a_part_that_is_on_its_way_brings_back_what_was_lost_meanwhile(
+    unattended_workspace: Workspace, start_operator: StartOperator, lost: str
+) -> None:
+    workspace, control = unattended_workspace, unattended_workspace.cloud.control
+    await control.settings(batchRecordSeconds=1000)
+    await control.fault(CREATE_BATCH, {"delaySeconds": 3}, count=2)
+    await start_operator(workspace, **PATIENCE, batch_part_bytes="1024")
+    await put_prompts(workspace, [record(f"r{number}", f"p{number}") for number in range(20)])
+    await workspace.apply(batch())
+
+    def parts(item: Manifest | None) -> list[Json]:
+        return (item or {}).get("status", {}).get("parts") or []
+
+    def second_is_sent(item: Manifest | None) -> bool:
+        return len(parts(item)) == 3 and "batchId" in parts(item)[0] and "sentAt" in parts(item)[1]
+
+    sent = await workspace.becomes(KIND, NAME, second_is_sent)
+    await workspace.kube.patch(KIND, NAME, {"status": dict.fromkeys(sent["status"])}, subresource="status")
+    if lost != "status":
+        bare = {"annotations": dict.fromkeys(sent["metadata"]["annotations"]), "finalizers": None}
+        await workspace.kube.patch(KIND, NAME, {"metadata": bare})
+
+    def all_are_known(item: Manifest | None) -> bool:
+        return len(parts(item)) == 3 and all("batchId" in part for part in parts(item))
+
+    running = await workspace.becomes(KIND, NAME, all_are_known)
+    known = {part["batchId"] for part in parts(running)}
+    assert known == {each["id"] for each in await batches_in_cloud(workspace)}
+    assert running["status"]["createToken"] == sent["status"]["createToken"]
+    assert (await count(workspace, CREATE_BATCH), await count(workspace, CANCEL_BATCH)) == (3, 0)
 
 
 @pytest.mark.parametrize("where", ["ConfigMap", "store"])
