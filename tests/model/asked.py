@@ -164,9 +164,10 @@ class Save(NamedTuple):
 
 
 class Drop(NamedTuple):
-    """Delete that ConfigMap."""
+    """Delete that ConfigMap; only this version of it, if that is said."""
 
     name: str
+    version: str = ""
 
 
 Sent = Create | Terminate | Power | Scale

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from relay_operator.engine.kube import JsonObject
+from tests.model.neighbours import orphan
 from tests.model.objects import BATCH, KIND, applied, known, recording
 from tests.model.state import NOBODY, Process, Resource, State
 
@@ -47,6 +48,8 @@ class Configuration:
     """Two objects may come to record one id: what they do with it is judged."""
     both_record: bool = False
     """They do, from the beginning: a failover let both adopt it."""
+    adopted: bool = False
+    """The first object records what was an orphan, and a ConfigMap still tells of that."""
     rest_only: bool = False
     """A second resource may live for a while: only what is at rest is judged by I1."""
     unguarded: bool = False
@@ -87,13 +90,19 @@ class Configuration:
         strange = Resource(True, "somebody-elses", 1, "v1", owner=OTHERS)
         if self.both_record:
             there, strange = [recording(one) for one in there], strange._replace(owner=known(there[0]).uid)
+        config_maps: tuple[tuple[int, str, bytes], ...] = ()
+        if self.adopted:
+            name, config_maps = orphan(1)
+            there = [recording(one, name) for one in there]
+            strange = Resource(True, name, 1, "v1", owner=known(there[0]).uid)
         return State(
             objects=(*there, *[None] * (len(self.names) - self.objects)),
             organizations=(1,) * (max(self.clusters) + 1),
             leases=(NOBODY,) * (max(self.operators) + 1),
             processes=tuple(Process(cluster) for cluster in self.operators),
             left=(self.most, *(count for _, count in self.acts)),
-            resources=(strange,) if self.foreign else (),
+            resources=(strange,) if self.foreign or self.adopted else (),
+            config_maps=config_maps,
             uids=self.objects + 1,
         )
 
@@ -288,6 +297,13 @@ CONFIGURATIONS = (
         _acts(orphan=1, delete=1, crash=1, depose=1),
         orphans_end=True,
         brief=2,
+    ),
+    Configuration(
+        "kept-again",
+        "an orphan is adopted, and kept on purpose, while a leader is frozen",
+        _acts(orphan=1, delete=1, depose=1),
+        adopted=True,
+        orphans_end=True,
     ),
     Configuration(
         "wipe",

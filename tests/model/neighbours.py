@@ -14,6 +14,8 @@ from relay_operator.engine import kube
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.entry import Entry, entry_of
 from relay_operator.engine.kube import JsonObject, ResourceType
+from relay_operator.engine.intent import cloud_name
+from relay_operator.engine.leftovers import Fate, Leftover
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.batch.names import TAG
 from relay_operator.flows.managed.resource import CannotTell, Found, Look, NotSeen, SearchResult
@@ -23,7 +25,19 @@ from relay_wire.billing import BillingBreakdownItem, CurrentUsage
 from relay_wire.clusters import ClusterCreate, ClusterScale, ClusterSummary
 from tests.model import asked
 from tests.model.asked import Answer, Asked, Failed
-from tests.model.objects import BATCH, KIND, MOMENT, NAMESPACE, kept, key_of, loaded, stored, version_of_text
+from tests.model.objects import (
+    BATCH,
+    KIND,
+    MOMENT,
+    NAMESPACE,
+    id_of,
+    kept,
+    key_of,
+    loaded,
+    stored,
+    uid_of,
+    version_of_text,
+)
 
 ACCOUNT = ObjectKey("CloudAccount", NAMESPACE, "default")
 
@@ -249,12 +263,15 @@ class ModelKube:
         assert kind is kube.CONFIG_MAPS
         return self._saved(str(cast(JsonObject, body["metadata"])["name"]), body, new=True)
 
-    async def delete(self, kind: ResourceType, namespace: str | None, name: str, *, uid: str | None = None) -> None:
+    async def delete(
+        self, kind: ResourceType, namespace: str | None, name: str, *, uid: str = "", version: str = ""
+    ) -> None:
+        """Raises KubeError."""
         assert kind is kube.CONFIG_MAPS
         if self.dropped is not None:
             self.dropped.add(name)
-        else:
-            self._script.ask(asked.Drop(name))
+        elif isinstance(answer := self._script.ask(asked.Drop(name, version)), Failed):
+            raise _kube_error(answer)
 
     async def pages(self, kind: ResourceType, namespace: str | None) -> AsyncIterator[list[JsonObject]]:
         """The ConfigMaps of the operator's namespace."""
@@ -298,6 +315,22 @@ def _config_map(name: str, body: bytes) -> JsonObject:
 def settled(record: Mapping[str, JsonValue]) -> bytes:
     """A leftover without the time at which it was found."""
     return orjson.dumps({**record, "since": MOMENT}, option=orjson.OPT_SORT_KEYS)
+
+
+def orphan(number: int) -> tuple[str, tuple[tuple[int, str, bytes], ...]]:
+    """What an object made that is gone, and whose name another has now: its name, and the ConfigMap that tells of it."""
+    uid = uid_of("a", 0)
+    name = cloud_name(NAMESPACE, "a", uid, "cafe0", 1)
+    told = {
+        "kind": KIND,
+        "organization": "org-1",
+        "id": id_of(number),
+        "name": name,
+        "of": f"{NAMESPACE}/a",
+        "uid": uid,
+    }
+    record = Leftover.model_validate({"fate": Fate.ORPHAN, "account": ACCOUNT, "since": MOMENT, **told})
+    return name, ((0, record.config_map, settled(record.model_dump(mode="json"))),)
 
 
 def _kube_error(failed: Failed) -> kube.KubeError:

@@ -111,13 +111,12 @@ def applied(kind: str, name: str, number: int, spec: Mapping[str, JsonValue]) ->
     return stored({"apiVersion": "gpurelay.dev/v1alpha1", "kind": kind, "metadata": metadata, "spec": dict(spec)})
 
 
-def recording(text: bytes) -> bytes:
+def recording(text: bytes, name: str = "somebody-elses") -> bytes:
     """The object, once it has adopted the first resource there is."""
     own = known(text)
     identity: JsonValue = {
         "installation": "cafe0", "namespace": NAMESPACE, "name": own.name, "uid": own.uid, "organization": "org-1",
     }  # fmt: skip
-    name = "somebody-elses"
     intent: JsonObject = {
         "token": f"t{own.name}", "name": name, "attempt": 1, "specHash": "", "startedAt": MOMENT, "identity": identity,
     }  # fmt: skip

@@ -269,7 +269,7 @@ class Passes:
                 self._kube.last[left.key] = left.body.encode()
             else:
                 leftovers._unsaved.add(left.key)
-        leftovers._retracted.update(dict.fromkeys(books.retracted, ACCOUNT))
+        leftovers._retracted.update({one.key: Leftover.model_validate_json(one.body) for one in books.retracted})
         leftovers._let_go |= books.let_go
 
     def _books(self) -> Books:
@@ -277,10 +277,9 @@ class Passes:
         return Books(
             frozenset(Departed(key, stored(vanished.body(key)), key in vanished._saved) for key in vanished._known),
             frozenset(
-                Left(name, settled(record.model_dump(mode="json")).decode(), name not in leftovers._unsaved)
-                for name, record in leftovers._records.items()
+                _left(name, record, name not in leftovers._unsaved) for name, record in leftovers._records.items()
             ),
-            frozenset(leftovers._retracted),
+            frozenset(_left(name, record, True) for name, record in leftovers._retracted.items()),
             frozenset(leftovers._let_go | self._cache.forgotten),
         )
 
@@ -324,6 +323,10 @@ def _managed(
         installation=engine.installation,
         unreachable_after=3,
     )
+
+
+def _left(name: str, record: Leftover, saved: bool) -> Left:  # noqa: FBT001
+    return Left(name, settled(record.model_dump(mode="json")).decode(), saved)
 
 
 class _ModelQueue(Queue[ObjectKey]):

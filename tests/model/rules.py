@@ -12,8 +12,9 @@ from pydantic import JsonValue
 
 from relay_operator.api.cloudaccount import Orphans
 from relay_operator.api.meta import ObjectKey
-from relay_operator.engine import identity, persist
+from relay_operator.engine import identity, kube, persist
 from relay_operator.engine.cache import Cache
+from relay_operator.engine.config_maps import ConfigMaps
 from relay_operator.engine.identity import Whose
 from relay_operator.engine.kube import JsonObject
 from relay_operator.engine.leftovers import Leftovers
@@ -95,6 +96,10 @@ def _undone(patch: pytest.MonkeyPatch) -> None:
     """And nobody asks who has what is undone."""
     patch.setattr(persist, "after_conflict", _never_recognised)
     _unfenced(patch)
+
+
+async def _deleted_whatever_it_tells(self: ConfigMaps, name: str, _: object = None) -> None:
+    await self.kube.delete(kube.CONFIG_MAPS, self.namespace, name)
 
 
 async def _no_write(*_: object) -> None:
@@ -199,6 +204,11 @@ RULES: Mapping[str, Rule] = {
         _replaced(Looker, "_givers", _nobody),
     ),
     "kept": Rule("9. what is kept on purpose is never ended", "kept", _replaced(Leftovers, "kept", _no)),
+    "kept meanwhile": Rule(
+        "9. what another process keeps on purpose by now is not forgotten",
+        "kept-again",
+        _replaced(ConfigMaps, "delete", _deleted_whatever_it_tells),
+    ),
     "left": Rule(
         "9. what stays is written down before the finalizer goes", "kept", _replaced(ManagedFlow, "leaves", _none)
     ),

@@ -83,7 +83,7 @@ class Books(NamedTuple):
 
     departed: frozenset[Departed] = frozenset()
     leftovers: frozenset[Left] = frozenset()
-    retracted: frozenset[str] = frozenset()
+    retracted: frozenset[Left] = frozenset()
     let_go: frozenset[str] = frozenset()
 
     def after(self, before: "Books", now: "Books") -> "Books":

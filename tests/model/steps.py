@@ -340,7 +340,10 @@ class World:
         if isinstance(deed, Save) and deed.new and there:
             return Move(f"{described(deed)}: it is there", self.answered(state, number, task, CONFLICT))
         before = next((body for of, name, body in state.config_maps if (of, name) == (cluster, deed.name)), None)
-        if isinstance(deed, Save) and deed.version and (before is None or version_of_text(before) != deed.version):
+        is_another = deed.version and (before is None or version_of_text(before) != deed.version)
+        if is_another and isinstance(deed, Drop) and before is None:
+            return Move(f"{described(deed)}: 404", self.answered(state, number, task, MISSING))
+        if is_another:
             return Move(f"{described(deed)}: 409", self.answered(state, number, task, CONFLICT))
         maps = (*rest, (cluster, deed.name, deed.body)) if isinstance(deed, Save) else rest
         after = state._replace(config_maps=tuple(sorted(maps)))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from relay_operator.engine.kube import CONFIG_MAPS, AlreadyExists, JsonObject, Kube
+from relay_operator.engine.kube import CONFIG_MAPS, AlreadyExists, JsonObject, Kube, NotFound
 from relay_operator.engine.manifests import part
 
 
@@ -43,6 +43,18 @@ class ConfigMaps:
                 data["metadata"] = {"labels": labels, "resourceVersion": version}
             await self.kube.patch(CONFIG_MAPS, self.namespace, name, data)
 
-    async def delete(self, name: str) -> None:
-        """Raises KubeError; absence is success."""
-        await self.kube.delete(CONFIG_MAPS, self.namespace, name)
+    async def delete(self, name: str, yields: Callable[[JsonObject], bool] | None = None) -> None:
+        """Delete it, then only if `yields` says so of what is there; absence is success.
+
+        Raises KubeError: Conflict if what `yields` was asked about is changed meanwhile.
+        """
+        version = ""
+        if yields is not None:
+            try:
+                there = await self.kube.get(CONFIG_MAPS, self.namespace, name)
+            except NotFound:
+                return
+            if not yields(there):
+                return
+            version = str(part(there, "metadata").get("resourceVersion") or "")
+        await self.kube.delete(CONFIG_MAPS, self.namespace, name, version=version)

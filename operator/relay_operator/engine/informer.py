@@ -74,7 +74,8 @@ class Informer:
         """Somebody took the finalizer off: what the object had belongs to nobody, and is told until it is gone."""
         entry = entry_of(raw)
         account = self.cache.account_meant(key, entry)
-        if account is None or not (entry.cloud_id or entry.searching):
+        is_ended = self.cache.get(key._replace(vanished=entry.uid)) is not None
+        if account is None or is_ended or not (entry.cloud_id or entry.searching):
             return
         left = has(raw)
         self.vanished.leftovers.note(

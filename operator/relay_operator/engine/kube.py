@@ -170,9 +170,17 @@ class Kube:
         """
         return await self._write("PATCH", kind, kind.path(namespace, name, subresource), body)
 
-    async def delete(self, kind: ResourceType, namespace: str | None, name: str, *, uid: str = "") -> None:
-        """Delete this very object; one of the same name with another uid is left alone. Absence is success."""
-        preconditions: JsonObject = {"preconditions": {"uid": uid}} if uid else {}
+    async def delete(
+        self, kind: ResourceType, namespace: str | None, name: str, *, uid: str = "", version: str = ""
+    ) -> None:
+        """Delete this very object; one of the same name with another uid is left alone. Absence is success.
+
+        Raises Conflict if it has another uid or version.
+        """
+        wanted: JsonObject = {
+            field: value for field, value in {"uid": uid, "resourceVersion": version}.items() if value
+        }
+        preconditions: JsonObject = {"preconditions": wanted} if wanted else {}
         try:
             await self._write("DELETE", kind, kind.path(namespace, name), preconditions)
         except NotFound:

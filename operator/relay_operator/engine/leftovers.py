@@ -92,8 +92,8 @@ class Leftovers:
     _kept: dict[tuple[str, str, str], set[str]] = field(default_factory=dict)
     """By organization, id and name, of which one is empty."""
     _unsaved: set[str] = field(default_factory=set)
-    _retracted: dict[str, ObjectKey] = field(default_factory=dict)
-    """ConfigMaps that are to go, and whose account told of them."""
+    _retracted: dict[str, Leftover] = field(default_factory=dict)
+    """ConfigMaps that are to go, and what they told."""
     _failed: dict[str, tuple[int, KubeError]] = field(default_factory=dict)
     """How often in a row the write of a ConfigMap failed, and how the last time."""
     _let_go: set[str] = field(default_factory=set)
@@ -142,7 +142,7 @@ class Leftovers:
         """It is gone, or an object has it; the next `save` removes its ConfigMap."""
         name = leftover.config_map
         if name not in self._unsaved:
-            self._retracted[name] = leftover.account
+            self._retracted[name] = leftover
         self._drop(name)
 
     async def save(self, needed: Collection[str] | None = None) -> None:
@@ -173,13 +173,15 @@ class Leftovers:
 
     def of_account(self, account: ObjectKey) -> set[str]:
         """The names of the ConfigMaps that tell, or told until now, of what this account has in the cloud."""
-        gone = {name for name, owner in self._retracted.items() if owner == account}
+        gone = {name for name, record in self._retracted.items() if record.account == account}
         return self._by_account.get(account, set()) | gone
 
     async def _save(self, name: str) -> None:
         """Others may note, retract and save meanwhile. Raises KubeError."""
-        if name in self._retracted:
-            await self._config_maps.delete(name)
+        retracted = self._retracted.get(name)
+        if retracted is not None:
+            was_kept = retracted.fate is Fate.KEPT
+            await self._config_maps.delete(name, lambda there: was_kept or self._yields(there))
             self._retracted.pop(name, None)
             if name in self._records:
                 self._unsaved.add(name)
@@ -189,12 +191,12 @@ class Leftovers:
         await self._config_maps.put(name, record.fate, record.model_dump_json(), self._yields)
         now = self._records.get(name)
         if now is None:
-            self._retracted[name] = record.account
+            self._retracted[name] = record
         elif now is record:
             self._unsaved.discard(name)
 
     def _yields(self, there: JsonObject) -> bool:
-        """Whether what is there may be written over: what another process keeps on purpose stays so."""
+        """Whether what is there may go, or be written over: what another process keeps on purpose stays so."""
         text = self._config_maps.text(there)
         if text is None or part(there, "metadata", "labels").get(LABEL) != Fate.KEPT:
             return True

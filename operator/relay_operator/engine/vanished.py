@@ -110,7 +110,6 @@ class Vanished:
         if self._stays(departed):
             logger.info("%s: what it had in the cloud stays there on purpose", key)
             return key
-        self.leftovers.retract(uid_of(raw))
         what = f"has another by now, and {surplus} was made for it" if surplus else "is gone, what it has is not"
         logger.warning("%s %s: that is taken to its end", key, what)
         self._saved.discard(own)
@@ -206,6 +205,7 @@ class Vanished:
         return ObjectKey(kind, str(kept.get("namespace") or ""), str(kept.get("name")), vanished_uid), raw
 
     def _put(self, key: ObjectKey, raw: JsonObject) -> None:
+        self.leftovers.retract(uid_of(raw))
         self.cache.put(key, _next_version(raw))
         self._known.add(key)
         self._tell_account(key)

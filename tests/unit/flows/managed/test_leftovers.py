@@ -11,7 +11,7 @@ from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.account import AccountReady, AccountWaiting
 from relay_operator.engine.intent import cloud_name
 from relay_operator.engine.kube import KubeError
-from relay_operator.engine.leftovers import Fate, Leftover, Leftovers
+from relay_operator.engine.leftovers import LABEL, Fate, Leftover, Leftovers
 from relay_operator.engine.report import held
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.account.sweep import Sweeper, SweepMemory
@@ -231,6 +231,39 @@ async def test_what_another_process_keeps_meanwhile_stays_kept(world: World) -> 
     await other.save()
     await leftovers.save()
     assert (kept(world), written(world)) == ([(Fate.KEPT, "pod-9", "")], [("kept", "pod-9")])
+
+
+@pytest.mark.parametrize("moment", ["GET", "DELETE"])
+async def test_what_another_process_keeps_by_now_is_not_forgotten(world: World, moment: str) -> None:
+    """An object adopted an orphan; before the leader has forgotten that it froze, and the object went."""
+    leftovers, kept_by_now = world.informer.vanished.leftovers, leftover(Fate.KEPT)
+    leftovers.note(leftover(Fate.ORPHAN))
+    await leftovers.save()
+    leftovers.forget(leftover(Fate.ORPHAN))
+    change: Json = {
+        "metadata": {"labels": {LABEL: Fate.KEPT}},
+        "data": {"resource.json": kept_by_now.model_dump_json()},
+    }
+
+    def before(call: Call) -> None:
+        if call.method == moment:
+            world.server.before = lambda _: None
+            world.server.edit("configmaps", OPERATOR_NAMESPACE, kept_by_now.config_map, change)
+
+    world.server.before = before
+    await leftovers.save(())
+    await leftovers.save()
+    assert (kept(world), written(world)) == ([(Fate.KEPT, "pod-9", "")], [("kept", "pod-9")])
+
+
+async def test_what_is_to_be_forgotten_may_be_gone(world: World) -> None:
+    leftovers, record = world.informer.vanished.leftovers, leftover(Fate.ORPHAN)
+    leftovers.note(record)
+    await leftovers.save()
+    leftovers.forget(record)
+    world.server.remove("configmaps", OPERATOR_NAMESPACE, record.config_map)
+    await leftovers.save()
+    assert (kept(world), written(world)) == ([], [])
 
 
 async def test_what_is_written_down_is_not_forgotten_while_its_object_is_about_to_go(world: World) -> None:

@@ -11,11 +11,12 @@ from pydantic import JsonValue
 from relay_operator.api.meta import ANNOTATION_PREFIX, CREATE_INTENT, FINALIZER, PAUSED, PLAN_ONLY, ObjectKey
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.kube import NotFound
+from relay_operator.engine.leftovers import Fate, Leftover
 from relay_operator.engine.vanished import DepartedObject
 from tests.unit.engine.apiserver import Fault, Json, part
 from tests.unit.flows.managed.cloudpods import lost
 from tests.unit.flows.managed.test_recording import at_the_status_write
-from tests.unit.flows.managed.world import NAMESPACE, OPERATOR_NAMESPACE, World
+from tests.unit.flows.managed.world import BEGINNING, NAMESPACE, OPERATOR_NAMESPACE, World
 
 REFUSED = Fault(403, plural="configmaps", times=1000)
 
@@ -157,6 +158,30 @@ async def test_the_next_process_goes_on(ending: World) -> None:
     await ending.informer.vanished.load()
     await ending.wait(60)
     assert (ending.pods.live, ending.left_behind()) == ([], [])
+
+
+async def test_what_is_taken_to_its_end_is_no_orphan_to_the_next_process(ending: World) -> None:
+    """The former one had told of it as one, and was killed before it took that back."""
+    await _vanished(ending)
+    await ending.settle()
+    leftovers = ending.informer.vanished.leftovers
+    (key,) = [key for key in ending.cache.keys() if key.vanished]
+    told = {"kind": "GpuPod", "organization": "org-1", "name": "its-name", "uid": key.vanished}
+    account = ObjectKey("CloudAccount", NAMESPACE, "default")
+    leftovers.note(Leftover(fate=Fate.ORPHAN, account=account, since=BEGINNING, **told))
+    await leftovers.save()
+    await ending.restart()
+    assert ending.informer.vanished.leftovers.of(account) == ()
+
+
+async def test_what_is_taken_to_its_end_is_no_orphan_to_an_event_that_comes_late(ending: World) -> None:
+    ending.watching = False
+    ending.apply()
+    await ending.informer.relist(ending.kube, "GpuPod", ending.flow.type, ())
+    at_the_status_write(ending, lambda: ending.delete(force=True))
+    await ending.settle()
+    await ending.informer.relist(ending.kube, "GpuPod", ending.flow.type, ())
+    assert ending.informer.vanished.leftovers.of(ObjectKey("CloudAccount", NAMESPACE, "default")) == ()
 
 
 async def test_it_is_remembered_in_no_more_bytes_than_it_had(ending: World) -> None:
