@@ -214,8 +214,11 @@ class ModelAccounts:
     def found_by_polling(self, account: AccountReady) -> None:
         """Nobody listens."""
 
-    def failed(self, account: AccountReady, error: CloudError) -> None:
+    def failed(self, account: AccountReady, error: CloudError, whose: ObjectKey | None = None) -> None:
         """Nobody listens."""
+
+    def lacks_funds(self, account: AccountReady, key: ObjectKey) -> bool:
+        return False
 
 
 class ModelKube:

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 
 from pydantic import ValidationError
 
-from relay_client import CallPolicy, Cloud, CloudError, RateLimiter, Runtime, Unauthorized
+from relay_client import CallPolicy, Cloud, CloudError, PaymentRequired, RateLimiter, Runtime, Unauthorized
 from relay_client.errors import clause
 from relay_client.operations import WHOAMI
 from relay_operator.accounts.key_secret import ApiKey, NoKey, read_api_key
 from relay_operator.accounts.namespace_selector import Admission
+from relay_operator.accounts.shortage import Shortage
 from relay_operator.api.cloudaccount import CloudAccount, ClusterCloudAccount, CreateRecovery, RateLimit
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import ObjectKey
@@ -48,6 +49,7 @@ class _Connection:
 
     limiter: RateLimiter
     rate_limit: RateLimit
+    shortage: Shortage
     unclaimed: UnclaimedIds = field(default_factory=UnclaimedIds)
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     state: AccountState | None = None
@@ -174,11 +176,33 @@ class Accounts:
         """Whether the account's webhooks arrive."""
         return self._connection(key).evidence
 
-    def failed(self, account: AccountReady, error: CloudError) -> None:
+    def failed(self, account: AccountReady, error: CloudError, whose: ObjectKey | None = None) -> None:
         """What the cloud answered to this account's Cloud."""
         connection = self._connections.get(account.key)
-        if isinstance(error, Unauthorized) and connection is not None and connection.state is account:
+        if connection is None:
+            return
+        if isinstance(error, Unauthorized) and connection.state is account:
             connection.suspected = True
+        refused = whose if isinstance(error, PaymentRequired) else None
+        if refused is not None and connection.shortage.refused(refused, self._clock()):
+            self._queue.add(account.key, Priority.CHANGE)  # what it has now is what a deposit adds to
+
+    def lacks_funds(self, account: AccountReady, key: ObjectKey) -> bool:
+        """Whether this object was refused for want of funds, and there are no more of them since."""
+        connection = self._connections.get(account.key)
+        return connection is not None and connection.shortage.keeps_back(key)
+
+    def short(self, key: ObjectKey) -> bool:
+        """Whether anything waits for the account's funds."""
+        connection = self._connections.get(key)
+        return connection is not None and connection.shortage.waits(self._clock())
+
+    def funds(self, key: ObjectKey, available_cents: int) -> bool:
+        """What the account has now: what was refused tries again if that is more. Whether anything does."""
+        called = self._connection(key).shortage.seen(available_cents)
+        for dependent in called:
+            self._queue.add(dependent, Priority.CHANGE)
+        return bool(called)
 
     def whoami(self, key: ObjectKey) -> Whoami | None:
         """What the cloud said of the account's key."""
@@ -210,7 +234,8 @@ class Accounts:
     def _connection(self, key: ObjectKey) -> _Connection:
         known = self._connections.get(key)
         if known is None:
-            known = self._connections[key] = _Connection(_limiter(RateLimit()), RateLimit())
+            shortage = Shortage(2 * self._settings.backoff_max_seconds)
+            known = self._connections[key] = _Connection(_limiter(RateLimit()), RateLimit(), shortage)
         return known
 
     def _connect(

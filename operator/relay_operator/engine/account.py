@@ -135,6 +135,13 @@ class Accounts(Protocol):
         """A settled object's poll saw a change that a webhook should have told of."""
         ...
 
-    def failed(self, account: AccountReady, error: CloudError) -> None:
-        """The cloud did not do what was asked of it: after a 401 the Secret is read again at once."""
+    def failed(self, account: AccountReady, error: CloudError, whose: ObjectKey | None = None) -> None:
+        """The cloud did not do what was asked of it: after a 401 the Secret is read again at once.
+
+        `whose`: for which object; after a 402 it is called once the account has more funds.
+        """
+        ...
+
+    def lacks_funds(self, account: AccountReady, key: ObjectKey) -> bool:
+        """Whether this object was refused for want of funds, and there are no more of them since; from memory."""
         ...

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-from relay_operator.api.conditions import Condition, ConditionType
+from relay_operator.api.conditions import Condition, ConditionType, Reason
 
 MESSAGE_LIMIT = 1024
 _PATIENCE = timedelta(minutes=5)
 """For so long what may come by itself is waited for before people are called."""
+_FOR_MONEY = frozenset({Reason.WAITING_FOR_BUDGET, Reason.BALANCE_EXHAUSTED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,12 @@ class Wanted:
     reason: str
     """A `Reason`; what is only carried on may be one of another release."""
     message: str = ""
+
+
+def is_unfunded(conditions: Iterable[Condition]) -> bool:
+    """Whether something waits for money, by the last word of the cloud, or of its account's budget."""
+    exceeded = find(conditions, ConditionType.BUDGET_EXCEEDED)
+    return exceeded is not None and exceeded.status == "True" and exceeded.reason in _FOR_MONEY
 
 
 def find(conditions: Iterable[Condition], wanted: ConditionType) -> Condition | None:

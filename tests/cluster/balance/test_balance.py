@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from tests.cluster.cloud_log import CREATE_POD, asked
+from tests.cluster.cloud_log import CREATE_CLUSTER, CREATE_POD, asked, count
 from tests.support.eventually import eventually
 from tests.support.manifests import condition, gpu_cluster, gpu_pod, stalled
 
@@ -39,6 +39,27 @@ async def test_a_create_without_funds_waits_and_is_sent_again_when_there_are_som
     ready = await brisk_workspace.becomes("GpuPod", "trainer")
     assert condition(ready, "BudgetExceeded") == {}
     assert [one["status"] for one in await asked(brisk_workspace, CREATE_POD)].count(200) == 1
+
+
+async def test_funds_that_come_back_are_used_though_the_next_attempt_is_minutes_away(workspace: Workspace) -> None:
+    """One request of the account's every ten seconds meanwhile, and none of the objects that wait."""
+    await workspace.becomes("CloudAccount", "default")
+    await _balance(workspace, -324)
+    await workspace.apply(gpu_pod())
+    await workspace.apply(gpu_cluster(replicas=1))
+
+    def waiting(item: Manifest | None) -> bool:
+        return condition(item, "Reconciling").get("reason") == "WaitingForBudget"
+
+    told = [await workspace.becomes(*one, waiting) for one in (("GpuPod", "trainer"), ("GpuCluster", "llm"))]
+    assert [condition(one, "BudgetExceeded")["status"] for one in told] == ["True", "True"]
+    await _balance(workspace, 100_000)
+    ready = [await workspace.becomes(*one) for one in (("GpuPod", "trainer"), ("GpuCluster", "llm"))]
+    for before, after in zip(told, ready, strict=True):
+        agreed = datetime.fromisoformat(before["status"]["nextAttemptTime"])
+        began = condition(after, "Ready")["lastTransitionTime"]
+        assert datetime.fromisoformat(began) < agreed, "it did not wait for the attempt that was agreed"
+    assert await count(workspace, CREATE_POD) == await count(workspace, CREATE_CLUSTER) == 2
 
 
 async def test_a_pod_stopped_for_its_balance_tells_the_day_of_deletion_and_starts_when_funds_are_back(

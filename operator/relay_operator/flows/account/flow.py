@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import islice
 
-from relay_client import CloudError, Unauthorized
+from relay_client import CloudError, Forbidden, Unauthorized
+from relay_client.operations import GET_BALANCE
 from relay_operator.accounts import key_secret
 from relay_operator.accounts.accounts import Accounts, AnyAccount
 from relay_operator.api import meta
@@ -32,7 +33,7 @@ from relay_operator.engine.queue import Priority
 from relay_operator.engine.report import Report, Return
 from relay_operator.flows.account.bookkeeping import Bookkeeper, Books, Page
 from relay_operator.flows.account.observer import AccountObserver
-from relay_operator.flows.account.plan import Action, End, Look, View, plan
+from relay_operator.flows.account.plan import Action, End, Glance, Look, View, plan
 from relay_operator.flows.account.report import AccountFinding, OrganizationSeen, left_over, new_status, unclaimed_of
 from relay_operator.flows.account.sweep import Sweeper, SweepMemory
 from relay_operator.observability.metrics import Metrics
@@ -40,6 +41,8 @@ from relay_operator.settings import Settings
 
 _ANXIOUS_SECONDS = 60.0
 """Between two looks while something may be in the cloud that no object tells of."""
+_GLANCES = 2
+"""Intervals of looking at what changes, between two glances at the balance while something waits for funds."""
 _GIVE_UP = timedelta(minutes=5)
 """How long the end of an account waits for a cloud that does not answer; a dead subscription costs nothing."""
 
@@ -51,6 +54,7 @@ class AccountMemory(Memory):
     """What this process remembers of one account; times are monotonic."""
 
     look_at: float = 0.0
+    glance_at: float = 0.0
     looked: tuple[int, AccountState | None] = (-1, None)
     """Generation and state at the last look: another one is looked at at once."""
     unready: int = 0
@@ -74,6 +78,13 @@ class AccountFacts:
     in_use: Counter[str]
     view: View
     error: None = None
+
+    @property
+    def usable(self) -> AccountReady:
+        """The account whose cloud is asked: the plan asks none without a key."""
+        if not isinstance(self.state, AccountReady):
+            raise AssertionError(f"{self.key}: the plan looks without an account")
+        return self.state
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +151,7 @@ class AccountFlow:
             refused=isinstance(state, AccountRefused),
             subscribed=obj.status.webhook is not None,
             look_due=look_due,
+            glance_due=ready and self.engine.clock() >= memory.glance_at and self.accounts.short(turn.key),
             overdue=turn.now - (metadata.deletion_timestamp or turn.now) > _GIVE_UP,
         )
         return AccountFacts(turn.key, obj, turn.now, state, in_use, view)
@@ -171,6 +183,8 @@ class AccountFlow:
         match action:
             case Look(read_only):
                 return await self._look(facts, memory, read_only=read_only)
+            case Glance(read_only):
+                return await self._glance(facts, memory, read_only=read_only)
             case End(unsubscribe):
                 return await self._end(facts, writer, unsubscribe=unsubscribe)
             case _:
@@ -201,11 +215,23 @@ class AccountFlow:
         name = account.spec.api_key_secret_ref.name
         return name if isinstance(account, CloudAccount) and self.settings.may_hold_secret(name) else None
 
+    async def _glance(self, facts: AccountFacts, memory: AccountMemory, *, read_only: bool) -> Result:
+        """One request; what it shows is told by a look, if it is good news."""
+        state, intervals = facts.usable, self.engine.intervals
+        memory.glance_at = self.engine.clock() + _GLANCES * intervals.transition
+        try:
+            balance = await state.cloud.call(GET_BALANCE)
+        except CloudError as error:
+            self.accounts.failed(state, error)
+            if isinstance(error, Forbidden):  # no glance of this key shows anything
+                memory.glance_at = self.engine.clock() + intervals.settled
+            return Nothing()
+        rose = self.accounts.funds(facts.key, balance.available_cents)
+        return await self._look(facts, memory, read_only=read_only) if rose else Nothing()
+
     async def _look(self, facts: AccountFacts, memory: AccountMemory, *, read_only: bool) -> Looked:
         """A cloud that does not answer is a state of its own after a while."""
-        account, state, key = facts.account, facts.state, facts.key
-        if not isinstance(state, AccountReady):
-            raise AssertionError(f"{key}: the plan looks without an account")
+        account, state, key = facts.account, facts.usable, facts.key
         try:
             seen = await self._observer().look(account, state.cloud, read_only=read_only)
             self.budgets.looked(
@@ -233,6 +259,7 @@ class AccountFlow:
             pace = min(pace, _ANXIOUS_SECONDS)
         memory.look_at = self.engine.clock() + jittered(pace, intervals.jitter, self._random)
         if seen.balance is not None:
+            self.accounts.funds(key, seen.balance.available_cents)
             burn = seen.usage.burn_per_hour_cents if seen.usage is not None else None
             self.metrics.on_balance(key.namespace, key.name, seen.balance.available_cents, burn)
         return Looked(state, seen)
@@ -307,20 +334,22 @@ class AccountFlow:
         after = new_status(before, finding)
         if isinstance(state, AccountReady):
             memory.unready = 0
-            report = _quietly(Reason.AVAILABLE, "the account can be used", *self._next(memory, deleting=view.deleting))
+            report = _quietly(Reason.AVAILABLE, "the account can be used", *self._next(facts, memory))
             return Told(before, after, report, name="Keep")
         memory.unready += 1
-        report = _quietly(state.reason, state.message, *self._next(memory, deleting=view.deleting))
+        report = _quietly(state.reason, state.message, *self._next(facts, memory))
         return Told(before, after, report, name="Stall" if isinstance(state, AccountRefused) else "Wait")
 
-    def _next(self, memory: AccountMemory, *, deleting: bool) -> tuple[float, Priority]:
+    def _next(self, facts: AccountFacts, memory: AccountMemory) -> tuple[float, Priority]:
         """When it is looked at again by itself: at the latest when the Secret is to be read again."""
         transition, reread = self.engine.intervals.transition, self.settings.secret_reread_seconds
-        if deleting:
+        if facts.view.deleting:
             return transition, Priority.DELETE
         tries = max(memory.unready, memory.unanswered)
         if tries:
             return Backoff(transition, reread).after(tries, self._random), Priority.RETRY
+        if self.accounts.short(facts.key):
+            return min(max(memory.glance_at - self.engine.clock(), 0), reread), Priority.RETRY
         return jittered(reread, self.engine.intervals.jitter, self._random), Priority.POLL
 
     def _unclaimed(self, key: ObjectKey) -> tuple[Ownerless, ...]:

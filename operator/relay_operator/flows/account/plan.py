@@ -16,13 +16,20 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
+class Glance:
+    """Ask for the balance alone, and look at the rest if it rose: something waits for funds."""
+
+    read_only: bool
+
+
+@dataclass(frozen=True, slots=True)
 class End:
     """Let go of the subscription, where `unsubscribe` says so, of the Secret, and of the object, in this order."""
 
     unsubscribe: bool
 
 
-Action = Ignore | End | Wait | Stall | Look | Keep
+Action = Ignore | End | Wait | Stall | Look | Glance | Keep
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +49,7 @@ class View:
     """A person has to act before it can be."""
     subscribed: bool = False
     look_due: bool = False
+    glance_due: bool = False
     overdue: bool = False
     """Its end has waited long enough for a cloud that does not answer; a dead subscription costs nothing."""
 
@@ -69,7 +77,11 @@ def _look(view: View) -> Action | None:
     return Look(read_only=view.paused or view.deleting) if view.look_due else None
 
 
-RULES: tuple[Rule, ...] = (rules.not_ours, _end, _unusable, _look)
+def _glance(view: View) -> Action | None:
+    return Glance(read_only=view.paused or view.deleting) if view.glance_due else None
+
+
+RULES: tuple[Rule, ...] = (rules.not_ours, _end, _unusable, _look, _glance)
 
 
 def plan(view: View) -> Action:

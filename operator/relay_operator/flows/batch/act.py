@@ -185,7 +185,7 @@ class Actor:
         try:
             return Paid(part, await self._fenced(facts).call(CREATE_BATCH, self._request(facts, part)))
         except CloudError as error:
-            self.accounts.failed(account, error)
+            self.accounts.failed(account, error, facts.key)
             if error.outcome is Outcome.UNKNOWN:
                 return Unknown(part, error)
             vanished = isinstance(error, NotFound) and await self._vanished(account.cloud, part)
@@ -238,7 +238,7 @@ class Actor:
             except NotFound:
                 pass  # the next look says so
             except CloudError as error:
-                self.accounts.failed(account, error)
+                self.accounts.failed(account, error, facts.key)
                 return CancelRefused(error)
             memory.cancelled[batch_id] = self.clock()
         return Nothing() if refused is None else CancelRefused(refused)

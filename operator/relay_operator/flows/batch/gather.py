@@ -22,6 +22,7 @@ from relay_operator.engine.account import (
     pinned,
 )
 from relay_operator.engine.cache import Cache
+from relay_operator.engine.conditions import is_unfunded
 from relay_operator.engine.confirmation import ConfirmationDelays
 from relay_operator.engine.fence import shared
 from relay_operator.engine.flow import Turn
@@ -76,6 +77,8 @@ class Gatherer:
         account = await self.accounts.resolve(obj.metadata.namespace, ref)
         if not isinstance(account, AccountReady):
             return Facts(key, obj, now, account, replace(view, account=Account.of(account)), obj.status, intent)
+        if is_unfunded(obj.status.conditions) and not self.accounts.lacks_funds(account, key):
+            view = replace(view, waiting=False)
         made_for = obj.status.identity or (intent.identity if intent is not None else None)
         refused = not_served(key, account, ending=view.deleting)
         if view.phase is not Phase.NEW:

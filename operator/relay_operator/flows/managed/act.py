@@ -225,5 +225,5 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         except CloudError as error:
             if error.outcome is Outcome.NOT_SENT and not stands():
                 raise SupersededError from error
-            self.accounts.failed(account, error)
+            self.accounts.failed(account, error, facts.key)
             raise

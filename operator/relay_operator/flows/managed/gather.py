@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Generic
 
 from relay_client.errors import CloudError, NotFound
@@ -13,6 +12,7 @@ from relay_operator.api.workload import Former as FormerResource
 from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine.account import NOT_ASKED, AccountReady, Accounts, elsewhere, not_served, pinned
 from relay_operator.engine.cache import Cache
+from relay_operator.engine.conditions import is_unfunded
 from relay_operator.engine.confirmation import ConfirmationDelays
 from relay_operator.engine.flow import Turn
 from relay_operator.engine.identity import Installation
@@ -132,7 +132,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
     ) -> Facts[SpecT, StatusT, ObsT]:
         read: ReadInputs | MissingInput | None = None
         now, demand = turn.now, predicates.demand(obj)
-        gate, note, decided_in = _gate(obj, account, memory, now), sight.note, sight.decided_in
+        gate, note, decided_in = self._gate(turn, obj, account, memory), sight.note, sight.decided_in
         if demand is Demand.EXIST and (held := schedule.gate(obj.spec, sight.seen, now)):
             gate, note = held
         refs = self.resource.input_refs(obj) if takes_inputs(self.resource) else InputRefs()
@@ -267,6 +267,16 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             return Former.GONE, idle
         return Former.GOING if sent and self.clock() - at < self.delays.termination else Former.UNUSED, idle
 
+    def _gate(self, turn: Turn, obj: Resource[SpecT, StatusT], account: AccountReady, memory: ManagedMemory) -> Gate:
+        """A wait that was agreed is over where the account has more funds, another key, or another spec.
+
+        That may be allowed what was not. Of what a former process was refused for want of funds, none knows that.
+        """
+        same = memory.account in (None, account)
+        memory.account = account
+        funded = is_unfunded(obj.status.conditions) and not self.accounts.lacks_funds(account, turn.key)
+        return Gate.OPEN if funded or not same else predicates.gate(obj, turn.now)
+
     def _links(self, key: ObjectKey, obj: Resource[SpecT, StatusT]) -> Links:
         if not refers(self.resource) or predicates.demand(obj) is not Demand.EXIST:
             return Links()
@@ -317,10 +327,3 @@ def _unusable(
     if isinstance(read, MissingInput):
         return read.message
     return resource.unusable(obj, inputs) if checks_inputs(resource) else None
-
-
-def _gate(obj: Resource[SpecT, StatusT], account: AccountReady, memory: ManagedMemory, now: datetime) -> Gate:
-    """A wait that was agreed is over where the account has another key, or spec: that may be allowed what was not."""
-    same = memory.account in (None, account)
-    memory.account = account
-    return predicates.gate(obj, now) if same else Gate.OPEN

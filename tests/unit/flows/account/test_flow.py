@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -10,9 +11,11 @@ import pytest_asyncio
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
+from relay_client import PaymentRequired
 from relay_operator.accounts.accounts import Accounts
 from relay_operator.api.cloudaccount import CLOUD_ACCOUNT, CloudAccount, Spend
 from relay_operator.api.meta import API_VERSION, ObjectKey
+from relay_operator.engine.account import AccountReady
 from relay_operator.engine.controller import Controller
 from relay_operator.engine.intent import cloud_name
 from relay_operator.engine.queue import Priority, Taken
@@ -40,16 +43,22 @@ class MoneyCloud:
 
     cents: dict[str, int] = field(default_factory=dict)
     """Of the month, by the names of what it was used for; the ids are made of them."""
+    available: int | None = 10**6
+    """What is left; None if the key may not read it."""
+    asked: list[str] = field(default_factory=list)
     url: str = ""
 
     async def answer(self, request: web.Request) -> web.Response:
         used = sum(self.cents.values())
         lines = [{"resourceId": f"id-{name}", "name": name, "cents": cents} for name, cents in self.cents.items()]
-        match request.path.rpartition("/")[2]:
+        self.asked.append(request.path.rpartition("/")[2])
+        match self.asked[-1]:
             case "whoami":
                 return web.json_response({"principalType": "api_key", "organizationId": "org-1", "scopes": []})
+            case "balance" if self.available is None:
+                return web.json_response({"error": {"message": "no billing:read"}}, status=403)
             case "balance":
-                left = {"balanceCents": 10**6, "availableCents": 10**6, "accruedUsageCents": 0}
+                left = {"balanceCents": 10**6, "availableCents": self.available, "accruedUsageCents": 0}
                 return web.json_response({**left, "currentMonthUsageCents": used, "transactions": []})
             case "usage":
                 return web.json_response({"usageCents": used, "usageHours": 1.0, "breakdown": lines})
@@ -63,6 +72,8 @@ class Passes:
 
     world: World
     cloud: MoneyCloud
+    called: list[ObjectKey] = field(default_factory=list)
+    """Other objects that were to have a pass."""
 
     def begin(self) -> None:
         """A process that knows what the watch told of the account."""
@@ -91,6 +102,38 @@ class Passes:
         await self.controller.reconcile(Taken(KEY, Priority.CHANGE, self.world.clock.monotonic()))
         raw = self.world.server.objects["cloudaccounts", NAMESPACE, "default"]
         return CloudAccount.model_validate(raw).status.spend
+
+    async def settled(self) -> None:
+        """Looks until its own finalizer on the Secret is no news any more."""
+        for _ in range(2):
+            await self.look()
+
+    async def glances(self, seconds: float, every: float = 1.0) -> list[str]:
+        """What the cloud is asked while so much time passes, with a pass whenever one is due."""
+        self.cloud.asked.clear()
+        for _ in range(int(seconds / every)):
+            self.world.clock.seconds += every
+            while (taken := await self._due()) is not None:
+                if taken.key == KEY:
+                    await self.controller.reconcile(taken)
+                else:
+                    self.called.append(taken.key)
+                self.world.queue.done(taken.key)
+        return self.cloud.asked
+
+    async def _due(self) -> Taken[ObjectKey] | None:
+        try:
+            async with asyncio.timeout(0):
+                return await self.world.queue.take()
+        except TimeoutError:
+            return None
+
+    async def refuse(self, key: ObjectKey) -> None:
+        """The cloud does, for want of funds."""
+        ready = await self.accounts.state(KEY)
+        assert isinstance(ready, AccountReady)
+        self.accounts.failed(ready, PaymentRequired("create", "no funds", status=402), key)
+        assert self.accounts.lacks_funds(ready, key)
 
     def used_by(self, name: str, cents: int) -> None:
         """An object whose resource cost so much."""
@@ -172,3 +215,24 @@ async def test_books_that_cannot_be_kept_are_told_with_the_account(passes: Passe
     account = CloudAccount.model_validate(passes.world.server.objects["cloudaccounts", NAMESPACE, "default"])
     ready = next(one for one in account.status.conditions if one.type == "Ready")
     assert (ready.status, "relay-spend-default" in ready.message) == ("True", True)
+
+
+async def test_while_something_waits_for_funds_the_balance_alone_is_read_and_a_rise_calls_it(passes: Passes) -> None:
+    passes.cloud.available = -324
+    await passes.settled()
+    assert "balance" not in await passes.glances(60)
+    pod = ObjectKey("GpuPod", NAMESPACE, "train")
+    await passes.refuse(pod)
+    assert await passes.glances(60) == ["balance"] * 6
+    passes.cloud.available = 1_000
+    called = await passes.glances(12)
+    assert (called[0], called.count("balance"), "usage" in called) == ("balance", 2, True)
+    assert passes.called == [pod]
+    assert "balance" not in await passes.glances(60)
+
+
+async def test_a_key_that_may_not_read_the_balance_is_not_asked_for_it_all_the_time(passes: Passes) -> None:
+    passes.cloud.available = None
+    await passes.settled()
+    await passes.refuse(ObjectKey("GpuPod", NAMESPACE, "train"))
+    assert (await passes.glances(200)).count("balance") == 1

@@ -7,7 +7,7 @@ import pytest
 
 from relay_operator.api.conditions import Reason
 from relay_operator.engine.actions import Ignore, Keep, Stall, Wait
-from relay_operator.flows.account.plan import Action, End, Look, View, plan
+from relay_operator.flows.account.plan import Action, End, Glance, Look, View, plan
 
 SILENT = Reason.CLOUD_UNAVAILABLE
 GOING = View(deleting=True)
@@ -16,6 +16,8 @@ DECIDED: dict[str, tuple[View, Action]] = {
     "one as it should be is kept": (View(), Keep()),
     "one whose look is due is looked at": (View(look_due=True), Look(read_only=False)),
     "one that is paused is looked at, and nothing is changed": (View(look_due=True, paused=True), Look(read_only=True)),
+    "one whose funds are waited for is glanced at": (View(glance_due=True), Glance(read_only=False)),
+    "a look shows more than a glance": (View(look_due=True, glance_due=True), Look(read_only=False)),
     "one in use that is deleted is looked at": (View(deleting=True, in_use=True, look_due=True), Look(read_only=True)),
     "one without its Secret waits": (View(usable=False, reason=Reason.SECRET_MISSING), Wait(Reason.SECRET_MISSING)),
     "one that is refused waits for people": (
@@ -57,6 +59,6 @@ def test_nothing_is_let_go_that_is_in_use_paused_or_not_deleted() -> None:
                 assert view.finalizer
                 assert not view.in_use
                 assert not view.paused
-            if isinstance(action, Look) and not action.read_only:
+            if isinstance(action, Look | Glance) and not action.read_only:
                 assert not view.deleting, "whose end has begun is not changed"
                 assert not view.paused

@@ -44,7 +44,7 @@ FILE = Reply(200, b'{"id":"file_1","object":"file","bytes":10,"created_at":1,"fi
 class _Nobody:
     """Is told of refusals."""
 
-    def failed(self, account: AccountReady, error: Exception) -> None:
+    def failed(self, account: AccountReady, error: Exception, whose: ObjectKey | None = None) -> None:
         raise AssertionError(f"the cloud said nothing: {error}")
 
 

@@ -5,8 +5,9 @@ from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from relay_client import Cloud, CloudError, CloudUnavailable, NotFound, Outcome, Unauthorized
-from relay_operator.api.meta import CreateIntent
+from relay_client import Cloud, CloudError, CloudUnavailable, NotFound, Outcome, PaymentRequired, Unauthorized
+from relay_operator.accounts.shortage import Shortage
+from relay_operator.api.meta import CreateIntent, ObjectKey
 from relay_operator.api.references import AccountRef
 from relay_operator.engine.account import AccountReady, AccountState
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
@@ -225,6 +226,7 @@ class OneAccount:
     untold: int = 0
     deaf_until: float = 0.0
     clock: Callable[[], float] = lambda: 0.0
+    shortage: Shortage = field(default_factory=lambda: Shortage(600.0))
 
     async def resolve(self, namespace: str, ref: AccountRef | None) -> AccountState:
         self.asked.append(ref)
@@ -236,9 +238,14 @@ class OneAccount:
     def deaf_for(self, account: AccountReady) -> float:
         return max(self.deaf_until - self.clock(), 0.0)
 
-    def failed(self, account: AccountReady, error: CloudError) -> None:
+    def failed(self, account: AccountReady, error: CloudError, whose: ObjectKey | None = None) -> None:
         if isinstance(error, Unauthorized):
             self.refusals.append(account)
+        if isinstance(error, PaymentRequired) and whose is not None:
+            self.shortage.refused(whose, self.clock())
+
+    def lacks_funds(self, account: AccountReady, key: ObjectKey) -> bool:
+        return self.shortage.keeps_back(key)
 
 
 def unauthorized() -> Failure:

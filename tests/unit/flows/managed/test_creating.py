@@ -15,10 +15,12 @@ from relay_client import (
     PaymentRequired,
     RateLimited,
 )
+from relay_operator.accounts.shortage import Shortage
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import FINALIZER, CreateIntent
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.intent import cloud_name
+from relay_operator.engine.queue import Priority
 from tests.unit.engine.apiserver import Call, Fault, Json, metadata_fault
 from tests.unit.flows.managed.cloudpods import Failure, lost, refused, unauthorized
 from tests.unit.flows.managed.world import NAMESPACE, World
@@ -331,6 +333,37 @@ async def test_no_funds_are_waited_for(world: World) -> None:
     await world.wait(10)
     assert world.pods.count("create") == 1
     assert world.status().next_attempt_time is not None
+
+
+async def test_funds_that_come_back_are_used_at_once_and_once(world: World) -> None:
+    key = world.apply()
+    world.pods.fail("create", refused(PaymentRequired))
+    await world.wait(10)
+    world.account.shortage.seen(-324)
+    world.queue.add(key, Priority.EVENT)
+    await world.settle()
+    assert world.pods.count("create") == 1
+    world.pods.fail("create", refused(PaymentRequired))
+    for called in world.account.shortage.seen(-300):
+        world.queue.add(called, Priority.CHANGE)
+    await world.wait(10)
+    assert (world.pods.count("create"), world.reason()) == (2, "WaitingForBudget")
+    for called in world.account.shortage.seen(1_000):
+        world.queue.add(called, Priority.CHANGE)
+    await world.settle()
+    assert (world.pods.count("create"), world.status().id) == (3, "pod-1")
+
+
+async def test_what_a_former_process_was_refused_for_want_of_funds_is_tried_once(world: World) -> None:
+    """The funds may have come while no operator ran: nothing else tells of them."""
+    for _ in range(2):
+        world.pods.fail("create", refused(PaymentRequired))
+    world.apply()
+    await world.wait(10)
+    world.account.shortage = Shortage(600.0)
+    await world.restart()
+    await world.wait(10)
+    assert world.pods.count("create") == 2
 
 
 @pytest.mark.parametrize("acted", [True, False])
