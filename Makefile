@@ -109,7 +109,7 @@ release-check: $(VENV)/.release ## the same, installed, pushed to a registry, si
 bench: binaries ## performance as ratios; writes bench/results.md
 	$(BIN)/python -m bench
 
-bench-large: binaries ## the same of 100,000 GpuPods in one process; half an hour, 10 GB of memory
+bench-large: binaries ## the same of 100,000 GpuPods in one process; some ten minutes, 10 GB of memory
 	$(BIN)/python -m bench --only large
 
 bench-peers: binaries ## the same beside provider-http; PROVIDER_HTTP=... is a clone of its repository that has its built program as `provider`

@@ -79,9 +79,9 @@ def _known_version(line: bytes, knows: Knows) -> str:
             return ""
 
 
-def _version_if_known(raw: JsonValue, knows: Knows) -> str:
+def _version_if_known(raw: Mapping[str, JsonValue], knows: Knows) -> str:
     match raw:
-        case {"metadata": {"name": str(), "resourceVersion": str(version)}} if isinstance(raw, dict) and knows(raw):
+        case {"metadata": {"name": str(), "resourceVersion": str(version)}} if knows(raw):
             return version
         case _:
             return ""
