@@ -10,10 +10,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Final
 
 from sqlalchemy import BigInteger, Column, String, Table, bindparam, select
-from sqlalchemy.dialects.sqlite import insert
 
 from relay_localcloud.kernel.instants import DAY, timestamp
-from relay_localcloud.kernel.prepared import Prepared
+from relay_localcloud.kernel.prepared import Prepared, adding
 from relay_localcloud.kernel.schema import metadata
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.models.built_in import NANO_USD_PER_TOKEN
@@ -39,20 +38,11 @@ inference_usage = Table(
     Column("cost_nano_usd", BigInteger, nullable=False),
 )
 
-
-def _adding(table: Table, *keys: str) -> Prepared:
-    """Adds to the counts of the row with these keys, and gives the counts as they are then."""
-    counts = [column for column in table.c if column.name not in keys]
-    row = insert(table).values({column.name: bindparam(f"new_{column.name}") for column in table.c})
-    more = {column.name: column + row.excluded[column.name] for column in counts}
-    return Prepared(row.on_conflict_do_update(index_elements=keys, set_=more).returning(*counts))
-
-
-_CHARGE = _adding(inference_charges, "organization_id")
+_CHARGE = adding(inference_charges, "organization_id")
 _CHARGED = Prepared(
     select(inference_charges.c.charged_nano_usd).where(inference_charges.c.organization_id == bindparam("organization"))
 )
-_USE = _adding(inference_usage, "organization_id", "day")
+_USE = adding(inference_usage, "organization_id", "day")
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,11 +135,23 @@ def _ended(raw: sqlite3.Connection, _: frozenset[str]) -> None:
         )
 
 
+def _usage_by_day(raw: sqlite3.Connection, _: frozenset[str]) -> None:
+    # Version 6 read every run to tell what an organization used.
+    raw.execute(
+        "INSERT INTO usage_days SELECT organization_id, at - late, sum(sign), sum(sign * rate), sum(sign * late), "
+        "sum(sign * rate * (late / 1000000)), sum(sign * rate * (late % 1000000)) FROM ("
+        "SELECT organization_id, started_at AS at, started_at % 86400000000 AS late, 1 AS sign, rate_cents AS rate "
+        "FROM usage_records UNION ALL SELECT organization_id, ended_at, ended_at % 86400000000, -1, rate_cents "
+        "FROM usage_records WHERE ended_at IS NOT NULL) GROUP BY 1, 2"
+    )
+
+
 MIGRATIONS: Final[Mapping[int, Migration]] = {
     1: _cards_settlements_and_recharges,
     2: _addresses,
     3: _catalogs,
     4: _microseconds,
     5: _ended,
+    6: _usage_by_day,
 }
 """By the version that each leads away from."""

@@ -7,8 +7,9 @@ import sqlite3
 from functools import cached_property
 from typing import cast
 
-from sqlalchemy import ClauseElement, Connection
+from sqlalchemy import ClauseElement, Connection, Table, bindparam
 from sqlalchemy.dialects import sqlite
+from sqlalchemy.dialects.sqlite import insert
 
 _DIALECT = sqlite.dialect(paramstyle="named")
 
@@ -32,3 +33,11 @@ class Prepared:
         driver = cast("sqlite3.Connection", connection.connection.driver_connection)
         sql, fixed = self._compiled
         return driver.execute(sql, fixed | parameters)
+
+
+def adding(table: Table, *keys: str) -> Prepared:
+    """Adds to the counts of the row with these keys, and gives the counts as they are then; its parameters: `new_...`."""
+    counts = [column for column in table.c if column.name not in keys]
+    row = insert(table).values({column.name: bindparam(f"new_{column.name}") for column in table.c})
+    more = {column.name: column + row.excluded[column.name] for column in counts}
+    return Prepared(row.on_conflict_do_update(index_elements=keys, set_=more).returning(*counts))

@@ -9,5 +9,5 @@ from sqlalchemy import MetaData
 
 metadata = MetaData()
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 """Stamped into every state; a newer one is refused, a former one is migrated (`migrations.py`)."""

@@ -16,7 +16,7 @@ from relay_localcloud.kernel import tables
 from relay_localcloud.kernel.instants import LAST
 from relay_localcloud.kernel.prepared import Prepared
 from relay_localcloud.kernel.store import Tx
-from relay_localcloud.money import accrual, ledger
+from relay_localcloud.money import accrual, days, ledger
 from relay_localcloud.money.accrual import Meter
 from relay_localcloud.money.ledger import ACCOUNTS, ATTEMPTS, CARDS, TRANSACTIONS, USAGE, USUAL_CARD, Kind, metered
 
@@ -114,6 +114,7 @@ def require_funds(tx: Tx, organization_id: str) -> None:
 def start_billing(tx: Tx, billed: Billed) -> None:
     """Open a usage record: a running stint begins now, at the rate given."""
     USAGE.insert(tx, started_at=tx.now, **asdict(billed))
+    days.began(tx, billed.organization_id, billed.rate_cents)
     _change_burn(tx, billed.organization_id, billed.rate_cents)
 
 
@@ -123,6 +124,7 @@ def stop_billing(tx: Tx, organization_id: str, holder_id: str) -> None:
     if stint is not None:
         USAGE.changed(tx, stint, ended_at=tx.now)
         ledger.ENDED.one_ended(tx)
+        days.ended(tx, organization_id, stint.rate_cents)
         _change_burn(tx, organization_id, -stint.rate_cents)
 
 

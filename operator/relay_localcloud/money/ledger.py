@@ -14,7 +14,8 @@ from relay_wire.billing import AutoRecharge
 
 Kind = Literal["deposit", "usage", "credit", "refund"]
 
-_KEPT_UNIT: Final = SECOND  # 1/3600 cent
+KEPT_UNIT: Final = SECOND
+"""Units can outgrow the integers of SQLite: whole 1/3600 cents are kept, and what is over as a rest."""
 
 RECHARGE_DEFAULTS: Final = AutoRecharge(enabled=False, threshold_cents=1000, amount_cents=5000)
 USUAL_CARD: Final[Mapping[str, Any]] = {
@@ -29,10 +30,7 @@ USUAL_CARD: Final[Mapping[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class AccountRow:
-    """An organization's account; the fields from `read_at` to `burn`, and both rests, are those of its meter.
-
-    A meter's units can outgrow the integers of SQLite: whole 1/3600 cents are kept, and what is over as a rest.
-    """
+    """An organization's account; the fields from `read_at` to `burn`, and both rests, are those of its meter."""
 
     organization_id: str
     balance_cents: int
@@ -51,8 +49,8 @@ class AccountRow:
     @property
     def meter(self) -> Meter:
         """As it was read last."""
-        month_units = self.month_units * _KEPT_UNIT + self.month_rest
-        earlier_units = self.earlier_units * _KEPT_UNIT + self.earlier_rest
+        month_units = self.month_units * KEPT_UNIT + self.month_rest
+        earlier_units = self.earlier_units * KEPT_UNIT + self.earlier_rest
         return Meter(self.read_at, self.month_start, month_units, earlier_units, self.burn)
 
 
@@ -131,8 +129,8 @@ ATTEMPTS: Final = Rows(Attempts, "recharge_attempts", key=("organization_id",))
 
 def metered(meter: Meter) -> Mapping[str, int]:
     """A meter as the fields of an account's row."""
-    month_units, month_rest = divmod(meter.month_units, _KEPT_UNIT)
-    earlier_units, earlier_rest = divmod(meter.earlier_units, _KEPT_UNIT)
+    month_units, month_rest = divmod(meter.month_units, KEPT_UNIT)
+    earlier_units, earlier_rest = divmod(meter.earlier_units, KEPT_UNIT)
     read = {"read_at": meter.read_at, "month_start": meter.month_start, "burn": meter.burn}
     month = {"month_units": month_units, "month_rest": month_rest}
     return {**read, **month, "earlier_units": earlier_units, "earlier_rest": earlier_rest}

@@ -58,14 +58,14 @@ def get_balance(_: BillingReader, organization_id: OrganizationId, tx: Tx) -> An
     "/v1/orgs/{orgId}/billing/usage", response_model=CurrentUsage, summary="Usage of the month", openapi_extra=ASSUMED
 )
 def get_usage(_: BillingReader, organization_id: OrganizationId, tx: Tx) -> Answer:
-    """Month to date; the cents of the breakdown sum up to `usageCents`."""
+    """Month to date; the cents of the breakdown, of at most 5,000 runs and the rest in one, sum up to `usageCents`."""
     account = billing.account(tx, organization_id)
     meter = account.meter
-    lines = usage.used_between(tx.connection, organization_id, meter.month_start, meter.read_at)
-    shares = accrual.shares_in_cents([used.units for used in lines])
+    lines = usage.used_since(tx, organization_id, meter.month_start, meter.read_at)
+    shares = accrual.shares_in_cents([used.total.units for used in lines])
     return {
         "usageCents": accrual.cents(meter.month_units),
-        "usageHours": _hours(sum(used.ran for used in lines)),
+        "usageHours": _hours(sum(used.total.ran for used in lines)),
         "breakdown": [_line(used, cents) for used, cents in zip(lines, shares, strict=True)],
         "burnPerHourCents": meter.burn,
         "autoStopFloorCents": account.floor_cents,
@@ -83,7 +83,7 @@ def get_daily_usage(
     days: Annotated[int, Query(), Field(ge=1, le=MOST_DAYS, description="How many days, today included.")] = 30,
 ) -> Answer:
     """Answers every day (UTC), the oldest first; the cents of a month's days sum up to those of the month."""
-    shown = usage.by_day(tx.connection, organization_id, days, tx.now)
+    shown = usage.by_day(tx, organization_id, days, tx.now)
     return {"items": [_day(day) for day in shown]}
 
 
@@ -143,7 +143,7 @@ def set_auto_recharge(
 
 def _line(used: Used, cents: int) -> dict[str, object]:
     named = shown(used, "resource_id", "kind", "name", "gpu_model_id")
-    return {**named, "hours": _hours(used.ran), "cents": cents}
+    return {**named, "hours": _hours(used.total.ran), "cents": cents}
 
 
 def _day(day: Day) -> dict[str, object]:

@@ -1,24 +1,32 @@
-"""What was used, by resource and by day, from the usage records."""
+"""What was used, by resource and by day."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
+from typing import Final
 
-from sqlalchemy import Connection, func, or_, select
+from sqlalchemy import select
 
-from relay_localcloud.kernel.instants import DAY, SECOND
-from relay_localcloud.money import accrual
-from relay_localcloud.money.ledger import usage_records
+from relay_localcloud.kernel.instants import DAY
+from relay_localcloud.kernel.store import Tx
+from relay_localcloud.money import accrual, days
+from relay_localcloud.money.days import Total
+from relay_localcloud.money.ledger import USAGE, UsageRecord, usage_records
+
+MOST_RUNS: Final = 5_000
+"""How many of a month's are shown by resource: those that run, and then those that ended last (assumed)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """What one resource used in a time, over all its stints: microseconds that it ran, and units."""
+    """What one resource used in a time; without one, what is not shown by resource."""
 
-    resource_id: str
-    kind: str
+    resource_id: str | None
+    kind: str | None
     name: str
     gpu_model_id: str | None
-    ran: int
-    units: int
+    total: Total
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,72 +38,48 @@ class Day:
     cents: int
 
 
-def used_between(connection: Connection, organization_id: str, since: int, until: int) -> list[Used]:
-    """What each resource used in [since, until), the oldest resource first."""
-    record = usage_records.c
-    ended_at = func.min(func.coalesce(record.ended_at, until), until)
-    ran = func.max(0, ended_at - func.max(record.started_at, since))
-    query = (
-        select(
-            record.resource_id,
-            record.kind,
-            record.name,
-            record.gpu_model_id,
-            func.sum(ran),
-            # Apart, since units can outgrow the integers of SQLite.
-            func.sum(ran // SECOND * record.rate_cents),
-            func.sum(ran % SECOND * record.rate_cents),
-        )
-        .where(record.organization_id == organization_id, or_(record.ended_at.is_(None), record.ended_at > since))
-        .group_by(record.resource_id)
-        .order_by(func.min(record.sequence))
-    )
-    return [
-        Used(row[0], row[1], row[2], row[3], ran=row[4], units=row[5] * SECOND + row[6])
-        for row in connection.execute(query).all()
-    ]
+def used_since(tx: Tx, organization_id: str, midnight: int, until: int) -> list[Used]:
+    """What each resource used from `midnight` to `until`, which is now, the oldest first; the rest in one, the last."""
+    total = reduce(add, days.totals(tx, organization_id, midnight, until), Total(0, 0))
+    shown = _by_resource(_latest(tx, organization_id, midnight), midnight, until)
+    rest = reduce(lambda left, used: left - used.total, shown, total)
+    return shown if rest == Total(0, 0) else [*shown, Used(None, None, "Earlier runs", None, rest)]
 
 
-def by_day(connection: Connection, organization_id: str, days: int, until: int) -> list[Day]:
-    """The last `days` days up to `until`, the oldest first; the cents of a month's days add up to its own.
+def by_day(tx: Tx, organization_id: str, count: int, until: int) -> list[Day]:
+    """The last `count` days up to `until`, which is now, the oldest first; a month's cents add up to its own.
 
     So a day's cents do not depend on how many days are asked for.
     """
     today = until - until % DAY
-    first = max(today - (days - 1) * DAY, 0)
+    first = max(today - (count - 1) * DAY, 0)
     begun = accrual.month_start(first)
-    totals = _totals(connection, organization_id, begun, until)
+    totals = days.totals(tx, organization_id, begun, until)
     shown: list[Day] = []
     month_units = 0
-    for start, (ran, units) in zip(range(begun, until + 1, DAY), totals, strict=True):
+    for start, total in zip(range(begun, until + 1, DAY), totals, strict=True):
         if accrual.month_start(start) == start:
             month_units = 0
-        cents = accrual.cents(month_units + units) - accrual.cents(month_units)
-        month_units += units
-        shown.append(Day(start, ran, cents))
+        cents = accrual.cents(month_units + total.units) - accrual.cents(month_units)
+        month_units += total.units
+        shown.append(Day(start, total.ran, cents))
     return [day for day in shown if day.start >= first]
 
 
-def _totals(connection: Connection, organization_id: str, since: int, until: int) -> list[tuple[int, int]]:
-    """Microseconds and units of each day from midnight `since` to the day of `until`."""
-    record = usage_records.c
-    query = select(record.started_at, func.coalesce(record.ended_at, until), record.rate_cents).where(
-        record.organization_id == organization_id, or_(record.ended_at.is_(None), record.ended_at > since)
-    )
-    count = (until - since) // DAY + 1
-    # A stint is its first day from its start, whole days, and its last day up to its end: whole days as differences.
-    partial = [(0, 0)] * count
-    whole = [(0, 0)] * (count + 1)
-    for started_at, ended_at, rate in connection.execute(query):
-        first, begins = divmod(max(started_at, since) - since, DAY)
-        last, ends = divmod(min(ended_at, until) - since, DAY)
-        for day, ran in ((last, ends), (first, -begins)):
-            partial[day] = (partial[day][0] + ran, partial[day][1] + ran * rate)
-        for day, sign in ((first, 1), (last, -1)):
-            whole[day] = (whole[day][0] + sign, whole[day][1] + sign * rate)
-    totals: list[tuple[int, int]] = []
-    running = burning = 0
-    for (more, faster), (ran, units) in zip(whole[:count], partial, strict=True):
-        running, burning = running + more, burning + faster
-        totals.append((running * DAY + ran, burning * DAY + units))
-    return totals
+def _latest(tx: Tx, organization_id: str, since: int) -> list[UsageRecord]:
+    """Up to `MOST_RUNS` that run, or ended after an instant."""
+    record, found = usage_records.c, list[UsageRecord]()
+    for where, newest in ((record.ended_at.is_(None), record.sequence), (record.ended_at > since, record.ended_at)):
+        query = select(*USAGE.columns.values()).where(record.organization_id == organization_id, where)
+        left = query.order_by(newest.desc()).limit(MOST_RUNS - len(found))
+        found += [USAGE.of(row) for row in tx.connection.execute(left)]
+    return found
+
+
+def _by_resource(runs: Iterable[UsageRecord], since: int, until: int) -> list[Used]:
+    used: dict[str, Used] = {}
+    for run in sorted(runs, key=lambda run: run.sequence):
+        ran = (until if run.ended_at is None else run.ended_at) - max(run.started_at, since)
+        before = used.get(run.resource_id) or Used(run.resource_id, run.kind, run.name, run.gpu_model_id, Total(0, 0))
+        used[run.resource_id] = replace(before, total=before.total + Total(ran, ran * run.rate_cents))
+    return list(used.values())

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import delete, insert
+from sqlalchemy import insert
 
 import relay_localcloud.app  # noqa: F401 - every table, as in the running cloud
+from relay_localcloud.control import exports
 from relay_localcloud.kernel.instants import DAY, SECOND
 from relay_localcloud.kernel.store import Store
-from relay_localcloud.money import accrual, usage
-from relay_localcloud.money.ledger import usage_records
+from relay_localcloud.kernel.tables import organizations
+from relay_localcloud.money import accrual, billing, usage
+from relay_localcloud.money.billing import Billed
+from relay_localcloud.money.days import Total
 from tests.localcloud.support.billing import DAILY
 from tests.localcloud.support.workloads import act, balance, running_pod
 from tests.localcloud.support.workloads import usage as usage_of_month
 
 if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Iterator
+
+    from relay_localcloud.kernel.store import Tx
     from tests.localcloud.conftest import StartServer
     from tests.localcloud.support.server import Organization
 
@@ -71,57 +79,90 @@ async def test_a_number_of_days_that_makes_no_sense_is_400(organization: Organiz
 
 STORE = Store.ephemeral()
 START = 1_893_456_000 * SECOND  # 2030-01-01T00:00:00Z
-STINTS = st.lists(st.tuples(st.integers(0, 70 * DAY), st.integers(0, 40 * DAY), st.integers(1, 3000)), max_size=6)
+Stints = list[tuple[int, int, int]]
+"""When each began after `START`, how long it ran, and its rate."""
 
 
-@given(STINTS, st.integers(0, 80 * DAY), st.integers(1, 90))
-def test_days_are_what_the_stints_on_them_cost(stints: list[tuple[int, int, int]], until: int, days: int) -> None:
-    until += START
-    shown = _by_day(stints, until, days)
+def stints(most_rate: int) -> st.SearchStrategy[Stints]:
+    instants = st.one_of(st.integers(0, 70 * DAY), st.integers(0, 70).map(lambda day: day * DAY))
+    return st.lists(st.tuples(instants, st.integers(0, 40 * DAY), st.integers(1, most_rate)), max_size=6)
+
+
+@given(stints(3000), st.integers(0, 80 * DAY), st.integers(1, 90))
+def test_days_are_what_the_stints_on_them_cost(ran: Stints, until: int, days: int) -> None:
+    with _played(ran, until + START) as tx:
+        shown = usage.by_day(tx, "org", days, tx.now)
     assert len(shown) == days
     for day in shown:
         begun = accrual.month_start(day.start)
-        assert day.ran == _used(stints, day.start, min(day.start + DAY, until))[0]
+        assert day.ran == _used(ran, day.start, min(day.start + DAY, tx.now)).ran
         before, after = (
-            _used(stints, begun, min(end, until))[1] // accrual.UNITS_PER_CENT for end in (day.start, day.start + DAY)
+            accrual.cents(_used(ran, begun, min(end, tx.now)).units) for end in (day.start, day.start + DAY)
         )
         assert day.cents == after - before
 
 
-@given(st.lists(st.tuples(st.integers(0, 70 * DAY), st.integers(0, 40 * DAY), st.integers(1, 10**10)), max_size=6))
-def test_what_a_resource_used_is_exact_at_any_rate(stints: list[tuple[int, int, int]]) -> None:
-    since, until = accrual.month_start(START + 60 * DAY), START + 80 * DAY
-    _by_day(stints, until, 1)
+@given(stints(10**10), st.integers(60, 80).map(lambda day: day * DAY + 5), st.integers(1, 7))
+def test_what_a_resource_used_is_exact_at_any_rate(ran: Stints, until: int, most_runs: int) -> None:
+    with pytest.MonkeyPatch.context() as patched, _played(ran, until + START) as tx:
+        patched.setattr(usage, "MOST_RUNS", most_runs)
+        since = accrual.month_start(tx.now)
+        used = usage.used_since(tx, "org", since, tx.now)
+        assert len(used) <= most_runs + 1
+        assert sum((each.total for each in used), Total(0, 0)) == _used(ran, since, tx.now)
+        assert billing.account(tx, "org").meter.month_units == _used(ran, since, tx.now).units
+    for each in used:
+        if each.resource_id is not None:
+            assert each.total == _used([ran[int(each.resource_id)]], since, tx.now)
+
+
+def test_what_is_read_does_not_grow_with_the_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(usage, "MOST_RUNS", 20)
+    took: list[tuple[int, int]] = []
+    for count in (100, 1_000):
+        ran = [(0, 80 * DAY, 7), *((5 * SECOND * number, SECOND, 100) for number in range(count))]
+        with _played(ran, START + 20 * DAY) as tx:
+            by_resource = _steps(tx, lambda: usage.used_since(tx, "org", START, START + 20 * DAY))
+            took.append((by_resource, _steps(tx, lambda: usage.by_day(tx, "org", 20, START + 20 * DAY))))
+            used = usage.used_since(tx, "org", START, tx.now)
+        assert [each.resource_id for each in used] == ["0", *map(str, range(count - 18, count + 1)), None]
+        assert used[-1].total == Total((count - 19) * SECOND, (count - 19) * SECOND * 100)
+    assert took[0] == pytest.approx(took[1], rel=0.1)
+
+
+@contextmanager
+def _played(ran: Stints, until: int) -> Iterator[Tx]:
+    """A transaction at that time, when all that was to begin and to end by then has; resources are numbered."""
+    begins = [(START + start, False, number) for number, (start, _, _) in enumerate(ran)]
+    ends = [(START + start + length, True, number) for number, (start, length, _) in enumerate(ran)]
+    with STORE.transaction(at=START) as tx:
+        exports.clear(tx)
+        tx.connection.execute(insert(organizations).values(id="org", name="org", created_at=START))
+    for instant, is_over, number in sorted([*begins, *ends]):
+        if instant <= until:
+            with STORE.transaction(at=instant) as tx:
+                if is_over:
+                    billing.stop_billing(tx, "org", str(number))
+                else:
+                    billing.start_billing(tx, Billed("org", *[str(number)] * 2, "pod", "pod", None, ran[number][2], None))
     with STORE.transaction(at=until) as tx:
-        used = usage.used_between(tx.connection, "org", since, until)
-    assert (sum(each.ran for each in used), sum(each.units for each in used)) == _used(stints, since, until)
+        yield tx
 
 
-def _by_day(stints: list[tuple[int, int, int]], until: int, days: int) -> list[usage.Day]:
-    rows = [
-        {
-            "organization_id": "org",
-            "holder_id": str(number),
-            "resource_id": "pod",
-            "kind": "pod",
-            "name": "pod",
-            "rate_cents": rate,
-            "started_at": START + start,
-            "ended_at": START + start + length if START + start + length <= until else None,
-        }
-        for number, (start, length, rate) in enumerate(stints)
-        if START + start <= until
-    ]
-    with STORE.transaction(at=until) as tx:
-        tx.connection.execute(delete(usage_records))
-        if rows:
-            tx.connection.execute(insert(usage_records), rows)
-        return usage.by_day(tx.connection, "org", days, until)
+def _steps(tx: Tx, read: Callable[[], object]) -> int:
+    """How many instructions of its own SQLite runs for it, in tens."""
+    read()  # what is compiled once is compiled
+    raw = cast("sqlite3.Connection", tx.connection.connection.driver_connection)
+    counted: list[None] = []
+    raw.set_progress_handler(lambda: counted.append(None), 10)
+    read()
+    raw.set_progress_handler(None, 0)
+    return len(counted)
 
 
-def _used(stints: list[tuple[int, int, int]], since: int, until: int) -> tuple[int, int]:
-    """Microseconds and units between two instants."""
+def _used(ran: Stints, since: int, until: int) -> Total:
+    """Between two instants, run by run."""
     parts = [
-        (max(0, min(START + start + length, until) - max(START + start, since)), rate) for start, length, rate in stints
+        (max(0, min(START + start + length, until) - max(START + start, since)), rate) for start, length, rate in ran
     ]
-    return sum(ran for ran, _ in parts), sum(ran * rate for ran, rate in parts)
+    return Total(sum(time for time, _ in parts), sum(time * rate for time, rate in parts))

@@ -1,0 +1,83 @@
+"""What ran by day, as running totals: what an organization used is read from a row a day, however many runs there were.
+
+A run that begins an instant into its day has not run for that long by the end of it; the day on which it ends counts it
+the other way round. So two sums a day are exact for any time that ends now or at midnight.
+"""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from sqlalchemy import bindparam, func, select
+
+from relay_localcloud.kernel.instants import DAY
+from relay_localcloud.kernel.prepared import Prepared, adding
+from relay_localcloud.kernel.rows import Rows
+from relay_localcloud.kernel.store import Tx
+from relay_localcloud.money.ledger import KEPT_UNIT
+
+
+@dataclass(frozen=True, slots=True)
+class UsageDay:
+    """Of the runs that begin on a day (UTC) less those that end on it: how many, their rates, and how late they are."""
+
+    organization_id: str
+    day: int  # its first instant
+    runs: int
+    burn: int  # cents an hour
+    late: int  # microseconds after midnight
+    late_units: int  # units of `accrual.py` in that time
+    late_rest: int
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """Microseconds in which something ran, and units."""
+
+    ran: int
+    units: int
+
+    def __add__(self, other: "Total") -> "Total":
+        """Both together."""
+        return Total(self.ran + other.ran, self.units + other.units)
+
+    def __sub__(self, other: "Total") -> "Total":
+        """What is left of it."""
+        return Total(self.ran - other.ran, self.units - other.units)
+
+
+DAYS: Final = Rows(UsageDay, "usage_days", key=("organization_id", "day"))
+_day = DAYS.table.c
+_COUNT: Final = adding(DAYS.table, "organization_id", "day")
+_BEFORE: Final = Prepared(
+    select(func.coalesce(func.sum(_day.runs), 0), func.coalesce(func.sum(_day.burn), 0)).where(
+        _day.organization_id == bindparam("organization"), _day.day < bindparam("since")
+    )
+)
+
+
+def began(tx: Tx, organization_id: str, rate_cents: int) -> None:
+    """A run begins now at this rate."""
+    _count(tx, organization_id, rate_cents, 1)
+
+
+def ended(tx: Tx, organization_id: str, rate_cents: int) -> None:
+    """A run of this rate ends now."""
+    _count(tx, organization_id, rate_cents, -1)
+
+
+def totals(tx: Tx, organization_id: str, since: int, until: int) -> Iterator[Total]:
+    """Of each day from midnight `since` to the day of `until`, which is now."""
+    runs, burn = _BEFORE.run(tx.connection, organization=organization_id, since=since).fetchone()
+    kept = {row.day: row for row in DAYS.all(tx, _day.day >= since, organization_id=organization_id)}
+    for start in range(since, until + 1, DAY):
+        day = kept.get(start, UsageDay(organization_id, start, 0, 0, 0, 0, 0))
+        runs, burn, length = runs + day.runs, burn + day.burn, min(DAY, until - start)
+        yield Total(runs * length - day.late, burn * length - day.late_units * KEPT_UNIT - day.late_rest)
+
+
+def _count(tx: Tx, organization_id: str, rate_cents: int, sign: int) -> None:
+    late = tx.now % DAY
+    units, rest = divmod(sign * rate_cents * late, KEPT_UNIT)
+    day = UsageDay(organization_id, tx.now - late, sign, sign * rate_cents, sign * late, units, rest)
+    _COUNT.run(tx.connection, **{f"new_{name}": value for name, value in asdict(day).items()}).fetchone()
