@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from itertools import islice
 from typing import Final
 
 from relay_localcloud.http.errors import ApiError
@@ -20,9 +19,13 @@ from relay_wire.inference import ResponseFormat
 LARGEST_ANSWER: Final = 10 * 1024 * 1024
 """Bytes of an answer: of a built-in model, the texts of all its choices (assumed)."""
 
-_WORD = re.compile(r"\s*\S+")
+_WORD = re.compile(r"\s*+\S++|\s++")
+"""A word with the space before it, or the space at the end: nothing is looked at twice, however much space there is."""
 _DONE = "done"
 _SPACE_OR_NOT = bytes(ord(" ") if chr(code).isspace() and code < 128 else ord("x") for code in range(256))
+_BEGIN: Final = b" x"
+"""Of a word, in a text as `_marked` shows it."""
+_FEW: Final = 4096
 _WIDE_SPACES = [chr(code).encode() for code in range(128, 0x3001) if chr(code).isspace()]
 """All that Unicode has beyond ASCII."""
 
@@ -102,25 +105,45 @@ def turn(model: BuiltInModel, prompt: Prompt) -> Turn:
 
 def words(text: str) -> int:
     """How many tokens a text has: as many as `split` makes of it, in a tenth of the time."""
+    return _marked(text).count(_BEGIN)
+
+
+def first_words(text: str, count: int) -> str:
+    """As much of a text as has so many words, if it has more."""
+    marked, before = _marked(text), count
+    low, high = 0, len(marked)
+    while high - low > _FEW:
+        middle = (low + high) // 2
+        here = marked.count(_BEGIN, low, middle)
+        if here > before:
+            high = middle
+        else:
+            low, before = middle - 1, before - here  # the next may begin across the two
+    for _ in range(before + 1):
+        low = marked.index(_BEGIN, low) + 1
+    return text.encode()[: low - 1].decode().rstrip()
+
+
+def _marked(text: str) -> bytes:
+    """A space, and for each byte of a text a space or an x."""
     raw = text.encode()
     if not text.isascii():
         for space in _WIDE_SPACES:
-            raw = raw.replace(space, b" ")
-    marked = raw.translate(_SPACE_OR_NOT)
-    return marked.count(b" x") + marked.startswith(b"x")
+            raw = raw.replace(space, b" " * len(space))
+    return b" " + raw.translate(_SPACE_OR_NOT)
 
 
 def pieces(text: str) -> Iterator[str]:
     """The text word by word; together they are the text, each word with the space before it."""
-    end = 0
-    ahead: str | None = None
+    ahead = ""
     for match in _WORD.finditer(text):
-        if ahead is not None:
+        piece = match.group()
+        if ahead and not piece.isspace():
             yield ahead
-        ahead, end = match.group(), match.end()
-    rest = (ahead or "") + text[end:]
-    if rest:
-        yield rest
+            ahead = ""
+        ahead += piece
+    if ahead:
+        yield ahead
 
 
 def _spoken(prompt: Prompt, text: str) -> Turn:
@@ -131,8 +154,7 @@ def _spoken(prompt: Prompt, text: str) -> Turn:
         finish, stop_sequence, text = Finish.STOP_SEQUENCE, first[1], text[: first[0]]
     spoken = words(text)
     if prompt.limit is not None and spoken > prompt.limit:
-        *_, last = islice(_WORD.finditer(text), prompt.limit)
-        finish, stop_sequence, text, spoken = Finish.LENGTH, None, text[: last.end()], prompt.limit
+        finish, stop_sequence, text, spoken = Finish.LENGTH, None, first_words(text, prompt.limit), prompt.limit
     size = len(text.encode()) * prompt.choices
     if size > LARGEST_ANSWER:
         raise of_api_error(
