@@ -408,6 +408,23 @@ async def test_an_mcp_server_of_an_earlier_version(organization: Organization, e
     assert (call["params"]["name"], call["params"]["arguments"]) == ("look", {"round": 1})
 
 
+async def test_what_an_mcp_server_says_of_its_results_is_not_followed(
+    organization: Organization, executor: HttpExecutor
+) -> None:
+    def respond(body: Any) -> Any:
+        answer = legacy_mcp(body)
+        if body["method"] == "tools/list":
+            answer["result"]["tools"][0]["outputSchema"] = {"type": "object", "required": ["nothing"]}
+        if body["method"] == "tools/call":
+            answer["result"] = {"content": [], "structuredContent": {"all": "done"}}
+        return answer
+
+    executor.respond = respond
+    body, _ = await answered(organization, with_tools(executor.url, type="mcp"))
+    assert body["choices"][0]["message"]["content"] == '{"all": "done"}'
+    assert "tools/list" not in [received["method"] for _, received in executor.received if received]
+
+
 async def test_loopback_may_have_a_certificate_of_its_own_making(organization: Organization, tmp_path: Path) -> None:
     async with HttpExecutor(tls=server_context(tmp_path, "127.0.0.1")) as executor:
         body, _ = await answered(organization, with_tools(executor.url))
