@@ -1,8 +1,8 @@
 """What the cloud did: `/_localcloud/requests`, `/audit`, `/deliveries` and `/outbox`."""
 
 import json
-from collections.abc import AsyncIterator
-from typing import Annotated, Final
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 from sqlalchemy import select
@@ -11,7 +11,7 @@ from starlette.responses import Response, StreamingResponse
 from relay_localcloud.audit import entries
 from relay_localcloud.cloud import Cloud, CurrentCloud
 from relay_localcloud.http.arguments import Query
-from relay_localcloud.http.bodies import Answer, answer
+from relay_localcloud.http.bodies import Answer
 from relay_localcloud.http.errors import not_found
 from relay_localcloud.http.principal import ResourceId
 from relay_localcloud.http.routing import Router
@@ -38,7 +38,9 @@ async def list_requests(
 
     `status` is null where it was never acted on.
     """
-    return answer({"items": [logged.as_json() for logged in cloud.requests.after(after, organization_id)]})
+    found = cloud.requests.after(after, organization_id)
+    pieces = (found[at : at + _IN_A_PIECE] for at in range(0, len(found), _IN_A_PIECE))
+    return _listed([logged.as_json() for logged in piece] for piece in pieces)
 
 
 @router.get("/audit", summary="Who did what to which object")
@@ -63,21 +65,15 @@ async def export_audit(cloud: CurrentCloud, organization_id: OrganizationFilter 
 
 
 async def _lines(cloud: Cloud, organization_id: str | None) -> AsyncIterator[str]:
-    last = 0
-    while True:
-        with cloud.store.transaction() as tx:
-            found = entries.after(tx, last, _IN_A_PIECE, organization_id)
-        if not found:
-            return
+    for found in _pieces(cloud, lambda tx, last: entries.after(tx, last, _IN_A_PIECE, organization_id)):
         yield "".join(json.dumps(entry.as_json()) + "\n" for entry in found)
-        last = found[-1].sequence
 
 
 @router.get("/deliveries", summary="Every webhook attempt")
-def list_deliveries(tx: Tx, organization_id: OrganizationFilter = None) -> Answer:
+async def list_deliveries(cloud: CurrentCloud, organization_id: OrganizationFilter = None) -> Response:
     """Answers `{items}`, oldest first: the newest 20,000, of each organization at least its share."""
-    items = webhooks.every_attempt(tx, organization_id)
-    return {"items": items}
+    pieces = _pieces(cloud, lambda tx, last: webhooks.attempts_after(tx, last, _IN_A_PIECE, organization_id))
+    return _listed([webhooks.shown_to_control(attempt) for attempt in piece] for piece in pieces)
 
 
 @router.post("/deliveries/{id}/replay", summary="Send a delivery again")
@@ -90,19 +86,51 @@ def replay_delivery(delivery_id: ResourceId, tx: Tx) -> Answer:
 
 
 @router.get("/outbox", summary="E-mails the cloud would have sent")
-def list_outbox(tx: Tx, organization_id: OrganizationFilter = None) -> Answer:
-    """Answers `{items: [{at, organizationId, to, subject, body}]}`, oldest first."""
-    query = select(tables.outbox).order_by(tables.outbox.c.sequence)
+async def list_outbox(cloud: CurrentCloud, organization_id: OrganizationFilter = None) -> Response:
+    """Answers `{items: [{at, organizationId, to, subject, body}]}`, oldest first: the newest 1,000 of each."""
+    pieces = _pieces(cloud, lambda tx, last: _letters_after(tx, last, organization_id))
+    return _listed([_letter(row) for row in piece] for piece in pieces)
+
+
+def _letters_after(tx: Tx, sequence: int, organization_id: str | None) -> Sequence[Any]:
+    letter = tables.outbox.c
+    query = select(tables.outbox).where(letter.sequence > sequence).order_by(letter.sequence).limit(_IN_A_PIECE)
     if organization_id is not None:
-        query = query.where(tables.outbox.c.organization_id == organization_id)
-    items = [
-        {
-            "at": timestamp(row.at),
-            "organizationId": row.organization_id,
-            "to": row.recipient,
-            "subject": row.subject,
-            "body": row.body,
-        }
-        for row in tx.connection.execute(query)
-    ]
-    return {"items": items}
+        query = query.where(letter.organization_id == organization_id)
+    return tx.connection.execute(query).all()
+
+
+def _letter(row: Any) -> dict[str, object]:  # noqa: ANN401 - of the table
+    return {
+        "at": timestamp(row.at),
+        "organizationId": row.organization_id,
+        "to": row.recipient,
+        "subject": row.subject,
+        "body": row.body,
+    }
+
+
+def _pieces(cloud: Cloud, after: Callable[[Tx, int], Sequence[Any]]) -> Iterator[Sequence[Any]]:
+    """Rows after a number, piece by piece, each read when it is asked for."""
+    last = 0
+    while True:
+        with cloud.store.transaction() as tx:
+            found = after(tx, last)
+        if not found:
+            return
+        yield found
+        last = found[-1].sequence
+
+
+def _listed(pieces: Iterator[Sequence[object]]) -> Response:
+    """`{items}`, read and sent a piece at a time."""
+    return StreamingResponse(_items(pieces), media_type="application/json")
+
+
+async def _items(pieces: Iterator[Sequence[object]]) -> AsyncIterator[str]:
+    yield '{"items":['
+    between = ""
+    for piece in pieces:
+        yield between + json.dumps(piece, separators=(",", ":"))[1:-1]
+        between = ","
+    yield "]}"

@@ -7,7 +7,8 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from heapq import merge
-from itertools import dropwhile, takewhile
+from itertools import dropwhile
+from operator import attrgetter
 from sys import getsizeof
 from typing import Final
 
@@ -106,9 +107,8 @@ class RequestLog:
 
     def after(self, seq: int, organization_id: str | None) -> list[LoggedRequest]:
         """The requests with a greater number, oldest first."""
-        found = list(takewhile(lambda logged: logged.seq > seq, self.before(None, organization_id)))
-        found.reverse()
-        return found
+        found = (logged for share in self._of(organization_id) for logged in share.requests if logged.seq > seq)
+        return sorted(found, key=attrgetter("seq"))
 
     @property
     def last(self) -> int:
@@ -117,11 +117,14 @@ class RequestLog:
 
     def before(self, seq: int | None, organization_id: str | None) -> Iterator[LoggedRequest]:
         """The requests with a smaller number, or all, newest first."""
-        shares = list(self._shares.values())
-        if organization_id is not None:
-            shares = [self._shares[organization_id]] if organization_id in self._shares else []
+        shares = self._of(organization_id)
         newest_first = merge(*(reversed(share.requests) for share in shares), key=lambda logged: -logged.seq)
         return dropwhile(lambda logged: seq is not None and logged.seq >= seq, newest_first)
+
+    def _of(self, organization_id: str | None) -> list[_Share]:
+        if organization_id is None:
+            return list(self._shares.values())
+        return [self._shares[organization_id]] if organization_id in self._shares else []
 
     def _shorten(self) -> None:
         shares = self._shares.values()

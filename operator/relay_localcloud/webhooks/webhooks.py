@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from pydantic import JsonValue
-from sqlalchemy import ForeignKeyConstraint, Index, text
+from sqlalchemy import ForeignKeyConstraint, Index, select, text
 
 from relay_localcloud.http.pages import Page
 from relay_localcloud.kernel.instants import timestamp
@@ -122,10 +122,20 @@ def page_of_attempts(tx: Tx, webhook_id: str, organization_id: str, page: Page) 
     return page.newest(f"deliveries of {webhook_id}", organization_id, rows, lambda row: shown(row, *_SHOWN))
 
 
-def every_attempt(tx: Tx, organization_id: str | None) -> list[dict[str, object]]:
-    """All attempts that are kept, oldest first, with whose they are."""
-    found = ATTEMPTS.all(tx, **({} if organization_id is None else {"organization_id": organization_id}))
-    return [shown(row, *_SHOWN, "webhook_id", "organization_id", "fault_id") for row in found]
+def attempts_after(tx: Tx, sequence: int, count: int, organization_id: str | None) -> list[Attempt]:
+    """So many attempts after one, oldest first; of all organizations unless one is given."""
+    attempt = ATTEMPTS.table.c
+    query = (
+        select(*ATTEMPTS.columns.values()).where(attempt.sequence > sequence).order_by(attempt.sequence).limit(count)
+    )
+    if organization_id is not None:
+        query = query.where(attempt.organization_id == organization_id)
+    return [ATTEMPTS.of(row) for row in tx.connection.execute(query)]
+
+
+def shown_to_control(attempt: Attempt) -> dict[str, object]:
+    """An attempt, with whose it is."""
+    return shown(attempt, *_SHOWN, "webhook_id", "organization_id", "fault_id")
 
 
 def replay(tx: Tx, identifier: str) -> str | None:
