@@ -50,7 +50,7 @@ from relay_localcloud.http.ratelimit import RateLimit, RateLimiter
 from relay_localcloud.http.requestlog import RequestLog, RequestLogging
 from relay_localcloud.http.room import KeepsRoom
 from relay_localcloud.http.routing import Route, Router
-from relay_localcloud.http.turns import FairTurns, Turns
+from relay_localcloud.http.turns import CatchesUp, FairTurns, Turns
 from relay_localcloud.http.under_way import EndedByReplacement, UnderWay
 from relay_localcloud.identity import account_routes, api_key_routes, credentials, organization_routes
 from relay_localcloud.inference import backend_routes, proxy_routes
@@ -224,5 +224,6 @@ def _management_app(cloud: Cloud, options: Options, reset: Reset) -> ASGIApp:
         layered, cloud.store, bearer, credentials.authenticate, errors.management_error, cloud.turns
     )
     layered = ControlAccess(layered, anywhere=options.public_control, token=options.admin_token)
+    layered = CatchesUp(layered, cloud.clock.caught_up)
     layered = EndedByReplacement(layered, cloud.under_way, errors.management_error)
     return RequestLogging(layered, app.operations, cloud.requests)

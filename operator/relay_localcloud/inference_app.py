@@ -18,7 +18,7 @@ from relay_localcloud.http.authentication import Authentication
 from relay_localcloud.http.openapi import Api
 from relay_localcloud.http.requestlog import RequestLogging
 from relay_localcloud.http.room import KeepsRoom
-from relay_localcloud.http.turns import FairTurns
+from relay_localcloud.http.turns import CatchesUp, FairTurns
 from relay_localcloud.http.under_way import EndedByReplacement
 from relay_localcloud.inference import callers, routes
 from relay_localcloud.inference.errors import error_response
@@ -41,5 +41,6 @@ def application(cloud: Cloud) -> ASGIApp:
     layers = KeepsRoom(layers, cloud.store, error_response)
     layers = FairTurns(layers, cloud.turns)
     layers = Authentication(layers, cloud.store, callers.credential, callers.holder, error_response, cloud.turns)
+    layers = CatchesUp(layers, cloud.clock.caught_up)
     layers = EndedByReplacement(layers, cloud.under_way, error_response)
     return RequestLogging(layers, app.operations, cloud.requests)

@@ -10,6 +10,8 @@ moved by hand no transition overtakes them past their `barrier`, and the move is
 
 import asyncio
 import logging
+import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
@@ -25,8 +27,8 @@ from relay_localcloud.kernel.store import Store, Tx, read_meta, write_meta
 
 _log = logging.getLogger(__name__)
 
-SLICE = 100
-"""Transitions run in a row while the clock is moved, before requests get a turn."""
+SLICE_SECONDS = 0.02
+"""How long transitions run in a row, and one of them longer, before requests get a turn."""
 
 LONGEST_SLEEP_SECONDS = 60.0
 
@@ -84,6 +86,13 @@ class Clock:
                 self._wake.set()
             return self.state
 
+    async def caught_up(self) -> None:
+        """Return when nothing is overdue, or the disk fails it; others have their turn between slices of it."""
+        with suppress(Unwritable):
+            while (item := self._next_transition()) is not None and item.due_at <= (now := self.now()):
+                self._settle(now, SLICE_SECONDS)
+                await asyncio.sleep(0)
+
     def keep(self, tx: Tx) -> None:
         """Write down how far the time has got, for a start after the machine's clock leapt."""
         if self._held is None and self.state.rate:
@@ -96,6 +105,7 @@ class Clock:
             while True:
                 self._wake.clear()
                 pause = self._run_what_is_due()
+                await asyncio.sleep(0)  # what is due may be more than a slice, and set the event each time
                 try:
                     await asyncio.wait_for(self._wake.wait(), pause)
                 except TimeoutError:
@@ -109,7 +119,7 @@ class Clock:
             if self._held is None:
                 self._keep_in_time()
                 now = self.now()
-                self._settle(now)
+                self._settle(now, SLICE_SECONDS)
                 self._begin(now, at_due_time=False, horizon=now)
             return self._pause()
         except Unwritable as error:
@@ -156,13 +166,15 @@ class Clock:
             return now if waiting is None else min(now, waiting.due_at)
         return now
 
-    def _settle(self, until: int, at_most: int | None = None) -> None:
-        """Run the transitions due by `until`, in order; `at_most` bounds how many."""
+    def _settle(self, until: int, within: float = math.inf) -> None:
+        """Run the transitions due by `until`, in order; none begins after so many real seconds."""
         self._settling = True
+        last_begins = time.perf_counter() + within
         try:
-            while (at_most is None or at_most > 0) and (item := self._next_transition()) and item.due_at <= until:
+            while (item := self._next_transition()) and item.due_at <= until:
                 self._run(item)
-                at_most = None if at_most is None else at_most - 1
+                if time.perf_counter() >= last_begins:
+                    break
         finally:
             self._settling = False
 
@@ -183,7 +195,7 @@ class Clock:
             barrier = None if call_at is None else self._first(lambda each: each.barrier())
             if item_at is not None and (barrier is None or item_at < barrier):
                 self._held = max(self.now(), item_at)
-                self._settle(self._held, SLICE)
+                self._settle(self._held, SLICE_SECONDS)
                 self._begin(self._held, at_due_time=True, horizon=self._held)
                 await asyncio.sleep(0)
             elif call_at is not None:

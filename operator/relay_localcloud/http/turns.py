@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -94,3 +95,16 @@ class FairTurns:
 
         await self._turns.of(lane)
         await self._app(scope, receive_in_turn, send_in_turn)
+
+
+class CatchesUp:
+    """Before a request is looked at, what fell due by then happens, in slices between which others have their turn."""
+
+    def __init__(self, app: ASGIApp, caught_up: Callable[[], Awaitable[None]]) -> None:
+        self._app = app
+        self._caught_up = caught_up
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on."""
+        await self._caught_up()
+        await self._app(scope, receive, send)
