@@ -178,7 +178,17 @@ class Replicas(Generic[GroupT]):
         """What happens to replicas of this kind when something falls due."""
         told = {self.facts.started: ReplicaTrigger.STARTED, self.facts.stopped: ReplicaTrigger.TERMINATE}
         facts = {kind: self._at(trigger) for kind, trigger in told.items() if kind is not None}
-        return {self.queue.fill: self._room_was_freed, **facts}
+        return {self.queue.fill: self._room_was_freed, self._settles: self._settle_later, **facts}
+
+    @property
+    def _settles(self) -> str:
+        """The due item that settles a group, once all that happens to its replicas at an instant has."""
+        return f"{self.noun}.settle"
+
+    def _settle_later(self, tx: Tx, item: DueItem) -> None:
+        group = self.find(tx, item.subject)
+        if group is not None:
+            self.settle(tx, group)
 
     def _place(self, tx: Tx, group: GroupT, count: int) -> int:
         """Place up to `count` more replicas and let them start; how many found room."""
@@ -249,7 +259,7 @@ class Replicas(Generic[GroupT]):
             group = None if replica is None else self.find(tx, replica.group_id)
             if replica is not None and group is not None:
                 self.apply(tx, group, replica, trigger)
-                self.settle(tx, group)
+                tx.schedule(tx.now, self._settles, group.id)
 
         return at
 
