@@ -81,6 +81,7 @@ CLUSTERS: Final = Rows(
     named={"created_as": "request"},
 )
 clusters: Final = CLUSTERS.table
+IS_SERVING: Final = clusters.c.status.in_(sorted(status.value for status in SERVING))
 ENDED: Final = Remembered(clusters, "terminated_at", READABLE_AFTER_TERMINATION)
 REPLICA_ROWS: Final = replica_rows("replicas", "cluster")
 replicas: Final = REPLICA_ROWS.table

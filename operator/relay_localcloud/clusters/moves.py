@@ -144,10 +144,12 @@ _EFFECTS: Final[Mapping[ClusterEffect, Callable[[Tx, Cluster], object]]] = {
 }
 
 
-def balance_ran_out(tx: Tx, organization_id: str, reason: str) -> None:
-    """Stop every serving cluster of an organization."""
-    for cluster in CLUSTERS.all(tx, organization_id=organization_id, terminated_at=None):
+def balance_ran_out(tx: Tx, organization_id: str, reason: str) -> bool:
+    """Stop a serving cluster of an organization, the oldest."""
+    serving = CLUSTERS.first(tx, 1, clusters.IS_SERVING, organization_id=organization_id, terminated_at=None)
+    for cluster in serving:
         apply(tx, cluster, ClusterTrigger.BALANCE_RAN_OUT, reason)
+    return bool(serving)
 
 
 def _stopped(tx: Tx, item: DueItem) -> None:

@@ -157,6 +157,11 @@ class Rows(Generic[_RowT]):
         found = self._statement(("all", *_shape(equal)), statement).run(tx.connection, **_parameters(equal))
         return [self.of(row) for row in found]
 
+    def first(self, tx: Tx, count: int, *where: ColumnElement[bool], **equal: object) -> list[_RowT]:
+        """So many rows for which `where` holds, the oldest first."""
+        query = self._those(*where, *self._are(equal)).order_by(self._order).limit(count)
+        return [self.of(row) for row in tx.connection.execute(query, _parameters(equal))]
+
     def page(self, tx: Tx, before: int | None, count: int, **equal: object) -> list[_RowT]:
         """So many rows, the newest first, of all or of those before a sequence number."""
 

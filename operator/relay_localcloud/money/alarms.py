@@ -23,16 +23,19 @@ FIRST_RETRY: Final = HOUR
 
 _MOST_DOUBLINGS: Final = 20
 
-Stop = Callable[[Tx, str, str], None]
-"""Stops all of a kind that an organization runs: its id, and what its people are told."""
+AT_ONCE: Final = 100
+"""Workloads that are stopped, or kept, in one transaction, which holds up every request."""
+
+Stop = Callable[[Tx, str, str], bool]
+"""Stops what an organization runs of a kind: its id, and what its people are told. True: there is more of it."""
 
 
 def handlers(stops: Sequence[Stop]) -> Mapping[str, DueHandler]:
-    """The handlers of all three; the auto-stop stops one kind after the other."""
+    """The handlers of all three; the auto-stop stops one kind after the other, at one instant if not at once."""
 
     def auto_stop(tx: Tx, item: DueItem) -> None:
-        for stop in stops:
-            stop(tx, item.subject, REASON)
+        if any(stop(tx, item.subject, REASON) for stop in stops):
+            tx.schedule(tx.now, billing.AUTO_STOP, item.subject)
 
     return {billing.AUTO_STOP: auto_stop, billing.AUTO_RECHARGE: _recharge, billing.SETTLEMENT: _settle}
 

@@ -47,10 +47,11 @@ def settle(tx: Tx, deployment: Deployment) -> Deployment:
     return DEPLOYMENTS.updated(tx, deployment, status=status, status_reason=reason)
 
 
-def balance_ran_out(tx: Tx, organization_id: str, reason: str) -> None:
+def balance_ran_out(tx: Tx, organization_id: str, reason: str) -> bool:
     """Stop every deployment of an organization."""
     for deployment in DEPLOYMENTS.all(tx, organization_id=organization_id, gone_at=None):
         apply(tx, deployment, Trigger.BALANCE_RAN_OUT, reason)
+    return False
 
 
 REPLICAS: Final = Replicas(

@@ -18,6 +18,7 @@ from relay_localcloud.kernel.due import DueHandler, DueItem
 from relay_localcloud.kernel.instants import DAY
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import billing
+from relay_localcloud.money.alarms import AT_ONCE
 from relay_localcloud.quotas import quotas
 from relay_localcloud.runtimes.runtime import Expected, Facts
 from relay_localcloud.workloads import snapshots, vm_logs, workloads
@@ -188,11 +189,13 @@ _EFFECTS: Final[Mapping[Effect, Callable[[Tx, Workload, Cause], None]]] = {
 }
 
 
-def balance_ran_out(tx: Tx, organization_id: str, reason: str) -> None:
-    """Stop every running pod and VM of an organization; pods are deleted after a while, and say so."""
+def balance_ran_out(tx: Tx, organization_id: str, reason: str) -> bool:
+    """Stop running pods and VMs of an organization; pods are deleted after a while, and say so."""
     pods_end = f"{reason} It is deleted with its volume 7 days after the stop unless funds are added."
-    for workload in WORKLOADS.all(tx, workloads.RUNNING, organization_id=organization_id):
+    running = WORKLOADS.first(tx, AT_ONCE, workloads.RUNNING, organization_id=organization_id)
+    for workload in running:
         apply(tx, workload, Trigger.BALANCE_RAN_OUT, pods_end if workload.kind == workloads.POD else reason)
+    return len(running) == AT_ONCE
 
 
 def forget_who_ran_out(tx: Tx, workload: Workload, reason: str | None) -> None:
@@ -204,9 +207,11 @@ def forget_who_ran_out(tx: Tx, workload: Workload, reason: str | None) -> None:
 
 
 def _funded(tx: Tx, item: DueItem) -> None:
-    stopped = workloads.workloads.c.out_of_funds_at.is_not(None)
-    for workload in WORKLOADS.all(tx, stopped, organization_id=item.subject, terminated_at=None):
+    stopped = WORKLOADS.first(tx, AT_ONCE, workloads.OUT_OF_FUNDS, organization_id=item.subject, terminated_at=None)
+    for workload in stopped:
         forget_who_ran_out(tx, workload, "The balance ran out, and funds were added since: restart it.")
+    if len(stopped) == AT_ONCE:
+        tx.schedule(tx.now, billing.FUNDED, item.subject)
 
 
 def _timer_ended(tx: Tx, item: DueItem) -> None:

@@ -91,6 +91,11 @@ WORKLOADS: Final = Rows(
     Index("workloads_on_node", "node_id", sqlite_where=_LIVE),
     Index("running_workloads", "organization_id", sqlite_where=text("status = 'running'")),
     Index("live_workloads", "organization_id", "sequence", sqlite_where=_LIVE),
+    Index(
+        "workloads_out_of_funds",
+        "organization_id",
+        sqlite_where=text("out_of_funds_at IS NOT NULL AND terminated_at IS NULL"),
+    ),
     Index("ended_workloads", "terminated_at", "id", sqlite_where=text("terminated_at IS NOT NULL")),
 )
 workloads: Final = WORKLOADS.table
@@ -99,6 +104,8 @@ ENDED: Final = Remembered(
 )
 RUNNING: Final = workloads.c.status == text("'running'")
 """As the index of running workloads has it."""
+OUT_OF_FUNDS: Final = workloads.c.out_of_funds_at.is_not(None)
+"""Stopped by the balance."""
 
 
 def find(tx: Tx, workload_id: str) -> Workload | None:
