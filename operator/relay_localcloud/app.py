@@ -60,11 +60,10 @@ from relay_localcloud.inference.upstreams import Upstreams
 from relay_localcloud.kernel import keys, retention
 from relay_localcloud.kernel.due import DueHandler
 from relay_localcloud.kernel.store import Store
-from relay_localcloud.money import alarms, payments
+from relay_localcloud.money import alarms, ledger, payments
 from relay_localcloud.money import routes as billing_routes
 from relay_localcloud.providers import (
     applications,
-    earnings,
     node_events,
     reservation_moves,
     reservation_routes,
@@ -104,7 +103,7 @@ HANDLERS: Mapping[str, DueHandler] = {
     **retention.handlers(
         (
             *(workloads.ENDED, clusters.ENDED, batch_rows.DELETED, batch_rows.ENDED),
-            *(credentials.REVOKED, tokens.REVOKED, earnings.FORGOTTEN),
+            *(credentials.REVOKED, tokens.REVOKED, ledger.ENDED),
         )
     ),
 }

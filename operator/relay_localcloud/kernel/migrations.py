@@ -5,8 +5,11 @@ a constant default. What else must happen to a state of version n is the functio
 n + 1; it is plain SQL and pure arithmetic, since the rest of the program may change after it.
 """
 
+import json
 import sqlite3
-from collections.abc import Callable, Mapping
+from calendar import monthrange
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -14,7 +17,7 @@ from sqlalchemy import Column, Connection, Table
 from sqlalchemy.schema import CreateColumn
 from sqlalchemy.sql.schema import ScalarElementColumnDefault
 
-from relay_localcloud.kernel.instants import LAST, SECOND
+from relay_localcloud.kernel.instants import DAY, LAST, SECOND
 from relay_localcloud.kernel.schema import SCHEMA_VERSION, metadata
 
 Migration = Callable[[sqlite3.Connection, frozenset[str]], None]
@@ -135,8 +138,10 @@ def _ended(raw: sqlite3.Connection, _: frozenset[str]) -> None:
         )
 
 
-def _usage_by_day(raw: sqlite3.Connection, _: frozenset[str]) -> None:
-    # Version 6 read every run to tell what an organization used.
+def _usage_in_sums(raw: sqlite3.Connection, lacked: frozenset[str]) -> None:
+    # Version 6 read every run to tell what an organization used, and every run but the forgotten for what nodes earned.
+    if "usage_days" not in lacked:
+        return
     raw.execute(
         "INSERT INTO usage_days SELECT organization_id, at - late, sum(sign), sum(sign * rate), sum(sign * late), "
         "sum(sign * rate * (late / 1000000)), sum(sign * rate * (late % 1000000)) FROM ("
@@ -144,6 +149,26 @@ def _usage_by_day(raw: sqlite3.Connection, _: frozenset[str]) -> None:
         "FROM usage_records UNION ALL SELECT organization_id, ended_at, ended_at % 86400000000, -1, rate_cents "
         "FROM usage_records WHERE ended_at IS NOT NULL) GROUP BY 1, 2"
     )
+    kept = raw.execute("SELECT node_id, by_month FROM past_earnings")
+    earned = {node: Counter(json.loads(by_month)) for node, by_month in kept}
+    runs = (
+        "SELECT node_id, started_at, ended_at, rate_cents FROM usage_records WHERE node_id NOTNULL AND ended_at NOTNULL"
+    )
+    for node, started_at, ended_at, rate in raw.execute(runs):
+        for start, ran in _by_month(started_at, ended_at):
+            earned.setdefault(node, Counter())[str(start)] += ran * rate
+    rows = [(node, json.dumps(by_month)) for node, by_month in earned.items()]
+    raw.executemany("INSERT OR REPLACE INTO past_earnings (node_id, by_month) VALUES (?, ?)", rows)
+    raw.execute("DROP INDEX IF EXISTS usage_on_node")
+
+
+def _by_month(since: int, until: int) -> Iterator[tuple[int, int]]:
+    while since < until:
+        month = datetime.fromtimestamp(since // SECOND, UTC).replace(day=1, hour=0, minute=0, second=0)
+        start = int(month.timestamp()) * SECOND
+        over = min(start + monthrange(month.year, month.month)[1] * DAY, until)
+        yield start, over - since
+        since = over
 
 
 MIGRATIONS: Final[Mapping[int, Migration]] = {
@@ -152,6 +177,6 @@ MIGRATIONS: Final[Mapping[int, Migration]] = {
     3: _catalogs,
     4: _microseconds,
     5: _ended,
-    6: _usage_by_day,
+    6: _usage_in_sums,
 }
 """By the version that each leads away from."""

@@ -36,7 +36,7 @@ class Prepared:
 
 
 def adding(table: Table, *keys: str) -> Prepared:
-    """Adds to the counts of the row with these keys, and gives the counts as they are then; its parameters: `new_...`."""
+    """Adds to the counts of the row with these keys, and gives the counts as they are then; parameters: `new_...`."""
     counts = [column for column in table.c if column.name not in keys]
     row = insert(table).values({column.name: bindparam(f"new_{column.name}") for column in table.c})
     more = {column.name: column + row.excluded[column.name] for column in counts}

@@ -1,6 +1,6 @@
 """Rows that have ended are remembered for a while, and then deleted."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,7 +24,6 @@ class Remembered:
     """Rows of a table, for so long after the instant in the column `ended`; the column `key` tells them apart.
 
     `parts` are columns of other tables (`table.column`) that name the key of what they belong to, and go with it.
-    `before` is called with a query for the keys of what goes, while it is still there.
     """
 
     table: Table
@@ -32,7 +31,6 @@ class Remembered:
     kept: int = DAY
     parts: tuple[str, ...] = ()
     key: str = "id"
-    before: Callable[[Tx, Select[Any]], None] | None = None
 
     def one_ended(self, tx: Tx) -> None:
         """Have it deleted in time."""
@@ -43,8 +41,6 @@ class Remembered:
         """Delete what ended long enough ago, the oldest first and not all at once, and come back for the rest."""
         ended, key = self.table.c[self.ended], self.table.c[self.key]
         over: Select[Any] = select(key).where(ended <= tx.now - self.kept).order_by(ended, key).limit(AT_ONCE)
-        if self.before is not None:
-            self.before(tx, over)
         for part in self.parts:
             table, _, column = part.partition(".")
             tx.connection.execute(delete(metadata.tables[table]).where(metadata.tables[table].c[column].in_(over)))

@@ -6,6 +6,7 @@ ran, however short it is.
 """
 
 from calendar import monthrange
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
@@ -42,13 +43,27 @@ def month_start(instant: int) -> int:
     return int(datetime(moment.year, moment.month, 1, tzinfo=UTC).timestamp()) * SECOND
 
 
+def month_end(start: int) -> int:
+    """The first instant after the month that begins at `start`."""
+    moment = datetime.fromtimestamp(start // SECOND, UTC)
+    return start + monthrange(moment.year, moment.month)[1] * DAY
+
+
+def by_month(since: int, until: int) -> Iterator[tuple[int, int]]:
+    """The months of a time, by their start, and how much of it is in each."""
+    while since < until:
+        start = month_start(since)
+        over = min(month_end(start), until)
+        yield start, over - since
+        since = over
+
+
 def settlement_at(instant: int) -> int:
     """The first settlement of a month that is not before `instant`."""
     start = month_start(instant)
     if instant <= start + SETTLED_AFTER:
         return start + SETTLED_AFTER
-    moment = datetime.fromtimestamp(start // SECOND, UTC)
-    return start + monthrange(moment.year, moment.month)[1] * DAY + SETTLED_AFTER
+    return month_end(start) + SETTLED_AFTER
 
 
 def read(meter: Meter, instant: int) -> Meter:

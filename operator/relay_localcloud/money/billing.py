@@ -16,7 +16,7 @@ from relay_localcloud.kernel import tables
 from relay_localcloud.kernel.instants import LAST
 from relay_localcloud.kernel.prepared import Prepared
 from relay_localcloud.kernel.store import Tx
-from relay_localcloud.money import accrual, days, ledger
+from relay_localcloud.money import accrual, days, earned, ledger
 from relay_localcloud.money.accrual import Meter
 from relay_localcloud.money.ledger import ACCOUNTS, ATTEMPTS, CARDS, TRANSACTIONS, USAGE, USUAL_CARD, Kind, metered
 
@@ -125,6 +125,8 @@ def stop_billing(tx: Tx, organization_id: str, holder_id: str) -> None:
         USAGE.changed(tx, stint, ended_at=tx.now)
         ledger.ENDED.one_ended(tx)
         days.ended(tx, organization_id, stint.rate_cents)
+        if stint.node_id is not None:
+            earned.earn(tx, stint.node_id, stint.started_at, stint.rate_cents)
         _change_burn(tx, organization_id, -stint.rate_cents)
 
 

@@ -115,7 +115,7 @@ TRANSACTIONS: Final = Rows(
 USAGE: Final = Rows(
     UsageRecord,
     "usage_records",
-    Index("usage_on_node", "node_id", sqlite_where=text("node_id IS NOT NULL")),
+    Index("open_usage_on_node", "node_id", sqlite_where=text("node_id IS NOT NULL AND ended_at IS NULL")),
     Index("open_usage_of_holder", "holder_id", unique=True, sqlite_where=text("ended_at IS NULL")),
     Index("usage_of_resource", "resource_id", "sequence"),
     Index("usage_of_organization", "organization_id", "ended_at"),

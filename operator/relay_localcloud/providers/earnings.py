@@ -1,34 +1,22 @@
 """What a provider's nodes earn: all that usage on them costs, exactly (section 4, "Providers"; the share is assumed).
 
 Payouts are monthly, at the instant at which the month's usage is settled: whole cents, the rest carried to the next.
-Both follow from the usage records, and from what nodes had earned by those that are forgotten, so nothing is written
-when a payout falls due.
+Both follow from what nodes earned by runs that are over, and from those that run, so nothing is written when a payout
+falls due.
 """
 
-from bisect import bisect_right
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
 
-from sqlalchemy import Select, select
+from sqlalchemy import select
 
 from relay_localcloud.capacity import nodes
-from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx
-from relay_localcloud.money import accrual, ledger
+from relay_localcloud.money import accrual
+from relay_localcloud.money.earned import EARNED, Earned
 from relay_localcloud.money.ledger import usage_records
-
-
-@dataclass(frozen=True, slots=True)
-class Earned:
-    """What a node earned by usage that is forgotten: units by the start of the month."""
-
-    node_id: str
-    by_month: dict[str, int]
-
-
-EARNED: Final = Rows(Earned, "past_earnings", key=("node_id",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +63,7 @@ class Statement:
         paid: list[Payout] = []
         units = 0
         for start in sorted(self.by_month):
-            end = _month_end(start)
+            end = accrual.month_end(start)
             paid_at = end + accrual.SETTLED_AFTER
             if paid_at > self.read_at:
                 break
@@ -97,11 +85,11 @@ def statement(
         for start, units in earned.by_month.items():
             by_month[int(start)] += units
     begun = [stint for stint in stints if stint.started_at < instant]
-    months = _month_starts(min((stint.started_at for stint in begun), default=instant), instant)
     for stint in begun:
-        for month, units in _by_month(stint, instant, months):
-            by_node[stint.node_id] += units
-            by_month[month] += units
+        over = instant if stint.ended_at is None else min(stint.ended_at, instant)
+        for month, ran in accrual.by_month(stint.started_at, over):
+            by_node[stint.node_id] += ran * stint.rate_cents
+            by_month[month] += ran * stint.rate_cents
     return Statement(instant, by_node, dict(by_month))
 
 
@@ -115,46 +103,8 @@ def of_provider(tx: Tx, organization_id: str, instant: int) -> Statement:
     mine = [node.id for node in nodes.owned(tx, organization_id)]
     record = usage_records.c
     query = _STINTS.join_from(usage_records, nodes.nodes, record.node_id == nodes.nodes.c.id).where(
-        nodes.owned_by(organization_id)
+        nodes.owned_by(organization_id), record.ended_at.is_(None)
     )
     of_mine = EARNED.table.c.node_id.in_(select(nodes.nodes.c.id).where(nodes.owned_by(organization_id)))
     stints = (Stint(*row) for row in tx.connection.execute(query))
     return statement(mine, stints, instant, EARNED.all(tx, of_mine))
-
-
-def _keep(tx: Tx, forgotten: Select[Any]) -> None:
-    """Add what nodes earned by usage that is about to be forgotten to what they had earned before."""
-    query = _STINTS.where(usage_records.c.sequence.in_(forgotten), usage_records.c.node_id.is_not(None))
-    of_node: defaultdict[str, list[Stint]] = defaultdict(list)
-    for row in tx.connection.execute(query):
-        of_node[row.node_id].append(Stint(*row))
-    for node_id, stints in of_node.items():
-        kept = EARNED.find(tx, node_id=node_id)
-        by_month = Counter({} if kept is None else kept.by_month)
-        by_month.update({str(start): units for start, units in statement([node_id], stints, tx.now).by_month.items()})
-        EARNED.put(tx, node_id=node_id, by_month=by_month)
-
-
-FORGOTTEN: Final = replace(ledger.ENDED, before=_keep)
-"""Usage that ended so long ago that only what nodes earned by it is kept."""
-
-
-def _by_month(stint: Stint, instant: int, months: Sequence[int]) -> Iterator[tuple[int, int]]:
-    at, end = stint.started_at, min(instant if stint.ended_at is None else stint.ended_at, instant)
-    month = bisect_right(months, at) - 1
-    while at < end:
-        over = min(months[month + 1], end)
-        yield months[month], (over - at) * stint.rate_cents
-        at, month = over, month + 1
-
-
-def _month_starts(first: int, last: int) -> list[int]:
-    """The starts of all months from that of `first` to the one after that of `last`."""
-    starts = [accrual.month_start(first)]
-    while starts[-1] <= last:
-        starts.append(_month_end(starts[-1]))
-    return starts
-
-
-def _month_end(start: int) -> int:
-    return accrual.settlement_at(start + accrual.SETTLED_AFTER + 1) - accrual.SETTLED_AFTER

@@ -12,8 +12,19 @@ import pytest
 
 from relay_localcloud.kernel.schema import SCHEMA_VERSION
 from tests.localcloud.support import clusters
+from tests.localcloud.support.provider import community_node
 from tests.localcloud.support.server import Organization, Server
-from tests.localcloud.support.workloads import DAY, act, balance, new_pod, status, usage
+from tests.localcloud.support.workloads import (
+    DAY,
+    act,
+    balance,
+    new_pod,
+    remove_shared_nodes,
+    running_pod,
+    set_organization,
+    status,
+    usage,
+)
 
 if TYPE_CHECKING:
     from tests.localcloud.conftest import StartServer
@@ -102,6 +113,27 @@ async def test_auto_recharge_that_version_1_kept_is_acted_on(
     ]
     (card,) = (await organization.ok("GET", "/v1/orgs/{org}/billing/payment-methods"))["items"]
     assert (card["brand"], card["last4"]) == ("visa", "4242")
+
+
+async def test_what_version_6_read_run_by_run_is_told_from_sums(start_server: StartServer) -> None:
+    server = start_server("--ephemeral", "--clock", "frozen")
+    organization = server.seeded()
+    await remove_shared_nodes(server)
+    await set_organization(organization, provider=True, balanceCents=10**9)
+    await community_node(organization, gpuCount=4)
+    ended, _ = await running_pod(organization), await running_pod(organization, gpuCount=2)
+    await server.advance(40 * DAY + 12_345)
+    await act(organization, ended, "terminate")
+    await server.advance(3 * DAY + 1)
+    paths = [
+        f"/v1/orgs/{{org}}/{path}" for path in ("billing/usage", "billing/usage/daily?days=60", "provider/earnings")
+    ]
+    told = [await organization.ok("GET", path) for path in paths]
+    document = await server.ok("GET", "/export")
+    assert document["tables"].pop("usage_days")
+    assert document["tables"].pop("past_earnings")
+    await server.ok("POST", "/import", {**document, "schemaVersion": 6})
+    assert [await organization.ok("GET", path) for path in paths] == told
 
 
 async def test_an_upgraded_state_is_of_this_version_and_is_upgraded_once(

@@ -144,7 +144,8 @@ def _played(ran: Stints, until: int) -> Iterator[Tx]:
                 if is_over:
                     billing.stop_billing(tx, "org", str(number))
                 else:
-                    billing.start_billing(tx, Billed("org", *[str(number)] * 2, "pod", "pod", None, ran[number][2], None))
+                    name, rate = str(number), ran[number][2]
+                    billing.start_billing(tx, Billed("org", name, name, "pod", "pod", None, rate, None))
     with STORE.transaction(at=until) as tx:
         yield tx
 

@@ -1,0 +1,29 @@
+"""What nodes earned by runs that are over, in units of `accrual.py` by month, however long ago and however many."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from relay_localcloud.kernel.rows import Rows
+from relay_localcloud.kernel.store import Tx
+from relay_localcloud.money import accrual
+
+
+@dataclass(frozen=True, slots=True)
+class Earned:
+    """What a node earned: units by the start of the month."""
+
+    node_id: str
+    by_month: dict[str, int]
+
+
+EARNED: Final = Rows(Earned, "past_earnings", key=("node_id",))
+
+
+def earn(tx: Tx, node_id: str, since: int, rate_cents: int) -> None:
+    """A run on a node ends now."""
+    EARNED.add(tx, node_id=node_id, by_month={})
+    kept = EARNED.find(tx, node_id=node_id)
+    by_month = {} if kept is None else dict(kept.by_month)
+    for start, ran in accrual.by_month(since, tx.now):
+        by_month[str(start)] = by_month.get(str(start), 0) + ran * rate_cents
+    EARNED.change(tx, node_id, by_month=by_month)
