@@ -111,10 +111,12 @@ class Batch:
         }
 
 
+_NOT_DELETED: Final = text("deleted_at IS NULL")
 FILES: Final = Rows(
     File,
     "files",
-    Index("files_of_organization", "organization_id", "sequence"),
+    Index("live_files", "organization_id", "sequence", sqlite_where=_NOT_DELETED),
+    Index("live_files_of_purpose", "organization_id", "purpose", "sequence", sqlite_where=_NOT_DELETED),
     Index("deleted_files", "deleted_at", "id", sqlite_where=text("deleted_at IS NOT NULL")),
 )
 DELETED: Final = Remembered(FILES.table, "deleted_at")
@@ -218,7 +220,7 @@ def add(tx: Tx, batch: Batch, progress: Progress) -> None:
 
 def is_input_of_live_batch(tx: Tx, file_id: str) -> bool:
     """Whether a batch that has not ended reads this file."""
-    return bool(BATCHES.all(tx, _LIVE, input_file_id=file_id))
+    return bool(BATCHES.first(tx, 1, _LIVE, input_file_id=file_id))
 
 
 def contents_at_work(tx: Tx) -> dict[str, int]:

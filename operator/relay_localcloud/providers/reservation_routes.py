@@ -3,7 +3,8 @@
 The owner of the node makes and deletes them; it and the managing organizations read, release and reclaim them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from sqlalchemy import select
 
@@ -35,12 +36,15 @@ router = Router("Providers")
 
 PATH = "/v1/orgs/{orgId}/provider/nodes/{nodeId}/reservations"
 
+MOST_RESERVATIONS: Final = 200
+"""Of a node (assumed), as all of them are read to find room for another."""
+
 
 @router.post(PATH, response_model=ReservationAnswer, summary="Reserve GPU units", openapi_extra=ASSUMED)
 def create_reservation(
     _: OrganizationWriter, organization_id: OrganizationId, node_id: NodeId, body: Body[ReservationCreate], tx: Tx
 ) -> dict[str, object]:
-    """409 for units that are in use, or reserved for a part of that time."""
+    """409 for units that are in use, or reserved for a part of that time, and beyond the most."""
     return _shown(tx, _create(tx, owned_node(tx, organization_id, node_id), body))
 
 
@@ -145,7 +149,10 @@ def _create(tx: Tx, node: Node, body: ReservationCreate) -> Reservation:
     if node.removed_at is not None:
         raise ApiError(409, f"The node {node.id!r} was removed.")
     _require_unused(tx, node.id, units)
-    _require_unreserved(tx, node.id, units, starts_at, ends_at)
+    others = RESERVATIONS.all(tx, node_id=node.id)
+    if len(others) >= MOST_RESERVATIONS:
+        raise ApiError(409, f"The node has {MOST_RESERVATIONS} reservations, ended ones included: delete some.")
+    _require_unreserved(others, node.id, units, starts_at, ends_at)
     made = RESERVATIONS.insert(
         tx,
         id=tx.new_id("rsv"),
@@ -206,8 +213,10 @@ def _require_unused(tx: Tx, node_id: str, units: Sequence[int]) -> None:
         raise ApiError(409, f"unitIds: {unit_id(node_id, held[0].unit)} is in use.")
 
 
-def _require_unreserved(tx: Tx, node_id: str, units: Sequence[int], starts_at: int, ends_at: int | None) -> None:
-    for other in RESERVATIONS.all(tx, node_id=node_id):
+def _require_unreserved(
+    others: Iterable[Reservation], node_id: str, units: Sequence[int], starts_at: int, ends_at: int | None
+) -> None:
+    for other in others:
         over = other.status is ReservationStatus.ENDED
         before = ends_at is not None and ends_at <= other.starts_at
         after = other.ends_at is not None and other.ends_at <= starts_at

@@ -12,9 +12,10 @@ import json
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import Index
+from sqlalchemy import Index, bindparam, delete, select
 
 from relay_localcloud.http.errors import ApiError
+from relay_localcloud.kernel.prepared import Prepared
 from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.runtimes.runtime import CLOUD_INIT
@@ -36,6 +37,14 @@ class Line:
 
 
 LINES: Final = Rows(Line, "vm_logs", Index("log_of_vm", "vm_id", "sequence"))
+KEPT: Final = 1_000
+"""Lines of each VM (assumed)."""
+_line = LINES.table.c
+_OF_VM: Final = _line.vm_id == bindparam("of_vm")
+_LAST_DROPPED: Final = select(_line.sequence).where(_OF_VM).order_by(_line.sequence.desc()).offset(KEPT).limit(1)
+_DROP: Final = Prepared(
+    delete(LINES.table).where(_OF_VM, _line.sequence <= _LAST_DROPPED.correlate(None).scalar_subquery())
+)
 
 
 def boot(tx: Tx, vm: Workload) -> None:
@@ -50,8 +59,9 @@ def boot(tx: Tx, vm: Workload) -> None:
 
 
 def write(tx: Tx, vm_id: str, source: str, line: str) -> None:
-    """Add a line."""
+    """Add a line; the oldest goes if there are too many."""
     LINES.insert(tx, vm_id=vm_id, at=tx.now, source=source, line=line)
+    _DROP.run(tx.connection, of_vm=vm_id)
 
 
 def lines_of(tx: Tx, vm_id: str, after: int = 0) -> list[Line]:

@@ -19,7 +19,7 @@ from tests.localcloud.support.reservations import (
     units,
     vm_of,
 )
-from tests.localcloud.support.workloads import new_pod, own_node, set_node
+from tests.localcloud.support.workloads import DAY, new_pod, own_node, set_node
 
 if TYPE_CHECKING:
     from tests.localcloud.support.server import Organization, Server
@@ -53,6 +53,19 @@ async def test_a_reservation_is_answered_with_every_field(server: Server, organi
         "createdAt": now,
         "spotWorkloadIds": [],
     }
+
+
+async def test_a_node_has_so_many_reservations_ended_ones_included(server: Server, organization: Organization) -> None:
+    node_id = await own_node(organization)
+    now = (await server.ok("GET", "/clock"))["now"]
+    times = [{"startsAt": plus(now, day * DAY), "endsAt": plus(now, (day + 1) * DAY)} for day in range(201)]
+    first, *_ = [await reserve(organization, node_id, [0], **when) for when in times[:200]]
+    await server.advance(DAY)
+    answer = await try_to_reserve(organization, node_id, [0], **times[200])
+    assert answer.refusal == (409, "conflict")
+    assert "200 reservations" in answer.body["error"]
+    await organization.call("DELETE", path(node_id, first["id"]))
+    await reserve(organization, node_id, [0], **times[200])
 
 
 async def test_what_is_optional_may_be_absent_or_null(organization: Organization) -> None:
