@@ -77,6 +77,7 @@ from relay_localcloud.serving import moves as serving_moves
 from relay_localcloud.serving import routes as serving_routes
 from relay_localcloud.tooling import registry_credentials, runner_pools
 from relay_localcloud.webhooks import routes as webhook_routes
+from relay_localcloud.webhooks import webhooks
 from relay_localcloud.webhooks.deliveries import Deliveries
 from relay_localcloud.workloads import (
     log_routes,
@@ -100,6 +101,7 @@ HANDLERS: Mapping[str, DueHandler] = {
     **alarms.handlers((moves.balance_ran_out, cluster_moves.balance_ran_out, serving_moves.balance_ran_out)),
     **payments.HANDLERS,
     **directory.HANDLERS,
+    **webhooks.HANDLERS,
     **retention.handlers(
         (
             *(workloads.ENDED, clusters.ENDED, batch_rows.DELETED, batch_rows.ENDED),
@@ -222,7 +224,7 @@ def _management_app(cloud: Cloud, options: Options, reset: Reset) -> ASGIApp:
     layered = Authentication(
         layered, cloud.store, bearer, credentials.authenticate, errors.management_error, cloud.turns
     )
-    layered = ControlAccess(layered, anywhere=options.public_control, token=options.admin_token)
     layered = CatchesUp(layered, cloud.clock.caught_up)
+    layered = ControlAccess(layered, anywhere=options.public_control, token=options.admin_token)
     layered = EndedByReplacement(layered, cloud.under_way, errors.management_error)
     return RequestLogging(layered, app.operations, cloud.requests)

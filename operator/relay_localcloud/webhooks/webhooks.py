@@ -3,8 +3,8 @@
 import hashlib
 import hmac
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Final
 
@@ -12,6 +12,7 @@ from pydantic import JsonValue
 from sqlalchemy import ForeignKeyConstraint, Index, select, text
 
 from relay_localcloud.http.pages import Page
+from relay_localcloud.kernel.due import DueHandler, DueItem
 from relay_localcloud.kernel.instants import timestamp
 from relay_localcloud.kernel.rows import Rows, shown
 from relay_localcloud.kernel.store import Tx
@@ -31,6 +32,9 @@ EVENT_TYPES = (
 
 ATTEMPT = "webhook.attempt"
 """The kind of the due items that are calls to receivers; their subject is the delivery, their lane the webhook."""
+
+FAN_OUT: Final = "webhook.fan_out"
+"""The kind of the due items that are events for several subscriptions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,16 @@ WEBHOOKS: Final = Rows(
     Index("webhooks_of_organization", "organization_id", "created_at"),
     key=("id",),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened in an organization; `body` is what its subscriptions are sent."""
+
+    event_id: str
+    organization_id: str
+    event_type: str
+    body: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,19 +115,37 @@ _SHOWN: Final = ("id", "delivery_id", "event_type", "attempt", "status_code", "e
 
 
 def emit(tx: Tx, organization_id: str, event_type: str, data: Mapping[str, JsonValue]) -> None:
-    """Record an event once for every subscription of the organization that wants it; paused ones never get it."""
-    enabled = WEBHOOKS.all(tx, organization_id=organization_id, enabled=True)
-    subscribers = [each.id for each in enabled if not each.events or event_type in each.events]
-    if not subscribers:
+    """Record an event once for every subscription of the organization that wants it; paused ones never get it.
+
+    For several it is a transition of its own, since a request may cause a thousand events.
+    """
+    some = WEBHOOKS.page(tx, None, 2, organization_id=organization_id, enabled=True)
+    if not some:
         return
     event_id = tx.new_id("evt")
     payload = {"id": event_id, "type": event_type, "created_at": timestamp(tx.now), "data": dict(data)}
-    body = json.dumps(payload, separators=(",", ":"))
-    for webhook_id in subscribers:
-        delivery_id = tx.new_id("whd")
-        sent = {"webhook_id": webhook_id, "event_id": event_id, "event_type": event_type, "body": body}
-        DELIVERIES.insert(tx, id=delivery_id, **sent)
-        tx.schedule(tx.now, ATTEMPT, delivery_id, {"attempt": 1}, lane=webhook_id)
+    event = Event(event_id, organization_id, event_type, json.dumps(payload, separators=(",", ":")))
+    if len(some) == 1:
+        _record(tx, event, some)
+    else:
+        tx.schedule(tx.now, FAN_OUT, event_id, asdict(event))
+
+
+def _fan_out(tx: Tx, item: DueItem) -> None:
+    event = Event(**{name: str(value) for name, value in item.payload.items()})
+    _record(tx, event, WEBHOOKS.all(tx, organization_id=event.organization_id, enabled=True))
+
+
+HANDLERS: Final[Mapping[str, DueHandler]] = {FAN_OUT: _fan_out}
+
+
+def _record(tx: Tx, event: Event, enabled: Iterable[Subscription]) -> None:
+    for each in enabled:
+        if not each.events or event.event_type in each.events:
+            delivery_id = tx.new_id("whd")
+            sent = {"event_id": event.event_id, "event_type": event.event_type, "body": event.body}
+            DELIVERIES.insert(tx, id=delivery_id, webhook_id=each.id, **sent)
+            tx.schedule(tx.now, ATTEMPT, delivery_id, {"attempt": 1}, lane=each.id)
 
 
 def page_of_attempts(tx: Tx, webhook_id: str, organization_id: str, page: Page) -> dict[str, object]:
