@@ -84,11 +84,6 @@ def is_scheduled(connection: Connection, kind: str, subject: str) -> bool:
     return _IS_SCHEDULED.run(connection, of_kind=kind, of_subject=subject).fetchone() is not None
 
 
-def cancel_lane(connection: Connection, lane: str) -> None:
-    """Take every outbound item of a lane off the queue."""
-    connection.execute(delete(tables.due).where(tables.due.c.lane == lane))
-
-
 def remove(connection: Connection, item_id: int) -> bool:
     """Take exactly this item off the queue; False if it was cancelled or replaced meanwhile."""
     return _REMOVE.run(connection, item=item_id).rowcount == 1

@@ -106,10 +106,6 @@ class Tx:
         due.cancel(self.connection, kind, subject)
         self._queue_changed = True
 
-    def cancel_lane(self, lane: str) -> None:
-        """Take back every outbound item of a lane."""
-        due.cancel_lane(self.connection, lane)
-
     def emit(self, organization_id: str, event_type: str, data: Mapping[str, JsonValue]) -> None:
         """Tell the organization's webhooks of an event of section 6; durable with this transaction, sent at once."""
         self._emitted(self, organization_id, event_type, data)

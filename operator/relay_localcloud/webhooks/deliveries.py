@@ -222,7 +222,8 @@ def _overdue(tx: Tx, webhook_id: str) -> int:
 
 def resume(tx: Tx, webhook_id: str) -> None:
     """Send what fell due while the subscription was paused."""
-    waiting = tx.connection.execute(select(_item.subject, _item.payload).where(_item.lane == webhook_id)).all()
+    fell_due = (_item.lane == webhook_id, _item.payload.contains(f'"{PAUSED}"'))
+    waiting = tx.connection.execute(select(_item.subject, _item.payload).where(*fell_due)).all()
     for subject, text in waiting:
         payload = json.loads(text)
         if payload.pop(PAUSED, False):

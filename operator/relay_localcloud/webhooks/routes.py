@@ -12,7 +12,7 @@ from relay_localcloud.kernel.rows import shown
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.quotas import quotas
 from relay_localcloud.webhooks import deliveries, webhooks
-from relay_localcloud.webhooks.webhooks import ATTEMPTS, DELIVERIES, EVENT_TYPES, WEBHOOKS, Subscription, signing_key
+from relay_localcloud.webhooks.webhooks import EVENT_TYPES, WEBHOOKS, Subscription, signing_key
 from relay_wire.base import Page as PageOf
 from relay_wire.webhooks import (
     Webhook,
@@ -62,10 +62,7 @@ def list_webhooks(_: ToolingReader, organization_id: OrganizationId, tx: Tx) -> 
 def delete_webhook(_: ToolingWriter, organization_id: OrganizationId, webhook_id: ResourceId, tx: Tx) -> None:
     """Ends its retries as well."""
     _row(tx, organization_id, webhook_id)
-    tx.cancel_lane(webhook_id)
-    for rows in (DELIVERIES, ATTEMPTS):
-        rows.remove(tx, webhook_id=webhook_id)
-    WEBHOOKS.remove(tx, id=webhook_id)
+    webhooks.remove(tx, webhook_id)
 
 
 @router.post("/v1/orgs/{orgId}/webhooks/{id}/toggle", summary="Pause or resume", openapi_extra=ASSUMED)

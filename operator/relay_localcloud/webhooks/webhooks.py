@@ -9,9 +9,10 @@ from functools import partial
 from typing import Final
 
 from pydantic import JsonValue
-from sqlalchemy import ForeignKeyConstraint, Index, select, text
+from sqlalchemy import ForeignKeyConstraint, Index, Integer, delete, literal_column, select, text
 
 from relay_localcloud.http.pages import Page
+from relay_localcloud.kernel import tables
 from relay_localcloud.kernel.due import DueHandler, DueItem
 from relay_localcloud.kernel.instants import timestamp
 from relay_localcloud.kernel.rows import Rows, shown
@@ -35,6 +36,11 @@ ATTEMPT = "webhook.attempt"
 
 FAN_OUT: Final = "webhook.fan_out"
 """The kind of the due items that are events for several subscriptions."""
+
+FORGET: Final = "webhook.forget"
+"""The kind of the due items that are subscriptions of which something is left."""
+FORGOTTEN_AT_ONCE: Final = 500
+_ROW: Final = literal_column("rowid", Integer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +142,23 @@ def _fan_out(tx: Tx, item: DueItem) -> None:
     _record(tx, event, WEBHOOKS.all(tx, organization_id=event.organization_id, enabled=True))
 
 
-HANDLERS: Final[Mapping[str, DueHandler]] = {FAN_OUT: _fan_out}
+def remove(tx: Tx, webhook_id: str) -> None:
+    """End a subscription; nothing is sent any more, and what was to be sent goes a part at a time."""
+    WEBHOOKS.remove(tx, id=webhook_id)
+    tx.schedule(tx.now, FORGET, webhook_id)
+
+
+def _forget(tx: Tx, item: DueItem) -> None:
+    parts = (tables.due.c.lane, DELIVERIES.columns["webhook_id"], ATTEMPTS.columns["webhook_id"])
+    gone = 0
+    for subscription in parts:
+        some = select(_ROW).select_from(subscription.table).where(subscription == item.subject).limit(FORGOTTEN_AT_ONCE)
+        gone += tx.connection.execute(delete(subscription.table).where(_ROW.in_(some))).rowcount
+    if gone:
+        tx.schedule(tx.now, FORGET, item.subject)
+
+
+HANDLERS: Final[Mapping[str, DueHandler]] = {FAN_OUT: _fan_out, FORGET: _forget}
 
 
 def _record(tx: Tx, event: Event, enabled: Iterable[Subscription]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from relay_localcloud.app import HANDLERS
@@ -9,7 +10,16 @@ from relay_localcloud.identity import organizations
 from relay_localcloud.kernel import due
 from relay_localcloud.kernel.instants import SECOND
 from relay_localcloud.kernel.store import Store
-from relay_localcloud.webhooks.webhooks import ATTEMPT, DELIVERIES, EVENT_TYPES, FAN_OUT, WEBHOOKS, emit
+from relay_localcloud.webhooks.webhooks import (
+    ATTEMPT,
+    DELIVERIES,
+    EVENT_TYPES,
+    FAN_OUT,
+    FORGOTTEN_AT_ONCE,
+    WEBHOOKS,
+    emit,
+    remove,
+)
 
 if TYPE_CHECKING:
     from relay_localcloud.kernel.due import DueItem
@@ -55,6 +65,25 @@ def test_an_event_for_several_subscriptions_is_recorded_in_a_transition_of_its_o
             emit(tx, organization_id, EVENT_TYPES[number % 2], {"number": number})
         assert DELIVERIES.all(tx) == []
     assert _recorded(store) == [SUBSCRIPTIONS, SUBSCRIPTIONS // 2] * (EVENTS // 2)
+
+
+def test_what_is_left_of_a_subscription_goes_a_part_at_a_time() -> None:
+    store, organization_id = _store(1)
+    count = 2 * FORGOTTEN_AT_ONCE + 7
+    with store.transaction(at=NOW) as tx:
+        for number in range(count):
+            emit(tx, organization_id, EVENT_TYPES[0], {"number": number})
+    with store.transaction(at=NOW) as tx:
+        remove(tx, "wh_0")
+    left = [count]
+    while (item := _next(store)) is not None and item.due_at <= NOW:
+        with store.transaction(at=NOW) as tx:
+            due.remove(tx.connection, item.id)
+            HANDLERS[item.kind](tx, item)
+            left.append(len(DELIVERIES.all(tx)))
+            calls = due.queued_calls(tx.connection, ATTEMPT)
+    assert max(before - after for before, after in pairwise(left)) == FORGOTTEN_AT_ONCE
+    assert (left[-1], calls) == (0, [])
 
 
 def test_an_event_for_one_subscription_is_recorded_at_once() -> None:
