@@ -1,20 +1,16 @@
-"""The pages of the local cloud do what they say: their shell blocks run from top to bottom, in one shell each."""
+"""The pages of the local cloud and of the client do what they say: each runs from top to bottom, in a fresh folder."""
 
 import os
-import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.localcloud.docs.blocks import ROOT, blocks, script
 from tests.localcloud.support.server import COMMAND
+from tests.support.pages import NEEDED, NOT_RUN, blocks, of_the_cloud, pages, ran, script
+from tests.support.toolchain import REPOSITORY
 
 _PORTS = "--port 0 --inference-port 0 --gateway-port 0"
-_STRICT = """set -eu -o pipefail
-trap 'kill $(jobs -p) 2> /dev/null || true' EXIT
-curl() { command curl --fail-with-body --show-error "$@" || { echo "refused: curl $*" >&2; return 1; }; }
+_SERVED = """
 served() {
   command relay-localcloud "$@" PORTS > cloud.json &
   until [ -s cloud.json ]; do kill -0 $!; sleep 0.05; done
@@ -34,50 +30,47 @@ _KNOWN = """
 served serve
 CONTROL=$(jq -r .controlUrl cloud.json) ORG=$(jq -r .organizationId cloud.json)
 """
+_CLIENT = """
+served serve --ephemeral --clock real
+curl -s $(jq -r .controlUrl cloud.json)/clock -d '{"mode":"scaled","rate":3600}'
+export CLOUD=$(jq -r .managementUrl cloud.json) INFERENCE=$(jq -r .inferenceUrl cloud.json)
+export KEY=$(jq -r .apiKey cloud.json)
+"""
+"""The cloud's hour is a second here."""
 _BEFORE = {
-    "README.md": "",
-    "docs/localcloud.md": "",
+    "docs/localcloud.md": "export INFERENCE KEY\n",
     "docs/localcloud/backup.md": _ENDED + "relay-localcloud serve --state DIR\n",
     "docs/localcloud/billing.md": _KNOWN,
-    "docs/localcloud/clock.md": "",
-    "docs/localcloud/console.md": "",
-    "docs/localcloud/testing.md": "",
+    "docs/python-client.md": _CLIENT,
 }
-"""What each page takes for granted."""
-_LAST = {"docs/localcloud.md": '"content":"hello"'}
-"""What the last two lines that a page prints hold."""
-_NEEDED = [program for program in ("bash", "curl", "jq") if shutil.which(program) is None]
+"""What a page takes for granted."""
+_AFTER = {"docs/python-client.md": "jq -r .custom_id answers.jsonl | sort -u | wc -l\n"}
+_LAST = {"docs/localcloud.md": '"content":"hello"', "docs/python-client.md": "1000"}
+"""What the last two lines that a page prints hold, after what was asked at last."""
+_INSTEAD = {
+    ".venv/bin/relay-localcloud serve": f"{COMMAND} serve {_PORTS}",
+    "seconds: float = 30": "seconds: float = 0.2",
+}
+PAGES = [page for page in pages() if of_the_cloud(page) and script(page)]
 
 
-def _ran(page: str, folder: Path) -> str:
-    """What its blocks print."""
-    shown = script(page).replace(".venv/bin/relay-localcloud serve", f"{COMMAND} serve {_PORTS}")
-    environment = {**os.environ, "PATH": f"{COMMAND.parent}:{os.environ['PATH']}"}
-    ran = subprocess.run(
-        ["bash", "-c", _STRICT + _BEFORE[page] + shown],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert ran.returncode == 0, ran.stderr[-2000:]
-    return ran.stdout
+def _shown(page: str) -> str:
+    """What it has its reader run, on free ports."""
+    lines = script(page)
+    for written, instead in _INSTEAD.items():
+        lines = lines.replace(written, instead)
+    return lines
 
 
-@pytest.mark.skipif(bool(_NEEDED), reason=f"needs {', '.join(_NEEDED)}")
-@pytest.mark.parametrize("page", [page for page in _BEFORE if script(page)])
+@pytest.mark.skipif(bool(NEEDED), reason=f"needs {', '.join(NEEDED)}")
+@pytest.mark.parametrize("page", PAGES)
 def test_a_page_runs_from_top_to_bottom(page: str, tmp_path: Path) -> None:
-    assert _LAST.get(page, "") in "".join(_ran(page, tmp_path).splitlines()[-2:])
+    path = {"PATH": f"{COMMAND.parent}:{os.environ['PATH']}", "PYTHONPATH": str(REPOSITORY / "operator")}
+    lines = "\n".join((_SERVED, _BEFORE.get(page, ""), _shown(page), _AFTER.get(page, "")))
+    assert _LAST.get(page, "") in "".join(ran(lines, tmp_path, os.environ | path).splitlines()[-2:])
 
 
-def test_every_page_of_the_local_cloud_that_has_blocks_is_run() -> None:
-    pages = (str(path.relative_to(ROOT)) for path in (ROOT / "docs" / "localcloud").glob("*.md"))
-    assert {page for page in pages if blocks(page)} <= set(_BEFORE)
-
-
-@pytest.mark.parametrize("page", _BEFORE)
+@pytest.mark.parametrize("page", pages())
 def test_every_reason_stands_before_a_block(page: str) -> None:
-    reasons = re.findall("<!-- not run: ", (ROOT / page).read_text())
-    assert len(reasons) == len([block for block in blocks(page) if block.why_not])
+    reasons = (REPOSITORY / page).read_text().count(NOT_RUN)
+    assert reasons == len([block for block in blocks(page) if block.why_not])
