@@ -140,7 +140,7 @@ def _complain(on_stage: Stage, problems: list[str]) -> None:
 
 
 def _invite(on_stage: Stage) -> None:
-    kubectl = on_stage.kubectl
+    kubectl, cloud = on_stage.kubectl, on_stage.cloud
     lines = (
         ("In another terminal:", ""),
         (f"  export KUBECONFIG={on_stage.cluster.kubeconfig}", ""),
@@ -151,8 +151,10 @@ def _invite(on_stage: Stage) -> None:
         (f"  {kubectl} get ibatch -w", "progress, cost and outcome of batches, as they change"),
         (f"  {kubectl} get cm answers -o jsonpath='{{.data.output\\.jsonl}}'", "what was answered, a line a record"),
         (f"  {kubectl} apply -f examples/batches/inline.yaml", "another batch"),
+        ("  docs/batches/from-a-file-to-answers.md", "from your own table to answers"),
+        (f"  PATH=.venv/bin:.demo:$PATH kubectl relay cost --base-url {cloud.management_url}", "what costs what"),
         ("The cloud's side:", ""),
-        (f"  {on_stage.cloud.announced['consoleUrl']}", "its console: workloads, nodes, webhooks, faults"),
+        (f"  {cloud.announced['consoleUrl']}", "its console: workloads, nodes, webhooks, faults"),
         (f"  {on_stage.operator.log.relative_to(REPOSITORY)}", "the operator's log, one line an action"),
     )
     _console.print()
