@@ -28,6 +28,7 @@ from relay_localcloud.http.arguments import Source
 from relay_localcloud.http.errors import ApiError, sentence
 from relay_localcloud.http.exchange import exchange_of
 from relay_localcloud.http.json_values import MOST_VALUES, has_more, uncollected
+from relay_localcloud.http.loggable import loggable
 
 LARGEST_BODY = 256 * 1024
 MOST_BODY_VALUES = 20_000
@@ -63,6 +64,7 @@ class BodyReader(Generic[_ModelT]):
             over = f"The body has over {most} values (items of lists and members of objects)"
             raise ApiError(413 if len(raw) > LARGEST_BODY else 400, f"{over}{self.marker.remedy}.")
         document: JsonValue = {} if self.marker.optional and not raw else parse(raw)
+        exchange_of(request.scope).body = loggable(len(raw), document) if raw else None
         await asyncio.sleep(0)  # each of the two may take a while
         with uncollected():
             return self.validated(document, request)

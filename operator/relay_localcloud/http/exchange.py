@@ -24,6 +24,7 @@ class Exchange:
     path_params: Mapping[str, str]
     principal: "Principal | None" = None
     unread_fields: list[str] = field(default_factory=list)
+    body: str | None = None  # what the log keeps of what was sent
     fault_id: str | None = None
     price_factor: float = 1.0
     cut_stream_after: int | None = None

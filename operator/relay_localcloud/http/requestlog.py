@@ -5,7 +5,7 @@ Once it is full, each organization has at least an even share of it, so that non
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from heapq import merge
 from itertools import dropwhile
 from operator import attrgetter
@@ -43,15 +43,19 @@ class LoggedRequest:
     organization_id: str | None
     unread_fields: tuple[str, ...]
     fault_id: str | None
+    body: str | None
 
     @property
     def size(self) -> int:
         """About how many bytes of memory it takes."""
-        return _FIXED_SIZE + getsizeof(self.path) + sum(map(getsizeof, self.unread_fields))
+        return _FIXED_SIZE + getsizeof(self.path) + getsizeof(self.body) + sum(map(getsizeof, self.unread_fields))
 
     def as_json(self) -> dict[str, object]:
         """The item as the control interface shows it."""
-        return {**shown(self), "at": timestamp(self.at)}
+        return {**shown(self, *_SHOWN), "at": timestamp(self.at)}
+
+
+_SHOWN: Final = tuple(each.name for each in fields(LoggedRequest) if each.name != "body")
 
 
 @dataclass(slots=True)
@@ -93,6 +97,7 @@ class RequestLog:
             organization_id,
             tuple(exchange.unread_fields),
             exchange.fault_id,
+            exchange.body,
         )
         self._shares[organization_id].add(logged)
         self._count += 1

@@ -223,3 +223,13 @@ async def test_only_control_calls_stay_out_of_the_log_of_requests(fresh: Server)
     shown = text_of(await page(fresh, "/console/requests"))
     assert "GET /v1/whoami" in shown
     assert "hush" not in shown
+
+
+async def test_what_was_sent_is_with_each_request_without_its_secrets(fresh: Server) -> None:
+    await new_pod(fresh.seeded(), name="trainer", envVars={"TOKEN": "hush"})
+    await fresh.seeded().call("POST", "/v1/pods", raw=b'{"image": "hush"')
+    shown = text_of(await page(fresh, "/console/requests"))
+    assert '"name": "trainer"' in shown
+    assert '"envVars": {"TOKEN": "…"}' in shown
+    assert "hush" not in shown
+    assert shown.count("What was sent") == 1, "a body that is not JSON is not kept"

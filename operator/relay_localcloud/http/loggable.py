@@ -1,0 +1,44 @@
+"""What the log of requests keeps of a body: every field, and those of its texts that no secret is sent in."""
+
+import json
+from typing import Final
+
+from pydantic import JsonValue
+
+LARGEST: Final = 4 * 1024
+"""Bytes of a body of which more than the size is kept."""
+LONGEST: Final = 2_000
+"""Characters that are kept."""
+
+_LEFT_OUT: Final = "…"
+_PLAIN: Final = frozenset(
+    {
+        *("name", "image", "imageUrl", "tier", "computeClass", "resourceSize", "preferredRegions", "kernelModules"),
+        *("gpuModelId", "nodeId", "templateId", "registryCredentialId", "sshKeyId", "sshKeyIds", "healthChecks"),
+        *("publicModelId", "servedModelId", "nodePool", "replicaRuntime", "rolloutRole", "status", "role", "scopes"),
+        *("unitIds", "allowedOrgIds", "managingOrgIds", "startsAt", "endsAt", "defaultOrganizationId", "events"),
+        *("authType", "provider", "transport", "nativeFamilies", "model", "input_file_id"),
+        *("completion_window", "idempotencyKey"),
+    }
+)
+"""Fields of a body itself whose texts are kept. Any other text may be a secret, or somebody's words."""
+
+
+def loggable(size: int, document: JsonValue) -> str:
+    """A body of `size` bytes as JSON with `…` for texts that are left out, shortened; of a large one its size alone."""
+    if size > LARGEST:
+        return f"{_LEFT_OUT} ({size} bytes)"
+    members = document.items() if isinstance(document, dict) else ()
+    kept = json.dumps({name: _kept(value, plain=name in _PLAIN) for name, value in members}, ensure_ascii=False)
+    return kept if len(kept) <= LONGEST else f"{kept[:LONGEST]} {_LEFT_OUT}"
+
+
+def _kept(value: JsonValue, *, plain: bool) -> JsonValue:
+    match value:
+        case str():
+            return value if plain else _LEFT_OUT
+        case dict():
+            return {name: _kept(item, plain=False) for name, item in value.items()}
+        case list():
+            return [_kept(item, plain=plain) for item in value]
+    return value
