@@ -9,8 +9,9 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Final
 
-from sqlalchemy import ColumnElement, and_, case, func, select
+from sqlalchemy import and_, func, select
 
+from relay_localcloud.console.accrued import Grid, units_used
 from relay_localcloud.console.wording import absolute, money
 from relay_localcloud.kernel.instants import SECOND
 from relay_localcloud.kernel.store import Tx
@@ -36,8 +37,8 @@ def series(tx: Tx, organization_id: str, since: int, until: int) -> list[Point]:
     A settlement changes nothing that is available, so it is left out.
     """
     step = max(-(-(until - since) // (POINTS * SECOND)), 1) * SECOND
-    grid = _Grid(since, step, -(-(until - since) // step), until)
-    used = _used(tx, organization_id, grid)
+    grid = Grid(since, step, -(-(until - since) // step), until)
+    used = units_used(tx, usage_records.c.organization_id == organization_id, grid)
     posted = _posted(tx, organization_id, grid)
     now = billing.account(tx, organization_id).available_cents
     return [
@@ -46,48 +47,7 @@ def series(tx: Tx, organization_id: str, since: int, until: int) -> list[Point]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Grid:
-    """Instants at equal distances, but for the last: place 0 is `first`, place `count` is `last`."""
-
-    first: int
-    step: int
-    count: int
-    last: int
-
-    def instant(self, place: int) -> int:
-        return min(self.first + place * self.step, self.last)
-
-    def place_of(self, instant: ColumnElement[int]) -> ColumnElement[int]:
-        """The first place that is not before an instant: from there on it counts."""
-        return case((instant <= self.first, 0), else_=(instant - self.first + self.step - 1) // self.step)
-
-
-def _used(tx: Tx, organization_id: str, grid: _Grid) -> list[int]:
-    """The units used by each place, since the beginning of time.
-
-    A rate that starts at `s` has come to rate * (t - s) units at `t`, and one that ends takes as much off again.
-    """
-    record = usage_records.c
-    ours = record.organization_id == organization_id
-    rates, shares = [0] * (grid.count + 1), [0] * (grid.count + 1)
-    for edge, sign, known in (
-        (record.started_at, 1, ours),
-        (record.ended_at, -1, and_(ours, record.ended_at.is_not(None))),
-    ):
-        place = grid.place_of(edge)
-        # Apart, since units can outgrow the integers of SQLite.
-        share = func.sum(record.rate_cents * (edge // SECOND)), func.sum(record.rate_cents * (edge % SECOND))
-        query = select(place, func.sum(record.rate_cents), *share).where(known).group_by(place)
-        for at, rate, in_seconds, rest in tx.connection.execute(query):
-            if at <= grid.count:
-                rates[at] += sign * rate
-                shares[at] += sign * (in_seconds * SECOND + rest)
-    running = zip(accumulate(rates), accumulate(shares), strict=True)
-    return [rate * grid.instant(place) - share for place, (rate, share) in enumerate(running)]
-
-
-def _posted(tx: Tx, organization_id: str, grid: _Grid) -> list[int]:
+def _posted(tx: Tx, organization_id: str, grid: Grid) -> list[int]:
     """The cents posted by each place, settlements left out."""
     row = transactions.c
     place = grid.place_of(row.created_at)

@@ -12,7 +12,7 @@ from sqlalchemy import func, select
 
 from relay_localcloud.audit.entries import ENTRIES
 from relay_localcloud.batches.rows import BATCHES, FILES
-from relay_localcloud.console import batch, delivery, money, nodes, quotas, workload, workloads
+from relay_localcloud.console import batch, costs, delivery, money, nodes, quotas, workload, workloads
 from relay_localcloud.console.balance import Chart
 from relay_localcloud.console.reading import Reading
 from relay_localcloud.faults import faults
@@ -168,6 +168,7 @@ PAGES: Final[Mapping[str, Page]] = {
     "/console/workload": Page("Workload", "workload.html", workload.content, under="/console/workloads"),
     "/console/nodes": Page("Nodes", "nodes.html", nodes.content),
     "/console/money": Page("Money", "money.html", money.content),
+    "/console/costs": Page("Costs", "costs.html", costs.content),
     "/console/quotas": Page("Quotas", "quotas.html", quotas.content),
     "/console/batches": Page("Batches", "batches.html", _batches),
     "/console/batch": Page("Batch", "batch.html", batch.content, under="/console/batches"),

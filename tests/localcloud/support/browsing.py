@@ -22,6 +22,7 @@ PAGES = (
     "/console/workloads",
     "/console/nodes",
     "/console/money",
+    "/console/costs",
     "/console/quotas",
     "/console/batches",
     "/console/webhooks",
