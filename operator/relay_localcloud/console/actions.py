@@ -14,16 +14,24 @@ from relay_localcloud.cloud import Cloud
 from relay_localcloud.console import changes
 from relay_localcloud.console.changes import Change
 from relay_localcloud.console.pages import SIMPLE_EFFECTS
+from relay_localcloud.console.refused import Refused
 from relay_localcloud.console.requested import Requested
 from relay_localcloud.console.view import HEADERS, CurrentView
 from relay_localcloud.control import behaviour, nodes, records
+from relay_localcloud.control import workloads as control_workloads
 from relay_localcloud.control.behaviour import ClockRequest
-from relay_localcloud.control.nodes import NodeChange
+from relay_localcloud.control.nodes import NodeChange, NodeCreate
+from relay_localcloud.control.workloads import WorkloadEvent
 from relay_localcloud.faults.faults import FaultCreate
 from relay_localcloud.http.arguments import Depends
 from relay_localcloud.http.bodies import read_body
 from relay_localcloud.http.errors import ApiError, sentence
 from relay_localcloud.http.routing import Router
+from relay_localcloud.identity import organizations
+from relay_localcloud.money import payments
+from relay_localcloud.money.routes import Deposit
+from relay_localcloud.workloads import pod_routes
+from relay_wire.pods import PodCreate
 
 _LARGEST_FORM: Final = 64 * 1024
 _MOST_FIELDS: Final = 50
@@ -81,11 +89,57 @@ async def _change_clock(pressed: Pressed, **change: object) -> None:
     await behaviour.change_clock(ClockRequest.model_validate(change), pressed.cloud)
 
 
+async def _add_node(pressed: Pressed) -> str:
+    asked = {name: pressed.form.get(name, "") for name in ("gpuModelId", "location")}
+    body = NodeCreate.model_validate({**asked, "gpuCount": pressed.whole_number("gpuCount")})
+    with pressed.cloud.store.transaction() as tx:
+        nodes.create_node(body, tx)
+    return "node-added"
+
+
+async def _remove_node(pressed: Pressed) -> str:
+    with pressed.cloud.store.transaction() as tx:
+        nodes.change_node(pressed.id, NodeChange(removed=True), tx)
+    return "node-removed"
+
+
 async def _change_node(pressed: Pressed) -> str:
     reporting = pressed.form.get("reporting") == "yes"
     with pressed.cloud.store.transaction() as tx:
         nodes.change_node(pressed.id, NodeChange(reporting=reporting), tx)
     return "node-up" if reporting else "node-down"
+
+
+async def _create_pod(pressed: Pressed) -> str:
+    words = {name: pressed.form.get(name, "").strip() for name in ("image", "name", "gpuModelId")}
+    asked = {name: word for name, word in words.items() if word}
+    numbers = {name: pressed.whole_number(name) for name in ("gpuCount", "httpPort")}
+    body = PodCreate.model_validate({**asked, **numbers, "public": "public" in pressed.form})
+    with pressed.cloud.store.transaction() as tx:
+        organizations.organization(tx, pressed.id)
+        pod_routes.make_pod(tx, pressed.id, body)
+    return "created"
+
+
+async def _let_happen(pressed: Pressed) -> str:
+    event = WorkloadEvent.model_validate({"event": pressed.form.get("event")})
+    with pressed.cloud.store.transaction() as tx:
+        control_workloads.workload_event(pressed.id, event, tx)
+    return "happened"
+
+
+async def _deposit(pressed: Pressed) -> str:
+    """The key is of the page, so that a second press, or another person's, is the same deposit."""
+    key = pressed.form.get("key") or None
+    body = Deposit.model_validate({"amountCents": pressed.whole_number("amountCents"), "idempotencyKey": key})
+    try:
+        with pressed.cloud.store.transaction() as tx:
+            made = payments.deposit(tx, pressed.id, body)
+    except ApiError as error:
+        if error.code != payments.KEY_REUSED:
+            raise
+        raise ApiError(409, "Somebody has just made another deposit: look at the balance, then try again.") from None
+    return f"deposit-{made.status}"
 
 
 def _changing(change: Change) -> "_Action":
@@ -137,7 +191,12 @@ _ACTIONS: Final[Mapping[str, _Action]] = {
     "/console/clock/set": _set,
     "/console/clock/mode": _change_mode,
     "/console/clock/gap": _settle_gap,
+    "/console/nodes": _add_node,
     "/console/nodes/{id}/reporting": _change_node,
+    "/console/nodes/{id}/removal": _remove_node,
+    "/console/orgs/{orgId}/pods": _create_pod,
+    "/console/orgs/{orgId}/deposits": _deposit,
+    "/console/workloads/{id}/events": _let_happen,
     **{f"/console/workloads/{{id}}/{change}": _changing(change) for change in Change},
     "/console/deliveries/{id}/replay": _replay,
     "/console/faults": _add_fault,
@@ -154,18 +213,26 @@ async def _form(request: Request) -> dict[str, str]:
         raise ApiError(400, f"A form has at most {_MOST_FIELDS} fields.") from None
 
 
+def _require_storable(form: Mapping[str, str]) -> None:
+    for name, value in form.items():
+        if "\0" in value:
+            raise ApiError(400, f"{name}: a text cannot contain the character U+0000.")
+
+
 def _endpoint(action: _Action) -> Callable[..., object]:
     async def press(view: CurrentView, form: Annotated[dict[str, str], Depends(_form)], request: Request) -> Response:
         """Wait for the action; then the page that the button was on, or the page that says what is wrong."""
-        page = Requested.at(form.get("back", "/"))
+        page = Requested.at(form.get("back", "/"), view.requested.origin)
         try:
-            notice = await action(Pressed(view.cloud, form, request.path_params.get("id", "")))
+            _require_storable(form)
+            notice = await action(Pressed(view.cloud, form, next(iter(request.path_params.values()), "")))
         except ApiError as error:
-            return replace(view, requested=page).refusal(error)
+            wrong, status = error.message, error.status
         except ValidationError as error:
-            wrong = ApiError(400, sentence(error.errors(include_url=False, include_input=False)))
-            return replace(view, requested=page).refusal(wrong)
-        return Response(status_code=303, headers={**HEADERS, "Location": page.saying(notice)})
+            wrong, status = sentence(error.errors(include_url=False, include_input=False)), 400
+        else:
+            return Response(status_code=303, headers={**HEADERS, "Location": page.saying(notice)})
+        return replace(view, requested=page).refusal(Refused(wrong, request.url.path, form), status)
 
     return press
 

@@ -9,7 +9,7 @@ from relay_localcloud.console.reading import Reading
 from relay_localcloud.console.wording import span
 from relay_localcloud.identity import organizations
 from relay_localcloud.kernel.instants import DAY, HOUR
-from relay_localcloud.money import accrual, billing
+from relay_localcloud.money import accrual, billing, payments
 from relay_localcloud.money.billing import Account
 from relay_localcloud.money.ledger import TRANSACTIONS
 
@@ -54,6 +54,7 @@ def content(reading: Reading) -> dict[str, object]:
         "balance": shown,
         "chart": Chart(shown.points, shown.has.floor_cents),
         "month_cents": accrual.cents(shown.has.meter.month_units),
+        "deposit_key": f"console-{payments.count(reading.tx, shown.organization_id)}",
         "chosen": chosen,
         "spans": {word: label for word, (label, _) in _SPANS.items()},
         "transactions": TRANSACTIONS.page(reading.tx, None, _TRANSACTIONS_SHOWN, organization_id=shown.organization_id),

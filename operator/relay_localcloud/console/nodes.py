@@ -51,7 +51,14 @@ def content(reading: Reading) -> dict[str, object]:
     units, reserved = _units(tx, shown), _reserved(tx, shown)
     names = _names(tx, {workload for held in units.values() for workload in held.values()})
     cards = [_card(each, units.get(each.id, {}), reserved[each.id], names) for each in part.rows]
-    return {"sentence": sentence(tx), "cards": cards, "part": part, "most_units": _UNITS_SHOWN}
+    return {
+        "sentence": sentence(tx),
+        "cards": cards,
+        "part": part,
+        "most_units": _UNITS_SHOWN,
+        "models": {model.id: model.name for model in GPU_MODELS.values()},
+        "locations": {place.id: place.name for place in LOCATIONS.values()},
+    }
 
 
 def _card(node: Node, units: Mapping[int, str], reserved: set[int], names: Mapping[str, str]) -> dict[str, object]:

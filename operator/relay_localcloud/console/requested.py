@@ -18,7 +18,7 @@ class Requested:
     path: str
     parameters: Mapping[str, str] = field(default_factory=dict)
     origin: str = ""
-    """Scheme and host that the request was sent to; empty for a page that a form names."""
+    """Scheme and host that the request was sent to."""
 
     @classmethod
     def by(cls, request: Request) -> "Requested":
@@ -27,10 +27,10 @@ class Requested:
         return cls(request.url.path, dict(request.query_params), origin)
 
     @classmethod
-    def at(cls, address: str) -> "Requested":
+    def at(cls, address: str, origin: str) -> "Requested":
         """The page of the console at an address that a form sent; the first page if it is none of them."""
         page = _PAGE.fullmatch(address)
-        return cls("/") if page is None else cls(page[1], dict(parse_qsl(page[2] or "")))
+        return cls("/", origin=origin) if page is None else cls(page[1], dict(parse_qsl(page[2] or "")), origin)
 
     @property
     def organization_id(self) -> str | None:

@@ -1,6 +1,7 @@
 """Answers requests for pages: nothing if nothing has changed since the page that the browser has."""
 
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Annotated, Final
 
@@ -11,6 +12,7 @@ from starlette.responses import Response
 from relay_localcloud.cloud import Cloud, CurrentCloud
 from relay_localcloud.console.pages import PAGES, Page
 from relay_localcloud.console.reading import Reading
+from relay_localcloud.console.refused import NOT_REFUSED, Refused
 from relay_localcloud.console.rendering import render
 from relay_localcloud.console.requested import Requested
 from relay_localcloud.http.arguments import Depends
@@ -39,6 +41,14 @@ NOTICES: Final = {
     "gap": "The gap is settled.",
     "node-down": "The node fell silent. What runs on it is interrupted when the grace is over.",
     "node-up": "The node reports again, and what was interrupted on it runs again.",
+    "node-added": "The node is there, and workloads that waited for room have it.",
+    "node-removed": "The node is gone for good. Pods and VMs on it ended; replicas are replaced if there is room.",
+    "created": "The pod is created, and will run in a moment.",
+    "happened": "It happened.",
+    "deposit-processing": "The card is charged. The money comes with the processor's notification.",
+    "deposit-succeeded": "This deposit was made before, and the money is there.",
+    "deposit-failed": "The card was declined: nothing is credited.",
+    "deposit-requires_action": "The card's owner must confirm the charge: POST /_localcloud/payments/{id}/confirm.",
     "restart": "It is started.",
     "stop": "It is stopped, or will be in a moment.",
     "scale": "The number of replicas was changed.",
@@ -65,28 +75,41 @@ class View:
         if version == self.known_version:
             return Response(status_code=204, headers=HEADERS)
         try:
-            with self.cloud.store.transaction() as tx:
-                if self.requested.organization_id is not None:
-                    organizations.organization(tx, self.requested.organization_id)
-                frame = self._frame(tx, version)
-                shown = page.content(Reading(tx, self.cloud, self.requested))
+            return self._page(page, version)
         except ApiError as error:
             # An organization that is not there would be chosen by every link; an object that is not, by this very page.
-            return replace(self, requested=Requested(page.under or self.requested.path)).refusal(error)
-        return _response(page.template, {**frame, "title": page.label, **shown})
+            at = Requested(page.under or self.requested.path)
+            return replace(self, requested=at).alone(Refused(error.message), error.status)
 
-    def refusal(self, error: ApiError) -> Response:
-        """The page that says what is wrong."""
+    def refusal(self, refused: Refused, status: int) -> Response:
+        """The page that a form is on, with what was typed and what is wrong; another if that page is not there."""
+        page = PAGES.get(self.requested.path)
+        if page is not None:
+            with suppress(ApiError):
+                return self._page(page, "", refused, status)
+        return self.alone(refused, status)
+
+    def _page(self, page: Page, version: str, refused: Refused = NOT_REFUSED, status: int = 200) -> Response:
         with self.cloud.store.transaction() as tx:
-            frame = self._frame(tx, "")
-        return _response("refusal.html", {**frame, "title": "That did not work", "error": error}, error.status)
+            if self.requested.organization_id is not None:
+                organizations.organization(tx, self.requested.organization_id)
+            frame = self._frame(tx, version, refused)
+            shown = page.content(Reading(tx, self.cloud, self.requested))
+        return _response(page.template, {**frame, "title": page.label, **shown}, status)
 
-    def _frame(self, tx: Tx, version: str) -> dict[str, object]:
+    def alone(self, refused: Refused, status: int) -> Response:
+        """A page of its own that says what is wrong."""
+        with self.cloud.store.transaction() as tx:
+            frame = self._frame(tx, "", refused)
+        return _response("refusal.html", {**frame, "title": "That did not work"}, status)
+
+    def _frame(self, tx: Tx, version: str, refused: Refused) -> dict[str, object]:
         """What is around every page's own content."""
         path = self.requested.path
         return {
             "requested": self.requested,
             "version": version,
+            "refused": refused,
             "clock": self.cloud.clock.state,
             "now": tx.now,
             "organizations": _organizations(tx, self.requested.organization_id),

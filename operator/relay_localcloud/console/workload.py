@@ -11,6 +11,7 @@ from pydantic import JsonValue
 from sqlalchemy import RowMapping, func, select
 
 from relay_localcloud.audit.entries import ENTRIES
+from relay_localcloud.console import mishaps
 from relay_localcloud.console.changes import offered
 from relay_localcloud.console.reading import Reading
 from relay_localcloud.console.workloads import KINDS, Kind
@@ -45,6 +46,7 @@ def content(reading: Reading) -> dict[str, object]:
         "title": it["name"],
         "it": it,
         "offered": offered(kind.key, row["status"]),
+        "mishaps": mishaps.offered(kind.key, row["status"], has_replicas=bool(it.get("members"))),
         "start": "Start" if row["status"] in _AT_REST else "Restart",
         "cost": cost_cents(tx, row["id"]),
         "stints": [_stint(each, tx.now) for each in stints],

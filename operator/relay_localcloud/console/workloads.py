@@ -12,6 +12,7 @@ from relay_localcloud.capacity.catalog import GPU_MODELS
 from relay_localcloud.clusters.clusters import clusters, replicas
 from relay_localcloud.console.reading import Reading
 from relay_localcloud.console.wording import TONES, counted
+from relay_localcloud.identity import organizations
 from relay_localcloud.replicas.states import ReplicaState
 from relay_localcloud.serving import rows as serving
 from relay_localcloud.serving.rows import DEPLOYMENTS, deployments
@@ -58,7 +59,14 @@ def content(reading: Reading) -> dict[str, object]:
         part = reading.page(kind.table, _ON_A_PAGE, *conditions, place=f"{kind.key}-before", status=status)
         shown = replace(part, rows=[kind.shown(reading, row) for row in part.rows])
         parts.append((kind, shown, empty or kind.hint))
-    return {"states": tallied(reading), "filters": _FILTERS, "parts": parts}
+    return {
+        "states": tallied(reading),
+        "filters": _FILTERS,
+        "parts": parts,
+        "models": {"": "The cheapest that has room", **{model.id: model.name for model in GPU_MODELS.values()}},
+        "organization_id": reading.organization_id,
+        "whose": organizations.name_of(reading.tx, reading.organization_id),
+    }
 
 
 def _pod_or_vm(reading: Reading, row: RowMapping) -> dict[str, object]:

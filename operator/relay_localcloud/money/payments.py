@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from pydantic import TypeAdapter
-from sqlalchemy import Index
+from sqlalchemy import Index, func, select
 
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.kernel.due import DueHandler, DueItem
@@ -29,6 +29,8 @@ PAUSE: Final = MINUTE
 """Between two recharges (assumed): section 2 speaks of ticks."""
 
 SHOWN_CHARGES: Final = 1000
+KEY_REUSED: Final = "IDEMPOTENCY_KEY_REUSED"
+"""The code of a deposit whose key came with another amount."""
 
 _DESCRIPTIONS: Final[Mapping[str, str]] = {"deposit": "Deposit", "auto_recharge": "Auto-recharge"}
 
@@ -84,7 +86,7 @@ def deposit(tx: Tx, organization_id: str, body: DepositRequest) -> Charge:
                 409,
                 f"idempotencyKey: it came with {earlier.amount_cents} cents before, and now with {body.amount_cents}: "
                 "take another key for another deposit.",
-                "IDEMPOTENCY_KEY_REUSED",
+                KEY_REUSED,
             )
         return earlier
     _require_allowed(billing.account(tx, organization_id), body.amount_cents)
@@ -159,6 +161,12 @@ def recent(tx: Tx, organization_id: str | None) -> list[Charge]:
     """The newest charges, of one organization or of all, the oldest first."""
     mine = {} if organization_id is None else {"organization_id": organization_id}
     return CHARGES.page(tx, None, SHOWN_CHARGES, **mine)[::-1]
+
+
+def count(tx: Tx, organization_id: str) -> int:
+    """How many charges there were, in whatever state."""
+    query = select(func.count()).where(CHARGES.table.c.organization_id == organization_id)
+    return int(tx.connection.execute(query).scalar_one())
 
 
 def _require_allowed(has: billing.Account, amount_cents: int) -> None:

@@ -14,7 +14,7 @@ from relay_localcloud.kernel.store import Tx
 from relay_localcloud.workloads import admission, container
 from relay_localcloud.workloads.records import vm_record
 from relay_localcloud.workloads.ssh_keys import is_public_key
-from relay_localcloud.workloads.workloads import POD
+from relay_localcloud.workloads.workloads import POD, Workload
 from relay_wire.pods import PodCapacityList, PodCreate
 from relay_wire.vms import VmRecord
 
@@ -28,13 +28,18 @@ def create_pod(
     caller: VmWriter, body: Body[PodCreate], factor: PriceFactor, cloud: CurrentCloud, tx: Tx
 ) -> dict[str, object]:
     """Answers the pod's VM record. All its GPUs are on one node, held from here on; billing begins with `running`."""
+    return vm_record(make_pod(tx, caller.organization_id, body, factor), tx.now, cloud.gateway_url)
+
+
+def make_pod(tx: Tx, organization_id: str, body: PodCreate, factor: float = 1.0) -> Workload:
+    """A pod as its body says, at the catalog's price times a factor; ApiError as the operation answers it."""
     _check(body)
-    admission.require_free_name(tx, caller.organization_id, POD, body.name)
-    model, room = _place(tx, caller.organization_id, body)
-    pod = admission.create(
+    admission.require_free_name(tx, organization_id, POD, body.name)
+    model, room = _place(tx, organization_id, body)
+    return admission.create(
         tx,
         body,
-        caller.organization_id,
+        organization_id,
         room,
         body.gpu_count,
         gpu_model_id=model.id,
@@ -47,7 +52,6 @@ def create_pod(
         tier="standard",
         capability_tier="standard",
     )
-    return vm_record(pod, tx.now, cloud.gateway_url)
 
 
 @router.get("/v1/pods/capacity", response_model=PodCapacityList, summary="What pods can have now")

@@ -30,12 +30,12 @@ async def press(server: Server, workload: str, change: str, **form: object) -> A
 async def offered(server: Server, workload: str) -> set[str]:
     """What the buttons of a workload's page ask for."""
     shown = (await page(server, f"/console/workload?id={workload}")).raw.decode()
-    return set(re.findall(rf'action="/console/workloads/{workload}/([a-z]+)"', shown))
+    return set(re.findall(rf'action="/console/workloads/{workload}/([a-z]+)"', shown)) - {"events"}
 
 
 def refusal(answer: Answer) -> tuple[int, str]:
     """Status and sentence of the page that says what is wrong."""
-    found = re.search(r'id="refusal" role="alert">([^<]*)<', answer.raw.decode())
+    found = re.search(r'id="refusal" role="alert"[^>]*>([^<]*)<', answer.raw.decode())
     assert found is not None, answer.raw
     return answer.status, html.unescape(found[1])
 

@@ -20,7 +20,7 @@ def kept(document: JsonValue) -> str:
 
 
 def test_what_is_asked_for_is_kept() -> None:
-    asked = {"name": "trainer", "image": "app:1", "gpuCount": 2, "public": True, "preferredRegions": ["eu", "us"]}
+    asked: dict[str, JsonValue] = {"name": "trainer", "gpuCount": 2, "public": True, "preferredRegions": ["eu", "us"]}
     assert json.loads(kept({**asked, "volumeGb": None})) == {**asked, "volumeGb": None}
 
 

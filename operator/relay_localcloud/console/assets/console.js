@@ -54,13 +54,17 @@ function children(old, wanted) {
   }
 }
 
-/** Show a page that the server has rendered; the header's own state and, unless told so, the notice stay. */
+/** Show a page that the server has rendered; the header's own state and, unless told so, what was said of forms stay. */
 function show(html, withNotice) {
   const page = new DOMParser().parseFromString(html, "text/html");
   for (const selector of ["header > .organization", "header > .clock", "main"]) {
     const [old, wanted] = [document.querySelector(selector), page.querySelector(selector)];
     if (selector === "main" && !withNotice) {
       wanted.querySelector("#notice").replaceWith(document.getElementById("notice").cloneNode(true));
+      for (const { id, textContent } of old.querySelectorAll(".wrong")) {
+        const same = wanted.querySelector(`[id="${id}"]`);
+        if (same) same.textContent = textContent;
+      }
     }
     morph(old, wanted);
   }
@@ -73,10 +77,13 @@ function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-function refuse(text) {
+/** Say why a form was refused, on top and beside the field that it is about. */
+function refuse(form, text, field) {
   const notice = document.getElementById("notice");
   notice.className = "refused";
   say(notice, text);
+  for (const each of form.querySelectorAll(".wrong")) say(each, each.dataset.about === field ? text : "");
+  if (field) form.elements[field]?.focus();
 }
 
 async function look() {
@@ -111,11 +118,11 @@ async function send(form, submitter) {
     } else if (answer.ok) {
       show(html, true);
     } else {
-      const page = new DOMParser().parseFromString(html, "text/html");
-      refuse(page.getElementById("refusal")?.textContent ?? "That did not work.");
+      const why = new DOMParser().parseFromString(html, "text/html").getElementById("refusal");
+      refuse(form, why?.textContent ?? "That did not work.", why?.dataset.field);
     }
   } catch {
-    refuse("The cloud does not answer: whether it was done is not known.");
+    refuse(form, "The cloud does not answer: whether it was done is not known.");
   } finally {
     submitter?.removeAttribute("aria-disabled");
     busy = false;
