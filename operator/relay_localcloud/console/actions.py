@@ -11,9 +11,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from relay_localcloud.cloud import Cloud
-from relay_localcloud.console import changes
+from relay_localcloud.console import changes, playground, settings
 from relay_localcloud.console.changes import Change
-from relay_localcloud.console.pages import SIMPLE_EFFECTS
+from relay_localcloud.console.pages import PAGES, SIMPLE_EFFECTS
 from relay_localcloud.console.refused import Refused
 from relay_localcloud.console.requested import Requested
 from relay_localcloud.console.view import HEADERS, CurrentView
@@ -142,6 +142,22 @@ async def _deposit(pressed: Pressed) -> str:
     return f"deposit-{made.status}"
 
 
+async def _ask(pressed: Pressed) -> Mapping[str, object]:
+    form = pressed.form
+    limit = pressed.whole_number("maxTokens")
+    question = (form.get("model", ""), form.get("prompt", ""), limit)
+    return {"answer": await playground.ask(pressed.cloud, pressed.id, *question)}
+
+
+async def _change_setting(pressed: Pressed) -> str:
+    wanted = settings.wanted(pressed.form)
+    if not wanted:
+        raise ApiError(400, "There is no such setting.")
+    with pressed.cloud.store.transaction() as tx:
+        behaviour.set_settings(pressed.cloud, tx, wanted)
+    return "setting"
+
+
 def _changing(change: Change) -> "_Action":
     async def make(pressed: Pressed) -> str:
         count = pressed.whole_number("replicas") if change is Change.SCALE else None
@@ -183,8 +199,8 @@ async def _remove_fault(pressed: Pressed) -> str:
     return "fault-removed"
 
 
-_Action = Callable[[Pressed], Awaitable[str]]
-"""Does it; the word of what the page then says (`NOTICES`)."""
+_Action = Callable[[Pressed], Awaitable[str | Mapping[str, object]]]
+"""Does it; the word of what the page then says (`NOTICES`), or what the page is to show of it once."""
 
 _ACTIONS: Final[Mapping[str, _Action]] = {
     "/console/clock/advance": _advance,
@@ -196,6 +212,8 @@ _ACTIONS: Final[Mapping[str, _Action]] = {
     "/console/nodes/{id}/removal": _remove_node,
     "/console/orgs/{orgId}/pods": _create_pod,
     "/console/orgs/{orgId}/deposits": _deposit,
+    "/console/orgs/{orgId}/questions": _ask,
+    "/console/settings": _change_setting,
     "/console/workloads/{id}/events": _let_happen,
     **{f"/console/workloads/{{id}}/{change}": _changing(change) for change in Change},
     "/console/deliveries/{id}/replay": _replay,
@@ -225,13 +243,16 @@ def _endpoint(action: _Action) -> Callable[..., object]:
         page = Requested.at(form.get("back", "/"), view.requested.origin)
         try:
             _require_storable(form)
-            notice = await action(Pressed(view.cloud, form, next(iter(request.path_params.values()), "")))
+            done = await action(Pressed(view.cloud, form, next(iter(request.path_params.values()), "")))
         except ApiError as error:
             wrong, status = error.message, error.status
         except ValidationError as error:
             wrong, status = sentence(error.errors(include_url=False, include_input=False)), 400
         else:
-            return Response(status_code=303, headers={**HEADERS, "Location": page.saying(notice)})
+            if not isinstance(done, str):
+                sent = Refused(action=request.url.path, typed=form)
+                return replace(view, requested=page).answered(PAGES.get(page.path, PAGES["/"]), sent, done)
+            return Response(status_code=303, headers={**HEADERS, "Location": page.saying(done)})
         return replace(view, requested=page).refusal(Refused(wrong, request.url.path, form), status)
 
     return press

@@ -48,15 +48,15 @@ def _lines(reading: Reading, batch: Batch, file_id: str, size: int) -> Sequence[
 
 def _shown(line: Mapping[str, Any]) -> dict[str, object]:
     response, error = line["response"], line["error"]
-    said = f"{error['code']}: {error['message']}" if response is None else _said(response["body"])
+    words = f"{error['code']}: {error['message']}" if response is None else said(response["body"])
     return {
         "custom_id": line["custom_id"],
         "status": None if response is None else response["status_code"],
-        "said": said if len(said) <= _LONGEST_SHOWN else said[:_LONGEST_SHOWN] + " …",
+        "said": words if len(words) <= _LONGEST_SHOWN else words[:_LONGEST_SHOWN] + " …",
     }
 
 
-def _said(body: Any) -> str:  # noqa: ANN401 - whatever a model server answered
+def said(body: Any) -> str:  # noqa: ANN401 - whatever a model server answered
     """The words of an answer of either family; else all of it."""
     match body:
         case {"choices": [{"message": {"content": str(words)}}, *_]} if words:

@@ -12,7 +12,19 @@ from sqlalchemy import func, select
 
 from relay_localcloud.audit.entries import ENTRIES
 from relay_localcloud.batches.rows import BATCHES, FILES
-from relay_localcloud.console import batch, costs, delivery, money, nodes, quotas, workload, workloads
+from relay_localcloud.console import (
+    batch,
+    costs,
+    delivery,
+    money,
+    nodes,
+    playground,
+    quotas,
+    search,
+    settings,
+    workload,
+    workloads,
+)
 from relay_localcloud.console.balance import Chart
 from relay_localcloud.console.reading import Reading
 from relay_localcloud.faults import faults
@@ -175,9 +187,12 @@ PAGES: Final[Mapping[str, Page]] = {
     "/console/webhooks": Page("Webhooks", "webhooks.html", _webhooks),
     "/console/delivery": Page("Delivery", "delivery.html", delivery.content, under="/console/webhooks"),
     "/console/requests": Page("Requests", "requests.html", _requests),
+    "/console/search": Page("Search", "search.html", search.content, under="/"),
+    "/console/playground": Page("Playground", "playground.html", playground.content),
     "/console/audit": Page("Audit", "audit.html", _audit),
     "/console/faults": Page("Faults", "faults.html", _faults),
     "/console/outbox": Page("Outbox", "outbox.html", _outbox),
     "/console/clock": Page("Clock", "clock.html", _clock),
+    "/console/settings": Page("Settings", "settings.html", settings.content),
 }
 """By address."""

@@ -1,8 +1,10 @@
 """Answers requests for pages: nothing if nothing has changed since the page that the browser has."""
 
 import secrets
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Annotated, Final
 
 from sqlalchemy import select
@@ -49,6 +51,7 @@ NOTICES: Final = {
     "deposit-succeeded": "This deposit was made before, and the money is there.",
     "deposit-failed": "The card was declined: nothing is credited.",
     "deposit-requires_action": "The card's owner must confirm the charge: POST /_localcloud/payments/{id}/confirm.",
+    "setting": "The setting was changed.",
     "restart": "It is started.",
     "stop": "It is stopped, or will be in a moment.",
     "scale": "The number of replicas was changed.",
@@ -89,13 +92,27 @@ class View:
                 return self._page(page, "", refused, status)
         return self.alone(refused, status)
 
-    def _page(self, page: Page, version: str, refused: Refused = NOT_REFUSED, status: int = 200) -> Response:
+    def answered(self, page: Page, sent: Refused, answer: Mapping[str, object]) -> Response:
+        """The page that a form is on, with what was typed and what came of it."""
+        try:
+            return self._page(page, _version(self.cloud), sent, more=answer)
+        except ApiError as error:
+            return self.alone(Refused(error.message), error.status)
+
+    def _page(
+        self,
+        page: Page,
+        version: str,
+        refused: Refused = NOT_REFUSED,
+        status: int = 200,
+        more: Mapping[str, object] = MappingProxyType({}),
+    ) -> Response:
         with self.cloud.store.transaction() as tx:
             if self.requested.organization_id is not None:
                 organizations.organization(tx, self.requested.organization_id)
             frame = self._frame(tx, version, refused)
             shown = page.content(Reading(tx, self.cloud, self.requested))
-        return _response(page.template, {**frame, "title": page.label, **shown}, status)
+        return _response(page.template, {**frame, "title": page.label, **shown, **more}, status)
 
     def alone(self, refused: Refused, status: int) -> Response:
         """A page of its own that says what is wrong."""

@@ -1,8 +1,9 @@
 """`/_localcloud/clock`, `/settings`, `/faults`: how the cloud behaves."""
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, JsonValue, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -76,15 +77,21 @@ async def change_settings(request: Request, cloud: CurrentCloud) -> Response:
     if not isinstance(document, dict):
         raise ApiError(400, "The body must be a JSON object.")
     with cloud.store.transaction() as tx:
-        kept = tx.settings.model_dump(by_alias=True)
-        try:
-            changed = Settings.model_validate({**kept, **document}, by_alias=True, by_name=False)
-        except ValidationError as error:
-            raise ApiError(400, sentence(error.errors(include_url=False, include_input=False))) from None
-        cloud.store.change_settings(tx, changed)
-        if changed.ip_addresses > tx.settings.ip_addresses:
-            vacancies.announce_address(tx)
+        changed = set_settings(cloud, tx, document)
     return answer(changed.model_dump(by_alias=True))
+
+
+def set_settings(cloud: Cloud, tx: Tx, wanted: Mapping[str, JsonValue]) -> Settings:
+    """Change those that are named, in camel case; ApiError 400 if one cannot be so."""
+    kept = tx.settings.model_dump(by_alias=True)
+    try:
+        changed = Settings.model_validate({**kept, **wanted}, by_alias=True, by_name=False)
+    except ValidationError as error:
+        raise ApiError(400, sentence(error.errors(include_url=False, include_input=False))) from None
+    cloud.store.change_settings(tx, changed)
+    if changed.ip_addresses > tx.settings.ip_addresses:
+        vacancies.announce_address(tx)
+    return changed
 
 
 @router.post("/faults", summary="Make something go wrong")

@@ -65,7 +65,8 @@ def holder(tx: Tx, key: str) -> Principal:
         raise InferenceError(*_REFUSALS[refused.reason], refused.message) from None
 
 
-def _in_good_standing(tx: Tx, organization_id: str) -> None:
+def require_standing(tx: Tx, organization_id: str) -> None:
+    """InferenceError 403 if the organization is under review, or suspended for its balance."""
     match organizations.standing_of(tx, organization_id):
         case None:
             return
@@ -98,7 +99,7 @@ def _caller(*conditions: Callable[[Tx, str], None]) -> Callable[[Request, Curren
 
 
 InferenceReader = Annotated[Principal, Depends(_caller())]
-InferenceCaller = Annotated[Principal, Depends(_caller(_in_good_standing))]
-PayingCaller = Annotated[Principal, Depends(_caller(_in_good_standing, require_funds))]
-BatchCaller = Annotated[Principal, Depends(_caller(_in_good_standing, _with_batch_access))]
-PayingBatchCaller = Annotated[Principal, Depends(_caller(_in_good_standing, _with_batch_access, require_funds))]
+InferenceCaller = Annotated[Principal, Depends(_caller(require_standing))]
+PayingCaller = Annotated[Principal, Depends(_caller(require_standing, require_funds))]
+BatchCaller = Annotated[Principal, Depends(_caller(require_standing, _with_batch_access))]
+PayingBatchCaller = Annotated[Principal, Depends(_caller(require_standing, _with_batch_access, require_funds))]

@@ -90,6 +90,7 @@ async def every_page(busy: Server) -> dict[str, str]:
         "workload-deployment": f"/console/workload?id={deployment['id']}",
         "delivery": f"/console/delivery?id={delivery['deliveryId']}",
         "batch": f"/console/batch?id={batch['id']}",
+        "search": "/console/search?q=o",
     }
     return {path.rpartition("/")[2] or "overview": path for path in PAGES} | objects
 

@@ -27,10 +27,12 @@ PAGES = (
     "/console/batches",
     "/console/webhooks",
     "/console/requests",
+    "/console/playground",
     "/console/audit",
     "/console/faults",
     "/console/outbox",
     "/console/clock",
+    "/console/settings",
 )
 SCREENSHOTS = REPOSITORY / ".screenshots"
 """Where people look at what the tests saw (docs/localcloud/console.md)."""

@@ -66,6 +66,9 @@ function show(html, withNotice) {
         if (same) same.textContent = textContent;
       }
     }
+    // Only what is asked next takes the place of an answer.
+    const [given, said] = [wanted, old].map((each) => each.querySelector("#answer"));
+    if (said && given && !given.children.length) given.replaceWith(said.cloneNode(true));
     morph(old, wanted);
   }
   document.title = page.title;
@@ -113,7 +116,7 @@ async function send(form, submitter) {
   try {
     const answer = await fetch(form.action, { method: "POST", body: fields });
     const html = await answer.text();
-    if (answer.ok && new URL(answer.url).pathname !== location.pathname) {
+    if (answer.redirected && new URL(answer.url).pathname !== location.pathname) {
       location.assign(answer.url);
     } else if (answer.ok) {
       show(html, true);

@@ -1,0 +1,58 @@
+"""The page of what was searched for: objects by a part of their ids and names."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from sqlalchemy import Column, ColumnElement, Table, func, or_, select
+
+from relay_localcloud.batches.rows import BATCHES, FILES
+from relay_localcloud.capacity.nodes import NODES
+from relay_localcloud.console.reading import Reading
+from relay_localcloud.console.workloads import KINDS
+from relay_localcloud.kernel import tables
+from relay_localcloud.webhooks.webhooks import DELIVERIES, WEBHOOKS
+
+_MOST: Final = 10
+"""How many of each kind are shown."""
+
+
+@dataclass(frozen=True)
+class _Searched:
+    """A kind of object: where it is kept, what it is called, and the page and parameter that show one."""
+
+    title: str
+    table: Table
+    name: Column[str]
+    page: str
+    parameter: str = "id"
+
+    def matching(self, part: str) -> ColumnElement[bool]:
+        """Those whose id or name has this part, whatever its case."""
+        return or_(*(func.instr(func.lower(text), func.lower(part)) > 0 for text in (self.table.c.id, self.name)))
+
+
+_SEARCHED: Final = (
+    *(_Searched(kind.title, kind.table, kind.name, "/console/workload") for kind in KINDS),
+    _Searched("Nodes", NODES.table, NODES.table.c.gpu_model_id, "/console/nodes", "node"),
+    _Searched("Organizations", tables.organizations, tables.organizations.c.name, "/console/workloads", "org"),
+    _Searched("Batches", BATCHES.table, BATCHES.table.c.input_file_id, "/console/batch"),
+    _Searched("Files", FILES.table, FILES.table.c.filename, "/console/batches", "file"),
+    _Searched("Webhook deliveries", DELIVERIES.table, DELIVERIES.table.c.event_id, "/console/delivery"),
+    _Searched("Webhook subscriptions", WEBHOOKS.table, WEBHOOKS.table.c.name, "/console/webhooks", "subscription"),
+)
+
+
+def content(reading: Reading) -> dict[str, object]:
+    """The newest of each kind that has something; nothing if nothing was asked for."""
+    part = (reading.requested.word("q") or "").strip()
+    found = [(searched, _found(reading, searched, part)) for searched in _SEARCHED] if part else []
+    return {"part": part, "most": _MOST, "found": [(searched, rows) for searched, rows in found if rows]}
+
+
+def _found(reading: Reading, searched: _Searched, part: str) -> list[dict[str, str]]:
+    query = select(searched.table.c.id, searched.name).where(searched.matching(part))
+    rows = reading.tx.connection.execute(query.order_by(tables.FIRST_COME.desc()).limit(_MOST + 1)).all()
+    return [
+        {"id": row[0], "name": row[1], "href": reading.requested.to(searched.page, **{searched.parameter: row[0]})}
+        for row in rows
+    ]
