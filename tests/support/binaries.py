@@ -9,6 +9,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.axe import axe
 from tests.support.azurite_install import azurite_command
 from tests.support.browser import browser
 from tests.support.packages import OPENAI_2, InstallError, packages_of
@@ -95,6 +96,7 @@ def _of_tests_alone() -> None:
     versitygw()
     azurite_command()
     browser()
+    axe()
     packages_of(OPENAI_2)
 
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import os
 import platform
 import shutil
-import subprocess
 import sys
-import tarfile
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.support import npm
 from tests.support.azurite_install import node_and_npm
 from tests.support.packages import InstallError
 from tests.support.toolchain import cache_folder, locked
@@ -27,9 +25,9 @@ _PACKAGE = "@sparticuz/chromium@153.0.0"
 
 _SHA512 = "jiGWqSvPMdu4+P9TilYqAR7yEGPEHINx+lCvE/NqNO/EHYzF/x1hUiI5T6ioVIt7dEy7n88byyT0vk+dnsgQwA=="
 """Its integrity, in Base64: `npm view` says that of another release (`dist.integrity`)."""
+_REMEDY = f"{npm.REMEDY}, install Chromium, or name a browser in RELAY_TEST_BROWSER"
 _PARTS = ("chromium", "al2023.tar", "fonts.tar")
 _ON_PATH = ("chromium", "chromium-browser", "google-chrome")
-_MOST_SECONDS = 600
 _INFLATE = (
     "const fs = require('node:fs'), {createBrotliDecompress} = require('node:zlib');"
     "fs.createReadStream(process.argv[1]).pipe(createBrotliDecompress()).pipe(fs.createWriteStream(process.argv[2]));"
@@ -94,36 +92,16 @@ def _installed() -> Path:
 
 def _install(scratch: Path) -> Path:
     sys.stderr.write(f"fetching headless Chromium from npm, once (68 MB): kept in {cache_folder()}\n")
-    node, npm = node_and_npm()
-    _run([*npm, "pack", _PACKAGE, "--silent", "--pack-destination", str(scratch)], scratch)
-    (archive,) = scratch.glob("*.tgz")
-    with archive.open("rb") as content:
-        digest = base64.b64encode(hashlib.file_digest(content, "sha512").digest()).decode()
-    if digest != _SHA512:
-        raise InstallError(f"{_PACKAGE} from npm is not what it was when it was pinned: its SHA-512 is {digest}.")
-    _unpack(archive, scratch)
+    node, _ = node_and_npm()
+    package = npm.unpacked(_PACKAGE, _SHA512, scratch, _REMEDY)
     made = scratch / "made"
     made.mkdir()
     for part in _PARTS:
         inflated = made / part
-        _run([*node, "-e", _INFLATE, str(scratch / "package" / "bin" / f"{part}.br"), str(inflated)], scratch)
+        npm.run([*node, "-e", _INFLATE, str(package / "bin" / f"{part}.br"), str(inflated)], scratch, _PACKAGE, _REMEDY)
         if inflated.suffix == ".tar":
-            _unpack(inflated, made)
+            npm.unpack(inflated, made)
             inflated.unlink()
     (made / "chromium").chmod(0o755)
     (made / "fonts.conf").write_text(_FONTS)
     return made
-
-
-def _unpack(archive: Path, folder: Path) -> None:
-    with tarfile.open(archive) as content:
-        content.extractall(folder, filter="data")
-
-
-def _run(command: list[str], folder: Path) -> None:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=_MOST_SECONDS, check=False)
-    if done.returncode:
-        raise InstallError(
-            f"{_PACKAGE} could not be installed: make npm's registry reachable, install Chromium, or name a browser in "
-            f"RELAY_TEST_BROWSER. `{command[0]}` said:\n{done.stderr.strip() or done.stdout.strip()}"
-        )

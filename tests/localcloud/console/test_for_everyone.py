@@ -13,6 +13,7 @@ from tests.localcloud.support.browsing import PAGES, Console, console_of
 from tests.localcloud.support.events import create_webhook
 from tests.localcloud.support.receiver import Receiver
 from tests.localcloud.support.workloads import happens, new_pod, running_pod
+from tests.support.axe import axe
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, Page
@@ -159,6 +160,20 @@ async def test_every_text_can_be_read(
             contrast, text = await console.page.evaluate(CONTRAST)
             assert contrast >= 4.5, (path, text)
             await console.picture(f"{scheme}-{name}")
+
+
+@pytest.mark.parametrize("context", [{}, PHONE], ids=["desktop", "phone"])
+async def test_axe_finds_nothing_wrong(
+    browser: Browser, busy: Server, every_page: dict[str, str], context: dict[str, Any]
+) -> None:
+    run = "axe.run(document).then((r) => r.violations.map((v) => [v.id, v.help, v.nodes.map((n) => n.html)]))"
+    async with console_of(browser, busy.ready["consoleUrl"], **context) as console:
+        for path in every_page.values():
+            await console.open(path)
+            await console.page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+            await console.page.evaluate("document.getElementById('menu').checked = true")
+            await console.page.evaluate(axe())
+            assert await console.page.evaluate(run) == [], path
 
 
 async def tab_to(page: Page, text: str) -> None:
