@@ -1,7 +1,7 @@
 """The composition of the local cloud: its handlers, its routes, its layers. The one place where they are listed.
 
-Layers, outermost first: request log, the end of what a reset comes upon, authentication, rate limit, room on the disk,
-faults, then the routes.
+Layers, outermost first: health, request log, the end of what a reset comes upon, authentication, rate limit, room on
+the disk, faults, then the routes.
 """
 
 import random
@@ -45,6 +45,7 @@ from relay_localcloud.http import errors, openapi
 from relay_localcloud.http.application import Application
 from relay_localcloud.http.authentication import Authentication, bearer
 from relay_localcloud.http.exchange import Operations
+from relay_localcloud.http.health import Health
 from relay_localcloud.http.openapi import Api
 from relay_localcloud.http.ratelimit import RateLimit, RateLimiter
 from relay_localcloud.http.requestlog import RequestLog, RequestLogging
@@ -227,4 +228,4 @@ def _management_app(cloud: Cloud, options: Options, reset: Reset) -> ASGIApp:
     layered = CatchesUp(layered, cloud.clock.caught_up)
     layered = ControlAccess(layered, anywhere=options.public_control, token=options.admin_token)
     layered = EndedByReplacement(layered, cloud.under_way, errors.management_error)
-    return RequestLogging(layered, app.operations, cloud.requests)
+    return Health(RequestLogging(layered, app.operations, cloud.requests))
