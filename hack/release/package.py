@@ -1,4 +1,4 @@
-"""What a release is made of, in a folder: wheel, chart, what is in them, notes, and checksums."""
+"""What a release is made of, in a folder: wheels, charts, what is in them, notes, and checksums."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import sys
 import tomllib
 import venv
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Final
 
 import yaml
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FOLDER: Final = REPOSITORY / "dist" / "release"
-CHART: Final = REPOSITORY / "charts" / "relay-operator"
+CHARTS: Final = tuple(REPOSITORY / "charts" / name for name in ("relay-operator", "relay-localcloud"))
 _PIP: Final = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
 
 
@@ -36,7 +37,8 @@ class Package:
 
     version: str
     wheel: Path
-    chart: Path
+    charts: tuple[Path, ...]
+    """One for each of CHARTS."""
     contents: Path
     """CycloneDX: what was installed."""
     environment: Path
@@ -55,10 +57,10 @@ def packaged(tag: str | None, scratch: Path) -> Package:
     environment = installed(wheel, "operator", scratch / "operator")
     contents = FOLDER / f"relay-operator-{version}.cdx.json"
     _list_contents(environment, contents)
-    run(str(helm()), "package", str(CHART), "--destination", str(FOLDER))
-    chart = FOLDER / f"relay-operator-{version}.tgz"
+    run(str(helm()), "package", *map(str, CHARTS), "--destination", str(FOLDER))
+    charts = tuple(FOLDER / f"{chart.name}-{version}.tgz" for chart in CHARTS)
     _sum_up()
-    return Package(version, wheel, chart, contents, environment)
+    return Package(version, wheel, charts, contents, environment)
 
 
 def installed(wheel: Path, requirements: str, folder: Path) -> Path:
@@ -80,12 +82,12 @@ def run(*command: str, **environment: str) -> str:
 
 
 def _version() -> str:
-    """The one version that package and chart have."""
+    """The one version that package and charts have."""
     package: str = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["version"]
-    card = yaml.safe_load((CHART / "Chart.yaml").read_text())
-    for where in ("version", "appVersion"):
+    for chart, where in product(CHARTS, ("version", "appVersion")):
+        card = yaml.safe_load((chart / "Chart.yaml").read_text())
         if card[where] != package:
-            raise ReleaseError(f"Chart.yaml has the {where} {card[where]}, pyproject.toml {package}")
+            raise ReleaseError(f"Chart.yaml of {chart.name} has the {where} {card[where]}, pyproject.toml {package}")
     return package
 
 

@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from relay_operator.crds import DEFINITIONS
 from tests.support.binaries import helm
-from tests.support.chart import CHART, RELEASE, rendered
+from tests.support.chart import CHART, RELEASE, rendered, sets
 from tests.support.controlplane import ControlPlane
 from tests.support.kube import Kube
 from tests.support.kubectl import Kubectl
@@ -90,10 +90,6 @@ async def run_helm(plane: ControlPlane, *arguments: str) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-def sets(*values: str) -> list[str]:
-    return [part for value in values for part in ("--set", value)]
 
 
 async def test_it_installs_upgrades_and_leaves_the_crds_behind(plane: ControlPlane) -> None:

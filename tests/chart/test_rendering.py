@@ -1,4 +1,4 @@
-"""What the chart renders, with helm itself."""
+"""What the operator's chart renders, with helm itself; and what holds for every chart."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from hack.release.package import CHARTS
 from relay_operator.settings import PREFIX, Settings
 from tests.support.binaries import helm
-from tests.support.chart import CHART, rendered
+from tests.support.chart import CHART, LOCALCLOUD, rendered
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from tests.support.kube import Manifest
 
 GOLDENS = Path(__file__).with_name("goldens")
+every_chart = pytest.mark.parametrize("chart", CHARTS, ids=lambda chart: chart.name)
 EVERYTHING = (
     "cloud.baseUrl=https://api.example.com",
     "cloud.allowedBaseUrls[0]=https://eu.example.com/api",
@@ -61,23 +63,25 @@ def rules_of(manifests: Iterable[Manifest]) -> list[dict[str, Any]]:
     return [rule for role in of_kind(manifests, "Role", "ClusterRole") for rule in role["rules"]]
 
 
-def test_the_chart_lints_without_a_warning() -> None:
-    linted = helm_run("lint", "--strict", str(CHART))
+@every_chart
+def test_a_chart_lints_without_a_warning(chart: Path) -> None:
+    linted = helm_run("lint", "--strict", str(chart))
     assert linted.returncode == 0, linted.stdout
 
 
 @pytest.mark.parametrize(
-    ("golden", "values", "kinds"),
+    ("chart", "golden", "values", "kinds"),
     [
-        ("access", (), ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")),
-        ("workload", EVERYTHING, ("Deployment", "Service", "Ingress", "HTTPRoute", "PodDisruptionBudget")),
+        (CHART, "access", (), ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")),
+        (CHART, "workload", EVERYTHING, ("Deployment", "Service", "Ingress", "HTTPRoute", "PodDisruptionBudget")),
+        (LOCALCLOUD, "localcloud", (), ("StatefulSet", "PersistentVolumeClaim", "Service", "NetworkPolicy")),
     ],
 )
 async def test_what_is_rendered_is_what_was_reviewed(
-    golden: str, values: tuple[str, ...], kinds: tuple[str, ...]
+    chart: Path, golden: str, values: tuple[str, ...], kinds: tuple[str, ...]
 ) -> None:
     """After a change that is meant: look at the difference, then write what the failure shows into the file."""
-    manifests = of_kind(await rendered("relay-system", *values), *kinds)
+    manifests = of_kind(await rendered("relay-system", *values, chart=chart), *kinds)
     expected = list(yaml.safe_load_all((GOLDENS / f"{golden}.yaml").read_text()))
     assert manifests == expected
 
@@ -197,6 +201,7 @@ def paths_of(values: dict[str, Any], prefix: str = "") -> Iterator[str]:
             yield f"{prefix}{name}"
 
 
-def test_every_value_is_explained() -> None:
-    explained = set(re.findall(r"`([\w.]+)`", (CHART / "README.md").read_text()))
-    assert set(paths_of(yaml.safe_load((CHART / "values.yaml").read_text()))) <= explained
+@every_chart
+def test_every_value_is_explained(chart: Path) -> None:
+    explained = set(re.findall(r"`([\w.]+)`", (chart / "README.md").read_text()))
+    assert set(paths_of(yaml.safe_load((chart / "values.yaml").read_text()))) <= explained

@@ -1,4 +1,4 @@
-"""Which values the chart takes, and which it refuses before anything is installed."""
+"""Which values a chart takes, and which it refuses before anything is installed; most of this is the operator's."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pytest
 import yaml
 from pydantic.alias_generators import to_camel
 
+from hack.release.package import CHARTS
 from relay_operator.kinds import KINDS
 from relay_operator.settings import Settings
-from tests.support.binaries import helm
-from tests.support.chart import CHART, FOREIGN_KINDS, RELEASE, rendered
+from tests.support.chart import CHART, FOREIGN_KINDS, RELEASE, refusal, rendered, sets, template
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from tests.support.kube import Manifest
 
-DEFAULTS: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
+every_chart = pytest.mark.parametrize("chart", CHARTS, ids=lambda chart: chart.name)
 SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
 OF_THE_CHART = {
     *("watch_namespaces", "account_secret_names", "assumed_kinds", "namespace", "leader_election", "lease_name"),
@@ -33,18 +33,6 @@ OF_THE_CHART = {
 BOUNDS = ("type", "enum", "minimum", "exclusiveMinimum", "maximum", "maxLength", "pattern")
 
 
-def refusal(*arguments: str) -> str:
-    """What helm says instead of rendering; fails if it renders."""
-    command = [str(helm()), "template", RELEASE, str(CHART), *arguments]
-    tried = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert tried.returncode, "helm rendered it"
-    return tried.stderr
-
-
-def sets(*values: str) -> list[str]:
-    return [part for value in values for part in ("--set", value)]
-
-
 def values_file(folder: Path, values: Manifest) -> tuple[str, str]:
     path = folder / "values.yaml"
     path.write_text(yaml.safe_dump(values))
@@ -53,7 +41,7 @@ def values_file(folder: Path, values: Manifest) -> tuple[str, str]:
 
 def rendered_with(folder: Path, values: Manifest, kind: str) -> list[Manifest]:
     """The objects of one kind that the chart makes of a values file."""
-    command = [str(helm()), "template", RELEASE, str(CHART), *values_file(folder, values)]
+    command = template(CHART, *values_file(folder, values))
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     return [one for one in yaml.safe_load_all(done.stdout) if one and one["kind"] == kind]
 
@@ -87,15 +75,22 @@ def objects(values: dict[str, Any], under: str = "") -> Iterator[str]:
             yield from objects(value, f"{under}/{name}")
 
 
-def test_every_value_of_a_wrong_type_is_refused_by_its_name(tmp_path: Path) -> None:
-    said = refusal(*values_file(tmp_path, mistyped(DEFAULTS)))
-    assert [path for path in leaves(DEFAULTS) if f"at '{path}'" not in said] == []
+def defaults(chart: Path) -> dict[str, Any]:
+    values: dict[str, Any] = yaml.safe_load((chart / "values.yaml").read_text())
+    return values
 
 
-def test_an_unknown_key_is_refused_wherever_it_is(tmp_path: Path) -> None:
-    said = refusal(*values_file(tmp_path, with_a_surprise(DEFAULTS)))
+@every_chart
+def test_every_value_of_a_wrong_type_is_refused_by_its_name(chart: Path, tmp_path: Path) -> None:
+    said = refusal(values_file(tmp_path, mistyped(defaults(chart))), chart)
+    assert [path for path in leaves(defaults(chart)) if f"at '{path}'" not in said] == []
+
+
+@every_chart
+def test_an_unknown_key_is_refused_wherever_it_is(chart: Path, tmp_path: Path) -> None:
+    said = refusal(values_file(tmp_path, with_a_surprise(defaults(chart))), chart)
     refused = {path.removesuffix("/surprise") for path in re.findall(r"at '([^']*)'", said)}
-    assert [path for path in objects(DEFAULTS) if path not in refused] == []
+    assert [path for path in objects(defaults(chart)) if path not in refused] == []
 
 
 def test_the_settings_that_the_chart_takes_are_those_of_the_operator() -> None:
@@ -155,7 +150,7 @@ def test_the_kinds_that_the_chart_switches_on_are_those_that_are_off() -> None:
     ],
 )
 def test_a_bad_value_is_refused_with_its_reason(value: str, says: str) -> None:
-    assert says in refusal("--set", value)
+    assert says in refusal(sets(value))
 
 
 INGRESS = "webhook.ingress.enabled=true"
@@ -181,7 +176,7 @@ PUBLIC = "webhook.publicUrl=https://relay.example.com"
 )
 def test_values_that_contradict_each_other_are_refused_with_a_sentence(values: tuple[str, ...], says: str) -> None:
     foreign = [part for kind in FOREIGN_KINDS for part in ("--api-versions", kind)]
-    assert says in refusal(*foreign, *sets(*values))
+    assert says in refusal([*foreign, *sets(*values)])
 
 
 @pytest.mark.parametrize(
@@ -195,11 +190,12 @@ def test_values_that_contradict_each_other_are_refused_with_a_sentence(values: t
 def test_kinds_that_the_cluster_lacks_are_refused_before_anything_is_installed(
     values: tuple[str, ...], kind: str
 ) -> None:
-    assert f"needs the kind {kind}, which this cluster does not have" in refusal(*sets(*values))
+    assert f"needs the kind {kind}, which this cluster does not have" in refusal(sets(*values))
 
 
-def test_a_cluster_that_is_too_old_is_refused() -> None:
-    assert "incompatible with Kubernetes v1.29.9" in refusal("--kube-version", "1.29.9")
+@every_chart
+def test_a_cluster_that_is_too_old_is_refused(chart: Path) -> None:
+    assert "incompatible with Kubernetes v1.29.9" in refusal(["--kube-version", "1.29.9"], chart)
 
 
 @pytest.mark.parametrize("given", [(), ("webhook.ingress.host=*.example.com",)])

@@ -1,4 +1,4 @@
-"""What the chart gives the operator in a cluster: CRDs, a ServiceAccount and its rights, and nothing else."""
+"""The charts with helm itself; and what the operator's gives it in a cluster: CRDs, a ServiceAccount and its rights."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from tests.support.kube import Kube, KubeError, Manifest
 from tests.support.toolchain import REPOSITORY
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from tests.support.controlplane import Cluster
 
 CHART = REPOSITORY / "charts" / "relay-operator"
+LOCALCLOUD = REPOSITORY / "charts" / "relay-localcloud"
 RELEASE = "relay-operator"
 FOREIGN_KINDS = (
     "gateway.networking.k8s.io/v1/HTTPRoute",
@@ -31,14 +33,31 @@ _POLICIES = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 _ACCESS = ("ServiceAccount", "ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding", *_POLICIES)
 
 
-async def rendered(namespace: str, *values: str) -> list[Manifest]:
+def sets(*values: str) -> list[str]:
+    """A `--set` for each of the values."""
+    return [part for value in values for part in ("--set", value)]
+
+
+def template(chart: Path, *arguments: str) -> list[str]:
+    """The command that renders a chart, as a release of the chart's name."""
+    return [str(helm()), "template", chart.name, str(chart), *arguments]
+
+
+def refusal(arguments: Sequence[str], chart: Path = CHART) -> str:
+    """What helm says instead of rendering; raises AssertionError if it renders."""
+    tried = subprocess.run(template(chart, *arguments), capture_output=True, text=True, timeout=60, check=False)
+    if not tried.returncode:
+        raise AssertionError("helm rendered it")
+    return tried.stderr
+
+
+async def rendered(namespace: str, *values: str, chart: Path = CHART) -> list[Manifest]:
     """What `helm template` makes of the chart, with `--set` for each of the values; raises AssertionError.
 
     The cluster is taken to have the kinds of others that the chart can render.
     """
-    sets = [part for value in values for part in ("--set", value)]
     foreign = [part for kind in FOREIGN_KINDS for part in ("--api-versions", kind)]
-    command = [str(helm()), "template", RELEASE, str(CHART), "--namespace", namespace, *foreign, *sets]
+    command = template(chart, "--namespace", namespace, *foreign, *sets(*values))
     done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60, check=False)
     if done.returncode:
         raise AssertionError(f"`{' '.join(command)}` failed:\n{done.stderr}")

@@ -37,10 +37,17 @@ export CLOUD=$(jq -r .managementUrl cloud.json) INFERENCE=$(jq -r .inferenceUrl 
 export KEY=$(jq -r .apiKey cloud.json)
 """
 """The cloud's hour is a second here."""
+_GUARDED = """
+TOKEN=secret
+echo $TOKEN > token
+served serve --admin-token-file token
+CONTROL=$(jq -r .controlUrl cloud.json)
+"""
 _BEFORE = {
     "docs/localcloud.md": "export INFERENCE KEY\n",
     "docs/localcloud/backup.md": _ENDED + "relay-localcloud serve --state DIR\n",
     "docs/localcloud/billing.md": _KNOWN,
+    "docs/localcloud/in-a-cluster.md": _GUARDED,
     "docs/python-client.md": _CLIENT,
 }
 """What a page takes for granted."""

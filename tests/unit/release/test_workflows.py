@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from hack.release.package import CHARTS
 from tests.support.binaries import actionlint
 from tests.support.toolchain import REPOSITORY
 
@@ -90,8 +91,15 @@ def test_every_folder_that_pins_something_is_kept_up_to_date() -> None:
     assert {("pip", "requirements"), ("docker", ""), ("github-actions", "")} <= watched
 
 
-def test_package_and_chart_have_one_version() -> None:
+@pytest.mark.parametrize("chart", CHARTS, ids=lambda chart: chart.name)
+def test_package_and_charts_have_one_version(chart: Path) -> None:
     package = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["version"]
-    card = yaml.safe_load((REPOSITORY / "charts" / "relay-operator" / "Chart.yaml").read_text())
+    card = yaml.safe_load((chart / "Chart.yaml").read_text())
     assert (card["version"], card["appVersion"]) == (package, package)
-    assert f"relay-operator:{package} ." in (REPOSITORY / "Dockerfile").read_text()
+    assert f"{chart.name}:{package} ." in (REPOSITORY / "Dockerfile").read_text()
+
+
+def test_every_chart_is_released() -> None:
+    assert {path.parent for path in (REPOSITORY / "charts").glob("*/Chart.yaml")} == set(CHARTS)
+    release = loaded(GITHUB / "workflows" / "release.yml")
+    assert release["jobs"]["chart"]["strategy"]["matrix"]["chart"] == [chart.name for chart in CHARTS]

@@ -1,0 +1,51 @@
+{{- define "relay-localcloud.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 53 | trimSuffix "-" -}}
+{{- end }}
+
+{{- define "relay-localcloud.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 53 | trimSuffix "-" -}}
+{{- else if contains (include "relay-localcloud.name" .) .Release.Name -}}
+{{- .Release.Name | trunc 53 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name (include "relay-localcloud.name" .) | trunc 53 | trimSuffix "-" -}}
+{{- end -}}
+{{- end }}
+
+{{- define "relay-localcloud.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "relay-localcloud.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "relay-localcloud.labels" -}}
+{{ include "relay-localcloud.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- /* Not the labels of the cloud's Pod: Services would lead there. */ -}}
+{{- define "relay-localcloud.testLabels" -}}
+app.kubernetes.io/name: {{ include "relay-localcloud.name" . }}-test
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "relay-localcloud.image" -}}
+{{- if .Values.image.digest -}}
+{{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) -}}
+{{- end -}}
+{{- end }}
+
+{{- define "relay-localcloud.adminSecret" -}}
+{{- .Values.adminToken.existingSecret | default (printf "%s-admin" (include "relay-localcloud.fullname" .)) -}}
+{{- end }}
+
+{{- /* The one name that leads to all ports. */ -}}
+{{- define "relay-localcloud.host" -}}
+{{- .Values.advertise | default (printf "%s.%s.svc" (include "relay-localcloud.fullname" .) .Release.Namespace) -}}
+{{- end }}

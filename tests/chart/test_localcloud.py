@@ -1,0 +1,284 @@
+"""The chart of the local cloud: its Pod runs the real program as it is, and bad values are refused before that."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import pytest
+import pytest_asyncio
+import yaml
+
+from tests.localcloud.support.server import COMMAND, Server, request
+from tests.support.binaries import helm
+from tests.support.chart import LOCALCLOUD, refusal, rendered, sets
+from tests.support.process import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from tests.support.kube import Manifest
+
+NAMESPACE = "relay-cloud"
+DECIDED = {"host", "state", "admin-token-file", "advertise", "gateway-domain", "allow-network", "list-vms"}
+"""Options that the chart gives, with a value of its own or without."""
+FURTHER = {"clock", "key-file", "seed"}
+"""Options that `extraArgs` takes."""
+OF_THE_RUNTIME = {"runtime", "runtime-config", "cluster"}
+"""Options of a cloud that runs containers; the chart's runs none."""
+NEVER = {"port", "inference-port", "gateway-port", "ephemeral", "tls", "public-control", "help"}
+"""Options that would contradict the Services, the probes, the volume or the admin token."""
+EVERYTHING = (
+    "allowNetworks={10.0.0.0/8,fd00::/8}",
+    "gatewayDomain=apps.example.com",
+    "advertise=cloud.example.com",
+    "listVms=true",
+    "extraArgs={--clock=frozen}",
+)
+
+
+async def objects(*values: str) -> dict[str, Manifest]:
+    """What the chart renders, by name and kind."""
+    manifests = await rendered(NAMESPACE, *values, chart=LOCALCLOUD)
+    return {f"{one['metadata']['name']} {one['kind']}": one for one in manifests}
+
+
+async def pod(*values: str) -> dict[str, Any]:
+    """The Pod's spec."""
+    spec: dict[str, Any] = (await objects(*values))["relay-localcloud StatefulSet"]["spec"]["template"]["spec"]
+    return spec
+
+
+async def container(*values: str) -> dict[str, Any]:
+    """The Pod's container."""
+    (found,) = (await pod(*values))["containers"]
+    return dict(found)
+
+
+def on_this_machine(arguments: list[str], folder: Path) -> tuple[str, ...]:
+    """The arguments of the Pod, with its volumes in a folder."""
+    assert arguments[0] == "serve"
+    (folder / "admin").mkdir()
+    (folder / "admin" / "token").write_text("secret")
+    return tuple(
+        one.replace("=/data", f"={folder}/data").replace("=/admin", f"={folder}/admin") for one in arguments[1:]
+    )
+
+
+@pytest_asyncio.fixture
+async def started(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Server]:
+    """The program as the Pod starts it with these values, on ports of this machine."""
+    arguments = (await container(*getattr(request, "param", ())))["args"]
+    server = Server(on_this_machine(arguments, tmp_path))
+    await asyncio.to_thread(server.start)
+    yield server
+    await asyncio.to_thread(server.stop)
+
+
+@pytest.mark.parametrize("started", [(), EVERYTHING], indirect=True)
+async def test_the_program_takes_what_the_pod_gives_it_and_answers_its_probes(started: Server, tmp_path: Path) -> None:
+    here = f"http://127.0.0.1:{urlsplit(started.url).port}"
+    probed = await container()
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        path, port = probed[probe]["httpGet"]["path"], probed[probe]["httpGet"]["port"]
+        assert port == "management"
+        assert (await request("GET", here + path)).status == 200
+    assert (await request("GET", here + "/_localcloud/clock")).refusal == (401, "unauthorized")
+    assert (await request("GET", here + "/_localcloud/clock", key="secret")).status == 200
+    assert (tmp_path / "data" / "state" / "state.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("started", "host"),
+    [((), "relay-localcloud.relay-cloud.svc"), (EVERYTHING, "cloud.example.com")],
+    indirect=["started"],
+)
+async def test_urls_of_the_cloud_name_a_service_that_has_all_ports(started: Server, host: str) -> None:
+    assert {urlsplit(started.ready[name]).hostname for name in ("managementUrl", "inferenceUrl")} == {host}
+    service = (await objects())["relay-localcloud Service"]["spec"]
+    ports = {one["name"]: one["port"] for one in service["ports"]}
+    assert ports == {"management": 8400, "inference": 8401, "gateway": 8402}
+
+
+def test_every_option_of_the_program_is_decided_taken_or_left_out() -> None:
+    """After a new option: give it a value, let `extraArgs` take it, or say here why it is for no Pod."""
+    told = subprocess.run([COMMAND, "serve", "--help"], capture_output=True, text=True, timeout=60, check=True).stdout
+    known = set(re.findall(r"^  (?:-h, )?--([a-z-]+)", told, re.MULTILINE))
+    assert known - OF_THE_RUNTIME == DECIDED | FURTHER | NEVER
+    schema = json.loads((LOCALCLOUD / "values.schema.json").read_text())
+    taken = schema["properties"]["extraArgs"]["items"]["pattern"]
+    assert all(option in taken for option in FURTHER)
+
+
+async def test_the_pod_meets_the_restricted_standard_and_writes_to_its_volumes_alone() -> None:
+    spec, own = await pod(), await container()
+    assert spec["automountServiceAccountToken"] is False
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["runAsUser"] == spec["securityContext"]["fsGroup"] == 65532
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert own["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert not {"hostNetwork", "hostPID", "hostIPC", "hostUsers"} & set(spec)
+    written = [one["mountPath"] for one in own["volumeMounts"] if not one.get("readOnly")]
+    assert written == ["/data", "/tmp"]
+
+
+async def test_there_is_never_a_second_pod_and_the_volume_outlives_the_release() -> None:
+    found = await objects()
+    assert found["relay-localcloud StatefulSet"]["spec"]["replicas"] == 1
+    claim = found["relay-localcloud PersistentVolumeClaim"]
+    assert claim["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+    assert "storageClassName" not in claim["spec"], "the cluster's default class"
+    fast = (await objects("persistence.storageClass=fast"))["relay-localcloud PersistentVolumeClaim"]["spec"]
+    assert fast["storageClassName"] == "fast"
+
+
+async def test_a_secret_of_ones_own_takes_the_place_of_the_charts() -> None:
+    found = await objects("adminToken.existingSecret=ours")
+    assert not [name for name in found if name.endswith(" Secret")]
+    volumes = {one["name"]: one for one in (await pod("adminToken.existingSecret=ours"))["volumes"]}
+    assert volumes["admin"]["secret"] == {"secretName": "ours"}
+
+
+async def test_each_service_leads_to_a_port_of_the_pod() -> None:
+    found = await objects("services.gateway.type=LoadBalancer", "services.gateway.annotations.team=ml")
+    labels = found["relay-localcloud StatefulSet"]["spec"]["template"]["metadata"]["labels"]
+    ports = {one["name"] for one in (await container())["ports"]}
+    services = [one for one in found.values() if one["kind"] == "Service"]
+    assert len(services) == 4
+    for service in services:
+        assert service["spec"]["selector"].items() <= labels.items()
+        assert {one["targetPort"] for one in service["spec"]["ports"]} <= ports
+    gateway = found["relay-localcloud-gateway Service"]
+    assert (gateway["spec"]["type"], gateway["metadata"]["annotations"]) == ("LoadBalancer", {"team": "ml"})
+
+
+async def test_only_who_is_named_reaches_the_cloud_if_somebody_is() -> None:
+    (anybody,) = (await objects())["relay-localcloud NetworkPolicy"]["spec"]["ingress"]
+    assert "from" not in anybody
+    team = "networkPolicy.from[0].namespaceSelector.matchLabels.team=ml"
+    found = await objects(team, "networkPolicy.egress=true")
+    policy = found["relay-localcloud NetworkPolicy"]["spec"]
+    tester = found["relay-localcloud-test Pod"]["metadata"]["labels"]
+    named, of_the_test = policy["ingress"][0]["from"]
+    assert named == {"namespaceSelector": {"matchLabels": {"team": "ml"}}}
+    assert of_the_test["podSelector"]["matchLabels"].items() <= tester.items()
+    assert [one["port"] for one in policy["egress"][1]["ports"]] == [443, 8088]
+    assert not [name for name in await objects("networkPolicy.enabled=false") if name.endswith(" NetworkPolicy")]
+
+
+async def test_common_labels_are_on_every_object_and_select_nothing() -> None:
+    for one in (await objects("commonLabels.cost-center=42a")).values():
+        assert one["metadata"]["labels"]["cost-center"] == "42a", one["metadata"]["name"]
+        assert "cost-center" not in str(one.get("spec", {}).get("selector"))
+
+
+async def run_test_of(*ports: int) -> tuple[int, str]:
+    """What the Pod of `helm test` ends with if the Services were these ports."""
+    (tester,) = (await objects())["relay-localcloud-test Pod"]["spec"]["containers"]
+    python, *code, _seconds, gateway, inference, management = tester["command"]
+    assert (python, management) == ("python", "relay-localcloud-management.relay-cloud:8400")
+    assert (inference, gateway) == (
+        "relay-localcloud-inference.relay-cloud:8401",
+        "relay-localcloud-gateway.relay-cloud:8402",
+    )
+    command = [sys.executable, *code, "0", *(f"127.0.0.1:{port}" for port in ports)]
+    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+async def test_helm_test_passes_while_all_ports_answer_and_names_one_that_does_not(started: Server) -> None:
+    ports = [urlsplit(started.ready[name]).port or 0 for name in ("gatewayUrl", "inferenceUrl", "managementUrl")]
+    status, said = await run_test_of(*ports)
+    assert (status, said.count(" answers with ")) == (0, 3)
+    nobody = free_port()
+    status, said = await run_test_of(ports[0], nobody, ports[2])
+    assert (status, f"nothing answers at 127.0.0.1:{nobody}" in said) == (1, True)
+
+
+def test_notes_tell_the_next_command() -> None:
+    options = ("--namespace", NAMESPACE, "--dry-run=client", "--output=json")
+    command = [str(helm()), "install", "cloud", str(LOCALCLOUD), *options]
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    notes = json.loads(shown.stdout)["info"]["notes"]
+    assert "get secret cloud-relay-localcloud-admin" in notes
+    assert "http://cloud-relay-localcloud-management.relay-cloud.svc:8400" in notes
+    assert "allowNetworks" in notes
+    assert "helm test cloud --namespace relay-cloud" in notes
+
+
+def test_the_card_names_the_image_of_this_version() -> None:
+    card = yaml.safe_load((LOCALCLOUD / "Chart.yaml").read_text())
+    (image,) = yaml.safe_load(card["annotations"]["artifacthub.io/images"])
+    assert image["image"] == f"relay-localcloud:{card['appVersion']}"
+    assert {"home", "icon", "sources", "maintainers", "kubeVersion", "keywords"} <= card.keys()
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ("replicas=2", "additional properties 'replicas' not allowed"),
+        ("runtimeConfig.clusters={}", "additional properties 'runtimeConfig' not allowed"),
+        ("image.tag=a b", "does not match pattern"),
+        ("image.digest=sha256:1", "does not match pattern"),
+        ("persistence.size=lots", "does not match pattern"),
+        ("persistence.size=0Gi", "does not match pattern"),
+        ("persistence.storageClass=Fast", "does not match pattern"),
+        ("adminToken.existingSecret=A Secret", "does not match pattern"),
+        ("adminToken.value=secret", "additional properties 'value' not allowed"),
+        ("gatewayDomain=", "does not match pattern"),
+        ("gatewayDomain=*.example.com", "does not match pattern"),
+        ("gatewayDomain=Apps.example.com", "does not match pattern"),
+        ("advertise=https://cloud.example.com", "does not match pattern"),
+        ("allowNetworks={10.0.0.0}", "does not match pattern"),
+        ("allowNetworks={10.0.0.0/33}", "does not match pattern"),
+        ("listVms=1", "got number, want boolean"),
+        ("extraArgs={--public-control}", "does not match pattern"),
+        ("extraArgs={--port=80}", "does not match pattern"),
+        ("extraArgs={--clock=scaled}", "does not match pattern"),
+        ("services.ssh.type=ClusterIP", "additional properties 'ssh' not allowed"),
+        ("services.gateway.port=80", "additional properties 'port' not allowed"),
+        ("services.gateway.type=ExternalName", "value must be one of"),
+        ("networkPolicy.egressPorts={99999}", "maximum"),
+        ("resources.limits.memory=lots", "does not match pattern"),
+        ("extraVolumes[0].name=data", "'not' failed"),
+        ("extraVolumeMounts[0].mountPath=/data", "'not' failed"),
+        ("podLabels.app\\.kubernetes\\.io/name=other", "'not' failed"),
+        ("tolerations[0].keys=gpu", "additional properties 'keys' not allowed"),
+    ],
+)
+def test_a_bad_value_is_refused_with_its_reason(value: str, says: str) -> None:
+    assert says in refusal(sets(value), LOCALCLOUD)
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        (("extraVolumeMounts[0].name=keys", "extraVolumeMounts[0].mountPath=/keys"), "names the volume keys"),
+        (("extraArgs={--key-file=/keys/key}",), "names the file /keys/key, which no volume has"),
+        (("extraArgs={--seed=/database/x}",), "names the file /database/x, which no volume has"),
+    ],
+)
+def test_values_that_contradict_each_other_are_refused_with_a_sentence(values: tuple[str, ...], says: str) -> None:
+    assert says in refusal(sets(*values), LOCALCLOUD)
+
+
+async def test_the_key_of_secrets_can_come_from_a_secret() -> None:
+    values = (
+        "extraVolumes[0].name=keys",
+        "extraVolumes[0].secret.secretName=cloud-key",
+        "extraVolumeMounts[0].name=keys",
+        "extraVolumeMounts[0].mountPath=/keys",
+        "extraArgs={--key-file=/keys/key}",
+    )
+    assert "--key-file=/keys/key" in (await container(*values))["args"]
+    assert {"name": "keys", "mountPath": "/keys"} in (await container(*values))["volumeMounts"]
