@@ -31,7 +31,7 @@ DECIDED = {"host", "state", "admin-token-file", "advertise", "gateway-domain", "
 FURTHER = {"clock", "key-file", "seed"}
 """Options that `extraArgs` takes."""
 OF_THE_RUNTIME = {"runtime", "runtime-config", "cluster"}
-"""Options of a cloud that runs containers; the chart's runs none."""
+"""Options that `runtimeConfig` decides; the chart's cloud runs containers on its own cluster alone."""
 NEVER = {"port", "inference-port", "gateway-port", "ephemeral", "tls", "public-control", "help"}
 """Options that would contradict the Services, the probes, the volume or the admin token."""
 EVERYTHING = (
@@ -40,6 +40,14 @@ EVERYTHING = (
     "advertise=cloud.example.com",
     "listVms=true",
     "extraArgs={--clock=frozen}",
+)
+
+RUNTIME = (
+    "runtimeConfig.clusters[0].name=here",
+    "runtimeConfig.clusters[0].storageClass=fast",
+    "runtimeConfig.gpuModels[0].id=h100",
+    "runtimeConfig.gpuModels[0].nodeLabels.gpu=h100",
+    "runtimeConfig.gpuModels[0].pricePerHourCents=249",
 )
 
 
@@ -130,6 +138,30 @@ async def test_the_pod_meets_the_restricted_standard_and_writes_to_its_volumes_a
     assert not {"hostNetwork", "hostPID", "hostIPC", "hostUsers"} & set(spec)
     written = [one["mountPath"] for one in own["volumeMounts"] if not one.get("readOnly")]
     assert written == ["/data", "/tmp"]
+
+
+async def test_with_a_runtime_it_has_a_token_and_its_document_and_otherwise_no_rights_at_all() -> None:
+    access = {"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy", "ConfigMap"}
+    assert not access & {one["kind"] for one in (await objects()).values()}
+    found = await objects(*RUNTIME)
+    assert access <= {one["kind"] for one in found.values()}
+    spec = await pod(*RUNTIME)
+    assert (spec["serviceAccountName"], spec["automountServiceAccountToken"]) == ("relay-localcloud", True)
+    assert {"--runtime=kubernetes", "--runtime-config=/runtime/config.yaml"} <= set((await container(*RUNTIME))["args"])
+    document = yaml.safe_load(found["relay-localcloud-runtime ConfigMap"]["data"]["config.yaml"])
+    assert document == {
+        "clusters": [{"name": "here", "storageClass": "fast"}],
+        "gpuModels": [{"id": "h100", "nodeLabels": {"gpu": "h100"}, "pricePerHourCents": 249}],
+    }
+
+
+async def test_another_document_replaces_the_pod() -> None:
+    def told(found: dict[str, Manifest]) -> str:
+        template = found["relay-localcloud StatefulSet"]["spec"]["template"]
+        return str(template["metadata"]["annotations"]["gpurelay.dev/runtime-config"])
+
+    dearer = ("runtimeConfig.gpuModels[0].pricePerHourCents=250",)
+    assert told(await objects(*RUNTIME)) != told(await objects(*RUNTIME, *dearer))
 
 
 async def test_there_is_never_a_second_pod_and_the_volume_outlives_the_release() -> None:
@@ -227,7 +259,11 @@ def test_the_card_names_the_image_of_this_version() -> None:
     ("value", "says"),
     [
         ("replicas=2", "additional properties 'replicas' not allowed"),
-        ("runtimeConfig.clusters={}", "additional properties 'runtimeConfig' not allowed"),
+        ("runtimeConfig.privilegedAllowed=true", "missing properties 'clusters', 'gpuModels'"),
+        ("runtimeConfig.gpuModel=h100", "additional properties 'gpuModel' not allowed"),
+        ("runtimeConfig.clusters[0].kubeconfig=eu", "additional properties 'kubeconfig' not allowed"),
+        ("runtimeConfig.gpuModels[0].pricePerHourCents=2.49", "got string, want integer"),
+        ("serviceAccount.create=false", "minLength"),
         ("image.tag=a b", "does not match pattern"),
         ("image.digest=sha256:1", "does not match pattern"),
         ("persistence.size=lots", "does not match pattern"),
@@ -265,6 +301,7 @@ def test_a_bad_value_is_refused_with_its_reason(value: str, says: str) -> None:
     [
         (("extraVolumeMounts[0].name=keys", "extraVolumeMounts[0].mountPath=/keys"), "names the volume keys"),
         (("extraArgs={--key-file=/keys/key}",), "names the file /keys/key, which no volume has"),
+        ((*RUNTIME, "nameOverride=cloud"), "nameOverride changes the label"),
         (("extraArgs={--seed=/database/x}",), "names the file /database/x, which no volume has"),
     ],
 )

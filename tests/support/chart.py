@@ -76,9 +76,9 @@ async def install_crds(kube: Kube) -> None:
         await eventually(partial(_is_served, kube, path), what=f"{path} is served")
 
 
-async def grant_access(cluster: Cluster, namespace: str, *values: str) -> Path:
-    """Makes the namespace and the chart's ServiceAccount with its rights; answers a kubeconfig that acts as it."""
-    manifests = [one for one in await rendered(namespace, *values) if one["kind"] in _ACCESS]
+async def grant_access(cluster: Cluster, namespace: str, *values: str, chart: Path = CHART) -> Path:
+    """Makes the namespace and a chart's ServiceAccount with its rights; answers a kubeconfig that acts as it."""
+    manifests = [one for one in await rendered(namespace, *values, chart=chart) if one["kind"] in _ACCESS]
     accounts = [one["metadata"]["name"] for one in manifests if one["kind"] == "ServiceAccount"]
     if len(accounts) != 1:
         raise AssertionError(f"the chart should render one ServiceAccount, not {accounts}")

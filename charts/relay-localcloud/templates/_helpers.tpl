@@ -49,3 +49,19 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- define "relay-localcloud.host" -}}
 {{- .Values.advertise | default (printf "%s.%s.svc" (include "relay-localcloud.fullname" .) .Release.Namespace) -}}
 {{- end }}
+
+{{- /* Names of what is outside of namespaces: two releases in two namespaces must not share them. */ -}}
+{{- define "relay-localcloud.clusterName" -}}
+{{- printf "%s-%s" .Release.Namespace (include "relay-localcloud.fullname" .) -}}
+{{- end }}
+
+{{- define "relay-localcloud.serviceAccountName" -}}
+{{- .Values.serviceAccount.name | default (include "relay-localcloud.fullname" .) -}}
+{{- end }}
+
+{{- define "relay-localcloud.byTheCloud" -}}
+- name: by-the-cloud
+  expression: >-
+    request.userInfo.username ==
+    'system:serviceaccount:{{ .Release.Namespace }}:{{ include "relay-localcloud.serviceAccountName" . }}'
+{{- end }}
