@@ -1,0 +1,1 @@
+"""The runtime that makes containers on a Kubernetes cluster."""

@@ -1,0 +1,24 @@
+"""What objects of Kubernetes are called, and the labels by which they are known again."""
+
+from collections.abc import Mapping
+from typing import Final
+
+INSTANCE: Final = "gpurelay.dev/cloud-instance"
+CLOUD_ID: Final = "gpurelay.dev/cloud-id"
+REPLICA_ID: Final = "gpurelay.dev/replica-id"
+
+
+def namespace_of(organization_id: str) -> str:
+    """Where everything of an organization is."""
+    return f"relay-org-{organization_id.partition('_')[2].lower()}"
+
+
+def name_of(cloud_id: str) -> str:
+    """An id as a name that Kubernetes takes."""
+    return cloud_id.replace("_", "-").lower()
+
+
+def labels_of(instance: str, cloud_id: str, holder_id: str) -> Mapping[str, str]:
+    """Of all that there is for one container; `holder_id` is another than `cloud_id` where that has replicas."""
+    replica = {} if holder_id == cloud_id else {REPLICA_ID: holder_id}
+    return {INSTANCE: instance, CLOUD_ID: cloud_id, **replica}

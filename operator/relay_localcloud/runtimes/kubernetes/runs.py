@@ -1,0 +1,141 @@
+"""What is to run, read from rows: one shape for pods, for replicas of clusters and for those of deployments.
+
+Assumed: the ports of engines are those that they listen on by themselves, and each answers `/health`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from relay_localcloud.capacity.catalog import DEFAULT_DISK_GB, CpuSize
+from relay_localcloud.clusters.clusters import Cluster
+from relay_localcloud.clusters.routes import DEFAULT_PORT
+from relay_localcloud.replicas.rows import Replica
+from relay_localcloud.serving.rows import Deployment
+from relay_localcloud.workloads.workloads import Workload
+from relay_wire.pods import PodCreate
+
+MIB: Final = 1024 * 1024
+HEALTH: Final = "/health"
+ENGINE_PORTS: Final[Mapping[str, int]] = {"vllm": 8000, "sglang": 30000, "trtllm": 8000}
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A node of Kubernetes: its GPUs, and the CPU and memory that its daemons leave."""
+
+    name: str
+    resource: str  # such as nvidia.com/gpu
+    gpu_count: int
+    cpu_millis: int
+    memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one container gets; `machine` is None where it may run on any node."""
+
+    machine: Machine | None
+    gpu_count: int
+    cpu_millis: int
+    memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """How a container is asked whether it is healthy: by a GET of a path, or by a connection where there is none."""
+
+    port: int
+    path: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One container that is wanted, and what it is to find; `cloud_id` is the pod, the cluster or the deployment."""
+
+    id: str
+    cloud_id: str
+    organization_id: str
+    image: str
+    share: Share
+    port: int
+    disk_gb: int = DEFAULT_DISK_GB
+    command: Sequence[str] = ()
+    arguments: Sequence[str] = field(default=(), repr=False)
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    public_keys: Sequence[str] = ()
+    shm_gb: int | None = None
+    volume_gb: int | None = None
+    probe: Probe | None = None
+    privileged: bool = False
+    credential_id: str | None = None
+
+
+def gpu_share(machine: Machine, gpu_count: int) -> Share:
+    """GPUs of a node, and as large a part of its CPU and memory as they are of its GPUs."""
+    part = machine.cpu_millis * gpu_count // machine.gpu_count, machine.memory_bytes * gpu_count // machine.gpu_count
+    return Share(machine, gpu_count, *part)
+
+
+def cpu_share(size: CpuSize) -> Share:
+    """What has no GPU, on any node."""
+    return Share(None, 0, size.vcpu * 1000, size.ram_mb * MIB)
+
+
+def of_pod(pod: Workload, machine: Machine, public_keys: Sequence[str]) -> Run:
+    """A pod on its node; `public_keys` are those that were attached to it, beside those of its create."""
+    asked = PodCreate.model_validate_json(pod.request)
+    return Run(
+        id=pod.id,
+        cloud_id=pod.id,
+        organization_id=pod.organization_id,
+        image=asked.image,
+        share=gpu_share(machine, pod.gpu_count),
+        port=pod.http_port,
+        disk_gb=pod.disk_size_gb or DEFAULT_DISK_GB,
+        environment=asked.env_vars or {},
+        public_keys=[*dict.fromkeys([*(asked.ssh_keys or ()), *public_keys])],
+        shm_gb=asked.shm_size_gb,
+        volume_gb=pod.volume_gb,
+    )
+
+
+def of_cluster(cluster: Cluster, replica: Replica, share: Share) -> Run | None:
+    """A replica of a cluster; None where it names no image, so that there is nothing to run."""
+    asked = cluster.created_as
+    if asked.image_url is None:
+        return None
+    port = asked.container_port or DEFAULT_PORT
+    checked = asked.health_check_path is not None or asked.health_check_port is not None
+    return Run(
+        id=replica.id,
+        cloud_id=cluster.id,
+        organization_id=cluster.organization_id,
+        image=asked.image_url,
+        share=share,
+        port=port,
+        disk_gb=asked.disk_size_gb or DEFAULT_DISK_GB,
+        command=asked.container_command or (),
+        environment=asked.env_vars or {},
+        probe=Probe(asked.health_check_port or port, asked.health_check_path) if checked else None,
+        privileged=bool(asked.privileged),
+        credential_id=asked.registry_credential_id,
+    )
+
+
+def of_deployment(deployment: Deployment, replica: Replica, machine: Machine) -> Run | None:
+    """A replica of a serving deployment, as the row of the replica has its image; None where it has none."""
+    if replica.engine_image is None:
+        return None
+    port = ENGINE_PORTS[deployment.spec.engine]
+    return Run(
+        id=replica.id,
+        cloud_id=deployment.id,
+        organization_id=deployment.organization_id,
+        image=replica.engine_image,
+        share=gpu_share(machine, deployment.spec.gpu_count_per_replica),
+        port=port,
+        arguments=deployment.spec.extra_args or (),
+        environment=deployment.spec.env or {},
+        probe=Probe(port, HEALTH),
+    )

@@ -1,0 +1,84 @@
+"""What an organization has on a cluster before anything of it runs: a namespace, a quota, and closed doors."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import JsonValue
+
+from relay_localcloud.runtimes.kubernetes.names import INSTANCE, namespace_of
+
+Manifest = dict[str, JsonValue]
+
+NAME: Final = "relay"
+PRIVATE: Final = {
+    "0.0.0.0/0": ("10.0.0.0/8", "100.64.0.0/10", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16"),
+    "::/0": ("fc00::/7", "fe80::/10"),
+}
+"""Every address, without those of clusters, of nodes and of their metadata."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """Who alone reaches workloads: Pods of a namespace by their labels, or addresses where it runs elsewhere."""
+
+    namespace: str | None = None
+    labels: Mapping[str, str] | None = None
+    networks: tuple[str, ...] = ()
+
+
+def namespace(instance: str, organization_id: str, *, privileged: bool) -> Manifest:
+    """With the Pod security that holds in it; `privileged` is whether the administrator allows it."""
+    level = "privileged" if privileged else "baseline"
+    labels: JsonValue = {INSTANCE: instance, "pod-security.kubernetes.io/enforce": level}
+    return {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": namespace_of(organization_id), "labels": labels},
+    }
+
+
+def quota(instance: str, organization_id: str, gpu_count: int, resources: Iterable[str]) -> Manifest:
+    """No more GPUs of any sort than the organization may hold."""
+    hard: JsonValue = {f"requests.{resource}": str(gpu_count) for resource in sorted(set(resources))}
+    return {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": _metadata(instance, organization_id),
+        "spec": {"hard": hard},
+    }
+
+
+def network_policy(instance: str, organization_id: str, gateway: Gateway) -> Manifest:
+    """Nobody reaches its Pods but the gateway; they reach names and the internet, and nothing of the cluster."""
+    dns: Manifest = {
+        "to": [{"namespaceSelector": {}, "podSelector": {"matchLabels": {"k8s-app": "kube-dns"}}}],
+        "ports": [{"port": 53, "protocol": protocol} for protocol in ("UDP", "TCP")],
+    }
+    internet: Manifest = {
+        "to": [{"ipBlock": {"cidr": every, "except": list(excepted)}} for every, excepted in PRIVATE.items()]
+    }
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": _metadata(instance, organization_id),
+        "spec": {
+            "podSelector": {},
+            "policyTypes": ["Ingress", "Egress"],
+            "ingress": [{"from": admitted} for admitted in [_peers(gateway)] if admitted],
+            "egress": [dns, internet],
+        },
+    }
+
+
+def _peers(gateway: Gateway) -> list[JsonValue]:
+    peers: list[JsonValue] = [{"ipBlock": {"cidr": network}} for network in gateway.networks]
+    if gateway.namespace is not None:
+        there: JsonValue = {"matchLabels": {"kubernetes.io/metadata.name": gateway.namespace}}
+        which: JsonValue = {"matchLabels": dict(gateway.labels or {})}
+        peers.append({"namespaceSelector": there, "podSelector": which})
+    return peers
+
+
+def _metadata(instance: str, organization_id: str) -> JsonValue:
+    return {"name": NAME, "namespace": namespace_of(organization_id), "labels": {INSTANCE: instance}}

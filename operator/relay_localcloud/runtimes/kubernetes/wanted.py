@@ -1,0 +1,173 @@
+"""What Kubernetes is to have for one container: its Pod, its volume, its secrets. Pure; `tenants.py` has the rest."""
+
+import json
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import JsonValue
+
+from relay_localcloud.runtimes.kubernetes.names import INSTANCE, labels_of, name_of, namespace_of
+from relay_localcloud.runtimes.kubernetes.runs import Probe, Run, Share
+from relay_localcloud.runtimes.kubernetes.tenants import Manifest
+
+WORKSPACE: Final = "/workspace"
+AUTHORIZED_KEYS: Final = "authorized_keys"
+SSH_DIRECTORY: Final = "/root/.ssh"
+AWAY: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+"""Taints of nodes that fell silent: what is on them stays, so that its GPUs stay held."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What holds for all containers of a cluster; None as storage class: there are no volumes."""
+
+    instance: str
+    storage_class: str | None = None
+    privileged_allowed: bool = False
+
+
+def of(run: Run, terms: Terms) -> list[Manifest]:
+    """All that must be there before a container runs and while it does, in the order in which it is made."""
+    return [*_kept(run, terms), *_secrets(run, terms), _pod(run, terms)]
+
+
+def pull_secret(
+    instance: str, organization_id: str, credential_id: str, server: str, login: tuple[str, str]
+) -> Manifest:
+    """A registry credential as the kubelet takes it; `login` is user name and password."""
+    user, password = login
+    known: JsonValue = {"username": user, "password": password, "auth": _base64(f"{user}:{password}")}
+    config = json.dumps({"auths": {server: known}})
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": "kubernetes.io/dockerconfigjson",
+        "metadata": {
+            "name": name_of(credential_id),
+            "namespace": namespace_of(organization_id),
+            "labels": {INSTANCE: instance},
+        },
+        "data": {".dockerconfigjson": _base64(config)},
+    }
+
+
+def _kept(run: Run, terms: Terms) -> Iterator[Manifest]:
+    """What stays while it is stopped."""
+    if run.volume_gb is None or terms.storage_class is None:
+        return
+    yield {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": _metadata(run, terms),
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": terms.storage_class,
+            "resources": {"requests": {"storage": f"{run.volume_gb}Gi"}},
+        },
+    }
+
+
+def _secrets(run: Run, terms: Terms) -> Iterator[Manifest]:
+    data = {key: value for key, (_, value) in _variables(run).items()}
+    if run.public_keys:
+        data[AUTHORIZED_KEYS] = "".join(f"{key.strip()}\n" for key in run.public_keys)
+    if data:
+        encoded: JsonValue = {key: _base64(value) for key, value in data.items()}
+        yield {"apiVersion": "v1", "kind": "Secret", "metadata": _metadata(run, terms), "data": encoded}
+
+
+def _pod(run: Run, terms: Terms) -> Manifest:
+    volumes = dict(_volumes(run, terms))
+    tolerated = [*AWAY, *([run.share.machine.resource] if run.share.machine is not None else [])]
+    spec: Manifest = {
+        "restartPolicy": "Always",
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "tolerations": [{"key": key, "operator": "Exists"} for key in tolerated],
+        "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": [_container(run, terms, volumes)],
+    }
+    if run.share.machine is not None:
+        spec["affinity"] = _on_node(run.share.machine.name)
+    if run.credential_id is not None:
+        spec["imagePullSecrets"] = [{"name": name_of(run.credential_id)}]
+    if volumes:
+        spec["volumes"] = [{"name": name, **source} for name, (source, _) in volumes.items()]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": _metadata(run, terms), "spec": spec}
+
+
+def _container(run: Run, terms: Terms, volumes: Mapping[str, tuple[Manifest, Manifest]]) -> Manifest:
+    amounts: JsonValue = {**_amounts(run.share), "ephemeral-storage": f"{run.disk_gb}Gi"}
+    container: Manifest = {
+        "name": "main",
+        "image": run.image,
+        "ports": [{"containerPort": run.port}],
+        "resources": {"limits": amounts, "requests": amounts},
+    }
+    if run.command:
+        container["command"] = [_literally(word) for word in run.command]
+    if run.arguments:
+        container["args"] = [_literally(word) for word in run.arguments]
+    if run.environment:
+        container["env"] = [
+            {"name": name, "valueFrom": {"secretKeyRef": {"name": name_of(run.id), "key": key}}}
+            for key, (name, _) in _variables(run).items()
+        ]
+    if volumes:
+        container["volumeMounts"] = [{"name": name, **mount} for name, (_, mount) in volumes.items()]
+    if run.probe is not None:
+        container["readinessProbe"] = _asked(run.probe)
+    if run.privileged and terms.privileged_allowed:
+        container["securityContext"] = {"privileged": True}
+    return container
+
+
+def _volumes(run: Run, terms: Terms) -> Iterator[tuple[str, tuple[Manifest, Manifest]]]:
+    """By name: where each is from, and where the container finds it."""
+    if run.volume_gb is not None and terms.storage_class is not None:
+        yield "workspace", ({"persistentVolumeClaim": {"claimName": name_of(run.id)}}, {"mountPath": WORKSPACE})
+    if run.shm_gb is not None:
+        memory: Manifest = {"emptyDir": {"medium": "Memory", "sizeLimit": f"{run.shm_gb}Gi"}}
+        yield "shm", (memory, {"mountPath": "/dev/shm"})  # noqa: S108 - the container's
+    if run.public_keys:
+        keys: JsonValue = [{"key": AUTHORIZED_KEYS, "path": AUTHORIZED_KEYS, "mode": 0o600}]
+        source: Manifest = {"secret": {"secretName": name_of(run.id), "items": keys}}
+        place = f"{SSH_DIRECTORY}/{AUTHORIZED_KEYS}"
+        yield "ssh", (source, {"mountPath": place, "subPath": AUTHORIZED_KEYS, "readOnly": True})
+
+
+def _variables(run: Run) -> Mapping[str, tuple[str, str]]:
+    """Names and values by a key that a Secret takes, which the names of variables need not be."""
+    return {f"env-{number}": each for number, each in enumerate(sorted(run.environment.items()))}
+
+
+def _amounts(share: Share) -> Manifest:
+    gpus: Manifest = {share.machine.resource: str(share.gpu_count)} if share.machine is not None else {}
+    return {"cpu": f"{share.cpu_millis}m", "memory": str(share.memory_bytes), **gpus}
+
+
+def _asked(probe: Probe) -> Manifest:
+    if probe.path is None:
+        return {"tcpSocket": {"port": probe.port}}
+    return {"httpGet": {"path": probe.path, "port": probe.port}}
+
+
+def _on_node(name: str) -> Manifest:
+    term: JsonValue = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+
+
+def _literally(word: str) -> str:
+    """Kubernetes puts variables in the place of `$(NAME)`, and one dollar in that of two; nobody asked for that."""
+    return word.replace("$", "$$")
+
+
+def _metadata(run: Run, terms: Terms) -> JsonValue:
+    labels: JsonValue = dict(labels_of(terms.instance, run.cloud_id, run.id))
+    return {"name": name_of(run.id), "namespace": namespace_of(run.organization_id), "labels": labels}
+
+
+def _base64(text: str) -> str:
+    return b64encode(text.encode()).decode()

@@ -1,0 +1,164 @@
+"""What Kubernetes is asked for, as it was reviewed, and what no request may get."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from relay_localcloud.capacity.catalog import CPU_SIZES
+from relay_localcloud.clusters.clusters import Cluster
+from relay_localcloud.replicas.rows import Replica
+from relay_localcloud.replicas.states import ReplicaState
+from relay_localcloud.runtimes.kubernetes import runs, tenants, wanted
+from relay_localcloud.runtimes.kubernetes.runs import Machine, Run
+from relay_localcloud.runtimes.kubernetes.tenants import Gateway
+from relay_localcloud.runtimes.kubernetes.wanted import Terms
+from relay_localcloud.serving.rows import Deployment
+from relay_localcloud.workloads.workloads import Workload
+from relay_wire.clusters import ClusterCreate
+from relay_wire.pods import PodCreate
+from relay_wire.serving import DeploymentCreate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from relay_localcloud.runtimes.kubernetes.tenants import Manifest
+
+GOLDENS = Path(__file__).with_name("goldens")
+MACHINE = Machine("gpu-7", "nvidia.com/gpu", gpu_count=8, cpu_millis=95_200, memory_bytes=800 * 1024**3)
+TERMS = Terms("i-1", "fast")
+ORGANIZATION = "org_Ab12"
+
+
+def row(kind: type[Any], **values: object) -> Any:
+    """A row of which only some values matter."""
+    return kind(**{field.name: None for field in fields(kind)} | values)
+
+
+def pod(**asked: Any) -> Run:
+    body = PodCreate(image="app:1", gpu_count=2, http_port=8080, **asked).model_dump_json(exclude_none=True)
+    named = {"id": "pod_1f", "organization_id": ORGANIZATION, "request": body}
+    had = {"gpu_count": 2, "http_port": 8080, "volume_gb": 50, "disk_size_gb": 20}
+    return runs.of_pod(row(Workload, **named, **had), MACHINE, ["ssh-ed25519 BB attached"])
+
+
+def replica(**values: object) -> Replica:
+    return Replica(1, "rep_2e", "any", "node_1", ReplicaState.PROVISIONING, 0, **values)  # type: ignore[arg-type]
+
+
+def cluster_replica(machine: Machine | None = MACHINE, **asked: Any) -> Run | None:
+    asked = {"image_url": "vllm:1", **asked}
+    cluster = row(Cluster, id="cluster_3d", organization_id=ORGANIZATION, created_as=ClusterCreate(name="llm", **asked))
+    share = runs.cpu_share(CPU_SIZES["small"]) if machine is None else runs.gpu_share(machine, 4)
+    return runs.of_cluster(cluster, replica(), share)
+
+
+def deployment_replica(image: str | None = "engine:1") -> Run | None:
+    spec = DeploymentCreate.model_validate(
+        {
+            "organizationId": ORGANIZATION,
+            "publicModelId": "llama",
+            "engine": "sglang",
+            "servedModelId": "llama-3",
+            "gpuModelId": "h100",
+            "gpuCountPerReplica": 1,
+            "replicasMin": 1,
+            "replicasMax": 1,
+            "replicasDesired": 1,
+            "extraArgs": ["--model-path", "$(HOME)/llama", "$$"],
+            "env": {"HF_TOKEN": "hf_s3cret"},
+        }
+    )
+    deployment = row(Deployment, id="dep_4c", organization_id=ORGANIZATION, spec=spec)
+    return runs.of_deployment(deployment, replica(engine_image=image), MACHINE)
+
+
+def objects(run: Run | None, terms: Terms = TERMS) -> list[Any]:
+    assert run is not None
+    return wanted.of(run, terms)
+
+
+def organization() -> list[Manifest]:
+    gateway = Gateway("relay-system", {"app": "relay-localcloud"}, ("192.0.2.0/28",))
+    return [
+        tenants.namespace("i-1", ORGANIZATION, privileged=False),
+        tenants.quota("i-1", ORGANIZATION, 16, ["nvidia.com/gpu", "amd.com/gpu", "nvidia.com/gpu"]),
+        tenants.network_policy("i-1", ORGANIZATION, gateway),
+        wanted.pull_secret("i-1", ORGANIZATION, "rcr_9a", "ghcr.io", ("me", "s3cret")),
+    ]
+
+
+FULL = pod(env_vars={"A B": "1", "HOME": "$(X)"}, ssh_keys=["ssh-ed25519 AA me"], shm_size_gb=16)
+CHECKED = cluster_replica(
+    container_port=8000,
+    container_command=["serve", "$(HOST)"],
+    health_check_path="/health",
+    registry_credential_id="rcr_9a",
+    disk_size_gb=100,
+    privileged=True,
+)
+
+
+@pytest.mark.parametrize(
+    ("golden", "manifests"),
+    [
+        ("organization", organization()),
+        ("pod", objects(FULL)),
+        ("cluster_replica", objects(CHECKED)),
+        ("cpu_replica", objects(cluster_replica(None, health_check_port=9000))),
+        ("deployment_replica", objects(deployment_replica())),
+    ],
+)
+def test_what_is_asked_for_is_what_was_reviewed(golden: str, manifests: Sequence[Manifest]) -> None:
+    """After a change that is meant: look at the difference, then write what the failure shows into the file."""
+    assert list(manifests) == list(yaml.safe_load_all((GOLDENS / f"{golden}.yaml").read_text()))
+
+
+def test_shares_of_a_node_never_exceed_it() -> None:
+    odd = replace(MACHINE, gpu_count=3, cpu_millis=10_000, memory_bytes=10**9)
+    one, two = runs.gpu_share(odd, 1), runs.gpu_share(odd, 2)
+    assert one.cpu_millis + two.cpu_millis <= odd.cpu_millis
+    assert one.memory_bytes + two.memory_bytes <= odd.memory_bytes
+    assert runs.gpu_share(odd, 3).cpu_millis == odd.cpu_millis
+
+
+def test_privilege_is_what_both_the_request_and_the_administrator_say() -> None:
+    def is_privileged(run: Run | None, *, allowed: bool) -> bool:
+        manifest = objects(run, replace(TERMS, privileged_allowed=allowed))[-1]
+        return "securityContext" in manifest["spec"]["containers"][0]
+
+    assert is_privileged(CHECKED, allowed=True)
+    assert not is_privileged(CHECKED, allowed=False)
+    assert not is_privileged(FULL, allowed=True)
+
+
+@pytest.mark.parametrize(("privileged", "level"), [(False, "baseline"), (True, "privileged")])
+def test_a_namespace_admits_what_the_administrator_says(privileged: bool, level: str) -> None:
+    namespace: Any = tenants.namespace("i-1", ORGANIZATION, privileged=privileged)
+    assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == level
+
+
+def test_without_a_storage_class_there_is_no_volume() -> None:
+    kinds = [each["kind"] for each in objects(FULL, Terms("i-1"))]
+    assert kinds == ["Secret", "Pod"]
+
+
+def test_without_an_image_nothing_runs() -> None:
+    assert cluster_replica(image_url=None) is None
+    assert deployment_replica(image=None) is None
+
+
+def test_secrets_are_in_no_pod_and_no_representation() -> None:
+    run = deployment_replica()
+    assert "hf_s3cret" not in str(objects(run)[-1])
+    assert "hf_s3cret" not in repr(run)
+
+
+def test_without_a_gateway_nobody_comes_in() -> None:
+    policy: Any = tenants.network_policy("i-1", ORGANIZATION, Gateway())
+    assert policy["spec"]["ingress"] == []
+    assert "Ingress" in policy["spec"]["policyTypes"]
