@@ -19,6 +19,7 @@ from relay_localcloud.replicas.states import ReplicaTrigger
 from relay_localcloud.serving import moves as serving_moves
 from relay_localcloud.workloads import moves, workloads
 from relay_localcloud.workloads.transitions import Trigger
+from relay_localcloud.workloads.workloads import Workload
 from relay_wire.pods import PodStatus
 from relay_wire.provider import NodeStatus
 
@@ -39,14 +40,21 @@ def fell_silent(tx: Tx, node_id: str) -> None:
 
 
 def returned(tx: Tx, node_id: str) -> None:
-    """The node reports again: everything on it goes on."""
+    """The node reports again: everything on it goes on, or waits for the runtime to report that it runs."""
     nodes.set_standing(tx, node_id, reporting=True)
     tx.cancel(GRACE, node_id)
     for workload in workloads.on_node(tx, node_id):
-        has_started = workload.status is PodStatus.DEPLOYING and tx.runtime.has_started(moves.FACTS, workload.id)
-        moves.apply(tx, workload, Trigger.STARTED if has_started else Trigger.NODE_RETURNED)
-    _to_replicas(tx, node_id, ReplicaTrigger.NODE_RETURNED, None)()
+        moves.apply(tx, workload, _on_return(tx, workload))
+    seen = ReplicaTrigger.NODE_SEEN_AGAIN if tx.runtime.reports_by_itself else ReplicaTrigger.NODE_RETURNED
+    _to_replicas(tx, node_id, seen, None)()
     announce_vacancy(tx, nodes.get(tx, node_id).gpu_model_id)
+
+
+def _on_return(tx: Tx, workload: Workload) -> Trigger:
+    if tx.runtime.reports_by_itself:
+        return Trigger.NODE_SEEN_AGAIN
+    started_unheard = workload.status is PodStatus.DEPLOYING and workload.due_at is None
+    return Trigger.STARTED if started_unheard else Trigger.NODE_RETURNED
 
 
 def set_by_owner(tx: Tx, node_id: str, status: NodeStatus) -> None:

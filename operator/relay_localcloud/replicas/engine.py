@@ -110,6 +110,8 @@ class Replicas(Generic[GroupT]):
         after = replace(replica, status=move.to)
         for effect in move.effects:
             self._do(tx, group, after, effect, reason)
+        if move.to is replica.status:
+            return
         if move.to is ReplicaState.TERMINATED:  # nobody ever reads of it
             self.rows.remove(tx, id=replica.id)
             return
@@ -224,6 +226,8 @@ class Replicas(Generic[GroupT]):
                 self._give_back(tx, group, replica)
             case ReplicaEffect.WANT_STARTED:
                 tx.runtime.want(self.facts, replica.id, Wanted.STARTED)
+            case ReplicaEffect.WANT_RESTARTED:
+                tx.runtime.want(self.facts, replica.id, Wanted.RESTARTED)
             case ReplicaEffect.WANT_STOPPED:
                 tx.runtime.want(self.facts, replica.id, Wanted.STOPPED)
             case ReplicaEffect.TELL_HEALTHY | ReplicaEffect.TELL_UNHEALTHY | ReplicaEffect.TELL_TERMINATED:
@@ -242,7 +246,7 @@ class Replicas(Generic[GroupT]):
         )
 
     def _give_back(self, tx: Tx, group: GroupT, replica: Replica) -> None:
-        tx.runtime.want(self.facts, replica.id, Wanted.GONE)
+        tx.runtime.want(self.facts, replica.id, Wanted.DELETED)
         addresses.give_back(tx, replica.id)
         claims.release(tx, replica.id)
         if group.gpu_model_id is not None:

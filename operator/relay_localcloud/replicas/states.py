@@ -29,7 +29,8 @@ class ReplicaTrigger(Enum):
     CHECK_PASSED = auto()
     RESTART = auto()
     NODE_SILENT = auto()
-    NODE_RETURNED = auto()
+    NODE_RETURNED = auto()  # and what is on it goes on
+    NODE_SEEN_AGAIN = auto()  # what runs on it is going to be reported
     STOP = auto()
     TERMINATE = auto()
 
@@ -41,6 +42,7 @@ class ReplicaEffect(Enum):
     STOP_BILLING = auto()
     GIVE_BACK = auto()  # its GPUs and its address, and nothing of it runs
     WANT_STARTED = auto()
+    WANT_RESTARTED = auto()
     WANT_STOPPED = auto()
     TELL_HEALTHY = auto()
     TELL_UNHEALTHY = auto()
@@ -64,6 +66,7 @@ _ROWS: Final[Mapping[ReplicaState, Mapping[ReplicaTrigger, ReplicaMove]]] = {
     _S.HEALTHY: {
         **_WHILE_IT_RUNS,
         _T.CHECK_FAILED: ReplicaMove(_S.UNHEALTHY, (_E.TELL_UNHEALTHY,)),
+        _T.RESTART: ReplicaMove(_S.HEALTHY, (_E.WANT_RESTARTED,)),
         _T.NODE_SILENT: ReplicaMove(_S.LOST, (_E.STOP_BILLING, _E.TELL_UNHEALTHY)),
     },
     _S.UNHEALTHY: {
@@ -72,11 +75,15 @@ _ROWS: Final[Mapping[ReplicaState, Mapping[ReplicaTrigger, ReplicaMove]]] = {
         _T.RESTART: ReplicaMove(_S.PROVISIONING, (_E.STOP_BILLING, _E.WANT_STARTED)),
         _T.NODE_SILENT: ReplicaMove(_S.LOST, (_E.STOP_BILLING,)),
     },
-    _S.LOST: {**_WHILE_IT_RUNS, _T.NODE_RETURNED: _SERVE},
+    _S.LOST: {
+        **_WHILE_IT_RUNS,
+        _T.NODE_RETURNED: _SERVE,
+        _T.NODE_SEEN_AGAIN: ReplicaMove(_S.PROVISIONING),
+    },
     _S.STOPPING: {_T.TERMINATE: _END},
 }
 
 REPLICA_TRANSITIONS: Final[Mapping[tuple[ReplicaState, ReplicaTrigger], ReplicaMove]] = {
     (state, trigger): move for state, row in _ROWS.items() for trigger, move in row.items()
 }
-"""A pair that is absent changes nothing: a healthy replica that restarts is recreated in place and stays healthy."""
+"""A pair that is absent changes nothing; a healthy replica that restarts is recreated in place and stays healthy."""

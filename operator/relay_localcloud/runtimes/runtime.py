@@ -17,9 +17,11 @@ CLOUD_INIT: Final = "cloud-init"
 class Wanted(Enum):
     """What the rows want of a holder of GPUs: of a pod or VM, of a replica, or of all the replicas of a cluster."""
 
-    STARTED = auto()
+    STARTED = auto()  # anew: whatever ran of it before ends first
+    RESTARTED = auto()  # its container again; it counts as running meanwhile, and nothing is reported of it
     STOPPED = auto()
-    GONE = auto()  # at once, and nothing is reported of it any more
+    GONE = auto()  # at once, and nothing is reported of it any more; its volume stays
+    DELETED = auto()  # gone, and its volume with it
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +43,13 @@ class Expected:
 class Runtime(Protocol):
     """A runtime in one transaction."""
 
-    def want(self, facts: Facts, holder_id: str, wanted: Wanted) -> Expected:
-        """Learn what is wanted from now on; it is done, and reported, after this transaction."""
+    @property
+    def reports_by_itself(self) -> bool:
+        """Whether it reports what runs on a node that is back; if it does not, all goes on there as if nothing was."""
         ...
 
-    def has_started(self, facts: Facts, holder_id: str) -> bool:
-        """Whether what is wanted started did so, and the report of it went unheard since its node was silent."""
+    def want(self, facts: Facts, holder_id: str, wanted: Wanted) -> Expected:
+        """Learn what is wanted from now on; it is done, and reported, after this transaction."""
         ...
 
     def boot_log(self, script: str | None) -> Sequence[tuple[str, str]]:

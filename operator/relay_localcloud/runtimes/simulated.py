@@ -6,7 +6,6 @@ A report is a due item, written in the transaction that wants something, so a ki
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from relay_localcloud.kernel import due
 from relay_localcloud.kernel.instants import seconds
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.runtimes.runtime import BOOT, CLOUD_INIT, Expected, Facts, Wanted
@@ -18,6 +17,11 @@ class Simulated:
 
     tx: Tx
 
+    @property
+    def reports_by_itself(self) -> bool:
+        """Nothing runs, so there is nothing to see."""
+        return False
+
     def want(self, facts: Facts, holder_id: str, wanted: Wanted) -> Expected:
         """Schedule what tells the holder that it is as wanted; what is gone is told nothing."""
         now, settings = self.tx.now, self.tx.settings
@@ -28,14 +32,12 @@ class Simulated:
                 return Expected(placed_at, self._told(facts.started, holder_id, due_at))
             case Wanted.STOPPED:
                 return Expected(due_at=self._told(facts.stopped, holder_id, now + seconds(settings.stop_seconds)))
-            case Wanted.GONE:
+            case Wanted.RESTARTED:
+                return Expected()
+            case Wanted.GONE | Wanted.DELETED:
                 for fact in {fact for fact in (facts.started, facts.stopped) if fact is not None}:
                     self.tx.cancel(fact, holder_id)
                 return Expected()
-
-    def has_started(self, facts: Facts, holder_id: str) -> bool:
-        """Whether its time is over."""
-        return facts.started is not None and not due.is_scheduled(self.tx.connection, facts.started, holder_id)
 
     def boot_log(self, script: str | None) -> Sequence[tuple[str, str]]:
         """As if it had booted, and run the script."""

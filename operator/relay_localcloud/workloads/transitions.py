@@ -27,7 +27,8 @@ class Trigger(Enum):
     CONTAINER_EXITED = auto()
     FAILED = auto()
     NODE_LOST = auto()  # silent for longer than the grace
-    NODE_RETURNED = auto()
+    NODE_RETURNED = auto()  # and what is on it goes on
+    NODE_SEEN_AGAIN = auto()  # what runs on it is going to be reported
     NODE_REMOVED = auto()
     RECLAIMED = auto()  # its spot capacity, by the owner
     BALANCE_RAN_OUT = auto()
@@ -68,15 +69,17 @@ Outcome = Move | Refusal | Stay
 
 _START: Final = Move(S.DEPLOYING, (Effect.CLAIM_GPUS,), Wanted.STARTED)
 _RUN: Final = Move(S.RUNNING, (Effect.START_BILLING, Effect.BOOT, Effect.TELL_RUNNING))
-_RECREATE: Final = Move(S.RUNNING, (Effect.BOOT,))
+_RECREATE: Final = Move(S.RUNNING, (Effect.BOOT,), Wanted.RESTARTED)
+_RECREATED: Final = Move(S.RUNNING, (Effect.BOOT,))
 _WIND_DOWN: Final = Move(S.STOPPING, (Effect.STOP_BILLING,), Wanted.STOPPED)
 _HALT: Final = Move(S.STOPPED, (Effect.RELEASE_GPUS, Effect.TELL_STOPPED), Wanted.GONE, Timer.RETENTION_IF_UNFUNDED)
 _FAIL: Final = Move(S.FAILED, (Effect.STOP_BILLING, Effect.RELEASE_GPUS), Wanted.GONE)
+_AWAIT: Final = Move(S.DEPLOYING)
 _INTERRUPT: Final = Move(S.INTERRUPTED, (Effect.STOP_BILLING,), timer=Timer.RETENTION)
 _TERMINATE: Final = Move(
-    S.TERMINATED, (Effect.STOP_BILLING, Effect.RELEASE_GPUS, Effect.DELETE_DISK, Effect.TELL_TERMINATED), Wanted.GONE
+    S.TERMINATED, (Effect.STOP_BILLING, Effect.RELEASE_GPUS, Effect.DELETE_DISK, Effect.TELL_TERMINATED), Wanted.DELETED
 )
-_TERMINATE_WITH_NOTICE: Final = Move(S.TERMINATED, (Effect.SEND_EMAIL, *_TERMINATE.effects), Wanted.GONE)
+_TERMINATE_WITH_NOTICE: Final = Move(S.TERMINATED, (Effect.SEND_EMAIL, *_TERMINATE.effects), Wanted.DELETED)
 
 _NOT_STARTED_YET: Final = Refusal("It is still being started: wait until it is running.")
 _STOPPING: Final = Refusal("Its previous run is still being torn down: try again in a moment.", "POD_STOPPING")
@@ -101,7 +104,7 @@ _ROWS: Final[Mapping[S, Mapping[Trigger, Outcome]]] = {
     S.RUNNING: {
         Trigger.STOP: _WIND_DOWN,
         Trigger.RESTART: _RECREATE,
-        Trigger.CONTAINER_EXITED: _RECREATE,
+        Trigger.CONTAINER_EXITED: _RECREATED,
         Trigger.FAILED: _FAIL,
         Trigger.NODE_LOST: _INTERRUPT,
         Trigger.BALANCE_RAN_OUT: _WIND_DOWN,
@@ -118,6 +121,7 @@ _ROWS: Final[Mapping[S, Mapping[Trigger, Outcome]]] = {
         Trigger.STOP: _HALT,
         Trigger.RESTART: _INTERRUPTED,
         Trigger.NODE_RETURNED: _RUN,
+        Trigger.NODE_SEEN_AGAIN: _AWAIT,
         Trigger.RETENTION_OVER: _TERMINATE_WITH_NOTICE,
     },
     S.FAILED: {

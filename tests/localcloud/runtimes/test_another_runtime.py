@@ -15,9 +15,10 @@ from relay_localcloud.clusters import moves as cluster_moves
 from relay_localcloud.clusters.states import ClusterTrigger
 from relay_localcloud.identity import organizations
 from relay_localcloud.kernel import due
+from relay_localcloud.kernel.instants import MINUTE
 from relay_localcloud.kernel.store import Store
 from relay_localcloud.providers import node_events
-from relay_localcloud.replicas.states import ReplicaTrigger
+from relay_localcloud.replicas.states import ReplicaState, ReplicaTrigger
 from relay_localcloud.runtimes.runtime import Expected, Facts, Wanted
 from relay_localcloud.workloads import admission, moves, vm_logs, workloads
 from relay_localcloud.workloads.transitions import Trigger
@@ -39,13 +40,11 @@ class Silent:
     """Notes what is wanted, promises nothing and reports nothing."""
 
     wants: list[tuple[str, Wanted]] = field(default_factory=list)
+    reports_by_itself: bool = True
 
     def want(self, facts: Facts, holder_id: str, wanted: Wanted) -> Expected:
         self.wants.append((holder_id, wanted))
         return Expected()
-
-    def has_started(self, facts: Facts, holder_id: str) -> bool:
-        return False
 
     def boot_log(self, script: str | None) -> Sequence[tuple[str, str]]:
         return []
@@ -71,6 +70,24 @@ class Room:
     def cluster(self) -> Cluster:
         body = ClusterCreate(name="one", gpu_model_id="h100", replica_count=2)
         return cluster_admission.create(self.tx, self.cloud.vault, self.organization_id, body, 1.0)
+
+    def started_cluster(self) -> Cluster:
+        cluster = self.cluster()
+        self.start(cluster)
+        return self.found(cluster)
+
+    def start(self, cluster: Cluster) -> None:
+        for replica in cluster_moves.REPLICAS.of(self.tx, cluster.id):
+            cluster_moves.REPLICAS.apply(self.tx, cluster, replica, ReplicaTrigger.STARTED)
+        cluster_moves.settle(self.tx, self.found(cluster))
+
+    def statuses(self, cluster: Cluster) -> list[ReplicaState]:
+        return [replica.status for replica in cluster_moves.REPLICAS.of(self.tx, cluster.id)]
+
+    def found(self, cluster: Cluster) -> Cluster:
+        found = clusters.find(self.tx, cluster.id)
+        assert found is not None
+        return found
 
     def of(self, workload: Workload) -> Workload:
         found = workloads.find(self.tx, workload.id)
@@ -102,7 +119,7 @@ def test_a_vm_is_what_its_runtime_reports(room: Room) -> None:
         (vm.id, Wanted.STARTED),
         (vm.id, Wanted.STOPPED),
         (vm.id, Wanted.GONE),
-        (vm.id, Wanted.GONE),
+        (vm.id, Wanted.DELETED),
     ]
     assert not due.is_scheduled(tx.connection, moves.TIMER, vm.id)
 
@@ -121,8 +138,56 @@ def test_what_is_interrupted_is_still_wanted_until_the_cloud_ends_it(room: Room)
     assert due.is_scheduled(room.tx.connection, moves.TIMER, vm.id)
     assert room.runtime.wants == [(vm.id, Wanted.STARTED)]
     moves.apply(room.tx, room.of(vm), Trigger.TERMINATE)
-    assert room.runtime.wants[1:] == [(vm.id, Wanted.GONE)]
+    assert room.runtime.wants[1:] == [(vm.id, Wanted.DELETED)]
     assert not due.is_scheduled(room.tx.connection, moves.TIMER, vm.id)
+
+
+def test_what_was_interrupted_runs_once_that_is_reported(room: Room) -> None:
+    tx, vm = room.tx, room.vm()
+    moves.apply(tx, vm, Trigger.STARTED)
+    node_events.fell_silent(tx, room.node_id)
+    moves.apply(tx, room.of(vm), Trigger.NODE_LOST)
+    node_events.returned(tx, room.node_id)
+    assert (room.of(vm).status, room.of(vm).due_at) == (PodStatus.DEPLOYING, None)
+    assert not due.is_scheduled(tx.connection, moves.TIMER, vm.id)
+    assert room.runtime.wants == [(vm.id, Wanted.STARTED)]
+    assert moves.apply(tx, room.of(vm), Trigger.STARTED).status is PodStatus.RUNNING
+
+
+def test_what_came_back_and_cannot_start_has_failed(room: Room) -> None:
+    vm = room.vm()
+    moves.apply(room.tx, vm, Trigger.NODE_LOST)
+    node_events.returned(room.tx, room.node_id)
+    failed = moves.apply(room.tx, room.of(vm), Trigger.FAILED, "no such image")
+    assert (failed.status, failed.status_reason) == (PodStatus.FAILED, "no such image")
+
+
+def test_a_running_vm_that_restarts_wants_its_container_again(room: Room) -> None:
+    vm = room.vm()
+    moves.apply(room.tx, vm, Trigger.STARTED)
+    moves.apply(room.tx, room.of(vm), Trigger.CONTAINER_EXITED)
+    assert moves.apply(room.tx, room.of(vm), Trigger.RESTART).status is PodStatus.RUNNING
+    assert room.runtime.wants == [(vm.id, Wanted.STARTED), (vm.id, Wanted.RESTARTED)]
+
+
+def test_a_lost_replica_serves_once_that_is_reported(room: Room) -> None:
+    tx, cluster = room.tx, room.started_cluster()
+    node_events.fell_silent(tx, room.node_id)
+    assert room.statuses(cluster) == [ReplicaState.LOST] * 2
+    node_events.returned(tx, room.node_id)
+    assert room.statuses(cluster) == [ReplicaState.PROVISIONING] * 2
+    room.start(cluster)
+    assert room.statuses(cluster) == [ReplicaState.HEALTHY] * 2
+
+
+def test_a_healthy_replica_that_restarts_wants_its_container_again_and_stays_as_it_is(room: Room) -> None:
+    cluster = room.started_cluster()
+    before = cluster_moves.REPLICAS.of(room.tx, cluster.id)
+    room.runtime.wants.clear()
+    room.tx.now += MINUTE
+    cluster_moves.apply(room.tx, room.found(cluster), ClusterTrigger.RESTART)
+    assert cluster_moves.REPLICAS.of(room.tx, cluster.id) == before
+    assert room.runtime.wants == [(replica.id, Wanted.RESTARTED) for replica in before]
 
 
 def test_no_boot_is_made_up(room: Room) -> None:
@@ -134,11 +199,9 @@ def test_no_boot_is_made_up(room: Room) -> None:
 def test_a_cluster_is_what_the_runtime_of_its_replicas_reports(room: Room) -> None:
     tx, cluster = room.tx, room.cluster()
     one, other = (replica.id for replica in cluster_moves.REPLICAS.of(tx, cluster.id))
-    for replica in cluster_moves.REPLICAS.of(tx, cluster.id):
-        cluster_moves.REPLICAS.apply(tx, cluster, replica, ReplicaTrigger.STARTED)
-    assert cluster_moves.settle(tx, cluster).status is ClusterStatus.RUNNING
-    running = clusters.find(tx, cluster.id)
-    assert running is not None
+    room.start(cluster)
+    running = room.found(cluster)
+    assert running.status is ClusterStatus.RUNNING
     stopping = cluster_moves.apply(tx, running, ClusterTrigger.STOP)
     cluster_moves.apply(tx, stopping, ClusterTrigger.STOPPED)
     assert room.runtime.wants == [
@@ -147,6 +210,6 @@ def test_a_cluster_is_what_the_runtime_of_its_replicas_reports(room: Room) -> No
         (one, Wanted.STOPPED),
         (other, Wanted.STOPPED),
         (cluster.id, Wanted.STOPPED),
-        (one, Wanted.GONE),
-        (other, Wanted.GONE),
+        (one, Wanted.DELETED),
+        (other, Wanted.DELETED),
     ]

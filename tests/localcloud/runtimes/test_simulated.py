@@ -46,11 +46,12 @@ def test_what_is_wanted_comes_true_after_what_settings_say(tx: Tx) -> None:
     assert due_items(tx) == [("any.start", "pod_a", 5 * SECOND), ("any.stop", "pod_b", 7 * SECOND)]
 
 
-def test_what_is_gone_is_told_nothing(tx: Tx) -> None:
+@pytest.mark.parametrize("end", [Wanted.GONE, Wanted.DELETED])
+def test_what_is_gone_is_told_nothing(tx: Tx, end: Wanted) -> None:
     for holder in ("pod_a", "pod_b"):
         tx.runtime.want(FACTS, holder, Wanted.STARTED)
         tx.runtime.want(FACTS, holder, Wanted.STOPPED)
-    assert tx.runtime.want(FACTS, "pod_a", Wanted.GONE) == Expected()
+    assert tx.runtime.want(FACTS, "pod_a", end) == Expected()
     assert due_items(tx) == [("any.start", "pod_b", 5 * SECOND), ("any.stop", "pod_b", 7 * SECOND)]
 
 
@@ -60,11 +61,9 @@ def test_who_is_not_told_something_waits_for_nothing(tx: Tx, wanted: Wanted) -> 
     assert due_items(tx) == []
 
 
-def test_a_start_is_over_once_nothing_is_due(tx: Tx) -> None:
-    tx.runtime.want(FACTS, "pod_a", Wanted.STARTED)
-    assert not tx.runtime.has_started(FACTS, "pod_a")
-    tx.cancel("any.start", "pod_a")
-    assert tx.runtime.has_started(FACTS, "pod_a")
+def test_a_container_that_is_recreated_in_place_is_told_nothing(tx: Tx) -> None:
+    assert tx.runtime.want(FACTS, "pod_a", Wanted.RESTARTED) == Expected()
+    assert due_items(tx) == []
 
 
 def test_a_script_is_logged_by_the_boot_that_runs_it(tx: Tx) -> None:

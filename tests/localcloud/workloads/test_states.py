@@ -20,6 +20,7 @@ CONTAINER_EXITED -            running      -             -           -          
 FAILED           failed       failed       -             -           -            -           -
 NODE_LOST        interrupted  interrupted  -             -           -            -           -
 NODE_RETURNED    -            -            -             -           running      -           -
+NODE_SEEN_AGAIN  -            -            -             -           deploying    -           -
 NODE_REMOVED     terminated   terminated   terminated    terminated  terminated   terminated  -
 RECLAIMED        terminated   terminated   terminated    terminated  terminated   terminated  -
 BALANCE_RAN_OUT  -            stopping     -             -           -            -           -
@@ -37,7 +38,7 @@ ON_ARRIVAL: dict[PodStatus, tuple[tuple[Effect, ...], Wanted | None, Timer | Non
     PodStatus.FAILED: ((Effect.STOP_BILLING, Effect.RELEASE_GPUS), Wanted.GONE, None),
     PodStatus.TERMINATED: (
         (Effect.STOP_BILLING, Effect.RELEASE_GPUS, Effect.DELETE_DISK, Effect.TELL_TERMINATED),
-        Wanted.GONE,
+        Wanted.DELETED,
         None,
     ),
 }
@@ -57,8 +58,10 @@ def test_what_a_trigger_does(state: str, trigger: str, cell: str) -> None:
 @pytest.mark.parametrize(("state", "trigger", "move"), MOVES)
 def test_what_a_move_bills_claims_tells_and_wants(state: PodStatus, trigger: Trigger, move: Move) -> None:
     effects, wanted, timer = ON_ARRIVAL[move.to]
-    if state is move.to:
-        effects = (Effect.BOOT,)  # its container is recreated in place
+    if state is move.to:  # its container is recreated in place
+        effects, wanted = (Effect.BOOT,), Wanted.RESTARTED if trigger is Trigger.RESTART else None
+    if trigger is Trigger.NODE_SEEN_AGAIN:
+        effects, wanted = (), None  # it kept its GPUs, and was wanted all along
     if move.to is PodStatus.TERMINATED and trigger is not Trigger.TERMINATE:
         effects = (Effect.SEND_EMAIL, *effects)  # the cloud deletes nothing by itself without one
     assert (move.effects, move.wanted, move.timer) == (effects, wanted, timer)
