@@ -6,6 +6,8 @@ from typing import Final
 INSTANCE: Final = "gpurelay.dev/cloud-instance"
 CLOUD_ID: Final = "gpurelay.dev/cloud-id"
 REPLICA_ID: Final = "gpurelay.dev/replica-id"
+START: Final = "gpurelay.dev/start"
+"""The annotation of a Pod that says which start of its holder it is, from 1."""
 
 
 def namespace_of(organization_id: str) -> str:
@@ -19,6 +21,9 @@ def name_of(cloud_id: str) -> str:
 
 
 def labels_of(instance: str, cloud_id: str, holder_id: str) -> Mapping[str, str]:
-    """Of all that there is for one container; `holder_id` is another than `cloud_id` where that has replicas."""
+    """Of all that there is for one container, organization or credential.
+
+    `holder_id` is another than `cloud_id` if that has replicas.
+    """
     replica = {} if holder_id == cloud_id else {REPLICA_ID: holder_id}
     return {INSTANCE: instance, CLOUD_ID: cloud_id, **replica}

@@ -33,7 +33,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one container gets; `machine` is None where it may run on any node."""
+    """What one container gets; `machine` is None if it may run on any node."""
 
     machine: Machine | None
     gpu_count: int
@@ -43,7 +43,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """How a container is asked whether it is healthy: by a GET of a path, or by a connection where there is none."""
+    """How a container is asked whether it is healthy: by a GET of the path, or by a connection if there is none."""
 
     port: int
     path: str | None
@@ -51,7 +51,10 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One container that is wanted, and what it is to find; `cloud_id` is the pod, the cluster or the deployment."""
+    """One container that is wanted, and what it is to find; `cloud_id` is the pod, the cluster or the deployment.
+
+    `start` counts the starts that were wanted of it: the container of an earlier one is not this one.
+    """
 
     id: str
     cloud_id: str
@@ -69,12 +72,16 @@ class Run:
     probe: Probe | None = None
     privileged: bool = False
     credential_id: str | None = None
+    start: int = 1
 
 
 def gpu_share(machine: Machine, gpu_count: int) -> Share:
-    """GPUs of a node, and as large a part of its CPU and memory as they are of its GPUs."""
-    part = machine.cpu_millis * gpu_count // machine.gpu_count, machine.memory_bytes * gpu_count // machine.gpu_count
-    return Share(machine, gpu_count, *part)
+    """GPUs of a node, and as large a part of its CPU and memory as they are of its GPUs.
+
+    A node offers fewer than it carries while its device plugin is away; nothing gets more than the node for that.
+    """
+    whole = max(gpu_count, machine.gpu_count)
+    return Share(machine, gpu_count, machine.cpu_millis * gpu_count // whole, machine.memory_bytes * gpu_count // whole)
 
 
 def cpu_share(size: CpuSize) -> Share:
@@ -82,7 +89,7 @@ def cpu_share(size: CpuSize) -> Share:
     return Share(None, 0, size.vcpu * 1000, size.ram_mb * MIB)
 
 
-def of_pod(pod: Workload, machine: Machine, public_keys: Sequence[str]) -> Run:
+def of_pod(pod: Workload, machine: Machine, public_keys: Sequence[str], start: int) -> Run:
     """A pod on its node; `public_keys` are those that were attached to it, beside those of its create."""
     asked = PodCreate.model_validate_json(pod.request)
     return Run(
@@ -97,16 +104,17 @@ def of_pod(pod: Workload, machine: Machine, public_keys: Sequence[str]) -> Run:
         public_keys=[*dict.fromkeys([*(asked.ssh_keys or ()), *public_keys])],
         shm_gb=asked.shm_size_gb,
         volume_gb=pod.volume_gb,
+        start=start,
     )
 
 
-def of_cluster(cluster: Cluster, replica: Replica, share: Share) -> Run | None:
-    """A replica of a cluster; None where it names no image, so that there is nothing to run."""
+def of_cluster(cluster: Cluster, replica: Replica, share: Share, start: int) -> Run | None:
+    """A replica of a cluster; None if it names no image, so that there is nothing to run."""
     asked = cluster.created_as
     if asked.image_url is None:
         return None
     port = asked.container_port or DEFAULT_PORT
-    checked = asked.health_check_path is not None or asked.health_check_port is not None
+    checked = asked.health_check_path or asked.health_check_port or asked.health_checks
     return Run(
         id=replica.id,
         cloud_id=cluster.id,
@@ -120,11 +128,12 @@ def of_cluster(cluster: Cluster, replica: Replica, share: Share) -> Run | None:
         probe=Probe(asked.health_check_port or port, asked.health_check_path) if checked else None,
         privileged=bool(asked.privileged),
         credential_id=asked.registry_credential_id,
+        start=start,
     )
 
 
-def of_deployment(deployment: Deployment, replica: Replica, machine: Machine) -> Run | None:
-    """A replica of a serving deployment, as the row of the replica has its image; None where it has none."""
+def of_deployment(deployment: Deployment, replica: Replica, machine: Machine, start: int) -> Run | None:
+    """A replica of a serving deployment, as the row of the replica has its image; None if it has none."""
     if replica.engine_image is None:
         return None
     port = ENGINE_PORTS[deployment.spec.engine]
@@ -138,4 +147,5 @@ def of_deployment(deployment: Deployment, replica: Replica, machine: Machine) ->
         arguments=deployment.spec.extra_args or (),
         environment=deployment.spec.env or {},
         probe=Probe(port, HEALTH),
+        start=start,
     )

@@ -6,21 +6,31 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from relay_localcloud.runtimes.kubernetes.names import INSTANCE, namespace_of
+from relay_localcloud.runtimes.kubernetes.names import labels_of, namespace_of
 
 Manifest = dict[str, JsonValue]
 
 NAME: Final = "relay"
 PRIVATE: Final = {
-    "0.0.0.0/0": ("10.0.0.0/8", "100.64.0.0/10", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16"),
-    "::/0": ("fc00::/7", "fe80::/10"),
+    "0.0.0.0/0": (
+        "10.0.0.0/8",
+        "100.64.0.0/10",
+        "168.63.129.16/32",  # Azure's host, a public address that tells nodes their secrets
+        "169.254.0.0/16",
+        "172.16.0.0/12",
+        "192.0.0.0/24",
+        "192.168.0.0/16",
+        "198.18.0.0/15",
+        "240.0.0.0/4",  # of nodes and Pods where the others did not suffice
+    ),
+    "::/0": ("64:ff9b::/96", "64:ff9b:1::/48", "fc00::/7", "fe80::/10"),
 }
-"""Every address, without those of clusters, of nodes and of their metadata."""
+"""Every address, without those of clusters, of nodes and of their metadata, also translated to IPv6."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
-    """Who alone reaches workloads: Pods of a namespace by their labels, or addresses where it runs elsewhere."""
+    """Who alone reaches workloads: Pods of a namespace by their labels, or addresses if it runs elsewhere."""
 
     namespace: str | None = None
     labels: Mapping[str, str] | None = None
@@ -30,7 +40,8 @@ class Gateway:
 def namespace(instance: str, organization_id: str, *, privileged: bool) -> Manifest:
     """With the Pod security that holds in it; `privileged` is whether the administrator allows it."""
     level = "privileged" if privileged else "baseline"
-    labels: JsonValue = {INSTANCE: instance, "pod-security.kubernetes.io/enforce": level}
+    owned = labels_of(instance, organization_id, organization_id)
+    labels: JsonValue = {**owned, "pod-security.kubernetes.io/enforce": level}
     return {
         "apiVersion": "v1",
         "kind": "Namespace",
@@ -81,4 +92,5 @@ def _peers(gateway: Gateway) -> list[JsonValue]:
 
 
 def _metadata(instance: str, organization_id: str) -> JsonValue:
-    return {"name": NAME, "namespace": namespace_of(organization_id), "labels": {INSTANCE: instance}}
+    labels: JsonValue = dict(labels_of(instance, organization_id, organization_id))
+    return {"name": NAME, "namespace": namespace_of(organization_id), "labels": labels}

@@ -8,7 +8,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from relay_localcloud.runtimes.kubernetes.names import INSTANCE, labels_of, name_of, namespace_of
+from relay_localcloud.runtimes.kubernetes.names import START, labels_of, name_of, namespace_of
 from relay_localcloud.runtimes.kubernetes.runs import Probe, Run, Share
 from relay_localcloud.runtimes.kubernetes.tenants import Manifest
 
@@ -21,11 +21,15 @@ AWAY: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What holds for all containers of a cluster; None as storage class: there are no volumes."""
+    """What holds for all containers of a cluster; None as storage class: there are no volumes.
+
+    `user_namespaces`: root in a container is nobody on its node, unless the container is privileged.
+    """
 
     instance: str
     storage_class: str | None = None
     privileged_allowed: bool = False
+    user_namespaces: bool = False
 
 
 def of(run: Run, terms: Terms) -> list[Manifest]:
@@ -47,7 +51,7 @@ def pull_secret(
         "metadata": {
             "name": name_of(credential_id),
             "namespace": namespace_of(organization_id),
-            "labels": {INSTANCE: instance},
+            "labels": dict(labels_of(instance, credential_id, credential_id)),
         },
         "data": {".dockerconfigjson": _base64(config)},
     }
@@ -80,22 +84,23 @@ def _secrets(run: Run, terms: Terms) -> Iterator[Manifest]:
 
 def _pod(run: Run, terms: Terms) -> Manifest:
     volumes = dict(_volumes(run, terms))
-    tolerated = [*AWAY, *([run.share.machine.resource] if run.share.machine is not None else [])]
+    metadata: Manifest = {**_metadata(run, terms), "annotations": {START: str(run.start)}}
     spec: Manifest = {
         "restartPolicy": "Always",
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "tolerations": [{"key": key, "operator": "Exists"} for key in tolerated],
         "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [_container(run, terms, volumes)],
     }
     if run.share.machine is not None:
         spec["affinity"] = _on_node(run.share.machine.name)
+        spec["tolerations"] = _tolerations(run.share.machine.resource)
+    if terms.user_namespaces and not _is_privileged(run, terms):
+        spec["hostUsers"] = False
     if run.credential_id is not None:
         spec["imagePullSecrets"] = [{"name": name_of(run.credential_id)}]
-    if volumes:
-        spec["volumes"] = [{"name": name, **source} for name, (source, _) in volumes.items()]
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": _metadata(run, terms), "spec": spec}
+    spec["volumes"] = [{"name": name, **source} for name, (source, _) in volumes.items()]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
 def _container(run: Run, terms: Terms, volumes: Mapping[str, tuple[Manifest, Manifest]]) -> Manifest:
@@ -115,11 +120,10 @@ def _container(run: Run, terms: Terms, volumes: Mapping[str, tuple[Manifest, Man
             {"name": name, "valueFrom": {"secretKeyRef": {"name": name_of(run.id), "key": key}}}
             for key, (name, _) in _variables(run).items()
         ]
-    if volumes:
-        container["volumeMounts"] = [{"name": name, **mount} for name, (_, mount) in volumes.items()]
+    container["volumeMounts"] = [{"name": name, **mount} for name, (_, mount) in volumes.items()]
     if run.probe is not None:
         container["readinessProbe"] = _asked(run.probe)
-    if run.privileged and terms.privileged_allowed:
+    if _is_privileged(run, terms):
         container["securityContext"] = {"privileged": True}
     return container
 
@@ -128,9 +132,9 @@ def _volumes(run: Run, terms: Terms) -> Iterator[tuple[str, tuple[Manifest, Mani
     """By name: where each is from, and where the container finds it."""
     if run.volume_gb is not None and terms.storage_class is not None:
         yield "workspace", ({"persistentVolumeClaim": {"claimName": name_of(run.id)}}, {"mountPath": WORKSPACE})
-    if run.shm_gb is not None:
-        memory: Manifest = {"emptyDir": {"medium": "Memory", "sizeLimit": f"{run.shm_gb}Gi"}}
-        yield "shm", (memory, {"mountPath": "/dev/shm"})  # noqa: S108 - the container's
+    limit: Manifest = {} if run.shm_gb is None else {"sizeLimit": f"{run.shm_gb}Gi"}
+    memory: Manifest = {"emptyDir": {"medium": "Memory", **limit}}  # of its memory limit; else 64 MB, too few for NCCL
+    yield "shm", (memory, {"mountPath": "/dev/shm"})  # noqa: S108 - the container's
     if run.public_keys:
         keys: JsonValue = [{"key": AUTHORIZED_KEYS, "path": AUTHORIZED_KEYS, "mode": 0o600}]
         source: Manifest = {"secret": {"secretName": name_of(run.id), "items": keys}}
@@ -159,12 +163,24 @@ def _on_node(name: str) -> Manifest:
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
 
 
+def _tolerations(resource: str) -> JsonValue:
+    """The vendor's taint of GPU nodes, and staying where it is while its node is away; nobody starts on such a node."""
+    vendor = {resource, f"{resource.partition('/')[0]}/gpu"}
+    tolerated: list[JsonValue] = [{"key": key, "operator": "Exists", "effect": "NoExecute"} for key in AWAY]
+    tolerated += [{"key": key, "operator": "Exists"} for key in sorted(vendor)]
+    return tolerated
+
+
+def _is_privileged(run: Run, terms: Terms) -> bool:
+    return run.privileged and terms.privileged_allowed
+
+
 def _literally(word: str) -> str:
     """Kubernetes puts variables in the place of `$(NAME)`, and one dollar in that of two; nobody asked for that."""
     return word.replace("$", "$$")
 
 
-def _metadata(run: Run, terms: Terms) -> JsonValue:
+def _metadata(run: Run, terms: Terms) -> Manifest:
     labels: JsonValue = dict(labels_of(terms.instance, run.cloud_id, run.id))
     return {"name": name_of(run.id), "namespace": namespace_of(run.organization_id), "labels": labels}
 

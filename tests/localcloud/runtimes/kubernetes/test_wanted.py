@@ -43,7 +43,7 @@ def pod(**asked: Any) -> Run:
     body = PodCreate(image="app:1", gpu_count=2, http_port=8080, **asked).model_dump_json(exclude_none=True)
     named = {"id": "pod_1f", "organization_id": ORGANIZATION, "request": body}
     had = {"gpu_count": 2, "http_port": 8080, "volume_gb": 50, "disk_size_gb": 20}
-    return runs.of_pod(row(Workload, **named, **had), MACHINE, ["ssh-ed25519 BB attached"])
+    return runs.of_pod(row(Workload, **named, **had), MACHINE, ["ssh-ed25519 BB attached"], start=3)
 
 
 def replica(**values: object) -> Replica:
@@ -54,7 +54,7 @@ def cluster_replica(machine: Machine | None = MACHINE, **asked: Any) -> Run | No
     asked = {"image_url": "vllm:1", **asked}
     cluster = row(Cluster, id="cluster_3d", organization_id=ORGANIZATION, created_as=ClusterCreate(name="llm", **asked))
     share = runs.cpu_share(CPU_SIZES["small"]) if machine is None else runs.gpu_share(machine, 4)
-    return runs.of_cluster(cluster, replica(), share)
+    return runs.of_cluster(cluster, replica(), share, start=1)
 
 
 def deployment_replica(image: str | None = "engine:1") -> Run | None:
@@ -74,7 +74,7 @@ def deployment_replica(image: str | None = "engine:1") -> Run | None:
         }
     )
     deployment = row(Deployment, id="dep_4c", organization_id=ORGANIZATION, spec=spec)
-    return runs.of_deployment(deployment, replica(engine_image=image), MACHINE)
+    return runs.of_deployment(deployment, replica(engine_image=image), MACHINE, start=1)
 
 
 def objects(run: Run | None, terms: Terms = TERMS) -> list[Any]:
@@ -126,6 +126,28 @@ def test_shares_of_a_node_never_exceed_it() -> None:
     assert runs.gpu_share(odd, 3).cpu_millis == odd.cpu_millis
 
 
+def test_what_runs_while_no_gpu_is_offered_gets_no_more_than_the_node() -> None:
+    assert runs.gpu_share(replace(MACHINE, gpu_count=0), 2).memory_bytes == MACHINE.memory_bytes
+
+
+@pytest.mark.parametrize("asked", [{"health_check_path": "/up"}, {"health_check_port": 9}, {"health_checks": ["tcp"]}])
+def test_whoever_asks_for_any_check_gets_one(asked: dict[str, Any]) -> None:
+    checked, unchecked = cluster_replica(**asked), cluster_replica()
+    assert checked is not None
+    assert unchecked is not None
+    assert (checked.probe is None, unchecked.probe is None) == (False, True)
+
+
+def test_whoever_has_no_gpu_does_not_stay_on_a_node_that_is_away() -> None:
+    assert "tolerations" not in objects(cluster_replica(None))[-1]["spec"]
+
+
+@pytest.mark.parametrize("resource", ["nvidia.com/mig-1g.10gb", "nvidia.com/gpu", "amd.com/gpu"])
+def test_the_taint_of_a_vendor_is_tolerated_whatever_part_of_a_gpu_is_asked_for(resource: str) -> None:
+    spec = objects(cluster_replica(replace(MACHINE, resource=resource)))[-1]["spec"]
+    assert f"{resource.partition('/')[0]}/gpu" in {each["key"] for each in spec["tolerations"]}
+
+
 def test_privilege_is_what_both_the_request_and_the_administrator_say() -> None:
     def is_privileged(run: Run | None, *, allowed: bool) -> bool:
         manifest = objects(run, replace(TERMS, privileged_allowed=allowed))[-1]
@@ -134,6 +156,12 @@ def test_privilege_is_what_both_the_request_and_the_administrator_say() -> None:
     assert is_privileged(CHECKED, allowed=True)
     assert not is_privileged(CHECKED, allowed=False)
     assert not is_privileged(FULL, allowed=True)
+
+
+def test_root_of_a_container_is_nobody_on_its_node_unless_it_is_privileged() -> None:
+    terms = replace(TERMS, user_namespaces=True)
+    assert objects(CHECKED, terms)[-1]["spec"]["hostUsers"] is False
+    assert "hostUsers" not in objects(CHECKED, replace(terms, privileged_allowed=True))[-1]["spec"]
 
 
 @pytest.mark.parametrize(("privileged", "level"), [(False, "baseline"), (True, "privileged")])
