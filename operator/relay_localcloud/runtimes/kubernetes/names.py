@@ -6,6 +6,8 @@ from typing import Final
 INSTANCE: Final = "gpurelay.dev/cloud-instance"
 CLOUD_ID: Final = "gpurelay.dev/cloud-id"
 REPLICA_ID: Final = "gpurelay.dev/replica-id"
+CONTAINER: Final = "main"
+"""The container of a Pod."""
 START: Final = "gpurelay.dev/start"
 """The annotation of a Pod that says which start of its holder it is, from 1."""
 

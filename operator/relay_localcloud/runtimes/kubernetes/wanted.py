@@ -8,7 +8,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from relay_localcloud.runtimes.kubernetes.names import START, labels_of, name_of, namespace_of
+from relay_localcloud.runtimes.kubernetes.names import CONTAINER, START, labels_of, name_of, namespace_of
 from relay_localcloud.runtimes.kubernetes.runs import Probe, Run, Share
 from relay_localcloud.runtimes.kubernetes.tenants import Manifest
 
@@ -106,7 +106,7 @@ def _pod(run: Run, terms: Terms) -> Manifest:
 def _container(run: Run, terms: Terms, volumes: Mapping[str, tuple[Manifest, Manifest]]) -> Manifest:
     amounts: JsonValue = {**_amounts(run.share), "ephemeral-storage": f"{run.disk_gb}Gi"}
     container: Manifest = {
-        "name": "main",
+        "name": CONTAINER,
         "image": run.image,
         "ports": [{"containerPort": run.port}],
         "resources": {"limits": amounts, "requests": amounts},
