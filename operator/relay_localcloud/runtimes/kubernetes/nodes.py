@@ -1,0 +1,103 @@
+"""What a Node says of itself, and what is left on it for the cloud, as facts. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final, TypeAlias
+
+from relay_localcloud.runtimes.kubernetes.names import INSTANCE
+from relay_localcloud.runtimes.kubernetes.observed import Container, Node, Pod, condition
+from relay_localcloud.runtimes.kubernetes.quantities import amount
+from relay_localcloud.runtimes.kubernetes.runs import Machine
+
+REGION: Final = "topology.kubernetes.io/region"
+ZONE: Final = "topology.kubernetes.io/zone"
+_OVER: Final = frozenset({"Succeeded", "Failed"})
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """A row of the administrator's table: Nodes whose label has this value have GPUs of this model."""
+
+    value: str
+    model_id: str
+    resource: str = "nvidia.com/gpu"
+    label: str = "nvidia.com/gpu.product"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSeen:
+    """A Node that reports: what it has for the cloud, where it is, and whether an administrator cordoned it."""
+
+    machine: Machine
+    gpu_model_id: str
+    region: str
+    location: str
+    cordoned: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSilent:
+    """A Node whose kubelet does not report, or reports that it is not ready."""
+
+    name: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotOffered:
+    """A Node that is none of the cloud's, and why."""
+
+    name: str
+    words: str
+
+
+NodeFact: TypeAlias = NodeSeen | NodeSilent | NotOffered
+
+
+def of_node(node: Node, pods: Iterable[Pod], instance: str, table: Sequence[Gpu]) -> NodeFact:
+    """What a Node says; `pods` are all that are on it, of which those of this cloud count as its own."""
+    name, labels = node.metadata.name, node.metadata.labels
+    gpu = next((row for row in table if labels.get(row.label) == row.value), None)
+    if gpu is None:
+        return NotOffered(name, _no_row(labels, table))
+    ready = condition(node.status.conditions, "Ready")
+    if ready is None or ready.status != "True":
+        return NodeSilent(name, "Its kubelet never reported." if ready is None else ready.message)
+    strangers = [pod for pod in pods if _takes_from(pod, node) and pod.metadata.labels.get(INSTANCE) != instance]
+
+    def left(resource: str) -> Decimal:
+        taken = sum((_requested(pod, resource) for pod in strangers), Decimal(0))
+        return max(Decimal(0), amount(node.status.allocatable.get(resource, "0")) - taken)
+
+    machine = Machine(name, gpu.resource, int(left(gpu.resource)), int(left("cpu") * 1000), int(left("memory")))
+    return NodeSeen(machine, gpu.model_id, labels.get(REGION, ""), labels.get(ZONE, ""), node.spec.unschedulable)
+
+
+def _takes_from(pod: Pod, node: Node) -> bool:
+    return pod.spec.node_name == node.metadata.name and pod.status.phase not in _OVER
+
+
+def _requested(pod: Pod, resource: str) -> Decimal:
+    """As the scheduler counts: what runs beside each other, or more if what runs before that needs more."""
+    beside = sum((_of_container(each, resource) for each in pod.spec.containers), Decimal(0))
+    most = sidecars = Decimal(0)
+    for each in pod.spec.init_containers:
+        asked = _of_container(each, resource)
+        if each.restart_policy == "Always":
+            sidecars += asked
+            most = max(most, sidecars)
+        else:
+            most = max(most, sidecars + asked)
+    return max(beside + sidecars, most) + amount(pod.spec.overhead.get(resource, "0"))
+
+
+def _of_container(container: Container, resource: str) -> Decimal:
+    return amount(container.resources.requests.get(resource, "0"))
+
+
+def _no_row(labels: Mapping[str, str], table: Sequence[Gpu]) -> str:
+    for label in dict.fromkeys(row.label for row in table):
+        if label in labels:
+            return f"Its label {label} is {labels[label]!r}, of which the table of GPU models has no row."
+    return "It has no label of which the table of GPU models has a row."
