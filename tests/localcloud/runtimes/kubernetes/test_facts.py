@@ -124,7 +124,7 @@ CRASH = ended(1, "Error", MADE + 10 * SECOND, MADE + 12 * SECOND)
 CRASHED = Exited(1, "Error", "", MADE + 10 * SECOND, MADE + 12 * SECOND)
 NEVER_RAN = ended(128, "StartError", 0, MADE + 12 * SECOND, NO_COMMAND)
 BACK_OFF = waiting("CrashLoopBackOff", "back-off 10s restarting failed container=main pod=pod-1f_relay-org-a(u-1)")
-ON_ITS_WAY_OUT = {"deletionTimestamp": at(NOW), "deletionGracePeriodSeconds": 30}
+ON_ITS_WAY_OUT: dict[str, Any] = {"deletionTimestamp": at(NOW), "deletionGracePeriodSeconds": 30}
 
 
 @pytest.mark.parametrize(
@@ -187,9 +187,7 @@ ON_ITS_WAY_OUT = {"deletionTimestamp": at(NOW), "deletionGracePeriodSeconds": 30
         pytest.param(pod(CRASH, NEVER_RAN), [CRASHED], id="a start that failed is over once another ran"),
         pytest.param(unscheduled("Unschedulable", UNSCHEDULABLE), [Pending(UNSCHEDULABLE)], id="a stranger has it"),
         pytest.param(unscheduled("SchedulingGated", ""), [Pending("SchedulingGated")], id="a gate of a stranger's"),
-        pytest.param(
-            pod(running(MADE), **ON_ITS_WAY_OUT), [Deleted("Its Pod was deleted.")], id="somebody deleted it"
-        ),
+        pytest.param(pod(running(MADE), **ON_ITS_WAY_OUT), [Deleted("Its Pod was deleted.")], id="somebody deleted it"),
         pytest.param(
             pod(CRASH, **ON_ITS_WAY_OUT), [CRASHED, Deleted("Its Pod was deleted.")], id="it ended while it was deleted"
         ),
