@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 OPERATOR: Final = "operator"
 _TICK: Final = 0.5
 _CODE: Final = {
-    OPERATOR: ("relay_wire", "relay_client", "relay_operator"),
+    OPERATOR: ("relay_wire", "relay_client", "relay_kube", "relay_operator"),
     "local cloud": ("relay_wire", "relay_localcloud"),
 }
 """The packages that each program runs."""

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 
 from relay_client import CloudError
+from relay_kube.kube import NAMESPACES, ApiAccess, Kube, KubeError
 from relay_operator.assembly import assembled, used_with_accounts
 from relay_operator.catalog.catalog import Catalog
 from relay_operator.collector import Collector
@@ -26,7 +27,6 @@ from relay_operator.engine.entry import uid_of
 from relay_operator.engine.identity import installation_of
 from relay_operator.engine.informer import Informer
 from relay_operator.engine.kind import Kind, resource_type
-from relay_operator.engine.kube import NAMESPACES, ApiAccess, Kube, KubeError
 from relay_operator.engine.workers import Workers
 from relay_operator.flows.wiring import Parts
 from relay_operator.http_server import http_server

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from pydantic import JsonValue
 
+from relay_kube.kube import Kube
 from relay_operator.accounts.accounts import Accounts
 from relay_operator.api.meta import GROUP, ObjectKey
 from relay_operator.api.workload import PricedStatus
@@ -22,7 +23,6 @@ from relay_operator.engine.cache import Cache
 from relay_operator.engine.controller import Engine
 from relay_operator.engine.events import Recorder
 from relay_operator.engine.kind import Kind
-from relay_operator.engine.kube import Kube
 from relay_operator.engine.queue import Priority, Queue, Shares
 from relay_operator.engine.served import ServedKinds
 from relay_operator.engine.shared_lists import SharedLists

@@ -14,7 +14,7 @@ import aiohttp
 import kopf
 import yaml
 
-from relay_operator.engine.kube import ApiAccess
+from relay_kube.kube import ApiAccess
 
 _CONNECTIONS = 100
 _READ_AGAIN_SECONDS = 60.0

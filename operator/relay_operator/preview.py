@@ -12,6 +12,7 @@ import aiohttp
 from prometheus_client import CollectorRegistry
 from pydantic import JsonValue, ValidationError
 
+from relay_kube.kube import NAMESPACES, ApiAccess, JsonObject, Kube, KubeError, NotFound, Refused
 from relay_operator.accounts.accounts import parse_account
 from relay_operator.api.meta import PLAN_ONLY, ObjectKey
 from relay_operator.api.plan import Plan
@@ -24,7 +25,6 @@ from relay_operator.engine.flow import Turn
 from relay_operator.engine.identity import installation_of
 from relay_operator.engine.informer import key_of
 from relay_operator.engine.kind import resource_type
-from relay_operator.engine.kube import NAMESPACES, ApiAccess, JsonObject, Kube, KubeError, NotFound, Refused
 from relay_operator.engine.manifests import part
 from relay_operator.engine.queue import Priority
 from relay_operator.flows.managed.flow import ManagedFlow

@@ -12,10 +12,10 @@ from kopf._cogs.clients.errors import APIError
 from kopf._cogs.clients.watching import WatchingError
 from kopf._core.engines.peering import Identity
 
+from relay_kube.kube import JsonObject
 from relay_operator.api.meta import GROUP, VERSION
 from relay_operator.credentials import credentials
 from relay_operator.engine.informer import Informer
-from relay_operator.engine.kube import JsonObject
 from relay_operator.sifting import Sifted
 
 

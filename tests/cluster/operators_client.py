@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from relay_operator.engine.kube import ApiAccess, Kube
+from relay_kube.kube import ApiAccess, Kube
 from tests.support.kubeconfig import connection, session_of
 
 if TYPE_CHECKING:

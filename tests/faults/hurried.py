@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import aiohttp
 
 from relay_client import CallPolicy
+from relay_kube import kube
 from relay_operator import __main__ as operator
 from relay_operator.accounts import accounts
-from relay_operator.engine import kube
 from relay_operator.objectstores import buckets
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Final
 from tests.support.toolchain import REPOSITORY
 
 PATCHES: Final = Path(__file__).parent / "planted"
-_PACKAGES: Final = ("relay_operator", "relay_client", "relay_wire")
+_PACKAGES: Final = ("relay_operator", "relay_client", "relay_kube", "relay_wire")
 
 
 def planted(name: str, folder: Path) -> Path:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from relay_operator.engine.kube import JsonObject
+from relay_kube.kube import JsonObject
 from tests.model.neighbours import orphan
 from tests.model.objects import BATCH, KIND, applied, known, recording
 from tests.model.state import NOBODY, Process, Resource, State

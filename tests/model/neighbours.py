@@ -9,11 +9,11 @@ from pydantic import JsonValue
 
 from relay_client import Cloud, CloudError, CloudUnavailable, NotFound, Operation, Outcome, operations
 from relay_client.errors import BadRequest
+from relay_kube import kube
+from relay_kube.kube import JsonObject, ResourceType
 from relay_operator.api.meta import ObjectKey
-from relay_operator.engine import kube
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.entry import Entry, entry_of
-from relay_operator.engine.kube import JsonObject, ResourceType
 from relay_operator.engine.intent import cloud_name
 from relay_operator.engine.leftovers import Fate, Leftover
 from relay_operator.engine.unclaimed_ids import UnclaimedIds

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import orjson
 from pydantic import JsonValue
 
+from relay_kube.kube import JsonObject
 from relay_operator.api.meta import ABANDON, ADOPT_ID, CREATE_INTENT, FINALIZER, RETRY_CREATE, CreateIntent, ObjectKey
-from relay_operator.engine.kube import JsonObject
 from relay_operator.engine.manifests import held, part
 
 KIND, BATCH, NAMESPACE = "GpuCluster", "InferenceBatch", "ns"

@@ -17,6 +17,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple, cast
 
 from relay_client import CloudError
+from relay_kube.kube import Kube, KubeError
 from relay_operator.api.cloudaccount import Orphans
 from relay_operator.api.meta import ObjectKey
 from relay_operator.budgets.budgets import Budgets
@@ -31,7 +32,6 @@ from relay_operator.engine.entry import entry_of
 from relay_operator.engine.events import Recorder
 from relay_operator.engine.identity import Installation
 from relay_operator.engine.informer import Informer
-from relay_operator.engine.kube import Kube, KubeError
 from relay_operator.engine.leftovers import Leftover, Leftovers
 from relay_operator.engine.passes import Pass
 from relay_operator.engine.queue import Priority, Queue, Taken

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
+from relay_kube import kube
+from relay_kube.kube import JsonObject
 from relay_operator.api.cloudaccount import Orphans
 from relay_operator.api.meta import ObjectKey
-from relay_operator.engine import identity, kube, persist
+from relay_operator.engine import identity, persist
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.config_maps import ConfigMaps
 from relay_operator.engine.identity import Whose
-from relay_operator.engine.kube import JsonObject
 from relay_operator.engine.leftovers import Leftovers
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.persist import Recorded, Records

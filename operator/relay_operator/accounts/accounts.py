@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from relay_client import CallPolicy, Cloud, CloudError, PaymentRequired, RateLimiter, Runtime, Unauthorized
 from relay_client.errors import clause
 from relay_client.operations import WHOAMI
+from relay_kube.kube import Kube, Refused
 from relay_operator.accounts.key_secret import ApiKey, NoKey, read_api_key
 from relay_operator.accounts.namespace_selector import Admission
 from relay_operator.accounts.shortage import Shortage
@@ -21,7 +22,6 @@ from relay_operator.engine.account import AccountReady, AccountRefused, AccountS
 from relay_operator.engine.account_users import DEFAULT_NAME, named_account
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.entry import Entry
-from relay_operator.engine.kube import Kube, Refused
 from relay_operator.engine.queue import Priority, Queue
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.objectstores.allowed_urls import why_refused

@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 
 from pydantic import JsonValue
 
+from relay_kube.kube import SECRETS, Conflict, JsonObject, Kube, NotFound
 from relay_operator.api.meta import GROUP
-from relay_operator.engine.kube import SECRETS, Conflict, JsonObject, Kube, NotFound
 from relay_operator.engine.manifests import part
 
 _DELETION_DOUBT = timedelta(seconds=30)

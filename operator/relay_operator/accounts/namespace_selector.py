@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from pydantic import ValidationError
 
+from relay_kube.kube import NAMESPACES, Kube, NotFound
 from relay_operator.api.cloudaccount import ClusterCloudAccount, LabelOperator, LabelRequirement, LabelSelector
-from relay_operator.engine.kube import NAMESPACES, Kube, NotFound
 from relay_operator.engine.manifests import part, texts
 
 _LABELS_SECONDS = 60.0

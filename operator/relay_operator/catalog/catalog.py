@@ -17,6 +17,7 @@ from relay_client.operations import (
     LIST_LOCATIONS,
     LIST_VM_TEMPLATES,
 )
+from relay_kube.kube import AlreadyExists, JsonObject, Kube, KubeError, NotFound, Refused
 from relay_operator.accounts.accounts import Accounts
 from relay_operator.api.conditions import Reason
 from relay_operator.api.gpumodel import DEFINITION
@@ -28,7 +29,6 @@ from relay_operator.engine.account import AccountReady
 from relay_operator.engine.backoff import Backoff, Random
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.kind import resource_type
-from relay_operator.engine.kube import AlreadyExists, JsonObject, Kube, KubeError, NotFound, Refused
 from relay_operator.engine.manifests import part
 from relay_operator.settings import Settings
 

@@ -7,12 +7,12 @@ from typing import TypeAlias
 
 from pydantic import JsonValue, ValidationError
 
+from relay_kube.kube import JsonObject
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.gpumodel import GpuModelStatus
 from relay_operator.api.meta import rfc3339
 from relay_operator.catalog.listing import Listing, statuses
 from relay_operator.engine.conditions import Wanted, find, written
-from relay_operator.engine.kube import JsonObject
 from relay_operator.engine.manifests import part
 from relay_operator.engine.status import dumped, merge_patch
 

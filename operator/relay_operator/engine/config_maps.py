@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from relay_operator.engine.kube import CONFIG_MAPS, AlreadyExists, JsonObject, Kube, NotFound
+from relay_kube.kube import CONFIG_MAPS, AlreadyExists, JsonObject, Kube, NotFound
 from relay_operator.engine.manifests import part
 
 

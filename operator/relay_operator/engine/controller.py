@@ -10,6 +10,7 @@ from typing import Generic, assert_never
 
 from pydantic import ValidationError
 
+from relay_kube.kube import Conflict, JsonObject, Kube, KubeError, NotFound, Unavailable
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import FINALIZER, ObjectKey, ObjectMeta
 from relay_operator.api.references import AccountKind
@@ -22,7 +23,6 @@ from relay_operator.engine.events import Recorder, noteworthy
 from relay_operator.engine.flow import ActionT, FactsT, Flow, ObjT, ResultT, Told, Turn
 from relay_operator.engine.identity import Installation
 from relay_operator.engine.informer import keep_answer
-from relay_operator.engine.kube import Conflict, JsonObject, Kube, KubeError, NotFound, Unavailable
 from relay_operator.engine.leftovers import Left, Leftover, Leftovers
 from relay_operator.engine.memory import Memories, MemoryT
 from relay_operator.engine.object_writer import ObjectWriter

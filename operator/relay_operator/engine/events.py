@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from relay_kube.kube import EVENTS, JsonObject, Kube, KubeError
 from relay_operator.api.conditions import Condition, ConditionType, Reason
 from relay_operator.api.meta import API_VERSION, ObjectKey
 from relay_operator.engine import conditions
-from relay_operator.engine.kube import EVENTS, JsonObject, Kube, KubeError
 
 logger = logging.getLogger(__name__)
 

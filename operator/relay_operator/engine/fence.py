@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
+from relay_kube.kube import Unavailable
 from relay_operator.api.meta import ObjectKey, ObjectMeta
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.commands import let_go
-from relay_operator.engine.kube import Unavailable
 
 
 class SupersededError(Unavailable):

@@ -2,8 +2,8 @@
 
 from pydantic import JsonValue, ValidationError
 
+from relay_kube.kube import KubeError, NotFound, Unavailable
 from relay_operator.api.meta import CREATE_INTENT, FINALIZER, CreateIntent, ObjectMeta
-from relay_operator.engine.kube import KubeError, NotFound, Unavailable
 from relay_operator.engine.object_writer import ObjectWriter
 
 

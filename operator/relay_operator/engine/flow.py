@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Protocol, TypeVar
 
 from relay_client import CloudError
+from relay_kube.kube import ResourceType
 from relay_operator.api.conditions import ObjectStatus
 from relay_operator.api.meta import CreateIntent, ObjectKey, ObjectMeta
-from relay_operator.engine.kube import ResourceType
 from relay_operator.engine.leftovers import Left
 from relay_operator.engine.memory import MemoryT
 from relay_operator.engine.object_writer import ObjectWriter

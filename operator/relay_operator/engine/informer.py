@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from relay_kube.kube import Kube, ResourceType
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.backoff import Random
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.entry import Entry, entry_of, needs_work, others_wrote, uid_of, version_of
 from relay_operator.engine.intent import has
-from relay_operator.engine.kube import Kube, ResourceType
 from relay_operator.engine.leftovers import Fate, Leftover
 from relay_operator.engine.queue import Priority, Queue
 from relay_operator.engine.vanished import Vanished, vanished

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from relay_kube.kube import ResourceType
 from relay_operator.api.definition import Definition
 from relay_operator.api.meta import GROUP, VERSION
-from relay_operator.engine.kube import ResourceType
 from relay_operator.engine.passes import KindReconciler
 
 PartsT = TypeVar("PartsT")

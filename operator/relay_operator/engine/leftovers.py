@@ -14,10 +14,10 @@ from typing import Any
 
 from pydantic import JsonValue, ValidationError
 
+from relay_kube.kube import JsonObject, Kube, KubeError, Refused
 from relay_operator.api.meta import ANNOTATION_PREFIX, Model, ObjectKey, Time
 from relay_operator.engine.address import address
 from relay_operator.engine.config_maps import ConfigMaps
-from relay_operator.engine.kube import JsonObject, Kube, KubeError, Refused
 from relay_operator.engine.manifests import part
 
 logger = logging.getLogger(__name__)

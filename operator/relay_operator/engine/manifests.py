@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from pydantic import JsonValue
 
+from relay_kube.kube import JsonObject
 from relay_operator.api.meta import API_VERSION, FINALIZER, ObjectKey
-from relay_operator.engine.kube import JsonObject
 
 
 def part(raw: JsonValue | Mapping[str, JsonValue], *path: str) -> Mapping[str, JsonValue]:

@@ -7,9 +7,9 @@ from typing import Protocol
 import orjson
 from pydantic import JsonValue
 
+from relay_kube.kube import JsonObject, NotFound, ResourceType
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.entry import uid_of, version_of
-from relay_operator.engine.kube import JsonObject, NotFound, ResourceType
 
 
 class Objects(Protocol):

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
+from relay_kube.kube import Conflict, JsonObject, KubeError, NotFound, Refused
 from relay_operator.api.meta import ADOPT_ID, CREATE_INTENT
 from relay_operator.engine.backoff import Backoff, Random
 from relay_operator.engine.entry import uid_of
 from relay_operator.engine.identity import is_recorded_for
-from relay_operator.engine.kube import Conflict, JsonObject, KubeError, NotFound, Refused
 from relay_operator.engine.manifests import part
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.status import merge_patch

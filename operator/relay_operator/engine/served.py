@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from relay_kube.kube import Kube, KubeError
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import GROUP, VERSION, ObjectKey
 from relay_operator.api.schema import PRESERVED
 from relay_operator.engine.cache import Cache
-from relay_operator.engine.kube import Kube, KubeError
 from relay_operator.engine.manifests import part
 from relay_operator.engine.queue import Priority, Queue
 

@@ -8,11 +8,11 @@ from typing import Literal
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
+from relay_kube.kube import JsonObject, NotFound, Refused
 from relay_operator.api.conditions import Condition, ConditionType, Reason
 from relay_operator.api.meta import ABANDON, API_KEY_SECRET, CREATE_INTENT, FINALIZER, ObjectMeta
 from relay_operator.engine import conditions, finalizer
 from relay_operator.engine.conditions import Wanted
-from relay_operator.engine.kube import JsonObject, NotFound, Refused
 from relay_operator.engine.manifests import part
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.status import merge_patch

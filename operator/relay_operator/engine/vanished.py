@@ -17,12 +17,7 @@ from datetime import datetime
 
 from pydantic import JsonValue
 
-from relay_operator.api.meta import ANNOTATION_PREFIX, CREATE_INTENT, PAUSED, PLAN_ONLY, ObjectKey, rfc3339
-from relay_operator.engine.cache import Cache
-from relay_operator.engine.config_maps import ConfigMaps
-from relay_operator.engine.entry import uid_of
-from relay_operator.engine.intent import has
-from relay_operator.engine.kube import (
+from relay_kube.kube import (
     CONFIG_MAPS,
     JsonObject,
     Kube,
@@ -31,6 +26,11 @@ from relay_operator.engine.kube import (
     Refused,
     ResourceType,
 )
+from relay_operator.api.meta import ANNOTATION_PREFIX, CREATE_INTENT, PAUSED, PLAN_ONLY, ObjectKey, rfc3339
+from relay_operator.engine.cache import Cache
+from relay_operator.engine.config_maps import ConfigMaps
+from relay_operator.engine.entry import uid_of
+from relay_operator.engine.intent import has
 from relay_operator.engine.leftovers import Leftovers
 from relay_operator.engine.manifests import held, part
 from relay_operator.engine.queue import Priority, Queue

@@ -15,7 +15,7 @@ from typing import NoReturn, Protocol
 
 from pydantic import JsonValue
 
-from relay_operator.engine.kube import Conflict, JsonObject, KubeError, NotFound, ResourceType, Unavailable
+from relay_kube.kube import Conflict, JsonObject, KubeError, NotFound, ResourceType, Unavailable
 from relay_operator.engine.manifests import part
 from relay_operator.observability.logs import log_action
 

@@ -8,8 +8,8 @@ from typing import Protocol
 
 from pydantic import JsonValue
 
+from relay_kube.kube import PODS, JsonObject, KubeError, NotFound, Refused, ResourceType
 from relay_operator.api.meta import LEADER_LABEL
-from relay_operator.engine.kube import PODS, JsonObject, KubeError, NotFound, Refused, ResourceType
 
 _RETRY_SECONDS = 5.0
 

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from pydantic import JsonValue
 
-from relay_operator.engine.kube import JsonObject, KubeError, ResourceType
+from relay_kube.kube import JsonObject, KubeError, ResourceType
 from relay_operator.engine.manifests import part
 from relay_operator.leader.election import LEASES
 

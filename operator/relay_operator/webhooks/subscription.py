@@ -16,8 +16,8 @@ from relay_client.operations import (
     REGENERATE_WEBHOOK_SECRET,
     TOGGLE_WEBHOOK,
 )
+from relay_kube.kube import SECRETS, AlreadyExists, JsonObject, Kube, NotFound
 from relay_operator.api.meta import API_VERSION, ObjectKey
-from relay_operator.engine.kube import SECRETS, AlreadyExists, JsonObject, Kube, NotFound
 from relay_operator.engine.manifests import as_secret, owners, part, texts
 from relay_wire.events import EventType
 from relay_wire.webhooks import Webhook, WebhookCreate, WebhookToggle

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest_asyncio
 from prometheus_client import CollectorRegistry
 
+from relay_kube.kube import Kube
 from relay_operator.accounts.accounts import Accounts
 from relay_operator.api.cloudaccount import CLOUD_ACCOUNT, CLUSTER_CLOUD_ACCOUNT, CloudAccount, ClusterCloudAccount
 from relay_operator.api.meta import ObjectKey
@@ -21,7 +22,6 @@ from relay_operator.engine.cache import Cache
 from relay_operator.engine.controller import Controller, Engine
 from relay_operator.engine.events import Recorder
 from relay_operator.engine.informer import key_of
-from relay_operator.engine.kube import Kube
 from relay_operator.engine.passes import KindReconciler
 from relay_operator.engine.queue import Priority, Queue, Taken
 from relay_operator.engine.vanished import Vanished

@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from relay_operator.engine.kube import Kube
+from relay_kube.kube import Kube
 from relay_operator.leader.election import Election, LeaseLostError, LeaseTimes
 from relay_operator.leader.label import LeaderLabel
 from relay_operator.leader.owner import own

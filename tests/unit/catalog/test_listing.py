@@ -5,12 +5,12 @@ from datetime import UTC, datetime, timedelta
 
 from pydantic import JsonValue
 
+from relay_kube.kube import JsonObject
 from relay_operator.api.conditions import Reason
 from relay_operator.api.gpumodel import CATALOG, DEFINITION, MOST
 from relay_operator.catalog.changes import Make, Remove, Tell, Trouble, to_make, to_remove, to_tell
 from relay_operator.catalog.listing import MOST_MODELS, Listing, statuses
 from relay_operator.crds.definitions import object_schema
-from relay_operator.engine.kube import JsonObject
 from relay_operator.engine.status import merge_patch
 from relay_wire.catalog import (
     ClassAvailability,

@@ -5,10 +5,10 @@ import copy
 import pytest
 from pydantic import JsonValue
 
+from relay_kube.kube import KubeError, ResourceType
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.entry import uid_of
 from relay_operator.engine.informer import keep_answer, key_of
-from relay_operator.engine.kube import KubeError, ResourceType
 from relay_operator.engine.leftovers import Fate
 from relay_operator.engine.queue import Priority
 from tests.unit.engine.apiserver import Fault, Json, part

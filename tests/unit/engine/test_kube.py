@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from relay_operator.engine.kube import (
+from relay_kube.kube import (
     CONFIG_MAPS,
     NAMESPACES,
     PAGE_SIZE,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from relay_operator.engine.kube import (
+from relay_kube.kube import (
     AlreadyExists,
     Conflict,
     JsonObject,

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 from pydantic import JsonValue
 
-from relay_operator.engine.kube import JsonObject, KubeError, NotFound, Refused, ResourceType, Unavailable
+from relay_kube.kube import JsonObject, KubeError, NotFound, Refused, ResourceType, Unavailable
 from relay_operator.leader.label import LeaderLabel
 
 

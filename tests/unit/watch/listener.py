@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 
 import aiohttp
 
+from relay_kube.kube import ApiAccess, Kube
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.informer import Informer
-from relay_operator.engine.kube import ApiAccess, Kube
 from relay_operator.engine.queue import Queue
 from relay_operator.engine.vanished import Vanished
 from tests.unit.engine.apiserver import Json, part

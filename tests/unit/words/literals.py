@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
-PACKAGES = ("relay_operator", "relay_localcloud", "relay_cli", "relay_client", "relay_wire")
+PACKAGES = ("relay_operator", "relay_localcloud", "relay_cli", "relay_client", "relay_kube", "relay_wire")
 _WORD = re.compile(r"(?<![\w/.{<-])[A-Za-z][a-z'-]*(?![\w(/=])")
 _PROSE_WORDS = 3
 _PAGES = ("operator/relay_operator/crds/reference.py",)

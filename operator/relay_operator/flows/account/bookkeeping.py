@@ -13,11 +13,11 @@ from typing import Final
 
 import orjson
 
+from relay_kube.kube import CONFIG_MAPS, JsonObject, KubeError, NotFound, Refused
 from relay_operator.api.meta import ANNOTATION_PREFIX, COST_CENTER, ObjectKey
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.controller import Engine
 from relay_operator.engine.entry import Entry
-from relay_operator.engine.kube import CONFIG_MAPS, JsonObject, KubeError, NotFound, Refused
 from relay_operator.engine.manifests import is_owned_by, owner, part, texts
 from relay_operator.flows.account.owners import Evidence, Holder, Owners, owner_of, read
 from relay_operator.flows.account.spend import Month, Owner, cents_by_id, month_of

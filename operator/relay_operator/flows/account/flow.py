@@ -9,6 +9,7 @@ from itertools import islice
 
 from relay_client import CloudError, Forbidden, Unauthorized
 from relay_client.operations import GET_BALANCE
+from relay_kube.kube import JsonObject, KubeError, ResourceType
 from relay_operator.accounts import key_secret
 from relay_operator.accounts.accounts import Accounts, AnyAccount
 from relay_operator.api import meta
@@ -25,7 +26,6 @@ from relay_operator.engine.backoff import Backoff, jittered
 from relay_operator.engine.controller import Engine
 from relay_operator.engine.flow import Told, Turn
 from relay_operator.engine.kind import resource_type
-from relay_operator.engine.kube import JsonObject, KubeError, ResourceType
 from relay_operator.engine.leftovers import Fate, Left
 from relay_operator.engine.memory import Memory
 from relay_operator.engine.object_writer import ObjectWriter

@@ -7,10 +7,10 @@ from typing import TypeVar
 from relay_client import BadRequest, Cloud, Conflict, Forbidden, Gone, NotFound, PaymentRequired
 from relay_client.errors import clause
 from relay_client.operations import GET_AUTO_RECHARGE, GET_BALANCE, GET_CURRENT_USAGE, PUT_AUTO_RECHARGE
+from relay_kube.kube import Kube, Refused
 from relay_operator.accounts.accounts import Accounts, AnyAccount, secret_namespace
 from relay_operator.api.cloudaccount import WebhookSpec, WebhookStatus
 from relay_operator.engine.fit_schema import fit_schema
-from relay_operator.engine.kube import Kube, Refused
 from relay_operator.flows.account.report import OrganizationSeen
 from relay_operator.webhooks.deliveries import why_missing
 from relay_operator.webhooks.receiver import webhook_url

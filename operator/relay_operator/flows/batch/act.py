@@ -9,17 +9,18 @@ from pydantic import JsonValue
 
 from relay_client import Cloud, CloudError, Conflict, NotFound, Outcome, Withheld
 from relay_client.operations import CANCEL_BATCH, CREATE_BATCH, GET_FILE
+from relay_kube import kube
+from relay_kube.kube import KubeError
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import InferenceBatch, PartStatus
 from relay_operator.api.meta import CreateIntent
-from relay_operator.engine import finalizer, kube
+from relay_operator.engine import finalizer
 from relay_operator.engine.account import AccountReady, Accounts
 from relay_operator.engine.actions import Ignore, Nothing, Release, Wait
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.fence import fence
 from relay_operator.engine.identity import Installation, identity_of
 from relay_operator.engine.intent import cloud_name
-from relay_operator.engine.kube import KubeError
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.report import refusal
 from relay_operator.flows.batch import actions, predicates

@@ -9,12 +9,12 @@ from typing import Final, TypeAlias
 
 from pydantic import JsonValue
 
+from relay_kube import kube
+from relay_kube.kube import CONFIG_MAPS, JsonObject, Kube
 from relay_operator.api import meta
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import InferenceBatch, OutputStatus
 from relay_operator.api.inferencebatch_spec import OnExisting
-from relay_operator.engine import kube
-from relay_operator.engine.kube import CONFIG_MAPS, JsonObject, Kube
 from relay_operator.engine.manifests import owner, owners, part
 from relay_operator.flows.batch.marks import LONGEST, mark_of, published_by
 from relay_operator.flows.batch.result import Published, StoppedError, WorkRefused, WorkTroubled

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from relay_client import BadRequest
+from relay_kube.kube import ResourceType
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import DEFINITION, InferenceBatch, InferenceBatchStatus
 from relay_operator.api.inferencebatch_spec import BatchDeletionPolicy
@@ -15,7 +16,6 @@ from relay_operator.engine.backoff import RetryPolicy
 from relay_operator.engine.flow import Told, Turn
 from relay_operator.engine.identity import Installation
 from relay_operator.engine.kind import resource_type
-from relay_operator.engine.kube import ResourceType
 from relay_operator.engine.leftovers import Fate, Left
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.persist import PaidFor

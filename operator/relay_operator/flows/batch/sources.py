@@ -10,11 +10,11 @@ from pydantic import JsonValue
 from pydantic_core import to_json
 
 from relay_client import Cloud, NotFound
+from relay_kube import kube
+from relay_kube.kube import CONFIG_MAPS, SECRETS, Kube, ResourceType
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import InferenceBatch
 from relay_operator.api.inferencebatch_spec import CredentialsRef, InlineRecord
-from relay_operator.engine import kube
-from relay_operator.engine.kube import CONFIG_MAPS, SECRETS, Kube, ResourceType
 from relay_operator.engine.manifests import part, texts
 from relay_operator.flows.batch.result import StoppedError, WorkRefused, WorkTroubled
 from relay_operator.flows.batch.throughput import counted

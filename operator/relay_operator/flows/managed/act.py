@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from relay_client import Cloud, CloudError, Conflict, NotFound, Outcome, Unreadable
+from relay_kube import kube
 from relay_operator.api.meta import CreateIntent, ObjectMeta, Reservation
 from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.budgets.budgets import Budgets
-from relay_operator.engine import finalizer, kube
+from relay_operator.engine import finalizer
 from relay_operator.engine.account import Accounts
 from relay_operator.engine.actions import Nothing
 from relay_operator.engine.cache import Cache

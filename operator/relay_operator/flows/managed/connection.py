@@ -7,9 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import JsonValue
 
-from relay_operator.api.connection import Connection, ConnectionTarget
-from relay_operator.api.meta import ObjectKey
-from relay_operator.engine.kube import (
+from relay_kube.kube import (
     CONFIG_MAPS,
     SECRETS,
     JsonObject,
@@ -18,6 +16,8 @@ from relay_operator.engine.kube import (
     Refused,
     ResourceType,
 )
+from relay_operator.api.connection import Connection, ConnectionTarget
+from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.manifests import as_secret, is_owned_by, owner, part
 from relay_operator.flows.managed.memory import ManagedMemory
 

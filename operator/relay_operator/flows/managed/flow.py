@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Generic
 
 from relay_client import BadRequest
+from relay_kube.kube import ResourceType
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import CreateIntent, ObjectKey, Resource
 from relay_operator.api.parts import DeletionPolicy
@@ -17,7 +18,6 @@ from relay_operator.engine.backoff import RetryPolicy
 from relay_operator.engine.flow import Told, Turn
 from relay_operator.engine.identity import Installation
 from relay_operator.engine.kind import resource_type
-from relay_operator.engine.kube import ResourceType
 from relay_operator.engine.leftovers import Fate, Left
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.persist import PaidFor

@@ -5,11 +5,11 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from relay_kube.kube import CONFIG_MAPS, SECRETS, Kube, NotFound, ResourceType
 from relay_operator.api.parts import EnvFromSource
 from relay_operator.api.public_keys import fingerprint
 from relay_operator.api.references import ValueSource
 from relay_operator.engine import manifests
-from relay_operator.engine.kube import CONFIG_MAPS, SECRETS, Kube, NotFound, ResourceType
 from relay_operator.engine.manifests import part
 from relay_operator.flows.managed.memory import ManagedMemory
 from relay_operator.flows.managed.registered_keys import RegisteredKey

@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 
 from pydantic import JsonValue
 
+from relay_kube.kube import SECRETS, JsonObject, Kube, KubeError, NotFound, Refused
 from relay_operator.api.meta import ANNOTATION_PREFIX, ObjectKey
-from relay_operator.engine.kube import SECRETS, JsonObject, Kube, KubeError, NotFound, Refused
 from relay_operator.engine.manifests import as_secret, is_owned_by, owner, part
 from relay_operator.flows.managed.plan import Value
 

@@ -7,11 +7,11 @@ from typing import Final
 
 from pydantic import JsonValue, TypeAdapter
 
+from relay_kube.kube import JsonObject, ResourceType
 from relay_operator.api import inferencebatch, meta
 from relay_operator.api.inferencebatchschedule import PLACEHOLDERS
 from relay_operator.api.meta import API_VERSION, ObjectKey, rfc3339
 from relay_operator.engine.entry import Entry
-from relay_operator.engine.kube import JsonObject, ResourceType
 from relay_operator.engine.manifests import owner, owners, part
 from relay_operator.flows.schedule.decide import Child, Outcome, StartBatch
 from relay_operator.timetables.timetable import zone_of

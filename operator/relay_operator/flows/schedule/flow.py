@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, assert_never
 
+from relay_kube.kube import AlreadyExists, Refused, ResourceType
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatchschedule import (
     DEFINITION,
@@ -17,7 +18,6 @@ from relay_operator.engine.entry import Entry
 from relay_operator.engine.events import Note
 from relay_operator.engine.flow import Told, Turn
 from relay_operator.engine.kind import resource_type
-from relay_operator.engine.kube import AlreadyExists, Refused, ResourceType
 from relay_operator.engine.leftovers import Left
 from relay_operator.engine.memory import Memory
 from relay_operator.engine.object_writer import ObjectWriter

@@ -7,12 +7,12 @@ from typing import Any, cast
 import pytest
 
 from relay_client import Cloud
+from relay_kube.kube import Kube
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import CreateIntent, ObjectKey
 from relay_operator.engine.account import AccountReady, Accounts
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.identity import Installation
-from relay_operator.engine.kube import Kube
 from relay_operator.engine.queue import Queue
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.batch.act import Actor

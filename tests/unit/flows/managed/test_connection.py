@@ -5,9 +5,9 @@ import base64
 import pytest
 from pydantic import JsonValue
 
+from relay_kube.kube import CONFIG_MAPS, SECRETS, KubeError
 from relay_operator.api.connection import Connection, ConnectionTarget
 from relay_operator.api.meta import ObjectKey
-from relay_operator.engine.kube import CONFIG_MAPS, SECRETS, KubeError
 from relay_operator.flows.managed.connection import Reached, filled
 from relay_operator.flows.managed.memory import ManagedMemory
 from tests.unit.engine.apiserver import Fault, Json, part

@@ -6,11 +6,11 @@ import pytest
 from pydantic import JsonValue
 
 from relay_client import CapacityExhausted
+from relay_kube.kube import SECRETS
 from relay_operator.api import meta
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.intent import cloud_name
-from relay_operator.engine.kube import SECRETS
 from tests.unit.engine.apiserver import metadata_fault, status_fault
 from tests.unit.flows.managed.cloudpods import lost, refused
 from tests.unit.flows.managed.world import NAMESPACE, World

@@ -8,12 +8,12 @@ import pytest
 from pydantic import Field, JsonValue
 
 from relay_client import BadRequest
+from relay_kube.kube import SECRETS
 from relay_operator.api import meta
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import ObjectKey
 from relay_operator.api.workload import MAX_FORMER, Former, ManagedStatus, SupersedingStatus
 from relay_operator.engine.account import AccountWaiting
-from relay_operator.engine.kube import SECRETS
 from relay_operator.engine.persist import PaidFor
 from relay_operator.flows.managed.former import unused
 from relay_operator.flows.managed.resource import Inputs

@@ -5,9 +5,9 @@ import base64
 import pytest
 from pydantic import JsonValue
 
+from relay_kube.kube import CONFIG_MAPS, SECRETS, KubeError
 from relay_operator.api.parts import EnvFromSource, EnvVar
 from relay_operator.api.references import ValueSource
-from relay_operator.engine.kube import CONFIG_MAPS, SECRETS, KubeError
 from relay_operator.engine.manifests import texts
 from relay_operator.flows.managed.inputs import InputReader, MissingInput, ReadInputs
 from relay_operator.flows.managed.memory import ManagedMemory

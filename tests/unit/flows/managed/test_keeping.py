@@ -6,8 +6,8 @@ import pytest
 from pydantic import JsonValue
 
 from relay_client import CapacityExhausted, Conflict, PaymentRequired
+from relay_kube.kube import CONFIG_MAPS, SECRETS
 from relay_operator.api.conditions import ConditionType
-from relay_operator.engine.kube import CONFIG_MAPS, SECRETS
 from relay_operator.flows.managed.connection import Reached
 from relay_operator.flows.managed.resource import Look
 from relay_wire.vms import VmRecord

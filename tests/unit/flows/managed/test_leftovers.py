@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
+from relay_kube.kube import KubeError
 from relay_operator.api.cloudaccount import Orphans
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.account import AccountReady, AccountWaiting
 from relay_operator.engine.intent import cloud_name
-from relay_operator.engine.kube import KubeError
 from relay_operator.engine.leftovers import LABEL, Fate, Leftover, Leftovers
 from relay_operator.engine.report import held
 from relay_operator.engine.unclaimed_ids import UnclaimedIds

@@ -3,8 +3,8 @@
 import pytest
 from pydantic import JsonValue
 
+from relay_kube.kube import SECRETS
 from relay_operator.api.conditions import ConditionType
-from relay_operator.engine.kube import SECRETS
 from relay_operator.engine.queue import Priority
 from tests.unit.engine.apiserver import Json
 from tests.unit.flows.managed.test_inputs import encoded

@@ -8,9 +8,9 @@ import orjson
 import pytest
 from pydantic import JsonValue
 
+from relay_kube.kube import NotFound
 from relay_operator.api.meta import ANNOTATION_PREFIX, CREATE_INTENT, FINALIZER, PAUSED, PLAN_ONLY, ObjectKey
 from relay_operator.engine.account import AccountReady
-from relay_operator.engine.kube import NotFound
 from relay_operator.engine.leftovers import Fate, Leftover
 from relay_operator.engine.vanished import DepartedObject
 from tests.unit.engine.apiserver import Fault, Json, part

@@ -12,6 +12,7 @@ import aiohttp
 from pydantic import JsonValue, ValidationError
 
 from relay_client import Cloud, CloudError
+from relay_kube.kube import ApiAccess, Kube
 from relay_operator.api import meta
 from relay_operator.api.conditions import Condition, ConditionType
 from relay_operator.api.meta import ObjectKey
@@ -25,7 +26,6 @@ from relay_operator.engine.controller import Controller, Engine
 from relay_operator.engine.events import Recorder
 from relay_operator.engine.identity import Installation
 from relay_operator.engine.informer import Informer
-from relay_operator.engine.kube import ApiAccess, Kube
 from relay_operator.engine.passes import Pass
 from relay_operator.engine.queue import Priority, Queue, Taken
 from relay_operator.engine.unclaimed_ids import UnclaimedIds

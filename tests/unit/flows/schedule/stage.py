@@ -9,13 +9,13 @@ from datetime import datetime
 import aiohttp
 from pydantic import JsonValue
 
+from relay_kube.kube import ApiAccess, Kube
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.backoff import Backoff, PollIntervals, RetryPolicy
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.controller import Controller, Engine
 from relay_operator.engine.events import Recorder
 from relay_operator.engine.informer import Informer
-from relay_operator.engine.kube import ApiAccess, Kube
 from relay_operator.engine.passes import Pass
 from relay_operator.engine.queue import Priority, Queue
 from relay_operator.engine.vanished import Vanished

@@ -5,9 +5,9 @@ import json
 import pytest
 from pydantic import JsonValue
 
+from relay_kube.kube import JsonObject
 from relay_operator.api.meta import API_VERSION, ObjectKey
 from relay_operator.engine.cache import Cache
-from relay_operator.engine.kube import JsonObject
 from relay_operator.flows.schedule.batches import KIND, children, controlled_by, filled, manifest
 from relay_operator.flows.schedule.decide import Child, Outcome, StartBatch
 from tests.unit.flows.schedule.views import NOON, at
