@@ -23,6 +23,9 @@ THROTTLED_ATTEMPTS = 5
 """How often a request that API priority and fairness turned away (429) is sent; it was not processed."""
 
 _TIMEOUT = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT)
+_WATCH_SECONDS = 60
+"""How long a watch lasts: one that died unheard is noticed soon after."""
+_WATCH_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_TIMEOUT, sock_read=1.25 * _WATCH_SECONDS)
 
 
 @lru_cache(maxsize=1024)  # the same ones are asked for again and again
@@ -132,16 +135,51 @@ class Kube:
 
     async def pages(self, kind: ResourceType, namespace: str | None = None) -> AsyncIterator[list[JsonObject]]:
         """All objects of a kind, page by page; a failure midway raises, so a finished loop was complete."""
+        async for items, _ in self.pages_as_of(kind, namespace):
+            yield items
+
+    async def pages_as_of(
+        self, kind: ResourceType, namespace: str | None = None, *, field_selector: str = ""
+    ) -> AsyncIterator[tuple[list[JsonObject], str]]:
+        """Likewise, each with the version as of which all of them were read, after which a watch goes on."""
         token = ""
         while True:
-            query = f"?limit={PAGE_SIZE}" + (f"&continue={_quoted(token)}" if token else "")
+            query = f"?limit={PAGE_SIZE}{_selected(field_selector)}" + (f"&continue={_quoted(token)}" if token else "")
             page = await self._request("GET", kind.path(namespace) + query)
-            items = page.get("items")
-            yield [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
-            metadata = page.get("metadata")
-            token = str(metadata.get("continue") or "") if isinstance(metadata, dict) else ""
+            items, metadata = page.get("items"), page.get("metadata")
+            said = metadata if isinstance(metadata, dict) else {}
+            found = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+            yield found, str(said.get("resourceVersion") or "")
+            token = str(said.get("continue") or "")
             if not token:
                 return
+
+    async def watch(self, kind: ResourceType, version: str, *, field_selector: str = "") -> AsyncIterator[JsonObject]:
+        """What happens to the objects of a kind after a version, as `{type, object}`, for a minute.
+
+        Bookmarks are among it. Raises KubeError, 410 if the version is too old. The session's `read_bufsize` bounds an
+        object.
+        """
+        query = f"?watch=true&allowWatchBookmarks=true&resourceVersion={version}&timeoutSeconds={_WATCH_SECONDS}"
+        path = kind.path() + query + _selected(field_selector)
+        try:
+            async with self._api.session.get(
+                URL(self._api.url + path, encoded=True),
+                headers={"Accept": "application/json", **self._api.headers()},
+                timeout=_WATCH_TIMEOUT,
+                proxy=self._api.proxy,
+            ) as answer:
+                if answer.status != 200:
+                    raise _error("GET", answer.status, await answer.read())
+                async for line in answer.content:
+                    event = _object("GET", path, line)
+                    if event["type"] == "ERROR":
+                        status = event["object"]
+                        code = status.get("code") if isinstance(status, dict) else None
+                        raise _error("GET", code if isinstance(code, int) else 500, orjson.dumps(status))
+                    yield event
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
+            raise Unavailable(0, "Unreachable", f"watch of {kind.plural}: {error!r}") from error
 
     async def look(self, kind: ResourceType, namespace: str | None = None) -> None:
         """Raises KubeError if objects of the kind cannot be listed there."""
@@ -225,6 +263,10 @@ class Kube:
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise Unavailable(0, "Unreachable", f"{method} {path.partition('?')[0]}: {error!r}") from error
         return answer.status, _seconds(answer.headers.get("Retry-After")), raw
+
+
+def _selected(field_selector: str) -> str:
+    return f"&fieldSelector={_quoted(field_selector)}" if field_selector else ""
 
 
 def _json(body: Mapping[str, JsonValue]) -> bytes:
