@@ -65,7 +65,8 @@ async def mirrored(kubeconfig: Path, namespace: str) -> AsyncIterator[Mirrored]:
     async with client_of(kubeconfig) as kube:
         mirror = Mirror(kube, CONFIG_MAPS, value_of, told.append, field_selector=selector)
         running = asyncio.create_task(mirror.run())
-        await mirror.listed()
+        async with asyncio.timeout(60):
+            await mirror.listed()
         yield Mirrored(mirror, told, namespace)
         running.cancel()
         await asyncio.wait([running])

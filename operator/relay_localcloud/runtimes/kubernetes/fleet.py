@@ -1,0 +1,81 @@
+"""The Nodes of a cluster as nodes of the cloud: how they come, fall silent, return and are cordoned."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from relay_localcloud.capacity import nodes
+from relay_localcloud.capacity.nodes import NewNode
+from relay_localcloud.kernel.rows import Rows
+from relay_localcloud.kernel.store import Tx
+from relay_localcloud.providers import node_events
+from relay_localcloud.runtimes.kubernetes.nodes import NodeFact, NodeSeen
+
+SOMEWHERE: Final = "cluster"
+"""The location and region of a Node that has no labels for them."""
+CORDONED: Final = "draining"
+"""The hold of a node whose Node is cordoned: nothing starts there."""
+_GIB: Final = 1024**3
+
+
+@dataclass(frozen=True, slots=True)
+class KnownNode:
+    """Which node of the cloud a Node is, by its name, and whether it was cordoned when it was last seen."""
+
+    name: str
+    node_id: str
+    cordoned: bool
+
+
+KNOWN: Final = Rows(KnownNode, "kubernetes_nodes", key=("name",))
+
+
+def look(tx: Tx, facts: Iterable[NodeFact]) -> None:
+    """Make the nodes of the cloud what its Nodes say; one that is not among them is silent."""
+    seen = {fact.machine.name: fact for fact in facts if isinstance(fact, NodeSeen)}
+    known = {node.name: node for node in KNOWN.all(tx)}
+    for name, fact in seen.items():
+        if name in known:
+            _reports(tx, known[name], fact)
+        elif fact.machine.gpu_count:
+            _came(tx, fact)
+    for name in known.keys() - seen.keys():
+        _is_silent(tx, known[name])
+
+
+def name_of_node(tx: Tx, node_id: str) -> str | None:
+    """The Node that a node of the cloud is; None for one that is none."""
+    known = KNOWN.find(tx, node_id=node_id)
+    return None if known is None else known.name
+
+
+def _came(tx: Tx, fact: NodeSeen) -> None:
+    machine = fact.machine
+    place = fact.location or fact.region or SOMEWHERE
+    ram_gb = machine.memory_bytes // _GIB
+    node_id = nodes.add_node(tx, NewNode(fact.gpu_model_id, machine.gpu_count, place, fact.region or place, ram_gb))
+    KNOWN.insert(tx, name=machine.name, node_id=node_id, cordoned=False)
+    node_events.came(tx, fact.gpu_model_id)
+    _cordon(tx, KnownNode(machine.name, node_id, cordoned=False), fact)
+
+
+def _reports(tx: Tx, known: KnownNode, fact: NodeSeen) -> None:
+    node = nodes.get(tx, known.node_id)
+    if node.removed_at is not None:
+        return
+    if not node.reporting:
+        node_events.returned(tx, node.id)
+    _cordon(tx, known, fact)
+
+
+def _cordon(tx: Tx, known: KnownNode, fact: NodeSeen) -> None:
+    if fact.cordoned == known.cordoned:
+        return
+    nodes.set_standing(tx, known.node_id, hold=CORDONED if fact.cordoned else None)
+    KNOWN.change(tx, known.name, cordoned=fact.cordoned)
+
+
+def _is_silent(tx: Tx, known: KnownNode) -> None:
+    node = nodes.get(tx, known.node_id)
+    if node.reporting and node.removed_at is None:
+        node_events.fell_silent(tx, node.id)

@@ -1,0 +1,85 @@
+"""What a turn does to a cluster: it makes what is not there, ends the Pod, sweeps the rest; twice does no harm."""
+
+from contextlib import suppress
+from typing import Final
+
+from relay_kube.kube import (
+    NAMESPACES,
+    PODS,
+    SECRETS,
+    AlreadyExists,
+    Conflict,
+    JsonObject,
+    Kube,
+    Refused,
+    ResourceType,
+)
+from relay_localcloud.runtimes.kubernetes.holdings import Standing
+from relay_localcloud.runtimes.kubernetes.names import INSTANCE
+from relay_localcloud.runtimes.kubernetes.situations import Step
+from relay_localcloud.runtimes.kubernetes.tenants import Manifest
+from relay_localcloud.runtimes.kubernetes.turns import Turn
+
+VOLUMES: Final = ResourceType("persistentvolumeclaims")
+_TYPES: Final = {
+    "Namespace": NAMESPACES,
+    "ResourceQuota": ResourceType("resourcequotas"),
+    "NetworkPolicy": ResourceType("networkpolicies", "networking.k8s.io"),
+    "PersistentVolumeClaim": VOLUMES,
+    "Secret": SECRETS,
+    "Pod": PODS,
+}
+_CHANGED_IN_PLACE: Final = frozenset({"ResourceQuota", "NetworkPolicy", "Secret"})
+"""What may be there from before and be outdated; the others are as they are."""
+
+
+async def carry_out(kube: Kube, turn: Turn) -> JsonObject | None:
+    """Do it; the Pod as the API server has it if one was made. Raises KubeError."""
+    match turn.step:
+        case Step.MAKE:
+            return await _make(kube, turn)
+        case Step.END:
+            with suppress(Conflict):  # another Pod has its name by now
+                await kube.delete(PODS, turn.namespace, turn.name, uid=turn.uid)
+        case Step.SWEEP:
+            await kube.delete(SECRETS, turn.namespace, turn.name)
+            if turn.holding.standing is Standing.END:
+                await kube.delete(VOLUMES, turn.namespace, turn.name)
+        case Step.NOTHING:
+            pass
+    return None
+
+
+async def _make(kube: Kube, turn: Turn) -> JsonObject | None:
+    made: JsonObject | None = None
+    for manifest in (*turn.tenant, *turn.manifests):
+        made = await _ensure(kube, turn.namespace, manifest)
+    return made
+
+
+async def _ensure(kube: Kube, namespace: str, manifest: Manifest) -> JsonObject | None:
+    """Make an object, or bring the one that is there up to date; None if it stays as it is."""
+    kind, name = str(manifest["kind"]), _metadata(manifest)["name"]
+    resource = _TYPES[kind]
+    where = namespace if resource.namespaced else None
+    try:
+        return await kube.create(resource, where, manifest)
+    except AlreadyExists:
+        if kind == "Namespace":
+            _require_own(await kube.get(resource, where, str(name)), manifest)
+        if kind in _CHANGED_IN_PLACE:
+            return await kube.patch(resource, where, str(name), manifest)
+    return None
+
+
+def _require_own(there: JsonObject, manifest: Manifest) -> None:
+    mine, owner = (_metadata(each).get("labels") for each in (manifest, there))
+    if not isinstance(mine, dict) or not isinstance(owner, dict) or owner.get(INSTANCE) != mine[INSTANCE]:
+        name = _metadata(manifest)["name"]
+        raise Refused(409, "NotOurs", f"the namespace {name} is not this cloud's: its administrator must take it away")
+
+
+def _metadata(manifest: JsonObject) -> JsonObject:
+    metadata = manifest["metadata"]
+    assert isinstance(metadata, dict), "every object has it"
+    return metadata

@@ -1,0 +1,168 @@
+"""Makes what a cluster has equal to the rows, and the rows equal to what it says: level-triggered, by holder.
+
+A look compares one row with one Pod, and does at most one step of `situations.py`. It begins when the row or the Pod
+changed, and every few seconds in any case; so nothing is lost by a kill, and nothing is remembered that a kill loses.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Final, NoReturn
+
+from pydantic import Field
+
+from relay_kube.kube import PODS, Kube, KubeError, Refused, ResourceType
+from relay_kube.mirror import Mirror
+from relay_localcloud.kernel.store import Store, Tx
+from relay_localcloud.runtimes.kubernetes import fleet, holdings, objects, turns
+from relay_localcloud.runtimes.kubernetes.holdings import HOLDINGS, OnKubernetes, Standing
+from relay_localcloud.runtimes.kubernetes.names import CLOUD_ID, INSTANCE
+from relay_localcloud.runtimes.kubernetes.nodes import Gpu, NodeFact, NodeSeen, of_node
+from relay_localcloud.runtimes.kubernetes.observed import Event, Node, Observed, Pod
+from relay_localcloud.runtimes.kubernetes.situations import Step
+from relay_localcloud.runtimes.kubernetes.turns import Offer, Seen, Turn
+
+_log = logging.getLogger(__name__)
+
+NODES: Final = ResourceType("nodes", namespaced=False)
+EVENTS: Final = ResourceType("events")
+LOOK_SECONDS: Final = 10.0
+"""How often everything is compared: what only time changes, and what failed, is seen by that."""
+AGAIN_SECONDS: Final = 1.0
+"""When what failed is tried again: a namespace that was just made takes no Pods for a moment."""
+AT_ONCE: Final = 8
+"""Holders that are worked on beside each other."""
+
+
+class _Involved(Observed):
+    uid: str = ""
+    name: str = ""
+    namespace: str = ""
+
+
+class PodEvent(Event):
+    """An event of a Pod, and of which."""
+
+    involved: _Involved = Field(default=_Involved(), alias="involvedObject")
+
+
+class Reconciler:
+    """The Kubernetes runtime of one cluster; `runtime_of` is what transactions have of it."""
+
+    def __init__(self, store: Store, kube: Kube, offer: Offer, table: Sequence[Gpu]) -> None:
+        self._store = store
+        self._kube = kube
+        self._offer = offer
+        self._table = table
+        self._pods = Mirror(kube, PODS, Pod.model_validate, self._pod_changed)
+        self._nodes = Mirror(kube, NODES, Node.model_validate, lambda _: self._look_at_nodes())
+        selector = "involvedObject.kind=Pod"
+        self._events = Mirror(kube, EVENTS, PodEvent.model_validate, self._event_came, field_selector=selector)
+        self._due: dict[str, None] = {}
+        self._nodes_due = True
+        self._wake = asyncio.Event()
+        self._swept: set[tuple[str, int, Standing]] = set()
+        self._seen = Seen({}, self._pods.get, self._events_of)
+
+    def runtime_of(self, tx: Tx) -> OnKubernetes:
+        """The runtime, as a transaction has it."""
+        return OnKubernetes(tx, self._changed)
+
+    async def run(self) -> NoReturn:
+        """Reconcile until cancelled."""
+        mirrors = (self._pods, self._nodes, self._events)
+        async with asyncio.TaskGroup() as tasks:
+            for mirror in mirrors:
+                tasks.create_task(mirror.run())
+            for mirror in mirrors:
+                await mirror.listed()
+            while True:
+                self._look_at_everything()
+                await self._work_for(LOOK_SECONDS)
+
+    async def _work_for(self, seconds: float) -> None:
+        """Take the turns that are due, as they come."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        while (left := until - loop.time()) > 0:
+            try:
+                await asyncio.wait_for(self._wake.wait(), left)
+            except TimeoutError:
+                return
+            self._wake.clear()
+            if self._nodes_due:
+                self._compare_nodes()
+            while self._due:
+                now = [self._due.popitem()[0] for _ in range(min(AT_ONCE, len(self._due)))]
+                await asyncio.gather(*(self._take_turn(holder_id) for holder_id in now))
+
+    def _look_at_everything(self) -> None:
+        with self._store.transaction() as tx:
+            holdings.forget(tx)
+            everyone = HOLDINGS.all(tx)
+        self._swept &= {(each.id, each.start, each.standing) for each in everyone}
+        for holding in everyone:
+            if (holding.id, holding.start, holding.standing) not in self._swept:
+                self._due[holding.id] = None
+        self._look_at_nodes()
+
+    def _look_at_nodes(self) -> None:
+        self._nodes_due = True
+        self._wake.set()
+
+    def _compare_nodes(self) -> None:
+        self._nodes_due = False
+        facts = list(self._node_facts())
+        machines = {fact.machine.name: fact.machine for fact in facts if isinstance(fact, NodeSeen)}
+        came_or_went = machines.keys() != self._seen.machines.keys()
+        self._seen = Seen(machines, self._seen.pod, self._seen.events)
+        with self._store.transaction() as tx:
+            fleet.look(tx, facts)
+            if came_or_went:
+                self._due |= dict.fromkeys(each.id for each in HOLDINGS.all(tx, standing=Standing.RUN))
+
+    def _node_facts(self) -> Iterator[NodeFact]:
+        pods = list(self._pods)
+        return (of_node(node, pods, self._offer.terms.instance, self._table) for node in self._nodes)
+
+    async def _take_turn(self, holder_id: str) -> None:
+        with self._store.transaction() as tx:
+            turn = turns.take(tx, holder_id, self._seen, self._offer)
+        if turn is None or turn.step is Step.NOTHING:
+            return
+        try:
+            made = await objects.carry_out(self._kube, turn)
+        except KubeError as error:
+            self._failed(turn, error)
+        else:
+            self._done(turn)
+            if made is not None:
+                self._pods.wrote(made)
+
+    def _failed(self, turn: Turn, error: KubeError) -> None:
+        _log.info("%s: %s; it is tried again", turn.holding.id, error)
+        if isinstance(error, Refused):
+            with self._store.transaction() as tx:
+                turns.refused(tx, turn, str(error))
+        asyncio.get_running_loop().call_later(AGAIN_SECONDS, self._changed, turn.holding.id)
+
+    def _done(self, turn: Turn) -> None:
+        if turn.step is Step.SWEEP:
+            self._swept.add((turn.holding.id, turn.holding.start, turn.holding.standing))
+
+    def _changed(self, holder_id: str) -> None:
+        self._due[holder_id] = None
+        self._wake.set()
+
+    def _pod_changed(self, pod: Pod) -> None:
+        labels = pod.metadata.labels
+        if labels.get(INSTANCE) == self._offer.terms.instance and CLOUD_ID in labels:
+            self._changed(labels[CLOUD_ID])
+
+    def _event_came(self, event: PodEvent) -> None:
+        pod = self._pods.get(event.involved.namespace, event.involved.name)
+        if pod is not None:
+            self._pod_changed(pod)
+
+    def _events_of(self, uid: str) -> Iterator[Event]:
+        return (event for event in self._events if event.involved.uid == uid)

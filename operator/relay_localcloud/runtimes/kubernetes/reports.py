@@ -1,0 +1,67 @@
+"""What is seen of a pod comes into its row: facts become triggers and words, once each."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from relay_localcloud.kernel.store import Tx
+from relay_localcloud.runtimes.kubernetes.facts import (
+    CannotStart,
+    Deleted,
+    Exited,
+    Fact,
+    Failed,
+    Gone,
+    Pending,
+    Started,
+    TakenOff,
+)
+from relay_localcloud.workloads import moves
+from relay_localcloud.workloads.transitions import Trigger
+from relay_localcloud.workloads.workloads import WORKLOADS, Workload
+from relay_wire.pods import PodStatus
+
+EXITED: Final = "CONTAINER_EXITED"
+_STARTING: Final = frozenset({PodStatus.DEPLOYING, PodStatus.RUNNING})
+"""Where words say why a container does not run yet, or not again."""
+
+
+def tell(tx: Tx, workload: Workload, facts: Sequence[Fact], known: Sequence[Exited]) -> None:
+    """Apply what the facts mean; `known` are exits that were told before. A level that was told changes nothing."""
+    for fact in facts:
+        workload = _told(tx, workload, fact, known)
+
+
+def _told(tx: Tx, workload: Workload, fact: Fact, known: Sequence[Exited]) -> Workload:
+    match fact:
+        case Started():
+            return _started(tx, workload)
+        case Exited() if fact not in known:
+            ran = moves.apply(tx, workload, Trigger.STARTED)
+            return moves.apply(tx, ran, Trigger.CONTAINER_EXITED, _of_exit(fact))
+        case Deleted(words) | TakenOff(words) if workload.status is PodStatus.RUNNING:
+            again = workload.status_reason == words
+            return workload if again else moves.apply(tx, workload, Trigger.CONTAINER_EXITED, words)
+        case Pending(words) | CannotStart(words) | Deleted(words) | TakenOff(words):
+            return _says(tx, workload, words) if workload.status in _STARTING else workload
+        case Failed(words):
+            return moves.apply(tx, workload, Trigger.FAILED, words)
+        case Gone():
+            return moves.apply(tx, workload, Trigger.STOPPED)
+        case _:
+            return workload
+
+
+def _started(tx: Tx, workload: Workload) -> Workload:
+    if workload.status is not PodStatus.RUNNING:
+        return moves.apply(tx, workload, Trigger.STARTED)
+    last_exit = workload.status_reason is not None and workload.status_reason.startswith(EXITED)
+    return workload if last_exit else _says(tx, workload, None)
+
+
+def _says(tx: Tx, workload: Workload, words: str | None) -> Workload:
+    return workload if workload.status_reason == words else WORKLOADS.changed(tx, workload, status_reason=words)
+
+
+def _of_exit(exited: Exited) -> str:
+    said = f" ({exited.reason})" if exited.reason else ""
+    return f"{EXITED}: exit code {exited.exit_code}{said}" + (f": {exited.message}" if exited.message else "")

@@ -1,0 +1,107 @@
+"""A cloud that ends at any step goes on from its rows and from what the cluster has: nothing twice, nothing left."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+from relay_localcloud.runtimes.kubernetes.names import START, name_of
+
+if TYPE_CHECKING:
+    from tests.cluster.kubernetes_runtime.stage import Stage
+
+
+async def restarted(stage: Stage, *, reconciling: bool = True) -> None:
+    """Ended in the middle of whatever it did, and started on the same state."""
+    await stage.end()
+    await stage.start(reconciling=reconciling)
+
+
+async def test_what_was_wanted_before_a_kill_is_made_after_it(stage: Stage) -> None:
+    await restarted(stage, reconciling=False)
+    pod_id = await stage.post()
+    await restarted(stage)
+    await stage.pod(pod_id)
+
+
+async def test_a_pod_that_was_made_before_a_kill_is_not_made_twice(stage: Stage) -> None:
+    pod_id = await stage.post()
+    made = await stage.pod(pod_id)
+    await stage.end()
+    await stage.scheduler_binds(pod_id)
+    await stage.kubelet_runs(pod_id)
+    await stage.start()
+    await stage.becomes(pod_id, "running")
+    pods = await stage.kube.list("Pod", stage.namespace)
+    assert [pod["metadata"]["uid"] for pod in pods] == [made["metadata"]["uid"]]
+
+
+async def test_a_secret_or_volume_of_a_start_that_a_kill_broke_off_is_taken_over(stage: Stage) -> None:
+    pod_id = await stage.post()
+    await stage.pod(pod_id)
+    await stage.end()
+    await stage.kubelet_removes(name_of(pod_id))  # as if the create of the Pod had never been sent
+    await stage.start()
+    await stage.pod(pod_id)
+
+
+async def test_a_stop_that_was_wanted_before_a_kill_is_done_after_it(stage: Stage) -> None:
+    pod_id = await stage.runs()
+    await restarted(stage, reconciling=False)
+    await stage.act(pod_id, "stop")
+    await restarted(stage)
+    await stage.leaves(pod_id)
+    await stage.end()
+    await stage.kubelet_removes(name_of(pod_id))
+    await stage.start()
+    await stage.becomes(pod_id, "stopped")
+    await stage.gone("Secret", pod_id)
+    await stage.kube.get("PersistentVolumeClaim", name_of(pod_id), stage.namespace)
+
+
+async def test_a_terminate_that_was_wanted_before_a_kill_leaves_nothing_after_it(stage: Stage) -> None:
+    pod_id = await stage.runs()
+    await restarted(stage, reconciling=False)
+    await stage.act(pod_id, "terminate")
+    await restarted(stage)
+    await stage.leaves(pod_id)
+    await stage.end()
+    await stage.kubelet_removes(name_of(pod_id))
+    await stage.start()
+    for kind in ("Secret", "PersistentVolumeClaim"):
+        await stage.gone(kind, pod_id)
+
+
+async def test_an_exit_that_was_told_is_not_told_again(stage: Stage) -> None:
+    pod_id = await stage.runs()
+    ended = {"exitCode": 3, "startedAt": "2026-11-24T10:00:00Z", "finishedAt": "2026-11-24T10:00:01Z"}
+    await stage.kubelet_says(pod_id, state={"waiting": {}}, lastState={"terminated": ended})
+    await stage.becomes(pod_id, "running", "CONTAINER_EXITED")
+    await stage.act(pod_id, "stop")
+    await stage.leaves(pod_id)
+    await restarted(stage)
+    assert (await stage.organization.vm(pod_id))["status"] == "stopping"
+
+
+async def test_a_restored_older_state_ends_nothing(stage: Stage) -> None:
+    pod_id = await stage.runs()
+    await stage.end()
+    shutil.copytree(stage.state, stage.state.with_name("backup"))
+    await stage.start()
+    first = await stage.pod(pod_id)
+    await stage.act(pod_id, "restart")
+    await stage.leaves(pod_id)
+    await stage.kubelet_removes(name_of(pod_id))
+    later = await stage.pod(pod_id, other_than=first["metadata"]["uid"])
+    unknown = await stage.post()
+    await stage.pod(unknown)
+    await stage.end()
+    shutil.rmtree(stage.state)
+    shutil.copytree(stage.state.with_name("backup"), stage.state)
+    await stage.start()
+    known = await stage.runs()
+    pods = {pod["metadata"]["name"]: pod for pod in await stage.kube.list("Pod", stage.namespace)}
+    assert pods.keys() == {name_of(each) for each in (pod_id, unknown, known)}
+    assert pods[name_of(pod_id)]["metadata"]["uid"] == later["metadata"]["uid"]
+    assert pods[name_of(pod_id)]["metadata"]["annotations"][START] == "2"
+    assert not any(pod["metadata"].get("deletionTimestamp") for pod in pods.values())
