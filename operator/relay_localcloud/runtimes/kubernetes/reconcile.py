@@ -76,25 +76,24 @@ class Reconciler:
                 tasks.create_task(mirror.run())
             for mirror in mirrors:
                 await mirror.listed()
+            tasks.create_task(self._look_now_and_then())
             while True:
-                self._look_at_everything()
-                await self._work_for(LOOK_SECONDS)
+                await self._wake.wait()
+                await self._work()
 
-    async def _work_for(self, seconds: float) -> None:
-        """Take the turns that are due, as they come."""
-        loop = asyncio.get_running_loop()
-        until = loop.time() + seconds
-        while (left := until - loop.time()) > 0:
-            try:
-                await asyncio.wait_for(self._wake.wait(), left)
-            except TimeoutError:
-                return
-            self._wake.clear()
-            if self._nodes_due:
-                self._compare_nodes()
-            while self._due:
-                now = [self._due.popitem()[0] for _ in range(min(AT_ONCE, len(self._due)))]
-                await asyncio.gather(*(self._take_turn(holder_id) for holder_id in now))
+    async def _look_now_and_then(self) -> NoReturn:
+        while True:
+            self._look_at_everything()
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _work(self) -> None:
+        """Take the turns that are due."""
+        self._wake.clear()
+        if self._nodes_due:
+            self._compare_nodes()
+        while self._due:
+            now = [self._due.popitem()[0] for _ in range(min(AT_ONCE, len(self._due)))]
+            await asyncio.gather(*(self._take_turn(holder_id) for holder_id in now))
 
     def _look_at_everything(self) -> None:
         with self._store.transaction() as tx:

@@ -1,0 +1,53 @@
+"""What a holder and its Pod make of each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from relay_localcloud.runtimes.kubernetes.holdings import Holding, Standing
+from relay_localcloud.runtimes.kubernetes.names import INSTANCE, START
+from relay_localcloud.runtimes.kubernetes.observed import Pod
+from relay_localcloud.runtimes.kubernetes.situations import STEPS, Situation, Step, situation
+
+MADE = "2026-11-24T10:00:00Z"
+SECOND_START = Holding("pod_1", Standing.RUN, start=2, since=0, uid=None, exits=())
+
+
+def pod(start: str = "2", owner: str = "mine", phase: str = "Running", **metadata: Any) -> Pod:
+    named = {"name": "pod-1", "uid": "u", "creationTimestamp": MADE, "labels": {INSTANCE: owner}}
+    return Pod.model_validate(
+        {"metadata": {**named, "annotations": {START: start}, **metadata}, "status": {"phase": phase}}
+    )
+
+
+@pytest.mark.parametrize(
+    ("there", "meant"),
+    [
+        (None, Situation.ABSENT),
+        (pod(), Situation.PRESENT),
+        (pod(phase="Pending"), Situation.PRESENT),
+        (pod(owner="another"), Situation.FOREIGN),
+        (pod(labels={}, deletionTimestamp=MADE), Situation.FOREIGN),
+        (pod("1"), Situation.OUTDATED),
+        (pod("1", deletionTimestamp=MADE), Situation.LEAVING),
+        (pod(deletionTimestamp=MADE), Situation.LEAVING),
+        (pod(phase="Failed"), Situation.OUTDATED),
+        (pod("3"), Situation.LATER),
+        (pod("3", phase="Failed"), Situation.LATER),
+        (pod(annotations={}), Situation.OUTDATED),
+        (pod("two"), Situation.OUTDATED),
+    ],
+)
+def test_what_is_there_is_told_by_instance_start_and_phase(there: Pod | None, meant: Situation) -> None:
+    assert situation(SECOND_START, there, "mine") is meant
+
+
+def test_every_standing_has_a_step_for_every_situation() -> None:
+    assert {standing: set(steps) for standing, steps in STEPS.items()} == {key: set(Situation) for key in Standing}
+
+
+def test_nothing_ends_what_is_not_this_clouds_or_of_a_start_it_does_not_know() -> None:
+    kept = (Situation.FOREIGN, Situation.LATER)
+    assert not [1 for steps in STEPS.values() for each in kept if steps[each] in {Step.END, Step.MAKE}]
