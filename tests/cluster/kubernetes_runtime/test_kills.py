@@ -72,17 +72,6 @@ async def test_a_terminate_that_was_wanted_before_a_kill_leaves_nothing_after_it
         await stage.gone(kind, pod_id)
 
 
-async def test_an_exit_that_was_told_is_not_told_again(stage: Stage) -> None:
-    pod_id = await stage.runs()
-    ended = {"exitCode": 3, "startedAt": "2026-11-24T10:00:00Z", "finishedAt": "2026-11-24T10:00:01Z"}
-    await stage.kubelet_says(pod_id, state={"waiting": {}}, lastState={"terminated": ended})
-    await stage.becomes(pod_id, "running", "CONTAINER_EXITED")
-    await stage.act(pod_id, "stop")
-    await stage.leaves(pod_id)
-    await restarted(stage)
-    assert (await stage.organization.vm(pod_id))["status"] == "stopping"
-
-
 async def test_a_restored_older_state_ends_nothing(stage: Stage) -> None:
     pod_id = await stage.runs()
     await stage.end()
