@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from relay_localcloud import app
 from relay_localcloud.control.state import Reset
 from relay_localcloud.http.servers import Server, listen
+from relay_localcloud.http.visitors import Visitors
 from relay_localcloud.identity import organizations
 from relay_localcloud.kernel.store import Store
 from relay_localcloud.runtimes.kubernetes import holdings
@@ -70,7 +71,7 @@ class Stage:
         store.runtime_of = reconciler.runtime_of
         listener = listen("127.0.0.1", 0)
         api, _ = app.apis(cloud, options, Reset(None, founded))
-        server = Server(api, listener, None)
+        server = Server(api, Visitors(store), listener, None)
         serving = asyncio.create_task(server.run_until_told())
         await server.ready()
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
