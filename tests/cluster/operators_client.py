@@ -14,8 +14,15 @@ if TYPE_CHECKING:
 
 
 @asynccontextmanager
-async def client_of(kubeconfig: Path) -> AsyncIterator[Kube]:
+async def access_of(kubeconfig: Path) -> AsyncIterator[ApiAccess]:
     """Ends its connections with the context."""
     found = connection(kubeconfig)
     async with session_of(found) as session:
-        yield Kube(ApiAccess(found.server, session))
+        yield ApiAccess(found.server, session)
+
+
+@asynccontextmanager
+async def client_of(kubeconfig: Path) -> AsyncIterator[Kube]:
+    """Likewise."""
+    async with access_of(kubeconfig) as access:
+        yield Kube(access)

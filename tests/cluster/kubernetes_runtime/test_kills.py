@@ -6,9 +6,10 @@ import shutil
 from typing import TYPE_CHECKING
 
 from relay_localcloud.runtimes.kubernetes.names import START, name_of
+from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
-    from tests.cluster.kubernetes_runtime.stage import Stage
+    from tests.cluster.kubernetes_runtime.stage import Json, Stage
 
 
 async def restarted(stage: Stage, *, reconciling: bool = True) -> None:
@@ -73,24 +74,44 @@ async def test_a_terminate_that_was_wanted_before_a_kill_leaves_nothing_after_it
 
 
 async def test_a_restored_older_state_ends_nothing(stage: Stage) -> None:
-    pod_id = await stage.runs()
+    restarted_since, started_since = await stage.runs(), await stage.runs()
+    await stops(stage, started_since)
     await stage.end()
     shutil.copytree(stage.state, stage.state.with_name("backup"))
     await stage.start()
-    first = await stage.pod(pod_id)
-    await stage.act(pod_id, "restart")
-    await stage.leaves(pod_id)
-    await stage.kubelet_removes(name_of(pod_id))
-    later = await stage.pod(pod_id, other_than=first["metadata"]["uid"])
+    await stage.act(restarted_since, "restart")
+    await stage.leaves(restarted_since)
+    await stage.kubelet_removes(name_of(restarted_since))
+    await stage.act(started_since, "restart")
     unknown = await stage.post()
+    later = {each: await started(stage, each, start=2) for each in (restarted_since, started_since)}
     await stage.pod(unknown)
     await stage.end()
     shutil.rmtree(stage.state)
     shutil.copytree(stage.state.with_name("backup"), stage.state)
     await stage.start()
-    known = await stage.runs()
+    known = await stage.runs()  # so all of them were looked at
     pods = {pod["metadata"]["name"]: pod for pod in await stage.kube.list("Pod", stage.namespace)}
-    assert pods.keys() == {name_of(each) for each in (pod_id, unknown, known)}
-    assert pods[name_of(pod_id)]["metadata"]["uid"] == later["metadata"]["uid"]
-    assert pods[name_of(pod_id)]["metadata"]["annotations"][START] == "2"
+    assert pods.keys() == {name_of(each) for each in (restarted_since, started_since, unknown, known)}
+    assert {each: pods[name_of(each)]["metadata"]["uid"] for each in later} == later
     assert not any(pod["metadata"].get("deletionTimestamp") for pod in pods.values())
+
+
+async def stops(stage: Stage, pod_id: str) -> None:
+    """Stopped, and its Pod gone."""
+    await stage.act(pod_id, "stop")
+    await stage.leaves(pod_id)
+    await stage.kubelet_removes(name_of(pod_id))
+    await stage.becomes(pod_id, "stopped")
+
+
+async def started(stage: Stage, pod_id: str, start: int) -> str:
+    """The uid of its Pod of that start, once there is one."""
+
+    def is_it(pod: Json | None) -> bool:
+        return pod is not None and pod["metadata"]["annotations"][START] == str(start)
+
+    look = stage.kube.looking_at("Pod", name_of(pod_id), stage.namespace)
+    found = await eventually(look, is_it, what=f"there is a Pod of start {start}")
+    assert found is not None
+    return str(found["metadata"]["uid"])
