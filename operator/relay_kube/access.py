@@ -1,0 +1,204 @@
+"""Who asks an API server: as a kubeconfig says, or as the ServiceAccount of the Pod that this process is in."""
+
+import base64
+import os
+import ssl
+import tempfile
+import time
+from binascii import Error as NotBase64
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TypeVar
+
+import aiohttp
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+
+from relay_kube.kube import ApiAccess
+
+SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_READ_AGAIN_SECONDS: Final = 60.0
+"""A Pod gets another token long before the one that it has ends."""
+
+
+class AccessError(Exception):
+    """There are no credentials, or they cannot be used; the text says why, and quotes nothing of them."""
+
+
+@dataclass(slots=True)
+class FileToken:
+    """A token in a file, as it is by now."""
+
+    path: Path
+    clock: Callable[[], float] = time.monotonic
+    _kept: str = ""
+    _read_at: float | None = None
+
+    def __call__(self) -> str:
+        """The token. AccessError if it cannot be read, and never could."""
+        now = self.clock()
+        if self._read_at is None or now - self._read_at >= _READ_AGAIN_SECONDS:
+            try:
+                self._kept, self._read_at = self.path.read_text().strip(), now
+            except OSError as error:
+                if self._read_at is None:
+                    raise AccessError(f"the token {self.path} cannot be read: {error.strerror}") from None
+        return self._kept
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """An API server, and as whom it is asked."""
+
+    server: str
+    tls: ssl.SSLContext = field(repr=False)
+    token: Callable[[], str] | None = field(default=None, repr=False)
+    proxy: str | None = None
+
+    def headers(self) -> Mapping[str, str]:
+        """What tells who asks."""
+        return {} if self.token is None else {"Authorization": f"Bearer {self.token()}"}
+
+
+def login(kubeconfig: Path | None) -> Login:
+    """As a kubeconfig says; None: as the Pod's ServiceAccount. Raises AccessError."""
+    return of_pod() if kubeconfig is None else of_kubeconfig(kubeconfig)
+
+
+def of_pod(folder: Path = SERVICE_ACCOUNT, environment: Mapping[str, str] = os.environ) -> Login:
+    """The ServiceAccount of the Pod that this process is in. Raises AccessError."""
+    host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT", "443")
+    if host is None:
+        raise AccessError("this process is in no Pod: name a kubeconfig")
+    token = FileToken(folder / "token")
+    token()
+    try:
+        tls = ssl.create_default_context(cafile=str(folder / "ca.crt"))
+    except OSError as error:
+        raise AccessError(f"the certificates {folder / 'ca.crt'} cannot be read: {error}") from None
+    return Login(f"https://{f'[{host}]' if ':' in host else host}:{port}", tls, token)
+
+
+def of_kubeconfig(path: Path) -> Login:
+    """The current context. Raises AccessError, also for who logs in by a plugin, which nobody runs here."""
+    try:
+        config = _Kubeconfig.model_validate(yaml.safe_load(path.read_text()))
+        context = _named(config.contexts, config.current_context).context
+        cluster, user = _named(config.clusters, context.cluster).cluster, _named(config.users, context.user).user
+        tls = _tls(cluster, user, path.parent)
+    except OSError as error:
+        raise AccessError(f"the kubeconfig {path} cannot be used: {error.strerror}: {error.filename}") from None
+    except (LookupError, NotBase64, UnicodeDecodeError, ValidationError, ssl.SSLError, yaml.YAMLError) as error:
+        raise AccessError(
+            f"the kubeconfig {path} cannot be used ({type(error).__name__}): it needs a current-context, whose cluster "
+            "and user are in it"
+        ) from None
+    if user.exec is not None or user.auth_provider is not None:
+        raise AccessError(f"the kubeconfig {path} logs in by a plugin: name one with a token or a client certificate")
+    return Login(cluster.server.rstrip("/"), tls, _token(user, path.parent), cluster.proxy_url)
+
+
+@asynccontextmanager
+async def opened(who: Login, agent: str) -> AsyncIterator[ApiAccess]:
+    """Connections to the API server, as many as there are requests and streams, which end with the context."""
+    async with aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, ssl=who.tls),
+        headers={"User-Agent": agent},
+        cookie_jar=aiohttp.DummyCookieJar(),
+        read_bufsize=2**21,  # an object of a watch at once
+    ) as session:
+        yield ApiAccess(who.server, session, who.headers, who.proxy)
+
+
+def _dashed(name: str) -> str:
+    return name.replace("_", "-")
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(alias_generator=_dashed, extra="ignore", frozen=True)
+
+
+class _Server(_Part):
+    server: str
+    certificate_authority: Path | None = None
+    certificate_authority_data: str | None = None
+    insecure_skip_tls_verify: bool = False
+    proxy_url: str | None = None
+
+
+class _User(_Part):
+    token: SecretStr | None = None
+    token_file: Path | None = Field(default=None, alias="tokenFile")
+    client_certificate: Path | None = None
+    client_certificate_data: str | None = Field(default=None, repr=False)
+    client_key: Path | None = None
+    client_key_data: str | None = Field(default=None, repr=False)
+    exec: object = None
+    auth_provider: object = None
+
+
+class _Context(_Part):
+    cluster: str
+    user: str
+
+
+class _Named(_Part):
+    name: str
+
+
+class _NamedServer(_Named):
+    cluster: _Server
+
+
+class _NamedUser(_Named):
+    user: _User = Field(repr=False)
+
+
+class _NamedContext(_Named):
+    context: _Context
+
+
+class _Kubeconfig(_Part):
+    current_context: str
+    clusters: list[_NamedServer]
+    users: list[_NamedUser]
+    contexts: list[_NamedContext]
+
+
+_NamedT = TypeVar("_NamedT", bound=_Named)
+
+
+def _named(items: list[_NamedT], name: str) -> _NamedT:
+    found = next((item for item in items if item.name == name), None)
+    if found is None:
+        raise LookupError(name)
+    return found
+
+
+def _token(user: _User, folder: Path) -> Callable[[], str] | None:
+    if user.token is not None:
+        return user.token.get_secret_value
+    return None if user.token_file is None else FileToken(folder / user.token_file)
+
+
+def _tls(server: _Server, user: _User, folder: Path) -> ssl.SSLContext:
+    """Paths are from the kubeconfig's own folder."""
+    authority, data = server.certificate_authority, server.certificate_authority_data
+    tls = ssl.create_default_context(
+        cafile=None if authority is None or data is not None else str(folder / authority),
+        cadata=None if data is None else base64.b64decode(data).decode(),
+    )
+    if server.insecure_skip_tls_verify:
+        tls.check_hostname = False
+        tls.verify_mode = ssl.CERT_NONE
+    if user.client_certificate_data is not None and user.client_key_data is not None:
+        with tempfile.TemporaryDirectory() as own:  # ssl reads certificates of files alone
+            certificate, key = Path(own) / "tls.crt", Path(own) / "tls.key"
+            certificate.write_bytes(base64.b64decode(user.client_certificate_data))
+            key.write_bytes(base64.b64decode(user.client_key_data))
+            tls.load_cert_chain(certificate, key)
+    elif user.client_certificate is not None and user.client_key is not None:
+        tls.load_cert_chain(folder / user.client_certificate, folder / user.client_key)
+    return tls
