@@ -1,9 +1,9 @@
 """What is on sale: GPU models, CPU sizes, places and VM templates, with their prices.
 
-The catalog is fixed; how much of it is free is computed from the nodes (`placement.py`).
+It is fixed while a cloud is served; how much of it is free is computed from the nodes (`placement.py`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -75,13 +75,14 @@ def entry(field: str, entries: Mapping[str, _EntryT], wanted: str, status: int =
     return entries[wanted]
 
 
-GPU_MODELS: Final = _by_first_field(
+_BUILT_IN: Final = (
     GpuModel("h100", "NVIDIA H100 SXM 80GB", 80, 249, True, 2048, NVSWITCH_TILES),
     GpuModel("a100", "NVIDIA A100 SXM 80GB", 80, 139, True, 1024, NVSWITCH_TILES),
     GpuModel("l40s", "NVIDIA L40S 48GB", 48, 89, False, 768, EVERY_COUNT),
     GpuModel("rtx4090", "NVIDIA GeForce RTX 4090", 24, 39, False, 512, EVERY_COUNT),
 )
-MODELS_CHEAPEST_FIRST: Final = tuple(sorted(GPU_MODELS.values(), key=lambda model: model.price_per_hour_cents))
+_GPU_MODELS: Final = {model.id: model for model in _BUILT_IN}
+GPU_MODELS: Final = MappingProxyType(_GPU_MODELS)
 SHOWN_OF_MODEL: Final = ("id", "name", "memory_gb", "price_per_hour_cents")
 """What the catalog and the details of clusters show of a GPU model."""
 
@@ -104,3 +105,15 @@ VM_TEMPLATES: Final = _by_first_field(
 
 SEEDED_NODE_LOCATIONS: Final = ("ams1", "iad1")
 """Every model has one node in each; more come and go through the control interface."""
+
+
+def sell(models: Iterable[GpuModel]) -> None:
+    """Have these GPU models on sale instead of the built-in ones; call it before a cloud is opened."""
+    on_sale = {model.id: model for model in models}
+    _GPU_MODELS.clear()
+    _GPU_MODELS.update(on_sale)
+
+
+def models_cheapest_first() -> list[GpuModel]:
+    """For those who name no model."""
+    return sorted(GPU_MODELS.values(), key=lambda model: model.price_per_hour_cents)

@@ -9,8 +9,8 @@ from relay_localcloud.capacity.catalog import (
     CPU_SIZES,
     EVERY_COUNT,
     LOCATIONS,
-    MODELS_CHEAPEST_FIRST,
     GpuModel,
+    models_cheapest_first,
 )
 from relay_localcloud.capacity.claims import no_room, saturated
 from relay_localcloud.capacity.nodes import NODES
@@ -122,11 +122,12 @@ def room_on(tx: Tx, node_id: str, demand: Demand) -> NodeRoom:
 
 def cheapest_with_room(tx: Tx, demand_of: Callable[[GpuModel], Demand]) -> tuple[GpuModel, NodeRoom]:
     """The cheapest model that has room now, for those who name none."""
-    for model in MODELS_CHEAPEST_FIRST:
+    cheapest_first = models_cheapest_first()
+    for model in cheapest_first:
         room = claims.find_room(tx.connection, demand_of(model))
         if room is not None:
             return model, room
-    raise no_room(tx, demand_of(MODELS_CHEAPEST_FIRST[-1]))
+    raise no_room(tx, demand_of(cheapest_first[-1]))
 
 
 def create(
