@@ -51,6 +51,8 @@ class Stage:
     kubeconfig: Path
     state: Path
     terms: Json = field(default_factory=lambda: {"storage_class": "fast"})
+    address: str = "10.0.0.9"
+    """Of every Pod that runs."""
     product: str = field(default_factory=lambda: f"H100-{secrets.token_hex(4)}")
     _ends: AsyncExitStack = field(default_factory=AsyncExitStack)
     _running: asyncio.Task[None] | None = None
@@ -67,7 +69,7 @@ class Stage:
             instance = holdings.instance_of(tx)
         client = await self._ends.enter_async_context(client_of(self.kubeconfig))
         offer = Offer(Terms(instance, **self.terms), Gateway("relay-system", {"app": "cloud"}), [GPU])
-        reconciler = Reconciler(store, client, offer, [Gpu(self.product, "h100")])
+        reconciler = Reconciler(store, client, offer, [Gpu("h100", {PRODUCT: self.product})])
         store.runtime_of = reconciler.runtime_of
         listener = listen("127.0.0.1", 0)
         api, _ = app.apis(cloud, options, Reset(None, founded))
@@ -167,7 +169,7 @@ class Stage:
     async def kubelet_says(self, pod_id: str, *, phase: str = "Running", ready: bool = False, **container: Any) -> None:
         """The status of its container: `state`, `lastState`."""
         status = {"name": "main", "image": "app:1", "imageID": "", "ready": ready, "restartCount": 0, **container}
-        said = {"phase": phase, "startTime": now(), "podIP": "10.0.0.9", "podIPs": [{"ip": "10.0.0.9"}]}
+        said = {"phase": phase, "startTime": now(), "podIP": self.address, "podIPs": [{"ip": self.address}]}
         change = {"status": {**said, "containerStatuses": [status]}}
         await self.kube.patch("Pod", name_of(pod_id), change, self.namespace, "status")
 

@@ -17,12 +17,11 @@ _OVER: Final = frozenset({"Succeeded", "Failed"})
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """A row of the administrator's table: Nodes whose label has this value have GPUs of this model."""
+    """A row of the administrator's table: Nodes that have all these labels have GPUs of this model."""
 
-    value: str
     model_id: str
+    labels: Mapping[str, str]
     resource: str = "nvidia.com/gpu"
-    label: str = "nvidia.com/gpu.product"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +57,7 @@ NodeFact: TypeAlias = NodeSeen | NodeSilent | NotOffered
 def of_node(node: Node, pods: Iterable[Pod], instance: str, table: Sequence[Gpu]) -> NodeFact:
     """What a Node says; `pods` are all that are on it, of which those of this cloud count as its own."""
     name, labels = node.metadata.name, node.metadata.labels
-    gpu = next((row for row in table if labels.get(row.label) == row.value), None)
+    gpu = next((row for row in table if row.labels.items() <= labels.items()), None)
     if gpu is None:
         return NotOffered(name, _no_row(labels, table))
     ready = condition(node.status.conditions, "Ready")
@@ -97,7 +96,7 @@ def _of_container(container: Container, resource: str) -> Decimal:
 
 
 def _no_row(labels: Mapping[str, str], table: Sequence[Gpu]) -> str:
-    for label in dict.fromkeys(row.label for row in table):
-        if label in labels:
+    for label in dict.fromkeys(label for row in table for label in row.labels):
+        if label in labels and labels[label] not in [row.labels.get(label) for row in table]:
             return f"Its label {label} is {labels[label]!r}, of which the table of GPU models has no row."
-    return "It has no label of which the table of GPU models has a row."
+    return "It has not all labels of any row of the table of GPU models."

@@ -12,8 +12,8 @@ from relay_localcloud.runtimes.kubernetes.runs import Machine
 MADE = "2026-11-24T10:00:00Z"
 NVIDIA = "nvidia.com/gpu"
 PRODUCT = "nvidia.com/gpu.product"
-H100 = Gpu("NVIDIA-H100-80GB-HBM3", "h100")
-MI300X = Gpu("mi300x", "mi300x", "amd.com/gpu", "amd.com/gpu.family")
+H100 = Gpu("h100", {PRODUCT: "NVIDIA-H100-80GB-HBM3"})
+MI300X = Gpu("mi300x", {"amd.com/gpu.family": "mi300x"}, "amd.com/gpu")
 GIB = 1024**3
 WHOLE = {NVIDIA: "8", "cpu": "95200m", "memory": "800Gi"}
 
@@ -25,7 +25,7 @@ def node(labels: dict[str, str] | None = None, allocatable: dict[str, str] | Non
             "name": "gpu-1",
             "uid": "1",
             "creationTimestamp": MADE,
-            "labels": {PRODUCT: H100.value, "topology.kubernetes.io/region": "eu"} if labels is None else labels,
+            "labels": {**H100.labels, "topology.kubernetes.io/region": "eu"} if labels is None else labels,
         },
         "status": {
             "allocatable": WHOLE if allocatable is None else allocatable,
@@ -93,7 +93,13 @@ def test_a_node_without_a_row_is_not_offered_and_says_which_label_it_has() -> No
         "gpu-1", f"Its label {PRODUCT} is 'Tesla-T4', of which the table of GPU models has no row."
     )
     none = of_node(node({}), [], "mine", [H100])
-    assert none == NotOffered("gpu-1", "It has no label of which the table of GPU models has a row.")
+    assert none == NotOffered("gpu-1", "It has not all labels of any row of the table of GPU models.")
+
+
+def test_a_node_has_all_labels_of_its_row() -> None:
+    ours = Gpu("h100", {**H100.labels, "pool": "ours"})
+    assert isinstance(of_node(node(), [], "mine", [ours]), NotOffered)
+    assert isinstance(of_node(node({**ours.labels}), [], "mine", [ours]), NodeSeen)
 
 
 def test_a_node_whose_device_plugin_is_away_has_no_gpu() -> None:
