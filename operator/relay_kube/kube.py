@@ -25,6 +25,7 @@ THROTTLED_ATTEMPTS = 5
 _TIMEOUT = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT)
 _WATCH_SECONDS = 60
 """How long a watch lasts: one that died unheard is noticed soon after."""
+_FOLLOWING = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_TIMEOUT)
 _WATCH_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_TIMEOUT, sock_read=1.25 * _WATCH_SECONDS)
 
 
@@ -162,24 +163,45 @@ class Kube:
         """
         query = f"?watch=true&allowWatchBookmarks=true&resourceVersion={version}&timeoutSeconds={_WATCH_SECONDS}"
         path = kind.path() + query + _selected(field_selector)
+        async with self._streamed(path, _WATCH_TIMEOUT, f"watch of {kind.plural}") as content:
+            async for line in content:
+                event = _object("GET", path, line)
+                if event["type"] == "ERROR":
+                    status = event["object"]
+                    code = status.get("code") if isinstance(status, dict) else None
+                    raise _error("GET", code if isinstance(code, int) else 500, orjson.dumps(status))
+                yield event
+
+    async def log(
+        self, namespace: str, name: str, container: str, *, tail: int | None = None, follow: bool = False
+    ) -> AsyncIterator[bytes]:
+        """What a container of a Pod prints, in pieces as they come: lines with their instants before them.
+
+        With `follow`, until it ends. Raises KubeError.
+        """
+        query = f"?container={_quoted(container)}&timestamps=true"
+        query += ("" if tail is None else f"&tailLines={tail}") + ("&follow=true" if follow else "")
+        path = PODS.path(namespace, name, "log") + query
+        async with self._streamed(path, _FOLLOWING if follow else _TIMEOUT, f"log of {name}") as content:
+            async for piece in content.iter_any():
+                yield piece
+
+    @contextlib.asynccontextmanager
+    async def _streamed(
+        self, path: str, within: aiohttp.ClientTimeout, what: str
+    ) -> AsyncIterator[aiohttp.StreamReader]:
         try:
             async with self._api.session.get(
                 URL(self._api.url + path, encoded=True),
-                headers={"Accept": "application/json", **self._api.headers()},
-                timeout=_WATCH_TIMEOUT,
+                headers={"Accept": "application/json, */*", **self._api.headers()},
+                timeout=within,
                 proxy=self._api.proxy,
             ) as answer:
                 if answer.status != 200:
                     raise _error("GET", answer.status, await answer.read())
-                async for line in answer.content:
-                    event = _object("GET", path, line)
-                    if event["type"] == "ERROR":
-                        status = event["object"]
-                        code = status.get("code") if isinstance(status, dict) else None
-                        raise _error("GET", code if isinstance(code, int) else 500, orjson.dumps(status))
-                    yield event
+                yield answer.content
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
-            raise Unavailable(0, "Unreachable", f"watch of {kind.plural}: {error!r}") from error
+            raise Unavailable(0, "Unreachable", f"{what}: {error!r}") from error
 
     async def look(self, kind: ResourceType, namespace: str | None = None) -> None:
         """Raises KubeError if objects of the kind cannot be listed there."""

@@ -82,6 +82,7 @@ def _add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         metavar="FILE",
         help="the key that secrets are encrypted with (default: secrets.key in the state directory, or in memory)",
     )
+    _add_runtime(command)
     command.add_argument("--clock", choices=("real", "frozen"), default="real", help="how a fresh state's clock runs")
     command.add_argument("--seed", type=Path, metavar="FILE", help="an exported state that a fresh state starts from")
     command.add_argument("--list-vms", action="store_true", help="serve GET /v1/orgs/{orgId}/vms as well")
@@ -111,6 +112,33 @@ def _add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         metavar="DOMAIN",
         help="each workload is <label>.DOMAIN; the domain's names must resolve to this machine (default: %(default)s)",
     )
+
+
+def _add_runtime(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--runtime",
+        choices=("simulated", "kubernetes"),
+        default="simulated",
+        help="what runs workloads: nothing, or a Kubernetes cluster, which needs --state (default: %(default)s)",
+    )
+    command.add_argument(
+        "--runtime-config", type=Path, metavar="FILE", help="YAML: the cluster, and its GPU models with their prices"
+    )
+    command.add_argument(
+        "--cluster",
+        type=_cluster,
+        action="append",
+        default=[],
+        metavar="NAME=KUBECONFIG",
+        help="a cluster as whom a kubeconfig says, beside --runtime-config (default: that of this Pod)",
+    )
+
+
+def _cluster(text: str) -> tuple[str, Path]:
+    name, _, kubeconfig = text.partition("=")
+    if not name or not kubeconfig:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=KUBECONFIG, such as eu=eu.kubeconfig")
+    return name, Path(kubeconfig)
 
 
 def _admin_token(path: str) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from starlette.types import ASGIApp
 
@@ -91,6 +92,9 @@ from relay_localcloud.workloads import (
     workloads,
 )
 from relay_wire.errors import ErrorBody
+
+if TYPE_CHECKING:
+    from relay_localcloud.runtimes.kubernetes.reconcile import Reconciler
 
 HANDLERS: Mapping[str, DueHandler] = {
     **moves.HANDLERS,
@@ -180,10 +184,15 @@ def management_routes(options: Options) -> list[Route]:
     return own + [route for router in CONTROL_ROUTERS for route in router.below(_CONTROL, "Control")]
 
 
-def open_cloud(store: Store, options: Options, gateway_url: str, inference_url: str) -> Cloud:
-    """Put the parts of a cloud together on its state; `gateway_url` is where workloads have their endpoints."""
+def open_cloud(
+    store: Store, options: Options, gateway_url: str, inference_url: str, runtime: "Reconciler | None" = None
+) -> Cloud:
+    """Put the parts of a cloud together on its state; `gateway_url` is where workloads have their endpoints.
+
+    `runtime` runs them; None: they are simulated.
+    """
     store.beyond_loopback = options.beyond_loopback
-    store.runtime_of = Simulated
+    store.runtime_of = Simulated if runtime is None else runtime.runtime_of
     store.count({quota.name: counted for quota, counted in COUNTED.items()})
     faults = FaultRegistry(store)
     deliveries = Deliveries(store, faults, options.reach)
@@ -196,7 +205,7 @@ def open_cloud(store: Store, options: Options, gateway_url: str, inference_url: 
     limiter = RateLimiter(time.monotonic)
     parts = (store, clock, deliveries, RequestLog(clock.now), faults, limiter, gateway_url, inference_url)
     served = Operations(route.operation for route in (*management_routes(options), *inference_app.API.routes))
-    return Cloud(*parts, upstreams, funds, files, Uploads(), batches, vault, served, UnderWay(), Turns())
+    return Cloud(*parts, upstreams, funds, files, Uploads(), batches, vault, served, UnderWay(), Turns(), runtime)
 
 
 def apis(cloud: Cloud, options: Options, reset: Reset) -> tuple[ASGIApp, ASGIApp]:

@@ -17,6 +17,7 @@ from relay_localcloud.inference.funds import Funds
 from relay_localcloud.inference.upstreams import Upstreams
 from relay_localcloud.kernel.store import Store
 from relay_localcloud.kernel.vault import Vault
+from relay_localcloud.runtimes.runtime import Containers
 from relay_localcloud.webhooks.deliveries import Deliveries
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ class Cloud:
     """Every operation of every port."""
     under_way: UnderWay
     turns: Turns
+    containers: Containers | None = None
+    """What runs; None: nothing does."""
 
     def begin_anew(self) -> None:
         """Go on from the state that was put in the place of the former one, in the step in which that was committed.

@@ -10,9 +10,10 @@ import ssl
 import sys
 import tempfile
 from argparse import Namespace
-from contextlib import ExitStack, nullcontext, suppress
+from contextlib import AsyncExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import uvloop
 from pydantic import JsonValue
@@ -21,6 +22,7 @@ from pydantic_core import from_json
 from relay_localcloud import app
 from relay_localcloud.app import Options
 from relay_localcloud.cloud import Cloud
+from relay_localcloud.control.exports import is_fresh
 from relay_localcloud.control.state import Reset, seed
 from relay_localcloud.egress.reach import Reach, is_loopback
 from relay_localcloud.gateway.directory import Directory
@@ -31,7 +33,12 @@ from relay_localcloud.http.visitors import Visitors
 from relay_localcloud.identity.organizations import Founded
 from relay_localcloud.kernel import disk, memory
 from relay_localcloud.kernel.disk import StateError, StateFileError
-from relay_localcloud.kernel.store import Store
+from relay_localcloud.kernel.store import Store, read_meta
+from relay_localcloud.runtimes.runtime import INSTANCE, Unusable
+
+if TYPE_CHECKING:
+    from relay_localcloud.runtimes.kubernetes.config import RuntimeConfig
+    from relay_localcloud.runtimes.kubernetes.reconcile import Reconciler
 
 _log = logging.getLogger("relay_localcloud")
 _LONGEST_START_SECONDS = 30
@@ -74,11 +81,24 @@ def start(chosen: Namespace) -> int:
     memory.return_large_blocks()
     _take_descriptors()
     try:
-        uvloop.run(serve(binding, options))
-    except (StateError, ListenError, StateFileError) as error:
+        uvloop.run(serve(binding, options, _containers(chosen)))
+    except (StateError, ListenError, StateFileError, Unusable) as error:
         sys.stderr.write(f"relay-localcloud: {error}\n")
         return 1
     return 0
+
+
+def _containers(chosen: Namespace) -> "RuntimeConfig | None":
+    """What is said of the cluster that runs workloads; None: nothing runs. Raises Unusable."""
+    if chosen.runtime == "simulated":
+        if chosen.runtime_config is not None or chosen.cluster:
+            raise Unusable("--runtime-config and --cluster are of --runtime kubernetes")
+        return None
+    if chosen.state is None or chosen.seed is not None or chosen.clock != "real":
+        raise Unusable("--runtime kubernetes needs --state DIR, begins empty (no --seed), and its clock is real")
+    from relay_localcloud.runtimes.kubernetes import opening  # noqa: PLC0415 - only this runtime needs it
+
+    return opening.read((chosen.runtime_config, dict(chosen.cluster)))
 
 
 def _take_descriptors() -> None:
@@ -89,10 +109,13 @@ def _take_descriptors() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (enough, hard))
 
 
-async def serve(binding: Binding, options: Options) -> None:
-    """Serve until SIGTERM or SIGINT. Raises StateError, ListenError and StateFileError before the ready line."""
+async def serve(binding: Binding, options: Options, containers: "RuntimeConfig | None" = None) -> None:
+    """Serve until SIGTERM or SIGINT.
+
+    Raises StateError, ListenError, StateFileError and Unusable before the ready line.
+    """
     document = None if options.seed is None else _read_seed(options.seed)
-    with ExitStack() as stack:
+    async with AsyncExitStack() as stack:
         ports = (binding.management_port, binding.inference_port, binding.gateway_port)
         listeners = [stack.enter_context(listen(binding.host, port)) for port in ports]
         urls = _urls(binding, listeners)
@@ -100,13 +123,15 @@ async def serve(binding: Binding, options: Options) -> None:
         with nullcontext() if options.state is None else disk.opening(options.state):
             store = Store.ephemeral() if options.state is None else Store.at(options.state)
             stack.callback(store.close)
-            cloud = app.open_cloud(store, options, gateway_url=endpoints, inference_url=urls[1])
+            _require_same_runtime(store, containers)
+            runtime = None if containers is None else await _opened(stack, store, containers)
+            cloud = app.open_cloud(store, options, endpoints, urls[1], runtime)
             stack.callback(cloud.files.close)
             founded = seed(cloud, document)
         tls = _tls(binding, options, stack)
         *api_listeners, gateway_listener = listeners
         apis = zip(app.apis(cloud, options, Reset(document, founded)), api_listeners, strict=True)
-        directory, visitors = Directory(store, cloud.clock.now), Visitors(store)
+        directory, visitors = Directory(store, cloud.clock.now, runtime), Visitors(store)
         gateway = GatewayServer(
             directory, binding.workload_names, cloud.under_way, cloud.turns, visitors, gateway_listener, tls
         )
@@ -115,10 +140,27 @@ async def serve(binding: Binding, options: Options) -> None:
             gateway,
         ]
         line = _ready_line(urls, founded)
-        await _run(cloud, servers, line)
+        await _run(cloud, servers, line, runtime)
 
 
-async def _run(cloud: Cloud, servers: list[Server | GatewayServer], line: str) -> None:
+def _require_same_runtime(store: Store, containers: "RuntimeConfig | None") -> None:
+    """StateError if the state is of another runtime: its workloads would be billed, and nobody would run them."""
+    with store.transaction(at=0) as tx:
+        real, fresh = read_meta(tx.connection, INSTANCE) is not None, is_fresh(tx)
+    if real != (containers is not None) and (real or not fresh):
+        whose = "--runtime kubernetes" if real else "--runtime simulated"
+        raise StateError(f"The state directory {store.directory} is of {whose}: serve it so, or choose another.")
+
+
+async def _opened(stack: AsyncExitStack, store: Store, containers: "RuntimeConfig") -> "Reconciler":
+    from relay_localcloud.runtimes.kubernetes import opening  # noqa: PLC0415 - only this runtime needs it
+
+    return await stack.enter_async_context(opening.opened(store, containers))
+
+
+async def _run(
+    cloud: Cloud, servers: list[Server | GatewayServer], line: str, runtime: "Reconciler | None" = None
+) -> None:
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -130,18 +172,18 @@ async def _run(cloud: Cloud, servers: list[Server | GatewayServer], line: str) -
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
     async with cloud.upstreams, cloud.deliveries, cloud.batches:
-        clock = asyncio.create_task(cloud.clock.run())
+        working = [asyncio.create_task(work) for work in (cloud.clock.run(), *([runtime.run()] if runtime else ()))]
         stopping, returning = asyncio.create_task(ended.wait()), asyncio.create_task(memory.tidy())
         # Only the signal may end it: a defect in the clock must not leave a cloud behind whose time stands still.
-        done, _ = await asyncio.wait([clock, stopping, *serving], return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait([*working, stopping, *serving], return_when=asyncio.FIRST_COMPLETED)
         for server in servers:
             server.end()
-        clock.cancel()
-        stopping.cancel()
-        returning.cancel()
+        for task in (*working, stopping, returning):
+            task.cancel()
         await asyncio.gather(*serving)
-        with suppress(asyncio.CancelledError):
-            await clock
+        for task in working:
+            with suppress(asyncio.CancelledError):
+                await task
     if stopping not in done:
         raise RuntimeError("a server ended by itself")
 
@@ -170,7 +212,7 @@ def _ready_line(urls: list[str], founded: Founded) -> str:
     )
 
 
-def _tls(binding: Binding, options: Options, stack: ExitStack) -> ssl.SSLContext | None:
+def _tls(binding: Binding, options: Options, stack: AsyncExitStack) -> ssl.SSLContext | None:
     if not binding.tls:
         return None
     if options.state is None:

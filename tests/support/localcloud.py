@@ -203,11 +203,17 @@ class Ports:
 class LocalCloud:
     """A `relay-localcloud serve` process. Its state is in its folder, so it can be killed and started again.
 
-    `list_vms`: it also has the list of pods and VMs that the specification leaves open.
+    `list_vms`: it also has the list of pods and VMs that the specification leaves open; `more` are further options.
     """
 
     def __init__(
-        self, folder: Path, ports: Ports, clock: Literal["real", "frozen"] = "real", *, list_vms: bool = False
+        self,
+        folder: Path,
+        ports: Ports,
+        clock: Literal["real", "frozen"] = "real",
+        *,
+        list_vms: bool = False,
+        more: Sequence[str] = (),
     ) -> None:
         self.ports = ports
         self.management_url, self.inference_url = ports.urls()
@@ -222,6 +228,7 @@ class LocalCloud:
         }
         argv = [str(_COMMAND), "serve", *(str(part) for flag in flags.items() for part in flag)]
         argv += ["--list-vms"] if list_vms else []
+        argv += more
         self.process = Process(
             "relay-localcloud", argv, folder / "localcloud.log", ready=self._announced, stdout=self._stdout
         )

@@ -7,6 +7,7 @@ from typing import Final
 from relay_localcloud.capacity import nodes
 from relay_localcloud.capacity.catalog import DEFAULT_DISK_GB, GPU_MODELS, SHOWN_OF_MODEL
 from relay_localcloud.capacity.nodes import Node
+from relay_localcloud.capacity.offers import require_offered
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.clusters import admission, clusters, moves
 from relay_localcloud.clusters.clusters import CLUSTERS, Cluster
@@ -23,6 +24,7 @@ from relay_localcloud.kernel.rows import shown
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.replicas.rows import Replica
 from relay_localcloud.replicas.states import ReplicaState
+from relay_localcloud.runtimes.runtime import Noun
 from relay_localcloud.workloads.records import endpoint_url
 from relay_wire.clusters import ClusterCreate, ClusterDetail, ClusterPage, ClusterScale, ClusterSummary
 
@@ -44,6 +46,7 @@ def create_cluster(
     tx: Tx,
 ) -> dict[str, object]:
     """Answers the summary. With room for some replicas only it is degraded until the others find room."""
+    require_offered(tx, Noun.CLUSTER)
     cluster = admission.create(tx, cloud.vault, organization_id, body, factor)
     return _summary(cluster, cloud.gateway_url)
 

@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from relay_localcloud.capacity import vacancies
+from relay_localcloud.capacity.offers import require_made_up
 from relay_localcloud.clock.state import ClockChange, ClockError, Mode
 from relay_localcloud.cloud import Cloud, CurrentCloud
 from relay_localcloud.faults import faults
@@ -54,6 +55,9 @@ async def read_clock(cloud: CurrentCloud) -> Response:
 @router.post("/clock", summary="Change the cloud's time")
 async def change_clock(body: OptionalControlBody[ClockRequest], cloud: CurrentCloud) -> Response:
     """Answers `{now, mode, rate}` when all that fell due is done, calls to webhook receivers included."""
+    if body.model_fields_set - {"gap"}:
+        with cloud.store.transaction() as tx:
+            require_made_up(tx, "Changing the time")
     try:
         await cloud.clock.change(_change(body))
     except ClockError as error:

@@ -8,6 +8,7 @@ from pydantic import Field
 from relay_localcloud.capacity import catalog, claims, nodes
 from relay_localcloud.capacity.catalog import GPU_MODELS, LOCATIONS, SEEDED_NODE_LOCATIONS
 from relay_localcloud.capacity.nodes import NODES, NewNode, Node
+from relay_localcloud.capacity.offers import require_made_up
 from relay_localcloud.http.bodies import Answer, ControlBody, ControlRequest
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.principal import ResourceId
@@ -56,6 +57,7 @@ def list_nodes(tx: Tx) -> Answer:
 @router.post("/nodes", summary="Bring a node in")
 def create_node(body: ControlBody[NodeCreate], tx: Tx) -> Answer:
     """Answers the node; workloads that wait for room get it at once."""
+    require_made_up(tx, "Bringing a node in")
     model = catalog.entry("gpuModelId", GPU_MODELS, body.gpu_model_id, status=400)
     location = body.location or SEEDED_NODE_LOCATIONS[0]
     place = LOCATIONS.get(location)
@@ -79,6 +81,7 @@ def create_node(body: ControlBody[NodeCreate], tx: Tx) -> Answer:
 @router.patch("/nodes/{id}", summary="Make a node fall silent, return, or go")
 def change_node(node_id: ResourceId, body: ControlBody[NodeChange], tx: Tx) -> Answer:
     """Answers the node. A removed one stays removed."""
+    require_made_up(tx, "Changing a node")
     node = NODES.find(tx, id=node_id)
     if node is None:
         raise ApiError(404, f"There is no node {node_id!r}.")

@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from relay_localcloud.batches import storage
 from relay_localcloud.capacity import nodes
+from relay_localcloud.capacity.offers import require_made_up
 from relay_localcloud.cloud import Cloud, CurrentCloud
 from relay_localcloud.control import exports
 from relay_localcloud.http.bodies import Answer, answer, no_content
@@ -37,7 +38,7 @@ def seed(cloud: Cloud, document: JsonValue, announced: Founded | None = None) ->
     cloud.begin_anew()
     with cloud.store.transaction() as tx:
         founded, made = organizations.seed(tx, announced)
-        if made:
+        if made and not tx.runtime.reports_by_itself:
             nodes.seed_nodes(tx)
     return founded
 
@@ -74,6 +75,8 @@ def export_state(cloud: CurrentCloud, tx: Tx) -> Answer:
 )
 async def import_state(request: Request, cloud: CurrentCloud) -> Response:
     """Takes what an export answered; clock, organizations, workloads and due work go on from there."""
+    with cloud.store.transaction() as tx:
+        require_made_up(tx, "Replacing the state")
     document = await _document(request)
     try:
         with cloud.store.transaction() as tx:
@@ -92,6 +95,8 @@ async def import_state(request: Request, cloud: CurrentCloud) -> Response:
 @router.post("/reset", status_code=204, summary="Bring the freshly seeded state back")
 async def reset_state(cloud: CurrentCloud, request: Request) -> Response:
     """Answers 204; the ready line stays true, and requests under way, on every port, are answered 503."""
+    with cloud.store.transaction() as tx:
+        require_made_up(tx, "A reset")
     reset = request.app.parts[Reset]
     assert isinstance(reset, Reset)
     await reset(cloud)

@@ -3,13 +3,16 @@
 from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field
+from starlette.responses import Response
 
+from relay_localcloud.capacity.offers import require_made_up
+from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.clusters import clusters
 from relay_localcloud.clusters import moves as cluster_moves
 from relay_localcloud.clusters.clusters import Cluster
 from relay_localcloud.clusters.states import CLUSTER_TRANSITIONS, ClusterTrigger
 from relay_localcloud.http.arguments import Query
-from relay_localcloud.http.bodies import Answer, ControlBody, ControlRequest
+from relay_localcloud.http.bodies import Answer, ControlBody, ControlRequest, answer
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.outcomes import STAY
 from relay_localcloud.http.principal import ResourceId
@@ -36,6 +39,8 @@ _REPLICA_TRIGGERS: Final = {
     "healthy": ReplicaTrigger.CHECK_PASSED,
     "terminateReplica": ReplicaTrigger.TERMINATE,
 }
+_CONTAINER: Final = "container"
+_MOST_LINES: Final = 1000
 DEFAULT_REASON: Final = "It failed."
 
 
@@ -70,6 +75,7 @@ class Upstream(ControlRequest):
 @router.post("/workloads/{id}/events", summary="Make something happen to a workload")
 def workload_event(workload_id: ResourceId, body: ControlBody[WorkloadEvent], tx: Tx) -> Answer:
     """Answers `{id, status}`; 409 if it cannot happen in the present state."""
+    require_made_up(tx, "Making something happen to a workload")
     workload = workloads.find(tx, workload_id)
     cluster = clusters.find(tx, workload_id) if workload is None else None
     if workload is not None:
@@ -85,13 +91,27 @@ def workload_event(workload_id: ResourceId, body: ControlBody[WorkloadEvent], tx
     return {"id": workload_id, "status": status}
 
 
-@router.get("/workloads/{id}/logs", summary="The log of a VM")
-def vm_log(workload_id: ResourceId, tx: Tx) -> Answer:
-    """Answers `{items: [{at, source, line}]}`, oldest first: boots, cloudInit, health checks. Pods have none."""
-    if workloads.find(tx, workload_id) is None:
+@router.get("/workloads/{id}/logs", summary="The log of a VM or pod")
+async def workload_log(workload_id: ResourceId, cloud: CurrentCloud) -> Response:
+    """Answers `{items: [{at, source, line}]}`, oldest first: of a VM boots, cloudInit and health checks, of a pod the
+    last 1,000 lines that its container printed, if one runs.
+    """
+    with cloud.store.transaction() as tx:
+        workload = workloads.find(tx, workload_id)
+        lines = vm_logs.lines_of(tx, workload_id)
+    if workload is None:
         raise ApiError(404, f"There is no workload {workload_id!r}.")
-    lines = vm_logs.lines_of(tx, workload_id)
-    return {"items": [{"at": timestamp(line.at), "source": line.source, "line": line.line} for line in lines]}
+    items = [{"at": timestamp(line.at), "source": line.source, "line": line.line} for line in lines]
+    if cloud.containers is not None:
+        printed = cloud.containers.log(workload.organization_id, workload_id, tail=_MOST_LINES, follow=False)
+        text = b"".join([piece async for piece in printed]).decode(errors="replace")
+        items = [_printed(line) for line in text.splitlines()]
+    return answer({"items": items})
+
+
+def _printed(line: str) -> dict[str, str]:
+    at, _, said = line.partition(" ")
+    return {"at": at, "source": _CONTAINER, "line": said}
 
 
 @router.post("/transfers", summary="Offer a workload to another organization")

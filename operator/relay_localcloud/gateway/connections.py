@@ -10,7 +10,6 @@ from typing import Any, Final, cast
 
 import aiohttp
 from aiohttp import web
-from yarl import URL
 
 from relay_localcloud.gateway.answers import refusal
 from relay_localcloud.gateway.confinement import require_confined
@@ -20,6 +19,7 @@ from relay_localcloud.gateway.endpoints import Endpoint, Names
 from relay_localcloud.gateway.forwarding import forward, open_session
 from relay_localcloud.gateway.headers import to_workload
 from relay_localcloud.gateway.passages import Passage, Passages, admit
+from relay_localcloud.gateway.ways import headers_on, url_on
 from relay_localcloud.gateway.websockets import bridge, echo_messages, is_handshake
 from relay_localcloud.http.connections import (
     HEAD_SECONDS,
@@ -87,16 +87,16 @@ class _Handler:
             raise ApiError(502, "The request came through here too often: the upstream of this image leads back here.")
         require_confined(request, prefix)
         headers = to_workload(request.headers, consumed, request.remote, request.scheme, prefix)
-        upstream = self._directory.upstream(endpoint.image)
+        way = passage.way = self._directory.way(endpoint)
         if is_handshake(request):
-            if upstream is None:
+            if way is None:
                 return await echo_messages(passage)
-            return await bridge(passage, self._session, _url(upstream, path), headers)
+            return await bridge(passage, self._session, way, url_on(way, path), headers_on(way, headers))
         if request.headers.get("Expect", "").lower() == "100-continue":
             await request.writer.write(_CONTINUE)
-        if upstream is None:
+        if way is None:
             return await echo(passage, path, headers)
-        return await forward(passage, self._session, _url(upstream, path), headers)
+        return await forward(passage, self._session, way, url_on(way, path), headers_on(way, headers))
 
 
 class _Connection(web.RequestHandler):
@@ -200,8 +200,3 @@ class Connections:
         self._server.pre_shutdown()
         await self._server.shutdown(within)
         await self._handler.close()
-
-
-def _url(upstream: str, path: str) -> URL:
-    # As it was sent, character for character: what it means is the workload's affair.
-    return URL(upstream.rstrip("/") + path, encoded=True)

@@ -19,10 +19,12 @@ from relay_localcloud.gateway.endpoints import (
     LabelTarget,
     Target,
 )
+from relay_localcloud.http.errors import ApiError
 from relay_localcloud.identity.credentials import KEY_PREFIX, KEYS, LEGACY_KEY_PREFIX, RefusedKey, authenticate, digest
 from relay_localcloud.kernel.due import DueHandler, DueItem
 from relay_localcloud.kernel.instants import MINUTE
 from relay_localcloud.kernel.store import Store, Tx
+from relay_localcloud.runtimes.runtime import Containers, Way
 from relay_localcloud.workloads import images
 from relay_localcloud.workloads.workloads import workloads
 
@@ -58,17 +60,23 @@ class _Key:
 
 
 class Directory:
-    """What the gateway looks up for each request; `now` is the cloud's time."""
+    """What the gateway looks up for each request; `now` is the cloud's time.
 
-    def __init__(self, store: Store, now: Callable[[], int]) -> None:
+    `containers` has those that run; None: nothing does, and who is said to answer for an image, or the echo, answers.
+    """
+
+    def __init__(self, store: Store, now: Callable[[], int], containers: Containers | None = None) -> None:
         self._store = store
         self._now = now
+        self._containers = containers
         self._endpoints: dict[str, Endpoint] = {}
         # A label is never the id of another workload, so both find an endpoint in one table.
         self._keys: dict[str, _Key] = {}
         self._upstreams: dict[str, str] | None = None
         self.on_change: Callable[[str | None], None] = lambda _: None
         """Called in the transaction, with a workload's id where its endpoint changed, with None if a key did."""
+        if containers is not None:
+            containers.moved = self._container_moved
         store.watch(workloads, "id", WORKLOAD_COLUMNS, self._forget_endpoint)
         store.watch(clusters, "id", CLUSTER_COLUMNS, self._forget_endpoint)
         store.watch(KEYS.table, "digest", ("revoked_at", "expires_at", "organization_id"), self._forget_key)
@@ -97,6 +105,17 @@ class Directory:
         if key is None or (key.expires_at is not None and key.expires_at <= now):
             return None
         return key.organization_id
+
+    def way(self, endpoint: Endpoint) -> Way | None:
+        """Where requests to a workload go; None: to the echo. ApiError 503 while no container of it runs."""
+        if self._containers is None:
+            url = self.upstream(endpoint.image)
+            return None if url is None else Way(url, f"The upstream {url} of this workload's image")
+        way = self._containers.way(endpoint.organization_id, endpoint.workload_id, endpoint.port)
+        if way is None:
+            message = f"The container of the {endpoint.noun} {endpoint.workload_id} does not run just now: try again."
+            raise ApiError(503, message, "workload_not_running")
+        return way
 
     def upstream(self, image: str | None) -> str | None:
         """The URL that requests to workloads of the image go to; None: to the echo."""
@@ -133,6 +152,9 @@ class Directory:
             self._keys.clear()
         self._keys[fingerprint] = key
         return key
+
+    def _container_moved(self, workload_id: str) -> None:
+        self.on_change(workload_id)
 
     def _forget_endpoint(self, workload_id: str) -> None:
         endpoint = self._endpoints.pop(workload_id, None)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from relay_localcloud.clusters.clusters import CLUSTERS
+from relay_localcloud.clusters.routes import DEFAULT_PORT
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.workloads.records import PRODUCTION
 from relay_localcloud.workloads.workloads import POD, WORKLOADS
@@ -41,6 +42,8 @@ class Endpoint:
     unready: str | None
     """Why it does not answer, in words; None: it serves."""
     image: str | None
+    port: int
+    """At which the container listens."""
     deploy_token: str | None = None
 
 
@@ -57,6 +60,7 @@ def find(tx: Tx, **named: str) -> Endpoint | None:
             per_port=workload.capability_tier == PRODUCTION,
             unready=None if workload.status is PodStatus.RUNNING else f"is {workload.status}",
             image=workload.image,
+            port=workload.http_port,
         )
     cluster = CLUSTERS.find(tx, terminated_at=None, **named)
     if cluster is None:
@@ -71,6 +75,7 @@ def find(tx: Tx, **named: str) -> Endpoint | None:
         per_port=False,
         unready=healthy if cluster.status in _SERVING else f"is {cluster.status}",
         image=cluster.created_as.image_url,
+        port=cluster.created_as.container_port or DEFAULT_PORT,
         deploy_token=cluster.deploy_token,
     )
 

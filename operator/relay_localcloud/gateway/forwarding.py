@@ -12,7 +12,9 @@ from yarl import URL
 from relay_localcloud.gateway.answers import Streamed
 from relay_localcloud.gateway.confinement import confined
 from relay_localcloud.gateway.passages import Passage
+from relay_localcloud.gateway.ways import tls_on, unreachable
 from relay_localcloud.http.errors import ApiError
+from relay_localcloud.runtimes.runtime import Way
 
 CONNECT_SECONDS: Final = 10.0
 SILENT_SECONDS: Final = 300.0
@@ -36,7 +38,7 @@ def open_session() -> aiohttp.ClientSession:
 
 
 async def forward(
-    passage: Passage, session: aiohttp.ClientSession, url: URL, headers: CIMultiDict[str]
+    passage: Passage, session: aiohttp.ClientSession, way: Way, url: URL, headers: CIMultiDict[str]
 ) -> web.StreamResponse:
     """Relay one exchange.
 
@@ -45,9 +47,11 @@ async def forward(
     request, body = passage.request, Body(passage)
     sent = body.pieces() if request.body_exists else None
     try:
-        answer = await session.request(request.method, url, headers=headers, data=sent, allow_redirects=False)
+        answer = await session.request(
+            request.method, url, headers=headers, data=sent, allow_redirects=False, ssl=tls_on(way)
+        )
     except (aiohttp.ClientError, TimeoutError, OSError) as failure:
-        raise body.fault or bad_upstream(url, failure) from failure
+        raise body.fault or unreachable(way, failure) from failure
     async with answer:
         await passage.turn()  # upstreams may answer many requests at once
         response = Streamed(
@@ -61,12 +65,6 @@ async def forward(
             if request.transport is not None:
                 request.transport.abort()
         return response
-
-
-def bad_upstream(url: URL, failure: BaseException) -> ApiError:
-    """502: what is behind the workload's image could not be used."""
-    origin = f"{url.scheme}://{url.authority}"
-    return ApiError(502, f"The upstream {origin} of this workload's image did not answer ({type(failure).__name__}).")
 
 
 async def _pour(source: aiohttp.StreamReader, passage: Passage, response: web.StreamResponse) -> None:

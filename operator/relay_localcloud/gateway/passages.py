@@ -11,6 +11,7 @@ from aiohttp import web
 from relay_localcloud.gateway.directory import Directory
 from relay_localcloud.gateway.endpoints import Endpoint, IdTarget, Target
 from relay_localcloud.http.errors import ApiError
+from relay_localcloud.runtimes.runtime import Way
 
 _API_KEY: Final = frozenset({"x-api-key"})
 _ANY_KEY: Final = frozenset({"x-api-key", "authorization"})
@@ -67,6 +68,8 @@ class Passage:
         self.target = target
         self.turn = turn
         """Waited for by each piece and message, in both directions: so whoever sends many delays nobody else."""
+        self.way: Way | None = None
+        """Where it goes, once that is known; None: to the echo."""
         self.end: Callable[[], Awaitable[None]] = self.abort
         """Breaks it off; a WebSocket has a way of its own."""
 
@@ -120,6 +123,8 @@ class Passages:
             return False
         try:
             admit(endpoint, passage.request.headers, self._directory)
+            way = self._directory.way(endpoint)
         except ApiError:
             return False
-        return True
+        # An address is another workload's once its container is gone.
+        return passage.way is None or way is None or way.uid == passage.way.uid

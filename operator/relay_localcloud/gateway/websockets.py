@@ -11,9 +11,10 @@ from aiohttp import WSMsgType, web
 from multidict import CIMultiDict
 from yarl import URL
 
-from relay_localcloud.gateway.forwarding import bad_upstream
 from relay_localcloud.gateway.passages import Passage
+from relay_localcloud.gateway.ways import tls_on, unreachable
 from relay_localcloud.http.errors import ApiError
+from relay_localcloud.runtimes.runtime import Way
 
 LARGEST_MESSAGE: Final = 16 * 1024 * 1024
 
@@ -57,7 +58,7 @@ async def echo_messages(passage: Passage) -> web.StreamResponse:
 
 
 async def bridge(
-    passage: Passage, session: aiohttp.ClientSession, url: URL, headers: CIMultiDict[str]
+    passage: Passage, session: aiohttp.ClientSession, way: Way, url: URL, headers: CIMultiDict[str]
 ) -> web.StreamResponse:
     """Connect the client with the upstream until either ends it. ApiError if the upstream does not take it."""
     offered = [
@@ -67,13 +68,19 @@ async def bridge(
         headers.popall(name, None)
     try:
         far = await session.ws_connect(
-            url, protocols=offered, headers=headers, autoping=False, autoclose=False, max_msg_size=LARGEST_MESSAGE
+            url,
+            protocols=offered,
+            headers=headers,
+            autoping=False,
+            autoclose=False,
+            max_msg_size=LARGEST_MESSAGE,
+            ssl=tls_on(way),
         )
     except aiohttp.WSServerHandshakeError as refused:
         status = refused.status if refused.status >= 400 else 502
         raise ApiError(status, f"The workload refused the WebSocket with {refused.status}.") from refused
     except (aiohttp.ClientError, TimeoutError, OSError) as failure:
-        raise bad_upstream(url, failure) from failure
+        raise unreachable(way, failure) from failure
     async with far:
         chosen = [far.protocol] if far.protocol else []
         near = web.WebSocketResponse(protocols=chosen, autoping=False, autoclose=False, max_msg_size=LARGEST_MESSAGE)

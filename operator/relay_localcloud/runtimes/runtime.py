@@ -4,14 +4,23 @@ The rows are the truth of what is wanted. Whoever changes them tells the runtime
 for nothing. What a runtime sees it reports in later transactions; the tables of states alone say what that means.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import Enum, auto
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, StrEnum, auto
+from ssl import SSLContext
 from typing import Final, Protocol
 
 BOOT: Final = "boot"
 CLOUD_INIT: Final = "cloud-init"
 """Whose line of a VM's log it is: the VM's, and that of the script which runs on the first boot of a disk."""
+
+
+INSTANCE: Final = "instance"
+"""The fact of a state that names whose its containers are; a simulated cloud's state has none."""
+
+
+class Unusable(Exception):
+    """What a runtime was given cannot be used; the message says what is wrong and what to do."""
 
 
 class Wanted(Enum):
@@ -22,6 +31,17 @@ class Wanted(Enum):
     STOPPED = auto()
     GONE = auto()  # at once, and nothing is reported of it any more; its volume stays
     DELETED = auto()  # gone, and its volume with it
+
+
+class Noun(StrEnum):
+    """What a runtime may be asked to make."""
+
+    POD = "pods"
+    VM = "VMs"
+    CLUSTER = "clusters"
+    DEPLOYMENT = "serving deployments"
+    SNAPSHOT = "snapshots"
+    TRANSFER = "transfers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +60,55 @@ class Expected:
     due_at: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Way:
+    """Where a workload answers; `name` is what people call that, and `uid` whose address it is now.
+
+    With `proxied`, a server passes requests on that is asked as somebody: by these headers, over this TLS.
+    """
+
+    url: str
+    name: str
+    uid: str = ""
+    proxied: "Proxied | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Proxied:
+    """As whom an API server is asked to pass requests on."""
+
+    headers: Callable[[], Mapping[str, str]] = field(repr=False)
+    tls: SSLContext = field(repr=False)
+
+
+class Containers(Protocol):
+    """What a runtime that runs containers knows of them, outside of transactions."""
+
+    moved: Callable[[str], None]
+    """Called with a workload's id when its container came, changed or went; the gateway sets it."""
+
+    def way(self, organization_id: str, workload_id: str, port: int) -> Way | None:
+        """Where a workload answers at a port of its container; None while that does not run."""
+        ...
+
+    def log(self, organization_id: str, workload_id: str, *, tail: int | None, follow: bool) -> AsyncIterator[bytes]:
+        """What its container prints, in pieces: lines with their instants before them; with `follow` until it ends.
+
+        Nothing while there is no container. ApiError 503 if it cannot be asked.
+        """
+        ...
+
+
 class Runtime(Protocol):
     """A runtime in one transaction."""
 
     @property
     def reports_by_itself(self) -> bool:
         """Whether it reports what runs on a node that is back; if it does not, all goes on there as if nothing was."""
+        ...
+
+    def lacks(self, noun: Noun) -> str | None:
+        """Why these cannot be made with it, and what to use, in a sentence; None: they can."""
         ...
 
     def want(self, facts: Facts, holder_id: str, wanted: Wanted) -> Expected:

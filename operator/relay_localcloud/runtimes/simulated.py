@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from relay_localcloud.kernel.instants import seconds
 from relay_localcloud.kernel.store import Tx
-from relay_localcloud.runtimes.runtime import BOOT, CLOUD_INIT, Expected, Facts, Wanted
+from relay_localcloud.runtimes.runtime import BOOT, CLOUD_INIT, Expected, Facts, Noun, Wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,10 @@ class Simulated:
     def reports_by_itself(self) -> bool:
         """Nothing runs, so there is nothing to see."""
         return False
+
+    def lacks(self, noun: Noun) -> str | None:
+        """Nothing."""
+        return None
 
     def want(self, facts: Facts, holder_id: str, wanted: Wanted) -> Expected:
         """Schedule what tells the holder that it is as wanted; what is gone is told nothing."""

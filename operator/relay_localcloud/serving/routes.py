@@ -6,6 +6,7 @@ key with `org:write`.
 
 from functools import partial
 
+from relay_localcloud.capacity.offers import require_offered
 from relay_localcloud.faults.quotes import PriceFactor
 from relay_localcloud.http.bodies import Body
 from relay_localcloud.http.errors import not_found
@@ -17,6 +18,7 @@ from relay_localcloud.kernel.rows import shown
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.replicas.rows import Replica
 from relay_localcloud.replicas.states import ReplicaState
+from relay_localcloud.runtimes.runtime import Noun
 from relay_localcloud.serving import admission, moves
 from relay_localcloud.serving.moves import REPLICAS
 from relay_localcloud.serving.rows import DEPLOYMENTS, Deployment, find
@@ -37,6 +39,7 @@ def create_deployment(
 ) -> wire.Deployment:
     """Answers the deployment. With room for some replicas only it is degraded until the others find room."""
     caller.check(caller.rule, body.organization_id)
+    require_offered(tx, Noun.DEPLOYMENT)
     return _shown(tx, caller, admission.create(tx, body, factor))
 
 

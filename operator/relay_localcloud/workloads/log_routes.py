@@ -1,4 +1,4 @@
-"""Logs of VMs and pods as text; the path is assumed. A pod's is empty, since nothing runs in it here."""
+"""Logs of VMs and pods as text; the path is assumed. A pod's is what its container prints, and empty if none runs."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -34,16 +34,27 @@ Follow = Annotated[bool, Query(), Field(description="Go on with new lines until 
 async def get_log(
     caller: VmReader, workload_id: ResourceId, cloud: CurrentCloud, tail: Tail = None, follow: Follow = False
 ) -> Response:
-    """Answers a line each of boots, `cloudInit` and health checks: the instant, the source, what happened."""
+    """Answers lines that begin with their instant: what a pod's container prints, until it ends if they are followed;
+    of a VM boots, `cloudInit` and health checks, with the source.
+    """
     with cloud.store.transaction() as tx:
-        workloads.visible(tx, caller, workload_id)
+        workload = workloads.visible(tx, caller, workload_id)
         lines = vm_logs.lines_of(tx, workload_id)
+    if cloud.containers is not None:
+        printed = cloud.containers.log(workload.organization_id, workload_id, tail=tail, follow=follow)
+        return StreamingResponse(_begun(await anext(printed, b""), printed), media_type="text/plain")
     shown = lines if tail is None else lines[max(0, len(lines) - tail) :]
     text = _text(shown)
     if not follow:
         return Response(text, media_type="text/plain")
     last = lines[-1].sequence if lines else 0
     return StreamingResponse(_followed(cloud, workload_id, text, last), media_type="text/plain")
+
+
+async def _begun(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for piece in rest:
+        yield piece
 
 
 async def _followed(cloud: Cloud, workload_id: str, text: str, last: int) -> AsyncIterator[str]:

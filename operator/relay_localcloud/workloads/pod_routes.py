@@ -2,6 +2,7 @@
 
 from relay_localcloud.capacity import catalog, nodes
 from relay_localcloud.capacity.catalog import DEFAULT_DISK_GB, GPU_MODELS, GpuModel
+from relay_localcloud.capacity.offers import require_offered
 from relay_localcloud.capacity.placement import Demand, NodeRoom
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.faults import quotes
@@ -11,6 +12,7 @@ from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.principal import VmReader, VmWriter
 from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel.store import Tx
+from relay_localcloud.runtimes.runtime import Noun
 from relay_localcloud.workloads import admission, container
 from relay_localcloud.workloads.records import vm_record
 from relay_localcloud.workloads.ssh_keys import is_public_key
@@ -33,6 +35,7 @@ def create_pod(
 
 def make_pod(tx: Tx, organization_id: str, body: PodCreate, factor: float = 1.0) -> Workload:
     """A pod as its body says, at the catalog's price times a factor; ApiError as the operation answers it."""
+    require_offered(tx, Noun.POD)
     _check(body)
     admission.require_free_name(tx, organization_id, POD, body.name)
     model, room = _place(tx, organization_id, body)

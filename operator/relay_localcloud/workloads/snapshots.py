@@ -11,6 +11,7 @@ from typing import Annotated, Final
 
 from sqlalchemy import Index
 
+from relay_localcloud.capacity.offers import require_offered
 from relay_localcloud.http.arguments import Path
 from relay_localcloud.http.bodies import Body
 from relay_localcloud.http.errors import ApiError, not_found
@@ -22,6 +23,7 @@ from relay_localcloud.kernel.due import DueHandler, DueItem
 from relay_localcloud.kernel.instants import seconds as microseconds
 from relay_localcloud.kernel.rows import Rows, shown
 from relay_localcloud.kernel.store import Tx
+from relay_localcloud.runtimes.runtime import Noun
 from relay_localcloud.workloads import workloads
 from relay_localcloud.workloads.workloads import VM, Workload, visible
 from relay_wire.pods import PodStatus
@@ -69,6 +71,7 @@ SNAPSHOTS: Final = Rows(
 def create_snapshot(caller: VmWriter, vm_id: ResourceId, body: Body[SnapshotCreate], tx: Tx) -> Snapshot:
     """Answers it while it is being made; it is `ready` a little later."""
     vm = visible(tx, caller, vm_id)
+    require_offered(tx, Noun.SNAPSHOT)
     return _shown(_begin(tx, vm, body.name), vm)
 
 

@@ -11,6 +11,7 @@ from typing import Final
 from sqlalchemy import Index, text
 
 from relay_localcloud.capacity import claims, nodes, reservations
+from relay_localcloud.capacity.offers import require_offered
 from relay_localcloud.capacity.placement import SPOT
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.http.bodies import OptionalBody
@@ -21,6 +22,7 @@ from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import billing
+from relay_localcloud.runtimes.runtime import Noun
 from relay_localcloud.workloads import admission, container, ssh_keys, workloads
 from relay_localcloud.workloads.moves import forget_who_ran_out
 from relay_localcloud.workloads.records import vm_record
@@ -63,6 +65,7 @@ def accept_transfer(
 
 def offer(tx: Tx, workload: Workload, to_organization_id: str) -> str:
     """Offer a workload to another organization, in the place of an earlier offer; the transfer's id."""
+    require_offered(tx, Noun.TRANSFER)
     if workload.status is PodStatus.TERMINATED:
         raise ApiError(409, "It is terminated.")
     if workload.organization_id == to_organization_id:

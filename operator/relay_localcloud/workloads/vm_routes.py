@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from relay_localcloud.capacity import catalog, claims, nodes
 from relay_localcloud.capacity.catalog import CPU_SIZES, DEFAULT_CPU_SIZE, DEFAULT_DISK_GB, GPU_MODELS
+from relay_localcloud.capacity.offers import require_offered
 from relay_localcloud.capacity.placement import SPOT, Demand
 from relay_localcloud.capacity.reservations import RESERVATIONS, ReservationStatus
 from relay_localcloud.cloud import CurrentCloud
@@ -17,6 +18,7 @@ from relay_localcloud.http.pages import PageRequest
 from relay_localcloud.http.principal import OrganizationId, Principal, ResourceId, VmReader, VmWriter
 from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel.store import Tx
+from relay_localcloud.runtimes.runtime import Noun
 from relay_localcloud.tooling import registry_credentials
 from relay_localcloud.workloads import admission, container, moves, ssh_keys, workloads
 from relay_localcloud.workloads.records import BETA, PRODUCTION, guest_record, shown_status, vm_record
@@ -38,6 +40,7 @@ def create_vm(
     _: VmWriter, organization_id: OrganizationId, body: Body[VmCreate], factor: PriceFactor, cloud: CurrentCloud, tx: Tx
 ) -> dict[str, object]:
     """Answers `{id, name, status}`. Without `gpuModelId` it is a CPU VM of a `resourceSize`."""
+    require_offered(tx, Noun.VM)
     tier = body.tier or "standard"
     admission.require_disk(body.disk_size_gb)
     admission.require_count("gpuCount", body.gpu_count)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest_asyncio
 
+from tests.cluster.kubernetes_runtime.served import Served
 from tests.cluster.kubernetes_runtime.stage import Stage
 
 if TYPE_CHECKING:
@@ -20,6 +21,17 @@ if TYPE_CHECKING:
 async def stage(cluster: Cluster, kube: Kube, tmp_path: Path) -> AsyncIterator[Stage]:
     """It is served, and has room."""
     own = Stage(kube, cluster.kubeconfig, tmp_path / "state")
+    await own.node()
+    await own.start()
+    await own.has_room()
+    yield own
+    await own.close()
+
+
+@pytest_asyncio.fixture
+async def served(cluster: Cluster, kube: Kube, tmp_path: Path) -> AsyncIterator[Served]:
+    """The same as a process."""
+    own = Served(kube, cluster.kubeconfig, tmp_path / "state")
     await own.node()
     await own.start()
     await own.has_room()

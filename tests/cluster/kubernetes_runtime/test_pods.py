@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from relay_localcloud.runtimes.kubernetes.names import INSTANCE, START, name_of
 from relay_localcloud.runtimes.kubernetes.turns import NO_VOLUMES, TAKEN
 from tests.cluster.kubernetes_runtime.stage import now
 from tests.support.eventually import eventually
+from tests.support.localcloud import CloudRefusal
 
 if TYPE_CHECKING:
     from tests.cluster.kubernetes_runtime.stage import Stage
@@ -152,10 +155,15 @@ async def test_a_node_that_is_not_ready_is_offline_and_a_cordoned_one_takes_noth
     await eventually(statuses, lambda seen: seen == ["online"])
 
 
-async def test_without_a_storage_class_a_pod_is_refused_with_a_sentence(stage: Stage) -> None:
+async def test_without_a_storage_class_a_pod_is_refused_with_a_sentence_and_one_that_was_made_before_fails(
+    stage: Stage,
+) -> None:
+    await stage.end()
+    await stage.start(reconciling=False)
+    pod_id = await stage.post()
     await stage.end()
     stage.terms = {}
     await stage.start()
-    await stage.has_room()
-    pod_id = await stage.post()
     await stage.becomes(pod_id, "failed", NO_VOLUMES)
+    with pytest.raises(CloudRefusal, match="422 unprocessable: Volumes are not offered"):
+        await stage.post()

@@ -19,7 +19,7 @@ from relay_localcloud.kernel.instants import MINUTE
 from relay_localcloud.kernel.store import Store
 from relay_localcloud.providers import node_events
 from relay_localcloud.replicas.states import ReplicaState, ReplicaTrigger
-from relay_localcloud.runtimes.runtime import Expected, Facts, Wanted
+from relay_localcloud.runtimes.runtime import Expected, Facts, Noun, Wanted
 from relay_localcloud.workloads import admission, moves, vm_logs, workloads
 from relay_localcloud.workloads.transitions import Trigger
 from relay_wire.clusters import ClusterCreate, ClusterStatus
@@ -41,6 +41,9 @@ class Silent:
 
     wants: list[tuple[str, Wanted]] = field(default_factory=list)
     reports_by_itself: bool = True
+
+    def lacks(self, noun: Noun) -> str | None:
+        return "There are no clusters here." if noun is Noun.CLUSTER else None
 
     def want(self, facts: Facts, holder_id: str, wanted: Wanted) -> Expected:
         self.wants.append((holder_id, wanted))

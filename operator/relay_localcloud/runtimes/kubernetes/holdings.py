@@ -10,9 +10,8 @@ from relay_localcloud.kernel.instants import DAY
 from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx, read_meta, write_meta
 from relay_localcloud.runtimes.kubernetes.facts import Exited
-from relay_localcloud.runtimes.runtime import Expected, Facts, Wanted
+from relay_localcloud.runtimes.runtime import INSTANCE, Expected, Facts, Noun, Wanted
 
-_INSTANCE: Final = "instance"
 KEPT: Final = DAY
 """How long it is known that a holder ended: what a killed process had sent may reach the cluster after it."""
 
@@ -50,15 +49,23 @@ _STANDING: Final[Mapping[Wanted, Standing]] = {
 
 @dataclass(frozen=True, slots=True)
 class OnKubernetes:
-    """Keeps what is wanted, and has `changed` called once that is on disk; a `Runtime`."""
+    """Keeps what is wanted, and has `changed` called once that is on disk; a `Runtime`.
+
+    `lacking` says of what it cannot make why, and what to use.
+    """
 
     tx: Tx
     changed: Callable[[str], None]
+    lacking: Mapping[Noun, str]
 
     @property
     def reports_by_itself(self) -> bool:
         """It sees what runs."""
         return True
+
+    def lacks(self, noun: Noun) -> str | None:
+        """What the cluster has not, or this runtime does not make yet."""
+        return self.lacking.get(noun)
 
     def want(self, facts: Facts, holder_id: str, wanted: Wanted) -> Expected:
         """Nobody knows when it comes true."""
@@ -108,8 +115,8 @@ def forget(tx: Tx) -> None:
 
 def instance_of(tx: Tx) -> str:
     """What tells the objects of this cloud from those of any other: random, and a part of the state."""
-    kept = read_meta(tx.connection, _INSTANCE)
+    kept = read_meta(tx.connection, INSTANCE)
     if kept is None:
         kept = secrets.token_hex(8)
-        write_meta(tx.connection, _INSTANCE, kept)
+        write_meta(tx.connection, INSTANCE, kept)
     return kept

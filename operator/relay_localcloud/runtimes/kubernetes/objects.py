@@ -23,6 +23,7 @@ from relay_localcloud.runtimes.kubernetes.turns import Turn
 VOLUMES: Final = ResourceType("persistentvolumeclaims")
 _TYPES: Final = {
     "Namespace": NAMESPACES,
+    "RoleBinding": ResourceType("rolebindings", "rbac.authorization.k8s.io"),
     "ResourceQuota": ResourceType("resourcequotas"),
     "NetworkPolicy": ResourceType("networkpolicies", "networking.k8s.io"),
     "PersistentVolumeClaim": VOLUMES,

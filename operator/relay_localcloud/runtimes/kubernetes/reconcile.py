@@ -6,7 +6,7 @@ changed, and every few seconds in any case; so nothing is lost by a kill, and no
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Final, NoReturn
 
 from pydantic import Field
@@ -14,13 +14,15 @@ from pydantic import Field
 from relay_kube.kube import PODS, Kube, KubeError, Refused, ResourceType
 from relay_kube.mirror import Mirror
 from relay_localcloud.kernel.store import Store, Tx
-from relay_localcloud.runtimes.kubernetes import fleet, holdings, objects, turns
+from relay_localcloud.runtimes.kubernetes import fleet, holdings, logs, objects, turns
+from relay_localcloud.runtimes.kubernetes.endpoints import Endpoints, Outside
 from relay_localcloud.runtimes.kubernetes.holdings import HOLDINGS, OnKubernetes, Standing
 from relay_localcloud.runtimes.kubernetes.names import CLOUD_ID, INSTANCE
 from relay_localcloud.runtimes.kubernetes.nodes import Gpu, NodeFact, NodeSeen, of_node
 from relay_localcloud.runtimes.kubernetes.observed import Event, Node, Observed, Pod
 from relay_localcloud.runtimes.kubernetes.situations import Step
 from relay_localcloud.runtimes.kubernetes.turns import Offer, Seen, Turn
+from relay_localcloud.runtimes.runtime import Way
 
 _log = logging.getLogger(__name__)
 
@@ -47,13 +49,19 @@ class PodEvent(Event):
 
 
 class Reconciler:
-    """The Kubernetes runtime of one cluster; `runtime_of` is what transactions have of it."""
+    """The Kubernetes runtime of one cluster; `runtime_of` is what transactions have of it. `Containers` as well.
 
-    def __init__(self, store: Store, kube: Kube, offer: Offer, table: Sequence[Gpu]) -> None:
+    `outside` is the way to Pods for a cloud that does not run in the cluster.
+    """
+
+    def __init__(
+        self, store: Store, kube: Kube, offer: Offer, table: Sequence[Gpu], outside: Outside | None = None
+    ) -> None:
         self._store = store
         self._kube = kube
         self._offer = offer
         self._table = table
+        self._lacking = turns.lacking(offer)
         self._pods = Mirror(kube, PODS, Pod.model_validate, self._pod_changed)
         self._nodes = Mirror(kube, NODES, Node.model_validate, lambda _: self._look_at_nodes())
         selector = "involvedObject.kind=Pod"
@@ -63,10 +71,21 @@ class Reconciler:
         self._wake = asyncio.Event()
         self._swept: set[tuple[str, int, Standing]] = set()
         self._seen = Seen({}, self._pods.get, self._events_of)
+        self._endpoints = Endpoints(self._pods.get, offer.terms.instance, outside)
+        self.moved: Callable[[str], None] = lambda _: None
+        """Called with a workload's id when its Pod came, changed or went; the gateway sets it."""
 
     def runtime_of(self, tx: Tx) -> OnKubernetes:
         """The runtime, as a transaction has it."""
-        return OnKubernetes(tx, self._changed)
+        return OnKubernetes(tx, self._changed, self._lacking)
+
+    def way(self, organization_id: str, workload_id: str, port: int) -> Way | None:
+        """Where a workload answers at a port of its container; None while that does not run."""
+        return self._endpoints.way(organization_id, workload_id, port)
+
+    def log(self, organization_id: str, workload_id: str, *, tail: int | None, follow: bool) -> AsyncIterator[bytes]:
+        """What its container prints; nothing while there is none. ApiError 503."""
+        return logs.log_of(self._kube, organization_id, workload_id, tail, follow=follow)
 
     async def run(self) -> NoReturn:
         """Reconcile until cancelled."""
@@ -157,6 +176,7 @@ class Reconciler:
         labels = pod.metadata.labels
         if labels.get(INSTANCE) == self._offer.terms.instance and CLOUD_ID in labels:
             self._changed(labels[CLOUD_ID])
+            self.moved(labels[CLOUD_ID])
 
     def _event_came(self, event: PodEvent) -> None:
         pod = self._pods.get(event.involved.namespace, event.involved.name)

@@ -37,6 +37,19 @@ class Gateway:
     networks: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The ServiceAccount as which a cloud asks the cluster that it runs in."""
+
+    namespace: str
+    name: str
+
+    @property
+    def role(self) -> str:
+        """The ClusterRole that it has in the namespaces that it makes, and nowhere else."""
+        return f"{self.name}-organization"
+
+
 def namespace(instance: str, organization_id: str, *, privileged: bool) -> Manifest:
     """With the Pod security that holds in it; `privileged` is whether the administrator allows it."""
     level = "privileged" if privileged else "baseline"
@@ -46,6 +59,17 @@ def namespace(instance: str, organization_id: str, *, privileged: bool) -> Manif
         "apiVersion": "v1",
         "kind": "Namespace",
         "metadata": {"name": namespace_of(organization_id), "labels": labels},
+    }
+
+
+def role_binding(instance: str, organization_id: str, account: Account) -> Manifest:
+    """What the cloud may do in the namespace: it may bind this one role, so that it has no rights elsewhere."""
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": _metadata(instance, organization_id),
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": account.role},
+        "subjects": [{"kind": "ServiceAccount", "namespace": account.namespace, "name": account.name}],
     }
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.quotas import quotas
@@ -12,12 +13,21 @@ from relay_localcloud.runtimes.kubernetes.names import name_of, namespace_of
 from relay_localcloud.runtimes.kubernetes.observed import Event, Pod
 from relay_localcloud.runtimes.kubernetes.runs import Machine, Run
 from relay_localcloud.runtimes.kubernetes.situations import STEPS, Situation, Step, situation, start_of
-from relay_localcloud.runtimes.kubernetes.tenants import Gateway, Manifest
+from relay_localcloud.runtimes.kubernetes.tenants import Account, Gateway, Manifest
 from relay_localcloud.runtimes.kubernetes.wanted import Terms
+from relay_localcloud.runtimes.runtime import Noun
 from relay_localcloud.workloads.ssh_keys import ATTACHED, KEYS
 from relay_localcloud.workloads.workloads import POD, WORKLOADS, Workload
 
 NO_VOLUMES = "Volumes are not offered here: the administrator of this cloud has named no storage class."
+_NOT_YET: Final[Mapping[Noun, str]] = {
+    Noun.VM: "VMs are not offered here, since this cloud runs containers on Kubernetes: create a pod (POST /v1/pods).",
+    Noun.CLUSTER: "Clusters are not offered here yet: create a pod (POST /v1/pods) for each replica.",
+    Noun.DEPLOYMENT: "Serving deployments are not offered here yet: create a pod (POST /v1/pods) of the engine's "
+    "image, and register its endpoint as an inference backend.",
+    Noun.SNAPSHOT: "Snapshots are not offered here: copy what matters off /workspace from inside the pod.",
+    Noun.TRANSFER: "A pod does not change its organization here, since its volume does not: create another one there.",
+}
 TAKEN = "There is a Pod of this name that is not this cloud's: its administrator must take it away."
 _VANISHED = "Its Pod was deleted."
 _STAYS = frozenset({Situation.PRESENT, Situation.LATER})
@@ -25,11 +35,15 @@ _STAYS = frozenset({Situation.PRESENT, Situation.LATER})
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What holds for all that runs on a cluster: the terms, who reaches it, and the resources that are counted."""
+    """What holds for all that runs on a cluster: the terms, who reaches it, and the resources that are counted.
+
+    `account` is whom a cloud inside the cluster asks as; one outside has all rights that it needs already.
+    """
 
     terms: Terms
     gateway: Gateway
     resources: Sequence[str]
+    account: Account | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +66,11 @@ class Turn:
     uid: str = ""
     tenant: Sequence[Manifest] = ()
     manifests: Sequence[Manifest] = ()
+
+
+def lacking(offer: Offer) -> Mapping[Noun, str]:
+    """What cannot be made on this cluster, and what to use."""
+    return _NOT_YET if offer.terms.storage_class is not None else {**_NOT_YET, Noun.POD: NO_VOLUMES}
 
 
 def take(tx: Tx, holder_id: str, seen: Seen, offer: Offer) -> Turn | None:
@@ -129,6 +148,7 @@ def _tenant(tx: Tx, run: Run, offer: Offer) -> list[Manifest]:
     (gpus,) = quotas.standings(tx, organization_id, [quotas.GPUS])
     return [
         tenants.namespace(instance, organization_id, privileged=offer.terms.privileged_allowed),
+        *([] if offer.account is None else [tenants.role_binding(instance, organization_id, offer.account)]),
         tenants.quota(instance, organization_id, gpus.limit, offer.resources),
         tenants.network_policy(instance, organization_id, offer.gateway),
     ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from base64 import urlsafe_b64encode
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,8 +16,9 @@ from relay_localcloud.clusters.clusters import Cluster
 from relay_localcloud.replicas.rows import Replica
 from relay_localcloud.replicas.states import ReplicaState
 from relay_localcloud.runtimes.kubernetes import runs, tenants, wanted
+from relay_localcloud.runtimes.kubernetes.opening import account_of
 from relay_localcloud.runtimes.kubernetes.runs import Machine, Run
-from relay_localcloud.runtimes.kubernetes.tenants import Gateway
+from relay_localcloud.runtimes.kubernetes.tenants import Account, Gateway
 from relay_localcloud.runtimes.kubernetes.wanted import Terms
 from relay_localcloud.serving.rows import Deployment
 from relay_localcloud.workloads.workloads import Workload
@@ -190,3 +193,26 @@ def test_without_a_gateway_nobody_comes_in() -> None:
     policy: Any = tenants.network_policy("i-1", ORGANIZATION, Gateway())
     assert policy["spec"]["ingress"] == []
     assert "Ingress" in policy["spec"]["policyTypes"]
+
+
+def test_the_cloud_has_its_rights_in_namespaces_of_its_own_alone() -> None:
+    binding: Any = tenants.role_binding("instance", "org_A", Account("relay", "cloud"))
+    assert (binding["roleRef"], binding["subjects"]) == (
+        {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cloud-organization"},
+        [{"kind": "ServiceAccount", "namespace": "relay", "name": "cloud"}],
+    )
+    assert binding["metadata"]["namespace"] == "relay-org-a"
+
+
+@pytest.mark.parametrize(
+    ("subject", "account"),
+    [
+        ("system:serviceaccount:relay:cloud", Account("relay", "cloud")),
+        ("system:node:gpu-1", None),
+        (None, None),
+    ],
+)
+def test_whose_token_it_is_says_the_token(subject: str | None, account: Account | None) -> None:
+    claims = urlsafe_b64encode(json.dumps({"sub": subject}).encode()).rstrip(b"=").decode()
+    assert account_of({"Authorization": f"Bearer head.{claims}.signature"}) == account
+    assert account_of({"Authorization": "Bearer opaque"}) is None

@@ -1,0 +1,18 @@
+"""What a cloud offers at all, which depends on what runs its workloads."""
+
+from relay_localcloud.http.errors import ApiError
+from relay_localcloud.kernel.store import Tx
+from relay_localcloud.runtimes.runtime import Noun
+
+
+def require_offered(tx: Tx, noun: Noun) -> None:
+    """Refuses with 422 what the runtime of this cloud cannot make."""
+    lack = tx.runtime.lacks(noun)
+    if lack is not None:
+        raise ApiError(422, lack)
+
+
+def require_made_up(tx: Tx, what: str) -> None:
+    """Refuses with 409 what only a cloud does in which nothing runs."""
+    if tx.runtime.reports_by_itself:
+        raise ApiError(409, f"{what}: the workloads of this cloud are real containers. A simulated cloud does this.")

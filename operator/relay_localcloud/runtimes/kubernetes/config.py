@@ -1,0 +1,112 @@
+"""What an administrator says of clusters and GPU models: `--runtime-config`, and `--cluster` beside it."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Final
+
+import yaml
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+from relay_localcloud.capacity.catalog import EVERY_COUNT, GPU_MODELS, GpuModel
+from relay_localcloud.http.errors import sentence
+from relay_localcloud.runtimes.kubernetes.fleet import SOMEWHERE
+from relay_localcloud.runtimes.kubernetes.nodes import Gpu
+from relay_localcloud.runtimes.runtime import Unusable
+
+_Word = Annotated[str, Field(min_length=1, max_length=100)]
+_Labels = Mapping[str, str]
+Arguments = tuple[Path | None, Mapping[str, Path]]
+"""`--runtime-config`, and the kubeconfigs of `--cluster` by name."""
+GPU: Final = "nvidia.com/gpu"
+
+
+class _Said(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True)
+
+
+class ClusterConfig(_Said):
+    """A cluster: as whom it is asked, which of its nodes are the cloud's, and of which class volumes are.
+
+    Without a `kubeconfig` it is the one that this process runs in; without a `storageClass` no pod is offered.
+    """
+
+    name: _Word
+    kubeconfig: Path | None = None
+    node_selector: _Labels = {}
+    storage_class: _Word | None = None
+
+
+class GpuModelConfig(_Said):
+    """A GPU model on sale, and the labels of the nodes that have it; `memoryGb` if it is not a built-in one."""
+
+    id: _Word
+    name: _Word | None = None
+    node_labels: Annotated[_Labels, Field(min_length=1)]
+    resource: _Word = GPU
+    price_per_hour_cents: Annotated[int, Field(ge=0, le=10_000_000)]
+    memory_gb: Annotated[int, Field(ge=1, le=100_000)] | None = None
+
+
+def _one(clusters: Sequence[ClusterConfig]) -> Sequence[ClusterConfig]:
+    if len(clusters) != 1:
+        raise ValueError("one cluster is served; several as regions are not offered yet")
+    return clusters
+
+
+class RuntimeConfig(_Said):
+    """The whole document."""
+
+    clusters: Annotated[Sequence[ClusterConfig], AfterValidator(_one)] = (ClusterConfig(name=SOMEWHERE),)
+    gpu_models: Annotated[Sequence[GpuModelConfig], Field(min_length=1)]
+    privileged_allowed: bool = False
+
+
+def read(path: Path | None, clusters: Mapping[str, Path]) -> RuntimeConfig:
+    """The document of a file, with the clusters of the command line, by name, in the place of its own or beside them.
+
+    Kubeconfigs in the file are found from its folder. Raises Unusable.
+    """
+    if path is None:
+        raise Unusable("--runtime kubernetes needs --runtime-config FILE, which says which nodes have which GPU model")
+    try:
+        document = yaml.safe_load(path.read_text())
+        if not isinstance(document, dict):
+            raise Unusable(f"{path} is not a document of --runtime-config: it needs gpuModels")
+        return RuntimeConfig.model_validate(_with(document, clusters, path.parent))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise Unusable(f"{path} cannot be read: {error}") from None
+    except ValidationError as error:
+        raise Unusable(f"{path}: {sentence(error.errors(include_url=False, include_input=False))}") from None
+
+
+def models(config: RuntimeConfig) -> list[GpuModel]:
+    """What is on sale. Raises Unusable for a model of which nobody knows how much memory it has."""
+    return [_model(each) for each in config.gpu_models]
+
+
+def table(config: RuntimeConfig, cluster: ClusterConfig) -> list[Gpu]:
+    """By which labels the cluster's nodes are known."""
+    return [Gpu(each.id, {**cluster.node_selector, **each.node_labels}, each.resource) for each in config.gpu_models]
+
+
+def _with(document: dict[str, object], named: Mapping[str, Path], folder: Path) -> dict[str, object]:
+    listed = document.get("clusters")
+    clusters = {each.get("name"): each for each in listed if isinstance(each, dict)} if isinstance(listed, list) else {}
+    if isinstance(listed, list) and len(clusters) != len(listed):
+        return document  # is refused as it is
+    for cluster in clusters.values():
+        if isinstance(cluster.get("kubeconfig"), str):
+            cluster["kubeconfig"] = folder / cluster["kubeconfig"]
+    for name, kubeconfig in named.items():
+        clusters[name] = {"name": name, **clusters.get(name, {}), "kubeconfig": kubeconfig}
+    return {**document, "clusters": list(clusters.values())} if clusters else document
+
+
+def _model(said: GpuModelConfig) -> GpuModel:
+    known = GPU_MODELS.get(said.id)
+    memory_gb = said.memory_gb or (known.memory_gb if known else None)
+    if memory_gb is None:
+        raise Unusable(f"gpuModels: {said.id} is no built-in model ({', '.join(GPU_MODELS)}): give its memoryGb")
+    name = said.name or (known.name if known else said.id)
+    return GpuModel(said.id, name, memory_gb, said.price_per_hour_cents, False, 0, EVERY_COUNT)

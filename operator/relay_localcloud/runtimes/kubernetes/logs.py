@@ -1,0 +1,22 @@
+"""What containers print, as their kubelets have it."""
+
+from collections.abc import AsyncIterator
+
+from relay_kube.kube import Kube, KubeError, NotFound, Refused
+from relay_localcloud.kernel.refusals import ApiError
+from relay_localcloud.runtimes.kubernetes.names import CONTAINER, name_of, namespace_of
+
+
+async def log_of(
+    kube: Kube, organization_id: str, workload_id: str, tail: int | None, *, follow: bool
+) -> AsyncIterator[bytes]:
+    """The log of the container that runs, or ran last, in its Pod; nothing while there is none. ApiError 503."""
+    namespace, name = namespace_of(organization_id), name_of(workload_id)
+    try:
+        async for piece in kube.log(namespace, name, CONTAINER, tail=tail, follow=follow):
+            yield piece
+    except (NotFound, Refused) as nothing:  # 400: it waits to start
+        if nothing.status not in {400, 404}:
+            raise ApiError(503, f"The log cannot be read: {nothing}.") from nothing
+    except KubeError as error:
+        raise ApiError(503, f"The log cannot be read: {error}.", headers={"Retry-After": "5"}) from error

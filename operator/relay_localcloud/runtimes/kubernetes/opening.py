@@ -1,0 +1,83 @@
+"""Opens the runtime of a cloud: its cluster, as whom that is asked, and whose containers are on it."""
+
+from base64 import urlsafe_b64decode
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Final
+
+from pydantic_core import from_json
+
+from relay_kube import access
+from relay_kube.access import SERVICE_ACCOUNT, AccessError
+from relay_kube.kube import Kube, KubeError, NotFound, ResourceType
+from relay_localcloud.capacity import catalog
+from relay_localcloud.kernel.store import Store
+from relay_localcloud.runtimes.kubernetes import config, holdings
+from relay_localcloud.runtimes.kubernetes.config import ClusterConfig, RuntimeConfig
+from relay_localcloud.runtimes.kubernetes.endpoints import Outside
+from relay_localcloud.runtimes.kubernetes.reconcile import Reconciler
+from relay_localcloud.runtimes.kubernetes.tenants import Account, Gateway
+from relay_localcloud.runtimes.kubernetes.turns import Offer
+from relay_localcloud.runtimes.kubernetes.wanted import Terms
+from relay_localcloud.runtimes.runtime import Proxied, Unusable
+
+AGENT: Final = "relay-localcloud"
+OWN_LABELS: Final = {"app.kubernetes.io/name": AGENT}
+"""The labels of the Pod of a cloud that runs in its own cluster: what reaches workloads."""
+_SLICES: Final = ResourceType("endpointslices", "discovery.k8s.io")
+
+
+def read(arguments: config.Arguments) -> RuntimeConfig:
+    """What the command line says, with its GPU models on sale from here on. Raises Unusable."""
+    said = config.read(*arguments)
+    catalog.sell(config.models(said))
+    return said
+
+
+@asynccontextmanager
+async def opened(store: Store, said: RuntimeConfig) -> AsyncIterator[Reconciler]:
+    """The runtime, for as long as the context lasts; it does nothing before it runs. Raises Unusable."""
+    (cluster,) = said.clusters
+    try:
+        login = access.login(cluster.kubeconfig)
+        login.headers()
+    except AccessError as error:
+        raise Unusable(f"the cluster {cluster.name}: {error}") from None
+    table = config.table(said, cluster)
+    async with access.opened(login, AGENT) as api:
+        kube = Kube(api, field_manager=AGENT)
+        gateway = await _gateway(kube, cluster)
+        with store.transaction(at=0) as tx:
+            terms = Terms(holdings.instance_of(tx), cluster.storage_class, said.privileged_allowed)
+        outside = None if cluster.kubeconfig is None else Outside(login.server, Proxied(login.headers, login.tls))
+        account = account_of(login.headers()) if outside is None else None
+        offer = Offer(terms, gateway, [row.resource for row in table], account)
+        yield Reconciler(store, kube, offer, table, outside)
+
+
+def account_of(headers: Mapping[str, str]) -> Account | None:
+    """The ServiceAccount whose token this is; None if it is none's. The API server alone judges whether it is valid."""
+    claims = headers.get("Authorization", "").removeprefix("Bearer ").split(".")[1:2]
+    try:
+        subject = from_json(urlsafe_b64decode(claims[0] + "=="))["sub"].split(":")
+    except (AttributeError, LookupError, TypeError, ValueError):
+        return None
+    return Account(*subject[2:]) if subject[:2] == ["system", "serviceaccount"] and len(subject) == 4 else None
+
+
+async def _gateway(kube: Kube, cluster: ClusterConfig) -> Gateway:
+    """Who reaches workloads: this Pod inside the cluster, and outside of it the API server, which proxies."""
+    if cluster.kubeconfig is None:
+        return Gateway((SERVICE_ACCOUNT / "namespace").read_text().strip(), OWN_LABELS)
+    try:
+        found = await kube.get(_SLICES, "default", "kubernetes")
+    except NotFound:
+        return Gateway()  # of an API server that nothing inside the cluster asks
+    except KubeError as error:
+        raise Unusable(f"the cluster {cluster.name} cannot be asked: {error}") from None
+    endpoints = found.get("endpoints")
+    listed = (
+        [each.get("addresses") for each in endpoints if isinstance(each, dict)] if isinstance(endpoints, list) else []
+    )
+    addresses = [str(address) for some in listed if isinstance(some, list) for address in some]
+    return Gateway(networks=tuple(f"{address}/{128 if ':' in address else 32}" for address in addresses))

@@ -1,0 +1,46 @@
+"""The cloud of a stage as a process, started as its command line says, and killed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import yaml
+
+from relay_localcloud.runtimes.kubernetes.names import namespace_of
+from tests.cluster.kubernetes_runtime.stage import PRODUCT, Stage
+from tests.support.localcloud import LocalCloud, Ports
+
+
+@dataclass
+class Served(Stage):
+    """One state directory, and a process that may be killed at any moment and started again."""
+
+    ports: Ports = field(default_factory=Ports.free)
+    cloud: LocalCloud = field(init=False)
+
+    async def start(self, *, reconciling: bool = True) -> None:
+        """Serve the state; a process always reconciles."""
+        assert reconciling
+        config = self.state.with_name("runtime.yaml")
+        config.write_text(
+            yaml.safe_dump(
+                {
+                    "clusters": [{"name": "eu", "storageClass": "fast"}],
+                    "gpuModels": [{"id": "h100", "nodeLabels": {PRODUCT: self.product}, "pricePerHourCents": 36_000}],
+                }
+            )
+        )
+        of_runtime = ["--runtime", "kubernetes", "--runtime-config", str(config), "--cluster", f"eu={self.kubeconfig}"]
+        self.cloud = LocalCloud(self.state.parent, self.ports, more=of_runtime)
+        await self.cloud.start()
+        self.organization = self.cloud.seeded_organization()
+        self.namespace = namespace_of(self.organization.id)
+
+    async def end(self) -> None:
+        """kill -9."""
+        await self.cloud.process.kill()
+
+    async def killed_and_started(self) -> None:
+        """In the middle of whatever it did."""
+        await self.end()
+        await self.start()

@@ -1,0 +1,74 @@
+"""What containers on Kubernetes cannot be, and what a cloud with real ones does not make up, is refused in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.localcloud import CloudRefusal
+
+if TYPE_CHECKING:
+    from tests.cluster.kubernetes_runtime.stage import Stage
+
+DEPLOYMENT = {
+    "publicModelId": "m",
+    "engine": "vllm",
+    "servedModelId": "m",
+    "gpuModelId": "h100",
+    "gpuCountPerReplica": 1,
+    "replicasMin": 1,
+    "replicasMax": 1,
+    "replicasDesired": 1,
+}
+
+
+async def refusal(stage: Stage, method: str, path: str, body: Any = None) -> tuple[int, str]:
+    """Its status and its words."""
+    with pytest.raises(CloudRefusal) as refused:
+        await stage.organization.call(method, path, body)
+    return refused.value.status, str(refused.value)
+
+
+async def test_what_is_not_offered_says_what_to_use(stage: Stage) -> None:
+    of_organization = f"/v1/orgs/{stage.organization.id}"
+    deployment = {**DEPLOYMENT, "organizationId": stage.organization.id}
+    for path, body in (
+        (f"{of_organization}/vms/create", {"name": "vm"}),
+        (f"{of_organization}/clusters/create", {"name": "c", "replicaCount": 1, "imageUrl": "a:1"}),
+        ("/v1/serving/deployments", deployment),
+    ):
+        status, words = await refusal(stage, "POST", path, body)
+        assert status == 422, words
+        assert "create a pod (POST /v1/pods)" in words
+
+
+async def test_a_pod_has_no_snapshots_and_stays_in_its_organization(stage: Stage) -> None:
+    pod_id = await stage.runs()
+    status, words = await refusal(stage, "POST", f"/v1/vms/{pod_id}/snapshots/create", {"name": "s"})
+    assert (status, "copy what matters" in words) == (422, True)
+    other = (await stage.organization.call("POST", "/_localcloud/orgs", {"name": "other"}))["organizationId"]
+    offer = {"workloadId": pod_id, "toOrganizationId": other}
+    status, words = await refusal(stage, "POST", "/_localcloud/transfers", offer)
+    assert (status, "does not change its organization" in words) == (422, True)
+
+
+async def test_nothing_is_made_up(stage: Stage) -> None:
+    pod_id = await stage.runs()
+    (node,) = (await stage.organization.call("GET", "/_localcloud/nodes"))["items"]
+    for method, path, body in (
+        ("POST", "/reset", None),
+        ("POST", "/import", {}),
+        ("POST", "/clock", {"advanceSeconds": 60}),
+        ("POST", "/nodes", {"gpuModelId": "h100", "gpuCount": 8}),
+        ("PATCH", f"/nodes/{node['id']}", {"reporting": False}),
+        ("POST", f"/workloads/{pod_id}/events", {"event": "fail"}),
+    ):
+        status, words = await refusal(stage, method, f"/_localcloud{path}", body)
+        assert (status, "real containers" in words) == (409, True), (path, words)
+    assert (await stage.organization.vm(pod_id))["status"] == "running"
+
+
+async def test_a_gap_in_the_time_is_still_decided_about(stage: Stage) -> None:
+    status, words = await refusal(stage, "POST", "/_localcloud/clock", {"gap": "apply"})
+    assert (status, "no gap" in words) == (400, True)
