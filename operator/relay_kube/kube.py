@@ -197,7 +197,7 @@ class Kube:
                 timeout=within,
                 proxy=self._api.proxy,
             ) as answer:
-                if answer.status != 200:
+                if answer.status not in {200, 204}:  # no content: of a Pod that is on no node yet
                     raise _error("GET", answer.status, await answer.read())
                 yield answer.content
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
