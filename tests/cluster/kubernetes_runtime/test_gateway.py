@@ -35,7 +35,7 @@ def own_address() -> str:
 async def container(address: str) -> AsyncIterator[int]:
     """A server as a container has one: it says what it was sent, or goes on for ever; its port."""
 
-    async def answer(request: web.Request) -> web.StreamResponse:
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
         if request.path == "/stream":
             response = web.StreamResponse()
             await response.prepare(request)
