@@ -89,7 +89,7 @@ class ModelCloud:
         operation: Operation[Any, Any],
         body: object = None,
         *,
-        id: str = "",  # noqa: A002
+        id: str = "",
         query: Mapping[str, object] | None = None,
     ) -> Any:
         """Raises CloudError. A list has one page."""

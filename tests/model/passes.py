@@ -54,7 +54,6 @@ from tests.model.asked import Answer, Asked
 from tests.model.batches import ModelTransfers
 from tests.model.memories import NOW, frozen, thawed
 from tests.model.neighbours import (
-    ACCOUNT,
     ModelAccounts,
     ModelCache,
     ModelCloud,
@@ -325,7 +324,7 @@ def _managed(
     )
 
 
-def _left(name: str, record: Leftover, saved: bool) -> Left:  # noqa: FBT001
+def _left(name: str, record: Leftover, saved: bool) -> Left:
     return Left(name, settled(record.model_dump(mode="json")).decode(), saved)
 
 
