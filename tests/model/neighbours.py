@@ -89,7 +89,7 @@ class ModelCloud:
         operation: Operation[Any, Any],
         body: object = None,
         *,
-        id: str = "",
+        id: str = "",  # noqa: A002
         query: Mapping[str, object] | None = None,
     ) -> Any:
         """Raises CloudError. A list has one page."""
@@ -321,7 +321,7 @@ def settled(record: Mapping[str, JsonValue]) -> bytes:
 
 
 def orphan(number: int) -> tuple[str, tuple[tuple[int, str, bytes], ...]]:
-    """What an object made that is gone, and whose name another has now: its name, and the ConfigMap that tells of it."""
+    """What an object made that is gone, and whose name another has: its name, and the ConfigMap that tells of it."""
     uid = uid_of("a", 0)
     name = cloud_name(NAMESPACE, "a", uid, "cafe0", 1)
     told = {

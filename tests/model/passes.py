@@ -276,9 +276,9 @@ class Passes:
         return Books(
             frozenset(Departed(key, stored(vanished.body(key)), key in vanished._saved) for key in vanished._known),
             frozenset(
-                _left(name, record, name not in leftovers._unsaved) for name, record in leftovers._records.items()
+                _left(name, record, saved=name not in leftovers._unsaved) for name, record in leftovers._records.items()
             ),
-            frozenset(_left(name, record, True) for name, record in leftovers._retracted.items()),
+            frozenset(_left(name, record, saved=True) for name, record in leftovers._retracted.items()),
             frozenset(leftovers._let_go | self._cache.forgotten),
         )
 
@@ -324,7 +324,7 @@ def _managed(
     )
 
 
-def _left(name: str, record: Leftover, saved: bool) -> Left:
+def _left(name: str, record: Leftover, *, saved: bool) -> Left:
     return Left(name, settled(record.model_dump(mode="json")).decode(), saved)
 
 

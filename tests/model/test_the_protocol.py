@@ -37,7 +37,7 @@ def test_it_holds_in_every_interleaving(config: Configuration, played: dict[tupl
     if settings not in played:
         played[settings] = passes_of(config)
     outcome = explore(World(config, played[settings]))
-    print(f"{config.key:16} {config.most} {outcome}")
+    print(f"{config.key:16} {config.most} {outcome}")  # noqa: T201 - kept in docs/create-protocol.md
     assert not outcome.violations, "\n".join(line for trace in outcome.violations.values() for line in [*trace, ""])
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def connection(kubeconfig: Path) -> kopf.ConnectionInfo:
     """Certificates and tokens that are in it, or in files that it names; no plugins."""
-    import kopf
+    import kopf  # noqa: PLC0415 - it takes half a second, which tests without a cluster should not pay for
 
     said = yaml.safe_load(kubeconfig.read_text())
 

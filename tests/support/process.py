@@ -113,7 +113,7 @@ class Process:
                 stderr=log,
                 env=self.env,
                 start_new_session=True,  # Ctrl-C reaches the parent alone, which ends its children in order.
-                preexec_fn=None if self.outlives_parent else forked.die_with_parent,
+                preexec_fn=None if self.outlives_parent else forked.die_with_parent,  # noqa: PLW1509  one system call
             )
 
     async def start(self) -> None:
@@ -154,7 +154,7 @@ class Process:
     async def until_ended(self, within: float = 30.0) -> int:
         """Waits until the process has ended and answers its exit code; raises TimeoutError."""
         async with asyncio.timeout(within):
-            while self.running:
+            while self.running:  # noqa: ASYNC110  a child process sets no event
                 await asyncio.sleep(0.02)
         code = self.exit_code
         if code is None:
@@ -169,7 +169,7 @@ class Process:
         child.send_signal(number)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within):
-                while child.poll() is None:
+                while child.poll() is None:  # noqa: ASYNC110  a child process sets no event
                     await asyncio.sleep(0.02)
 
     def _why(self, what: str) -> str:

@@ -59,6 +59,11 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- .Values.serviceAccount.name | default (include "relay-localcloud.fullname" .) -}}
 {{- end }}
 
+{{- /* The program makes this name of its ServiceAccount's. */ -}}
+{{- define "relay-localcloud.organizationRole" -}}
+{{- printf "%s-%s-organization" .Release.Namespace (include "relay-localcloud.serviceAccountName" .) -}}
+{{- end }}
+
 {{- define "relay-localcloud.byTheCloud" -}}
 - name: by-the-cloud
   expression: >-

@@ -82,26 +82,26 @@ async def mcp_server() -> AsyncIterator[McpServer]:
     seen = McpServer()
     server = MCPServer("tools of tests", log_level="CRITICAL")
 
-    def note(name: str, round: int, context: Context[Any]) -> None:
+    def note(name: str, round: int, context: Context[Any]) -> None:  # noqa: A002 - the argument of the model
         request = context.request_context
         meta = {key: value for key, value in (request.meta or {}).items() if not key.startswith("io.")}
         authorization = (context.headers or {}).get("authorization")
         seen.calls.append({"name": name, "round": round, "meta": meta, "authorization": authorization})
 
     @server.tool()
-    async def look(round: int, context: Context[Any]) -> str:
+    async def look(round: int, context: Context[Any]) -> str:  # noqa: A002
         """Looks."""
         note("look", round, context)
         return "done" if round == 2 else "not yet"
 
     @server.tool()
-    async def broken(round: int, context: Context[Any]) -> str:
+    async def broken(round: int, context: Context[Any]) -> str:  # noqa: A002
         """Fails, and says so to the model."""
         note("broken", round, context)
         raise ToolError("broken, so I am done")
 
     @server.tool()
-    async def hanging(round: int, context: Context[Any]) -> str:
+    async def hanging(round: int, context: Context[Any]) -> str:  # noqa: A002
         """Never answers."""
         note("hanging", round, context)
         await seen.hang.wait()

@@ -133,7 +133,7 @@ def numbers(low: int, high: int) -> st.SearchStrategy[str]:
 
 
 schedules = st.tuples(*(numbers(low, high) for low, high in BOUNDS)).map(" ".join)
-moments = st.datetimes(datetime(2026, 1, 1), datetime(2029, 12, 31)).map(lambda naive: naive.replace(tzinfo=UTC))
+moments = st.datetimes(datetime(2026, 1, 1), datetime(2029, 12, 31)).map(lambda naive: naive.replace(tzinfo=UTC))  # noqa: DTZ001
 
 
 def shows(schedule: str, wall: datetime) -> bool:

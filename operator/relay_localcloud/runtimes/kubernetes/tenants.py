@@ -47,7 +47,7 @@ class Account:
     @property
     def role(self) -> str:
         """The ClusterRole that it has in the namespaces that it makes, and nowhere else."""
-        return f"{self.name}-organization"
+        return f"{self.namespace}-{self.name}-organization"
 
 
 def namespace(instance: str, organization_id: str, *, privileged: bool) -> Manifest:

@@ -198,7 +198,7 @@ def test_without_a_gateway_nobody_comes_in() -> None:
 def test_the_cloud_has_its_rights_in_namespaces_of_its_own_alone() -> None:
     binding: Any = tenants.role_binding("instance", "org_A", Account("relay", "cloud"))
     assert (binding["roleRef"], binding["subjects"]) == (
-        {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cloud-organization"},
+        {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "relay-cloud-organization"},
         [{"kind": "ServiceAccount", "namespace": "relay", "name": "cloud"}],
     )
     assert binding["metadata"]["namespace"] == "relay-org-a"

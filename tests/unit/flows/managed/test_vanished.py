@@ -165,7 +165,7 @@ async def test_what_is_taken_to_its_end_is_no_orphan_to_the_next_process(ending:
     await _vanished(ending)
     await ending.settle()
     leftovers = ending.informer.vanished.leftovers
-    (key,) = [key for key in ending.cache if key.vanished]
+    (key,) = [key for key, _ in ending.cache.items() if key.vanished]
     told = {"kind": "GpuPod", "organization": "org-1", "name": "its-name", "uid": key.vanished}
     account = ObjectKey("CloudAccount", NAMESPACE, "default")
     leftovers.note(Leftover(fate=Fate.ORPHAN, account=account, since=BEGINNING, **told))
