@@ -110,7 +110,7 @@ class Directory:
         """Where requests to a workload go; None: to the echo. ApiError 503 while no container of it runs."""
         if self._containers is None:
             url = self.upstream(endpoint.image)
-            return None if url is None else Way(url, f"The upstream {url} of this workload's image")
+            return None if url is None else Way(url, f"The image's upstream {url}")
         way = self._containers.way(endpoint.organization_id, endpoint.workload_id, endpoint.port)
         if way is None:
             message = f"The container of the {endpoint.noun} {endpoint.workload_id} does not run just now: try again."

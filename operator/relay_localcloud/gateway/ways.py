@@ -20,7 +20,7 @@ def url_on(way: Way, path: str) -> URL:
     ApiError 400 for a path that an API server could take for one of its own.
     """
     if way.proxied is not None and not {".", ".."}.isdisjoint(unquote(path.partition("?")[0]).split("/")):
-        raise ApiError(400, "The path has parts `.` or `..`, which this gateway does not pass on.")
+        raise ApiError(400, "The path has a part of only one or two dots, which this gateway does not pass on.")
     return URL(way.url.rstrip("/") + path, encoded=True)
 
 

@@ -107,6 +107,8 @@ def _model(said: GpuModelConfig) -> GpuModel:
     known = GPU_MODELS.get(said.id)
     memory_gb = said.memory_gb or (known.memory_gb if known else None)
     if memory_gb is None:
-        raise Unusable(f"gpuModels: {said.id} is no built-in model ({', '.join(GPU_MODELS)}): give its memoryGb")
+        raise Unusable(
+            f"gpuModels: the model {said.id} is not built in (built in: {', '.join(GPU_MODELS)}): give its memoryGb"
+        )
     name = said.name or (known.name if known else said.id)
     return GpuModel(said.id, name, memory_gb, said.price_per_hour_cents, False, 0, EVERY_COUNT)

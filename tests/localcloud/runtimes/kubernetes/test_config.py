@@ -69,7 +69,7 @@ def test_what_makes_no_sense_is_said_with_where_it_is(tmp_path: Path, document: 
 
 def test_a_model_that_nobody_knows_needs_its_memory(tmp_path: Path) -> None:
     config = read(written(tmp_path, gpuModels=[{**H100, "id": "b200"}]), {})
-    with pytest.raises(Unusable, match=r"b200 is no built-in model .*: give its memoryGb"):
+    with pytest.raises(Unusable, match=r"the model b200 is not built in .*: give its memoryGb"):
         models(config)
 
 
