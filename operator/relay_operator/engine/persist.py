@@ -79,10 +79,11 @@ class Persistence:
 
     async def write(self, unwritten: Unwritten) -> Recorded:
         """Raises KubeError if some tries in a row did not do, or the API server will never take it."""
+        known = _records(unwritten.writer.latest())
         failures = 0
         while True:
             try:
-                return await _landed(unwritten)
+                return await _landed(unwritten, known, again=failures > 0)
             except KubeError as error:
                 failures += 1
                 if failures == _TRIES or never_taken(error):
@@ -90,15 +91,20 @@ class Persistence:
             await self.sleep(_BACKOFF.after(failures, self.random))
 
 
-async def _landed(unwritten: Unwritten) -> Recorded:
-    """After a conflict it is written only if nobody decided on the object meanwhile. Raises KubeError."""
+async def _landed(unwritten: Unwritten, known: "Records", *, again: bool) -> Recorded:
+    """After a conflict it is written only if nobody decided on the object meanwhile. Raises KubeError.
+
+    `again`: the patch leads from what was read at first, and a try that failed may have read later than that.
+    """
     writer, patch, after = unwritten.writer, unwritten.patch, unwritten.after
-    known = _records(writer.latest())
     try:
-        await writer.status(patch)
+        if not again:
+            await writer.status(patch)
     except NotFound:
         return Recorded.GONE
     except Conflict:
+        again = True
+    if again:
         raw = await writer.read()
         if raw is None:
             return Recorded.GONE

@@ -1,10 +1,18 @@
 """Whether an id that was paid for may still be written after somebody else wrote."""
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from random import Random
 
+import orjson
 import pytest
+from pydantic import JsonValue
 
-from relay_operator.engine.persist import Recorded, Records, after_conflict
+from relay_kube.kube import Conflict, JsonObject, KubeError, ResourceType, Unavailable
+from relay_operator.api.meta import ObjectKey
+from relay_operator.engine.flow import Told
+from relay_operator.engine.object_writer import ObjectWriter
+from relay_operator.engine.persist import PaidFor, Persistence, Recorded, Records, Unwritten, after_conflict
 
 INTENT = '{"token":"t0ken"}'
 KNOWN = Records(INTENT, "t0ken", frozenset({"batch-1"}))
@@ -54,3 +62,45 @@ def test_a_lost_status_is_rebuilt_by_the_search_that_its_open_intent_asks_for(fo
 
 def test_an_id_that_stands_there_was_written() -> None:
     assert after_conflict(KNOWN, replace(KNOWN, ids=frozenset({"batch-1", "batch-2"})), "batch-2") is Recorded.WRITTEN
+
+
+@dataclass
+class _Wiped:
+    """An object whose status is lost before the first write of it; the second write fails for another reason."""
+
+    status: JsonObject = field(default_factory=dict)
+    failures: list[KubeError] = field(default_factory=lambda: [Conflict(409, "Conflict", ""), Unavailable(0, "", "")])
+
+    async def patch(
+        self, kind: ResourceType, namespace: str | None, name: str, body: Mapping[str, JsonValue], **_: str | None
+    ) -> JsonObject:
+        if self.failures:
+            raise self.failures.pop(0)
+        status = body["status"]
+        assert isinstance(status, dict)
+        self.status |= status
+        return await self.get(kind, namespace, name)
+
+    async def get(self, *_: object) -> JsonObject:
+        return {"metadata": {"uid": "u", "resourceVersion": "2"}, "status": self.status}
+
+    async def delete(self, *_: object, **__: object) -> None:
+        raise AssertionError("nothing is ended")
+
+
+async def test_each_further_try_writes_all_that_was_lost() -> None:
+    server, after = _Wiped(), {"createToken": "t0ken", "id": "pod-1"}
+    body = orjson.dumps({"metadata": {"uid": "u", "resourceVersion": "1"}, "status": {"createToken": "t0ken"}})
+    key = ObjectKey("GpuPod", "team-a", "train")
+    writer = ObjectWriter(server, ResourceType("gpupods"), key, "u", "1", lambda _: None, body)
+    unwritten = Unwritten(writer, {"id": "pod-1"}, dict(after), PaidFor("pod-1", "Delete"), _never)
+
+    async def at_once(_: float) -> None:
+        return
+
+    assert await Persistence(at_once, Random(1).random).write(unwritten) is Recorded.WRITTEN
+    assert server.status == after
+
+
+def _never(error: KubeError) -> Told:
+    raise error
