@@ -97,22 +97,23 @@ async def _landed(unwritten: Unwritten, known: "Records", *, again: bool) -> Rec
     `again`: the patch leads from what was read at first, and a try that failed may have read later than that.
     """
     writer, patch, after = unwritten.writer, unwritten.patch, unwritten.after
-    try:
-        if not again:
+    if not again:
+        try:
             await writer.status(patch)
-    except NotFound:
-        return Recorded.GONE
-    except Conflict:
-        again = True
-    if again:
-        raw = await writer.read()
-        if raw is None:
+        except NotFound:
             return Recorded.GONE
-        decided = after_conflict(known, _records(raw), unwritten.paid.cloud_id)
-        if decided is not None:
-            return decided
-        rest = merge_patch(part(raw, "status"), after)
-        await writer.status({name: value for name, value in rest.items() if name in after or name in patch})
+        except Conflict:
+            pass
+        else:
+            return Recorded.WRITTEN
+    raw = await writer.read()
+    if raw is None:
+        return Recorded.GONE
+    decided = after_conflict(known, _records(raw), unwritten.paid.cloud_id)
+    if decided is not None:
+        return decided
+    rest = merge_patch(part(raw, "status"), after)
+    await writer.status({name: value for name, value in rest.items() if name in after or name in patch})
     return Recorded.WRITTEN
 
 
