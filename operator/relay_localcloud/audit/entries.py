@@ -110,10 +110,8 @@ def record(tx: Tx, scope: Scope, outcome: object) -> None:
 
 def after(tx: Tx, sequence: int, count: int, organization_id: str | None) -> list[Entry]:
     """So many entries after one, oldest first; of all organizations and the platform unless one is given."""
-    query = select(*ENTRIES.columns.values()).where(_entry.sequence > sequence).order_by(_entry.sequence).limit(count)
-    if organization_id is not None:
-        query = query.where(_entry.organization_id == organization_id)
-    return [ENTRIES.of(row) for row in tx.connection.execute(query)]
+    whose = {} if organization_id is None else {"organization_id": organization_id}
+    return ENTRIES.first(tx, count, _entry.sequence > sequence, **whose)
 
 
 def _concerns(outcome: object) -> bool:

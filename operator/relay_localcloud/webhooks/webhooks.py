@@ -178,13 +178,8 @@ def page_of_attempts(tx: Tx, webhook_id: str, organization_id: str, page: Page) 
 
 def attempts_after(tx: Tx, sequence: int, count: int, organization_id: str | None) -> list[Attempt]:
     """So many attempts after one, oldest first; of all organizations unless one is given."""
-    attempt = ATTEMPTS.table.c
-    query = (
-        select(*ATTEMPTS.columns.values()).where(attempt.sequence > sequence).order_by(attempt.sequence).limit(count)
-    )
-    if organization_id is not None:
-        query = query.where(attempt.organization_id == organization_id)
-    return [ATTEMPTS.of(row) for row in tx.connection.execute(query)]
+    whose = {} if organization_id is None else {"organization_id": organization_id}
+    return ATTEMPTS.first(tx, count, ATTEMPTS.columns["sequence"] > sequence, **whose)
 
 
 def shown_to_control(attempt: Attempt) -> dict[str, object]:
