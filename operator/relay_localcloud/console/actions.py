@@ -24,7 +24,7 @@ from relay_localcloud.control.nodes import NodeChange, NodeCreate
 from relay_localcloud.control.workloads import WorkloadEvent
 from relay_localcloud.faults.faults import FaultCreate
 from relay_localcloud.http.arguments import Depends
-from relay_localcloud.http.bodies import read_body
+from relay_localcloud.http.bodies import read_body, refuse_unstorable
 from relay_localcloud.http.errors import ApiError, sentence
 from relay_localcloud.http.routing import Router
 from relay_localcloud.identity import organizations
@@ -231,18 +231,12 @@ async def _form(request: Request) -> dict[str, str]:
         raise ApiError(400, f"A form has at most {_MOST_FIELDS} fields.") from None
 
 
-def _require_storable(form: Mapping[str, str]) -> None:
-    for name, value in form.items():
-        if "\0" in value:
-            raise ApiError(400, f"{name}: a text cannot contain the character U+0000.")
-
-
 def _endpoint(action: _Action) -> Callable[..., object]:
     async def press(view: CurrentView, form: Annotated[dict[str, str], Depends(_form)], request: Request) -> Response:
         """Wait for the action; then the page that the button was on, or the page that says what is wrong."""
         page = Requested.at(form.get("back", "/"), view.requested.origin)
         try:
-            _require_storable(form)
+            refuse_unstorable(dict(form), "")
             done = await action(Pressed(view.cloud, form, next(iter(request.path_params.values()), "")))
         except ApiError as error:
             wrong, status = error.message, error.status

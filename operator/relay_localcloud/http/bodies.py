@@ -191,7 +191,7 @@ def parse(raw: bytes) -> JsonValue:
     except ValueError as error:
         raise ApiError(400, f"The body is not valid JSON: {error}.") from None
     if len(raw) > _LONG or _SUSPICIOUS.search(raw):
-        _refuse_unstorable(document, "")
+        refuse_unstorable(document, "")
     return document
 
 
@@ -219,15 +219,16 @@ def _model_json(value: object) -> object:
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
-def _refuse_unstorable(value: JsonValue, where: str) -> None:
+def refuse_unstorable(value: JsonValue, where: str) -> None:
+    """ApiError 400 for what the state cannot keep; `where` is the path of fields to it, empty for a whole body."""
     # Recursion is safe: the parser refuses nesting over 200 levels.
     if isinstance(value, dict):
         for key, item in value.items():
-            _refuse_unstorable(key, where)
-            _refuse_unstorable(item, f"{where}.{key}" if where else key)
+            refuse_unstorable(key, where)
+            refuse_unstorable(item, f"{where}.{key}" if where else key)
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            _refuse_unstorable(item, f"{where}.{index}")
+            refuse_unstorable(item, f"{where}.{index}")
     elif isinstance(value, str) and "\0" in value:
         raise ApiError(400, f"{where or 'The body'}: a string cannot contain the character U+0000.")
     elif isinstance(value, int) and not -_INT64 <= value < _INT64:
