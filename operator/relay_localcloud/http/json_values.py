@@ -26,13 +26,19 @@ def exceeds(raw: bytes, most: int = MOST_VALUES) -> Iterator[bool]:
 
     Values are items of lists and members of objects, empty ones counted as if they had one.
     """
-    if _separators(raw) <= most:  # those in texts included
+    found = 0  # those in texts included
+    for at in range(0, len(raw), _BYTES_A_STEP):
+        found += _separators(raw, at, at + _BYTES_A_STEP)
+        if found > most:
+            break
+        yield False
+    else:
         return
     found, at, texts, rested = 0, 0, 0, 0
     while at < len(raw):
         quote = raw.find(_QUOTE, at)
         end = quote if quote >= 0 else len(raw)
-        found += _separators(raw[at:end])
+        found += _separators(raw, at, end)
         if found > most:
             yield True
             return
@@ -77,5 +83,5 @@ def _after_text(raw: bytes, at: int) -> tuple[int, bool]:
     return max(end, at + 1), False
 
 
-def _separators(raw: bytes) -> int:
-    return sum(map(raw.count, _OPENING_OR_NEXT))
+def _separators(raw: bytes, start: int, end: int) -> int:
+    return sum(raw.count(each, start, end) for each in _OPENING_OR_NEXT)

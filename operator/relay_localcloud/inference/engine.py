@@ -25,7 +25,7 @@ _DONE = "done"
 _SPACE_OR_NOT = bytes(ord(" ") if chr(code).isspace() and code < 128 else ord("x") for code in range(256))
 _BEGIN: Final = b" x"
 """Of a word, in a text as `_marked` shows it."""
-_FEW: Final = 4096
+_WINDOW: Final = 16 * 1024
 _WIDE_SPACES = [chr(code).encode() for code in range(128, 0x3001) if chr(code).isspace()]
 """All that Unicode has beyond ASCII."""
 
@@ -108,20 +108,21 @@ def words(text: str) -> int:
     return _marked(text).count(_BEGIN)
 
 
-def first_words(text: str, count: int) -> str:
-    """As much of a text as has so many words, if it has more."""
-    marked, before = _marked(text), count
-    low, high = 0, len(marked)
-    while high - low > _FEW:
-        middle = (low + high) // 2
-        here = marked.count(_BEGIN, low, middle)
-        if here > before:
-            high = middle
-        else:
-            low, before = middle - 1, before - here  # the next may begin across the two
-    for _ in range(before + 1):
-        low = marked.index(_BEGIN, low) + 1
-    return text.encode()[: low - 1].decode().rstrip()
+def first_words(text: str, count: int) -> str | None:
+    """As much of a text as has so many words; None if it has no more than these. Nothing behind them is looked at."""
+    left = count
+    for start in range(0, len(text), _WINDOW):
+        window = text[start : start + _WINDOW]
+        marked = _marked(window)
+        goes_on = start > 0 and not (text[start - 1].isspace() or window[0].isspace())
+        found = marked.count(_BEGIN) - goes_on
+        if found > left:
+            at = 0
+            for _ in range(goes_on + left + 1):
+                at = marked.index(_BEGIN, at) + 1
+            return text[: start + len(window.encode()[: at - 1].decode())].rstrip()
+        left -= found
+    return None
 
 
 def _marked(text: str) -> bytes:
@@ -152,13 +153,13 @@ def _spoken(prompt: Prompt, text: str) -> Turn:
     first = min(((at, stop) for stop in prompt.stops if stop and (at := text.find(stop)) >= 0), default=None)
     if first is not None:
         finish, stop_sequence, text = Finish.STOP_SEQUENCE, first[1], text[: first[0]]
-    spoken = words(text)
-    if prompt.limit is not None and spoken > prompt.limit:
-        finish, stop_sequence, text, spoken = Finish.LENGTH, None, first_words(text, prompt.limit), prompt.limit
+    shorter = None if prompt.limit is None else first_words(text, prompt.limit)
+    if shorter is not None:
+        finish, stop_sequence, text = Finish.LENGTH, None, shorter
     size = len(text.encode()) * prompt.choices
     if size > LARGEST_ANSWER:
         raise of_api_error(
             ApiError(400, f"n: {prompt.choices} choices have {size} bytes, and an answer at most {LARGEST_ANSWER}.")
         )
-    taken = spoken * prompt.choices
+    taken = words(text) * prompt.choices
     return Turn(finish, text, prompt.input_tokens, taken, prompt.choices, stop_sequence=stop_sequence)

@@ -33,11 +33,11 @@ async def test_a_text_that_ends_with_much_space_is_answered(start_server: StartS
 @given(TEXTS, st.integers(1, 10))
 def test_words_are_those_of_the_text_with_the_space_before_each(text: str, count: int) -> None:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(engine, "_FEW", 4)
+        patched.setattr(engine, "_WINDOW", 4)
         words = list(re.finditer(r"\s*\S+", text))
         assert engine.words(text) == len(words)
-        if len(words) > count:
-            assert engine.first_words(text, count) == text[: words[count - 1].end()]
+        shorter = text[: words[count - 1].end()] if len(words) > count else None
+        assert engine.first_words(text, count) == shorter
     pieces = list(engine.pieces(text))
     assert "".join(pieces) == text
     assert [piece.rstrip() for piece in pieces if words] == [word.group() for word in words]
