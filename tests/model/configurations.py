@@ -168,6 +168,14 @@ CONFIGURATIONS = (
         ended=True,
     ),
     Configuration(
+        "vanished-again",
+        "an object that vanishes with a newer create than a frozen leader tells of",
+        _acts(vanish=1, depose=1, edit=1, crash=1),
+        most=4,
+        recreate=True,
+        brief=2,
+    ),
+    Configuration(
         "late",
         "a late create, crash, delete",
         _acts(give_up=1, late=1, crash=1, delete=1, depose=1),
@@ -316,6 +324,12 @@ CONFIGURATIONS = (
         _acts(wipe=1, wipe_status=1, depose=1, crash=1, give_up=1),
         kind=BATCH,
         brief=2,
+    ),
+    Configuration(
+        "batch-rebuilt",
+        "the intent wiped, and rebuilt from status, while the id of a batch's part is on its way",
+        _acts(wipe_annotations=1, depose=1, crash=1, give_up=1),
+        kind=BATCH,
     ),
     Configuration(
         "own-write",

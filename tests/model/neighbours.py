@@ -386,5 +386,7 @@ class ModelCache:
 
     def __getattr__(self, method: str) -> Callable[..., Any]:
         """What only reads."""
-        assert method in {"with_cloud_id", "with_token", "with_name", "others", "searching", "items", "holders"}, method
+        assert method in {
+            "with_cloud_id", "with_token", "creators", "with_name", "others", "searching", "items", "holders"
+        }, method  # fmt: skip
         return lambda *arguments, **named: self._script.ask(asked.Lookup(method, arguments, tuple(named.items())))

@@ -20,6 +20,8 @@ from relay_operator.engine.manifests import held, part
 KIND, BATCH, NAMESPACE = "GpuCluster", "InferenceBatch", "ns"
 MOMENT = "2026-03-01T12:00:00Z"
 """It is always now: time is a step of the model, see `memories`."""
+EARLIER = "2026-03-01T11:59:00Z"
+"""When objects were made."""
 _KEPT_OF_STATUS = (
     "id", "createToken", "cloudName", "identity", "attempt", "specHash", "account", "replacing",
     "round", "parts", "ending", "completionTime", "cleared",
@@ -106,7 +108,8 @@ def patched(text: bytes, patch: bytes) -> bytes:
 def applied(kind: str, name: str, number: int, spec: Mapping[str, JsonValue]) -> bytes:
     """An object that was just made; it is the world's so many-th."""
     metadata: JsonObject = {
-        "name": name, "namespace": NAMESPACE, "uid": uid_of(name, number), "generation": 1, "creationTimestamp": MOMENT,
+        "name": name, "namespace": NAMESPACE, "uid": uid_of(name, number), "generation": 1,
+        "creationTimestamp": EARLIER,
     }  # fmt: skip
     return stored({"apiVersion": "gpurelay.dev/v1alpha1", "kind": kind, "metadata": metadata, "spec": dict(spec)})
 

@@ -156,6 +156,11 @@ RULES: Mapping[str, Rule] = {
         "batch",
         _replaced(persist, "after_conflict", _never_sought),
     ),
+    "in other words": Rule(
+        "3. an intent that is written down in other words is the same",
+        "batch-rebuilt",
+        _replaced(persist, "intent_of", _nothing),
+    ),
     "its own write": Rule(
         "3. an id that stands there already was written, and nothing is undone",
         "own-write",

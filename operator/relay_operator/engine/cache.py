@@ -95,8 +95,8 @@ class Cache:
 
     def others(self, key: ObjectKey, cloud_id: str | None, token: str | None = None) -> frozenset[ObjectKey]:
         """Who else records this cloud id, or the create of this token."""
-        recording = self._by_cloud_id.of(cloud_id) if cloud_id else frozenset()
-        return (recording | self._by_token.of(token) if token else recording) - {key}
+        recording = self._by_cloud_id.of(cloud_id) - {key} if cloud_id else frozenset()
+        return recording | self.creators(token, key) if token else recording
 
     def with_name(self, cloud_name: str, installation: str, *, but: str) -> frozenset[ObjectKey]:
         """Who gives this name to what is made for it in the cloud, `but` the object of that UID."""
@@ -110,6 +110,12 @@ class Cache:
     def with_token(self, token: str) -> frozenset[ObjectKey]:
         """Whose create this token was."""
         return self._by_token.of(token)
+
+    def creators(self, token: str, key: ObjectKey) -> frozenset[ObjectKey]:
+        """Who else's: what was made for the object beside what it has, and is ended on its own, is nobody else's."""
+        own = self._entries.get(key)
+        surplus = f"{own.uid}-" if own is not None else "-"
+        return frozenset(other for other in self._by_token.of(token) - {key} if not other.vanished.startswith(surplus))
 
     def cloud_id_of(self, key: ObjectKey) -> str:
         """What the object records; empty if it records none, or is not there."""

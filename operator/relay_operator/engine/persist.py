@@ -12,6 +12,7 @@ from relay_operator.api.meta import ADOPT_ID, CREATE_INTENT
 from relay_operator.engine.backoff import Backoff, Random
 from relay_operator.engine.entry import uid_of
 from relay_operator.engine.identity import is_recorded_for
+from relay_operator.engine.intent import intent_of
 from relay_operator.engine.manifests import part
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.status import merge_patch
@@ -122,16 +123,19 @@ class Records:
     """What an object says of what is paid for."""
 
     intent: str
+    """Its token: the same create can be written down in other words. What cannot be read is itself."""
     token: str
     ids: frozenset[str]
+    aside: frozenset[str] = frozenset()
+    """The ids of former resources, which have made room for another and are in use."""
 
 
 def after_conflict(known: Records, found: Records, cloud_id: str) -> Recorded | None:
     """What became of the write of this id if somebody else wrote meanwhile; None: it may still be written. Pure."""
-    if cloud_id in found.ids:
+    if cloud_id in found.ids | found.aside:
         return Recorded.WRITTEN
     # A status or an annotation that was lost is nobody's decision: who decides leaves a token.
-    if known.token and not found.token and known.token in found.intent:
+    if known.token and not found.token and known.token == found.intent:
         return Recorded.SOUGHT  # it may have told more than this process knew
     lost = not (found.token or found.ids)
     same = found.token in {known.token, ""} and found.ids == known.ids
@@ -143,8 +147,14 @@ def _records(raw: Mapping[str, JsonValue]) -> Records:
     status, annotations = part(raw, "status"), part(raw, "metadata", "annotations")
     if not is_recorded_for(status, uid_of(raw), str(annotations.get(ADOPT_ID) or "")):
         status = {}  # what a copy brought along is about another object
-    intent = annotations.get(CREATE_INTENT)
-    rows = status.get("parts")
-    batches = [str(row.get("batchId") or "") for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
-    ids = frozenset((str(status.get("id") or ""), *batches)) - {""}
-    return Records(str(intent or ""), str(status.get("createToken") or ""), ids)
+    intent = intent_of(raw)
+    written = intent.token if intent is not None else str(annotations.get(CREATE_INTENT) or "")
+    ids = frozenset((str(status.get("id") or ""), *_texts(status, "parts", "batchId"))) - {""}
+    token, aside = str(status.get("createToken") or ""), frozenset(_texts(status, "former", "id"))
+    return Records(written, token, ids, aside)
+
+
+def _texts(status: Mapping[str, JsonValue], rows: str, name: str) -> list[str]:
+    """This field of each row."""
+    listed = status.get(rows)
+    return [str(row.get(name) or "") for row in listed if isinstance(row, dict)] if isinstance(listed, list) else []

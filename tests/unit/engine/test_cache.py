@@ -151,6 +151,19 @@ def test_a_create_is_found_by_its_token() -> None:
     assert cache.with_token("t2") == frozenset()
 
 
+def test_what_an_object_had_too_much_is_no_other_object_though_its_create_was_the_same() -> None:
+    cache = Cache()
+    status: JsonValue = {"createToken": "t1"}
+    surplus, more, gone = (KEY._replace(vanished=f"u1{number}") for number in ("-1", "-2", ""))
+    for key in (KEY, surplus, more):
+        cache.put(key, raw(status=status))
+    assert cache.others(KEY, None, "t1") == cache.creators("t1", KEY) == frozenset()
+    assert cache.others(surplus, None, "t1") == {KEY}  # whose files are not to be deleted
+    cache.put(gone, raw(status=status))
+    assert cache.others(surplus, None, "t1") == {KEY, gone}
+    assert cache.creators("t1", OTHER) == {KEY, surplus, more, gone}
+
+
 def test_an_id_is_claimed_by_one_until_it_lets_go() -> None:
     cache = Cache()
     assert cache.claim("pod-1", KEY) == frozenset()

@@ -14,7 +14,7 @@ from relay_operator.engine.flow import Told
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.persist import PaidFor, Persistence, Recorded, Records, Unwritten, after_conflict
 
-INTENT = '{"token":"t0ken"}'
+INTENT = "t0ken"
 KNOWN = Records(INTENT, "t0ken", frozenset({"batch-1"}))
 """Of an object whose second part is being paid for."""
 FIRST = Records(INTENT, "former", frozenset())
@@ -62,6 +62,14 @@ def test_a_lost_status_is_rebuilt_by_the_search_that_its_open_intent_asks_for(fo
 
 def test_an_id_that_stands_there_was_written() -> None:
     assert after_conflict(KNOWN, replace(KNOWN, ids=frozenset({"batch-1", "batch-2"})), "batch-2") is Recorded.WRITTEN
+
+
+def test_an_id_that_made_room_for_another_was_written() -> None:
+    """Though its own write is late: it is in use, and the one beside it was made since."""
+    found = Records("next", "next", frozenset({"key-3"}), frozenset({"key-1", "key-2"}))
+    assert after_conflict(Records(INTENT, "former", frozenset(), frozenset({"key-1"})), found, "key-2") is (
+        Recorded.WRITTEN
+    )
 
 
 @dataclass

@@ -108,7 +108,7 @@ class Gatherer:
     ) -> View:
         """What the object says by itself."""
         phase = predicates.phase(obj, written, now)
-        is_copy = isinstance(written, CreateIntent) and bool(self.cache.with_token(written.token) - {key})
+        is_copy = isinstance(written, CreateIntent) and bool(self.cache.creators(written.token, key))
         if obj.status.create_token is None and (is_copy or self._names_anothers(obj, written)):
             phase = Phase.NEW  # another object's intent came along with its manifest
         due = obj.status.next_attempt_time

@@ -11,7 +11,7 @@ from relay_client import BadRequest
 from relay_kube.kube import SECRETS
 from relay_operator.api import meta
 from relay_operator.api.conditions import ConditionType, Reason
-from relay_operator.api.meta import ObjectKey
+from relay_operator.api.meta import CreateIntent, ObjectKey
 from relay_operator.api.workload import MAX_FORMER, Former, ManagedStatus, SupersedingStatus
 from relay_operator.engine.account import AccountWaiting
 from relay_operator.engine.persist import PaidFor
@@ -19,7 +19,7 @@ from relay_operator.flows.managed.former import unused
 from relay_operator.flows.managed.resource import Inputs
 from relay_operator.kinds.gpupod import GpuPod, GpuPodStatus, Pod
 from relay_wire.vms import VmRecord
-from tests.unit.engine.apiserver import Json
+from tests.unit.engine.apiserver import Call, Json
 from tests.unit.flows.managed.cloudpods import MemoryPods, lost, refused
 from tests.unit.flows.managed.test_inputs import encoded
 from tests.unit.flows.managed.world import NAMESPACE, World
@@ -206,6 +206,32 @@ async def test_with_the_object_go_the_former_ones_unless_they_are_kept(kept: Wor
     assert not kept.exists()
     assert kept.pods.count("delete") == (2 if policy == "Delete" else 0)
     assert len(kept.left_behind()) == (0 if policy == "Delete" else 2)
+
+
+async def test_an_id_whose_write_is_late_is_not_ended_once_it_was_put_aside(kept: World) -> None:
+    """This process was frozen; the next one found what it had made, put it aside and made another."""
+    (first,) = kept.pods.records
+    uses(kept, 10, first)
+
+    def go_on(call: Call) -> None:
+        if not call.status_write or '"pod-2"' not in call.body:
+            return
+        kept.server.before = lambda _: None
+        second, third = kept.pods.records["pod-2"], kept.pods.add(kept.pods.created[0] + "-3")
+        intent = kept.intent()
+        assert isinstance(intent, CreateIntent)
+        newer = intent.model_copy(update={"token": "token-9", "attempt": 3, "name": third.name}).to_annotation()
+        kept.server.edit("gpupods", NAMESPACE, "train", {"metadata": {"annotations": {meta.CREATE_INTENT: newer}}})
+        rows: JsonValue = [{"id": first, "name": kept.pods.created[0]}, {"id": second.id, "name": second.name}]
+        recorded: Json = {"id": third.id, "cloudName": third.name, "createToken": "token-9", "former": rows}
+        kept.server.edit("gpupods", NAMESPACE, "train", {"status": recorded}, status=True)
+        uses(kept, 11, first, second.id)
+
+    kept.server.before = go_on
+    secret(kept, "second")
+    await poll(kept)
+    assert (former(kept), status(kept).id) == ([first, "pod-2"], "pod-3")
+    assert kept.pods.count("delete") == 0
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 import pytest
 from pydantic import JsonValue
@@ -266,7 +267,7 @@ async def test_what_others_write_while_the_id_is_on_its_way_stays(world: World) 
     assert (status["id"], status["aFieldOfALaterRelease"]) == ("pod-1", 1)
 
 
-def _intent_of(world: World, **changed: str | int) -> Json:
+def _intent_of(world: World, **changed: str | int | datetime) -> Json:
     """The annotation with another intent, as another process writes it."""
     intent = world.intent()
     assert isinstance(intent, CreateIntent)
@@ -317,6 +318,27 @@ async def test_an_id_that_another_process_found_meanwhile_is_the_objects_own(wor
     await world.wait(60)
     assert [record.id for record in world.pods.live] == [world.status().id] == ["pod-1"]
     assert world.pods.count("delete") == 0
+
+
+async def test_an_intent_in_other_words_is_the_same(world: World) -> None:
+    """Another process rebuilt it from status, or wrote down what it reserved for a create that is sent again."""
+
+    def rebuild() -> None:
+        change = _intent_of(world, spec_hash="", started_at=datetime(2026, 1, 1, tzinfo=UTC))
+        world.server.edit("gpupods", NAMESPACE, "train", change)
+
+    at_the_status_write(world, rebuild)
+    world.apply()
+    await world.wait(60)
+    assert [record.id for record in world.pods.live] == [world.status().id] == ["pod-1"]
+    assert (world.pods.count("delete"), world.pods.count("find")) == (0, 0)
+
+
+async def test_an_intent_that_cannot_be_read_is_another(world: World) -> None:
+    at_the_status_write(world, lambda: world.annotate(create_intent="torn"))
+    world.apply()
+    await world.wait(60)
+    assert world.pods.records["pod-1"].status == "terminated"
 
 
 async def test_an_id_is_written_though_another_process_clears_what_a_copy_brought_along(world: World) -> None:

@@ -1,0 +1,35 @@
+"""Whose an intent is that stands on a batch."""
+
+from typing import Any, cast
+
+import pytest
+
+from relay_operator.api.meta import CreateIntent, ObjectKey
+from relay_operator.engine.cache import Cache
+from relay_operator.engine.confirmation import ConfirmationDelays
+from relay_operator.engine.identity import Installation
+from relay_operator.engine.intent import cloud_name
+from relay_operator.flows.batch.gather import Gatherer
+from relay_operator.flows.batch.plan import Phase
+from tests.unit.flows.batch.examples import NOON, TOKEN, batch
+
+KEY = ObjectKey("InferenceBatch", "ns", "nightly")
+
+
+@pytest.mark.parametrize(
+    ("known", "phase"),
+    [
+        ((KEY._replace(vanished="uid-1-0a1b2c3d"), "uid-1"), Phase.ACTIVE),
+        ((KEY._replace(vanished="uid-0"), "uid-0"), Phase.NEW),
+        ((KEY._replace(name="original"), "uid-2"), Phase.NEW),
+    ],
+    ids=["its own, though one batch too much is being ended", "a former object's", "another object's"],
+)
+def test_without_a_status_an_intent_is(known: tuple[ObjectKey, str], phase: Phase) -> None:
+    nothing, cache = cast("Any", None), Cache()
+    name = cloud_name("ns", "nightly", "uid-1", "", 1)
+    intent = CreateIntent(token=TOKEN, name=name, attempt=1, spec_hash="", started_at=NOON)
+    cache.put(KEY, {"metadata": {"uid": "uid-1", "resourceVersion": "1"}})
+    cache.put(known[0], {"metadata": {"uid": known[1], "resourceVersion": "1"}, "status": {"createToken": TOKEN}})
+    gatherer = Gatherer(nothing, cache, nothing, nothing, lambda: 0.0, ConfirmationDelays(), Installation())
+    assert gatherer._recorded(KEY, batch(), intent, NOON).phase is phase
