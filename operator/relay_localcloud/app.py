@@ -21,7 +21,7 @@ from relay_localcloud.batches.runner import BatchRunner
 from relay_localcloud.batches.storage import FileStorage
 from relay_localcloud.batches.upload import Uploads
 from relay_localcloud.batches.work import Worker
-from relay_localcloud.capacity import catalog_routes
+from relay_localcloud.capacity import addresses, catalog_routes
 from relay_localcloud.clock.clock import Clock
 from relay_localcloud.clock.state import Mode, steady
 from relay_localcloud.cloud import Cloud
@@ -193,7 +193,8 @@ def open_cloud(
     """
     store.beyond_loopback = options.beyond_loopback
     store.runtime_of = Simulated if runtime is None else runtime.runtime_of
-    store.count({quota.name: counted for quota, counted in COUNTED.items()})
+    of_quotas = {quota.name: counted for quota, counted in COUNTED.items()}
+    store.count({**of_quotas, **addresses.COUNTED, **moves.COUNTED})
     faults = FaultRegistry(store)
     deliveries = Deliveries(store, faults, options.reach)
     files = FileStorage(store)

@@ -3,12 +3,13 @@
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import UniqueConstraint, func, select
+from sqlalchemy import UniqueConstraint
 
 from relay_localcloud.capacity import vacancies
 from relay_localcloud.capacity.claims import saturated
 from relay_localcloud.http.errors import ApiError
-from relay_localcloud.kernel.prepared import Prepared
+from relay_localcloud.kernel import counts
+from relay_localcloud.kernel.counts import EVERYBODY, Counted, Totals
 from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx
 
@@ -22,15 +23,14 @@ class Address:
 
 
 ADDRESSES: Final = Rows(Address, "addresses", UniqueConstraint("holder_id"))
-_LAST: Final = Prepared(select(func.coalesce(func.max(ADDRESSES.columns["sequence"]), 0)))
-_TAKEN: Final = Prepared(select(func.count()).select_from(ADDRESSES.table))
+_TAKEN: Final = "addresses"
+COUNTED: Final[Totals] = {_TAKEN: (Counted(ADDRESSES.table.name, owner=None),)}
+"""How many are taken, which is asked for each that is taken or given back."""
 
 
 def is_one_free(tx: Tx) -> bool:
     """Whether one more may be taken."""
-    # They are counted only once so many rows were made that they might be too many: counting reads every one.
-    most = tx.settings.ip_addresses
-    return _one(_LAST, tx) < most or _one(_TAKEN, tx) < most
+    return counts.of_organization(tx.connection, EVERYBODY).get(_TAKEN, 0) < tx.settings.ip_addresses
 
 
 def none_free(tx: Tx) -> ApiError:
@@ -50,7 +50,3 @@ def give_back(tx: Tx, holder_id: str) -> None:
     had_none = not is_one_free(tx)
     if ADDRESSES.remove(tx, holder_id=holder_id) and had_none:
         vacancies.announce_address(tx)
-
-
-def _one(query: Prepared, tx: Tx) -> int:
-    return int(query.run(tx.connection).fetchone()[0])

@@ -16,15 +16,30 @@ from relay_localcloud.kernel.prepared import Prepared
 
 @dataclass(frozen=True)
 class Counted:
-    """Rows of a table with an `organization_id` that count: those for which `where` holds, `amount` each.
+    """Rows of a table that count: those for which `where` holds, `amount` each.
 
-    Both are SQL in which `{row}` stands for the row; `changes` names the columns that may change either.
+    Both are SQL in which `{row}` stands for the row; `changes` names the columns that may change either. `owner` is the
+    column that says whose a row is; None: the whole cloud's (`EVERYBODY`).
     """
 
     table: str
     where: str = "TRUE"
     amount: str = "1"
     changes: tuple[str, ...] = ()
+    owner: str | None = "organization_id"
+
+    def owned_by(self, row: str) -> str:
+        """SQL for whose a row is."""
+        return f"'{EVERYBODY}'" if self.owner is None else f"{row}.{self.owner}"
+
+    @property
+    def watched(self) -> tuple[str, ...]:
+        """The columns whose change may change a total."""
+        return (*(() if self.owner is None else (self.owner,)), *self.changes)
+
+
+EVERYBODY: Final = ""
+"""In the place of an organization: of totals of the whole cloud."""
 
 
 Totals = Mapping[str, Sequence[Counted]]
@@ -61,7 +76,7 @@ def _count(name: str, counted: Counted) -> str:
     where, amount = (part.format(row="each") for part in (counted.where, counted.amount))
     return (
         "INSERT INTO totals (organization_id, name, total) "  # noqa: S608 - SQL of this program, here and below
-        f"SELECT each.organization_id, '{name}', sum({amount}) FROM main.{counted.table} AS each "
+        f"SELECT {counted.owned_by('each')}, '{name}', sum({amount}) FROM main.{counted.table} AS each "
         f"WHERE {where} GROUP BY 1 "
         "ON CONFLICT (organization_id, name) DO UPDATE SET total = total + excluded.total"
     )
@@ -74,17 +89,19 @@ def _bookkeeping(trigger: str, name: str, counted: Counted) -> Iterator[str]:
     on = f"ON main.{table} WHEN"
     yield f"CREATE TEMP TRIGGER totals_{trigger}_insert AFTER INSERT {on} {holds['NEW']} BEGIN {new} END"
     yield f"CREATE TEMP TRIGGER totals_{trigger}_delete AFTER DELETE {on} {holds['OLD']} BEGIN {old} END"
-    columns = ", ".join(("organization_id", *counted.changes))
-    either = f"({holds['NEW']}) OR ({holds['OLD']})"
-    yield f"CREATE TEMP TRIGGER totals_{trigger}_update AFTER UPDATE OF {columns} {on} {either} BEGIN {old} {new} END"
+    if counted.watched:
+        columns, either = ", ".join(counted.watched), f"({holds['NEW']}) OR ({holds['OLD']})"
+        update = f"totals_{trigger}_update AFTER UPDATE OF {columns}"
+        yield f"CREATE TEMP TRIGGER {update} {on} {either} BEGIN {old} {new} END"
 
 
 def _changed(name: str, counted: Counted, row: str, sign: str) -> str:
     # No upsert: what caused the trigger may say OR REPLACE, which would then hold for it, too.
     where, amount = (part.format(row=row) for part in (counted.where, counted.amount))
-    of_row = f"organization_id = {row}.organization_id AND name = '{name}'"
+    owner = counted.owned_by(row)
+    of_row = f"organization_id = {owner} AND name = '{name}'"
     return (
-        f"INSERT INTO totals SELECT {row}.organization_id, '{name}', 0 "  # noqa: S608
+        f"INSERT INTO totals SELECT {owner}, '{name}', 0 "  # noqa: S608
         f"WHERE ({where}) AND NOT EXISTS (SELECT 1 FROM totals WHERE {of_row}); "
         f"UPDATE totals SET total = total {sign} ({amount}) WHERE {of_row} AND ({where});"
     )

@@ -6,6 +6,8 @@ or the threshold, and set again whenever the burn, the balance or one of the two
 which changes nothing that is available.
 """
 
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Final
 
@@ -118,16 +120,23 @@ def start_billing(tx: Tx, billed: Billed) -> None:
     _change_burn(tx, billed.organization_id, billed.rate_cents)
 
 
-def stop_billing(tx: Tx, organization_id: str, holder_id: str) -> None:
-    """Close the open usage record of a holder; none open is fine."""
-    stint = USAGE.find(tx, holder_id=holder_id, ended_at=None)
-    if stint is not None:
-        USAGE.changed(tx, stint, ended_at=tx.now)
-        ledger.ENDED.one_ended(tx)
-        days.ended(tx, organization_id, stint.rate_cents)
+def stop_billing(tx: Tx, organization_id: str, holder_ids: Iterable[str]) -> None:
+    """Close the open usage records of holders, and count them together; none open is fine."""
+    found = (USAGE.find(tx, holder_id=holder_id, ended_at=None) for holder_id in holder_ids)
+    stints = [stint for stint in found if stint is not None]
+    if not stints:
+        return
+    on_nodes: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+    for stint in stints:
+        USAGE.change(tx, stint.sequence, ended_at=tx.now)
         if stint.node_id is not None:
-            earned.earn(tx, stint.node_id, stint.started_at, stint.rate_cents)
-        _change_burn(tx, organization_id, -stint.rate_cents)
+            on_nodes[stint.node_id].append((stint.started_at, stint.rate_cents))
+    ledger.ENDED.one_ended(tx)
+    for node_id, runs in on_nodes.items():
+        earned.earn(tx, node_id, runs)
+    burn = sum(stint.rate_cents for stint in stints)
+    days.ended(tx, organization_id, len(stints), burn)
+    _change_burn(tx, organization_id, -burn)
 
 
 def post(tx: Tx, organization_id: str, kind: Kind, amount_cents: int, description: str) -> None:

@@ -58,12 +58,12 @@ _BEFORE: Final = Prepared(
 
 def began(tx: Tx, organization_id: str, rate_cents: int) -> None:
     """A run begins now at this rate."""
-    _count(tx, organization_id, rate_cents, 1)
+    _count(tx, organization_id, 1, rate_cents)
 
 
-def ended(tx: Tx, organization_id: str, rate_cents: int) -> None:
-    """A run of this rate ends now."""
-    _count(tx, organization_id, rate_cents, -1)
+def ended(tx: Tx, organization_id: str, runs: int, burn: int) -> None:
+    """So many runs end now, with these cents an hour together."""
+    _count(tx, organization_id, -runs, -burn)
 
 
 def totals(tx: Tx, organization_id: str, since: int, until: int) -> Iterator[Total]:
@@ -76,8 +76,8 @@ def totals(tx: Tx, organization_id: str, since: int, until: int) -> Iterator[Tot
         yield Total(runs * length - day.late, burn * length - day.late_units * KEPT_UNIT - day.late_rest)
 
 
-def _count(tx: Tx, organization_id: str, rate_cents: int, sign: int) -> None:
+def _count(tx: Tx, organization_id: str, runs: int, burn: int) -> None:
     late = tx.now % DAY
-    units, rest = divmod(sign * rate_cents * late, KEPT_UNIT)
-    day = UsageDay(organization_id, tx.now - late, sign, sign * rate_cents, sign * late, units, rest)
+    units, rest = divmod(burn * late, KEPT_UNIT)
+    day = UsageDay(organization_id, tx.now - late, runs, burn, runs * late, units, rest)
     _COUNT.run(tx.connection, **{f"new_{name}": value for name, value in asdict(day).items()}).fetchone()

@@ -1,5 +1,6 @@
 """What nodes earned by runs that are over, in units of `accrual.py` by month, however long ago and however many."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,11 +20,12 @@ class Earned:
 EARNED: Final = Rows(Earned, "past_earnings", key=("node_id",))
 
 
-def earn(tx: Tx, node_id: str, since: int, rate_cents: int) -> None:
-    """A run on a node ends now."""
+def earn(tx: Tx, node_id: str, runs: Iterable[tuple[int, int]]) -> None:
+    """Runs on a node end now; of each, since when it ran and at how many cents an hour."""
     EARNED.add(tx, node_id=node_id, by_month={})
     kept = EARNED.find(tx, node_id=node_id)
     by_month = {} if kept is None else dict(kept.by_month)
-    for start, ran in accrual.by_month(since, tx.now):
-        by_month[str(start)] = by_month.get(str(start), 0) + ran * rate_cents
+    for since, rate_cents in runs:
+        for start, ran in accrual.by_month(since, tx.now):
+            by_month[str(start)] = by_month.get(str(start), 0) + ran * rate_cents
     EARNED.change(tx, node_id, by_month=by_month)

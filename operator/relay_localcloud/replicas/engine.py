@@ -1,5 +1,6 @@
 """Carries out what happens to replicas, the same for clusters and for deployments: placed, checked, lost, replaced."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Generic, Protocol, TypeVar
@@ -14,7 +15,13 @@ from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import billing
 from relay_localcloud.money.billing import Billed
 from relay_localcloud.replicas.rows import Replica
-from relay_localcloud.replicas.states import REPLICA_TRANSITIONS, ReplicaEffect, ReplicaState, ReplicaTrigger
+from relay_localcloud.replicas.states import (
+    REPLICA_TRANSITIONS,
+    ReplicaEffect,
+    ReplicaMove,
+    ReplicaState,
+    ReplicaTrigger,
+)
 from relay_localcloud.replicas.steps import Intent, Member, Steps, next_steps
 from relay_localcloud.runtimes.runtime import Facts, Wanted
 from relay_wire.events import EventType
@@ -104,9 +111,22 @@ class Replicas(Generic[GroupT]):
         self, tx: Tx, group: GroupT, replica: Replica, trigger: ReplicaTrigger, reason: str | None = None
     ) -> None:
         """Do what the table says to one replica; its group is left to `settle`."""
-        move = REPLICA_TRANSITIONS.get((replica.status, trigger))
-        if move is None:
-            return
+        self.apply_to(tx, group, [replica], trigger, reason)
+
+    def apply_to(
+        self, tx: Tx, group: GroupT, replicas: Iterable[Replica], trigger: ReplicaTrigger, reason: str | None = None
+    ) -> None:
+        """Likewise to several; what concerns them together is done once."""
+        found = ((replica, REPLICA_TRANSITIONS.get((replica.status, trigger))) for replica in replicas)
+        moves = [(replica, move) for replica, move in found if move is not None]
+        stopped = [replica.id for replica, move in moves if ReplicaEffect.STOP_BILLING in move.effects]
+        billing.stop_billing(tx, group.organization_id, stopped)
+        for replica, move in moves:
+            self._carry_out(tx, group, replica, move, reason)
+        if group.gpu_model_id is not None and any(ReplicaEffect.GIVE_BACK in move.effects for _, move in moves):
+            announce_vacancy(tx, group.gpu_model_id)
+
+    def _carry_out(self, tx: Tx, group: GroupT, replica: Replica, move: ReplicaMove, reason: str | None) -> None:
         after = replace(replica, status=move.to)
         for effect in move.effects:
             self._do(tx, group, after, effect, reason)
@@ -129,15 +149,16 @@ class Replicas(Generic[GroupT]):
 
     def to_all(self, tx: Tx, group: GroupT, trigger: ReplicaTrigger, reason: str | None = None) -> None:
         """Let something happen to every replica of a group."""
-        for replica in self.of(tx, group.id):
-            self.apply(tx, group, replica, trigger, reason)
+        self.apply_to(tx, group, self.of(tx, group.id), trigger, reason)
 
     def to_those_on(self, tx: Tx, node_id: str, trigger: ReplicaTrigger, reason: str | None) -> list[str]:
         """Let something happen to every replica on a node; the ids of the groups that are to be settled after it."""
-        replicas = self.on(tx, node_id)
-        for replica in replicas:
-            self.apply(tx, self._found(tx, replica.group_id), replica, trigger, reason)
-        return [replica.group_id for replica in replicas]
+        by_group: defaultdict[str, list[Replica]] = defaultdict(list)
+        for replica in self.on(tx, node_id):
+            by_group[replica.group_id].append(replica)
+        for group_id, replicas in by_group.items():
+            self.apply_to(tx, self._found(tx, group_id), replicas, trigger, reason)
+        return list(by_group)
 
     def grace_over(self, tx: Tx, node_id: str) -> None:
         """The node is still silent: what it had is replaced elsewhere if there is room."""
@@ -159,13 +180,11 @@ class Replicas(Generic[GroupT]):
             self.wait_no_longer(tx, group)
             return members
         by_id = {replica.id: replica for replica in members}
-        for replica_id in steps.drained:
-            self.apply(tx, group, by_id[replica_id], *self.surplus)
+        self.apply_to(tx, group, [by_id[replica_id] for replica_id in steps.drained], *self.surplus)
         wanted = steps.missing + len(steps.overdue)
         placed = self._place(tx, group, wanted)
-        for replica_id in steps.overdue[: max(0, placed - steps.missing)]:
-            reason = "Replaced: its node does not report."
-            self.apply(tx, group, by_id[replica_id], ReplicaTrigger.TERMINATE, reason)
+        replaced = [by_id[replica_id] for replica_id in steps.overdue[: max(0, placed - steps.missing)]]
+        self.apply_to(tx, group, replaced, ReplicaTrigger.TERMINATE, "Replaced: its node does not report.")
         if placed < wanted:
             self.queue.join(tx, group.sequence, group.id, group.gpu_model_id)
         else:
@@ -221,9 +240,9 @@ class Replicas(Generic[GroupT]):
             case ReplicaEffect.START_BILLING:
                 billing.start_billing(tx, self._billed(group, replica))
             case ReplicaEffect.STOP_BILLING:
-                billing.stop_billing(tx, group.organization_id, replica.id)
+                pass  # of all of them at once
             case ReplicaEffect.GIVE_BACK:
-                self._give_back(tx, group, replica)
+                self._give_back(tx, replica)
             case ReplicaEffect.WANT_STARTED:
                 tx.runtime.want(self.facts, replica.id, Wanted.STARTED)
             case ReplicaEffect.WANT_RESTARTED:
@@ -245,12 +264,10 @@ class Replicas(Generic[GroupT]):
             node_id=replica.node_id,
         )
 
-    def _give_back(self, tx: Tx, group: GroupT, replica: Replica) -> None:
+    def _give_back(self, tx: Tx, replica: Replica) -> None:
         tx.runtime.want(self.facts, replica.id, Wanted.DELETED)
         addresses.give_back(tx, replica.id)
         claims.release(tx, replica.id)
-        if group.gpu_model_id is not None:
-            announce_vacancy(tx, group.gpu_model_id)
 
     def _tell(self, tx: Tx, group: GroupT, replica: Replica, event: EventType, reason: str | None) -> None:
         named = {f"{self.noun}Id": group.id, "organizationId": group.organization_id, "name": group.name}

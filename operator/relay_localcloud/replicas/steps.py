@@ -50,9 +50,9 @@ def next_steps(intent: Intent, members: Sequence[Member]) -> Steps:
     if intent.leaving is not None:
         draining = len(members) - len(staying)
         return Steps(drained=tuple(member.id for member in surplus[: max(0, intent.leaving - draining)]))
-    staying = [member for member in staying if member not in surplus]
+    staying = _without(staying, surplus)
     outdated = _replaceable(intent, staying)
-    kept = [member for member in staying if member not in outdated]
+    kept = _without(staying, outdated)
     return Steps(
         drained=tuple(member.id for member in (*surplus, *outdated)),
         missing=max(0, intent.wanted - len(kept)),
@@ -73,4 +73,9 @@ def _replaceable(intent: Intent, staying: Sequence[Member]) -> list[Member]:
     healthy = [member for member in outdated if member.state is ReplicaState.HEALTHY]
     unavailable = intent.wanted - sum(member.state is ReplicaState.HEALTHY for member in staying)
     spare = max(0, intent.max_unavailable - max(0, unavailable))
-    return [member for member in outdated if member not in healthy] + healthy[:spare]
+    return _without(outdated, healthy) + healthy[:spare]
+
+
+def _without(members: Sequence[Member], others: Sequence[Member]) -> list[Member]:
+    those = {other.id for other in others}
+    return [member for member in members if member.id not in those]

@@ -48,10 +48,11 @@ def settle(tx: Tx, deployment: Deployment) -> Deployment:
 
 
 def balance_ran_out(tx: Tx, organization_id: str, reason: str) -> bool:
-    """Stop every deployment of an organization."""
-    for deployment in DEPLOYMENTS.all(tx, organization_id=organization_id, gone_at=None):
+    """Stop a deployment of an organization, the oldest; one that leaves step by step leaves at once."""
+    serving = DEPLOYMENTS.first(tx, 1, rows.CAN_BE_STOPPED, organization_id=organization_id, gone_at=None)
+    for deployment in serving:
         apply(tx, deployment, Trigger.BALANCE_RAN_OUT, reason)
-    return False
+    return bool(serving)
 
 
 REPLICAS: Final = Replicas(

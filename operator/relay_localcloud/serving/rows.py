@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import Index, text
+from sqlalchemy import Index, or_, text
 
 from relay_localcloud.capacity.placement import Demand
 from relay_localcloud.kernel.rows import Rows
@@ -83,6 +83,9 @@ DEPLOYMENTS: Final = Rows(
     named={"replica_price_cents": "price_cents"},
 )
 deployments: Final = DEPLOYMENTS.table
+CAN_BE_STOPPED: Final = or_(
+    deployments.c.status.in_(sorted(status.value for status in SERVING)), deployments.c.leaving.is_not(None)
+)
 REPLICA_ROWS: Final = replica_rows("serving_replicas", "deployment")
 replicas: Final = REPLICA_ROWS.table
 

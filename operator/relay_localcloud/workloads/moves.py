@@ -4,8 +4,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import func, select
-
 from relay_localcloud.capacity import addresses, claims, nodes
 from relay_localcloud.capacity.claims import saturated
 from relay_localcloud.capacity.placement import SPOT
@@ -14,6 +12,8 @@ from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.outcomes import decided
 from relay_localcloud.identity import organizations
 from relay_localcloud.identity.notices import tell_owners
+from relay_localcloud.kernel import counts
+from relay_localcloud.kernel.counts import EVERYBODY, Counted, Totals
 from relay_localcloud.kernel.due import DueHandler, DueItem
 from relay_localcloud.kernel.instants import DAY
 from relay_localcloud.kernel.store import Tx
@@ -113,13 +113,16 @@ def _claim_gpus(tx: Tx, workload: Workload, _: Cause) -> None:
     addresses.take(tx, workload.id)
 
 
+_CPU_VMS: Final = "cpuVms"
+_HOLDS: Final = ", ".join(sorted(repr(status.value) for status in HOLDS_GPUS))
+_IS_CPU_VM: Final = f"{{row}}.kind = '{workloads.VM}' AND {{row}}.gpu_model_id IS NULL AND {{row}}.status IN ({_HOLDS})"
+COUNTED: Final[Totals] = {_CPU_VMS: (Counted(workloads.workloads.name, _IS_CPU_VM, changes=("status",), owner=None),)}
+"""How many slots for CPU VMs are taken."""
+
+
 def require_cpu_slot(tx: Tx) -> None:
     """Refuses a CPU VM, which sits on no node, beyond what a setting says that the cloud has slots for."""
-    w = workloads.workloads.c
-    taken = select(func.count()).where(
-        w.kind == workloads.VM, w.gpu_model_id.is_(None), w.status.in_([s.value for s in HOLDS_GPUS])
-    )
-    if tx.connection.execute(taken).scalar_one() >= tx.settings.cpu_slots:
+    if counts.of_organization(tx.connection, EVERYBODY).get(_CPU_VMS, 0) >= tx.settings.cpu_slots:
         raise saturated(tx, "INSUFFICIENT_CPU_CAPACITY", "All slots for CPU VMs are taken: try again later.")
 
 
@@ -151,7 +154,7 @@ def _release_gpus(tx: Tx, workload: Workload, _: Cause) -> None:
 
 def _stop_billing(tx: Tx, workload: Workload, _: Cause) -> None:
     if workload.status is PodStatus.RUNNING:
-        billing.stop_billing(tx, workload.organization_id, workload.id)
+        billing.stop_billing(tx, workload.organization_id, [workload.id])
 
 
 def _send_email(tx: Tx, workload: Workload, cause: Cause) -> None:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import relay_localcloud.app  # noqa: F401 - every table, as in the running cloud
+from relay_localcloud.capacity import addresses
+from relay_localcloud.kernel.store import Store
 from tests.localcloud.support import clusters, deployments
+from tests.localcloud.support.statements import statements_of
 from tests.localcloud.support.workloads import UNTIL_RUNNING, act, new_pod, running_pod, status
 
 if TYPE_CHECKING:
@@ -84,3 +88,18 @@ async def test_a_deployment_has_as_many_replicas_as_there_are_addresses(start_se
     await deployments.delete(organization, made["id"])
     await organization.server.advance(1)
     assert (await act(organization, pod, "restart"))["status"] == "deploying"
+
+
+def test_whether_an_address_is_free_is_known_without_counting_those_that_are_taken() -> None:
+    store = Store.ephemeral()
+    store.count(addresses.COUNTED)
+    with store.transaction(at=0) as tx:
+        for number in range(20):
+            addresses.take(tx, str(number))
+        with statements_of(tx) as ran:
+            assert addresses.is_one_free(tx)
+        assert [said for said in ran if "FROM addresses" in said] == []
+        addresses.give_back(tx, "3")
+        tx.settings = tx.settings.model_copy(update={"ip_addresses": 20})
+        addresses.take(tx, "another")
+        assert not addresses.is_one_free(tx)

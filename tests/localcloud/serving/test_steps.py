@@ -43,6 +43,14 @@ def test_every_status_has_an_outcome_for_every_trigger_and_only_calls_are_refuse
         assert TRANSITIONS[status, Trigger.DELETE] == Move(DeploymentStatus.DRAINING)
 
 
+def test_a_thousand_replicas_are_not_compared_with_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    members = [Member(f"r{number}", ReplicaState.HEALTHY) for number in range(1_000)]
+    compared: list[Member] = []
+    monkeypatch.setattr(Member, "__eq__", lambda one, other: compared.append(one) or one is other)
+    assert len(next_steps(Intent(1), members).drained) == 999
+    assert not compared
+
+
 @pytest.mark.parametrize("wanted", [0, 1, 2, 3])
 @pytest.mark.parametrize("max_unavailable", [1, 2])
 def test_steps_end_with_as_many_as_are_wanted_and_keep_enough_serving(wanted: int, max_unavailable: int) -> None:

@@ -14,8 +14,10 @@ from relay_localcloud.money import billing
 from relay_localcloud.money.alarms import AT_ONCE
 from relay_localcloud.money.ledger import USAGE
 from relay_localcloud.runtimes.simulated import Simulated
+from relay_localcloud.serving.rows import DEPLOYMENTS
 from relay_localcloud.workloads.workloads import VM, WORKLOADS
 from relay_wire.pods import PodStatus
+from relay_wire.serving import DeploymentCreate, DeploymentStatus
 
 if TYPE_CHECKING:
     from relay_localcloud.kernel.due import DueItem
@@ -46,6 +48,45 @@ def _running_vm(tx: Tx, organization_id: str, number: int) -> None:
         request="{}",
     )
     billing.start_billing(tx, made.billed)
+
+
+def _running_deployment(tx: Tx, organization_id: str, number: int) -> None:
+    wanted = {"engine": "vllm", "servedModelId": "m", "gpuModelId": "h100", "gpuCountPerReplica": 1, "replicasMax": 1}
+    none = {"replicasMin": 0, "replicasDesired": 0}
+    named = {"organizationId": organization_id, "publicModelId": f"m{number}"}
+    DEPLOYMENTS.insert(
+        tx,
+        id=f"sd_{number}",
+        organization_id=organization_id,
+        catalog_id=organization_id,
+        public_model_id=f"m{number}",
+        node_pool="",
+        min_prompt_bytes=0,
+        max_prompt_bytes=0,
+        status=DeploymentStatus.RUNNING,
+        generation=1,
+        replica_price_cents=5,
+        spec=DeploymentCreate.model_validate({**wanted, **none, **named}),
+        created_at=tx.now,
+        updated_at=tx.now,
+    )
+
+
+def test_the_balance_stops_one_deployment_in_a_transaction() -> None:
+    store = Store.ephemeral()
+    store.runtime_of = Simulated
+    with store.transaction(at=NOW) as tx:
+        organization_id = organizations.found(tx, "o", 0, ()).organization_id
+        for number in range(3):
+            _running_deployment(tx, organization_id, number)
+        tx.schedule(NOW, billing.AUTO_STOP, organization_id)
+    stopped = []
+    while (item := _next(store)) is not None and item.kind == billing.AUTO_STOP:
+        with store.transaction(at=item.due_at) as tx:
+            due.remove(tx.connection, item.id)
+            HANDLERS[item.kind](tx, item)
+            stopped.append(sum(each.status is DeploymentStatus.STOPPED for each in DEPLOYMENTS.all(tx)))
+    assert stopped == [1, 2, 3, 3]
 
 
 def _stopped_by(store: Store, until: int) -> tuple[list[int], list[int]]:
