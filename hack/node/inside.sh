@@ -61,7 +61,7 @@ until_done $ADMIN wait --for=condition=Ready "node/$NAME" --timeout=60s
 part gpus node gpus
 part metrics-server metrics-server --kubeconfig=/pki/admin.kubeconfig --authentication-kubeconfig=/pki/admin.kubeconfig --authorization-kubeconfig=/pki/admin.kubeconfig \
   --secure-port=4443 --cert-dir=/run/metrics-server --kubelet-insecure-tls --metric-resolution=10s --kubelet-request-timeout=5s
-for number in {1..8}; do mkdir -p "/srv/volumes/$number"; echo ---; sed "s/NUMBER/$number/" /etc/volume.yaml; done | cat /etc/storageclass.yaml - > /etc/volumes.yaml
+for number in {1..16}; do mkdir -p "/srv/volumes/$number"; echo ---; sed "s/NUMBER/$number/" /etc/volume.yaml; done | cat /etc/storageclass.yaml - > /etc/volumes.yaml
 $ADMIN apply -f /etc/volumes.yaml -f /etc/metrics.yaml > /var/log/node/applied.log 2>&1
 until_done $ADMIN get --raw /apis/metrics.k8s.io/v1beta1 # a namespace cannot go while an API is served by nobody
 wait "$IMPORT"; touch /pki/ready

@@ -14,6 +14,7 @@ import pytest_asyncio
 from hack.node import image
 from hack.node.node import Node
 from tests.conftest import QUICK, session_fixture
+from tests.node.cloud.workload_image import workload_image
 from tests.node.cloud_pod import CloudPod
 from tests.node.release import OPERATOR, Release
 from tests.support.controlplane import Cluster
@@ -31,12 +32,12 @@ RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 
 @session_fixture
 async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
-    """Ready, with the operator's and the cloud's images."""
+    """Ready, with the images of the operator, of the cloud, and of a workload."""
     given = os.environ.get("RELAY_TEST_KUBECONFIG")
     if given:
         yield Cluster(Path(given), tmp_path_factory.mktemp("cluster"))
         return
-    images = [image.built(target) for target in image.TARGETS]
+    images = [*(image.built(target) for target in image.TARGETS), workload_image()]
     started = await Node.start(f"test-{os.getpid()}", images)
     yield started
     await started.stop()

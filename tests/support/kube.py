@@ -57,6 +57,8 @@ RESOURCES = {
     "ResourceQuota": Resource("/api/v1", "resourcequotas"),
     "Service": Resource("/api/v1", "services"),
     "ServiceAccount": Resource("/api/v1", "serviceaccounts"),
+    "NetworkPolicy": Resource("/apis/networking.k8s.io/v1", "networkpolicies"),
+    "PersistentVolumeClaim": Resource("/api/v1", "persistentvolumeclaims"),
     "Pod": Resource("/api/v1", "pods"),
     "Event": Resource("/api/v1", "events"),
     "Lease": Resource("/apis/coordination.k8s.io/v1", "leases"),

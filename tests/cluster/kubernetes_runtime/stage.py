@@ -24,7 +24,7 @@ from relay_localcloud.runtimes.kubernetes.turns import Offer
 from relay_localcloud.runtimes.kubernetes.wanted import Terms
 from tests.cluster.operators_client import client_of
 from tests.support.eventually import eventually
-from tests.support.kube import RESOURCES, Kube, Resource
+from tests.support.kube import Kube
 from tests.support.localcloud import Organization
 
 if TYPE_CHECKING:
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 PRODUCT = "nvidia.com/gpu.product"
 GPU = "nvidia.com/gpu"
-RESOURCES["PersistentVolumeClaim"] = Resource("/api/v1", "persistentvolumeclaims")
-RESOURCES["NetworkPolicy"] = Resource("/apis/networking.k8s.io/v1", "networkpolicies")
 
 Json = dict[str, Any]
 

@@ -1,0 +1,3 @@
+module gpurelay.dev/workload
+
+go 1.26.0
