@@ -22,7 +22,7 @@ from relay_localcloud.http.bodies import (
     parse,
     read_body,
 )
-from relay_localcloud.http.errors import ApiError, not_found, sentence
+from relay_localcloud.http.errors import ApiError, sentence
 from relay_localcloud.http.principal import ResourceId
 from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel.instants import SECOND, parse_timestamp, seconds, timestamp
@@ -135,7 +135,7 @@ def remove_faults(cloud: CurrentCloud, tx: Tx) -> None:
 def remove_fault(fault_id: ResourceId, cloud: CurrentCloud, tx: Tx) -> None:
     """Answers 204, or 404 if there is none of this id."""
     if not faults.FAULTS.remove(tx, id=fault_id):
-        raise not_found("fault", fault_id)
+        raise ApiError(404, f"There is no fault {fault_id!r}.")
     tx.after_commit(cloud.faults.reload)
 
 

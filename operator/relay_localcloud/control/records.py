@@ -12,7 +12,7 @@ from relay_localcloud.audit import entries
 from relay_localcloud.cloud import Cloud, CurrentCloud
 from relay_localcloud.http.arguments import Query
 from relay_localcloud.http.bodies import Answer
-from relay_localcloud.http.errors import not_found
+from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.principal import ResourceId
 from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel import tables
@@ -81,7 +81,7 @@ def replay_delivery(delivery_id: ResourceId, tx: Tx) -> Answer:
     """Takes the id of a delivery or of one of its attempts; sends the same bytes under the same delivery id."""
     found = webhooks.replay(tx, delivery_id)
     if found is None:
-        raise not_found("delivery", delivery_id)
+        raise ApiError(404, f"There is no delivery {delivery_id!r}.")
     return {"deliveryId": found}
 
 

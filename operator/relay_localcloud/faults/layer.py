@@ -17,6 +17,9 @@ from relay_localcloud.kernel import history
 from relay_localcloud.kernel.instants import seconds
 from relay_localcloud.kernel.store import Store
 
+_BODILESS = (204, 304)
+"""Statuses whose answer ends with its head (RFC 9110): what followed would be read as the next answer."""
+
 _PAGE = b"<!DOCTYPE html><html><head><title>Gateway</title></head><body><h1>This is not JSON</h1></body></html>\n"
 
 
@@ -114,6 +117,9 @@ class FaultInjection:
         for name, value in effect.headers.items():
             response.headers[name] = value
         response.headers["content-length"] = str(len(response.body))
+        if effect.status in _BODILESS:
+            response.body = b""
+            del response.headers["content-length"]
         await response(scope, receive, send)
 
     async def _reply(self, scope: Scope, receive: Receive) -> "_Reply":
@@ -140,7 +146,8 @@ class _Reply:
 
 async def _truncate(reply: _Reply, kept: int, scope: Scope, receive: Receive, send: Send) -> None:
     headers = [(name, value) for name, value in reply.headers if name != b"content-length"]
-    headers.append((b"content-length", str(len(reply.body)).encode()))
+    if reply.status not in _BODILESS:
+        headers.append((b"content-length", str(len(reply.body)).encode()))
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
     whole = kept >= len(reply.body)
     await send({"type": "http.response.body", "body": bytes(reply.body[:kept]), "more_body": not whole})
@@ -150,7 +157,8 @@ async def _truncate(reply: _Reply, kept: int, scope: Scope, receive: Receive, se
 
 async def _send_page(reply: _Reply, send: Send) -> None:
     headers = [(b"content-type", b"text/html; charset=utf-8"), (b"content-length", str(len(_PAGE)).encode())]
-    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    status = 200 if reply.status in _BODILESS else reply.status
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": _PAGE})
 
 

@@ -41,4 +41,12 @@ def sentence(errors: Sequence[Mapping[str, Any]]) -> str:
     first = errors[0]
     field = ".".join(str(part) for part in first["loc"])
     more = f" ({len(errors) - 1} more)" if len(errors) > 1 else ""
-    return f"{field or 'The body'}: {first['msg']}{more}."
+    return f"{field or 'The body'}: {_said(first)}{more}."
+
+
+def _said(error: Mapping[str, Any]) -> str:
+    """What pydantic says of one field, without its own words for how it came to say so."""
+    if error["type"] == "model_type":
+        return "it must be a JSON object"
+    said, _, _ = error["msg"].removeprefix("Value error, ").partition(" after validation")
+    return str(said)

@@ -81,18 +81,19 @@ def add_member(caller: OrganizationWriter, organization_id: OrganizationId, body
 def update_member(
     caller: OrganizationWriter, organization_id: OrganizationId, user_id: UserId, body: Body[MemberUpdate], tx: Tx
 ) -> Member:
-    """Counts for sessions that are open, too. Owners take an owner's session, 403 otherwise; 409 for the last owner."""
+    """Counts for open sessions, too. 409 for the last owner; other owners take an owner's session, else 403."""
     had = members.member(tx, organization_id, user_id)["role"]
+    changed = members.change_role(tx, organization_id, user_id, body.role)  # first: nobody may do it to the last owner
     grants.require_may_change(caller, organization_id, had, body.role)
-    return _member(members.change_role(tx, organization_id, user_id, body.role))
+    return _member(changed)
 
 
 @router.delete("/v1/orgs/{orgId}/members/{userId}", summary="Remove a member")
 def remove_member(caller: OrganizationWriter, organization_id: OrganizationId, user_id: UserId, tx: Tx) -> None:
     """Counts for sessions that are open, too; keys stay, they are the organization's. Owners as with PATCH."""
     had = members.member(tx, organization_id, user_id)["role"]
-    grants.require_may_change(caller, organization_id, had, None)
     members.remove(tx, organization_id, user_id)
+    grants.require_may_change(caller, organization_id, had, None)
 
 
 @router.post("/v1/invites/{token}/accept", summary="Accept an invite", openapi_extra=ASSUMED)

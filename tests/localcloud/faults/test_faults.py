@@ -145,6 +145,28 @@ async def test_html_takes_the_place_of_the_answer(organization: Organization) ->
     assert "made" in await names_of_keys(organization)
 
 
+async def test_html_in_place_of_an_answer_without_a_body_is_read(organization: Organization) -> None:
+    made = await organization.ok("POST", "/v1/orgs/{org}/api-keys/create", {"name": "gone"})
+    await fault(organization.server, "DELETE /v1/orgs/{orgId}/api-keys/{id}", {"html": True}, count=1)
+    answer = await organization.call("DELETE", f"/v1/orgs/{{org}}/api-keys/{made['id']}")
+    assert (answer.status, answer.raw[:15]) == (200, b"<!DOCTYPE html>")
+
+
+@pytest.mark.parametrize("status", [204, 304])
+async def test_an_answer_without_a_body_is_followed_by_the_next(organization: Organization, status: int) -> None:
+    await fault(organization.server, WHOAMI, {"status": status, "body": {"error": "never read"}}, count=1)
+    port = int(organization.server.url.rpartition(":")[2])
+    message = f"GET /v1/whoami HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {organization.api_key}\r\n\r\n".encode()
+    reading, writing = await asyncio.open_connection("127.0.0.1", port)
+    writing.write(message + message)
+    async with asyncio.timeout(10):
+        head = await reading.readuntil(b"\r\n\r\n")
+        assert head.startswith(f"HTTP/1.1 {status} ".encode())
+        assert b"content-length" not in head.lower()
+        assert (await reading.readline()).startswith(b"HTTP/1.1 200")
+    writing.close()
+
+
 async def test_a_delay_holds_up_its_request_and_no_other(organization: Organization) -> None:
     await fault(organization.server, CREATE, {"delaySeconds": 30}, count=1)
     timeout = aiohttp.ClientTimeout(total=0.3)

@@ -188,6 +188,25 @@ async def test_a_body_has_so_many_values_and_no_more(organization: Organization,
     assert answer.status == (200 if values <= 20_000 else 400), answer.raw
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "message"),
+    [
+        (CREATE, [], "The body: it must be a JSON object."),
+        ("/v1/pods", {"image": "x", "name": "a\nb"}, "name: must consist of printable characters."),
+        (
+            "/v1/inference/models/m/backends",
+            {"provider": "bedrock", "ref": "r", "endpoint": "https://x.example/v1", "nativeFamilies": []},
+            "nativeFamilies: List should have at least 1 item.",
+        ),
+    ],
+)
+async def test_a_refusal_has_no_words_of_the_library_that_reads_bodies(
+    organization: Organization, path: str, body: object, message: str
+) -> None:
+    answer = await organization.call("POST", path, body)
+    assert (answer.refusal, answer.body["error"]) == ((400, "invalid_request"), message)
+
+
 async def test_the_server_has_met_no_defect(server: Server) -> None:
     for raw in BAD_BODIES.values():
         await request("POST", server.url + "/v1/pods", raw=raw, key=server.ready["apiKey"])
