@@ -142,9 +142,11 @@ class Vanished:
             self.drop(key)
 
     def _stays(self, raw: Mapping[str, JsonValue]) -> bool:
-        """Whether another process kept it on purpose."""
-        left = has(raw)
-        return self.leftovers.kept(left.organization, left.id, left.name)
+        """Whether another process kept it on purpose, or what it had put aside: that was kept with it."""
+        left, former = has(raw), part(raw, "status").get("former")
+        rows = [part(row) for row in former] if isinstance(former, list) else []
+        named = [(left.id, left.name), *((str(row.get("id") or ""), str(row.get("name") or "")) for row in rows)]
+        return any(self.leftovers.kept(left.organization, cloud_id, name) for cloud_id, name in named)
 
     async def save(self, key: ObjectKey, raw: Mapping[str, JsonValue]) -> None:
         """Raises KubeError, but if it can never be saved: it goes on in this process alone then."""

@@ -14,6 +14,7 @@ from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import CreateIntent, ObjectKey
 from relay_operator.api.workload import MAX_FORMER, Former, ManagedStatus, SupersedingStatus
 from relay_operator.engine.account import AccountWaiting
+from relay_operator.engine.manifests import part
 from relay_operator.engine.persist import PaidFor
 from relay_operator.flows.managed.former import unused
 from relay_operator.flows.managed.resource import Inputs
@@ -232,6 +233,24 @@ async def test_an_id_whose_write_is_late_is_not_ended_once_it_was_put_aside(kept
     await poll(kept)
     assert (former(kept), status(kept).id) == ([first, "pod-2"], "pod-3")
     assert kept.pods.count("delete") == 0
+
+
+async def test_what_was_kept_with_the_object_is_not_ended_for_a_process_that_knew_it_earlier(kept: World) -> None:
+    """Which was frozen with the id of one that is gone by now."""
+    (first,) = kept.pods.records
+    uses(kept, 10, first)
+    secret(kept, "second")
+    await poll(kept)
+    earlier: Json = {**kept.raw(), "status": {**part(kept.raw(), "status"), "id": "pod-9", "cloudName": "gone"}}
+    assert former(kept) == [first]
+    uses(kept, 11)
+    kept.change(deletionPolicy="Orphan")
+    kept.delete()
+    await kept.wait(60)
+    assert not kept.exists()
+    await kept.informer.vanished.hand_over(POD, earlier)
+    await poll(kept)
+    assert (len(kept.pods.live), kept.pods.count("delete"), len(kept.left_behind())) == (2, 0, 2)
 
 
 @pytest.fixture
