@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from bench import results
 from bench.batches import batch_rows, crowd_rows
+from bench.containers import container_rows
 from bench.extent import Extent
 from bench.floods import flood_rows
 from bench.gateway import gateway_rows
@@ -41,6 +42,7 @@ GROUPS = {
     "hanging": Group("A cloud that hangs for one account", lambda _: hanging_rows()),
     "localcloud": Group("The local cloud, alone", lambda _: localcloud_rows()),
     "gateway": Group("The gateway of workloads", lambda _: gateway_rows()),
+    "containers": Group("Pods of the cloud as containers of a real node", container_rows, always=False),
     "floods": Group("The local cloud, flooded by another organization", lambda _: flood_rows()),
     "records": Group("Records of batches, without servers", lambda _: record_rows()),
     "batches": Group("InferenceBatches", lambda _: batch_rows()),

@@ -58,6 +58,7 @@ RESOURCES = {
     "Service": Resource("/api/v1", "services"),
     "ServiceAccount": Resource("/api/v1", "serviceaccounts"),
     "NetworkPolicy": Resource("/apis/networking.k8s.io/v1", "networkpolicies"),
+    "PersistentVolume": Resource("/api/v1", "persistentvolumes", namespaced=False),
     "PersistentVolumeClaim": Resource("/api/v1", "persistentvolumeclaims"),
     "Pod": Resource("/api/v1", "pods"),
     "Event": Resource("/api/v1", "events"),
