@@ -201,12 +201,13 @@ def open_cloud(
     vault = keys.open_vault(store, options.key_file)
     upstreams = Upstreams(random.random, vault, options.reach)
     funds = Funds()
-    batches = BatchRunner(store, files, Worker(store, partial(invoke, store, upstreams)), funds)
+    turns = Turns()
+    batches = BatchRunner(store, files, Worker(store, partial(invoke, store, upstreams)), funds, turns)
     clock = Clock(store, HANDLERS, [deliveries, batches], steady(), options.first_mode)
     limiter = RateLimiter(time.monotonic)
     parts = (store, clock, deliveries, RequestLog(clock.now), faults, limiter, gateway_url, inference_url)
     served = Operations(route.operation for route in (*management_routes(options), *inference_app.API.routes))
-    return Cloud(*parts, upstreams, funds, files, Uploads(), batches, vault, served, UnderWay(), Turns(), runtime)
+    return Cloud(*parts, upstreams, funds, files, Uploads(), batches, vault, served, UnderWay(), turns, runtime)
 
 
 def apis(cloud: Cloud, options: Options, reset: Reset) -> tuple[ASGIApp, ASGIApp]:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 import uvloop
 from pydantic import JsonValue
-from pydantic_core import from_json
 
 from relay_localcloud import app
 from relay_localcloud.app import Options
@@ -28,6 +27,7 @@ from relay_localcloud.egress.reach import Reach, is_loopback
 from relay_localcloud.gateway.directory import Directory
 from relay_localcloud.gateway.endpoints import Names
 from relay_localcloud.gateway.server import GatewayServer
+from relay_localcloud.http.json_values import parsed
 from relay_localcloud.http.servers import ListenError, Server, listen
 from relay_localcloud.http.visitors import Visitors
 from relay_localcloud.identity.organizations import Founded
@@ -228,7 +228,6 @@ def _tls(binding: Binding, options: Options, stack: AsyncExitStack) -> ssl.SSLCo
 
 def _read_seed(path: Path) -> JsonValue:
     try:
-        document: JsonValue = from_json(path.read_bytes())
+        return parsed(path.read_bytes())
     except (OSError, ValueError) as error:
         raise StateFileError(f"the seed {path} cannot be read: {error}") from error
-    return document

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pydantic import JsonValue
-from pydantic_core import from_json
 
+from relay_localcloud.http.json_values import parsed
 from relay_localcloud.inference.charges import NOTHING, Usage
 from relay_localcloud.inference.errors import INSUFFICIENT_BALANCE, InferenceError
 from relay_localcloud.inference.invoke import Answer
@@ -49,7 +49,7 @@ class RecordFailure:
 def read(line: bytes, endpoint: Family, number: int = 0) -> Record | Problem:
     """Read one line of the input."""
     try:
-        document = from_json(line, allow_inf_nan=False)
+        document = parsed(line)
     except ValueError as error:
         return Problem("invalid_json_line", f"This line is not valid JSON: {error}.", number)
     if not isinstance(document, dict):

@@ -5,12 +5,11 @@ transaction keeps how far it got, the counts, the charge and the next step. A pr
 step again, over the same places of the files: no record is charged twice, no line is lost or doubled.
 """
 
-import asyncio
 import logging
 import secrets
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from types import TracebackType
@@ -23,9 +22,11 @@ from relay_localcloud.batches.states import Trigger
 from relay_localcloud.batches.storage import FileStorage
 from relay_localcloud.batches.work import Worker
 from relay_localcloud.clock.outbound import Outbound
+from relay_localcloud.http.turns import Turns
 from relay_localcloud.inference.charges import charge
 from relay_localcloud.inference.funds import Funds, Hold
 from relay_localcloud.kernel import due
+from relay_localcloud.kernel.due import QueuedCall
 from relay_localcloud.kernel.instants import SECOND, seconds
 from relay_localcloud.kernel.store import Store, Tx
 from relay_localcloud.quotas import quotas
@@ -49,12 +50,12 @@ SLICE_SECONDS: Final = 0.015
 class BatchRunner(Outbound):
     """Takes the steps that the clock says are due."""
 
-    def __init__(self, store: Store, storage: FileStorage, worker: Worker, funds: Funds) -> None:
+    def __init__(self, store: Store, storage: FileStorage, worker: Worker, funds: Funds, turns: Turns) -> None:
         super().__init__(store, STEP, AT_ONCE, per_lane=1)
         self._storage = storage
         self._worker = worker
         self._funds = funds
-        self._turns = asyncio.Lock()
+        self._turns = turns  # a step blocks the event loop as a request does, and waits for its turn among them
 
     async def __aenter__(self) -> Self:
         """Be there for the steps; they are begun by the clock."""
@@ -75,16 +76,16 @@ class BatchRunner(Outbound):
         earliest = self.earliest()
         return None if earliest is None else earliest + 1
 
-    async def _attempt(self, item_id: int, at: int, horizon: int) -> None:
+    async def _attempt(self, queued: QueuedCall, at: int, horizon: int) -> None:
         del at  # a step happens when it was due: after a pause of the process, too
-        async with self._turn():
-            with self._store.transaction(at=0) as tx:
-                step = rows.step(tx, item_id)
-            if step is None:
+        await self._turns.of(self._owner_of(queued.lane))
+        with self._store.transaction(at=0) as tx:
+            step = rows.step(tx, queued.item_id)
+        if step is None:
+            return
+        with self._postponed_by_the_disk(step):
+            if self._took(step, horizon):
                 return
-            with self._postponed_by_the_disk(step):
-                if self._took(step, horizon):
-                    return
         with self._postponed_by_the_disk(step):
             if step.batch.status is BatchStatus.VALIDATING:
                 await self._validate(step)
@@ -118,13 +119,6 @@ class BatchRunner(Outbound):
                 if due.remove(tx.connection, step.item_id):
                     schedule(tx, step.batch.id, step.due_at + PATIENCE, time_is_up=step.time_is_up)
 
-    @asynccontextmanager
-    async def _turn(self) -> AsyncIterator[None]:
-        """What blocks the event loop goes one at a time, and requests have their turn before each."""
-        async with self._turns:
-            await asyncio.sleep(0)
-            yield
-
     async def _validate(self, step: Step) -> None:
         batch = step.batch
         content = self._storage.read(batch.input_file_id)
@@ -132,8 +126,8 @@ class BatchRunner(Outbound):
         slices = validation.examine(content, batch.endpoint, serves)
         found = validation.Findings()
         while not found.finished:
-            async with self._turn():
-                found = next(slices)
+            await self._turns.of(batch.organization_id)
+            found = next(slices)
         with self._store.transaction(at=self._finished_at(step)) as tx:
             if not due.remove(tx.connection, step.item_id):
                 return

@@ -37,7 +37,7 @@ class Outbound(ABC):
         self._queue = self._read_queue()
 
     @abstractmethod
-    async def _attempt(self, item_id: int, at: int, horizon: int) -> None:
+    async def _attempt(self, queued: QueuedCall, at: int, horizon: int) -> None:
         """Do one item at the cloud's time `at`; nothing else changes before `horizon`."""
 
     @abstractmethod
@@ -98,7 +98,7 @@ class Outbound(ABC):
     async def _patient_attempt(self, call: QueuedCall, at: int, horizon: int) -> bool:
         """Whether it was done; where the disk failed it is to be done again, a while later and under way until then."""
         try:
-            await self._attempt(call.item_id, at, horizon)
+            await self._attempt(call, at, horizon)
         except Unwritable:
             await asyncio.sleep(PATIENCE_SECONDS)
             return False

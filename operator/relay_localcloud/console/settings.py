@@ -5,9 +5,9 @@ from functools import cache
 from typing import Any, Final
 
 from pydantic import JsonValue
-from pydantic_core import from_json
 
 from relay_localcloud.console.reading import Reading
+from relay_localcloud.http.json_values import parsed
 from relay_localcloud.settings import Settings
 
 _LONGEST_NUMBER: Final = 30
@@ -46,10 +46,9 @@ def _read(text: str) -> JsonValue:
     if not text:
         return None
     try:
-        value: JsonValue = from_json(text, allow_inf_nan=False) if len(text) <= _LONGEST_NUMBER else text
+        return parsed(text) if len(text) <= _LONGEST_NUMBER else text
     except ValueError:
         return text
-    return value
 
 
 @cache

@@ -1,7 +1,6 @@
 """`/_localcloud/export`, `/import`: the whole state as one JSON file; `/reset`: a fresh one, what it begins with."""
 
 from pydantic import JsonValue
-from pydantic_core import from_json
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -12,6 +11,7 @@ from relay_localcloud.cloud import Cloud, CurrentCloud
 from relay_localcloud.control import exports
 from relay_localcloud.http.bodies import Answer, answer, no_content
 from relay_localcloud.http.errors import ApiError
+from relay_localcloud.http.json_values import parsed
 from relay_localcloud.http.routing import Router
 from relay_localcloud.identity import organizations
 from relay_localcloud.identity.organizations import Founded
@@ -110,7 +110,6 @@ async def _document(request: Request) -> JsonValue:
         if len(raw) > LARGEST_FILE:
             raise ApiError(413, f"The file is over {LARGEST_FILE} bytes.")
     try:
-        document: JsonValue = from_json(bytes(raw))
+        return parsed(bytes(raw))
     except ValueError as error:
         raise ApiError(400, f"The body is not valid JSON: {error}.") from None
-    return document

@@ -19,7 +19,6 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 from pydantic.alias_generators import to_camel
-from pydantic_core import from_json
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive
@@ -27,7 +26,7 @@ from starlette.types import Message, Receive
 from relay_localcloud.http.arguments import Source
 from relay_localcloud.http.errors import ApiError, sentence
 from relay_localcloud.http.exchange import exchange_of
-from relay_localcloud.http.json_values import MOST_VALUES, has_more, uncollected
+from relay_localcloud.http.json_values import MOST_VALUES, has_more, parsed, uncollected
 from relay_localcloud.http.loggable import loggable
 
 LARGEST_BODY = 256 * 1024
@@ -187,7 +186,7 @@ def parse(raw: bytes) -> JsonValue:
     if not raw:
         raise ApiError(400, "The body is empty; it must be a JSON object.")
     try:
-        document: JsonValue = from_json(raw, allow_inf_nan=False)
+        document = parsed(raw)
     except ValueError as error:
         raise ApiError(400, f"The body is not valid JSON: {error}.") from None
     if len(raw) > _LONG or _SUSPICIOUS.search(raw):

@@ -10,6 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from pydantic import JsonValue
+from pydantic_core import from_json
+
 MOST_VALUES: Final = 50_000
 """Parsed and validated in less than 100 ms."""
 _IN_TEXT: Final = re.compile(rb'(?:[^"\\]+|\\.)*+', re.DOTALL)
@@ -48,6 +51,15 @@ def exceeds(raw: bytes, most: int = MOST_VALUES) -> Iterator[bool]:
             if texts % _TEXTS_A_STEP == 0 or at - rested > _BYTES_A_STEP:
                 rested = at
                 yield False
+
+
+def parsed(raw: bytes | str) -> JsonValue:
+    """What a JSON text says; ValueError if it says nothing.
+
+    None of its strings is kept for texts to come, which might be secret, and would hold the memory around it.
+    """
+    document: JsonValue = from_json(raw, allow_inf_nan=False, cache_strings="none")
+    return document
 
 
 @contextmanager

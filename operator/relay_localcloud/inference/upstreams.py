@@ -8,10 +8,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, assert_never
 
 from pydantic import JsonValue
-from pydantic_core import from_json
 
 from relay_localcloud.egress.reach import Reach
-from relay_localcloud.http.json_values import MOST_VALUES, has_more
+from relay_localcloud.http.json_values import MOST_VALUES, has_more, parsed
 from relay_localcloud.inference.engine import LARGEST_ANSWER
 from relay_localcloud.inference.errors import (
     INVALID_REQUEST,
@@ -214,10 +213,9 @@ async def _require_few_values(raw: bytes) -> None:
 
 def _parsed(raw: bytes | str) -> JsonValue:
     try:
-        document: JsonValue = from_json(raw, allow_inf_nan=False)
+        return parsed(raw)
     except ValueError:
         raise _unwell("answered something that is not JSON") from None
-    return document
 
 
 def _parsed_or_none(raw: bytes) -> JsonValue:

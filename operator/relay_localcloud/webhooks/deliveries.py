@@ -21,7 +21,7 @@ from relay_localcloud.egress.reach import Reach
 from relay_localcloud.faults.faults import WEBHOOK
 from relay_localcloud.faults.layer import FaultRegistry
 from relay_localcloud.kernel import due, tables
-from relay_localcloud.kernel.due import DueItem
+from relay_localcloud.kernel.due import DueItem, QueuedCall
 from relay_localcloud.kernel.instants import SECOND, timestamp
 from relay_localcloud.kernel.prepared import Prepared
 from relay_localcloud.kernel.shares import even_share
@@ -160,9 +160,9 @@ class Deliveries(Outbound):
         earliest = self.earliest()
         return None if earliest is None else earliest + OVERTAKING
 
-    async def _attempt(self, item_id: int, at: int, horizon: int) -> None:
+    async def _attempt(self, queued: QueuedCall, at: int, horizon: int) -> None:
         with self._store.transaction(at=at) as tx:
-            call = _prepare(tx, item_id, at, faulty=self._faults.has(WEBHOOK))
+            call = _prepare(tx, queued.item_id, at, faulty=self._faults.has(WEBHOOK))
         if call is None:
             return
         rests_until = None if call.is_replay else self._circuits.admit(call.webhook_id, at)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay_localcloud.http.json_values import MOST_VALUES, exceeds
+from relay_localcloud.http.json_values import MOST_VALUES, exceeds, parsed
 from tests.localcloud.support.inference import CHAT, MESSAGES, call, refusal
 
 if TYPE_CHECKING:
@@ -64,3 +64,12 @@ async def test_a_long_body_of_too_many_values_is_413(organization: Organization,
         answer = await call(organization, "POST", path, {**around, "more": [0] * more})
         assert answer.status == status, answer.raw
     assert refusal(answer, path) == (413, "invalid_request_error", "payload_too_large")
+
+
+def test_no_string_of_a_text_is_kept_for_the_next() -> None:
+    first, second = (parsed(b'{"a key": "a secret"}') for _ in range(2))
+    assert isinstance(first, dict)
+    assert isinstance(second, dict)
+    assert first == second
+    assert first["a key"] is not second["a key"]
+    assert next(iter(first)) is not next(iter(second))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from pathlib import Path
 from resource import getpagesize
 from typing import TYPE_CHECKING
@@ -11,6 +13,8 @@ from relay_localcloud.kernel import memory
 from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     import pytest
 
 MEGABYTE = 2**20
@@ -35,3 +39,39 @@ async def test_small_blocks_go_back(monkeypatch: pytest.MonkeyPatch) -> None:
     await eventually(_look, lambda size: size < most - 40 * MEGABYTE, what="most of 80 MB is given back")
     assert len(living) == 200
     returning.cancel()
+
+
+class Circle:
+    """What only a sweep ends."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+async def test_what_lived_through_a_sweep_is_looked_at_again_after_many_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "EVERY_SECONDS", 0.01)
+    monkeypatch.setattr(memory, "_SWEEPS_OF_THE_YOUNG", 0)
+    monkeypatch.setattr(memory, "EVERYTHING_EACH", 10_000)
+    circles = [Circle() for _ in range(1_000)]
+    ends = weakref.WeakSet(circles)
+    before = gc.get_freeze_count()
+    returning = asyncio.create_task(memory.tidy())
+    await eventually(_frozen, lambda count: count >= before + len(circles))
+    circles.clear()
+    gc.collect()
+    assert len(ends) == 1_000
+    monkeypatch.setattr(memory, "EVERYTHING_EACH", 1)
+    await eventually(_count_of(ends), lambda count: count == 0)
+    returning.cancel()
+    gc.unfreeze()
+
+
+async def _frozen() -> int:
+    return gc.get_freeze_count()
+
+
+def _count_of(ends: weakref.WeakSet[Circle]) -> Callable[[], Awaitable[int]]:
+    async def count() -> int:
+        return len(ends)
+
+    return count
