@@ -12,6 +12,7 @@ import yaml
 
 from tests.support.binaries import promtool
 from tests.support.chart import rendered
+from tests.support.eventually import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -189,5 +190,5 @@ def braced(name: str, labels: Labels) -> str:
 
 def check(*arguments: str | Path) -> None:
     command = [str(promtool()), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -13,6 +13,7 @@ from relay_operator.crds import DEFINITIONS
 from tests.support.binaries import helm
 from tests.support.chart import CHART, RELEASE, rendered, sets
 from tests.support.controlplane import ControlPlane
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.kube import Kube
 from tests.support.kubectl import Kubectl
 
@@ -86,7 +87,7 @@ async def run_helm(plane: ControlPlane, *arguments: str) -> str:
     command = [str(helm()), *arguments, "--namespace", NAMESPACE]
     env = os.environ | {"KUBECONFIG": str(plane.kubeconfig)}
     done = await asyncio.to_thread(
-        subprocess.run, command, env=env, capture_output=True, text=True, timeout=120, check=False
+        subprocess.run, command, env=env, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -98,7 +99,7 @@ async def test_it_installs_upgrades_and_leaves_the_crds_behind(plane: ControlPla
     shown = await run_helm(plane, "upgrade", RELEASE, str(CHART), *values, "--set", "replicas=3")
     assert "REVISION: 2" in shown
     kubectl = Kubectl(plane.kubeconfig)
-    await kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd", "--all")
+    await kubectl("wait", "--for=condition=Established", f"--timeout={PATIENCE_SECONDS:g}s", "crd", "--all")
     assert "gpupods" in await kubectl("api-resources", "--categories=gpurelay", "--output=name")
     await run_helm(plane, "uninstall", RELEASE)
     assert (await kubectl("get", "crds", "--output=name")).count("gpurelay.dev") == len(DEFINITIONS)
@@ -146,7 +147,14 @@ async def test_an_upgrade_passes_while_a_watched_namespace_is_ending(plane: Cont
     await kubectl("create", "configmap", "held", "--namespace", "ending")
     await kubectl("patch", "configmap", "held", "--namespace", "ending", "--patch", HELD)
     await kubectl("delete", "namespace", "ending", "--wait=false")
-    await kubectl("wait", "--for=delete", "--timeout=30s", "--namespace", "ending", f"role/{NAMESPACE}-{RELEASE}")
+    await kubectl(
+        "wait",
+        "--for=delete",
+        f"--timeout={PATIENCE_SECONDS:g}s",
+        "--namespace",
+        "ending",
+        f"role/{NAMESPACE}-{RELEASE}",
+    )
     shown = await run_helm(plane, "upgrade", RELEASE, str(CHART), *values, "--set", "replicas=3")
     assert "REVISION: 2" in shown
 

@@ -17,6 +17,7 @@ import yaml
 from tests.localcloud.support.server import COMMAND, Server, request
 from tests.support.binaries import helm
 from tests.support.chart import LOCALCLOUD, refusal, rendered, sets
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.process import free_port
 
 if TYPE_CHECKING:
@@ -116,7 +117,9 @@ async def test_urls_of_the_cloud_name_a_service_that_has_all_ports(started: Serv
 
 def test_every_option_of_the_program_is_decided_taken_or_left_out() -> None:
     """After a new option: give it a value, let `extraArgs` take it, or say here why it is for no Pod."""
-    told = subprocess.run([COMMAND, "serve", "--help"], capture_output=True, text=True, timeout=60, check=True).stdout
+    told = subprocess.run(
+        [COMMAND, "serve", "--help"], capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True
+    ).stdout
     known = set(re.findall(r"^  (?:-h, )?--([a-z-]+)", told, re.MULTILINE))
     assert known - OF_THE_RUNTIME == DECIDED | FURTHER | NEVER
     schema = json.loads((LOCALCLOUD / "values.schema.json").read_text())
@@ -224,7 +227,9 @@ async def run_test_of(*ports: int) -> tuple[int, str]:
         "relay-localcloud-gateway.relay-cloud:8402",
     )
     command = [sys.executable, *code, "0", *(f"127.0.0.1:{port}" for port in ports)]
-    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60, check=False)
+    done = await asyncio.to_thread(
+        subprocess.run, command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
+    )
     return done.returncode, done.stdout + done.stderr
 
 
@@ -240,7 +245,7 @@ async def test_helm_test_passes_while_all_ports_answer_and_names_one_that_does_n
 def test_notes_tell_the_next_command() -> None:
     options = ("--namespace", NAMESPACE, "--dry-run=client", "--output=json")
     command = [str(helm()), "install", "cloud", str(LOCALCLOUD), *options]
-    shown = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True)
     notes = json.loads(shown.stdout)["info"]["notes"]
     assert "get secret cloud-relay-localcloud-admin" in notes
     assert "http://cloud-relay-localcloud-management.relay-cloud.svc:8400" in notes

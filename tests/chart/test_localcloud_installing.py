@@ -13,6 +13,7 @@ import pytest_asyncio
 
 from tests.support.binaries import helm
 from tests.support.chart import LOCALCLOUD, rendered, sets
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.kube import Kube
 from tests.support.kubectl import Kubectl
 
@@ -31,7 +32,7 @@ async def run_helm(there: Kubectl, *arguments: str) -> str:
     command = [str(helm()), *arguments, "--namespace", there.namespace]
     env = os.environ | {"KUBECONFIG": str(there.kubeconfig)}
     done = await asyncio.to_thread(
-        subprocess.run, command, env=env, capture_output=True, text=True, timeout=120, check=False
+        subprocess.run, command, env=env, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

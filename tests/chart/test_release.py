@@ -16,6 +16,7 @@ from relay_operator.api.meta import VERSION
 from relay_operator.crds import DEFINITIONS
 from tests.support.binaries import helm
 from tests.support.chart import CHART, RELEASE, rendered
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.process import free_port
 from tests.support.toolchain import REPOSITORY
 
@@ -43,7 +44,7 @@ def test_the_card_has_all_that_a_catalog_shows() -> None:
 
 def test_notes_tell_the_next_command() -> None:
     command = [str(helm()), "install", RELEASE, str(CHART), "--dry-run=client", "--output=json"]
-    shown = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True)
     notes = json.loads(shown.stdout)["info"]["notes"]
     assert "kubectl create secret generic relay-api-key" in notes
     assert "kind: CloudAccount" in notes

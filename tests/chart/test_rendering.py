@@ -14,6 +14,7 @@ from hack.release.package import CHARTS
 from relay_operator.settings import PREFIX, Settings
 from tests.support.binaries import helm
 from tests.support.chart import CHART, LOCALCLOUD, rendered
+from tests.support.eventually import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -42,7 +43,9 @@ EVERYTHING = (
 
 
 def helm_run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(helm()), *arguments], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        [str(helm()), *arguments], capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
+    )
 
 
 def of_kind(manifests: Iterable[Manifest], *kinds: str) -> list[Manifest]:

@@ -15,6 +15,7 @@ from hack.release.package import CHARTS
 from relay_operator.kinds import KINDS
 from relay_operator.settings import Settings
 from tests.support.chart import CHART, FOREIGN_KINDS, RELEASE, refusal, rendered, sets, template
+from tests.support.eventually import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +43,7 @@ def values_file(folder: Path, values: Manifest) -> tuple[str, str]:
 def rendered_with(folder: Path, values: Manifest, kind: str) -> list[Manifest]:
     """The objects of one kind that the chart makes of a values file."""
     command = template(CHART, *values_file(folder, values))
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True)
     return [one for one in yaml.safe_load_all(done.stdout) if one and one["kind"] == kind]
 
 

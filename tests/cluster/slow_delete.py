@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from tests.support.certificates import write_serving_certificate
-from tests.support.eventually import eventually
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 from tests.support.manifests import ready
 from tests.support.process import free_port
 
@@ -95,7 +95,7 @@ async def go_at_once(
     await workspace.apply(manifest | {"metadata": {**manifest["metadata"], "annotations": {_PAUSED: "true"}}})
     async with slow_delete(workspace, folder) as slow:
         deletion = asyncio.create_task(kube.delete(kind, name))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await slow.began.wait()
         await kube.annotate(kind, name, {_PAUSED: None})
         created = await workspace.becomes(kind, name, wanted)

@@ -56,7 +56,7 @@ class Neighbour:
             await workspace.apply(cloud_account(*self._cloud.ports.urls()))
             await workspace.apply(manifest)
             kind, name = manifest["kind"], manifest["metadata"]["name"]
-            made = await workspace.becomes(kind, name, within=60)
+            made = await workspace.becomes(kind, name)
         self._tenant = _Tenant(namespace, organization, kind, name, made["status"]["id"])
 
     async def is_unharmed(self, accounts: Iterable[Manifest]) -> None:

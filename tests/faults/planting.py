@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.toolchain import REPOSITORY
 
 PATCHES: Final = Path(__file__).parent / "planted"
@@ -24,7 +25,7 @@ def planted(name: str, folder: Path) -> Path:
 def apply(name: str, folder: Path, *options: str) -> None:
     """The patch, to the copy in this folder; with `--check` it is only seen to fit."""
     command = ["git", "apply", "--verbose", *options, str(PATCHES / f"{name}.patch")]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
     assert done.returncode == 0, (
         f"{name}.patch does not apply any more: make its change again in the code as it is now, and save `git diff`\n"
         + done.stderr

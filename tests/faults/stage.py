@@ -264,7 +264,7 @@ class Stage:
             return {one.call.operation for one in self.proxy.since(begun)}
 
         # `_keep_running` starts them.
-        await eventually(asked, lambda seen: seen.issuperset(operations), within=60, what="what is there is looked at")
+        await eventually(asked, lambda seen: seen.issuperset(operations), what="what is there is looked at")
 
     async def _keep_running(self) -> None:
         """Starts an operator again whenever it has ended, as Kubernetes does."""

@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 
 from tests.faults.conftest import module_fixture
-from tests.support.eventually import eventually
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 from tests.support.faultproxy import FaultProxy
 from tests.support.faultrules import (
     Action,
@@ -127,7 +127,7 @@ async def test_a_caller_that_dies_while_held_gets_no_further(
 ) -> None:
     before = await _acted(fault_cloud, customer)
     calling = asyncio.create_task(_create_pod(proxy, customer, Hold(when, Deed.NONE)))
-    held = await asyncio.wait_for(proxy.held.get(), 10)
+    held = await asyncio.wait_for(proxy.held.get(), PATIENCE_SECONDS)
     assert proxy.let_go_at == math.inf
     calling.cancel()
     await asyncio.gather(calling, return_exceptions=True)
@@ -192,7 +192,7 @@ async def test_a_watch_streams_and_breaks_between_two_events(proxy: FaultProxy, 
 
     await eventually(begun, what="the watch streams")
     assert proxy.break_watches(BreakWatches(Breakage.ERROR, code)) == 1
-    await asyncio.wait_for(following, 10)
+    await asyncio.wait_for(following, PATIENCE_SECONDS)
     assert (events[-1]["type"], events[-1]["object"]["code"]) == ("ERROR", code)
 
 

@@ -16,7 +16,7 @@ import pytest
 from relay_localcloud.control.access import ControlAccess
 from tests.localcloud.support.events import create_pod, create_webhook, make_event, settle
 from tests.localcloud.support.server import Server, request
-from tests.support.eventually import eventually
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,7 +77,7 @@ async def test_a_port_in_use_is_named(server: Server) -> None:
     second = Server(("--port", port, "--inference-port", "0", "--gateway-port", "0"))
     with pytest.raises(AssertionError, match="ended before it was ready"):
         second.start()
-    assert second.child.wait(timeout=10) == 1
+    assert second.child.wait(timeout=PATIENCE_SECONDS) == 1
     await eventually(lambda: _log_of(second), lambda log: f"Port {port} on 127.0.0.1" in log, every=0.02)
     assert "Traceback" not in second.log
 
@@ -212,7 +212,7 @@ async def test_two_processes_cannot_share_a_state(start_server: StartServer, tmp
     second = Server(("--state", str(tmp_path / "state")))
     with pytest.raises(AssertionError, match="ended before it was ready"):
         second.start()
-    assert second.child.wait(timeout=10) == 1
+    assert second.child.wait(timeout=PATIENCE_SECONDS) == 1
     await eventually(lambda: _log_of(second), lambda log: f"in use by another process (pid {first.child.pid})" in log)
     assert "Traceback" not in second.log
     assert (await first.seeded().call("GET", "/v1/whoami")).status == 200
@@ -227,7 +227,7 @@ async def test_a_state_of_another_version_is_refused(start_server: StartServer, 
     second = Server(("--state", str(folder)))
     with pytest.raises(AssertionError, match="ended before it was ready"):
         second.start()
-    assert second.child.wait(timeout=10) == 1
+    assert second.child.wait(timeout=PATIENCE_SECONDS) == 1
     await eventually(lambda: _log_of(second), lambda log: "has version 999" in log)
     assert "Traceback" not in second.log
 

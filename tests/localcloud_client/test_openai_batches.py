@@ -9,6 +9,7 @@ import pytest
 from openai import AsyncOpenAI
 
 from tests.localcloud_client import openai_plays
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.localcloud import Control, Organization
 from tests.support.packages import OPENAI_2, packages_of
 
@@ -52,7 +53,7 @@ async def test_everything_works_with_the_client_of_old(
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         said, complaint = await process.communicate()
     assert process.returncode == 0, complaint.decode()
     assert said.startswith(b"2.")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.objectstores.bucket import MEBIBYTE
+from tests.support.eventually import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,7 +64,7 @@ def test_fifty_mebibytes_pass_through_bounded_memory(bucket: Bucket, root: Path,
         [sys.executable, "-c", _PROGRAM, arguments],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_SECONDS,
         check=False,
         env={"PYTHONPATH": ":".join(sys.path)},
     )

@@ -12,6 +12,7 @@ from pathlib import Path
 from tests.support.axe import axe
 from tests.support.azurite_install import azurite_command
 from tests.support.browser import browser
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.packages import OPENAI_2, InstallError, packages_of
 from tests.support.s3 import versitygw
 from tests.support.toolchain import REPOSITORY, BuildError, built_from, installed_from
@@ -59,7 +60,9 @@ def helm() -> Path:
     """Helm 4: from PATH if it is that, else built from its released module."""
     on_path = shutil.which("helm")
     if on_path:
-        said = subprocess.run([on_path, "version", "--short"], capture_output=True, text=True, timeout=30, check=False)
+        said = subprocess.run(
+            [on_path, "version", "--short"], capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
+        )
         if said.stdout.strip().startswith("v4."):
             return Path(on_path)
     return installed_from(_HELM_PACKAGE, _HELM_VERSION, "helm")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from tests.support.binaries import helm
-from tests.support.eventually import eventually
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 from tests.support.kube import Kube, KubeError, Manifest
 from tests.support.toolchain import REPOSITORY
 
@@ -45,7 +45,9 @@ def template(chart: Path, *arguments: str) -> list[str]:
 
 def refusal(arguments: Sequence[str], chart: Path = CHART) -> str:
     """What helm says instead of rendering; raises AssertionError if it renders."""
-    tried = subprocess.run(template(chart, *arguments), capture_output=True, text=True, timeout=60, check=False)
+    tried = subprocess.run(
+        template(chart, *arguments), capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
+    )
     if not tried.returncode:
         raise AssertionError("helm rendered it")
     return tried.stderr
@@ -58,7 +60,9 @@ async def rendered(namespace: str, *values: str, chart: Path = CHART) -> list[Ma
     """
     foreign = [part for kind in FOREIGN_KINDS for part in ("--api-versions", kind)]
     command = template(chart, "--namespace", namespace, *foreign, *sets(*values))
-    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60, check=False)
+    done = await asyncio.to_thread(
+        subprocess.run, command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
+    )
     if done.returncode:
         raise AssertionError(f"`{' '.join(command)}` failed:\n{done.stderr}")
     return [manifest for manifest in yaml.safe_load_all(done.stdout) if manifest]

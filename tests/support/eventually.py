@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from pprint import pformat
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 T = TypeVar("T")
+PATIENCE_SECONDS: Final = 180.0
+"""How long a test waits for anything that has to happen: only a failure takes so long, however busy the machine is."""
 _UNSEEN = "nothing: the first look did not end"
 
 
@@ -18,7 +20,7 @@ async def eventually(
     look: Callable[[], Awaitable[T]],
     wanted: Callable[[T], object] = bool,
     *,
-    within: float = 60.0,
+    within: float = PATIENCE_SECONDS,
     every: float = 0.1,
     what: str = "",
     pause: Callable[[float], Awaitable[object]] = asyncio.sleep,

@@ -26,6 +26,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
+from tests.support.eventually import PATIENCE_SECONDS
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -126,7 +128,7 @@ class Loaded:
 
         def end() -> None:
             ours.close()
-            loading.wait(timeout=10)
+            loading.wait(timeout=PATIENCE_SECONDS)
 
         atexit.register(end)
         return ours

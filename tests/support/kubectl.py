@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.binaries import kubectl
+from tests.support.eventually import PATIENCE_SECONDS
 
 
 @dataclass(frozen=True)
@@ -28,23 +29,23 @@ class Kubectl:
     kubeconfig: Path
     namespace: str = "default"
 
-    async def __call__(self, *arguments: str, stdin: str = "", within: float = 60.0) -> str:
+    async def __call__(self, *arguments: str, stdin: str = "", within: float = PATIENCE_SECONDS) -> str:
         """Its standard output; raises AssertionError with what it said where it failed."""
         ran = await self.attempt(*arguments, stdin=stdin, within=within)
         if ran.exit_code:
             raise AssertionError(f"kubectl {' '.join(arguments)} ended with {ran.exit_code}:\n{ran.stderr}")
         return ran.stdout
 
-    async def attempt(self, *arguments: str, stdin: str = "", within: float = 60.0) -> Ran:
+    async def attempt(self, *arguments: str, stdin: str = "", within: float = PATIENCE_SECONDS) -> Ran:
         """The same where a refusal is what is wanted."""
         return await self._ran([str(kubectl()), "--namespace", self.namespace, *arguments], stdin, within)
 
-    async def relay(self, command: str, *arguments: str, stdin: str = "", within: float = 60.0) -> Ran:
+    async def relay(self, command: str, *arguments: str, stdin: str = "", within: float = PATIENCE_SECONDS) -> Ran:
         """`kubectl relay COMMAND` in the namespace, as kubectl finds it on PATH."""
         plugin = [str(kubectl()), "relay", command, "--namespace", self.namespace, *arguments]
         return await self._ran(plugin, stdin, within)
 
-    async def shell(self, command: str, within: float = 60.0) -> str:
+    async def shell(self, command: str, within: float = PATIENCE_SECONDS) -> str:
         """What a shell makes of a command, with this kubectl and the operator's own program on its path."""
         if not command.strip():
             raise AssertionError("no command to run")

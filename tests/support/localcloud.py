@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import aiohttp
 
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.process import Process, free_port
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ async def _call(method: str, url: str, body: Json | None, key: str = "", params:
     """One request on a connection of its own, so that any event loop may make it; 204 answers None."""
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     query = {name: str(value) for name, value in (params or {}).items() if value is not None}
-    timeout = aiohttp.ClientTimeout(total=60)
+    timeout = aiohttp.ClientTimeout(total=PATIENCE_SECONDS)
     async with (
         aiohttp.ClientSession(timeout=timeout, headers=headers) as session,
         session.request(method, url, json=body, params=query) as reply,

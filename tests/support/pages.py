@@ -8,6 +8,7 @@ import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.toolchain import REPOSITORY
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ _BLOCK: Final = re.compile(
 _NAME: Final = r"`(?P<name>[\w-]+\.(?:csv|py|yaml))`"
 _SAVED_ABOVE: Final = re.compile(rf"Save (?:it|the example)\s+as\s+{_NAME}")
 _SAVED_BELOW: Final = re.compile(rf"{_NAME}(?:\. .*)?:\n\n\Z")
+_LONGEST_SECONDS: Final = 5 * PATIENCE_SECONDS
+"""Of a page, which is many commands."""
 _SHELLS: Final = ("bash", "console", "sh", "shell")
 _STRICT: Final = """set -eEu -o pipefail
 trap 'echo "failed: $BASH_COMMAND" >&2' ERR
@@ -77,7 +80,7 @@ def ran(lines: str, folder: Path, environment: Mapping[str, str], said: str = ""
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=_LONGEST_SECONDS,
     )
     assert done.returncode == 0, f"{done.stdout[-1000:]}\n{done.stderr[-2000:]}"
     return done.stdout

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tests.support import forked
+from tests.support.eventually import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -75,7 +76,7 @@ class Process:
     ready: Callable[[], Awaitable[bool]] = _always
     env: Mapping[str, str] | None = None
     stdout: Path | None = None
-    start_within: float = 90.0
+    start_within: float = PATIENCE_SECONDS
     outlives_parent: bool = False
     program: forked.Program | None = None
     _child: subprocess.Popen[bytes] | forked.Forked | None = field(default=None, init=False, repr=False)
@@ -149,9 +150,9 @@ class Process:
         """SIGKILL from code that cannot await."""
         if self._child is not None and self._child.poll() is None:
             self._child.kill()
-            self._child.wait(timeout=10)
+            self._child.wait(timeout=PATIENCE_SECONDS)
 
-    async def until_ended(self, within: float = 30.0) -> int:
+    async def until_ended(self, within: float = PATIENCE_SECONDS) -> int:
         """Waits until the process has ended and answers its exit code; raises TimeoutError."""
         async with asyncio.timeout(within):
             while self.running:  # noqa: ASYNC110  a child process sets no event

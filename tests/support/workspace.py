@@ -7,7 +7,7 @@ import os
 import secrets
 from typing import TYPE_CHECKING
 
-from tests.support.eventually import eventually
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 from tests.support.kstatus import kstatus
 from tests.support.kube import Kube, KubeError, Manifest
 from tests.support.kubectl import Kubectl
@@ -51,7 +51,12 @@ class Workspace:
         return await self.kube.apply(manifest)
 
     async def becomes(
-        self, kind: str, name: str, wanted: Callable[[Manifest | None], object] = ready, *, within: float = 60.0
+        self,
+        kind: str,
+        name: str,
+        wanted: Callable[[Manifest | None], object] = ready,
+        *,
+        within: float = PATIENCE_SECONDS,
     ) -> Manifest:
         """Waits until the object is as wanted (Ready unless said otherwise) and answers it.
 
@@ -67,7 +72,7 @@ class Workspace:
         """Runs the command that a message of the operator ends with, as a person would who pastes it into a shell."""
         await self.kubectl.shell(message.partition("run: ")[2])
 
-    async def is_gone(self, kind: str, name: str, *, within: float = 60.0) -> None:
+    async def is_gone(self, kind: str, name: str, *, within: float = PATIENCE_SECONDS) -> None:
         """Waits until there is no such object."""
         look = self.kube.looking_at(kind, name)
         await eventually(look, lambda item: item is None, within=within, what=f"{kind} {name} is gone")

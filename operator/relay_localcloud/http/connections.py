@@ -86,8 +86,12 @@ class Connection(HttpToolsProtocol):
         self._head_bytes += 0 if self._message_ended else len(data)
         if self._head_bytes > LARGEST_HEAD:
             self._refuse(*TOO_LARGE)
-        elif self._head_bytes and self._deadline is None and self.cycle.response_complete:
-            self._await_head()
+        else:
+            self._await_rest_of_head()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._await_rest_of_head()  # a part of it may have come before the end of the answer
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -120,6 +124,11 @@ class Connection(HttpToolsProtocol):
         """Of a head that is whole, as clients usually write it."""
         line = len(self.parser.get_method()) + len(self.url) + len("  HTTP/1.1\r\n\r\n")
         return line + sum(len(name) + len(value) + len(": \r\n") for name, value in self.headers)
+
+    def _await_rest_of_head(self) -> None:
+        """Once it has begun, and everything before it is answered."""
+        if self._head_bytes and self._deadline is None and self.cycle.response_complete and not self._is_over:
+            self._await_head()
 
     def _await_head(self) -> None:
         self._deadline = self.loop.call_later(HEAD_SECONDS, self._head_is_late)

@@ -22,7 +22,7 @@ async def test_a_batch_takes_a_few_writes_however_many_records_it_has(
     await workspace.becomes("CloudAccount", "default")
     before = await brisk.metric(_WRITES, kind="inferencebatches")
     await workspace.apply(batch())
-    await workspace.becomes(KIND, NAME, complete, within=60)
+    await workspace.becomes(KIND, NAME, complete)
     written = await brisk.metric(_WRITES, kind="inferencebatches") - before
     # Intent, account of it, parts, marker, id, publication, outcome, cleared; states that the cloud goes through, and
     # progress every five seconds.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from tests.support.eventually import eventually
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 from tests.support.manifests import condition, relay_object, up_to_date
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Runs:
     async def names(self) -> list[str]:
         return [item["metadata"]["name"] for item in await self.batches()]
 
-    async def left(self, *numbers: int, within: float = 60.0) -> None:
+    async def left(self, *numbers: int, within: float = PATIENCE_SECONDS) -> None:
         """Waits until exactly these batches exist."""
         wanted = sorted(self.batch(number) for number in numbers)
         await eventually(self.names, lambda names: names == wanted, within=within, what=f"the batches are {wanted}")

@@ -53,7 +53,7 @@ async def test_what_was_written_goes_with_the_object(workspace: Workspace) -> No
     await workspace.kube.delete("GpuPod", "trainer")
     await workspace.is_gone("GpuPod", "trainer")
     # Kubernetes' own collector looks for kinds that it does not know yet every half minute.
-    await workspace.is_gone("Secret", "trainer-access", within=120)
+    await workspace.is_gone("Secret", "trainer-access")
 
 
 async def test_keys_and_labels_are_as_the_templates_say(workspace: Workspace) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.eventually import eventually
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 from tests.support.kube import Kube, KubeError
 from tests.support.kubectl import Kubectl
 
@@ -77,7 +77,7 @@ async def test_a_deleted_namespace_goes_away_with_what_is_in_it(private_controlp
     kubectl = Kubectl(private_controlplane.kubeconfig, "short-lived")
     await kubectl("create", "namespace", "short-lived")
     await kubectl("create", "configmap", "inside")
-    await kubectl("delete", "namespace", "short-lived", "--timeout=30s", within=40)
+    await kubectl("delete", "namespace", "short-lived", f"--timeout={PATIENCE_SECONDS:g}s")
     ran = await kubectl.attempt("get", "configmap", "inside")
     assert ran.exit_code == 1
     assert "not found" in ran.stderr

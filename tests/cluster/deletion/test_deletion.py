@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster.cloud_log import BY_ITSELF, CREATES, TERMINATE_VM, changes, count, left
-from tests.support.eventually import eventually
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 from tests.support.manifests import condition, gpu_cluster, gpu_pod
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ async def _state(workspace: Workspace, kind: str, cloud_id: str) -> str:
 async def test_its_resource_is_terminated_once(workspace: Workspace, kind: str, manifest: Manifest) -> None:
     await workspace.apply(manifest)
     cloud_id = (await workspace.becomes(kind, "one"))["status"]["id"]
-    await workspace.kubectl("delete", kind.lower(), "one", "--timeout=30s")
+    await workspace.kubectl("delete", kind.lower(), "one", f"--timeout={PATIENCE_SECONDS:g}s")
     assert await _state(workspace, kind, cloud_id) == "terminated"
     create, _, _, _, terminate = BY_ITSELF[kind]
     assert await changes(workspace) == [create, terminate]

@@ -14,6 +14,7 @@ import yaml
 
 from tests.cluster.docs.given import BEFORE, FUNCTIONS, GIVEN, everywhere
 from tests.support import binaries
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.pages import NEEDED, of_the_cloud, pages, ran, script
 from tests.support.toolchain import REPOSITORY
 
@@ -47,13 +48,12 @@ def _environment(workspace: Workspace, folder: Path) -> dict[str, str]:
 async def test_a_page_runs_from_top_to_bottom(page: str, page_workspace: Workspace, tmp_path: Path) -> None:
     workspace = page_workspace
     given = await GIVEN[page](workspace) if page in GIVEN else {}
-    lines = BEFORE.get(page, "") + script(page)
+    lines = FUNCTIONS + BEFORE.get(page, "") + script(page)
     for written, instead in (everywhere(workspace) | given).items():
         lines = lines.replace(written, instead)
-    # What a page waits for in vain is named sooner than a reader would give up.
-    lines = re.sub(r"--timeout=\w+", "--timeout=1m", lines)
+    lines = re.sub(r"--timeout=\w+", f"--timeout={PATIENCE_SECONDS:g}s", lines)
     await workspace.becomes("CloudAccount", "default")
     for folder in ("charts", "examples"):
         (tmp_path / folder).symlink_to(REPOSITORY / folder)
     environment = _environment(workspace, tmp_path)
-    await asyncio.to_thread(ran, FUNCTIONS + lines, tmp_path, environment, "y\n")
+    await asyncio.to_thread(ran, lines, tmp_path, environment, "y\n")

@@ -9,12 +9,11 @@ import sys
 from asyncio.subprocess import PIPE, STDOUT
 from typing import TYPE_CHECKING
 
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.toolchain import REPOSITORY
 
 if TYPE_CHECKING:
     from tests.support.controlplane import ControlPlane
-
-_WITHIN = 90.0
 
 
 async def test_a_program_whose_code_changes_starts_again(private_controlplane: ControlPlane) -> None:
@@ -25,7 +24,7 @@ async def test_a_program_whose_code_changes_starts_again(private_controlplane: C
     async def said(words: str) -> None:
         assert dev.stdout is not None
         told = b""
-        async with asyncio.timeout(_WITHIN):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while words not in told.decode():
                 line = await dev.stdout.readline()
                 assert line, told.decode()

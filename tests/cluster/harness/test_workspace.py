@@ -25,7 +25,7 @@ async def test_a_namespace_with_finalizers_goes_away_without_an_operator(
         await second.apply(held)
         await second.remove(patience=0, namespace_too=True)
         look = kube.looking_at("Namespace", second.namespace)
-        await eventually(look, lambda found: found is None, within=60, what="the namespace is gone")
+        await eventually(look, lambda found: found is None, what="the namespace is gone")
     assert await unattended_workspace.kube.get("CloudAccount", "default")
 
 

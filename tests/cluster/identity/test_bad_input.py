@@ -148,7 +148,7 @@ async def _put_right(workspace: Workspace, number: int, world: World) -> str:
         await kube.patch("GpuPod", name, {"status": case.status}, subresource="status")
     await kube.annotate("GpuPod", name, {**case.annotations, PAUSED: None})
     if case.stalled:
-        told = await workspace.becomes("GpuPod", name, lambda item: stalled(item) == case.stalled, within=60)
+        told = await workspace.becomes("GpuPod", name, lambda item: stalled(item) == case.stalled)
         message = condition(told, "Stalled")["message"]
         assert case.message in message, what
         if case.cure:
@@ -164,10 +164,10 @@ async def _put_right(workspace: Workspace, number: int, world: World) -> str:
         status = (item or {})["status"]
         return ready(item) and status.get("identity", {}).get("name") == name and status["id"] not in world.ids
 
-    after = await workspace.becomes("GpuPod", name, its_own, within=60)
+    after = await workspace.becomes("GpuPod", name, its_own)
     cloud_id: str = after["status"]["id"]
     await kube.delete("GpuPod", name)
-    await workspace.is_gone("GpuPod", name, within=60)
+    await workspace.is_gone("GpuPod", name)
     return cloud_id
 
 

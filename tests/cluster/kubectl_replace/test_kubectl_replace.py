@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster.cloud_log import BY_ITSELF, SET_VISIBILITY, changes
-from tests.support.eventually import eventually
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 from tests.support.manifests import condition, gpu_cluster, gpu_pod, ready
 
 if TYPE_CHECKING:
@@ -82,7 +82,9 @@ async def test_a_change_that_comes_with_the_replacement_is_made_in_place(workspa
 async def test_replace_by_force_ends_the_old_resource_and_makes_one_new_one(workspace: Workspace) -> None:
     await workspace.apply(gpu_pod())
     before = await workspace.becomes("GpuPod", "trainer")
-    await workspace.kubectl("replace", "--force", "--timeout=30s", "--filename=-", stdin=json.dumps(gpu_pod()))
+    await workspace.kubectl(
+        "replace", "--force", f"--timeout={PATIENCE_SECONDS:g}s", "--filename=-", stdin=json.dumps(gpu_pod())
+    )
     after = await workspace.becomes("GpuPod", "trainer")
     assert after["status"]["id"] != before["status"]["id"]
     assert (await workspace.organization.vm(before["status"]["id"]))["status"] == "terminated"

@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from relay_localcloud.runtimes.kubernetes.names import name_of
-from tests.support.eventually import eventually
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -78,7 +78,7 @@ async def test_a_request_reaches_the_container_and_nobody_acts_as_the_cloud(serv
             assert not {"Authorization", "Impersonate-User", "X-Remote-User", "X-Api-Key"} & said["headers"].keys()
             async with session.ws_connect("socket") as far:
                 await far.send_str("this")
-                assert (await far.receive_str(timeout=30)) == "heard this"
+                assert (await far.receive_str(timeout=PATIENCE_SECONDS)) == "heard this"
 
 
 async def test_a_path_leads_to_nothing_else_of_the_api_server(served: Served) -> None:
@@ -102,7 +102,7 @@ async def test_what_passes_ends_with_the_pod_that_it_went_to(served: Served) -> 
                 assert await reply.content.readexactly(5) == b"begun"
                 await served.kubelet_removes(name_of(pod_id))
                 with pytest.raises(aiohttp.ClientPayloadError):
-                    await asyncio.wait_for(reply.content.read(), 60)
+                    await asyncio.wait_for(reply.content.read(), PATIENCE_SECONDS)
 
             async def status() -> int:
                 async with session.get("hello") as answer:

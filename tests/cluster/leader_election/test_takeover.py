@@ -18,7 +18,7 @@ from tests.cluster.batch_side import batch, put_prompts, record
 from tests.cluster.operators_client import client_of
 from tests.conftest import OPERATOR_NAMESPACE
 from tests.support.chart import grant_access, rendered
-from tests.support.eventually import eventually
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 from tests.support.forked import OPERATOR
 from tests.support.operator import Operator
 
@@ -79,7 +79,7 @@ async def test_a_standby_waits_takes_a_released_lease_and_the_lease_tells_who_le
     assert first.leading()
     holding.cancel()
     await first.release()
-    await asyncio.wait_for(standing_by, 5)
+    await asyncio.wait_for(standing_by, PATIENCE_SECONDS)
     assert second.leading()
     assert not first.leading()
     spec = (await kube.get("Lease", LEASE, OPERATOR_NAMESPACE))["spec"]
@@ -91,7 +91,7 @@ async def test_a_leader_whose_lease_another_took_ends(operator_kube: Kube, kube:
     await first.acquire()
     await kube.patch("Lease", LEASE, {"spec": {"holderIdentity": "somebody"}}, OPERATOR_NAMESPACE)
     with pytest.raises(LeaseLostError, match="somebody holds it"):
-        await asyncio.wait_for(first.hold(), 5)
+        await asyncio.wait_for(first.hold(), PATIENCE_SECONDS)
     assert not first.leading()
 
 
@@ -132,7 +132,7 @@ async def test_who_takes_over_from_a_frozen_leader_takes_its_label_off(
     first, second = (_candidate(operator_kube, name) for name in pods)
     await first.acquire()
     await LeaderLabel(operator_kube, OPERATOR_NAMESPACE, first.identity).put(leading=True)
-    await asyncio.wait_for(second.acquire(), 10)
+    await asyncio.wait_for(second.acquire(), PATIENCE_SECONDS)
     assert (first.former, second.former) == ("", first.identity)
     label = LeaderLabel(operator_kube, OPERATOR_NAMESPACE, second.identity)
     await label.put(leading=True)

@@ -13,7 +13,7 @@ from relay_kube.kube import CONFIG_MAPS
 from relay_kube.kube import Kube as Client
 from relay_kube.mirror import Mirror
 from tests.cluster.operators_client import access_of
-from tests.support.eventually import eventually
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 from tests.support.kube import Kube
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ async def mirrored(kubeconfig: Path, namespace: str) -> AsyncIterator[Mirrored]:
         kube = HeldUp(access)
         mirror = Mirror(kube, CONFIG_MAPS, value_of, told.append, field_selector=selector)
         running = asyncio.create_task(mirror.run())
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await mirror.listed()
         yield Mirrored(mirror, told, namespace, kube.goes_on)
         running.cancel()

@@ -18,7 +18,7 @@ async def _delete_namespace(workspace: Workspace) -> None:
     kube = workspace.kube
     await kube.delete("Namespace", workspace.namespace)
     look = kube.looking_at("Namespace", workspace.namespace)
-    await eventually(look, lambda found: found is None, within=60, what="the namespace is gone")
+    await eventually(look, lambda found: found is None, what="the namespace is gone")
 
 
 async def test_live_pods_and_clusters_end_in_the_cloud_and_the_namespace_goes(workspace: Workspace) -> None:

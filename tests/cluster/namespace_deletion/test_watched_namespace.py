@@ -49,7 +49,7 @@ async def _role_is_gone(workspace: Workspace) -> bool:
 
 async def _everything_ended(workspace: Workspace, pod: str, cluster: str) -> None:
     look = workspace.kube.looking_at("Namespace", workspace.namespace)
-    await eventually(look, lambda found: found is None, within=60, what="the namespace is gone")
+    await eventually(look, lambda found: found is None, what="the namespace is gone")
     organization = workspace.organization
     assert (await organization.vm(pod))["status"] == "terminated"
     assert (await organization.cluster(cluster))["status"] == "terminated"

@@ -166,9 +166,7 @@ async def test_a_cloud_that_hangs_holds_up_nobody_else_and_is_asked_once_at_a_ti
     await brisk_workspace.apply(gpu_cluster(replicas=1))
     await brisk_workspace.becomes("GpuCluster", "llm")
     assert await count(brisk_workspace, READ_VM) <= reads + 1
-    await eventually(
-        lambda: count(brisk_workspace, READ_VM), lambda seen: seen > reads + 1, within=90, what="it is asked again"
-    )
+    await eventually(lambda: count(brisk_workspace, READ_VM), lambda seen: seen > reads + 1, what="it is asked again")
     after = await brisk_workspace.becomes("GpuPod", "trainer", _well)
     assert after["status"]["id"] == pod["status"]["id"]
     _no_traceback(brisk, brisk_workspace)

@@ -12,6 +12,7 @@ import pytest_asyncio
 
 from relay_operator.api.meta import ObjectKey
 from relay_operator.watch import watch
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.faultproxy import FaultProxy
 from tests.support.faultrules import Breakage, BreakWatches
 from tests.support.manifests import gpu_pod
@@ -43,7 +44,7 @@ async def watching(namespace: str) -> AsyncIterator[Listener]:
     listener = Listener()
     task = asyncio.create_task(watch(listener, {"GpuPod": "gpupods"}, (namespace,), _keep_signals))
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             yield listener
     finally:
         task.cancel()

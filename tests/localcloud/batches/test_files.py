@@ -26,6 +26,7 @@ from tests.localcloud.support.batches import (
     upload,
 )
 from tests.localcloud.support.inference import CHAT, call, ok, refusal
+from tests.support.eventually import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -194,7 +195,7 @@ class SlowUpload:
     def __init__(self, organization: Organization) -> None:
         parts = urlsplit(organization.server.ready["inferenceUrl"])
         assert parts.hostname
-        self._connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=30)
+        self._connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=PATIENCE_SECONDS)
         self._body = multipart(b"x" * 1000)
         self._connection.putrequest("POST", "/v1/files")
         self._connection.putheader("Authorization", f"Bearer {organization.api_key}")
@@ -234,7 +235,7 @@ async def test_too_many_uploads_at_once_are_429(organization: Organization) -> N
         assert await asyncio.to_thread(held[0].finish) == 200
         assert (await post_file(organization, multipart(b"x"))).status == 200
         held[1].cut()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while (await asyncio.gather(*[post_file(organization, multipart(b"x")) for _ in "ab"]))[1].status != 200:
                 pass
     finally:
@@ -260,7 +261,7 @@ async def test_an_upload_that_is_cut_leaves_nothing(start_server: StartServer, t
     organization = server.seeded()
     slow = SlowUpload(organization)
     slow.cut()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while (await post_file(organization, multipart(b"x"))).status != 200:
             pass
     listed = await ok(organization, "GET", "/v1/files")

@@ -10,6 +10,7 @@ from tests.localcloud.support.batches import batch_of, content, create, errors, 
 from tests.localcloud.support.executors import HttpExecutor
 from tests.localcloud.support.inference import balance, call, ok
 from tests.localcloud.support.server import request
+from tests.support.eventually import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +24,7 @@ WORDS = " ".join(["word"] * 10)
 
 async def until_under_way(organization: Organization, batch: Any) -> int:
     """Return once some records are done, and how many."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while True:
             counts = (await batch_of(organization, batch["id"]))["request_counts"]
             if counts["completed"]:
@@ -99,7 +100,7 @@ async def test_a_kill_while_a_tool_is_called_calls_it_again_and_pays_once(
         relay = {"tool_config": {"url": executor.url}}
         batch = await create(server.seeded(), [record("r", "please look", "tools", tools=[tool], relay=relay)])
         moving = asyncio.create_task(server.control("POST", "/clock", {"advanceSeconds": 10}))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await executor.called.wait()
         await killed(server)
         await asyncio.gather(moving, return_exceptions=True)

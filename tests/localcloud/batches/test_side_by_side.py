@@ -10,7 +10,7 @@ import pytest
 from tests.localcloud.support.batches import batch_of, create, errors, lines, record, run
 from tests.localcloud.support.inference import ok
 from tests.localcloud.support.modelserver import ModelServer
-from tests.support.eventually import eventually
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -62,7 +62,7 @@ async def test_nothing_happens_on_the_clock_before_a_record_that_is_under_way(
     pod = await organization.ok("POST", "/v1/pods", {"image": "nginx", "gpuModelId": "rtx4090"})
     await create(organization, [record("a", model="mine")])
     moving = asyncio.create_task(server.advance(60))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         await far.arrived.wait()
     assert (await organization.ok("GET", f"/v1/vms/{pod['id']}"))["status"] == "deploying"
     far.hang.set()
@@ -93,7 +93,7 @@ async def test_in_real_time_a_batch_needs_nobody_to_move_the_clock(start_server:
     server = start_server("--ephemeral", "--clock", "real")
     await server.ok("PATCH", "/settings", {"batchRecordSeconds": 0.01})
     batch = await create(server.seeded(), [record(str(number)) for number in range(20)])
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while (await batch_of(server.seeded(), batch["id"]))["status"] != "completed":
             pass
     shown = await batch_of(server.seeded(), batch["id"])

@@ -14,6 +14,7 @@ from relay_localcloud.http.json_values import MOST_VALUES
 from tests.localcloud.support.batches import batch_of, content, create, errors, failure, lines, record, run
 from tests.localcloud.support.executors import HttpExecutor, mcp_server, results
 from tests.localcloud.support.inference import MESSAGES, message, ok
+from tests.support.eventually import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -228,7 +229,7 @@ async def test_a_record_that_waits_for_its_tools_holds_up_no_request(
     executor.hang = asyncio.Event()
     await create(organization, [record("a", model="tools"), with_tools(executor.url), record("b", model="tools")])
     moving = asyncio.create_task(organization.server.advance(3600))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         await executor.called.wait()
     shown = await organization.ok("GET", "/v1/whoami")
     assert shown["organizationId"] == organization.id
@@ -244,7 +245,7 @@ async def test_a_cancelled_batch_keeps_the_record_that_waits_for_its_tools(
     records = [{**with_tools(executor.url), "custom_id": str(number)} for number in range(3)]
     batch = await create(organization, records)
     moving = asyncio.create_task(organization.server.advance(3600))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         await executor.called.wait()
     cancelled = await ok(organization, "POST", f"/v1/batches/{batch['id']}/cancel")
     assert cancelled["status"] == "cancelling"

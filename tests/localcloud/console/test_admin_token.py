@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.localcloud.support.server import request
+from tests.support.eventually import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from tests.localcloud.conftest import StartServer
@@ -77,6 +78,6 @@ def test_a_token_that_cannot_be_used_is_told(content: bytes | None, tmp_path: Pa
     if content is not None:
         file.write_bytes(content)
     command = [str(Path(sys.executable).with_name("relay-localcloud")), "serve", "--admin-token-file", str(file)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
     assert done.returncode == 2
     assert "admin token" in done.stderr

@@ -18,7 +18,7 @@ from tests.localcloud.support.inference import call as ask
 from tests.localcloud.support.modelserver import ModelServer
 from tests.localcloud.support.server import Answer, request
 from tests.localcloud.support.workloads import free_gpus, status
-from tests.support.eventually import eventually
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -126,7 +126,7 @@ async def test_a_seed_is_sown_again(start_server: StartServer, tmp_path: Path) -
 async def under_way(answering: Coroutine[Any, Any, Answer], begun: asyncio.Event) -> asyncio.Task[Answer]:
     """A request that has got as far as the event says."""
     task = asyncio.create_task(answering)
-    await asyncio.wait_for(begun.wait(), 30)
+    await asyncio.wait_for(begun.wait(), PATIENCE_SECONDS)
     return task
 
 
@@ -159,8 +159,8 @@ async def test_requests_under_way_end_with_503_on_every_port(start_server: Start
 
         await eventually(met, lambda count: count == 3)
         await server.ok("POST", "/reset")
-        answers = await asyncio.wait_for(asyncio.gather(*waiting), 30)
-        await asyncio.wait_for(upstream.abandoned.wait(), 30)
+        answers = await asyncio.wait_for(asyncio.gather(*waiting), PATIENCE_SECONDS)
+        await asyncio.wait_for(upstream.abandoned.wait(), PATIENCE_SECONDS)
     assert [answer.status for answer in answers] == [503] * 4
     assert [answers[i].refusal for i in (0, 1, 3)] == [(503, "unavailable")] * 3
     assert answers[2].body["error"]["type"] == "api_error"
@@ -187,9 +187,9 @@ async def test_answers_that_have_begun_are_broken_off(start_server: StartServer)
             assert streamed.status == 200
             await server.ok("POST", "/reset")
             with pytest.raises(aiohttp.ClientError):
-                await asyncio.wait_for(streamed.read(), 30)
+                await asyncio.wait_for(streamed.read(), PATIENCE_SECONDS)
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
-            await asyncio.wait_for(reader.readexactly(1), 30)
+            await asyncio.wait_for(reader.readexactly(1), PATIENCE_SECONDS)
 
 
 async def test_nothing_that_was_due_in_a_replaced_state_happens_in_the_other(

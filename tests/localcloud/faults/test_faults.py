@@ -11,7 +11,7 @@ import pytest
 
 from tests.localcloud.support.events import create_webhook, make_event, settle
 from tests.localcloud.support.server import request
-from tests.support.eventually import eventually
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -91,7 +91,7 @@ async def test_a_drop_cuts_its_own_connection_without_a_byte_and_no_other(organi
         await asyncio.open_connection("127.0.0.1", port) for _ in range(2)
     ]
     first_out.write(message)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         assert await first_in.read() == b""
         second_out.write(message)
         assert (await second_in.readline()).startswith(b"HTTP/1.1 200")

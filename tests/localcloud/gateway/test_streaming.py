@@ -19,7 +19,7 @@ from tests.localcloud.support.gateway import (
     running,
     set_upstream,
 )
-from tests.support.eventually import eventually
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 
 if TYPE_CHECKING:
     from tests.localcloud.support.server import Organization, Server
@@ -208,7 +208,7 @@ async def test_a_client_that_goes_away_ends_the_request_upstream(
     async with connection(workload) as (_, writer):
         writer.write(opening(workload))
         await eventually(lambda: asyncio.sleep(0, upstream.received), every=0.02)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         await upstream.abandoned.wait()
 
 

@@ -11,7 +11,6 @@ import pytest
 from aiohttp import WSMsgType, web
 
 from tests.localcloud.support.gateway import (
-    PATIENCE_SECONDS,
     Upstream,
     behind,
     connection,
@@ -19,6 +18,7 @@ from tests.localcloud.support.gateway import (
     refusal_of,
     running,
 )
+from tests.support.eventually import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

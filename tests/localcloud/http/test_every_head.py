@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from relay_localcloud.http.connections import LARGEST_HEAD, MOST_HEADERS
-from tests.localcloud.support.gateway import PATIENCE_SECONDS
 from tests.localcloud.support.server import request
+from tests.support.eventually import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -82,7 +82,7 @@ async def test_a_head_that_does_not_come_ends_its_connection_on_every_port(serve
             writer.write(part)
             return answered, await reader.read()
 
-    cases = [(port, first, START) for port in PORTS for first in (b"", WHOLE)] + [("gatewayUrl", b"", b"")]
+    cases = [(port, *sent) for port in PORTS for sent in ((b"", b""), (b"", START), (WHOLE, START))]
     for (_, first, part), (answered, rest) in zip(
         cases, await asyncio.gather(*(end_of(*case) for case in cases)), strict=True
     ):

@@ -13,6 +13,7 @@ import pytest_asyncio
 from tests.localcloud.http.values import fitting, resolved, unfitting
 from tests.localcloud.support.everything import Everything, Operation, everything
 from tests.localcloud.support.server import Answer, request
+from tests.support.eventually import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -248,7 +249,7 @@ async def first_status(address: str, raw: bytes) -> int | None:
     reader, writer = await asyncio.open_connection(host, int(port))
     try:
         writer.write(raw)
-        line = await asyncio.wait_for(reader.readline(), 30)
+        line = await asyncio.wait_for(reader.readline(), PATIENCE_SECONDS)
         return int(line.split()[1]) if line else None
     except ConnectionError:
         return None

@@ -9,6 +9,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.support.eventually import PATIENCE_SECONDS
+
 if TYPE_CHECKING:
     from tests.localcloud.support.server import Organization
 
@@ -28,7 +30,7 @@ def answer_to_a_part(url: str, method: str, path: str, headers: dict[str, str]) 
     """The status that a body gets whose second byte never comes, and whether that ends the connection."""
     parts = urlsplit(url)
     assert parts.hostname
-    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=30)
+    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=PATIENCE_SECONDS)
     connection.putrequest(method, path)
     for name, value in {**headers, "Content-Length": "1000"}.items():
         connection.putheader(name, value)

@@ -10,9 +10,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from relay_localcloud.http.visitors import visitor_at
-from tests.localcloud.support.gateway import PATIENCE_SECONDS
 from tests.localcloud.support.server import COMMAND, Server
-from tests.support.eventually import eventually
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -22,7 +22,7 @@ from tests.localcloud.support.events import create_pod, create_webhook, deliveri
 from tests.localcloud.support.inference import call
 from tests.localcloud.support.server import COMMAND, Server, connections, request
 from tests.localcloud.support.workloads import status
-from tests.support.eventually import eventually
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -150,7 +150,7 @@ def refused(folder: Path, before_start: Callable[[], None] | None = None) -> str
     """What it says on stderr of a state that it cannot use; it ends with 1, before its ready line."""
     ports = ("--port", "0", "--inference-port", "0", "--gateway-port", "0")
     command = [str(COMMAND), "serve", *ports, "--state", str(folder)]
-    ended = subprocess.run(command, capture_output=True, timeout=60, check=False, preexec_fn=before_start)
+    ended = subprocess.run(command, capture_output=True, timeout=PATIENCE_SECONDS, check=False, preexec_fn=before_start)
     assert (ended.returncode, ended.stdout) == (1, b"")
     said = ended.stderr.decode()
     assert said.startswith("relay-localcloud: ")

@@ -18,6 +18,7 @@ from tests.localcloud.support.deployments import BACKENDS
 from tests.localcloud.support.inference import CHAT, call, chat
 from tests.localcloud.support.modelserver import ModelServer
 from tests.localcloud.support.server import Organization, Server
+from tests.support.eventually import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,7 +70,7 @@ def refused(*arguments: str) -> str:
     server = Server(arguments)
     with pytest.raises(AssertionError, match="ended before it was ready"):
         server.start()
-    assert server.child.wait(timeout=60) == 1
+    assert server.child.wait(timeout=PATIENCE_SECONDS) == 1
     assert "Traceback" not in server.log
     return server.log
 

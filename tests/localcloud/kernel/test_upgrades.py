@@ -25,6 +25,7 @@ from tests.localcloud.support.workloads import (
     status,
     usage,
 )
+from tests.support.eventually import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from tests.localcloud.conftest import StartServer
@@ -190,7 +191,7 @@ def test_a_state_that_cannot_be_upgraded_is_refused_and_stays_as_it_was(tmp_path
     server = Server(("--state", str(folder)))
     with pytest.raises(AssertionError, match="ended before it was ready"):
         server.start()
-    assert server.child.wait(timeout=10) == 1
+    assert server.child.wait(timeout=PATIENCE_SECONDS) == 1
     server.stop()
     assert f"relay-localcloud: The state directory {folder} cannot be used: " in server.log
     assert "Traceback" not in server.log

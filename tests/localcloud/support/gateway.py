@@ -13,14 +13,13 @@ from aiohttp import web
 
 from tests.localcloud.support.server import UNSENT, request
 from tests.localcloud.support.workloads import own_node, record, running_pod
+from tests.support.eventually import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
     from types import TracebackType
 
     from tests.localcloud.support.server import Answer, Organization, Server
-
-PATIENCE_SECONDS = 60.0
 
 
 async def _hello(_: web.Request) -> web.StreamResponse:

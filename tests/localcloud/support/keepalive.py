@@ -7,12 +7,14 @@ from http.client import HTTPConnection
 from typing import Any
 from urllib.parse import urlsplit
 
+from tests.support.eventually import PATIENCE_SECONDS
+
 
 class Line:
     """One connection to a local cloud; `control` and `call` answer status, headers and parsed JSON."""
 
     def __init__(self, url: str) -> None:
-        self._connection = HTTPConnection(urlsplit(url).netloc, timeout=60)
+        self._connection = HTTPConnection(urlsplit(url).netloc, timeout=PATIENCE_SECONDS)
 
     def control(self, method: str, path: str, body: object = None) -> Any:
         """The JSON of a control call that must succeed."""

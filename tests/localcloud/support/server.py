@@ -18,14 +18,13 @@ from weakref import WeakKeyDictionary
 
 import aiohttp
 
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.forked import POSSIBLE, Forked, cloud
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 COMMAND = Path(sys.executable).with_name("relay-localcloud")
-_LONGEST_START_SECONDS = 60.0
-_LONGEST_CALL_SECONDS = 60.0
 UNSENT = object()
 _SESSIONS: WeakKeyDictionary[asyncio.AbstractEventLoop, aiohttp.ClientSession] = WeakKeyDictionary()
 """What the running test's requests go through, by its event loop."""
@@ -82,7 +81,7 @@ async def connections() -> AsyncIterator[aiohttp.ClientSession]:
     if loop in _SESSIONS:
         yield _SESSIONS[loop]
         return
-    timeout = aiohttp.ClientTimeout(total=_LONGEST_CALL_SECONDS)
+    timeout = aiohttp.ClientTimeout(total=PATIENCE_SECONDS)
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(connector=connector, timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()) as kept:
         _SESSIONS[loop] = kept
@@ -163,7 +162,7 @@ class Server:
             command = self.command or (str(COMMAND),)
             self._child = subprocess.Popen([*command, "serve", *given], stdout=subprocess.PIPE, stderr=self._log)
         assert self._child.stdout is not None
-        impatient = threading.Timer(_LONGEST_START_SECONDS, self._child.kill)
+        impatient = threading.Timer(PATIENCE_SECONDS, self._child.kill)
         impatient.start()
         line = self._child.stdout.readline()
         impatient.cancel()
@@ -174,13 +173,13 @@ class Server:
     def kill(self) -> None:
         """SIGKILL."""
         self.child.kill()
-        self.child.wait(timeout=10)
+        self.child.wait(timeout=PATIENCE_SECONDS)
 
     def stop(self) -> int:
         """SIGTERM; its exit code. Its log is whole then."""
         self.child.send_signal(signal.SIGTERM)
         try:
-            return self.child.wait(timeout=10)
+            return self.child.wait(timeout=PATIENCE_SECONDS)
         finally:
             self.child.kill()
 

@@ -12,7 +12,7 @@ from tests.localcloud.support.at_rest import files_with
 from tests.localcloud.support.past import keep_the_past
 from tests.localcloud.support.server import Organization, Server
 from tests.localcloud.support.workloads import UNTIL_RUNNING, status
-from tests.support.eventually import eventually
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -252,7 +252,7 @@ async def test_a_key_that_is_none_ends_the_start_with_a_sentence(tmp_path: Path)
     server = Server(("--state", str(tmp_path)))
     with pytest.raises(AssertionError, match="ended before it was ready"):
         server.start()
-    assert server.child.wait(timeout=10) == 1
+    assert server.child.wait(timeout=PATIENCE_SECONDS) == 1
 
     async def log() -> str:
         return server.log

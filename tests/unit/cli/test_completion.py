@@ -6,12 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.eventually import PATIENCE_SECONDS
+
 PROGRAMS = Path(sys.executable).parent
 
 
 def _told(*command: str) -> str:
     path = {"PATH": f"{PROGRAMS}:/usr/bin:/bin"}
-    return subprocess.run(command, env=path, capture_output=True, text=True, timeout=60, check=True).stdout
+    return subprocess.run(
+        command, env=path, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True
+    ).stdout
 
 
 @pytest.mark.parametrize(

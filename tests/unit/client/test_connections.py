@@ -13,6 +13,7 @@ from relay_client import CallPolicy, Cloud, CloudError, CloudUnavailable, Connec
 from relay_client.operations import CREATE_POD, GET_VM, TERMINATE_VM
 from relay_wire.pods import PodCreate
 from tests.support.certificates import write_serving_certificate
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.unit.client.conftest import KEY, QUICK
 from tests.unit.client.scripted import Drop, Hang, Raw, Reply, ScriptedServer, Step, scripted_server
 
@@ -176,7 +177,7 @@ async def test_a_call_under_way_fails_when_the_pool_is_closed_and_a_later_one_is
     pool = ConnectionPool()
     cloud = Cloud(server.url, KEY, pool=pool)
     create = asyncio.ensure_future(cloud.call(CREATE_POD, POD))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         await server.asked.wait()
         await pool.aclose()
         with pytest.raises(CloudUnavailable) as under_way:

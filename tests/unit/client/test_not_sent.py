@@ -25,6 +25,7 @@ from relay_client.operations import CREATE_CLUSTER, CREATE_POD, GET_VM
 from relay_wire.clusters import ClusterCreate
 from relay_wire.pods import PodCreate
 from tests.support.certificates import write_serving_certificate
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.unit.client.conftest import KEY, QUICK, Timeline
 from tests.unit.client.scripted import Hang, Reply, ScriptedServer, scripted_server
 
@@ -104,7 +105,7 @@ async def test_a_call_that_gets_no_connection_from_a_full_pool_sent_nothing(serv
     pool = ConnectionPool(max_connections=1)
     async with contextlib.aclosing(pool), Cloud(server.url, KEY, pool=pool) as slow:
         occupant = asyncio.ensure_future(slow.call(GET_VM, id="pod_0"))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await server.asked.wait()
         error = await failed_create(Cloud(server.url, KEY, pool=pool, policy=QUICK))
         occupant.cancel()

@@ -32,6 +32,7 @@ from relay_client import (
 from relay_client.operations import LIST_FILES, UPLOAD_FILE
 from relay_client.uploads import FileForm
 from tests.support.certificates import write_serving_certificate
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.unit.client.conftest import KEY
 from tests.unit.client.scripted import Drop, Early, Hang, Raw, Reply, ScriptedServer, Step, scripted_server
 
@@ -158,7 +159,7 @@ async def test_a_source_that_goes_silent_ends_the_upload(server: ScriptedServer)
     async with inference(server, IMPATIENT) as cloud:
         error = await failed_upload(cloud, silent())
         assert error.message == "nothing to send came for 0.3 s"
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await server.ended.wait()
     assert server.seen == [], "the server got a whole request"
 
@@ -173,7 +174,7 @@ async def test_what_the_source_raises_comes_out_and_nothing_is_stored(server: Sc
     async with inference(server) as cloud:
         with pytest.raises(TimeoutError, match="the bucket is gone"):
             await cloud.upload("a.jsonl", broken())
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await server.ended.wait()
     assert server.seen == [], "the server got a whole request"
 
@@ -191,7 +192,7 @@ async def test_a_cancelled_upload_closes_its_connection(server: ScriptedServer) 
             cancelled.set()
             raise
 
-    async with inference(server) as cloud, asyncio.timeout(5):
+    async with inference(server) as cloud, asyncio.timeout(PATIENCE_SECONDS):
         upload = asyncio.ensure_future(cloud.upload("a.jsonl", endless()))
         await reached.wait()
         upload.cancel()

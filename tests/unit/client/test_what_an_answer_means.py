@@ -28,6 +28,7 @@ from relay_client import (
 )
 from relay_client.operations import CREATE_POD, GET_VM, GET_VM_LOGS, TERMINATE_VM
 from relay_wire.pods import PodCreate
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.unit.client.conftest import KEY, QUICK
 from tests.unit.client.scripted import Drop, Hang, Raw, Reply, ScriptedServer, Step
 
@@ -141,7 +142,7 @@ async def test_a_create_is_not_sent_on_a_connection_that_the_server_has_closed(
     body = b'{"id":"pod_1"}'
     server.will(Raw(b"HTTP/1.1 200 OK\r\nContent-Length: 14\r\n\r\n" + body), Reply(201, body))
     await cloud.call(GET_VM, id="pod_1")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         await server.ended.wait()
     assert (await cloud.call(CREATE_POD, POD)).id == "pod_1"
     assert server.connections == 2

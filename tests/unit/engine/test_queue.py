@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from relay_operator.engine.queue import Priority, Queue, Shares, Taken
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.unit.flows.managed.world import Clock
 
 
@@ -262,7 +263,7 @@ async def test_one_key_wakes_one_waiting_worker(queue: Queue[str]) -> None:
     workers = [asyncio.create_task(queue.take()) for _ in range(3)]
     await asyncio.sleep(0)
     queue.add("a", Priority.CHANGE)
-    await asyncio.wait(workers, return_when=asyncio.FIRST_COMPLETED, timeout=10)
+    await asyncio.wait(workers, return_when=asyncio.FIRST_COMPLETED, timeout=PATIENCE_SECONDS)
     assert sum(worker.done() for worker in workers) == 1
     queue.add("b", Priority.CHANGE)
     queue.add("c", Priority.CHANGE)
@@ -275,7 +276,7 @@ async def test_a_worker_that_is_cancelled_as_it_wakes_wakes_another(queue: Queue
     await asyncio.sleep(0)
     queue.add("a", Priority.CHANGE)
     first.cancel()
-    assert (await asyncio.wait_for(second, 10)).key == "a"
+    assert (await asyncio.wait_for(second, PATIENCE_SECONDS)).key == "a"
     assert first.cancelled()
 
 
@@ -285,7 +286,7 @@ async def test_a_worker_that_gave_up_waiting_is_passed_over(queue: Queue[str]) -
     first.cancel()
     await asyncio.wait([first])
     queue.add("a", Priority.CHANGE)
-    assert (await asyncio.wait_for(second, 10)).key == "a"
+    assert (await asyncio.wait_for(second, PATIENCE_SECONDS)).key == "a"
 
 
 async def test_waiting_workers_are_woken_by_what_becomes_due_the_earliest_first() -> None:
@@ -296,5 +297,5 @@ async def test_waiting_workers_are_woken_by_what_becomes_due_the_earliest_first(
     await asyncio.sleep(0)
     queue.add_after("never", 3600, Priority.CHANGE)
     queue.add_after("sooner", 0.01, Priority.CHANGE)
-    assert (await asyncio.wait_for(worker, 10)).key == "sooner"
-    assert (await asyncio.wait_for(queue.take(), 10)).key == "later"
+    assert (await asyncio.wait_for(worker, PATIENCE_SECONDS)).key == "sooner"
+    assert (await asyncio.wait_for(queue.take(), PATIENCE_SECONDS)).key == "later"

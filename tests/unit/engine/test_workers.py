@@ -8,7 +8,7 @@ import pytest
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.queue import Priority, Queue, Shares, Taken
 from relay_operator.engine.workers import Workers
-from tests.support.eventually import eventually
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 
 
 @dataclass
@@ -102,7 +102,7 @@ async def test_draining_takes_nothing_more_and_waits_for_what_is_under_way() -> 
     office.add("b")
     office.passes.go.set()
     office.passes.recorded.set()
-    await asyncio.wait_for(asyncio.gather(draining, office.running), 10)
+    await asyncio.wait_for(asyncio.gather(draining, office.running), PATIENCE_SECONDS)
     assert (office.passes.begun, office.passes.ended) == (["a"], ["a", "all that was paid for is recorded"])
 
 
@@ -110,7 +110,7 @@ async def test_draining_does_not_wait_for_ever() -> None:
     office = Office()
     office.add("a")
     await office.begun("a")
-    await asyncio.wait_for(office.workers.drain(0.01), 10)
+    await asyncio.wait_for(office.workers.drain(0.01), PATIENCE_SECONDS)
     assert "a" not in office.passes.ended
     office.running.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -119,11 +119,11 @@ async def test_draining_does_not_wait_for_ever() -> None:
 
 async def test_draining_before_anything_ran_is_done_at_once() -> None:
     queue: Queue[ObjectKey] = Queue(asyncio.get_running_loop().time)
-    await asyncio.wait_for(Workers(queue, {}, 2, lambda: True).drain(60), 10)
+    await asyncio.wait_for(Workers(queue, {}, 2, lambda: True).drain(60), PATIENCE_SECONDS)
 
 
 async def test_a_replica_that_leads_no_longer_starts_no_pass() -> None:
     office = Office(leading=False)
     office.add("a", "b")
-    await asyncio.wait_for(office.running, 10)
+    await asyncio.wait_for(office.running, PATIENCE_SECONDS)
     assert office.passes.begun == []

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from tests.faults.deeds import attend
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.faultproxy import Held
 from tests.support.faultrules import Call, Deed, Hold, Moment, Rule, Side
 
@@ -16,7 +17,7 @@ def call() -> Held:
 
 
 async def released(*calls: Held) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         for held in calls:
             await held.until_released()
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.toolchain import REPOSITORY
 
 if TYPE_CHECKING:
@@ -32,7 +33,9 @@ def run(folder: Path, *more: str) -> list[str]:
     command = [sys.executable, "-m", "pytest", "-c", "/dev/null", *plugin, *more, str(folder / "one")]
     # Plugins that such a run has no use for take seconds to import.
     alone = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    done = subprocess.run(command, cwd=REPOSITORY, env=alone, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        command, cwd=REPOSITORY, env=alone, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
+    )
     assert done.returncode == 1, done.stdout + done.stderr
     return done.stdout.splitlines()
 

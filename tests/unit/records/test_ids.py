@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relay_operator.records.ids import CACHE_KIB, Ids
+from tests.support.eventually import PATIENCE_SECONDS
 
 ODD_IDS = ["a", "A", "a ", " a", "a\0", "a\0b", "a\0c", "1", "01", "1.0", "é", "e\u0301", "😀", "null", "a%", "x" * 512]
 
@@ -121,5 +122,5 @@ def _run(script: str, folder: Path) -> "subprocess.CompletedProcess[str]":
         check=True,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_SECONDS,
     )

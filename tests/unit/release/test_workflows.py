@@ -12,6 +12,7 @@ import yaml
 
 from hack.release.package import CHARTS
 from tests.support.binaries import actionlint
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.toolchain import REPOSITORY
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def steps(path: Path) -> Iterator[dict[str, Any]]:
 
 def test_github_would_take_them() -> None:
     command = [str(actionlint()), "-shellcheck=", "-pyflakes=", *map(str, WORKFLOWS)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -13,6 +13,7 @@ from pydantic import JsonValue
 
 from relay_operator.api.meta import ObjectKey
 from relay_operator.watch import WatchEndedError, watch
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.unit.engine.apiserver import Json, part
 from tests.unit.watch.listener import Listener
 
@@ -117,7 +118,7 @@ async def watching(knowing: Listener | None = None) -> AsyncIterator[Listener]:
     listener = knowing or Listener()
     task = asyncio.create_task(watch(listener, {"GpuPod": "gpupods"}, ("team-a",), _keep_signals))
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             yield listener
     finally:
         task.cancel()
@@ -207,12 +208,12 @@ async def test_of_a_list_only_what_the_cache_does_not_know_reaches_kopf(server: 
 async def test_an_error_of_another_kind_ends_the_watch(server: Server) -> None:
     server.say(json.dumps(FULL).encode() + b"\n")
     with pytest.raises(WatchEndedError, match="out of space"):
-        await asyncio.wait_for(watch(Listener(), {"GpuPod": "gpupods"}, ("team-a",), _keep_signals), 20)
+        await asyncio.wait_for(watch(Listener(), {"GpuPod": "gpupods"}, ("team-a",), _keep_signals), PATIENCE_SECONDS)
 
 
 async def test_credentials_that_are_refused_are_not_tried_for_ever(server: Server) -> None:
     watched = asyncio.create_task(watch(Listener(), {"GpuPod": "gpupods"}, ("team-a",), _keep_signals))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         await server.watched.wait()
         server.status, server.asked = 401, 0
         server.end()

@@ -17,7 +17,7 @@ from relay_operator.http_server import http_server
 from relay_operator.observability.metrics import Metrics, WebhookOutcome
 from relay_operator.settings import ListenAddress
 from relay_operator.webhooks.receiver import Receiver, account_at, webhook_url
-from tests.support.eventually import eventually
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 
 if TYPE_CHECKING:
     from relay_wire.events import Event
@@ -85,7 +85,7 @@ class _Endpoint:
         reader, writer = await asyncio.open_connection(*self.address)
         writer.write(request)
         await writer.drain()
-        line = await asyncio.wait_for(reader.readline(), 5)
+        line = await asyncio.wait_for(reader.readline(), PATIENCE_SECONDS)
         writer.close()
         return line
 
@@ -237,7 +237,7 @@ async def test_a_connection_that_asks_for_nothing_is_closed(sent: bytes) -> None
         reader, writer = await asyncio.open_connection(*address)
         writer.write(sent)
         with contextlib.suppress(ConnectionError):
-            assert await asyncio.wait_for(reader.read(), 10) == b""
+            assert await asyncio.wait_for(reader.read(), PATIENCE_SECONDS) == b""
         writer.close()
 
 

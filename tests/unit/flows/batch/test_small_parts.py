@@ -24,6 +24,7 @@ from relay_operator.flows.batch.selection import retry_policy
 from relay_operator.flows.batch.throughput import LeastSpeed, counted
 from relay_operator.flows.batch.transfers import Job, Transfers
 from relay_operator.records.results import Failure
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.unit.flows.batch.examples import NOON, seen, sent, status
 
 if TYPE_CHECKING:
@@ -177,7 +178,7 @@ async def test_slow_work_of_one_namespace_or_account_leaves_places_to_the_others
     await asyncio.sleep(0)
     for number in range(3):
         transfers.start(_key(namespace, number), _job(uid=f"quick-{number}"), account, _done)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         assert {(await queue.take()).key.namespace for _ in range(3)} == {namespace}
     await transfers.close()
     assert (transfers.places._running, transfers.places.wanted) == ([], False)
@@ -223,7 +224,7 @@ async def test_what_moves_next_to_nothing_gives_its_place_to_those_who_wait() ->
             await ended.wait()
     other = _key("another", 1)
     transfers.start(other, _job(uid="other"), "another/default", _done)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         assert {(await queue.take()).key for _ in "ab"} == {KEY, other}
     came = transfers.result(KEY)
     assert isinstance(came, WorkTroubled)
@@ -248,7 +249,7 @@ async def test_what_moves_enough_keeps_its_place() -> None:
     transfers.start(KEY, _job(), "ns/default", flow)
     other = _key("another", 1)
     transfers.start(other, _job(uid="other"), "another/default", _done)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         await enough.wait()
     assert transfers.state(KEY, _job()) is Transfer.BUSY
     transfers.drop(KEY)
@@ -291,7 +292,7 @@ async def test_nothing_runs_any_more_once_all_long_work_is_closed() -> None:
     other = KEY._replace(namespace="other")
     transfers.start(KEY, _job(), "ns/default", slow_to_end("dropped", 20))
     transfers.start(other, _job(uid="other"), "other/default", slow_to_end("under way", 1))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         await begun.acquire()
         await begun.acquire()
     transfers.drop(KEY)
@@ -320,7 +321,7 @@ async def test_long_work_that_is_cut_off_from_inside_wakes_its_object_too() -> N
     queue = Queue[ObjectKey](time.monotonic)
     transfers = Transfers(queue, Places(1))
     transfers.start(KEY, _job(), "ns/default", cut_off)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         assert (await queue.take()).key == KEY
     assert transfers.state(KEY, _job()) is Transfer.DONE
     assert isinstance(transfers.result(KEY), WorkTroubled)
