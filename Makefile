@@ -19,7 +19,7 @@ COMPILE = $(BIN)/uv pip compile --universal --python-version 3.11 --generate-has
           --no-annotate --custom-compile-command "make lock" --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help binaries demo dev test others test-node image node node-down kind test-kind test-long coverage check generate docs package release-check bench bench-large bench-peers controlplane controlplane-down lock
+.PHONY: help binaries demo dev test others test-node image node node-down kind test-kind test-long coverage check generate pictures docs package release-check bench bench-large bench-peers controlplane controlplane-down lock
 
 help: ## what each target does
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -96,6 +96,9 @@ check: $(VENV)/.installed ## ruff, mypy --strict, import contracts, generated fi
 
 generate: $(VENV)/.installed ## CRDs, chart CRDs, RBAC, health for Argo CD and reference pages from the models
 	$(BIN)/python -m relay_operator.crds
+
+pictures: binaries ## takes the pictures of the console in docs/localcloud again
+	$(BIN)/pytest --pictures tests/localcloud/console/test_pictures.py
 
 docs: $(VENV)/.docs ## the site of docs/ into dist/docs; a link or an anchor that leads nowhere is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

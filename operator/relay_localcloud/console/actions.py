@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from math import isfinite
 from typing import Annotated, Final
 from urllib.parse import parse_qsl
 
@@ -11,8 +10,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from relay_localcloud.cloud import Cloud
-from relay_localcloud.console import changes, playground, settings
+from relay_localcloud.console import changes, creation, playground, settings
 from relay_localcloud.console.changes import Change
+from relay_localcloud.console.creation import CREATIONS
+from relay_localcloud.console.fields import Fields
 from relay_localcloud.console.pages import PAGES, SIMPLE_EFFECTS
 from relay_localcloud.console.refused import Refused
 from relay_localcloud.console.requested import Requested
@@ -27,14 +28,18 @@ from relay_localcloud.http.arguments import Depends
 from relay_localcloud.http.bodies import read_body, refuse_unstorable
 from relay_localcloud.http.errors import ApiError, sentence
 from relay_localcloud.http.routing import Router
-from relay_localcloud.identity import organizations
 from relay_localcloud.money import payments
 from relay_localcloud.money.routes import Deposit
-from relay_localcloud.workloads import pod_routes
-from relay_wire.pods import PodCreate
 
 _LARGEST_FORM: Final = 64 * 1024
 _MOST_FIELDS: Final = 50
+
+
+@dataclass(frozen=True)
+class Created:
+    """The id of a workload that was created: its own page is shown next."""
+
+    id: str
 
 
 @dataclass(frozen=True)
@@ -42,46 +47,29 @@ class Pressed:
     """A button that was pressed: what its form says, and the id in its address if there is one."""
 
     cloud: Cloud
-    form: Mapping[str, str]
+    form: Fields
     id: str
-
-    def number(self, name: str) -> float:
-        """A field as a finite number; ApiError 400."""
-        try:
-            number = float(self.form.get(name, ""))
-        except ValueError:
-            raise ApiError(400, f"{name}: give a number.") from None
-        if not isfinite(number):
-            raise ApiError(400, f"{name}: give a finite number.")
-        return number
-
-    def whole_number(self, name: str) -> int:
-        """A field as a whole number; ApiError 400."""
-        number = self.number(name)
-        if not number.is_integer():
-            raise ApiError(400, f"{name}: give a whole number.")
-        return int(number)
 
 
 async def _advance(pressed: Pressed) -> str:
-    amount = pressed.number("amount") if "amount" in pressed.form else 1.0
-    await _change_clock(pressed, advanceSeconds=amount * pressed.number("seconds"))
+    amount = pressed.form.number("amount") if pressed.form.has("amount") else 1.0
+    await _change_clock(pressed, advanceSeconds=amount * pressed.form.number("seconds"))
     return "advanced"
 
 
 async def _set(pressed: Pressed) -> str:
-    await _change_clock(pressed, set=pressed.form.get("set", "").strip())
+    await _change_clock(pressed, set=pressed.form.text("set"))
     return "advanced"
 
 
 async def _change_mode(pressed: Pressed) -> str:
-    mode = pressed.form.get("mode", "")
-    await _change_clock(pressed, mode=mode, **({"rate": pressed.number("rate")} if mode == "scaled" else {}))
+    mode = pressed.form.text("mode")
+    await _change_clock(pressed, mode=mode, **({"rate": pressed.form.number("rate")} if mode == "scaled" else {}))
     return "clock"
 
 
 async def _settle_gap(pressed: Pressed) -> str:
-    await _change_clock(pressed, gap=pressed.form.get("gap", ""))
+    await _change_clock(pressed, gap=pressed.form.text("gap"))
     return "gap"
 
 
@@ -90,8 +78,8 @@ async def _change_clock(pressed: Pressed, **change: object) -> None:
 
 
 async def _add_node(pressed: Pressed) -> str:
-    asked = {name: pressed.form.get(name, "") for name in ("gpuModelId", "location")}
-    body = NodeCreate.model_validate({**asked, "gpuCount": pressed.whole_number("gpuCount")})
+    asked = {name: pressed.form.text(name) for name in ("gpuModelId", "location")}
+    body = NodeCreate.model_validate({**asked, "gpuCount": pressed.form.whole_number("gpuCount")})
     with pressed.cloud.store.transaction() as tx:
         nodes.create_node(body, tx)
     return "node-added"
@@ -104,25 +92,28 @@ async def _remove_node(pressed: Pressed) -> str:
 
 
 async def _change_node(pressed: Pressed) -> str:
-    reporting = pressed.form.get("reporting") == "yes"
+    reporting = pressed.form.text("reporting") == "yes"
     with pressed.cloud.store.transaction() as tx:
         nodes.change_node(pressed.id, NodeChange(reporting=reporting), tx)
     return "node-up" if reporting else "node-down"
 
 
-async def _create_pod(pressed: Pressed) -> str:
-    words = {name: pressed.form.get(name, "").strip() for name in ("image", "name", "gpuModelId")}
-    asked = {name: word for name, word in words.items() if word}
-    numbers = {name: pressed.whole_number(name) for name in ("gpuCount", "httpPort")}
-    body = PodCreate.model_validate({**asked, **numbers, "public": "public" in pressed.form})
+def _creating(noun: str) -> "_Action":
+    async def make(pressed: Pressed) -> str | Created:
+        made = creation.create(pressed.cloud, noun, pressed.id, pressed.form)
+        return "key-added" if noun == "keys" else Created(made)
+
+    return make
+
+
+async def _remove_key(pressed: Pressed) -> str:
     with pressed.cloud.store.transaction() as tx:
-        organizations.organization(tx, pressed.id)
-        pod_routes.make_pod(tx, pressed.id, body)
-    return "created"
+        creation.remove_key(tx, pressed.id)
+    return "key-removed"
 
 
 async def _let_happen(pressed: Pressed) -> str:
-    event = WorkloadEvent.model_validate({"event": pressed.form.get("event")})
+    event = WorkloadEvent.model_validate({"event": pressed.form.text("event")})
     with pressed.cloud.store.transaction() as tx:
         control_workloads.workload_event(pressed.id, event, tx)
     return "happened"
@@ -130,8 +121,8 @@ async def _let_happen(pressed: Pressed) -> str:
 
 async def _deposit(pressed: Pressed) -> str:
     """The key is of the page, so that a second press, or another person's, is the same deposit."""
-    key = pressed.form.get("key") or None
-    body = Deposit.model_validate({"amountCents": pressed.whole_number("amountCents"), "idempotencyKey": key})
+    key = pressed.form.text("key") or None
+    body = Deposit.model_validate({"amountCents": pressed.form.whole_number("amountCents"), "idempotencyKey": key})
     try:
         with pressed.cloud.store.transaction() as tx:
             made = payments.deposit(tx, pressed.id, body)
@@ -144,13 +135,12 @@ async def _deposit(pressed: Pressed) -> str:
 
 async def _ask(pressed: Pressed) -> Mapping[str, object]:
     form = pressed.form
-    limit = pressed.whole_number("maxTokens")
-    question = (form.get("model", ""), form.get("prompt", ""), limit)
+    question = (form.text("model"), form.typed.get("prompt", ""), form.whole_number("maxTokens"))
     return {"answer": await playground.ask(pressed.cloud, pressed.id, *question)}
 
 
 async def _change_setting(pressed: Pressed) -> str:
-    wanted = settings.wanted(pressed.form)
+    wanted = settings.wanted(pressed.form.typed)
     if not wanted:
         raise ApiError(400, "There is no such setting.")
     with pressed.cloud.store.transaction() as tx:
@@ -160,7 +150,7 @@ async def _change_setting(pressed: Pressed) -> str:
 
 def _changing(change: Change) -> "_Action":
     async def make(pressed: Pressed) -> str:
-        count = pressed.whole_number("replicas") if change is Change.SCALE else None
+        count = pressed.form.whole_number("replicas") if change is Change.SCALE else None
         with pressed.cloud.store.transaction() as tx:
             changes.make(tx, pressed.id, change, count)
         return change.value
@@ -176,11 +166,11 @@ async def _replay(pressed: Pressed) -> str:
 
 async def _add_fault(pressed: Pressed) -> str:
     form = pressed.form
-    effect = SIMPLE_EFFECTS.get(form.get("effect", ""))
+    effect = SIMPLE_EFFECTS.get(form.text("effect"))
     if effect is None:
         raise ApiError(400, "effect: choose one of those in the form.")
-    wanted = {"operation": form.get("operation", "").strip(), "effect": effect[1]}
-    count = {"count": int(pressed.number("count"))} if form.get("count") else {}
+    wanted = {"operation": form.text("operation"), "effect": effect[1]}
+    count = {"count": form.whole_number("count")} if form.text("count") else {}
     fault = FaultCreate.model_validate({**wanted, **count})
     with pressed.cloud.store.transaction() as tx:
         behaviour.create_fault(fault, pressed.cloud, tx)
@@ -199,8 +189,8 @@ async def _remove_fault(pressed: Pressed) -> str:
     return "fault-removed"
 
 
-_Action = Callable[[Pressed], Awaitable[str | Mapping[str, object]]]
-"""Does it; the word of what the page then says (`NOTICES`), or what the page is to show of it once."""
+_Action = Callable[[Pressed], Awaitable[str | Created | Mapping[str, object]]]
+"""Does it; the word of what the page then says (`NOTICES`), its workload, or what the page shows once."""
 
 _ACTIONS: Final[Mapping[str, _Action]] = {
     "/console/clock/advance": _advance,
@@ -210,9 +200,10 @@ _ACTIONS: Final[Mapping[str, _Action]] = {
     "/console/nodes": _add_node,
     "/console/nodes/{id}/reporting": _change_node,
     "/console/nodes/{id}/removal": _remove_node,
-    "/console/orgs/{orgId}/pods": _create_pod,
+    **{f"/console/orgs/{{orgId}}/{noun}": _creating(noun) for noun in CREATIONS},
     "/console/orgs/{orgId}/deposits": _deposit,
     "/console/orgs/{orgId}/questions": _ask,
+    "/console/keys/{id}/removal": _remove_key,
     "/console/settings": _change_setting,
     "/console/workloads/{id}/events": _let_happen,
     **{f"/console/workloads/{{id}}/{change}": _changing(change) for change in Change},
@@ -233,23 +224,30 @@ async def _form(request: Request) -> dict[str, str]:
 
 def _endpoint(action: _Action) -> Callable[..., object]:
     async def press(view: CurrentView, form: Annotated[dict[str, str], Depends(_form)], request: Request) -> Response:
-        """Wait for the action; then the page that the button was on, or the page that says what is wrong."""
+        """Wait for the action; then the page that the button was on, that of what it made, or what is wrong."""
         page = Requested.at(form.get("back", "/"), view.requested.origin)
         try:
             refuse_unstorable(dict(form), "")
-            done = await action(Pressed(view.cloud, form, next(iter(request.path_params.values()), "")))
+            done = await action(Pressed(view.cloud, Fields(form), next(iter(request.path_params.values()), "")))
         except ApiError as error:
-            wrong, status = error.message, error.status
+            return replace(view, requested=page).refusal(Refused(error.message, request.url.path, form), error.status)
         except ValidationError as error:
-            wrong, status = sentence(error.errors(include_url=False, include_input=False)), 400
-        else:
-            if not isinstance(done, str):
+            wrong = sentence(error.errors(include_url=False, include_input=False))
+            return replace(view, requested=page).refusal(Refused(wrong, request.url.path, form), 400)
+        match done:
+            case str():
+                return _leading_to(page.saying(done))
+            case Created():
+                return _leading_to(page.to("/console/workload", id=done.id, done="created"))
+            case _:
                 sent = Refused(action=request.url.path, typed=form)
                 return replace(view, requested=page).answered(PAGES.get(page.path, PAGES["/"]), sent, done)
-            return Response(status_code=303, headers={**HEADERS, "Location": page.saying(done)})
-        return replace(view, requested=page).refusal(Refused(wrong, request.url.path, form), status)
 
     return press
+
+
+def _leading_to(address: str) -> Response:
+    return Response(status_code=303, headers={**HEADERS, "Location": address})
 
 
 router: Final = Router()

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from sqlalchemy import Column, RowMapping, Table, func, or_, select
 
-from relay_localcloud.capacity.catalog import GPU_MODELS
+from relay_localcloud.capacity.catalog import CPU_SIZES, GPU_MODELS, VM_TEMPLATES, CpuSize
 from relay_localcloud.clusters.clusters import clusters, replicas
 from relay_localcloud.console.reading import Reading
 from relay_localcloud.console.wording import TONES, counted
@@ -17,12 +17,20 @@ from relay_localcloud.replicas.states import ReplicaState
 from relay_localcloud.serving import rows as serving
 from relay_localcloud.serving.rows import DEPLOYMENTS, deployments
 from relay_localcloud.workloads.records import PRODUCTION, endpoint_url
+from relay_localcloud.workloads.ssh_keys import KEYS
 from relay_localcloud.workloads.workloads import VM, workloads
 
 _ON_A_PAGE: Final = 25
 _STATES: Final = ("running", "deploying", "provisioning", "degraded", "interrupted", "stopped", "failed", "terminated")
 _FILTERS: Final[Mapping[str | None, str]] = {None: "All live", **{word: word for word in _STATES}}
 _REPLICAS_SHOWN: Final = 50
+_KEYS_OFFERED: Final = 100
+_CREATABLE: Final[Mapping[str | None, str]] = {
+    "pods": "Create a pod",
+    "vms": "Create a VM",
+    "clusters": "Create a cluster",
+}
+"""By the last part of its form's address."""
 _ORDER: Final = list(TONES)
 
 
@@ -50,6 +58,7 @@ def newest(reading: Reading, count: int) -> list[dict[str, object]]:
 def content(reading: Reading) -> dict[str, object]:
     """Workloads of every kind, newest first, those of one state where asked."""
     status, find = reading.requested.word("status"), reading.requested.word("find")
+    creating = reading.requested.word("create")
     empty = f"Nothing here has the name or id {find}." if find else f"Nothing here is {status}." if status else None
     parts = []
     for kind in KINDS:
@@ -63,10 +72,25 @@ def content(reading: Reading) -> dict[str, object]:
         "states": tallied(reading),
         "filters": _FILTERS,
         "parts": parts,
-        "models": {"": "The cheapest that has room", **{model.id: model.name for model in GPU_MODELS.values()}},
         "organization_id": reading.organization_id,
         "whose": organizations.name_of(reading.tx, reading.organization_id),
+        "creatable": _CREATABLE,
+        "creating": creating if creating in _CREATABLE else None,
+        "models": {model.id: model.name for model in GPU_MODELS.values()},
+        "sizes": {size.resource_size: _size(size) for size in CPU_SIZES.values()},
+        "templates": {template.id: template.name for template in VM_TEMPLATES.values()},
+        "keys": _keys(reading) if creating == "vms" else {},
     }
+
+
+def _size(size: CpuSize) -> str:
+    return f"{size.resource_size}: {size.vcpu} CPUs, {size.ram_mb // 1024} GiB"
+
+
+def _keys(reading: Reading) -> dict[str, str]:
+    """The newest SSH keys by id, to choose one."""
+    newest = KEYS.page(reading.tx, None, _KEYS_OFFERED, organization_id=reading.organization_id)
+    return {key.id: key.name for key in newest}
 
 
 def _pod_or_vm(reading: Reading, row: RowMapping) -> dict[str, object]:
@@ -156,11 +180,11 @@ class Kind:
 
 
 _PODS_HINT: Final = (
-    "Nothing here yet. Create a pod with the API, POST /v1/pods, or apply a GpuPod to a cluster whose operator uses "
+    "Nothing here yet. Create a pod above or with POST /v1/pods, or apply a GpuPod to a cluster whose operator uses "
     "this cloud."
 )
-_CLUSTERS_HINT: Final = "No cluster yet: POST /v1/orgs/{orgId}/clusters/create makes one."
-_DEPLOYMENTS_HINT: Final = "No deployment yet: POST /v1/serving/deployments makes one."
+_CLUSTERS_HINT: Final = "No cluster yet. Create one above or with POST /v1/orgs/{orgId}/clusters/create."
+_DEPLOYMENTS_HINT: Final = "No deployment yet. Create one with POST /v1/serving/deployments."
 
 KINDS: Final = (
     Kind(

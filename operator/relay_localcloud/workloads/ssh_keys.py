@@ -68,7 +68,12 @@ ATTACHED: Final = Rows(
 
 @router.post("/v1/orgs/{orgId}/ssh-keys/create", summary="Register an SSH key")
 def create_ssh_key(_: ToolingWriter, organization_id: OrganizationId, body: Body[SshKeyCreate], tx: Tx) -> SshKey:
-    """Takes an OpenSSH public key; 409 where the organization has one of this name."""
+    """Takes an OpenSSH public key; 409 if the organization has one of this name."""
+    return _shown(add_key(tx, organization_id, body))
+
+
+def add_key(tx: Tx, organization_id: str, body: SshKeyCreate) -> KeyRow:
+    """Register a key; ApiError as the operation answers it."""
     if len(body.name) > LONGEST_NAME:
         raise ApiError(400, f"name: at most {LONGEST_NAME} characters.")
     if not is_public_key(body.public_key):
@@ -77,7 +82,7 @@ def create_ssh_key(_: ToolingWriter, organization_id: OrganizationId, body: Body
     if KEYS.find(tx, **named) is not None:
         raise ApiError(409, f"There is an SSH key {body.name!r} already.")
     quotas.require(tx, organization_id, {quotas.SSH_KEYS: 1})
-    return _shown(KEYS.insert(tx, id=tx.new_id("ssh"), **named, public_key=body.public_key, created_at=tx.now))
+    return KEYS.insert(tx, id=tx.new_id("ssh"), **named, public_key=body.public_key, created_at=tx.now)
 
 
 @router.get("/v1/orgs/{orgId}/ssh-keys", response_model=SshKeyList, summary="List SSH keys", openapi_extra=ASSUMED)
@@ -89,6 +94,11 @@ def list_ssh_keys(_: ToolingReader, organization_id: OrganizationId, tx: Tx) -> 
 @router.delete("/v1/orgs/{orgId}/ssh-keys/{id}", status_code=204, summary="Remove an SSH key", openapi_extra=ASSUMED)
 def delete_ssh_key(_: ToolingWriter, organization_id: OrganizationId, key_id: ResourceId, tx: Tx) -> None:
     """Answers 204."""
+    remove_key(tx, organization_id, key_id)
+
+
+def remove_key(tx: Tx, organization_id: str, key_id: str) -> None:
+    """Remove a key from the organization and from whatever it is on; ApiError 404 if the organization has none such."""
     if not KEYS.remove(tx, id=key_id, organization_id=organization_id):
         raise not_found("SSH key", key_id)
     ATTACHED.remove(tx, ssh_key_id=key_id)

@@ -18,6 +18,7 @@ from relay_localcloud.http.pages import PageRequest
 from relay_localcloud.http.principal import OrganizationId, Principal, ResourceId, VmReader, VmWriter
 from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel.store import Tx
+from relay_localcloud.kernel.vault import Vault
 from relay_localcloud.runtimes.runtime import Noun
 from relay_localcloud.tooling import registry_credentials
 from relay_localcloud.workloads import admission, container, moves, ssh_keys, workloads
@@ -40,6 +41,12 @@ def create_vm(
     _: VmWriter, organization_id: OrganizationId, body: Body[VmCreate], factor: PriceFactor, cloud: CurrentCloud, tx: Tx
 ) -> dict[str, object]:
     """Answers `{id, name, status}`. Without `gpuModelId` it is a CPU VM of a `resourceSize`."""
+    vm = make_vm(tx, cloud.vault, organization_id, body, factor)
+    return {"id": vm.id, "name": vm.name, "status": shown_status(vm)}
+
+
+def make_vm(tx: Tx, vault: Vault, organization_id: str, body: VmCreate, factor: float = 1.0) -> Workload:
+    """A VM as its body says, at the catalog's price times a factor; ApiError as the operation answers it."""
     require_offered(tx, Noun.VM)
     tier = body.tier or "standard"
     admission.require_disk(body.disk_size_gb)
@@ -49,7 +56,7 @@ def create_vm(
     container.check_list("sshKeyIds", body.ssh_key_ids, container.MOST_SSH_KEYS)
     body = container.from_template(body)
     ssh_keys.require_known(tx, organization_id, body.ssh_key_ids or ())
-    registry_credentials.require_usable(tx, cloud.vault, organization_id, body.registry_credential_id)
+    registry_credentials.require_usable(tx, vault, organization_id, body.registry_credential_id)
     admission.require_free_name(tx, organization_id, VM, body.name)
     admission.require_regions(tx, body)
     if body.gpu_model_id is None:
@@ -57,7 +64,7 @@ def create_vm(
     else:
         vm = _create_gpu_vm(tx, organization_id, body, tier, factor)
     ssh_keys.attach(tx, vm.id, body.ssh_key_ids or ())
-    return {"id": vm.id, "name": vm.name, "status": shown_status(vm)}
+    return vm
 
 
 @list_router.get("/v1/orgs/{orgId}/vms", response_model=VmPage, summary="List live VMs and pods", openapi_extra=ASSUMED)

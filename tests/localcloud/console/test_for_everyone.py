@@ -8,6 +8,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import expect
 
+from tests.localcloud.console.test_forms import PUBLIC_KEY
 from tests.localcloud.support import batches, clusters, deployments
 from tests.localcloud.support.browsing import PAGES, Console, console_of
 from tests.localcloud.support.events import create_webhook
@@ -84,7 +85,10 @@ async def every_page(busy: Server) -> dict[str, str]:
     deployment = await deployments.create(organization)
     batch = await batches.run(organization, [batches.record("first"), batches.record("second", max_tokens=-1)])
     delivery = (await busy.ok("GET", "/deliveries"))["items"][0]
+    key = {"name": LONG_NAME, "publicKey": PUBLIC_KEY}
+    await organization.ok("POST", "/v1/orgs/{org}/ssh-keys/create", key)
     objects = {
+        **{f"create-{noun}": f"/console/workloads?create={noun}" for noun in ("pods", "vms", "clusters")},
         "workload-pod": f"/console/workload?id={pod['id']}",
         "workload-vm": f"/console/workload?id={made['id']}",
         "workload-cluster": f"/console/workload?id={cluster['id']}",

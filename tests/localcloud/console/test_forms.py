@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from tests.localcloud.support.server import Organization, Server
 
 POD = {"image": "app:1", "name": "trainer", "gpuModelId": "h100", "gpuCount": "2", "httpPort": "8000"}
+VM = {"name": "box", "gpuModelId": "", "gpuCount": "", "resourceSize": "medium", "templateId": "", "sshKeyIds": ""}
+CLUSTER = {"name": "llm", "imageUrl": "app:1", "replicaCount": "2", "gpuModelId": "a100", "gpusPerReplica": ""}
+PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGpG4mWEYhL6KYQ9JQjqLnqWmHqDyyB0jJ1BwBMzX9tQ me@host"
+WRONG_KEYS = [("publicKey", text) for text in ("nonsense", "ssh-ed25519 !!!", QUOTES)]
+USUAL = {"pods": POD, "vms": VM, "clusters": CLUSTER}
 NODE = {"gpuModelId": "h100", "gpuCount": "8", "location": "sjc1"}
 
 
@@ -31,8 +36,14 @@ async def send(server: Server, path: str, back: str, **form: object) -> Answer:
     return await request("POST", f"{server.url}/console/{path}", raw=fields, headers=sent)
 
 
-async def create(organization: Organization, **form: object) -> Answer:
-    return await send(organization.server, f"orgs/{organization.id}/pods", "/console/workloads", **{**POD, **form})
+async def create(organization: Organization, noun: str = "pods", **form: object) -> Answer:
+    path, back = f"orgs/{organization.id}/{noun}", f"/console/workloads?create={noun}"
+    return await send(organization.server, path, back, **{**USUAL[noun], **form})
+
+
+async def add_key(organization: Organization, **form: object) -> Answer:
+    fields = {"name": "laptop", "publicKey": PUBLIC_KEY, **form}
+    return await send(organization.server, f"orgs/{organization.id}/keys", "/console/keys", **fields)
 
 
 async def deposit(organization: Organization, cents: object, key: str = "console-0") -> Answer:
@@ -52,53 +63,107 @@ def wrong(answer: Answer) -> tuple[int, str, str]:
 
 
 async def test_a_pod_is_created_as_the_form_says(fresh: Server) -> None:
-    answer = await create(fresh.seeded(), public="yes")
-    assert (answer.status, answer.headers["location"]) == (303, "/console/workloads?done=created")
+    answer = await create(fresh.seeded(), public="yes", volumeGb="70")
+    assert answer.status == 303
     await fresh.advance(5)
-    shown = text_of(await page(fresh, "/console/workloads"))
-    assert "trainer" in shown
-    assert "1 workload: 1 running." in shown
-    assert "2 x h100" in shown
-    assert "public" in shown
+    shown = text_of(await page(fresh, answer.headers["location"]))
+    assert "It is created, and runs in a moment if there is room." in shown
+    for part in ("trainer", "running", "2 x h100", "public", '"volumeGb": 70', '"httpPort": 8000'):
+        assert part in shown, part
 
 
 async def test_of_a_pod_only_the_image_must_be_given(fresh: Server) -> None:
-    answer = await create(fresh.seeded(), name=" ", gpuModelId="", gpuCount="1", httpPort="80")
+    answer = await create(fresh.seeded(), name=" ", gpuModelId="", gpuCount="", httpPort="")
     assert answer.status == 303
     assert "1 workload: 1 deploying." in text_of(await page(fresh, "/console/workloads"))
 
 
+async def test_a_vm_is_created_with_a_key_that_was_added(fresh: Server) -> None:
+    owner = fresh.seeded()
+    answer = await add_key(owner)
+    assert (answer.status, answer.headers["location"]) == (303, "/console/keys?done=key-added")
+    (key,) = (await owner.ok("GET", "/v1/orgs/{org}/ssh-keys"))["items"]
+    assert (
+        f'<option value="{key["id"]}">laptop</option>'
+        in (await page(fresh, "/console/workloads?create=vms")).raw.decode()
+    )
+    made = await create(owner, "vms", sshKeyIds=key["id"])
+    shown = text_of(await page(fresh, made.headers["location"]))
+    for part in ("VM vm_", "CPU, medium", key["id"]):
+        assert part in shown, part
+    assert "1 workload" in text_of(await page(fresh, "/console/keys"))
+    assert (await send(fresh, f"keys/{key['id']}/removal", "/console/keys")).status == 303
+    assert refusal(await send(fresh, f"keys/{key['id']}/removal", "/console/keys")) == (
+        404,
+        f"There is no SSH key {key['id']!r}: it is gone, or never was.",
+    )
+    assert (await owner.ok("GET", "/v1/orgs/{org}/ssh-keys"))["items"] == []
+
+
+async def test_a_vm_with_gpus_is_created(fresh: Server) -> None:
+    made = await create(fresh.seeded(), "vms", gpuModelId="l40s", gpuCount="2", resourceSize="", diskSizeGb="300")
+    shown = text_of(await page(fresh, made.headers["location"]))
+    assert "2 x l40s" in shown
+    assert '"diskSizeGb": 300' in shown
+
+
+async def test_a_cluster_is_created_scaled_and_ended(fresh: Server) -> None:
+    made = await create(fresh.seeded(), "clusters")
+    assert made.status == 303
+    await fresh.advance(5)
+    shown = text_of(await page(fresh, made.headers["location"]))
+    assert "1 x a100 for each of 2 replicas" in shown
+    assert "2 of 2 healthy" in shown
+
+
 @pytest.mark.parametrize(
-    ("field", "value", "status", "said"),
+    ("noun", "field", "value", "status", "said"),
     [
-        ("image", "", 400, "Field required"),
-        ("image", "  ", 400, "Field required"),
-        ("image", "two words", 400, "image"),
-        ("image", "a\0b", 400, "U+0000"),
-        ("name", "x" * 10_000, 400, "name"),
-        ("gpuModelId", QUOTES, 422, "there is no"),
-        ("gpuCount", "", 400, "give a number"),
-        ("gpuCount", "many", 400, "give a number"),
-        ("gpuCount", "1.5", 400, "give a whole number"),
-        ("gpuCount", "nan", 400, "give a finite number"),
-        ("gpuCount", "9", 400, "less than or equal to 8"),
-        ("gpuCount", "-1", 400, "greater than or equal to 1"),
-        ("gpuCount", "1e30", 400, "less than or equal to 8"),
-        ("httpPort", "0", 400, "greater than or equal to 1"),
+        ("vms", "name", "", 400, "Field required"),
+        ("vms", "name", "x" * 10_000, 400, "name"),
+        ("vms", "gpuModelId", QUOTES, 422, "there is no"),
+        ("vms", "gpuCount", "2", 422, "it needs a gpuModelId"),
+        ("vms", "resourceSize", "odd", 422, "there is no"),
+        ("vms", "templateId", "odd", 422, "there is no"),
+        ("vms", "sshKeyIds", "ssh_nobody", 422, "has no key"),
+        ("vms", "diskSizeGb", "0", 400, "from 1"),
+        ("vms", "diskSizeGb", "nan", 400, "give a finite number"),
+        ("clusters", "name", "", 400, "Field required"),
+        ("clusters", "imageUrl", "two words", 400, "image"),
+        ("clusters", "replicaCount", "0", 400, "greater than or equal to 1"),
+        ("clusters", "replicaCount", "1001", 400, "at most 1000"),
+        ("clusters", "replicaCount", "1.5", 400, "give a whole number"),
+        ("clusters", "gpuModelId", "odd", 422, "there is no"),
+        ("clusters", "gpusPerReplica", "-1", 400, "gpusPerReplica"),
+        ("clusters", "containerPort", "70000", 400, "less than or equal to 65535"),
     ],
 )
-async def test_what_is_wrong_with_a_pod_stands_beside_its_field_and_the_rest_is_kept(
-    server: Server, field: str, value: str, status: int, said: str
+async def test_what_is_wrong_with_a_vm_or_cluster_stands_beside_its_field_and_the_rest_is_kept(
+    server: Server, noun: str, field: str, value: str, status: int, said: str
 ) -> None:
-    answer = await create(server.seeded(), **{field: value})
+    answer = await create(server.seeded(), noun, **{field: value})
     code, about, message = wrong(answer)
     assert (code, about) == (status, field)
     assert said in message
-    shown = answer.raw.decode()
-    assert '<details id="create" class="making" open>' in shown
-    assert field == "name" or 'value="trainer"' in shown
-    assert "<img" not in shown
+    assert field == "name" or f'value="{USUAL[noun]["name"]}"' in answer.raw.decode()
+    assert "<img" not in answer.raw.decode()
     assert "No workloads." in text_of(await page(server, "/console/workloads"))
+
+
+@pytest.mark.parametrize("noun", ["vms", "clusters"])
+async def test_two_people_create_the_same_vm_or_cluster(fresh: Server, noun: str) -> None:
+    assert (await create(fresh.seeded(), noun)).status == 303
+    code, said = refusal(await create(fresh.seeded(), noun))
+    assert (code, "names are free again after termination" in said) == (409, True)
+    assert "1 workload: " in text_of(await page(fresh, "/console/workloads"))
+
+
+@pytest.mark.parametrize(("field", "value"), [("name", ""), ("name", "x" * 201), ("publicKey", ""), *WRONG_KEYS])
+async def test_what_is_wrong_with_a_key_stands_beside_its_field(server: Server, field: str, value: str) -> None:
+    owner = server.seeded()
+    code, about, _ = wrong(await add_key(owner, **{field: value}))
+    assert (code, about) == (400, field)
+    assert (await owner.ok("GET", "/v1/orgs/{org}/ssh-keys"))["items"] == []
 
 
 async def test_two_people_create_the_same_pod(fresh: Server) -> None:
@@ -204,10 +269,10 @@ async def test_a_workload_is_made_to_fail_and_offers_what_can_happen_to_it(fresh
 async def test_a_person_creates_a_pod_lets_it_fail_and_adds_a_node_and_money(console: Console, fresh: Server) -> None:
     web = console.page
     await console.open("/console/workloads")
-    await web.get_by_text("Create a pod in").click()
+    await web.get_by_role("link", name="Create a pod").click()
     await web.get_by_label("Image").fill("two words")
     await web.get_by_label("Name", exact=True).fill("trainer")
-    await console.press("Create the pod")
+    await console.press("Create a pod")
     beside = web.locator("#image-wrong")
     await expect(beside).to_contain_text("image")
     assert await web.evaluate("document.activeElement.id") == "image"
@@ -218,10 +283,9 @@ async def test_a_person_creates_a_pod_lets_it_fail_and_adds_a_node_and_money(con
     await console.picture("create-refused")
     console.troubles.clear()  # the browser notes the 400
     await web.get_by_label("Image").fill("app:1")
-    await console.press("Create the pod")
-    await console.has_said("The pod is created")
-    await expect(beside).to_be_hidden()
-    await web.get_by_role("link", name="trainer").click()
+    await console.press("Create a pod")
+    await expect(web.get_by_role("heading", level=1)).to_have_text("trainer")
+    await console.has_said("It is created")
     await console.press("+1 min")
     facts = web.locator(".facts")
     await expect(facts).to_contain_text("running")

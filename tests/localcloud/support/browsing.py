@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 PAGES = (
     "/",
     "/console/workloads",
+    "/console/keys",
     "/console/nodes",
     "/console/money",
     "/console/costs",

@@ -1,0 +1,36 @@
+"""The page of SSH keys: those of an organization, and the forms that add and remove them."""
+
+from typing import Final
+
+from sqlalchemy import func, select
+
+from relay_localcloud.console.reading import Reading
+from relay_localcloud.identity import organizations
+from relay_localcloud.workloads.ssh_keys import ATTACHED, KEYS, LONGEST_NAME
+
+_SHOWN: Final = 100
+
+
+def content(reading: Reading) -> dict[str, object]:
+    """The newest keys of the organization that was chosen, else of the first one; how many workloads each is on."""
+    tx, organization_id = reading.tx, reading.organization_id
+    found = KEYS.page(tx, None, _SHOWN + 1, organization_id=organization_id)
+    attached = ATTACHED.table.c
+    query = select(attached.ssh_key_id, func.count()).where(attached.ssh_key_id.in_([key.id for key in found]))
+    workloads = {row[0]: row[1] for row in tx.connection.execute(query.group_by(attached.ssh_key_id))}
+    return {
+        "organization_id": organization_id,
+        "whose": organizations.name_of(tx, organization_id),
+        "keys": [
+            {
+                "id": key.id,
+                "name": key.name,
+                "kind": key.public_key.split()[0],
+                "workloads": workloads.get(key.id, 0),
+                "created_at": key.created_at,
+            }
+            for key in found[:_SHOWN]
+        ],
+        "more": len(found) > _SHOWN,
+        "longest_name": LONGEST_NAME,
+    }
