@@ -78,6 +78,7 @@ from relay_localcloud.runtimes.simulated import Simulated
 from relay_localcloud.serving import moves as serving_moves
 from relay_localcloud.serving import routes as serving_routes
 from relay_localcloud.tooling import registry_credentials, runner_pools
+from relay_localcloud.webhooks import deliveries as webhook_deliveries
 from relay_localcloud.webhooks import routes as webhook_routes
 from relay_localcloud.webhooks import webhooks
 from relay_localcloud.webhooks.deliveries import Deliveries
@@ -194,7 +195,7 @@ def open_cloud(
     store.beyond_loopback = options.beyond_loopback
     store.runtime_of = Simulated if runtime is None else runtime.runtime_of
     of_quotas = {quota.name: counted for quota, counted in COUNTED.items()}
-    store.count({**of_quotas, **addresses.COUNTED, **moves.COUNTED})
+    store.count({**of_quotas, **addresses.COUNTED, **moves.COUNTED, **webhook_deliveries.COUNTED})
     faults = FaultRegistry(store)
     deliveries = Deliveries(store, faults, options.reach)
     files = FileStorage(store)

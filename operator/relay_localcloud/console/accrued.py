@@ -1,13 +1,20 @@
-"""What was used by instants at equal distances, exactly, from the usage records."""
+"""What an organization used by instants one after the other, exactly, however many runs there were."""
 
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Final
 
-from sqlalchemy import ColumnElement, and_, case, func, select
+from sqlalchemy import ColumnElement, and_, case, func, or_, select
 
-from relay_localcloud.kernel.instants import SECOND
+from relay_localcloud.kernel.instants import DAY, SECOND
 from relay_localcloud.kernel.store import Tx
+from relay_localcloud.money import days
 from relay_localcloud.money.ledger import usage_records
+
+MOST_RUNS: Final = 20_000
+"""Of so many each is read; of more, what they used is known by day."""
+
+_record = usage_records.c
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,32 +26,48 @@ class Grid:
     count: int
     last: int
 
-    def instant(self, place: int) -> int:
-        return min(self.first + place * self.step, self.last)
+    @classmethod
+    def between(cls, first: int, last: int, step: int) -> "Grid":
+        """From one instant to another, in steps of this length."""
+        return cls(first, step, -(-(last - first) // step), last)
+
+    @property
+    def instants(self) -> list[int]:
+        """All of them."""
+        return [min(self.first + place * self.step, self.last) for place in range(self.count + 1)]
 
     def place_of(self, instant: ColumnElement[int]) -> ColumnElement[int]:
         """The first place that is not before an instant: from there on it counts."""
         return case((instant <= self.first, 0), else_=(instant - self.first + self.step - 1) // self.step)
 
 
-def units_used(tx: Tx, whose: ColumnElement[bool], grid: Grid) -> list[int]:
-    """The units used by each place, since the beginning of time, of the usage records that are meant.
+def used(tx: Tx, organization_id: str, grid: Grid) -> tuple[Grid, list[int]]:
+    """The units used between the first place and each, and the places: midnights instead where there were many runs."""
+    within = or_(_record.ended_at.is_(None), _record.ended_at > grid.first)
+    whose = and_(_record.organization_id == organization_id, within)
+    some = select(_record.sequence).where(whose).limit(MOST_RUNS + 1).subquery()
+    if tx.connection.execute(select(func.count()).select_from(some)).scalar_one() <= MOST_RUNS:
+        return grid, _used_by(tx, whose, grid)
+    by_day = Grid.between(grid.first - grid.first % DAY, grid.last, DAY)
+    totals = list(days.totals(tx, organization_id, by_day.first, by_day.last))[: by_day.count]
+    return by_day, list(accumulate((total.units for total in totals), initial=0))
 
-    A rate that starts at `s` has come to rate * (t - s) units at `t`, and one that ends takes as much off again.
-    """
-    record = usage_records.c
+
+def _used_by(tx: Tx, whose: ColumnElement[bool], grid: Grid) -> list[int]:
+    """A rate that starts at `s` has come to rate * (t - s) units at `t`, and one that ends takes as much off again."""
     rates, shares = [0] * (grid.count + 1), [0] * (grid.count + 1)
     for edge, sign, known in (
-        (record.started_at, 1, whose),
-        (record.ended_at, -1, and_(whose, record.ended_at.is_not(None))),
+        (_record.started_at, 1, whose),
+        (_record.ended_at, -1, and_(whose, _record.ended_at.is_not(None))),
     ):
         place = grid.place_of(edge)
         # Apart, since units can outgrow the integers of SQLite.
-        share = func.sum(record.rate_cents * (edge // SECOND)), func.sum(record.rate_cents * (edge % SECOND))
-        query = select(place, func.sum(record.rate_cents), *share).where(known).group_by(place)
+        share = func.sum(_record.rate_cents * (edge // SECOND)), func.sum(_record.rate_cents * (edge % SECOND))
+        query = select(place, func.sum(_record.rate_cents), *share).where(known).group_by(place)
         for at, rate, in_seconds, rest in tx.connection.execute(query):
             if at <= grid.count:
                 rates[at] += sign * rate
                 shares[at] += sign * (in_seconds * SECOND + rest)
-    running = zip(accumulate(rates), accumulate(shares), strict=True)
-    return [rate * grid.instant(place) - share for place, (rate, share) in enumerate(running)]
+    running = zip(accumulate(rates), accumulate(shares), grid.instants, strict=True)
+    units = [rate * instant - share for rate, share, instant in running]
+    return [each - units[0] for each in units]

@@ -11,14 +11,15 @@ from typing import Final
 
 from sqlalchemy import and_, func, select
 
-from relay_localcloud.console.accrued import Grid, units_used
+from relay_localcloud.console.accrued import Grid, used
 from relay_localcloud.console.wording import absolute, money
-from relay_localcloud.kernel.instants import SECOND
+from relay_localcloud.kernel.instants import DAY, SECOND
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import accrual, billing
-from relay_localcloud.money.ledger import transactions, usage_records
+from relay_localcloud.money.ledger import transactions
 
 POINTS: Final = 96
+MOST_TRANSACTIONS: Final = 20_000
 _TABLE_ENTRIES: Final = 12
 
 
@@ -34,25 +35,34 @@ def series(tx: Tx, organization_id: str, since: int, until: int) -> list[Point]:
     """Points from `since` to `until`, whole seconds apart but for the last one, at `until`.
 
     From what is available at `until`, back in time: what was used since is added, what was posted since is taken away.
-    A settlement changes nothing that is available, so it is left out.
+    Of very many transactions the newest are read, from a midnight on; of very many runs, points are midnights.
     """
+    since = max(since, min(_first_midnight(tx, organization_id), until))
     step = max(-(-(until - since) // (POINTS * SECOND)), 1) * SECOND
-    grid = Grid(since, step, -(-(until - since) // step), until)
-    used = units_used(tx, usage_records.c.organization_id == organization_id, grid)
+    grid, units = used(tx, organization_id, Grid.between(since, until, step))
     posted = _posted(tx, organization_id, grid)
     now = billing.account(tx, organization_id).available_cents
     return [
-        Point(grid.instant(place), now - (posted[-1] - posted[place]) + accrual.cents(used[-1] - used[place]))
-        for place in range(grid.count + 1)
+        Point(instant, now - (posted[-1] - by_then) + accrual.cents(units[-1] - ran))
+        for instant, by_then, ran in zip(grid.instants, posted, units, strict=True)
     ]
 
 
-def _posted(tx: Tx, organization_id: str, grid: Grid) -> list[int]:
-    """The cents posted by each place, settlements left out."""
+def _first_midnight(tx: Tx, organization_id: str) -> int:
+    """From which on every transaction is read; 0 if all are."""
     row = transactions.c
+    query = select(row.created_at).where(row.organization_id == organization_id)
+    query = query.order_by(row.sequence.desc()).limit(1).offset(MOST_TRANSACTIONS)
+    return -(-(tx.connection.execute(query).scalar() or 0) // DAY) * DAY
+
+
+def _posted(tx: Tx, organization_id: str, grid: Grid) -> list[int]:
+    """The cents posted by each place, of the newest transactions, settlements left out: they change nothing."""
+    newest = select(transactions).where(transactions.c.organization_id == organization_id)
+    row = newest.order_by(transactions.c.sequence.desc()).limit(MOST_TRANSACTIONS).subquery().c
     place = grid.place_of(row.created_at)
-    query = select(place, func.sum(row.amount_cents)).where(row.organization_id == organization_id)
-    query = query.where(~and_(row.type == "usage", row.description.like("Usage of %"))).group_by(place)
+    is_settlement = and_(row.type == "usage", row.description.like("Usage of %"))
+    query = select(place, func.sum(row.amount_cents)).where(~is_settlement).group_by(place)
     sums = [0] * (grid.count + 1)
     for at, cents in tx.connection.execute(query):
         if at <= grid.count:

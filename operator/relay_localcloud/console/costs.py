@@ -1,20 +1,19 @@
 """The page of costs: what the usage of each day came to, the largest workloads apart, as bars."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Final
 
-from sqlalchemy import and_, func, or_, select
-
-from relay_localcloud.console.accrued import Grid, units_used
 from relay_localcloud.console.reading import Reading
 from relay_localcloud.console.wording import absolute, money
 from relay_localcloud.identity import organizations
-from relay_localcloud.kernel.instants import DAY, SECOND
+from relay_localcloud.kernel.instants import DAY
 from relay_localcloud.kernel.store import Tx
-from relay_localcloud.money import accrual
-from relay_localcloud.money.ledger import usage_records
+from relay_localcloud.money import accrual, usage
+from relay_localcloud.money.ledger import UsageRecord
+from relay_localcloud.money.usage import Day
 
 _SPANS: Final[Mapping[str | None, tuple[str, int]]] = {
     None: ("14 days", 14),
@@ -102,41 +101,58 @@ def content(reading: Reading) -> dict[str, object]:
 
 
 def bars(tx: Tx, organization_id: str, days: int) -> Bars:
-    """What `days` days up to now came to, today included."""
-    record = usage_records.c
-    ours = record.organization_id == organization_id
-    first = max(tx.now - tx.now % DAY - (days - 1) * DAY, 0)
-    grid = Grid(first, DAY, (tx.now - first) // DAY + 1, tx.now)
-    largest = _largest(tx, organization_id, first)
-    apart = [units_used(tx, and_(ours, record.resource_id == resource_id), grid) for resource_id, _ in largest]
-    whole = units_used(tx, ours, grid)
-    shares = [_shares([each[day : day + 2] for each in apart], whole[day : day + 2]) for day in range(grid.count)]
+    """What `days` days up to now came to, today included; workloads apart by the runs that usage shows by resource."""
+    shown = usage.by_day(tx, organization_id, days, tx.now)
+    runs = [_Run.of(record, shown[0].start, tx.now) for record in usage.latest(tx, organization_id, shown[0].start)]
+    largest = _largest(runs)
+    apart = [_units(shown, [run for run in runs if run.resource_id == resource_id]) for resource_id, _ in largest]
+    shares = [_shares(day, [units[place] for units in apart]) for place, day in enumerate(shown)]
     *named, others = zip(*shares, strict=True)
     series = [
         Series(resource_id, name, f"colour-{place}", cents)
         for place, ((resource_id, name), cents) in enumerate(zip(largest, named, strict=True))
     ]
     rest = [Series(None, "all others", "rest", others)] if any(others) else []
-    return Bars([absolute(grid.instant(day))[:10] for day in range(grid.count)], [*series, *rest])
+    return Bars([absolute(day.start)[:10] for day in shown], [*series, *rest])
 
 
-def _shares(apart: Sequence[Sequence[int]], whole: Sequence[int]) -> list[int]:
-    """What each has of a day, and the others have, in cents that add up to those of the whole day.
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A run within the days that are shown."""
 
-    Given are the units used before the day and by its end.
-    """
-    before, after = whole
-    marks = [*accumulate((end - start for start, end in apart), initial=before), after]
+    resource_id: str
+    name: str
+    rate_cents: int
+    begun: int
+    ended: int
+
+    @classmethod
+    def of(cls, record: UsageRecord, since: int, until: int) -> "_Run":
+        ended = until if record.ended_at is None else record.ended_at
+        return cls(record.resource_id, record.name, record.rate_cents, max(record.started_at, since), ended)
+
+
+def _largest(runs: Sequence[_Run]) -> Sequence[tuple[str, str]]:
+    """The ids and names of the workloads that cost most."""
+    spent, names = Counter[str](), dict[str, str]()
+    for run in runs:
+        spent[run.resource_id] += (run.ended - run.begun) * run.rate_cents
+        names[run.resource_id] = min(names.get(run.resource_id, run.name), run.name)
+    dearest = sorted(spent, key=lambda resource_id: (-spent[resource_id], resource_id))
+    return [(resource_id, names[resource_id]) for resource_id in dearest[:_APART]]
+
+
+def _units(days: Sequence[Day], runs: Sequence[_Run]) -> list[int]:
+    """What runs used on each day."""
+    units, first = [0] * len(days), days[0].start
+    for run in runs:
+        for place in range((run.begun - first) // DAY, min((run.ended - first) // DAY + 1, len(days))):
+            start = days[place].start
+            units[place] += (min(run.ended, start + DAY) - max(run.begun, start)) * run.rate_cents
+    return units
+
+
+def _shares(day: Day, apart: Sequence[int]) -> list[int]:
+    """What each has of a day, and the others have, in cents that add up to those of the whole day."""
+    marks = [*accumulate(apart, initial=day.units_before), day.units_before + day.total.units]
     return [accrual.cents(end) - accrual.cents(start) for start, end in pairwise(marks)]
-
-
-def _largest(tx: Tx, organization_id: str, since: int) -> Sequence[tuple[str, str]]:
-    """The ids and names of the workloads that cost most since then."""
-    record = usage_records.c
-    ran = func.coalesce(record.ended_at, tx.now) - func.max(record.started_at, since)
-    query = select(record.resource_id, func.min(record.name)).where(
-        record.organization_id == organization_id, or_(record.ended_at.is_(None), record.ended_at > since)
-    )
-    dearest = func.sum(ran // SECOND * record.rate_cents).desc()
-    query = query.group_by(record.resource_id).order_by(dearest, record.resource_id).limit(_APART)
-    return [(row[0], row[1]) for row in tx.connection.execute(query)]

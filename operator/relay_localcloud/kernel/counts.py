@@ -48,6 +48,9 @@ Totals = Mapping[str, Sequence[Counted]]
 _OF_ORGANIZATION: Final = Prepared(
     text("SELECT name, total FROM temp.totals WHERE organization_id = :of_id").bindparams(bindparam("of_id"))
 )
+_BY_ORGANIZATION: Final = Prepared(
+    text("SELECT organization_id, total FROM temp.totals WHERE name = :of_name").bindparams(bindparam("of_name"))
+)
 
 
 def open_totals(raw: sqlite3.Connection) -> None:
@@ -70,6 +73,11 @@ def track(raw: sqlite3.Connection, totals: Totals) -> None:
 def of_organization(connection: Connection, organization_id: str) -> dict[str, int]:
     """Its totals by name; what it never had is not among them."""
     return dict(_OF_ORGANIZATION.run(connection, of_id=organization_id).fetchall())
+
+
+def by_organization(connection: Connection, name: str) -> dict[str, int]:
+    """One total of every organization that ever had any of it."""
+    return dict(_BY_ORGANIZATION.run(connection, of_name=name).fetchall())
 
 
 def _count(name: str, counted: Counted) -> str:

@@ -162,6 +162,14 @@ def _usage_in_sums(raw: sqlite3.Connection, lacked: frozenset[str]) -> None:
     raw.execute("DROP INDEX IF EXISTS usage_on_node")
 
 
+def _sizes_of_attempts(raw: sqlite3.Connection, _: frozenset[str]) -> None:
+    # Version 7 added up the events of all attempts whenever it shortened their log.
+    raw.execute(
+        "UPDATE webhook_attempts SET size = 300 + coalesce(length(error), 0) + coalesce("
+        "(SELECT length(body) FROM webhook_deliveries WHERE id = webhook_attempts.delivery_id), 0)"
+    )
+
+
 def _by_month(since: int, until: int) -> Iterator[tuple[int, int]]:
     while since < until:
         month = datetime.fromtimestamp(since // SECOND, UTC).replace(day=1, hour=0, minute=0, second=0)
@@ -178,5 +186,6 @@ MIGRATIONS: Final[Mapping[int, Migration]] = {
     4: _microseconds,
     5: _ended,
     6: _usage_in_sums,
+    7: _sizes_of_attempts,
 }
 """By the version that each leads away from."""

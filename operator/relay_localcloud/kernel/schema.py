@@ -9,5 +9,5 @@ from sqlalchemy import MetaData
 
 metadata = MetaData()
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 """Stamped into every state; a newer one is refused, a former one is migrated (`migrations.py`)."""

@@ -7,7 +7,6 @@ which changes nothing that is available.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Final
 
@@ -120,7 +119,7 @@ def start_billing(tx: Tx, billed: Billed) -> None:
     _change_burn(tx, billed.organization_id, billed.rate_cents)
 
 
-def stop_billing(tx: Tx, organization_id: str, holder_ids: Iterable[str]) -> None:
+def stop_billing(tx: Tx, organization_id: str, *holder_ids: str) -> None:
     """Close the open usage records of holders, and count them together; none open is fine."""
     found = (USAGE.find(tx, holder_id=holder_id, ended_at=None) for holder_id in holder_ids)
     stints = [stint for stint in found if stint is not None]

@@ -148,7 +148,7 @@ def _line(used: Used, cents: int) -> dict[str, object]:
 
 def _day(day: Day) -> dict[str, object]:
     date = timestamp(day.start)[:10]
-    return {"date": date, "usageCents": day.cents, "usageHours": _hours(day.ran)}
+    return {"date": date, "usageCents": day.cents, "usageHours": _hours(day.total.ran)}
 
 
 def _hours(ran: int) -> float:

@@ -31,26 +31,28 @@ class Used:
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """What was used on the day (UTC) that begins at `start`: microseconds in which something ran, and cents."""
+    """What was used on the day (UTC) that begins at `start`, and the units of its month before it."""
 
     start: int
-    ran: int
-    cents: int
+    total: Total
+    units_before: int
+
+    @property
+    def cents(self) -> int:
+        """Those of a month's days sum up to its own, so they do not depend on how many days are asked for."""
+        return accrual.cents(self.units_before + self.total.units) - accrual.cents(self.units_before)
 
 
 def used_since(tx: Tx, organization_id: str, midnight: int, until: int) -> list[Used]:
     """What each resource used from `midnight` to `until`, which is now, the oldest first; the rest in one, the last."""
     total = reduce(add, days.totals(tx, organization_id, midnight, until), Total(0, 0))
-    shown = _by_resource(_latest(tx, organization_id, midnight), midnight, until)
+    shown = _by_resource(latest(tx, organization_id, midnight), midnight, until)
     rest = reduce(lambda left, used: left - used.total, shown, total)
     return shown if rest == Total(0, 0) else [*shown, Used(None, None, "Earlier runs", None, rest)]
 
 
 def by_day(tx: Tx, organization_id: str, count: int, until: int) -> list[Day]:
-    """The last `count` days up to `until`, which is now, the oldest first; a month's cents add up to its own.
-
-    So a day's cents do not depend on how many days are asked for.
-    """
+    """The last `count` days up to `until`, which is now, the oldest first."""
     today = until - until % DAY
     first = max(today - (count - 1) * DAY, 0)
     begun = accrual.month_start(first)
@@ -60,13 +62,12 @@ def by_day(tx: Tx, organization_id: str, count: int, until: int) -> list[Day]:
     for start, total in zip(range(begun, until + 1, DAY), totals, strict=True):
         if accrual.month_start(start) == start:
             month_units = 0
-        cents = accrual.cents(month_units + total.units) - accrual.cents(month_units)
+        shown.append(Day(start, total, month_units))
         month_units += total.units
-        shown.append(Day(start, total.ran, cents))
     return [day for day in shown if day.start >= first]
 
 
-def _latest(tx: Tx, organization_id: str, since: int) -> list[UsageRecord]:
+def latest(tx: Tx, organization_id: str, since: int) -> list[UsageRecord]:
     """Up to `MOST_RUNS` that run, or ended after an instant."""
     record, found = usage_records.c, list[UsageRecord]()
     for where, newest in ((record.ended_at.is_(None), record.sequence), (record.ended_at > since, record.ended_at)):

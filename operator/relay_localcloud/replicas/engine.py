@@ -120,7 +120,7 @@ class Replicas(Generic[GroupT]):
         found = ((replica, REPLICA_TRANSITIONS.get((replica.status, trigger))) for replica in replicas)
         moves = [(replica, move) for replica, move in found if move is not None]
         stopped = [replica.id for replica, move in moves if ReplicaEffect.STOP_BILLING in move.effects]
-        billing.stop_billing(tx, group.organization_id, stopped)
+        billing.stop_billing(tx, group.organization_id, *stopped)
         for replica, move in moves:
             self._carry_out(tx, group, replica, move, reason)
         if group.gpu_model_id is not None and any(ReplicaEffect.GIVE_BACK in move.effects for _, move in moves):

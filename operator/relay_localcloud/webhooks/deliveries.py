@@ -11,16 +11,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from pydantic import JsonValue
-from sqlalchemy import bindparam, delete, func, select
+from sqlalchemy import BindParameter, bindparam, delete, select, text
 
 from relay_localcloud.clock.outbound import Outbound
 from relay_localcloud.egress.reach import Reach
 from relay_localcloud.faults.faults import WEBHOOK
 from relay_localcloud.faults.layer import FaultRegistry
-from relay_localcloud.kernel import due, tables
+from relay_localcloud.kernel import counts, due, tables
+from relay_localcloud.kernel.counts import Counted, Totals
 from relay_localcloud.kernel.due import DueItem, QueuedCall
 from relay_localcloud.kernel.instants import SECOND, timestamp
 from relay_localcloud.kernel.prepared import Prepared
@@ -53,7 +54,16 @@ LARGEST: Final = 32 * 1024 * 1024
 PAUSED_KEPT: Final = 1_000
 """Deliveries of a subscription that fall due while it is paused and wait until it is resumed, at most."""
 _FIXED_SIZE: Final = 300
-_PRUNED_EVERY: Final = 1_000
+_PRUNED_EVERY: Final = 100
+DROPPED_AT_ONCE: Final = 1_000
+"""Attempts of an organization that are dropped in one transaction, which holds up every request."""
+
+_ATTEMPTS: Final = ATTEMPTS.table.name
+COUNTED: Final[Totals] = {
+    "attempts": (Counted(_ATTEMPTS),),
+    "attemptBytes": (Counted(_ATTEMPTS, amount="{row}.size"),),
+}
+"""Of each organization's attempts: how many there are, and how large they are."""
 
 _item, _delivery, _webhook = tables.due.c, DELIVERIES.table.c, WEBHOOKS.table.c
 _FIND = Prepared(
@@ -77,6 +87,16 @@ _FIND = Prepared(
 
 _OVERDUE = Prepared(
     select(_item.id).where(_item.lane == bindparam("of_lane"), _item.due_at <= bindparam("now")).limit(PAUSED_KEPT + 1)
+)
+
+_of_delivery: BindParameter[str] = bindparam("delivery")
+_DROP_EVENT = Prepared(
+    delete(DELIVERIES.table).where(
+        _delivery.id == _of_delivery,
+        ~_delivery.held,
+        ~select(ATTEMPTS.table.c.sequence).where(ATTEMPTS.table.c.delivery_id == _of_delivery).exists(),
+        ~select(_item.id).where(_item.kind == text(f"'{ATTEMPT}'"), _item.subject == _of_delivery).exists(),
+    )
 )
 
 
@@ -224,8 +244,8 @@ def resume(tx: Tx, webhook_id: str) -> None:
     """Send what fell due while the subscription was paused."""
     fell_due = (_item.lane == webhook_id, _item.payload.contains(f'"{PAUSED}"'))
     waiting = tx.connection.execute(select(_item.subject, _item.payload).where(*fell_due)).all()
-    for subject, text in waiting:
-        payload = json.loads(text)
+    for subject, kept in waiting:
+        payload = json.loads(kept)
         if payload.pop(PAUSED, False):
             tx.schedule(tx.now, ATTEMPT, subject, payload, lane=webhook_id)
 
@@ -258,35 +278,27 @@ def record_attempt(tx: Tx, call: Call, outcome: Outcome) -> None:
         fault_id=call.interference.fault_id,
         requested_at=call.at,
         duration_ms=outcome.duration_ms,
+        size=_FIXED_SIZE + len(outcome.error or "") + len(call.body),
     )
     if written.sequence % _PRUNED_EVERY == 0:
         _prune(tx)
 
 
 def _prune(tx: Tx) -> None:
-    """Drop what goes beyond the share of its organization, and the events that nothing refers to any more."""
-    attempt, delivery = ATTEMPTS.table.c, DELIVERIES.table.c
-    size = _FIXED_SIZE + func.coalesce(func.length(attempt.error), 0) + func.coalesce(func.length(delivery.body), 0)
-    sized = ATTEMPTS.table.outerjoin(DELIVERIES.table, attempt.delivery_id == delivery.id)
-    held = tx.connection.execute(
-        select(func.count(), func.sum(size)).select_from(sized).group_by(attempt.organization_id)
-    ).all()
-    most = even_share((rows for rows, _ in held), ATTEMPTS_KEPT)
-    largest = even_share((taken for _, taken in held), LARGEST)
-    newest_first: Mapping[str, Any] = {"partition_by": attempt.organization_id, "order_by": attempt.sequence.desc()}
-    counted = (
-        select(
-            attempt.sequence,
-            func.row_number().over(**newest_first).label("rows"),
-            func.sum(size).over(**newest_first).label("taken"),
-        )
-        .select_from(sized)
-        .subquery()
-    )
-    beyond = select(counted.c.sequence).where((counted.c.rows > most) | (counted.c.taken > largest))
-    tx.connection.execute(delete(ATTEMPTS.table).where(attempt.sequence.in_(beyond)))
-    queued = select(tables.due.c.subject).where(tables.due.c.kind == ATTEMPT)
-    attempted = select(attempt.delivery_id)
-    tx.connection.execute(
-        delete(DELIVERIES.table).where(delivery.id.not_in(attempted), delivery.id.not_in(queued), ~delivery.held)
-    )
+    """Drop what goes beyond the shares of organizations, not all at once."""
+    rows, sizes = (counts.by_organization(tx.connection, name) for name in COUNTED)
+    most, largest = even_share(rows.values(), ATTEMPTS_KEPT), even_share(sizes.values(), LARGEST)
+    for organization_id in rows:
+        _drop_oldest(tx, organization_id, rows[organization_id] - most, sizes[organization_id] - largest)
+
+
+def _drop_oldest(tx: Tx, organization_id: str, rows: int, size: int) -> None:
+    """Drop so many attempts, and until they are so many bytes fewer; and the events that nothing refers to any more."""
+    if rows <= 0 and size <= 0:
+        return
+    for attempt in ATTEMPTS.first(tx, DROPPED_AT_ONCE, organization_id=organization_id):
+        if rows <= 0 and size <= 0:
+            return
+        rows, size = rows - 1, size - attempt.size
+        ATTEMPTS.remove(tx, sequence=attempt.sequence)
+        _DROP_EVENT.run(tx.connection, delivery=attempt.delivery_id)

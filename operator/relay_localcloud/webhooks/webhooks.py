@@ -114,9 +114,16 @@ class Attempt:
     fault_id: str | None
     requested_at: int
     duration_ms: int
+    size: int = 0  # bytes on disk, its event's included
 
 
-ATTEMPTS: Final = Rows(Attempt, "webhook_attempts", Index("attempts_of_webhook", "webhook_id", "sequence"))
+ATTEMPTS: Final = Rows(
+    Attempt,
+    "webhook_attempts",
+    Index("attempts_of_webhook", "webhook_id", "sequence"),
+    Index("attempts_of_organization", "organization_id", "sequence"),
+    Index("attempts_of_delivery", "delivery_id"),
+)
 _SHOWN: Final = ("id", "delivery_id", "event_type", "attempt", "status_code", "error", "requested_at", "duration_ms")
 
 

@@ -154,7 +154,7 @@ def _release_gpus(tx: Tx, workload: Workload, _: Cause) -> None:
 
 def _stop_billing(tx: Tx, workload: Workload, _: Cause) -> None:
     if workload.status is PodStatus.RUNNING:
-        billing.stop_billing(tx, workload.organization_id, [workload.id])
+        billing.stop_billing(tx, workload.organization_id, workload.id)
 
 
 def _send_email(tx: Tx, workload: Workload, cause: Cause) -> None:

@@ -133,7 +133,7 @@ def _may_sit(tx: Tx, workload: Workload, node_id: str, receiver: str) -> bool:
 
 def _hand_over(tx: Tx, workload: Workload, receiver: str) -> Workload:
     if workload.status in BILLED:
-        billing.stop_billing(tx, workload.organization_id, [workload.id])
+        billing.stop_billing(tx, workload.organization_id, workload.id)
     workloads.WORKLOADS.change(tx, workload.id, organization_id=receiver)
     if workload.out_of_funds_at is not None:
         forget_who_ran_out(tx, workload, None)  # it was the former organization's balance

@@ -61,6 +61,16 @@ async def opened(how: str, start_server: StartServer, folder: Path) -> Organizat
     return Organization(server, "org_1c0a7a0f5b6ca5e75ccd", KEY, "", "")
 
 
+async def test_attempts_know_how_large_they_are(start_server: StartServer, tmp_path: Path) -> None:
+    organization = await opened("state", start_server, tmp_path)
+    tables = (await organization.server.ok("GET", "/export"))["tables"]
+    bodies = {delivery["id"]: delivery["body"] for delivery in tables["webhook_deliveries"]}
+    attempts = tables["webhook_attempts"]
+    assert len(attempts) == 4
+    for attempt in attempts:
+        assert attempt["size"] == 300 + len(attempt["error"] or "") + len(bodies[attempt["delivery_id"]])
+
+
 @pytest.mark.parametrize("how", ["state", "seed", "import"])
 async def test_a_state_of_version_1_opens_works_and_is_billed_on(
     start_server: StartServer, tmp_path: Path, how: str

@@ -90,12 +90,12 @@ def stints(most_rate: int) -> st.SearchStrategy[Stints]:
 
 @given(stints(3000), st.integers(0, 80 * DAY), st.integers(1, 90))
 def test_days_are_what_the_stints_on_them_cost(ran: Stints, until: int, days: int) -> None:
-    with _played(ran, until + START) as tx:
+    with played(ran, until + START) as tx:
         shown = usage.by_day(tx, "org", days, tx.now)
     assert len(shown) == days
     for day in shown:
         begun = accrual.month_start(day.start)
-        assert day.ran == _used(ran, day.start, min(day.start + DAY, tx.now)).ran
+        assert day.total.ran == _used(ran, day.start, min(day.start + DAY, tx.now)).ran
         before, after = (
             accrual.cents(_used(ran, begun, min(end, tx.now)).units) for end in (day.start, day.start + DAY)
         )
@@ -104,7 +104,7 @@ def test_days_are_what_the_stints_on_them_cost(ran: Stints, until: int, days: in
 
 @given(stints(10**10), st.integers(60, 80).map(lambda day: day * DAY + 5), st.integers(1, 7))
 def test_what_a_resource_used_is_exact_at_any_rate(ran: Stints, until: int, most_runs: int) -> None:
-    with pytest.MonkeyPatch.context() as patched, _played(ran, until + START) as tx:
+    with pytest.MonkeyPatch.context() as patched, played(ran, until + START) as tx:
         patched.setattr(usage, "MOST_RUNS", most_runs)
         since = accrual.month_start(tx.now)
         used = usage.used_since(tx, "org", since, tx.now)
@@ -121,9 +121,9 @@ def test_what_is_read_does_not_grow_with_the_runs(monkeypatch: pytest.MonkeyPatc
     took: list[tuple[int, int]] = []
     for count in (100, 1_000):
         ran = [(0, 80 * DAY, 7), *((5 * SECOND * number, SECOND, 100) for number in range(count))]
-        with _played(ran, START + 20 * DAY) as tx:
-            by_resource = _steps(tx, lambda: usage.used_since(tx, "org", START, START + 20 * DAY))
-            took.append((by_resource, _steps(tx, lambda: usage.by_day(tx, "org", 20, START + 20 * DAY))))
+        with played(ran, START + 20 * DAY) as tx:
+            by_resource = steps(tx, lambda: usage.used_since(tx, "org", START, START + 20 * DAY))
+            took.append((by_resource, steps(tx, lambda: usage.by_day(tx, "org", 20, START + 20 * DAY))))
             used = usage.used_since(tx, "org", START, tx.now)
         assert [each.resource_id for each in used] == ["0", *map(str, range(count - 18, count + 1)), None]
         assert used[-1].total == Total((count - 19) * SECOND, (count - 19) * SECOND * 100)
@@ -131,7 +131,7 @@ def test_what_is_read_does_not_grow_with_the_runs(monkeypatch: pytest.MonkeyPatc
 
 
 @contextmanager
-def _played(ran: Stints, until: int) -> Iterator[Tx]:
+def played(ran: Stints, until: int) -> Iterator[Tx]:
     """A transaction at that time, when all that was to begin and to end by then has; resources are numbered."""
     begins = [(START + start, False, number) for number, (start, _, _) in enumerate(ran)]
     ends = [(START + start + length, True, number) for number, (start, length, _) in enumerate(ran)]
@@ -150,7 +150,7 @@ def _played(ran: Stints, until: int) -> Iterator[Tx]:
         yield tx
 
 
-def _steps(tx: Tx, read: Callable[[], object]) -> int:
+def steps(tx: Tx, read: Callable[[], object]) -> int:
     """How many instructions of its own SQLite runs for it, in tens."""
     read()  # what is compiled once is compiled
     raw = cast("sqlite3.Connection", tx.connection.connection.driver_connection)

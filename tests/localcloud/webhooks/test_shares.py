@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import relay_localcloud.app  # noqa: F401 - every table, as in the running cloud
+from relay_localcloud.kernel.store import Store
+from relay_localcloud.webhooks import deliveries
 from relay_localcloud.webhooks.deliveries import ATTEMPTS_KEPT, LARGEST
+from relay_localcloud.webhooks.webhooks import ATTEMPTS, DELIVERIES
 from tests.localcloud.support.events import create_webhook, make_event, settle
 
 if TYPE_CHECKING:
+    from relay_localcloud.kernel.store import Tx
     from tests.localcloud.conftest import StartServer
     from tests.localcloud.support.receiver import Receiver
     from tests.localcloud.support.server import Organization, Server
@@ -40,6 +45,7 @@ async def flood(server: Server, organization: Organization, attempts: int, body:
             "fault_id": None,
             "requested_at": 0,
             "duration_ms": 1,
+            "size": FIXED + len(body),
         }
         for sequence in range(SHORTENED_AT - attempts, SHORTENED_AT)
     ]
@@ -96,3 +102,28 @@ async def test_an_event_goes_with_its_last_attempt(start_server: StartServer, re
     assert await kept(server) == {quiet.id: 2}
     rows = (await server.ok("GET", "/export"))["tables"]["webhook_deliveries"]
     assert [row["webhook_id"] for row in rows] == [webhook["id"]] * 2, "what is held back is kept"
+
+
+def test_however_many_are_too_many_some_go_at_a_time_with_their_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deliveries, "ATTEMPTS_KEPT", 10)
+    monkeypatch.setattr(deliveries, "DROPPED_AT_ONCE", 8)
+    store = Store.ephemeral()
+    store.count(deliveries.COUNTED)
+    left = []
+    with store.transaction(at=0) as tx:
+        _told(tx, "busy", 25)
+        _told(tx, "quiet", 4)
+        for _ in range(4):
+            deliveries._prune(tx)
+            left.append(Counter(attempt.organization_id for attempt in ATTEMPTS.all(tx)))
+        assert {attempt.delivery_id for attempt in ATTEMPTS.all(tx)} == {event.id for event in DELIVERIES.all(tx)}
+    assert left == [{"busy": busy, "quiet": 4} for busy in (17, 9, 6, 6)]
+
+
+def _told(tx: Tx, organization_id: str, count: int) -> None:
+    sent = {"webhook_id": "wh_1", "event_type": "vm.running"}
+    made = {"attempt": 1, "requested_at": 0, "duration_ms": 1, "size": 10}
+    for number in range(count):
+        delivery = f"whd_{organization_id}_{number}"
+        DELIVERIES.insert(tx, id=delivery, event_id="evt", body="{}", **sent)
+        ATTEMPTS.insert(tx, id=f"wha_{delivery}", delivery_id=delivery, organization_id=organization_id, **sent, **made)
