@@ -1,4 +1,4 @@
-"""CloudAccount and ClusterCloudAccount: an organization's key, for one namespace or for several."""
+"""CloudAccount and ClusterCloudAccount: an organization's API key, for one namespace or for several."""
 
 from enum import StrEnum
 from typing import Annotated, Literal, TypeAlias
@@ -24,7 +24,7 @@ Gateway: TypeAlias = Annotated[
 
 
 class WebhookSpec(Model):
-    """How the operator hears of changes."""
+    """How the operator learns of changes."""
 
     enabled: bool = Field(
         True,
@@ -34,14 +34,14 @@ class WebhookSpec(Model):
 
 
 class RateLimit(Model):
-    """How fast the operator may ask the cloud, with this key."""
+    """How fast the operator may send requests with this key."""
 
     requests_per_second: int = Field(20, ge=1, le=1000, description="Requests per second, on average.")
     burst: int = Field(40, ge=1, le=1000, description="Requests at once, after a quiet period.")
 
 
 class AutoRechargeSpec(Model):
-    """Auto-recharge, as the operator keeps it set in the cloud. It charges the organization's default card."""
+    """Auto-recharge settings, which the operator enforces in the cloud. They charge the organization's default card."""
 
     enabled: bool = Field(description="Whether the card is charged when the balance runs low.")
     threshold_cents: int = Field(
@@ -51,21 +51,21 @@ class AutoRechargeSpec(Model):
 
 
 class CreateRecovery(StrEnum):
-    """What to do about a create whose answer was lost, if the cloud offers no way to find out."""
+    """What to do about a create whose answer was lost, if the cloud cannot tell its outcome."""
 
     HOLD = "Hold"
     RETRY_BY_NAME = "RetryByName"
 
 
 class Orphans(StrEnum):
-    """What becomes of resources that carry a name of this cluster and belong to no object."""
+    """What to do with resources that carry a name of this cluster and belong to no object."""
 
     REPORT = "Report"
     DELETE = "Delete"
 
 
 class AccountSpec(Model):
-    """What both kinds of account have."""
+    """The fields of both kinds of account."""
 
     base_url: Url | None = Field(
         None,
@@ -96,7 +96,7 @@ class AccountSpec(Model):
 
 
 class AccountBudget(Model):
-    """What all objects of the account may cost together; what is over waits, the oldest first."""
+    """What all objects of the account may cost together; objects over the limit wait, the oldest first."""
 
     min_available_cents: int | None = Field(
         None, ge=0, le=MOST_CENTS, description="Nothing is created, started or scaled up while less is available."
@@ -110,7 +110,7 @@ class AccountBudget(Model):
 
 
 class NamespaceBudget(Model):
-    """What the objects of one namespace may have together."""
+    """Limits for the objects of one namespace together."""
 
     max_burn_per_hour_cents: int | None = Field(
         None, ge=0, le=MOST_CENTS, description="What they may cost an hour, by the catalog's prices."
@@ -119,7 +119,7 @@ class NamespaceBudget(Model):
 
 
 class SharedBudget(AccountBudget):
-    """The same for an account that namespaces share."""
+    """The budget of an account that namespaces share."""
 
     per_namespace: NamespaceBudget | None = Field(None, description="What each namespace may have of it.")
 
@@ -142,7 +142,7 @@ class ClusterSecretKeyRef(SecretKeyRef):
 
 
 class LabelOperator(StrEnum):
-    """How a label is compared."""
+    """How to compare a label."""
 
     IN = "In"
     NOT_IN = "NotIn"
@@ -168,7 +168,7 @@ class LabelRequirement(Model):
 
 
 class LabelSelector(Model):
-    """Namespaces by their labels; an empty selector is all of them."""
+    """Namespaces by their labels; an empty selector selects all of them."""
 
     match_labels: dict[LabelKey, LabelValue] | None = Field(
         None, max_length=32, description="Labels that a namespace must have."
@@ -263,7 +263,7 @@ class Spent(Model):
 
 
 class Spend(Model):
-    """What the organization used this month, by the objects that it was used for; each list sums up to all of it."""
+    """What the organization used this month, by the objects that used it; each list adds up to the whole."""
 
     since: Time = Field(description="The beginning of the month, in UTC.")
     observed_time: Time = Field(description="When the cloud reported it.")
@@ -278,7 +278,7 @@ class Spend(Model):
 
 
 class WebhookStatus(Model):
-    """The subscription that the operator made."""
+    """The subscription that the operator created."""
 
     id: str | None = Field(None, max_length=253, description="The cloud's identifier.")
     url: str | None = Field(None, max_length=2048, description="Where the cloud delivers.")

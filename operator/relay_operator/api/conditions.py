@@ -1,4 +1,4 @@
-"""Every condition and reason that a status can show, and the type that carries them."""
+"""Every condition and reason that a status can show, and their types."""
 
 from enum import StrEnum
 from typing import Literal
@@ -10,7 +10,7 @@ from relay_operator.api.schema import map_by
 
 
 class ConditionType(StrEnum):
-    """What is told about an object; `relay_operator.api.reasons` says when each is present."""
+    """The condition types of an object; `relay_operator.api.reasons` says when each is present."""
 
     READY = "Ready"
     RECONCILING = "Reconciling"
@@ -33,7 +33,7 @@ class ConditionType(StrEnum):
 class Reason(StrEnum):
     """Why a condition is as it is; `relay_operator.api.reasons` says when each appears and who can resolve it."""
 
-    # On the way
+    # In progress
     CREATING = "Creating"
     WAITING_FOR_ACCOUNT = "WaitingForAccount"
     WAITING_FOR_BUDGET = "WaitingForBudget"
@@ -80,7 +80,7 @@ class Reason(StrEnum):
     CLOUD_UNAVAILABLE = "CloudUnavailable"
     NOT_SERVED = "NotServed"
 
-    # What a person has to resolve
+    # What a person must resolve
     CREATE_OUTCOME_UNKNOWN = "CreateOutcomeUnknown"
     ADOPTION_REFUSED = "AdoptionRefused"
     ALREADY_EXISTS = "AlreadyExists"
@@ -149,7 +149,7 @@ class Reason(StrEnum):
 
 
 class Condition(Model):
-    """One fact about the object, as all of Kubernetes' tools read it."""
+    """One fact about the object, as a Kubernetes condition."""
 
     type: str = Field(min_length=1, max_length=64, description="What the condition is about.")
     status: Literal["True", "False", "Unknown"] = Field(description="Whether it holds.")
@@ -162,7 +162,7 @@ class Condition(Model):
 
 
 class ObjectStatus(Model):
-    """What every kind's status tells."""
+    """What the status of every kind shows."""
 
     reconcile_at: str | None = Field(
         None,

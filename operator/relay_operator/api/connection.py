@@ -1,4 +1,4 @@
-"""How others in the namespace learn where a workload is."""
+"""How other workloads in the namespace learn a workload's endpoint."""
 
 from typing import Annotated, Final, TypeAlias
 
@@ -9,7 +9,7 @@ from relay_operator.api.references import DataKey, LabelKey, LabelValue, ObjectN
 from relay_operator.api.schema import field_rules, rules
 
 PLACEHOLDERS: Final = ("endpointUrl", "host", "id", "deployToken")
-"""What a template may name, as `{{endpointUrl}}`; `deployToken` in Secrets alone."""
+"""The placeholders of a template, written as `{{endpointUrl}}`; `deployToken` is for Secrets only."""
 
 Template: TypeAlias = Annotated[str, Field(max_length=2048)]
 _KNOWN_ALONE = (

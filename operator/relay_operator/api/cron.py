@@ -1,4 +1,4 @@
-"""Times as cron writes them, and the zone that they are in."""
+"""Times in cron syntax, and their time zone."""
 
 from typing import Annotated, Final, TypeAlias
 

@@ -1,4 +1,4 @@
-"""What the API server needs to know of a kind beside its fields."""
+"""What the API server needs to know of a kind besides its fields."""
 
 from dataclasses import dataclass
 from typing import Any, Literal, cast
@@ -8,7 +8,7 @@ from relay_operator.api.meta import Model, Resource
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of `kubectl get`; priority 1 shows with `-o wide` alone."""
+    """A column of `kubectl get`; one of priority 1 shows only with `-o wide`."""
 
     name: str
     path: str
@@ -27,7 +27,7 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """One kind: its model, its names, and how it shows."""
+    """One kind: its model, its names, and its presentation."""
 
     kind: str
     plural: str
@@ -39,11 +39,11 @@ class Definition:
     namespaced: bool = True
     scale: Scale | None = None
     rules: tuple[tuple[str, str], ...] = ()
-    """CEL on a whole object, each with the sentence that says what to do."""
+    """CEL rules on a whole object, each with a message that says what to do."""
     creates: str | None = None
-    """Plural of the kind whose objects it makes and deletes."""
+    """Plural of the kind whose objects this kind creates and deletes."""
     read_only: bool = False
-    """The operator itself makes its objects; people read them."""
+    """Whether the operator itself creates the objects; people read them."""
 
     @property
     def singular(self) -> str:
@@ -55,7 +55,7 @@ REASON = Column("Reason", '.status.conditions[?(@.type=="Ready")].reason', prior
 AGE = Column("Age", ".metadata.creationTimestamp", "date")
 ID = Column("ID", ".status.id", priority=1)
 RECORD_COLUMNS = (READY, AGE, REASON, ID)
-"""Of a resource of the cloud that does not run, after those of its own."""
+"""The last columns of a cloud resource that does not run."""
 
 
 def definition_of(
@@ -66,7 +66,7 @@ def definition_of(
     columns: tuple[Column, ...],
     scale: Scale | None = None,
 ) -> Definition:
-    """The definition of a namespaced kind whose model says all about it, and whose plural is its name with an s."""
+    """The definition of a namespaced kind that its model describes in full, and whose plural is its name with an s."""
     fields = model.model_fields
     kind: str = fields["kind"].default
     return Definition(

@@ -1,4 +1,4 @@
-"""GpuModel: what the cloud sells and what of it is free, for people to read."""
+"""GpuModel: what the cloud sells and how much of it is free, for people to read."""
 
 from typing import Annotated, Final
 
@@ -10,9 +10,9 @@ from relay_operator.api.meta import Model
 from relay_operator.api.schema import atomic
 
 CATALOG: Final = "catalog"
-"""The object that tells what is not of one GPU model."""
+"""The object for everything that does not belong to one GPU model."""
 MOST = 256
-"""Entries of a list."""
+"""The longest list."""
 MOST_COUNTS = 64
 
 Id = Annotated[str, Field(max_length=253)]
@@ -21,11 +21,11 @@ Counts = Annotated[list[int], Field(max_length=MOST_COUNTS, json_schema_extra=at
 
 
 class GpuModelSpec(Model):
-    """Nothing: the operator makes these objects."""
+    """Empty: the operator creates these objects."""
 
 
 class Capacity(Model):
-    """How many GPUs of a model the account's organization can have, in one way to have them."""
+    """How many GPUs of a model the account's organization can have in one way, such as pods or clusters."""
 
     total_gpus: int = Field(description="GPUs that exist, free or not.")
     free_gpus: int = Field(description="Free GPUs.")
@@ -44,7 +44,7 @@ class CpuSize(Model):
 
 
 class Location(Model):
-    """Where nodes are."""
+    """A location of nodes."""
 
     id: Id = Field(description="The cloud's identifier.")
     name: Text | None = Field(None, description="Its name.")

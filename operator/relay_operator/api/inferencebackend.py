@@ -24,7 +24,7 @@ CatalogModel: TypeAlias = Annotated[
 
 
 class Provider(StrEnum):
-    """Who runs it, in the cloud's words."""
+    """Who runs the backend, by the cloud's names."""
 
     AZURE_OPENAI = "azure_openai"
     BEDROCK = "bedrock"
@@ -33,7 +33,7 @@ class Provider(StrEnum):
 
 
 class Auth(StrEnum):
-    """How it is authenticated to, in the cloud's words."""
+    """How requests to the backend are authenticated, by the cloud's names."""
 
     NONE = "none"
     API_KEY = "api_key"
@@ -42,7 +42,7 @@ class Auth(StrEnum):
 
 
 class Transport(StrEnum):
-    """How it is reached, in the cloud's words."""
+    """How the cloud connects to the backend, by the cloud's names."""
 
     DIRECT = "direct"
     TUNNEL = "tunnel"
@@ -50,14 +50,14 @@ class Transport(StrEnum):
 
 
 class NativeFamily(StrEnum):
-    """What it is asked in, in the cloud's words."""
+    """An API that the server of a model speaks, by the cloud's names."""
 
     CHAT_COMPLETIONS = "chat_completions"
     MESSAGES = "messages"
 
 
 class InferenceBackendSpec(ManagedSpec):
-    """Which server, behind which model, and how much of the traffic it takes."""
+    """The server, the model that it answers for, and its share of the traffic."""
 
     model_config = rules(SAME_ACCOUNT, NEVER_STOPPED, _SAME_MODEL, _KEY_IS_SENT)
 

@@ -12,7 +12,7 @@ from relay_operator.api.references import AccountRef
 from relay_operator.api.schema import atomic, map_by
 
 MAX_PARTS: Final = 128
-"""Batches in the cloud that one object can have over all its rounds."""
+"""The most batches in the cloud that one object can have over all its rounds."""
 SHOWN_PROBLEMS: Final = 20
 SHOWN_REASONS: Final = 5
 
@@ -23,11 +23,11 @@ MOVABLE: Final = (
     Reason.OUTPUT_UNAVAILABLE,
     Reason.CREDENTIALS_INVALID,
 )
-"""What Ready says while nothing is, or can be, written where `spec.output` says: another place may be named then."""
+"""Reasons of Ready while nothing is written to `spec.output`, and nothing can be: it may then name another place."""
 
 
 class RequestCounts(Model):
-    """Records, each counted once whatever attempts it took."""
+    """Counts of records; each record counts once, however many attempts it took."""
 
     total: int = Field(0, ge=0, description="All records of the input.")
     completed: int = Field(0, ge=0, description="Those with an answer.")
@@ -43,7 +43,7 @@ class Usage(Model):
 
 
 class InputStatus(Model):
-    """The input as it was read, checked and found good."""
+    """The input as it was read and checked."""
 
     digest: str = Field(max_length=128, description="SHA-256 of its bytes: it must not change while answers are due.")
     records: int = Field(ge=0, description="Records in it.")
@@ -71,7 +71,7 @@ class PartStatus(Model):
 
 
 class Problem(Model):
-    """Something that is wrong with the input or with a record."""
+    """A problem with the input or with a record."""
 
     line: int | None = Field(None, ge=1, description="Line of the input, from 1.")
     code: str = Field(max_length=64, description="What it is, in one word for programs.")
@@ -101,14 +101,14 @@ class OutputStatus(Model):
 
 
 class Ending(Model):
-    """Why it ends, decided once: what follows carries it out."""
+    """Why the batch ends; decided once, then carried out."""
 
     reason: str = Field(max_length=64, pattern="^[A-Z][A-Za-z0-9]*$", description="In one word for programs.")
     message: str = Field(max_length=1024, description="In a sentence.")
 
 
 class InferenceBatchStatus(ObjectStatus):
-    """How far it is, what it cost, and where the answers are."""
+    """The batch's progress, its cost, and where its answers are."""
 
     id: str | None = Field(None, max_length=253, description="The batch in the cloud that was created last.")
     cloud_name: str | None = Field(None, max_length=63, description="How its files in the cloud begin.")

@@ -1,4 +1,4 @@
-"""What people ask of a batch: where its records are, where the answers go, and when to leave off."""
+"""The spec of a batch: where its records are, where the answers go, and when to stop."""
 
 from enum import StrEnum
 from typing import Annotated, Final, TypeAlias
@@ -16,11 +16,11 @@ MAX_ATTEMPTS: Final = 10
 NANO_PLACES: Final = 9
 """Decimal places of a dollar in nano-USD."""
 MAX_INLINE_RECORDS: Final = 1000
-"""More belong into a ConfigMap or a bucket: an object holds 1.5 MB at most."""
+"""More records belong in a ConfigMap or a bucket: an object holds 1.5 MB at most."""
 TRANSIENT_CODES: Final = tuple(map(str, sorted(results.RetryableFailures().statuses))) + tuple(
     sorted(results.RetryableFailures().codes)
 )
-"""Failures of one record that the next attempt may not have: HTTP statuses of the model, and codes of the cloud."""
+"""Failures of a record that another attempt may avoid: HTTP statuses of the model, and codes of the cloud."""
 
 _EXACTLY_ONE_INPUT: Final = (
     "[has(self.inline), has(self.configMapRef), has(self.secretRef), has(self.url), has(self.fileId)]"
@@ -40,7 +40,7 @@ ObjectUrl: TypeAlias = Annotated[str, Field(min_length=1, max_length=2048, json_
 
 
 class CredentialsRef(Model):
-    """A Secret of the object's own namespace with the keys that its kind of store needs."""
+    """A Secret of the object's own namespace with the keys that this kind of store needs."""
 
     name: ObjectName = Field(description="Name of the Secret.")
 
@@ -57,7 +57,7 @@ class InlineRecord(Model):
 
 
 class BatchInput(Model):
-    """Where the records come from; exactly one."""
+    """Where the records come from; exactly one source."""
 
     model_config = rules(
         (_EXACTLY_ONE_INPUT, "set exactly one of inline, configMapRef, secretRef, url and fileId"),
@@ -92,7 +92,7 @@ class BatchInput(Model):
 
 
 class OnExisting(StrEnum):
-    """What to do where the output exists already and is not this batch's own."""
+    """What to do if the output already exists and does not belong to this batch."""
 
     FAIL = "Fail"
     REPLACE = "Replace"
@@ -107,7 +107,7 @@ class OutputConfigMapRef(Model):
 
 
 class BatchOutput(Model):
-    """Where the answers go; exactly one."""
+    """Where the answers go; exactly one place."""
 
     model_config = rules(
         exactly_one("url", "configMapRef"),
@@ -136,14 +136,14 @@ class BatchOutput(Model):
 
 
 class ToolType(StrEnum):
-    """How the executor is spoken to."""
+    """Which protocol the executor speaks."""
 
     HTTP = "Http"
     MCP = "Mcp"
 
 
 class BatchToolConfig(Model):
-    """Put into every record: where the cloud sends the tool calls of the model (section 2, "Tool config")."""
+    """Part of every record: where the cloud sends the model's tool calls (section 2, "Tool config")."""
 
     url: str = Field(
         min_length=1,
@@ -176,7 +176,7 @@ _NOT_FINAL: Final = (
 
 
 class RecordRetry(Model):
-    """Which records are sent again, and how often; those that succeeded never are."""
+    """Which records are sent again, and how often; a record that succeeded is never sent again."""
 
     max_attempts: int = Field(
         3, ge=1, le=MAX_ATTEMPTS, description="How many times a record is sent at most, the first time included."
@@ -215,7 +215,7 @@ class FailurePolicy(Model):
 
 
 class BatchBudget(Model):
-    """What the batch may cost; one of two spellings."""
+    """What the batch may cost, in one of two spellings."""
 
     model_config = rules(exactly_one("maxCost", "maxCostNanoUsd"))
 
@@ -236,7 +236,7 @@ class BatchBudget(Model):
 
     @property
     def limit_nano_usd(self) -> int | None:
-        """What it may cost, in nano-USD."""
+        """The most that the batch may cost, in nano-USD."""
         if self.max_cost is None:
             return self.max_cost_nano_usd
         whole, _, fraction = self.max_cost.partition(".")
@@ -244,7 +244,7 @@ class BatchBudget(Model):
 
 
 class BatchDeletionPolicy(StrEnum):
-    """What happens to a batch that is not finished when the object is deleted."""
+    """What happens to an unfinished batch when the object is deleted."""
 
     PUBLISH_PARTIAL = "PublishPartial"
     DISCARD = "Discard"
@@ -259,7 +259,7 @@ CROSS_FIELD: Final = (
 
 
 class BatchSpec(Model):
-    """Everything a batch can be told; what InferenceBatch has as spec, and a schedule in its template."""
+    """All settings of a batch: the spec of an InferenceBatch, and of a schedule's template."""
 
     model_config = rules(CROSS_FIELD)
 
@@ -343,7 +343,7 @@ def _no_placeholder(url: str) -> tuple[str, str]:
 
 
 class InferenceBatchSpec(BatchSpec):
-    """What is asked of one batch."""
+    """The desired batch."""
 
     model_config = rules(
         CROSS_FIELD,

@@ -1,4 +1,4 @@
-"""InferenceBatchSchedule: makes InferenceBatches on a schedule, as a CronJob makes Jobs."""
+"""InferenceBatchSchedule: creates InferenceBatches on a schedule, as a CronJob creates Jobs."""
 
 from enum import StrEnum
 from typing import Annotated, Final, Literal, TypeAlias
@@ -24,11 +24,11 @@ from relay_operator.api.schema import atomic, field_rules, rules
 
 SHOWN_ACTIVE: Final = 100
 MAX_NAME: Final = 52
-"""What the minutes since 1970, put behind it, leave of a label's 63 characters, as with CronJob."""
+"""The longest name: a label's 63 characters without the suffix, the minutes since 1970, as with CronJob."""
 
 
 class ConcurrencyPolicy(StrEnum):
-    """What to do when a time comes and an earlier batch is not finished."""
+    """What to do when a batch is due while an earlier one is unfinished."""
 
     ALLOW = "Allow"
     FORBID = "Forbid"
@@ -36,7 +36,7 @@ class ConcurrencyPolicy(StrEnum):
 
 
 class TemplateMetadata(Model):
-    """What every batch gets beside its name."""
+    """The metadata of every batch besides its name."""
 
     labels: dict[LabelKey, LabelValue] | None = Field(None, max_length=32, description="Labels put on every batch.")
     annotations: dict[LabelKey, Annotated[str, Field(max_length=4096)]] | None = Field(
@@ -45,7 +45,7 @@ class TemplateMetadata(Model):
 
 
 PLACEHOLDERS: Final = ("name", "date", "year", "month", "day", "hour", "minute")
-"""What may stand in braces in some texts of a template."""
+"""Words that may stand in braces in some texts of a template."""
 _WORDS: Final = "|".join(PLACEHOLDERS)
 _TOLD: Final = ", ".join(f"{{{word}}}" for word in PLACEHOLDERS)
 _KNOWN_PLACEHOLDERS: Final = (
@@ -59,7 +59,7 @@ TemplateUrl: TypeAlias = Annotated[
 
 
 class TemplateInput(BatchInput):
-    """Where the records come from; exactly one."""
+    """Where the records come from; exactly one source."""
 
     url: TemplateUrl | None = Field(
         None,
@@ -79,7 +79,7 @@ class TemplateConfigMapRef(OutputConfigMapRef):
 
 
 class TemplateOutput(BatchOutput):
-    """Where the answers go; exactly one."""
+    """Where the answers go; exactly one place."""
 
     url: TemplateUrl | None = Field(
         None,
@@ -91,7 +91,7 @@ class TemplateOutput(BatchOutput):
 
 
 class TemplateSpec(BatchSpec):
-    """Everything a batch can be told, with placeholders where runs must differ."""
+    """All settings of a batch, with placeholders where runs must differ."""
 
     model_config = rules(CROSS_FIELD)
 
@@ -100,16 +100,16 @@ class TemplateSpec(BatchSpec):
 
 
 class BatchTemplate(Model):
-    """The batch that is made each time."""
+    """The template of every batch."""
 
     metadata: TemplateMetadata | None = Field(None, description="Labels and annotations of every batch.")
     spec: TemplateSpec = Field(description="The spec of every batch; a change holds for later ones.")
 
 
 class ScheduleSpec(Model):
-    """When batches are made, and how many of them are kept: all that the operator reads.
+    """When to create batches, and how many to keep: all that the operator reads.
 
-    It copies the template as it is; whether that describes a batch is for the API server to say.
+    The operator copies the template unread; the API server checks whether it describes a batch.
     """
 
     schedule: CronTimes = Field(
@@ -140,20 +140,20 @@ class ScheduleSpec(Model):
 
 
 class InferenceBatchScheduleSpec(ScheduleSpec):
-    """When batches are made, which, and how many of them are kept."""
+    """When to create batches, from which template, and how many to keep."""
 
     batch_template: BatchTemplate = Field(description="The batch that is made each time.")
 
 
 class BatchReference(Model):
-    """A batch of the schedule, in its namespace."""
+    """A batch of the schedule, in the schedule's namespace."""
 
     name: str = Field(max_length=253, description="Its name.")
     uid: str = Field(max_length=64, description="Its uid.")
 
 
 class InferenceBatchScheduleStatus(ObjectStatus):
-    """What was started, and what comes next."""
+    """Which batches were started, and when the next one is due."""
 
     active: list[BatchReference] | None = Field(
         None,
@@ -170,7 +170,7 @@ class InferenceBatchScheduleStatus(ObjectStatus):
 
 
 class InferenceBatchSchedule(Resource[ScheduleSpec, InferenceBatchScheduleStatus]):
-    """One schedule, as the operator reads it."""
+    """One schedule, as far as the operator reads it."""
 
     kind: Literal["InferenceBatchSchedule"] = "InferenceBatchSchedule"
 

@@ -1,4 +1,4 @@
-"""What every object has: its metadata, its place in the API, and the annotations that people and the operator use."""
+"""What every object has: its metadata, its place in the API, and the annotations of people and the operator."""
 
 import hashlib
 from collections.abc import Callable, Mapping
@@ -22,8 +22,8 @@ COST_CENTER = f"{GROUP}/cost-center"
 """The label that says who pays for an object."""
 
 ANNOTATION_PREFIX = f"{GROUP}/"
-CREATE_INTENT = f"{ANNOTATION_PREFIX}create-intent"  # written by the operator alone
-API_KEY_SECRET = f"{ANNOTATION_PREFIX}api-key-secret"  # of accounts; written by the operator alone
+CREATE_INTENT = f"{ANNOTATION_PREFIX}create-intent"  # only the operator writes it
+API_KEY_SECRET = f"{ANNOTATION_PREFIX}api-key-secret"  # of accounts; only the operator writes it
 PAUSED = f"{ANNOTATION_PREFIX}paused"
 PLAN_ONLY = f"{ANNOTATION_PREFIX}plan-only"
 RESTARTED_AT = f"{ANNOTATION_PREFIX}restarted-at"
@@ -33,9 +33,9 @@ RETRY_CREATE = f"{ANNOTATION_PREFIX}retry-create"
 ABANDON = f"{ANNOTATION_PREFIX}abandon"
 
 ECHO_CHARS = 64
-"""As many characters of an annotation as status repeats."""
+"""The most characters of an annotation that status repeats."""
 _INTENT_CHARS = 4096
-"""No intent that the operator wrote is longer."""
+"""The operator writes shorter intents only."""
 
 
 def rfc3339(moment: datetime) -> str:
@@ -62,7 +62,7 @@ class Model(BaseModel):
         serialize_by_alias=True,
         extra="ignore",
         frozen=True,
-        hide_input_in_errors=True,  # specs may carry secrets in plain environment variables
+        hide_input_in_errors=True,  # a spec may hold secrets in plain environment variables
     )
 
 
@@ -71,13 +71,13 @@ StatusT = TypeVar("StatusT", bound=Model)
 
 
 class ObjectKey(NamedTuple):
-    """Which object; the namespace of a cluster-scoped one is empty. Hashed some ninety times while a pod is created."""
+    """Identifies an object; a cluster-scoped one has an empty namespace. Hashed some ninety times per created pod."""
 
     kind: str
     namespace: str
     name: str
     vanished: str = ""
-    """The UID of one that the API server does not have any more, or not with what is told here."""
+    """The UID of a vanished object, or of a live one with a surplus resource, then with a suffix; else empty."""
 
     def __str__(self) -> str:
         path = "/".join(part for part in (self.kind, self.namespace, self.name) if part)
@@ -85,12 +85,12 @@ class ObjectKey(NamedTuple):
 
 
 def paused(annotations: Mapping[str, str]) -> bool:
-    """Whether they hold every change back."""
+    """Whether these annotations hold back every change."""
     return annotations.get(PAUSED) == "true"
 
 
 class ObjectMeta(Model):
-    """The part of Kubernetes' own metadata that the operator reads."""
+    """The part of Kubernetes' metadata that the operator reads."""
 
     name: str
     namespace: str = ""
@@ -104,9 +104,9 @@ class ObjectMeta(Model):
     labels: dict[str, str] = Field(default_factory=dict)
 
     def echo(self, annotation: str) -> str | None:
-        """The annotation as status repeats it once it was acted on, and as it is compared with that.
+        """The annotation in the form that status repeats after acting on it; compare it in this form.
 
-        None if it is absent or empty; a digest if it is longer than status takes, so that each change is another.
+        None if it is absent or empty; a digest if it is too long for status, so that every change still shows.
         """
         value = self.annotations.get(annotation)
         if not value or len(value) <= ECHO_CHARS:
@@ -115,26 +115,26 @@ class ObjectMeta(Model):
 
     @property
     def paused(self) -> bool:
-        """Whether people hold every change back."""
+        """Whether people hold back every change."""
         return paused(self.annotations)
 
     @property
     def plan_only(self) -> bool:
-        """Whether people want to be told what would be done, and nothing done."""
+        """Whether people want only a plan of what the operator would do."""
         return self.annotations.get(PLAN_ONLY) == "true"
 
     @property
     def held(self) -> bool:
-        """Whether one of the two holds back everything, for a kind that makes no plans."""
+        """Whether either annotation holds back everything, for a kind that makes no plans."""
         return self.paused or self.plan_only
 
 
 _EMPTY: Final[Callable[[], Any]] = dict
-"""What validation makes a status of, whatever its type."""
+"""Validation turns this into a status of the declared type."""
 
 
 class Resource(Model, Generic[SpecT, StatusT]):
-    """One object of a kind; concrete kinds fix `kind`. Its status is empty until the operator saw it."""
+    """One object of a kind; concrete kinds fix `kind`. Its status is empty until the operator has seen it."""
 
     api_version: str = API_VERSION
     kind: str
@@ -148,7 +148,7 @@ class Resource(Model, Generic[SpecT, StatusT]):
 
 
 class Identity(Model):
-    """For which object something in the cloud is."""
+    """The object that something in the cloud belongs to."""
 
     installation: str = Field("", max_length=32, description="Which cluster's operator made it.")
     namespace: str = Field(max_length=63, description="The object's namespace.")
@@ -158,28 +158,28 @@ class Identity(Model):
 
 
 class MalformedIntent(ValueError):
-    """The text of the create-intent annotation is not an intent: somebody edited it."""
+    """The text of the create-intent annotation is not an intent, since somebody edited it."""
 
-    TOKEN = "-"  # noqa: S105 - in `status.createToken`, says that a person gave the answer to such an intent
+    TOKEN = "-"  # noqa: S105 - in `status.createToken`, says that a person resolved such an intent
 
     @classmethod
     def is_open(cls, token: str | None, cloud_id: str | None) -> bool:
-        """Whether a create may have been sent with it; the token of an earlier one says nothing of it."""
+        """Whether a create may have been sent with it; the token of an earlier intent proves nothing about this one."""
         return not token or (not cloud_id and token != cls.TOKEN)
 
 
 class Reservation(Model):
-    """What an account's budget was asked for, before anything was sent that costs as much."""
+    """The budget reserved with an account before anything that costs as much is sent."""
 
     token: str = Field(min_length=1, max_length=64)
-    cents: int = Field(ge=0)  # an hour, of all of it
+    cents: int = Field(ge=0)  # per hour, for all replicas
     gpus: int = Field(ge=0)
 
 
 class CreateIntent(Model):
-    """What was decided before anything was sent, kept in the create-intent annotation.
+    """A decision recorded in the create-intent annotation before anything is sent.
 
-    `status.createToken` closes it. While it is open, the cloud may have acted on it, whatever else is lost.
+    `status.createToken` closes it. While it is open, the cloud may have acted on it, even if every other trace is lost.
     """
 
     token: str = Field(min_length=1, max_length=64)
@@ -189,24 +189,24 @@ class CreateIntent(Model):
     started_at: Time
     account: str = Field(
         default="", max_length=320, pattern=r"^((Cluster)?CloudAccount/\S+)?$"
-    )  # kind/name of the account it is sent with
+    )  # kind/name of the account whose key sends it
     identity: Identity | None = None  # absent in intents of the first release
     part_of: str = Field(
         default="", pattern=rf"^({RESOURCE_ID.pattern})?$"
-    )  # the cloud's id of what it is made in, if it is part of something
-    reserved: Reservation | None = None  # by its create, or by a later start or scaling
+    )  # the cloud id of the whole, if the resource is part of one
+    reserved: Reservation | None = None  # by the create, or by a later start or scale-up
 
     @property
     def account_parts(self) -> tuple[str, str]:
-        """Kind and name of the account; both empty if it names none."""
+        """Kind and name of the account; both empty if the intent names none."""
         kind, _, name = self.account.partition("/")
         return kind, name
 
     @staticmethod
     def parse(text: str | None) -> "CreateIntent | MalformedIntent | None":
-        """Reads the annotation: None if there is none, the error as a value if it cannot be understood.
+        """Parse the annotation: None if it is empty, the error as a value if it is malformed.
 
-        A malformed intent must be treated as open: what it stood for may exist.
+        A malformed intent counts as open: the resource that it stood for may exist.
         """
         if text and len(text) > _INTENT_CHARS:
             return MalformedIntent(f"the annotation {CREATE_INTENT} cannot be read: it is too long")
@@ -216,7 +216,7 @@ class CreateIntent(Model):
         return self.model_dump_json(exclude_defaults=True)
 
 
-@lru_cache(maxsize=1024)  # each text is asked about several times while its object is worked on
+@lru_cache(maxsize=1024)  # every text is parsed several times in one pass over its object
 def _parsed(text: str) -> CreateIntent | MalformedIntent:
     try:
         return CreateIntent.model_validate_json(text)

@@ -1,4 +1,4 @@
-"""NodeReservation: GPUs of a node of ours that some organizations alone may use, for a time or until further notice."""
+"""NodeReservation: GPUs of a provider's node, reserved for some organizations until a time or until further notice."""
 
 from typing import Annotated, Literal, TypeAlias
 
@@ -20,13 +20,13 @@ _IN_ORDER = (
     "endsAt has to be later than startsAt",
 )
 _Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[!-~]+$")]
-"""Of a unit or an organization."""
+"""The id of a unit or an organization."""
 _CloudId: TypeAlias = Annotated[str, Field(min_length=1, max_length=LONGEST_ID)]
 _Note: TypeAlias = Annotated[str, Field(min_length=1, max_length=1000, pattern=r"^[!-~]([ -~]*[!-~])?$")]
 
 
 class NodeReservationSpec(ManagedSpec):
-    """Which units, for whom, and when."""
+    """Which units are reserved, for whom, and when."""
 
     model_config = rules(SAME_ACCOUNT, NEVER_STOPPED, _SAME_NODE, _IN_ORDER)
 

@@ -37,7 +37,7 @@ class EnvFromRef(Model):
 
 
 class EnvFromSource(Model):
-    """Every key of a Secret or ConfigMap as an environment variable; later sources and `env` win."""
+    """All keys of a Secret or ConfigMap as environment variables; later sources and `env` win."""
 
     model_config = rules(exactly_one("secretRef", "configMapRef"))
 
@@ -68,14 +68,14 @@ class Gpu(Model):
 
     @property
     def candidates(self) -> tuple[str, ...]:
-        """The models to try, in order; empty if the cloud chooses."""
+        """The GPU models to try, in order; empty if the cloud chooses."""
         return (self.model_id,) if self.model_id is not None else tuple(self.model_ids or ())
 
 
 class ReplicaGpu(Gpu):
     """Which GPUs each replica has, and how many."""
 
-    # The cloud gives no bound for clusters; the largest machines have 16.
+    # The cloud states no bound for clusters; the largest machines have 16.
     count: int = Field(1, ge=1, le=16, description="GPUs of each replica, claimed on one node.")
 
 
@@ -88,7 +88,7 @@ class DeletionPolicy(StrEnum):
 
 
 class PowerState(StrEnum):
-    """Whether it is to run."""
+    """Whether it should run."""
 
     RUNNING = "Running"
     STOPPED = "Stopped"
@@ -112,7 +112,7 @@ class UpdateStrategy(Model):
 
 
 class RunSchedule(Model):
-    """When it runs: from each start to the next stop."""
+    """When it runs: from each start until the next stop."""
 
     start: CronTimes = Field(
         description="When it starts, as cron writes it: minute, hour, day of the month, month and day of the week (0 "
@@ -145,7 +145,7 @@ class Lifetime(Model):
 
 
 MOST_CENTS = 2**53
-"""More than any price, and a number that every reader of JSON has exactly."""
+"""More than any price, and the largest integer that every JSON reader keeps exact."""
 
 
 class Budget(Model):
@@ -167,14 +167,14 @@ class OnTerminated(StrEnum):
 
 
 class OnInterrupted(StrEnum):
-    """What to do when its node stopped reporting."""
+    """What to do when its node stops reporting."""
 
     WAIT = "Wait"
     RECREATE = "Recreate"
 
 
 class OnFailed(StrEnum):
-    """What to do when the cloud says that it failed."""
+    """What to do when the cloud reports a failure."""
 
     STALL = "Stall"
     RESTART = "Restart"
@@ -182,7 +182,7 @@ class OnFailed(StrEnum):
 
 
 class Recovery(Model):
-    """What to do when something ends it; recreating loses the volume."""
+    """What to do when something other than the operator ends it; recreating it loses the volume."""
 
     model_config = rules(
         (

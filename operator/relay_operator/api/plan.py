@@ -1,4 +1,4 @@
-"""What would be done for an object, as its status tells it."""
+"""The plan for an object, as its status shows it."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -23,7 +23,7 @@ class PlannedAction(StrEnum):
 
 
 class Plan(Model):
-    """One step, and what follows from it."""
+    """One step, and its consequences."""
 
     action: PlannedAction = Field(description="What would be done.")
     reason: str = Field(max_length=1024, description="Why.")

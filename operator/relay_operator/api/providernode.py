@@ -1,4 +1,4 @@
-"""ProviderNode: a machine that the organization brought in, and what it is to do."""
+"""ProviderNode: a machine that the organization provides, and its desired state."""
 
 from enum import StrEnum
 from typing import Literal
@@ -29,7 +29,7 @@ _NEVER_MADE = (
 
 
 class Wanted(StrEnum):
-    """What a provider sets, in the cloud's words."""
+    """The statuses that a provider can set, by the cloud's names."""
 
     ONLINE = "online"
     DRAINING = "draining"
@@ -38,7 +38,7 @@ class Wanted(StrEnum):
 
 
 class ProviderNodeSpec(ManagedSpec):
-    """Which node it is, and what it is to do."""
+    """The node and its desired state."""
 
     model_config = rules(SAME_ACCOUNT, _SAME_NODE, _CONFIRMED, _LEFT_AS_IT_IS, _NEVER_MADE)
 

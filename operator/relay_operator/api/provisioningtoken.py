@@ -1,4 +1,4 @@
-"""ProvisioningToken: what machines join the organization's nodes with, kept in a Secret."""
+"""ProvisioningToken: the token with which machines join the organization's nodes, kept in a Secret."""
 
 from typing import Literal
 
@@ -11,7 +11,7 @@ from relay_operator.api.schema import never_changed, rules
 from relay_operator.api.workload import NEVER_STOPPED, SAME_ACCOUNT, ManagedSpec, SupersedingStatus
 
 _MOST_HOURS = 8760
-"""The specification gives no bound: a year is assumed."""
+"""The specification states no bound; a year is assumed."""
 _SAME_SECRET = never_changed("secretName", ": delete this object and create it with the other name")
 _IN_TIME = (
     "!has(self.renewBeforeSeconds) || has(self.expiresInHours) && self.renewBeforeSeconds < self.expiresInHours * 3600",
@@ -21,7 +21,7 @@ _LABEL = r"^[!-~]([ -~]*[!-~])?$"
 
 
 class ProvisioningTokenSpec(ManagedSpec):
-    """What may join with the token, how long, and where the token is."""
+    """Which machines may join with the token, how long it lives, and which Secret holds it."""
 
     model_config = rules(SAME_ACCOUNT, NEVER_STOPPED, _SAME_SECRET, _IN_TIME)
 

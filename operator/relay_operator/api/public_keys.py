@@ -1,4 +1,4 @@
-"""What people may put where a public SSH key belongs."""
+"""Validation of public SSH keys."""
 
 import base64
 import binascii
@@ -13,11 +13,11 @@ OPENSSH = (
     f"self.contains('PRIVATE KEY') || self.contains('PuTTY-User-Key-File') || {_ONE_LINE}",
     "this is not an OpenSSH public key, such as ssh-ed25519 AAAA... you@host: give the line of the .pub file",
 )
-"""Rules for the text; of a private key, the first alone has something to say."""
+"""Rules for a public key; for a private key, only the first reports anything."""
 
 
 def fingerprint(public_key: str | None) -> str | None:
-    """As `ssh-keygen -l` shows it; None of what is no key."""
+    """The fingerprint as `ssh-keygen -l` shows it; None if the text is not a key."""
     words = (public_key or "").split()
     try:
         blob = base64.b64decode(words[1], validate=True)

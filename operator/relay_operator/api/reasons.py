@@ -1,4 +1,4 @@
-"""What every condition type and every reason means. The reference pages are made from these two tables."""
+"""The meaning of every condition type and reason. The reference pages are generated from these two tables."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,7 +8,7 @@ from relay_operator.api.conditions import ConditionType, Reason
 
 
 class Polarity(StrEnum):
-    """Which status of a condition is the good one."""
+    """Which status of a condition is good."""
 
     POSITIVE = "True is good"
     NEGATIVE = "True is bad"
@@ -16,7 +16,7 @@ class Polarity(StrEnum):
 
 
 class Resolver(StrEnum):
-    """Who can make a reason go away."""
+    """Who can resolve a reason."""
 
     NOBODY = "nothing to do"
     OPERATOR = "the operator, by itself"
@@ -28,7 +28,7 @@ class Resolver(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TypeDoc:
-    """One condition type."""
+    """The documentation of one condition type."""
 
     polarity: Polarity
     present: str
@@ -37,7 +37,7 @@ class TypeDoc:
 
 @dataclass(frozen=True, slots=True)
 class ReasonDoc:
-    """One reason."""
+    """The documentation of one reason."""
 
     appears: str
     resolver: Resolver
@@ -308,7 +308,7 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         "counts.",
     },
 }
-"""When each reason appears, by who can make it go away."""
+"""When each reason appears, grouped by who can resolve it."""
 REASONS: Final = {
     reason: ReasonDoc(appears, resolver) for resolver, rows in _BY_RESOLVER.items() for reason, appears in rows.items()
 }

@@ -1,4 +1,4 @@
-"""Names of other objects, and of keys in them."""
+"""References to other objects, and to keys in them."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -24,7 +24,7 @@ LabelValue: TypeAlias = Annotated[str, Field(max_length=63, pattern=r"^([A-Za-z0
 
 
 class AccountKind(StrEnum):
-    """Where the key to the cloud comes from."""
+    """Which kind of account an object uses."""
 
     CLOUD_ACCOUNT = "CloudAccount"
     CLUSTER_CLOUD_ACCOUNT = "ClusterCloudAccount"
@@ -47,7 +47,7 @@ class SecretKeyRef(Model):
 
 
 class SecretSource(Model):
-    """Where a secret is read from."""
+    """Where to read a secret from."""
 
     secret_key_ref: SecretKeyRef = Field(description="A key of a Secret.")
 
@@ -60,7 +60,7 @@ class ConfigMapKeyRef(Model):
 
 
 class LocalRef(Model):
-    """Another object of ours in the same namespace."""
+    """An object of the operator's API in the same namespace."""
 
     name: ObjectName = Field(description="Its name.")
 
@@ -71,11 +71,11 @@ REFERENCES: Final[Mapping[str, str]] = {
     "vmRef": "GpuVm",
     "nodeRef": "ProviderNode",
 }
-"""Fields of specs that refer to objects of ours, as `LocalRef` or a list of them, and the kind of those."""
+"""The fields of specs that refer to the operator's own objects, as `LocalRef` or a list of them, with their kinds."""
 
 
 class HeldReference(Model):
-    """An object of ours that something in the cloud was given."""
+    """An object that a cloud resource has been given, such as a key."""
 
     kind: str = Field(min_length=1, max_length=63, description="Its kind.")
     name: str = Field(min_length=1, max_length=253, description="Its name.")
@@ -83,7 +83,7 @@ class HeldReference(Model):
 
 
 class ValueSource(Model):
-    """Where a text is read from; exactly one."""
+    """Where to read a text from; exactly one source."""
 
     model_config = rules(exactly_one("secretKeyRef", "configMapKeyRef"))
 

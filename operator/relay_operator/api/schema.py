@@ -6,39 +6,39 @@ from pydantic.config import JsonDict
 VALIDATIONS = "x-kubernetes-validations"
 PRESERVED = "x-kubernetes-preserve-unknown-fields"
 OPEN_OBJECT: JsonDict = {"type": "object", PRESERVED: True}
-"""An object whose fields are somebody else's: kept as they are, whatever they are."""
+"""An object with foreign fields, which the API server keeps as they are."""
 
 
 def rules(*validations: tuple[str, str]) -> ConfigDict:
-    """CEL rules on an object, each with the sentence that says what to do; merged into the model's config."""
+    """CEL rules on an object, each with a message that says what to do; merged into the model's config."""
     return ConfigDict(json_schema_extra=field_rules(*validations))
 
 
 def field_rules(*validations: tuple[str, str]) -> JsonDict:
-    """The same on one field, for `Field(json_schema_extra=...)`."""
+    """CEL rules on one field, for `Field(json_schema_extra=...)`."""
     return {VALIDATIONS: [{"rule": rule, "message": message} for rule, message in validations]}
 
 
 def exactly_one(one: str, other: str) -> tuple[str, str]:
-    """The rule that one of two fields is set."""
+    """The rule that exactly one of two fields is set."""
     return f"has(self.{one}) != has(self.{other})", f"set exactly one of {one} and {other}"
 
 
 def never_changed(path: str, otherwise: str) -> tuple[str, str]:
-    """The rule that a required field, such as `vmRef.name`, stays as it is; `otherwise` says why, and what to do."""
+    """The rule that a required field, such as `vmRef.name`, never changes; `otherwise` says why, and what to do."""
     return f"self.{path} == oldSelf.{path}", f"{path.partition('.')[0]} cannot be changed{otherwise}"
 
 
 def map_by(*keys: str) -> JsonDict:
-    """A list whose items are known by these keys: two writers can own different items."""
+    """A list whose items are identified by these keys, so that two writers can own different items."""
     return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)}
 
 
 def as_set() -> JsonDict:
-    """A list whose items are unique and without order."""
+    """A list of unique items without an order."""
     return {"x-kubernetes-list-type": "set"}
 
 
 def atomic() -> JsonDict:
-    """A list that has one owner and is replaced as a whole."""
+    """A list with one owner, who replaces it as a whole."""
     return {"x-kubernetes-list-type": "atomic"}

@@ -34,7 +34,7 @@ _Replicas: TypeAlias = Annotated[int, Field(ge=0, le=MAX_REPLICAS)]
 
 
 class Engine(StrEnum):
-    """What runs the model, in the cloud's words."""
+    """The inference engine, by the cloud's names."""
 
     VLLM = "vllm"
     SGLANG = "sglang"
@@ -42,7 +42,7 @@ class Engine(StrEnum):
 
 
 class Runtime(StrEnum):
-    """What a replica is, in the cloud's words; empty: the cloud chooses."""
+    """What a replica runs in, by the cloud's names; empty: the cloud chooses."""
 
     ANY = ""
     VM = "vm"
@@ -50,21 +50,21 @@ class Runtime(StrEnum):
 
 
 class Role(StrEnum):
-    """Whether it is a member of its lane by itself, or is to replace the others; in the cloud's words."""
+    """Whether a deployment is an ordinary member of its lane or is to replace the others, by the cloud's names."""
 
     MEMBER = ""
     GREEN = "green"
 
 
 class Strategy(StrEnum):
-    """How a change takes place, in the cloud's words."""
+    """How a change rolls out, by the cloud's names."""
 
     BLUE_GREEN = "blue_green"
     ROLLING = "rolling"
 
 
 class Replicas(Model):
-    """How many, and between which bounds."""
+    """The number of replicas, and its bounds."""
 
     model_config = rules(("self.min <= self.max", "replicas.min cannot be above replicas.max"))
 
@@ -77,7 +77,7 @@ class Replicas(Model):
 
 
 class Rollout(Model):
-    """How another version takes the place of this one."""
+    """How this deployment rolls out and replaces another version."""
 
     role: Role = Field(
         Role.MEMBER,
@@ -95,7 +95,7 @@ class Rollout(Model):
 
 
 class PromptBytes(Model):
-    """Prompts of which size it takes."""
+    """Which sizes of prompt the deployment takes."""
 
     model_config = rules(
         (
@@ -109,7 +109,7 @@ class PromptBytes(Model):
 
 
 class ServingDeploymentSpec(PricedSpec):
-    """Which model, on what, and how much of the traffic it takes."""
+    """Which model, on what hardware, and with how much of the traffic."""
 
     model_config = rules(SAME_ACCOUNT, NEVER_STOPPED, _PUBLISHED, _NO_GREEN, _POD_HAS_WEIGHTS)
 
@@ -180,7 +180,7 @@ class LaneMember(Model):
 
 
 class Lane(Model):
-    """What has the model, the pool and the prompts in common."""
+    """Deployments with the same model, pool and prompt sizes."""
 
     node_pool: str = Field(max_length=63, description="The pool.")
     min_prompt_bytes: int = Field(ge=0, description="The smallest prompt.")

@@ -1,4 +1,4 @@
-"""The parts that every kind of workload has, in its spec, its status and its columns."""
+"""What all workloads share in spec, status and columns."""
 
 from typing import TypeVar
 
@@ -33,14 +33,14 @@ _USE_ANOTHER_OBJECT = (
     "delete this object and create it with the other account"
 )
 SAME_ACCOUNT = (_ACCOUNT_UNCHANGED, _USE_ANOTHER_OBJECT)
-"""The one change that no update strategy allows; a rule for every workload's spec."""
+"""The one change that no update strategy allows; a rule for every managed spec."""
 NEVER_STOPPED = (
     "!has(self.deletionPolicy) || self.deletionPolicy != 'Stop'",
     "nothing of this kind can be stopped: set deletionPolicy to Delete or Orphan",
 )
-"""A rule for the spec of what has no power switch."""
+"""A rule for the spec of a kind without a power switch."""
 FIRST_COLUMNS = (Column("State", ".status.state"), Column("GPU", ".status.gpuModelId"))
-"""Of whatever runs, with `LAST_COLUMNS`."""
+"""The first columns of a workload, before its own; `LAST_COLUMNS` are the last."""
 LAST_COLUMNS = (
     Column("Endpoint", ".status.endpointUrl"),
     Column("Cents/h", ".status.payingPerHourCents", "integer"),
@@ -51,11 +51,11 @@ LAST_COLUMNS = (
 )
 
 MAX_FORMER = 128
-"""Resources that were put aside, and are used still."""
+"""The most superseded resources of one object that are still in use."""
 
 
 class ManagedSpec(Model):
-    """What people can say about anything that is one resource of the cloud."""
+    """The settings of every object that stands for one cloud resource."""
 
     account_ref: AccountRef | None = Field(
         None,
@@ -73,13 +73,13 @@ class ManagedSpec(Model):
 
 
 class PricedSpec(ManagedSpec):
-    """What people can say about anything that is paid for by the hour."""
+    """The settings of everything that is paid for by the hour."""
 
     budget: Budget | None = Field(None, description="What it may cost. Its account may have limits of its own.")
 
 
 class WorkloadSpec(PricedSpec):
-    """What people can say about anything that runs."""
+    """The settings of everything that runs."""
 
     power_state: PowerState = Field(
         PowerState.RUNNING, description="Whether it is to run. A stopped one is not billed."
@@ -105,7 +105,7 @@ class WorkloadSpec(PricedSpec):
 
 
 class ManagedStatus(ObjectStatus):
-    """What the status of every such resource tells."""
+    """What the status of every object that stands for one cloud resource shows."""
 
     id: str | None = Field(None, max_length=253, description="The cloud's identifier.")
     cloud_name: str | None = Field(None, max_length=63, description="The name it has in the cloud.")
@@ -141,7 +141,7 @@ class ManagedStatus(ObjectStatus):
 
 
 class Former(Model):
-    """A resource that another one was made for."""
+    """A superseded resource, which another one has replaced."""
 
     id: str = Field(min_length=1, max_length=253, description="The cloud's identifier.")
     name: str = Field(min_length=1, max_length=63, description="The name it has in the cloud.")
@@ -149,7 +149,7 @@ class Former(Model):
 
 
 class SupersedingStatus(ManagedStatus):
-    """What the status of a kind tells whose resource is not ended before another is there, since others use it."""
+    """The status of a kind whose resource outlives its replacement for a while, since others still use it."""
 
     former: list[Former] | None = Field(
         None,
@@ -160,7 +160,7 @@ class SupersedingStatus(ManagedStatus):
 
 
 class PartStatus(ManagedStatus):
-    """What the status of a kind tells whose resource is part of another, and is not found without the id of that."""
+    """The status of a kind whose resource is part of another, whose id is needed to find it."""
 
     part_of: str | None = Field(
         None, max_length=253, description="The cloud's identifier of what it is part of, and goes with."
@@ -168,7 +168,7 @@ class PartStatus(ManagedStatus):
 
 
 class PricedStatus(ManagedStatus):
-    """What the status of everything tells that is paid for by the hour."""
+    """The status of everything that is paid for by the hour."""
 
     price_per_hour_cents: int | None = Field(
         None, ge=0, description="Price of all of it while it runs, in cents; of a cluster, if a budget is set."
@@ -181,7 +181,7 @@ class PricedStatus(ManagedStatus):
 
 
 class WorkloadStatus(PricedStatus):
-    """What the status of everything that runs tells."""
+    """The status of everything that runs."""
 
     endpoint_url: str | None = Field(None, max_length=2048, description="Where it is reached.")
     paying_per_hour_cents: int | None = Field(

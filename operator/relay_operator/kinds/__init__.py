@@ -1,4 +1,4 @@
-"""All kinds, one line each: whoever has to know of all of them reads it here."""
+"""The list of all kinds, one line each; every module that needs all of them reads it here."""
 
 from typing import Final
 
@@ -36,7 +36,7 @@ from relay_operator.kinds.sshkey import SshKeys
 from relay_operator.kinds.vmsnapshot import DEFINITION as VM_SNAPSHOT
 from relay_operator.kinds.vmsnapshot import VmSnapshots
 
-# Batches have a day, and come by the hundred: people who wait for a GPU do not wait for them as well.
+# A batch has a day, and batches come by the hundred: people who wait for a GPU must not wait for them too.
 _IN_THE_BACKGROUND = 0.25
 
 KINDS: Final[tuple[Kind[Parts], ...]] = (

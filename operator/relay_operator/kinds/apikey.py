@@ -1,4 +1,4 @@
-"""ApiKey: a key to the organization, kept in a Secret (section 2, "API key")."""
+"""ApiKey: an API key of the organization, kept in a Secret (section 2, "API key")."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -22,7 +22,7 @@ from relay_wire.api_keys import ApiKeyCreate, ApiKeySummary
 
 _KEY_IN_SECRET = "api-key"  # noqa: S105 - a name
 _USED_AGAIN = timedelta(hours=1)
-"""A key may be used every second: status tells of that no more often."""
+"""How often status records the last use: a key may be used every second."""
 _SAME_SECRET = never_changed("secretName", ": delete this object and create it with the other name")
 _IN_TIME = (
     "!has(self.rotateBeforeSeconds) || has(self.expiresInSeconds) && self.rotateBeforeSeconds < self.expiresInSeconds",
@@ -33,7 +33,7 @@ Scope: TypeAlias = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^
 
 
 class ApiKeySpec(ManagedSpec):
-    """What the key opens, how long it lives, and where it is."""
+    """What the key gives access to, how long it lives, and which Secret holds it."""
 
     model_config = rules(SAME_ACCOUNT, NEVER_STOPPED, _SAME_SECRET, _IN_TIME)
 
@@ -94,7 +94,7 @@ Key: TypeAlias = Resource[ApiKeySpec, ApiKeyStatus]
 
 
 class NewKey(ApiKeySummary):
-    """A key as the answer to its create shows it."""
+    """An API key as the answer to its create shows it."""
 
     value: str = Field(repr=False)
 

@@ -12,18 +12,19 @@ from relay_operator.api.workload import WorkloadSpec
 def differing(*fields: tuple[str, object, object]) -> tuple[str, ...]:
     """`field: asked X, has Y` for each (field, asked, has) that differs.
 
-    What the cloud does not report, or the spec leaves to it, is no difference; a sequence asks for any of its items.
+    A value that the cloud does not report, or that the spec leaves to the cloud, does not differ. A tuple in the spec
+    accepts any of its items.
     """
     return tuple(f"{name}: asked {_shown(asked)}, has {has}" for name, asked, has in fields if not _fits(asked, has))
 
 
 def same_named(spec: object, observed: object, *names: str) -> tuple[tuple[str, object, object], ...]:
-    """(field, asked, has) of each attribute that a spec and what was seen call the same."""
+    """(field, asked, has) of each attribute that has the same name in a spec and in an observation."""
     return tuple((to_camel(name), getattr(spec, name), getattr(observed, name)) for name in names)
 
 
 def in_order(words: Collection[str] | None) -> str:
-    """Words that have no order, as one text in one order."""
+    """Words without an order, sorted and joined to one text."""
     return ", ".join(sorted(set(words or ())))
 
 
@@ -40,7 +41,7 @@ def _shown(asked: object) -> str:
 
 
 def env_fields(spec: WorkloadSpec) -> Mapping[str, JsonValue]:
-    """The environment as the spec writes it: literal values and the names of sources, never what is in those."""
+    """The environment as the spec writes it: literal values and the names of sources, never the contents of sources."""
     return {
         "env": [as_written(item) for item in spec.env or ()],
         "envFrom": [as_written(item) for item in spec.env_from or ()],
@@ -53,5 +54,5 @@ def as_written(part: Model | None) -> JsonValue:
 
 
 def texts(values: Sequence[str] | None) -> list[JsonValue]:
-    """A list of texts as JSON; absent and empty are the same."""
+    """A list of texts as JSON; an absent list becomes an empty one."""
     return list(values or ())

@@ -1,4 +1,4 @@
-"""What VMs and clusters say alike: the container, the machine under it, and where it is placed."""
+"""What the specs of VMs and clusters share: the container, its machine, and its placement."""
 
 from collections.abc import Mapping
 from typing import Annotated
@@ -15,7 +15,7 @@ from relay_operator.kinds.comparison import env_fields
 
 
 class ContainerSpec(WorkloadSpec):
-    """The fields that Create VM and Create cluster have in common (section 2), but for GPUs and replicas."""
+    """The fields that Create VM and Create cluster share (section 2), except GPUs and replicas."""
 
     image: Image | None = Field(None, description="Container image.")
     resource_size: str | None = Field(
@@ -59,27 +59,27 @@ ONE_CREDENTIAL = (
     "!(has(self.registryCredentialId) && has(self.registryCredentialRef))",
     "set registryCredentialId or registryCredentialRef, not both",
 )
-"""A rule for the specs of both."""
+"""A rule for the specs of VMs and clusters."""
 _LISTS = frozenset({"container_command", "health_checks", "preferred_regions", "kernel_modules"})
 _OTHERWISE = ("image", "registry_credential_ref")
 _ALIKE = tuple(name for name in ContainerSpec.model_fields if name not in {*WorkloadSpec.model_fields, *_OTHERWISE})
 
 
 def credential(namespace: str, spec: ContainerSpec) -> tuple[ObjectKey, ...]:
-    """The object whose credential it pulls with, among those that it refers to."""
+    """The RegistryCredential that the spec refers to, if any."""
     ref = spec.registry_credential_ref
     return () if ref is None else (ObjectKey(REFERENCES["registryCredentialRef"], namespace, ref.name),)
 
 
 def requested(spec: ContainerSpec, ids: Mapping[ObjectKey, str]) -> dict[str, object]:
-    """These fields as a create request has them, with the ids of what the spec refers to."""
+    """These fields as a create request has them, with the cloud ids of the objects that the spec refers to."""
     request = {"image_url": spec.image, **{name: getattr(spec, name) for name in _ALIKE}}
     pulled_with = (ids[key] for key in ids if key.kind == REFERENCES["registryCredentialRef"])
     return request | {"registry_credential_id": spec.registry_credential_id or next(pulled_with, None)}
 
 
 def unchangeable(spec: ContainerSpec) -> dict[str, JsonValue]:
-    """These fields as the spec has them, and the environment; an absent and an empty list are the same."""
+    """These fields as the spec has them, and the environment; an absent list equals an empty one."""
     fields = {to_camel(name): getattr(spec, name) or ([] if name in _LISTS else getattr(spec, name)) for name in _ALIKE}
     ref = spec.registry_credential_ref
     credential_ref = {"registryCredentialRef": None if ref is None else ref.name}

@@ -1,4 +1,4 @@
-"""What a Secret of the type `kubernetes.io/dockerconfigjson` logs in with. Pure; no sentence quotes what is in it."""
+"""Reads the login from a Secret of the type `kubernetes.io/dockerconfigjson`. Pure; no message quotes the Secret."""
 
 import base64
 import binascii
@@ -27,7 +27,7 @@ class _File(Model):
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """What opens one server, which is called as the file calls it."""
+    """User and password for one server; `server` is the name that the file uses."""
 
     server: str
     username: str = field(repr=False)
@@ -35,7 +35,7 @@ class Login:
 
 
 def same_server(server: str | None) -> str | None:
-    """A text that is the same for all names of one registry: with a scheme or without, and each of Docker Hub's."""
+    """One text for all names of a registry: with or without a scheme, and for each name of Docker Hub."""
     if server is None:
         return None
     bare = server.lower().partition("://")[2] or server.lower()
@@ -44,7 +44,7 @@ def same_server(server: str | None) -> str | None:
 
 
 def login(text: str, server: str | None) -> Login | str:
-    """What opens `server`, or the only one there is; else what is wrong with the file."""
+    """The login for `server`, or for the file's only server; if there is none, a message that says what is wrong."""
     try:
         auths = _File.model_validate_json(text).auths
     except ValidationError:
@@ -65,7 +65,7 @@ def login(text: str, server: str | None) -> Login | str:
 
 
 def _pair(entry: _Login) -> tuple[str, str]:
-    """User and password, be they written out or in `auth`; empty if there are none."""
+    """User and password, from their own fields or from `auth`; empty if both are missing."""
     if entry.username and entry.password:
         return entry.username, entry.password
     try:

@@ -26,19 +26,19 @@ from relay_operator.kinds.machines import MIRRORED, Machines, MachineStatus
 from relay_wire.pods import PodCreate
 from relay_wire.vms import VmRecord
 
-# Not an enum in the schema: the API server checks no rule where an enum fails, and the rule has the better sentence.
+# Not an enum in the schema: the API server skips rules where an enum fails, and the rule has the better message.
 OPEN_WORD = WithJsonSchema({"type": "string", "maxLength": 32})
 
 
 class ComputeClass(StrEnum):
-    """How capacity is sold; `interruptible` was retired by the cloud."""
+    """How capacity is sold; the cloud retired `interruptible`."""
 
     ON_DEMAND = "OnDemand"
     RESERVED = "Reserved"
 
 
 class GpuPodSpec(WorkloadSpec):
-    """What is asked of one pod."""
+    """The desired state of one pod."""
 
     model_config = rules(SAME_ACCOUNT)
 
@@ -175,7 +175,7 @@ class GpuPods(Machines[GpuPodSpec, GpuPodStatus]):
         return _keys(obj)
 
     def giving(self, obj: Pod, observed: VmRecord, ids: Mapping[ObjectKey, str]) -> tuple[Change, ...]:
-        """Nothing is put into a container that lives."""
+        """Empty: the cloud cannot change a container that runs."""
         return ()
 
     def differences(self, obj: Pod, observed: VmRecord) -> tuple[str, ...]:
@@ -201,7 +201,7 @@ def _keys(obj: Pod) -> tuple[ObjectKey, ...]:
 
 
 def _former(spec: GpuPodSpec) -> tuple[ValueSource, ...]:
-    """What is written in the former spelling of `sshKeysFrom`."""
+    """The entries in the former spelling of `sshKeysFrom`."""
     return tuple(ref for ref in spec.ssh_key_refs or () if ref.name is None)
 
 

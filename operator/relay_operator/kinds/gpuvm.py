@@ -1,4 +1,4 @@
-"""GpuVm: a virtual machine with GPUs or without, and a container in it if it names an image (section 2, "VM")."""
+"""GpuVm: a virtual machine, with or without GPUs, and with a container if it names an image (section 2, "VM")."""
 
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
@@ -28,7 +28,7 @@ _NO_SHEBANG = "must begin with a shebang such as #!/bin/sh; the cloud does not t
 
 
 class GpuVmSpec(ContainerSpec):
-    """What is asked of one VM."""
+    """The desired state of one VM."""
 
     model_config = rules(
         SAME_ACCOUNT,

@@ -36,7 +36,7 @@ _KEY = SecretText("apiKeySecretRef")
 
 
 class InferenceBackends(ExternalResource[InferenceBackendSpec, InferenceBackendStatus, Backend]):
-    """How an InferenceBackend maps to a backend, which is asked for in the model that it stands behind."""
+    """How an InferenceBackend maps to a backend, which belongs to the model that it serves."""
 
     definition = DEFINITION
     model = InferenceBackend
@@ -46,7 +46,7 @@ class InferenceBackends(ExternalResource[InferenceBackendSpec, InferenceBackendS
         self._lists = SharedLists[Mapping[str, Backend]](parts.settings.poll_settled_seconds, parts.engine.clock)
 
     async def observe(self, cloud: Cloud, cloud_id: str, last: InferenceBackendStatus, look: Look) -> Backend:
-        """As a list has it that all of the model share, if that will do and has it."""
+        """The backend as the model's shared list shows it; a GET of its own if the list is too old or lacks it."""
         model_id, backend_id = parts_of(cloud_id)
         if not model_id:
             raise Unreadable(operations.GET_BACKEND.name, f"status.partOf does not name the model of {backend_id}")
@@ -57,7 +57,7 @@ class InferenceBackends(ExternalResource[InferenceBackendSpec, InferenceBackendS
         return await cloud.call(operations.GET_BACKEND, modelId=model_id, id=backend_id)
 
     async def existing(self, cloud: Cloud, obj: Backing) -> Backend | None:
-        """There may be several alike."""
+        """None: several backends may be alike."""
         return None
 
     async def alike(self, cloud: Cloud, obj: Backing) -> Sequence[Backend]:
@@ -91,7 +91,7 @@ class InferenceBackends(ExternalResource[InferenceBackendSpec, InferenceBackendS
         return _KEY.refused(ref, wrong)
 
     def immutable(self, obj: Backing) -> Mapping[str, JsonValue]:
-        """Which Secret has the key does not matter: what is in it does."""
+        """Leaves out which Secret holds the key, since only the key itself matters."""
         spec = obj.spec
         return {"modelId": spec.model_id, "auth": spec.auth.value, _KEY.field: spec.api_key_secret_ref is not None}
 
@@ -126,7 +126,7 @@ class InferenceBackends(ExternalResource[InferenceBackendSpec, InferenceBackendS
 
 
 async def _listed(cloud: Cloud, model_id: str) -> Mapping[str, Backend]:
-    """None of a model that has none, which the cloud answers like one that it does not have."""
+    """The backends of a model, by id; empty on 404, which the cloud also answers for a model without backends."""
     try:
         return {row.id: row for row in (await cloud.call(operations.LIST_BACKENDS, modelId=model_id)).items}
     except NotFound:
@@ -134,7 +134,7 @@ async def _listed(cloud: Cloud, model_id: str) -> Mapping[str, Backend]:
 
 
 def _asked(spec: InferenceBackendSpec) -> Mapping[str, JsonValue]:
-    """What a create sends but for the key, by the names of the request."""
+    """What a create sends, without the key, by the request's field names."""
     return {
         "provider": spec.provider.value,
         "ref": spec.ref,
@@ -148,7 +148,7 @@ def _asked(spec: InferenceBackendSpec) -> Mapping[str, JsonValue]:
 
 
 def _shown(row: Backend) -> Mapping[str, JsonValue]:
-    """The same of what is there."""
+    """The same fields of an observed backend."""
     return {
         "provider": row.provider,
         "ref": row.ref,

@@ -1,4 +1,4 @@
-"""Lanes of serving deployments: what live ones of a model have in common (section 2, "Serving deployment"). Pure."""
+"""Lanes of serving deployments: live ones of a model with the same traffic (section 2, "Serving deployment"). Pure."""
 
 from collections.abc import Iterable, Sequence
 
@@ -8,7 +8,7 @@ from relay_wire.serving import Deployment, DeploymentStatus
 
 
 def lane_of(deployment: Deployment, listed: Iterable[Deployment]) -> tuple[Deployment, ...]:
-    """The live members of its lane among those that are listed, by id; none if it is in no lane."""
+    """The live members of the deployment's lane, sorted by id; empty if it is in no lane."""
     live = {
         row.id: row for row in (*listed, deployment) if not row.isolated and row.status != DeploymentStatus.DRAINING
     }
@@ -18,7 +18,7 @@ def lane_of(deployment: Deployment, listed: Iterable[Deployment]) -> tuple[Deplo
 
 
 def shown(members: Sequence[Deployment]) -> Lane | None:
-    """The lane as status has it."""
+    """The lane as status shows it; None without members."""
     if not members:
         return None
     told = {
@@ -30,7 +30,7 @@ def shown(members: Sequence[Deployment]) -> Lane | None:
 
 
 def share(deployment: Deployment, members: Sequence[Deployment]) -> int | None:
-    """Percent of the members' weights that it has; None if it is in no lane."""
+    """The deployment's percentage of the members' weights; None if it is in no lane."""
     if not members:
         return None
     whole = sum(row.backend_weight or 0 for row in members)

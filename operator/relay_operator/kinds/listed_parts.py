@@ -1,4 +1,4 @@
-"""What kinds share that are part of another resource of the cloud, and that nothing but a list of those parts shows."""
+"""Shared by kinds that are part of another cloud resource (the whole) and that only a list of its parts shows."""
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
@@ -30,12 +30,12 @@ PartT = TypeVar("PartT", bound=Part)
 
 
 class ListedParts(ExternalResource[SpecT, StatusT, PartT], Generic[SpecT, StatusT, PartT]):
-    """How such a kind is found, looked at, ended and waits for what it is part of; one list for all that are of one."""
+    """How such a kind finds, observes and ends its parts; all parts of one whole share a list."""
 
     noun: str
-    """What they are called: `snapshots`."""
+    """What the parts are called: `snapshots`."""
     whole_noun: str
-    """What they are part of: `VM`."""
+    """What the whole is called: `VM`."""
 
     def __init__(self, parts: Parts) -> None:
         self._cache = parts.engine.cache
@@ -43,12 +43,12 @@ class ListedParts(ExternalResource[SpecT, StatusT, PartT], Generic[SpecT, Status
 
     @abstractmethod
     async def rows(self, cloud: Cloud, whole_id: str) -> Iterable[PartT]:
-        """All of one. Raises CloudError, also rather than answering some of them."""
+        """All parts of one whole. Raises CloudError, also if it could read only some of them."""
         ...
 
     @abstractmethod
     async def is_gone(self, cloud: Cloud, whole_id: str) -> bool:
-        """Whether that one has ended, by something else than this list. Raises CloudError."""
+        """Whether the whole has ended, read from elsewhere than this list. Raises CloudError."""
         ...
 
     @abstractmethod
@@ -58,20 +58,20 @@ class ListedParts(ExternalResource[SpecT, StatusT, PartT], Generic[SpecT, Status
 
     @abstractmethod
     def part_of(self, obj: Resource[SpecT, StatusT]) -> ObjectKey:
-        """The object of ours that has the resource which it is part of."""
+        """The object whose cloud resource is the whole."""
         ...
 
     async def fresh(self, cloud: Cloud, whole_id: str) -> Mapping[str, PartT]:
-        """By id, as a list has them that began to be read after this was asked. Raises NotServed."""
+        """The parts by id, from a list whose read began after this call. Raises NotServed."""
         return await self._lists.fresh(cloud, partial(self._listed, cloud, whole_id), whole_id)
 
     async def siblings(self, cloud: Cloud, obj: Resource[SpecT, StatusT]) -> Iterable[PartT]:
-        """All in what the object's is to be part of. Raises NotServed: what could not be found again is not made."""
+        """All parts of the object's whole. Raises NotServed: a part that could not be found again is not created."""
         whole_id = part_of(obj.status)
         return (await self.fresh(cloud, whole_id)).values() if whole_id else ()
 
     async def observe(self, cloud: Cloud, cloud_id: str, last: StatusT, look: Look) -> PartT:
-        """As a list has it that all share; what was made since that was read is in the next."""
+        """The part as the shared list shows it; if that list lacks it, as a fresh one does. Raises NotFound."""
         whole_id, part_id = parts_of(cloud_id)
         if not whole_id:
             raise NotFound("list", f"the {self.whole_noun} of {part_id} is not known")
@@ -98,7 +98,7 @@ class ListedParts(ExternalResource[SpecT, StatusT, PartT], Generic[SpecT, Status
             raise NotServed(error.operation, BY_HAND.format(part_id), status=error.status) from error
 
     def references(self, obj: Resource[SpecT, StatusT]) -> tuple[ObjectKey, ...]:
-        """What is there needs the object of what it is part of no more."""
+        """Empty once the part exists: from then on it does not need the object of its whole."""
         return () if obj.status.id else (self.part_of(obj),)
 
     def giving(
@@ -107,7 +107,10 @@ class ListedParts(ExternalResource[SpecT, StatusT, PartT], Generic[SpecT, Status
         return ()
 
     def whole(self, obj: Resource[SpecT, StatusT]) -> str:
-        """Of one account: nothing asks for it with another's key. What vanished is not in the cache itself."""
+        """The whole's id; empty if its object has another account, whose resources this object's key must not reach.
+
+        Asks the cache for the object's account, since a vanished object is no longer in the cache itself.
+        """
         other = self.part_of(obj)
         mine, its = self._cache.account_of(obj.key), self._cache.account_of(other)
         return self._cache.cloud_id_of(other) if mine in {its, None} else ""
@@ -120,7 +123,7 @@ class ListedParts(ExternalResource[SpecT, StatusT, PartT], Generic[SpecT, Status
         return f"the cloud has it as {observed.id}{said}"
 
     async def _listed(self, cloud: Cloud, whole_id: str) -> Mapping[str, PartT]:
-        """None of one that is gone. Raises NotServed if the cloud has no such list."""
+        """The parts by id; empty if the whole is gone. Raises NotServed if the cloud has no such list."""
         try:
             rows = await self.rows(cloud, whole_id)
         except CloudError as error:

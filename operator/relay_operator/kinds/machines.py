@@ -1,4 +1,4 @@
-"""What pods and VMs share: one record, one set of paths, one list (section 4, "VMs and pods")."""
+"""What pods and VMs share: the record, the paths, the list (section 4, "VMs and pods")."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -47,23 +47,23 @@ MIRRORED: Final[tuple[str, ...]] = (
     "public",
     "provisioning_stage",
 )
-"""Fields that the status of both has, and the cloud calls the same."""
+"""Fields that the status of both kinds shares with the cloud, by name."""
 _LOOKUPS = 10
-"""Ids that webhooks named and one pass looks up: there may be a thousand, and others wait for the worker."""
+"""How many ids from webhooks one pass looks up: there may be a thousand, and other objects wait for the worker."""
 
 
 class MachineStatus(WorkloadStatus):
-    """What the cloud says about either."""
+    """What the cloud says about a pod or VM."""
 
     public: bool | None = Field(None, description="Whether the endpoint is open to anybody.")
     provisioning_stage: str | None = Field(None, max_length=128, description="How far the cloud is with placing it.")
 
 
 class Machines(ExternalResource[SpecT, StatusT, VmRecord], Generic[SpecT, StatusT]):
-    """How either maps to the cloud, but for its create and what it shows."""
+    """How pods and VMs map to the cloud, except their create and what status shows."""
 
     others: ClassVar[str]
-    """What `serviceType` says of the other of the two; which words it has is assumed, so nothing else is concluded."""
+    """The `serviceType` of the other kind. Its words are assumed, so that any other value proves nothing."""
     told_by_webhooks = frozenset({PodStatus.RUNNING, PodStatus.STOPPED, PodStatus.TERMINATED})
     mirrored: tuple[str, ...] = MIRRORED
 
@@ -71,7 +71,7 @@ class Machines(ExternalResource[SpecT, StatusT, VmRecord], Generic[SpecT, Status
         return await cloud.call(operations.GET_VM, id=cloud_id)
 
     async def find(self, cloud: Cloud, name: str, unclaimed: UnclaimedIds) -> SearchResult[VmRecord]:
-        """By what webhooks named, then by the list that a cloud may or may not have."""
+        """Looks among the ids from webhooks, then in the list, which not every cloud has."""
         await _look_up(cloud, unclaimed)
         known = unclaimed.named(name)
         if known is not None:
@@ -99,13 +99,13 @@ class Machines(ExternalResource[SpecT, StatusT, VmRecord], Generic[SpecT, Status
 
     @abstractmethod
     def capacity(self, obj: Resource[SpecT, StatusT], model_id: str) -> Capacity:
-        """What the spec asks for, on this GPU model."""
+        """The capacity that the spec asks for, on this GPU model."""
 
     def grown(self, obj: Resource[SpecT, StatusT], observed: VmRecord) -> Capacity:
         return self.capacity(obj, observed.gpu_model_id or "")
 
     def untold(self, obj: Resource[SpecT, StatusT], observed: VmRecord) -> Capacity | None:
-        """Their records have the price."""
+        """None: the records of pods and VMs have the price."""
         return None
 
     def stop(self, observed: VmRecord) -> Change:
@@ -121,7 +121,7 @@ class Machines(ExternalResource[SpecT, StatusT, VmRecord], Generic[SpecT, Status
         await cloud.call(operations.TERMINATE_VM, id=cloud_id)
 
     def of_the_other_kind(self, observed: VmRecord) -> tuple[str, ...]:
-        """The difference that no spec can mend."""
+        """The difference that no change of the spec can resolve."""
         return (f"kind: it is a {self.others}",) if observed.service_type == self.others else ()
 
     def visibility(self, observed: VmRecord, *, public: bool) -> tuple[Change, ...]:
@@ -154,7 +154,7 @@ class Machines(ExternalResource[SpecT, StatusT, VmRecord], Generic[SpecT, Status
 
 
 async def is_gone(cloud: Cloud, cloud_id: str) -> bool:
-    """Whether that machine has ended. Raises CloudError."""
+    """Whether the machine has ended. Raises CloudError."""
     try:
         return not _lives(await cloud.call(operations.GET_VM, id=cloud_id))
     except NotFound:
@@ -162,7 +162,7 @@ async def is_gone(cloud: Cloud, cloud_id: str) -> bool:
 
 
 async def _look_up(cloud: Cloud, unclaimed: UnclaimedIds) -> None:
-    """Learn the names of what webhooks named."""
+    """Learn the names of ids that webhooks named."""
     for cloud_id in islice(unclaimed.nameless(), _LOOKUPS):
         try:
             record = await cloud.call(operations.GET_VM, id=cloud_id)
@@ -173,7 +173,7 @@ async def _look_up(cloud: Cloud, unclaimed: UnclaimedIds) -> None:
 
 
 async def _listed(cloud: Cloud) -> Listing[VmRecord] | None:
-    """None if the cloud has no such list."""
+    """All machines; None if the cloud has no such list."""
     try:
         return await listing(cloud, operations.LIST_VMS)
     except (NotFound, NotServed, Unreadable):

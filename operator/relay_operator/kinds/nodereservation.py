@@ -1,6 +1,7 @@
 """How a NodeReservation maps to a reservation of a node's units (section 2, "Node reservation"; the paths are assumed).
 
-It has no name in the cloud, and a unit is reserved once at a time: what is reserved already is told, and never taken.
+It has no name in the cloud, and a unit has one reservation at a time. A unit that is already reserved is reported,
+never taken over.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,13 +32,13 @@ from relay_wire.reservations import ReservationCreate
 NODE: Final = REFERENCES["nodeRef"]
 _ACTIVE, _RELEASED, _ENDED = "active", "released", "ended"
 _UNSENT_IS_EMPTY: Final = ("managing_org_ids", "ends_at", "contract_ref", "reason")
-"""What a reservation has only if it was asked for; without `startsAt` it begins at once."""
+"""Fields that a reservation has only if the create sent them; without `startsAt` it begins at once."""
 
 Reserving: TypeAlias = Resource[NodeReservationSpec, NodeReservationStatus]
 
 
 class NodeReservations(ListedParts[NodeReservationSpec, NodeReservationStatus, Reserved]):
-    """What it is in the cloud, if nothing but the list of its node shows it."""
+    """How a NodeReservation maps to the cloud; only the list of its node shows it."""
 
     definition = DEFINITION
     model = NodeReservation
@@ -90,7 +91,7 @@ class NodeReservations(ListedParts[NodeReservationSpec, NodeReservationStatus, R
 
     def differences(self, obj: Reserving, observed: Reserved) -> tuple[str, ...]:
         spec, asked, allowed = obj.spec, set(obj.spec.allowed_org_ids), set(observed.allowed_org_ids)
-        as_asked = asked <= allowed and len(allowed - asked) <= 1  # the cloud adds the one of its own operations
+        as_asked = asked <= allowed and len(allowed - asked) <= 1  # the cloud adds its own organization
         return differing(
             ("unitIds", in_order(spec.unit_ids), in_order(observed.unit_ids)),
             ("allowedOrgIds", in_order(asked), in_order(asked if as_asked else allowed)),
@@ -105,7 +106,7 @@ class NodeReservations(ListedParts[NodeReservationSpec, NodeReservationStatus, R
         return not self.differences(obj, row) and not any(more)
 
     def changes(self, obj: Reserving, observed: Reserved, *, running: bool) -> tuple[Change, ...]:
-        """Before it begins and after its end there is nothing to lend."""
+        """The release or reclaim; empty before the reservation begins and after it ends."""
         lend, node_id = obj.spec.lend_to_spot, obj.status.part_of or ""
         if lend is None or observed.status != (_ACTIVE if lend else _RELEASED):
             return ()
@@ -117,7 +118,7 @@ class NodeReservations(ListedParts[NodeReservationSpec, NodeReservationStatus, R
         return (Change("release" if lend else "reclaim", Reason.UPDATING, send),)
 
     def progress(self, observed: Reserved) -> Progress:
-        """One that ended is as asked if an end was asked for."""
+        """GONE if it ended without an `endsAt`; a reservation that ended at its `endsAt` is as asked."""
         return Progress.GONE if observed.status == _ENDED and not observed.ends_at else Progress.READY
 
     def told(self, obj: Reserving, observed: Reserved) -> Mapping[str, object]:

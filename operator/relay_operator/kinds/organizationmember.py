@@ -1,4 +1,4 @@
-"""OrganizationMember: a person who belongs to the organization, and in which role (section 2)."""
+"""OrganizationMember: a person of the organization and their role (section 2)."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
@@ -28,7 +28,7 @@ _MAKE_ANOTHER = "this is the organization's last owner, and is left as it is: ma
 
 
 class Role(StrEnum):
-    """What a member may do, in the cloud's words."""
+    """What a member may do, by the cloud's names."""
 
     OWNER = "owner"
     ADMIN = "admin"
@@ -37,7 +37,7 @@ class Role(StrEnum):
 
 
 class OrganizationMemberSpec(ManagedSpec):
-    """Who belongs to the organization, and in which role."""
+    """Who is a member of the organization, and in which role."""
 
     model_config = rules(SAME_ACCOUNT, NEVER_STOPPED, _SAME_EMAIL)
 
@@ -83,7 +83,7 @@ Person: TypeAlias = Resource[OrganizationMemberSpec, OrganizationMemberStatus]
 
 
 class OrganizationMembers(Records[OrganizationMemberSpec, OrganizationMemberStatus, Member]):
-    """How an OrganizationMember maps to a member of the organization, who is known by an e-mail alone."""
+    """How an OrganizationMember maps to a member of the organization, who is identified by e-mail address alone."""
 
     definition = DEFINITION
     model = OrganizationMember
@@ -95,7 +95,7 @@ class OrganizationMembers(Records[OrganizationMemberSpec, OrganizationMemberStat
         return next((member for member in listed.values() if (member.email or "").lower() == email), None)
 
     async def living(self, cloud: Cloud, unclaimed: UnclaimedIds) -> Mapping[str, str]:
-        """Nothing tells which members an operator added."""
+        """Empty: nothing shows which members an operator added."""
         return {}
 
     async def create(self, cloud: Cloud, obj: Person, intent: CreateIntent, inputs: Inputs) -> Member:
@@ -135,7 +135,7 @@ class OrganizationMembers(Records[OrganizationMemberSpec, OrganizationMemberStat
 
 
 async def _unless_last_owner(cloud: Cloud, name: str, user_id: str, send: Callable[[], Awaitable[object]]) -> None:
-    """Raises Conflict for the last owner: nothing is sent if the list tells, and what the cloud refuses is told so."""
+    """Raises Conflict with code LAST_OWNER, without sending if the list shows it, else if the cloud refuses."""
     owners = {member.id for member in (await cloud.call(operations.LIST_MEMBERS)).items if member.role == Role.OWNER}
     if owners == {user_id}:
         raise Conflict(name, _MAKE_ANOTHER, code=LAST_OWNER, outcome=Outcome.NOT_SENT)

@@ -1,4 +1,4 @@
-"""How a ProviderNode maps to a node that the organization brought in (section 3, "Provider node status")."""
+"""How a ProviderNode maps to a node that the organization provides (section 3, "Provider node status")."""
 
 from collections.abc import Mapping
 from typing import Final, TypeAlias
@@ -41,13 +41,13 @@ Node: TypeAlias = Resource[ProviderNodeSpec, ProviderNodeStatus]
 
 
 class EarningMachine(Machine):
-    """A node with what it earned; None if the cloud did not say."""
+    """A node with its earnings in cents; None if the cloud did not say."""
 
     earned: int | None = None
 
 
 class ProviderNodes(Records[ProviderNodeSpec, ProviderNodeStatus, Machine]):
-    """What it is in the cloud."""
+    """How a ProviderNode maps to the cloud."""
 
     definition = DEFINITION
     model = ProviderNode
@@ -68,7 +68,7 @@ class ProviderNodes(Records[ProviderNodeSpec, ProviderNodeStatus, Machine]):
         }
 
     async def living(self, cloud: Cloud, unclaimed: UnclaimedIds) -> Mapping[str, str]:
-        """No operator brought a node in."""
+        """Empty: an operator never brings in a node."""
         return {}
 
     def given_id(self, obj: Node) -> str:
@@ -122,20 +122,20 @@ class ProviderNodes(Records[ProviderNodeSpec, ProviderNodeStatus, Machine]):
 
 
 def _is_as_asked(asked: Wanted, has: str) -> bool:
-    """One that is removed stays so; one that is offline is held by nobody, and does not report."""
+    """Whether the node needs no change: a removed node stays removed, and no request brings an offline node online."""
     if has in {asked, "", Wanted.REMOVED}:
         return True
     return asked is Wanted.ONLINE and has not in _HELD
 
 
 def _shown(gpus: list[ProviderGpu]) -> list[NodeGpu]:
-    rows = {gpu.id: gpu for gpu in gpus}  # one of each: the list is a map by id
+    rows = {gpu.id: gpu for gpu in gpus}  # one row for each id: the list is a map by id
     told = ({"id": gpu.id, "gpu_model_id": gpu.gpu_model_id} for gpu in rows.values())
     return [NodeGpu.model_validate(fit_schema(NodeGpu, row)) for row in told]
 
 
 async def _earnings(cloud: Cloud) -> Mapping[str, int]:
-    """By node; none if the cloud does not say, as to a key that may not know: the nodes are told all the same."""
+    """Cents by node id; empty if the cloud refuses, as it may to this key: the nodes are reported all the same."""
     try:
         return {row.node_id: row.cents for row in (await cloud.call(operations.GET_PROVIDER_EARNINGS)).items}
     except CloudError:

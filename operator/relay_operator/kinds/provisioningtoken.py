@@ -1,4 +1,4 @@
-"""How a ProvisioningToken maps to a token of the organization, which has to be a provider (section 4, "Providers")."""
+"""How a ProvisioningToken maps to a token of the organization, which must be a provider (section 4, "Providers")."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -28,7 +28,7 @@ Token: TypeAlias = Resource[ProvisioningTokenSpec, ProvisioningTokenStatus]
 
 
 class ProvisioningTokens(Records[ProvisioningTokenSpec, ProvisioningTokenStatus, IssuedToken]):
-    """What it is in the cloud."""
+    """How a ProvisioningToken maps to the cloud."""
 
     definition = DEFINITION
     model = ProvisioningToken
@@ -75,7 +75,7 @@ class ProvisioningTokens(Records[ProvisioningTokenSpec, ProvisioningTokenStatus,
 
 
 def _asked(spec: ProvisioningTokenSpec) -> dict[str, JsonValue]:
-    """What is sent, with the specification's defaults."""
+    """What a create sends, with the specification's defaults."""
     return {
         "expiresInHours": spec.expires_in_hours,
         "maxNodes": spec.max_nodes or 0,

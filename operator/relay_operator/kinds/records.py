@@ -1,4 +1,4 @@
-"""What all records of an organization share: they have a name, no state of their own, and are read by one list."""
+"""What all records of an organization share: they have a name, have no state of their own, and are read by one list."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -23,7 +23,7 @@ from relay_operator.flows.wiring import Parts
 from relay_wire.base import Items
 
 UNSERVED: Final = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED})
-"""How a cloud answers to a path, or a method, that it does not have."""
+"""The answers of a cloud that does not have the path or the method."""
 BY_HAND: Final = "the cloud has no call that deletes {}: delete it in the cloud's console"
 NO_LIST: Final = "the cloud has no list of this kind, so the operator cannot look at it"
 
@@ -41,20 +41,20 @@ RecordT = TypeVar("RecordT", bound=Record)
 
 
 class Records(ExternalResource[SpecT, StatusT, RecordT], Generic[SpecT, StatusT, RecordT]):
-    """How a kind of record maps to the cloud, but for its create, its delete and what it shows."""
+    """How a kind of record maps to the cloud, except its create and what status shows."""
 
     list_operation: Operation[None, Items[RecordT]]
-    """The list without pages that has all of the organization's."""
+    """The list, without pages, of all records of the organization."""
     list_query: Mapping[str, str | int] | None = None
-    """What it is asked with."""
+    """The query of the list."""
     delete_operation: Operation[None, object]
-    """What ends the record with an `id`; a kind that has more to say of its end has a `delete` of its own."""
+    """Deletes the record with that `id`; a kind that needs more for its end overrides `delete`."""
 
     def __init__(self, parts: Parts) -> None:
         self._lists = SharedLists[Mapping[str, RecordT]](parts.settings.poll_settled_seconds, parts.engine.clock)
 
     async def _listed(self, cloud: Cloud) -> Mapping[str, RecordT]:
-        """Raises NotServed if the cloud has no such list: that says nothing of what would be in it."""
+        """The records by id. Raises NotServed if the cloud has no such list, which says nothing about the records."""
         try:
             listed = await cloud.call(self.list_operation, query=self.list_query)
         except (NotFound, NotServed, Unreadable) as error:
@@ -64,7 +64,7 @@ class Records(ExternalResource[SpecT, StatusT, RecordT], Generic[SpecT, StatusT,
         return {record.id: record for record in listed.items}
 
     async def observe(self, cloud: Cloud, cloud_id: str, last: StatusT, look: Look) -> RecordT:
-        """As a list has it that all share; what was made since that was read is in the next."""
+        """The record as the shared list shows it; if that list lacks it, as a fresh one does. Raises NotFound."""
         found = None
         if look is Look.ROUTINE:
             found = (await self._lists.recent(cloud, lambda: self._listed(cloud))).get(cloud_id)
@@ -85,7 +85,7 @@ class Records(ExternalResource[SpecT, StatusT, RecordT], Generic[SpecT, StatusT,
         await cloud.call(self.delete_operation, id=cloud_id)
 
     async def living(self, cloud: Cloud, unclaimed: UnclaimedIds) -> Mapping[str, str]:
-        """An organization where nobody asked for such a record is not asked for the list."""
+        """Empty, without a request, for an organization whose list nobody has asked for yet."""
         if not self._lists.asked_for(cloud):
             return {}
         listed = await self._lists.recent(cloud, lambda: self._listed(cloud))

@@ -1,4 +1,4 @@
-"""What a registry is logged in to with: a Docker config, or keys of a Secret. Pure; no sentence quotes a Secret."""
+"""The login for a registry, from a Docker config or the keys of a Secret. Pure; no message quotes a Secret."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -16,7 +16,7 @@ _LOGIN: Final = ("username", "password")
 
 
 class AuthType(StrEnum):
-    """How the registry is logged in to, in the cloud's words."""
+    """How to log in to the registry, by the cloud's names."""
 
     BASIC = "basic"
     AWS_ECR = "aws_ecr"
@@ -24,7 +24,7 @@ class AuthType(StrEnum):
 
 
 class AsksLogin(Protocol):
-    """A spec that says which registry, and where its login is read from: one of the two Secrets."""
+    """A spec that names the registry and one of two Secrets with its login."""
 
     @property
     def server(self) -> str | None: ...
@@ -37,7 +37,7 @@ class AsksLogin(Protocol):
 
 
 def sources(spec: AsksLogin) -> InputRefs:
-    """What is read for it: one key of a Docker config, or all keys of a Secret."""
+    """The Secret to read: one key of a Docker config, or all keys."""
     config, keys = spec.docker_config_secret_ref, spec.credentials_secret_ref
     if config is not None:
         source = ValueSource(secret_key_ref=SecretKeyRef(name=config.name, key=KEY))
@@ -47,7 +47,7 @@ def sources(spec: AsksLogin) -> InputRefs:
 
 
 def given(spec: AsksLogin, inputs: Inputs) -> Mapping[str, object] | str:
-    """What a create sends beside the name, or a sentence that says what is wrong with the Secret."""
+    """What a create sends beside the name; if the Secret cannot be used, a message that says why."""
     if spec.docker_config_secret_ref is not None:
         found = login(inputs.texts.get(_DOCKER_CONFIG, ""), spec.server)
         if isinstance(found, str):

@@ -1,4 +1,4 @@
-"""RegistryCredential: what private images of one registry are pulled with (section 2, "Registry credential")."""
+"""RegistryCredential: the login for pulling private images from one registry (section 2, "Registry credential")."""
 
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
@@ -21,7 +21,7 @@ from relay_wire.registry_credentials import RegistryCredentialCreate
 
 
 class RegistryCredentialSpec(ManagedSpec):
-    """Which registry, and what it is logged in to with."""
+    """Which registry, and how to log in to it."""
 
     model_config = rules(
         SAME_ACCOUNT,
@@ -106,7 +106,7 @@ class RegistryCredentials(Records[RegistryCredentialSpec, RegistryCredentialStat
         return login if isinstance(login, str) else None
 
     def immutable(self, obj: Login) -> Mapping[str, JsonValue]:
-        """Which Secret it is does not matter: what is in it does."""
+        """Leaves out which Secret holds the login, since only the login itself matters."""
         return {"server": same_server(obj.spec.server), "authType": obj.spec.auth_type or AuthType.BASIC}
 
     def differences(self, obj: Login, observed: Credential) -> tuple[str, ...]:

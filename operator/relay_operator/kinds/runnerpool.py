@@ -21,15 +21,15 @@ from relay_wire.runner_pools import RunnerPool as Pool
 
 _GRANT: Final = SecretText("grantFrom")
 _ALIKE: Final = ("installation_id", "pool_ram_gb", "disk_size_gb", "vcs_owner", "vcs_owner_type")
-"""Fields that are called the same in a spec, a request, an answer and status: all that a pool is."""
+"""Fields with the same name in spec, request, answer and status: all that a pool has."""
 _LARGEST_ID: Final = 9_223_372_036_854_775_000
-"""The API server keeps a bound as a float: of those that fit into 64 bits, the last that it shows as it is written."""
+"""The API server keeps a bound as a float: the largest 64-bit one that it shows as it was written."""
 _Gigabytes: TypeAlias = Annotated[int, Field(ge=1, le=65_536)]
 _Word: TypeAlias = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[!-~]+$")]
 
 
 class RunnerPoolSpec(ManagedSpec):
-    """Whose runners, and how large."""
+    """Whose runners, and how large they are."""
 
     model_config = rules(SAME_ACCOUNT, NEVER_STOPPED)
 
@@ -78,7 +78,7 @@ Runners: TypeAlias = Resource[RunnerPoolSpec, RunnerPoolStatus]
 
 
 class UnlistedPool(Pool):
-    """A pool as it was made, of a cloud that tells nothing of it since."""
+    """A pool as it was created, from a cloud that shows no pool afterwards."""
 
 
 class RunnerPools(MaybeUnlisted[RunnerPoolSpec, RunnerPoolStatus, Pool]):
@@ -113,7 +113,7 @@ class RunnerPools(MaybeUnlisted[RunnerPoolSpec, RunnerPoolStatus, Pool]):
         return _GRANT.refused(source.secret_key_ref, wrong)
 
     def immutable(self, obj: Runners) -> Mapping[str, JsonValue]:
-        """Which Secret has the grant does not matter: what is in it does."""
+        """Leaves out which Secret holds the grant, since only the grant itself matters."""
         return {to_camel(name): getattr(obj.spec, name) for name in _ALIKE}
 
     def differences(self, obj: Runners, observed: Pool) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What a ServingDeployment asks for, by the names of the cloud's requests, and how a deployment differs. Pure."""
+"""What a ServingDeployment asks for, by the cloud's field names, and how a deployment differs from it. Pure."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -13,10 +13,10 @@ from relay_operator.kinds.comparison import differing
 from relay_wire.serving import Deployment
 
 ENGINE: Final = frozenset({"version", "dtype", "quantization", "maxModelLen", "engineImage", "weightsRef", "extraArgs"})
-"""What replicas run; the spec has the same names."""
+"""Fields of what the replicas run; the spec has the same names."""
 REPLICAS: Final = frozenset({"replicasMin", "replicasMax", "replicasDesired"})
 OF_A_RUNNING_GREEN: Final = frozenset({"backendWeight", "rolloutRole"})
-"""What a green is not given before all its replicas are healthy."""
+"""Fields that a green deployment gets only once all its replicas are healthy."""
 _OF_ROLLOUTS: Final = frozenset({"maxConcurrencyPerReplica", "rolloutStrategy", "maxUnavailable"})
 _IN_PLACE: Final = REPLICAS | OF_A_RUNNING_GREEN | _OF_ROLLOUTS
 _AS_WRITTEN: Final = {
@@ -35,11 +35,11 @@ _AS_WRITTEN: Final = {
     "weights_ref",
     "extra_args",
 }
-"""Fields that a request takes as the spec has them."""
+"""Fields that a request has as the spec has them."""
 
 
 def sent(spec: ServingDeploymentSpec) -> dict[str, JsonValue]:
-    """What a create sends but for the GPU model and the environment; a green starts without weight."""
+    """What a create sends, without the GPU model and the environment; a green deployment starts with weight 0."""
     families = [family.value for family in spec.native_families or (NativeFamily.CHAT_COMPLETIONS,)]
     return {
         **spec.model_dump(mode="json", include=_AS_WRITTEN, exclude_none=True),
@@ -58,12 +58,12 @@ def sent(spec: ServingDeploymentSpec) -> dict[str, JsonValue]:
 
 
 def lasting(spec: ServingDeploymentSpec) -> Mapping[str, JsonValue]:
-    """What a deployment keeps for its life."""
+    """The fields that a deployment keeps for its life."""
     return {name: value for name, value in sent(spec).items() if name not in ENGINE | _IN_PLACE}
 
 
 def is_like(spec: ServingDeploymentSpec, row: Deployment) -> bool:
-    """Whether it has all that a create sends; values of the environment only as far as the spec has them."""
+    """Whether the deployment has everything that a create sends; of the environment, only the spec's literal values."""
     has, env = _shown(row), row.env or {}
     literal = {item.name: item.value for item in spec.env or () if item.value is not None}
     return (
@@ -74,7 +74,10 @@ def is_like(spec: ServingDeploymentSpec, row: Deployment) -> bool:
 
 
 def lasting_differences(spec: ServingDeploymentSpec, row: Deployment) -> tuple[str, ...]:
-    """`field: asked X, has Y` of what cannot be changed; what replicas run can be, if they are replaced in place."""
+    """`field: asked X, has Y` of what cannot be changed.
+
+    What the replicas run is among it, unless the rollout strategy replaces replicas in place.
+    """
     has, asked = _shown(row), sent(spec)
     rolling = spec.rollout.strategy is Strategy.ROLLING
     differing_engine = (
@@ -88,7 +91,7 @@ def lasting_differences(spec: ServingDeploymentSpec, row: Deployment) -> tuple[s
 
 
 def changed(spec: ServingDeploymentSpec, row: Deployment) -> dict[str, JsonValue]:
-    """What can be changed in place, as it is to be, where the deployment has another; what it does not tell is not."""
+    """The new values of fields that the cloud can change in place; skips those that the deployment does not report."""
     has, asked = _shown(row), sent(spec) | {"backendWeight": spec.backend_weight}
     in_place = {
         name: asked[name] for name in _IN_PLACE if None not in (asked[name], has[name]) and has[name] != asked[name]
@@ -97,7 +100,7 @@ def changed(spec: ServingDeploymentSpec, row: Deployment) -> dict[str, JsonValue
 
 
 def require_within(spec: ServingDeploymentSpec, operation: str) -> None:
-    """Raises Conflict if the replicas that are asked for are out of their bounds."""
+    """Raises Conflict if the desired replicas are out of their bounds."""
     bounds = spec.replicas
     if not bounds.min <= bounds.desired <= bounds.max:
         text = (

@@ -54,14 +54,14 @@ _PROGRESS: Mapping[str, Progress] = {
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A deployment, and the organization's live ones of its lane; it is among them, unless it is in none."""
+    """A deployment and the live members of its lane, itself included; an empty lane if it is in none."""
 
     row: Deployment
     lane: tuple[Deployment, ...] = ()
 
 
 class ServingDeployments(ExternalResource[ServingDeploymentSpec, ServingDeploymentStatus, Seen]):
-    """How a ServingDeployment maps to a deployment, which has no name."""
+    """How a ServingDeployment maps to a deployment, which has no name in the cloud."""
 
     definition = DEFINITION
     model = ServingDeployment
@@ -71,7 +71,7 @@ class ServingDeployments(ExternalResource[ServingDeploymentSpec, ServingDeployme
         self._lists = SharedLists[Mapping[str, Deployment]](parts.settings.poll_settled_seconds, parts.engine.clock)
 
     async def observe(self, cloud: Cloud, cloud_id: str, last: ServingDeploymentStatus, look: Look) -> Seen:
-        """As a list has it that all share; what that lacks is asked for by itself."""
+        """The deployment as the shared list shows it; a GET of its own if that list lacks it."""
         read = self._lists.recent if look is Look.ROUTINE else self._lists.fresh
         listed = await read(cloud, partial(_listed, cloud))
         row = listed.get(cloud_id)
@@ -80,7 +80,7 @@ class ServingDeployments(ExternalResource[ServingDeploymentSpec, ServingDeployme
         return Seen(row, lanes.lane_of(row, listed.values()))
 
     async def existing(self, cloud: Cloud, obj: Serving) -> Seen | None:
-        """There may be several alike."""
+        """None: several deployments may be alike."""
         return None
 
     async def alike(self, cloud: Cloud, obj: Serving) -> Sequence[Seen]:
@@ -91,7 +91,7 @@ class ServingDeployments(ExternalResource[ServingDeploymentSpec, ServingDeployme
         return moment(observed.row.created_at)
 
     async def create(self, cloud: Cloud, obj: Serving, intent: CreateIntent, inputs: Inputs) -> Seen:
-        """Raises Conflict, and sends nothing, if what is asked for is out of its bounds."""
+        """Raises Conflict, and sends nothing, if the desired replicas are out of their bounds."""
         require_within(obj.spec, operations.CREATE_DEPLOYMENT.name)
         request = DeploymentCreate.model_validate(
             {
@@ -121,18 +121,21 @@ class ServingDeployments(ExternalResource[ServingDeploymentSpec, ServingDeployme
         return replace(self.capacity(obj, observed.row.gpu_model_id or ""), replicas=replicas)
 
     def untold(self, obj: Serving, observed: Seen) -> Capacity | None:
-        """Its row has the price of a replica."""
+        """None: the deployment's row has the price of a replica."""
         return None
 
     def immutable(self, obj: Serving) -> Mapping[str, JsonValue]:
         return {**lasting(obj.spec), "env": [as_written(item) for item in obj.spec.env or ()]}
 
     def differences(self, obj: Serving, observed: Seen) -> tuple[str, ...]:
-        """What replicas run is among them, unless they may be replaced in place."""
+        """Includes what the replicas run, unless they may be replaced in place."""
         return lasting_differences(obj.spec, observed.row)
 
     def changes(self, obj: Serving, observed: Seen, *, running: bool) -> tuple[Change, ...]:
-        """All in one. A green has weight, and is promoted, once it runs; what has stopped starts by being scaled."""
+        """All changes in one request.
+
+        A green deployment gets its weight and its promotion once it runs; a stopped deployment starts by scaling.
+        """
         spec, row = obj.spec, observed.row
         differs = changed(spec, row)
         if row.status == DeploymentStatus.STOPPED:
@@ -187,7 +190,10 @@ class ServingDeployments(ExternalResource[ServingDeploymentSpec, ServingDeployme
 
 
 async def _listed(cloud: Cloud) -> Mapping[str, Deployment]:
-    """All of the organization's. Raises NotServed if there is no such list, and Unreadable if it has no end."""
+    """All deployments of the organization, by id.
+
+    Raises NotServed if the cloud has no such list, and Unreadable if the list does not end.
+    """
     operation = operations.LIST_DEPLOYMENTS
     try:
         found = await listing(cloud, operation, limit=200)

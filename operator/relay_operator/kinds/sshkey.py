@@ -1,4 +1,4 @@
-"""SshKey: a public key that is registered with the organization (section 2, "misc requests")."""
+"""SshKey: a public key registered with the organization (section 2, "misc requests")."""
 
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
@@ -20,7 +20,7 @@ from relay_wire.ssh_keys import SshKeyCreate
 
 
 class SshKeySpec(ManagedSpec):
-    """Whose key is let in."""
+    """The public key, or where to read it."""
 
     model_config = rules(
         SAME_ACCOUNT,

@@ -1,6 +1,6 @@
-"""Records of which a cloud may have neither the list nor the end, since its description shows the create alone.
+"""Records that a cloud may neither list nor delete, since its description shows only their create.
 
-Then what was made is taken to be there as it was made, and nothing but the cloud's own word for its end lets go of it.
+Such a record counts as unchanged since its create; only the cloud's own word for its end releases it.
 """
 
 from abc import abstractmethod
@@ -17,19 +17,19 @@ _UNSEEN: Final = f'there is no list that tells whether it is gone, so annotate {
 
 
 class MaybeUnlisted(Records[SpecT, StatusT, RecordT], Generic[SpecT, StatusT, RecordT]):
-    """How such a record is looked at and ended."""
+    """How such a record is observed and deleted."""
 
     noun: str
-    """What one is called: `pool`."""
+    """What a record is called: `pool`."""
 
     def __init__(self, parts: Parts) -> None:
         super().__init__(parts)
         self._ended: set[tuple[str, str]] = set()
-        """Organizations and ids that the cloud said to have deleted."""
+        """(organization id, cloud id) of each record that the cloud confirmed as deleted."""
 
     @abstractmethod
     def as_made(self, cloud_id: str, last: StatusT) -> RecordT:
-        """The record as status tells it, of a cloud that tells nothing of it since it was made."""
+        """The record as its create left it, rebuilt from status."""
         ...
 
     async def observe(self, cloud: Cloud, cloud_id: str, last: StatusT, look: Look) -> RecordT:
@@ -44,7 +44,7 @@ class MaybeUnlisted(Records[SpecT, StatusT, RecordT], Generic[SpecT, StatusT, Re
             return self.as_made(cloud_id, last)
 
     async def delete(self, cloud: Cloud, cloud_id: str) -> None:
-        """Raises NotServed if the cloud has no such call, or if nothing tells what its 404 is about."""
+        """Raises NotServed if the cloud has no such call, or if nothing shows what its 404 refers to."""
         try:
             await super().delete(cloud, cloud_id)
         except CloudError as error:
@@ -58,7 +58,7 @@ class MaybeUnlisted(Records[SpecT, StatusT, RecordT], Generic[SpecT, StatusT, Re
         self._ended.add((await cloud.organization_id(), cloud_id))
 
     async def _is_listed(self, cloud: Cloud, cloud_id: str) -> bool | None:
-        """None: the cloud has no list."""
+        """Whether the list has the id; None if the cloud has no list."""
         try:
             return cloud_id in await self._listed(cloud)
         except NotServed:

@@ -1,4 +1,4 @@
-"""VmSnapshot: what the disk of a GpuVm held at one moment (section 2, "Create snapshot"; all else is assumed)."""
+"""VmSnapshot: the content of a GpuVm's disk at one moment (section 2, "Create snapshot"; all else is assumed)."""
 
 from collections.abc import Iterable, Mapping
 from typing import Literal, TypeAlias
@@ -21,7 +21,7 @@ from relay_wire.snapshots import SnapshotCreate, SnapshotStatus
 
 VM = REFERENCES["vmRef"]
 MOST_PAGES = 100
-"""Of the snapshots of one VM."""
+"""A limit for the list of one VM's snapshots."""
 _SAME_VM = never_changed("vmRef.name", ", since a snapshot is of one disk: create another object")
 _SAME_NAME = never_changed("name", ", since the cloud cannot rename a snapshot: create another object")
 _PROGRESS: Mapping[str, Progress] = {
@@ -31,7 +31,7 @@ _PROGRESS: Mapping[str, Progress] = {
 
 
 class VmSnapshotSpec(ManagedSpec):
-    """Of which VM, and under which name."""
+    """Which VM, and the snapshot's name."""
 
     model_config = rules(SAME_ACCOUNT, NEVER_STOPPED, _SAME_VM, _SAME_NAME)
 
@@ -74,7 +74,7 @@ Shot: TypeAlias = Resource[VmSnapshotSpec, VmSnapshotStatus]
 
 
 class VmSnapshots(ListedParts[VmSnapshotSpec, VmSnapshotStatus, Taken]):
-    """How a VmSnapshot maps to a snapshot of a VM, which nothing but the list of that VM's snapshots shows."""
+    """How a VmSnapshot maps to a snapshot of a VM, which only the list of that VM's snapshots shows."""
 
     definition = DEFINITION
     model = VmSnapshot
@@ -115,7 +115,7 @@ class VmSnapshots(ListedParts[VmSnapshotSpec, VmSnapshotStatus, Taken]):
         return differing(("name", obj.spec.name, observed.name))
 
     def progress(self, observed: Taken) -> Progress:
-        """One of which the cloud tells no state is there."""
+        """READY if the cloud reports no state."""
         return _PROGRESS.get(observed.status, Progress.PENDING) if observed.status else Progress.READY
 
     def identity(self, observed: Taken) -> tuple[str, str]:
@@ -126,7 +126,7 @@ class VmSnapshots(ListedParts[VmSnapshotSpec, VmSnapshotStatus, Taken]):
         return f"{super().detail(observed)}{reason}"
 
     def told(self, obj: Shot, observed: Taken) -> Mapping[str, object]:
-        """The VM is held while the cloud says that the snapshot is being made; a word nobody knows may be its last."""
+        """Holds the VM only while the state is `creating`: an unknown state may be the snapshot's last."""
         vm_id = observed.vm_id or obj.status.part_of or observed.id
         made_of = HeldReference(kind=VM, name=obj.spec.vm_ref.name, id=vm_id)
         return {
