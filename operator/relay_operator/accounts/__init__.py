@@ -1,1 +1,1 @@
-"""From an account's name to a connection of its organization."""
+"""Resolves an account's name to a connection of its organization."""

@@ -1,4 +1,4 @@
-"""From an object's accountRef to a `Cloud`: account, Secret, key, organization; cached for each key."""
+"""Resolves an object's accountRef to a `Cloud`: account, Secret, key, organization; cached by key."""
 
 import asyncio
 import time
@@ -33,19 +33,18 @@ from relay_operator.webhooks.signing_secrets import SigningSecrets
 from relay_wire.account import Whoami
 
 _DEAF_SECONDS = 20.0
-"""How long the first create of an account waits for its webhook subscription: a cloud that makes none must not
-hold everything back."""
+"""How long an account's first create waits for its webhook subscription; bounded, since a cloud may refuse any."""
 _RECHECK_SECONDS = 300.0
-"""After a key was refused, until the same key is tried once more."""
+"""How long after the cloud refused a key the operator tries the same key again."""
 _OUTAGE_FAILURES = 10
-"""Requests of one operation that fail in a row before it is held back: more than one object alone soon comes to."""
+"""Failures in a row of one operation before its requests are held back; a single object hardly reaches this."""
 
 AnyAccount = CloudAccount | ClusterCloudAccount
 
 
 @dataclass(slots=True)
 class _Connection:
-    """What is known of one account; `state` is None until it was looked at."""
+    """What is known of one account; `state` is None before the first look at it."""
 
     limiter: RateLimiter
     rate_limit: RateLimit
@@ -56,20 +55,20 @@ class _Connection:
     last_usable: AccountReady | None = None
     who: Whoami | None = None
     made_of: tuple[str, ...] = ()
-    """Account uid and generation, Secret version: another one means another Cloud."""
+    """Account uid, account generation and Secret version; a change requires a new Cloud."""
     seen: tuple[str, int] = ("", 0)
     fresh_until: float = 0.0
     recheck_at: float = 0.0
     suspected: bool = False
-    """The cloud refused the key to somebody."""
+    """Whether the cloud refused the key to any caller."""
     usable_since: float | None = None
     evidence: Evidence = field(default_factory=Evidence)
     listening: bool = False
-    """The webhook subscription was made, or it is known that there will be none."""
+    """Whether the webhook subscription exists, or is known to be impossible."""
 
 
 class Accounts:
-    """The engine's `Accounts`. Reads objects from the cache, Secrets from the API server, and asks the cloud whoami."""
+    """The engine's `Accounts`. Reads objects from the cache, Secrets from the API server, and whoami from the cloud."""
 
     def __init__(
         self,
@@ -96,7 +95,7 @@ class Accounts:
         """The secrets that webhook deliveries may be signed with."""
 
     async def close(self) -> None:
-        """Closes the connections to all clouds."""
+        """Close the connections to all clouds."""
         await self._pool.aclose()
 
     async def resolve(self, namespace: str, ref: AccountRef | None) -> AccountState:
@@ -114,11 +113,11 @@ class Accounts:
         return await self.state(key)
 
     def key_for(self, namespace: str, ref: AccountRef | None) -> ObjectKey | None:
-        """The account that a reference names, whether it exists or not; None if there is no default."""
+        """The account that a reference names, whether or not it exists; None if there is no default."""
         return self._cache.default_account(namespace) if ref is None else named_account(namespace, ref.kind, ref.name)
 
     async def state(self, key: ObjectKey) -> AccountState:
-        """Whether the account can be used; its Secret is read again after a while, and once the key was refused."""
+        """Whether the account can be used. Reads its Secret again after a while, and once the cloud refused the key."""
         entry = self._cache.get(key)
         if entry is None:
             return AccountWaiting(Reason.ACCOUNT_MISSING, _missing(key))
@@ -135,13 +134,13 @@ class Accounts:
                     connection.usable_since = self._clock()
             if not isinstance(state, AccountReady):
                 connection.fresh_until = self._clock() + self._settings.poll_transition_seconds
-            # Another key, or another spec, may allow what was refused: a scope, a namespace.
+            # Another key or spec may allow what was refused before: a scope, a namespace.
             if type(state) is not type(known) or (isinstance(state, AccountReady) and state is not known):
                 self._wake(key, first=known is None)
             return state
 
     def deaf_for(self, account: AccountReady) -> float:
-        """Seconds for which nothing is to be created, since its webhooks would not be heard."""
+        """Seconds for which to create nothing, since the account's webhooks would not be received yet."""
         connection = self._connections.get(account.key)
         if not self._settings.webhook_public_url or connection is None or connection.listening:
             return 0.0
@@ -149,12 +148,12 @@ class Accounts:
         return max(since + _DEAF_SECONDS - self._clock(), 0.0)
 
     def listens(self, key: ObjectKey) -> bool:
-        """Whether it is known that the account is subscribed, or will not be."""
+        """Whether the account is subscribed, or known never to be."""
         connection = self._connections.get(key)
         return connection is not None and connection.listening
 
     def listening(self, key: ObjectKey) -> None:
-        """The account is subscribed, or will not be: what waits to be created goes ahead."""
+        """Record that the account is subscribed, or never will be: waiting creates go ahead."""
         connection = self._connection(key)
         if connection.listening:
             return
@@ -164,20 +163,20 @@ class Accounts:
                 self._queue.add(dependent, Priority.CHANGE)
 
     def found_by_polling(self, account: AccountReady) -> None:
-        """A change was seen that a webhook should have told of."""
+        """Record that polling found a change that a webhook should have reported."""
         self.evidence(account.key).untold += 1
 
     def heard(self, key: ObjectKey) -> None:
-        """A webhook of the account came."""
+        """Record that a webhook of the account arrived."""
         evidence = self.evidence(key)
         evidence.untold, evidence.arrived = 0, True
 
     def evidence(self, key: ObjectKey) -> Evidence:
-        """Whether the account's webhooks arrive."""
+        """Evidence of whether the account's webhooks arrive."""
         return self._connection(key).evidence
 
     def failed(self, account: AccountReady, error: CloudError, whose: ObjectKey | None = None) -> None:
-        """What the cloud answered to this account's Cloud."""
+        """Record an error that the cloud answered to this account's Cloud."""
         connection = self._connections.get(account.key)
         if connection is None:
             return
@@ -185,46 +184,46 @@ class Accounts:
             connection.suspected = True
         refused = whose if isinstance(error, PaymentRequired) else None
         if refused is not None and connection.shortage.refused(refused, self._clock()):
-            self._queue.add(account.key, Priority.CHANGE)  # what it has now is what a deposit adds to
+            self._queue.add(account.key, Priority.CHANGE)  # the balance that a later deposit is compared with
 
     def lacks_funds(self, account: AccountReady, key: ObjectKey) -> bool:
-        """Whether this object was refused for want of funds, and there are no more of them since."""
+        """Whether the cloud refused this object for lack of funds, and no funds have been added since."""
         connection = self._connections.get(account.key)
         return connection is not None and connection.shortage.keeps_back(key)
 
     def short(self, key: ObjectKey) -> bool:
-        """Whether anything waits for the account's funds."""
+        """Whether any object waits for the account's funds."""
         connection = self._connections.get(key)
         return connection is not None and connection.shortage.waits(self._clock())
 
     def funds(self, key: ObjectKey, available_cents: int) -> bool:
-        """What the account has now: what was refused tries again if that is more. Whether anything does."""
+        """Record the available funds. If they grew, refused objects try again; returns whether any does."""
         called = self._connection(key).shortage.seen(available_cents)
         for dependent in called:
             self._queue.add(dependent, Priority.CHANGE)
         return bool(called)
 
     def whoami(self, key: ObjectKey) -> Whoami | None:
-        """What the cloud said of the account's key."""
+        """What the cloud said about the account's key."""
         connection = self._connections.get(key)
         return None if connection is None else connection.who
 
     def organization_of(self, key: ObjectKey) -> str | None:
-        """The organization of the account's key; None if the cloud did not say so far."""
+        """The organization of the account's key; None if the cloud has not said yet."""
         who = self.whoami(key)
         return None if who is None else who.organization_id
 
     def unclaimed(self, key: ObjectKey) -> UnclaimedIds:
-        """Ids that webhooks of this account named and nobody records."""
+        """Ids that this account's webhooks named and no object records."""
         return self._connection(key).unclaimed
 
     def forget(self, key: ObjectKey) -> None:
-        """The account object is gone."""
+        """Drop everything known of an account whose object is gone."""
         self._connections.pop(key, None)
         self.webhook_secrets.drop(key)
 
     def _wake(self, key: ObjectKey, *, first: bool) -> None:
-        """The account became usable, or stopped being so: what waits for it, or trusts in it, looks again."""
+        """Wake the objects that wait for the account or rely on it, since it became usable or unusable."""
         if not first:
             self._queue.add(key, Priority.CHANGE)
         for dependent, entry in self._cache.users(key):
@@ -259,7 +258,7 @@ class Accounts:
 
     async def _look(self, key: ObjectKey, entry: Entry, connection: _Connection) -> AccountState:
         connection.fresh_until = self._clock() + self._settings.secret_reread_seconds
-        if connection.seen[0] != entry.uid:  # what was known is of a former account of this name
+        if connection.seen[0] != entry.uid:  # what is known belongs to a former account of this name
             connection.who = connection.last_usable = None
         try:
             account = parse_account(key, entry)
@@ -272,7 +271,7 @@ class Accounts:
         api_key = await self._api_key(account)
         if isinstance(api_key, NoKey):
             if account.metadata.deletion_timestamp is not None and connection.last_usable is not None:
-                return connection.last_usable  # a namespace ends in no order: what is paid for ends with the key it had
+                return connection.last_usable  # in a dying namespace, the Secret may go before the paid resources
             return AccountWaiting(Reason.SECRET_MISSING, api_key.message)
         made_of = (entry.uid, str(entry.generation), api_key.version)
         if connection.state is not None and connection.made_of == made_of:
@@ -283,7 +282,7 @@ class Accounts:
         return await self._connected(key, account, api_key, connection)
 
     def _unchanged(self, connection: _Connection) -> AccountState | None:
-        """The state of the same key as before; None if it must be tried."""
+        """The state, if this same key need not be tried again; else None."""
         now, state = self._clock(), connection.state
         if isinstance(state, AccountReady) and connection.suspected:
             connection.recheck_at = now + _RECHECK_SECONDS
@@ -309,7 +308,7 @@ class Accounts:
         except ValueError as unfit:
             connection.recheck_at = self._clock() + _RECHECK_SECONDS
             return _unauthorized(str(unfit))
-        # What exists in one organization reads as "not found" with the key of another: it must never be asked with it.
+        # The key of another organization gets "not found" for these resources, so the operator must never ask with it.
         former = connection.who.organization_id if connection.who else account.status.organization_id
         if former and former != who.organization_id and self._cache.users(key):
             connection.recheck_at = self._clock() + _RECHECK_SECONDS
@@ -352,7 +351,7 @@ def parse_account(key: ObjectKey, entry: Entry) -> AnyAccount:
 
 
 def served_kinds(account: AnyAccount, by_default: frozenset[str]) -> frozenset[str] | None:
-    """The kinds that the account may be used for; None is all of them."""
+    """The kinds that the account may be used for; None if all are allowed."""
     if isinstance(account, CloudAccount):
         return None
     allowed = account.spec.allowed_kinds
@@ -360,12 +359,12 @@ def served_kinds(account: AnyAccount, by_default: frozenset[str]) -> frozenset[s
 
 
 def granted_scopes(account: AnyAccount) -> frozenset[str] | None:
-    """The scopes that a key made with the account may have; None is all of them."""
+    """The scopes that a key created with the account may have; None if all are allowed."""
     return None if isinstance(account, CloudAccount) else frozenset(account.spec.allowed_scopes or ())
 
 
 def secret_namespace(account: AnyAccount) -> str:
-    """Where the account's Secrets are."""
+    """The namespace of the account's Secrets."""
     if isinstance(account, ClusterCloudAccount):
         return account.spec.api_key_secret_ref.namespace
     return account.metadata.namespace

@@ -1,4 +1,4 @@
-"""The Secret that holds an account's API key: read by GET alone, and kept until nothing depends on the account."""
+"""The Secret that holds an account's API key: read by GET only, and kept until nothing depends on the account."""
 
 import base64
 import binascii
@@ -14,14 +14,14 @@ from relay_operator.api.meta import GROUP
 from relay_operator.engine.manifests import part
 
 _DELETION_DOUBT = timedelta(seconds=30)
-"""A namespace's end reaches its Secrets and its accounts within this time of each other."""
+"""The deletion of a namespace reaches its Secrets and its accounts within this time of each other."""
 _NAME = re.compile(r"[a-z0-9][-.a-z0-9]{0,252}")
-"""Of a Secret. What is held is noted in an annotation, which people can edit."""
+"""A Secret's name. The held Secret's name is in an annotation, which people can edit."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """A key as it was read; `version` changes with the Secret's identity and the key, not with its labels."""
+    """A key as read; `version` changes with the Secret's identity and the key, not with its labels."""
 
     value: str = field(repr=False)
     version: str
@@ -29,18 +29,18 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True)
 class NoKey:
-    """A sentence that says what is missing."""
+    """A message that says what is missing."""
 
     message: str
 
 
 def finalizer_of(account_uid: str) -> str:
-    """The finalizer by which one account holds its Secret: several may share one."""
+    """The finalizer with which one account holds its Secret; several accounts may hold the same Secret."""
     return f"{GROUP}/account.{account_uid}"
 
 
 def api_key_in(secret: JsonObject, name: str, key: str) -> ApiKey | NoKey:
-    """The key in a Secret; spaces and line ends around it are nobody's intention. Pure."""
+    """The key in a Secret, without surrounding spaces and line ends, which are never intended. Pure."""
     encoded = part(secret, "data").get(key)
     if not isinstance(encoded, str):
         return NoKey(f"the Secret {name} has no key {key}")
@@ -55,7 +55,7 @@ def api_key_in(secret: JsonObject, name: str, key: str) -> ApiKey | NoKey:
 
 
 async def read_api_key(kube: Kube, namespace: str, name: str, key: str) -> ApiKey | NoKey:
-    """Raises KubeError if the API server cannot be asked."""
+    """Read the key from its Secret. Raises KubeError if the API server cannot be asked."""
     try:
         return api_key_in(await kube.get(SECRETS, namespace, name), name, key)
     except NotFound:
@@ -63,9 +63,9 @@ async def read_api_key(kube: Kube, namespace: str, name: str, key: str) -> ApiKe
 
 
 async def hold(kube: Kube, namespace: str, name: str, account_uid: str, now: datetime) -> None:
-    """Keeps the Secret from vanishing before the account does, as it would with its namespace.
+    """Keep the Secret from vanishing before the account does, as it would with its namespace.
 
-    A Secret that somebody deletes on its own, to put another in its place, is let go: that is how keys are rotated.
+    A Secret that is deleted by itself, to be replaced by another, is released: that is how keys are rotated.
     Raises KubeError.
     """
     try:
@@ -80,7 +80,7 @@ async def hold(kube: Kube, namespace: str, name: str, account_uid: str, now: dat
 
 
 async def release(kube: Kube, namespace: str, name: str, account_uid: str) -> None:
-    """Lets the Secret go; there is none of a name that cannot be one. Raises KubeError."""
+    """Release the Secret; does nothing if the name cannot be a Secret's. Raises KubeError."""
     if not _NAME.fullmatch(name):
         return
     try:
@@ -103,4 +103,4 @@ async def _set(kube: Kube, namespace: str, name: str, secret: JsonObject, accoun
     except NotFound:
         return
     except Conflict:
-        return  # somebody wrote in between: the next pass, within a minute, looks again
+        return  # somebody else wrote meanwhile: the next pass, within a minute, tries again

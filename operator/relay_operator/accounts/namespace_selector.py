@@ -13,7 +13,7 @@ _LABELS_SECONDS = 60.0
 
 
 def admits(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
-    """Whether a namespace with these labels is selected; an empty selector admits all, as in Kubernetes."""
+    """Whether the selector admits a namespace with these labels; an empty selector admits all, as in Kubernetes."""
     exact = (selector.match_labels or {}).items()
     return all(labels.get(key) == value for key, value in exact) and all(
         _holds(requirement, labels) for requirement in selector.match_expressions or ()
@@ -21,7 +21,7 @@ def admits(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
 
 
 def admits_all(selector: LabelSelector) -> bool:
-    """Whether no label needs to be looked at."""
+    """Whether the selector admits every namespace, so that nobody needs to read labels."""
     return not selector.match_labels and not selector.match_expressions
 
 
@@ -31,7 +31,7 @@ def _holds(requirement: LabelRequirement, labels: Mapping[str, str]) -> bool:
         case LabelOperator.IN:
             return value in listed
         case LabelOperator.NOT_IN:
-            return value not in listed  # an absent label is in no list
+            return value not in listed  # an absent label is never listed
         case LabelOperator.EXISTS:
             return value is not None
         case LabelOperator.DOES_NOT_EXIST:
@@ -40,14 +40,14 @@ def _holds(requirement: LabelRequirement, labels: Mapping[str, str]) -> bool:
 
 @dataclass(slots=True)
 class Admission:
-    """Answers from namespaces' labels as they were a minute ago at most."""
+    """Decides with namespace labels that are at most a minute old."""
 
     kube: Kube
     clock: Callable[[], float]
     _labels: dict[str, tuple[float, Mapping[str, str]]] = field(default_factory=dict)
 
     async def admitted(self, account: bytes, namespace: str) -> bool:
-        """Whether the ClusterCloudAccount, as JSON, admits the namespace; one that cannot be read admits none.
+        """Whether the ClusterCloudAccount, given as JSON, admits the namespace; an unreadable one admits none.
 
         Raises KubeError.
         """
@@ -65,7 +65,7 @@ class Admission:
         return labels
 
     def _keep(self, namespace: str, labels: Mapping[str, str]) -> None:
-        """In the order of reading, so that those too old to be used are the first, and go."""
+        """Keep the labels in the order of reading, so that the expired ones come first and are dropped."""
         now = self.clock()
         self._labels.pop(namespace, None)
         self._labels[namespace] = (now, labels)

@@ -1,4 +1,4 @@
-"""Who the cloud refused for want of funds, of one account: called as soon as there are more of them."""
+"""The objects of one account that the cloud refused for lack of funds; they try again once there are more funds."""
 
 from dataclasses import dataclass, field
 
@@ -7,28 +7,28 @@ from relay_operator.api.meta import ObjectKey
 
 @dataclass(slots=True)
 class Shortage:
-    """What this process saw. Times are monotonic seconds; O(1) for each object that is refused, or called."""
+    """What this process saw. Times are monotonic seconds; O(1) for each refused or called object."""
 
     forgets: float
-    """Seconds after which who was not refused again does not wait any more."""
+    """Seconds after which an object that was not refused again no longer waits."""
     available_cents: int | None = None
-    """As the cloud said last."""
+    """Available funds when the cloud last reported them."""
     _refused: dict[ObjectKey, float] = field(default_factory=dict)
-    """Since when, the longest first."""
+    """When each object was last refused, the oldest first."""
 
     def refused(self, key: ObjectKey, now: float) -> bool:
-        """It waits from now on; whether it is the first."""
+        """Record that the object waits; returns whether no other does."""
         first = not self.waits(now)
         self._refused.pop(key, None)
         self._refused[key] = now
         return first
 
     def keeps_back(self, key: ObjectKey) -> bool:
-        """Whether there are no more funds than when it was refused."""
+        """Whether the funds have not grown since the object was refused."""
         return key in self._refused
 
     def waits(self, now: float) -> bool:
-        """Whether anybody does."""
+        """Whether any object waits."""
         while self._refused:
             longest, since = next(iter(self._refused.items()))
             if now - since < self.forgets:
@@ -37,7 +37,7 @@ class Shortage:
         return False
 
     def seen(self, available_cents: int) -> tuple[ObjectKey, ...]:
-        """What there is now; usage alone only lessens it. Who is to try again, if it is more than it was."""
+        """Record the available funds, which usage only reduces. If they grew, returns the objects that try again."""
         before, self.available_cents = self.available_cents, available_cents
         if before is None or available_cents <= before:
             return ()

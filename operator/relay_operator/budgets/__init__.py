@@ -1,1 +1,1 @@
-"""What may be paid for: prices, limits, and who waits for room in them."""
+"""What may be spent: prices, limits, and the lines of objects that wait for room in a budget."""

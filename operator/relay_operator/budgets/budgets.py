@@ -1,7 +1,7 @@
-"""Who may begin to cost something, and who waits for room: one process's, on top of what the objects themselves say.
+"""Decides which objects may start to cost something, and which wait for room in a budget.
 
-What an object was granted is written on it before anything is sent (`Reservation`), and the cache adds that up. Here
-stands only what is not written yet, so a new leader counts what the former one granted.
+A grant is written on its object before anything is sent (`Reservation`), and the cache adds these up. This process
+keeps only the grants that are not written yet, so that a new leader counts what the former one granted.
 """
 
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ class _Grant(NamedTuple):
 
 
 class _Refused(NamedTuple):
-    """What was asked for a plan."""
+    """A request that was made for a plan."""
 
     age: Age
     account: AccountReady
@@ -38,17 +38,17 @@ class _Refused(NamedTuple):
 
 @dataclass(slots=True)
 class Budgets:
-    """Grants and lines. No method waits: between the question and the grant nobody else is asked."""
+    """Grants and lines. No method awaits: nobody else can ask between a question and its grant."""
 
     cache: Cache
     queue: Queue[ObjectKey]
     _granted: dict[ObjectKey, _Grant] = field(default_factory=dict)
-    """What the objects may not say yet."""
+    """Grants that the objects may not show yet."""
     _planned: dict[ObjectKey, _Refused] = field(default_factory=dict)
-    """What is only planned, and had no room: it has no place in a line, and is called once it would be granted."""
+    """Plans without room: they take no place in a line, and are called once they would be granted."""
     _funds: dict[ObjectKey, Funds] = field(default_factory=dict)
     _known: set[ObjectKey] = field(default_factory=set)
-    """Accounts for which those who waited when this process began are in line."""
+    """Accounts whose lines contain the objects that already waited when this process began."""
     _lines: Lines = field(init=False)
 
     def __post_init__(self) -> None:
@@ -56,7 +56,7 @@ class Budgets:
         self._lines = Lines(self._waits)
 
     def ask(self, key: ObjectKey, age: Age, account: AccountReady, need: Commitment) -> str:
-        """Empty if it is granted, and counts from now on; else what it waits for."""
+        """Empty if the need is granted, and counts from now on; else what the object waits for."""
         if account.budget is None:
             self.leave(key)
             return ""
@@ -75,7 +75,7 @@ class Budgets:
         return why
 
     def would_refuse(self, key: ObjectKey, age: Age, account: AccountReady, need: Commitment) -> str:
-        """What `ask` would say; nothing is granted, and no place taken. It is called once that would be granted."""
+        """What `ask` would answer, without a grant or a place in line; calls the object once a grant is possible."""
         self.leave(key)
         refused = None if account.budget is None else self._refused(key, age, account, need)
         if refused is None:
@@ -84,30 +84,30 @@ class Budgets:
         return refused[1]
 
     def line_up(self, key: ObjectKey, age: Age, account: AccountReady) -> None:
-        """What it was granted came to nothing, and it is about to ask again: nobody who is younger comes before it."""
+        """Put an object that lost its grant and will ask again in line, so that no younger object overtakes it."""
         self._recall(account)
         self._lines.join(key, age, _lines(account.key, key.namespace))
 
     def leave(self, key: ObjectKey) -> None:
-        """It asks for nothing: what it was granted stands on it by now, or nothing came of it."""
+        """Record that the object asks for nothing: its grant is written on it by now, or came to nothing."""
         self._planned.pop(key, None)
         for account in self._lines.leave(key):
             self._call_next(account)
         self.written(key)
 
     def written(self, key: ObjectKey) -> None:
-        """What it was granted stands on it; room for what does not is for others."""
+        """Record that the grant is written on the object; any part that is not becomes room for others."""
         self._give_back(key, self._granted.pop(key, None))
 
     def stands(self, key: ObjectKey, account: AccountReady) -> bool:
-        """Whether all that was granted still fits, with what others may have granted before this process did."""
+        """Whether everything granted still fits, together with what a former process may have granted to others."""
         if account.budget is None:
             return True
         own = self._has(key)
         return not any(self._beyond(key, account, own))
 
     def looked(self, account: AccountReady, available_cents: int | None, burn_cents: int | None) -> None:
-        """What a look at the account showed; whoever waits first looks whether that is enough."""
+        """Record what a look at the account showed; the first object in each line checks whether that is enough."""
         key, of_each = account.key, of_namespace(account.budget)
         ours = sum(counted(of_each, total).billed for total in self.cache.committed(key).values())
         others = None if burn_cents is None else max(burn_cents - ours, 0)
@@ -115,7 +115,7 @@ class Budgets:
         self._call_next(key)
 
     def _refused(self, key: ObjectKey, age: Age, account: AccountReady, need: Commitment) -> tuple[Line, str] | None:
-        """Where it would have to wait, and why; None if there is room, and nobody older waits for it."""
+        """The line where the object would wait, and why; None if there is room and no older object waits for it."""
         self._recall(account)
         beyond = self._beyond(key, account, need)
         for line, why in zip(_lines(account.key, key.namespace), beyond, strict=True):
@@ -130,22 +130,22 @@ class Budgets:
         return (entry.uid, entry.generation) == (age.uid, age.generation)
 
     def _said(self, key: ObjectKey) -> Commitment:
-        """What the object itself says."""
+        """What the object itself shows."""
         entry = self.cache.get(key)
         return entry.committed if entry is not None else NOTHING
 
     def _has(self, key: ObjectKey) -> Commitment:
-        """With what it was granted."""
+        """What the object shows or was granted, whichever is larger."""
         said, grant = self._said(key), self._granted.get(key)
         return said if grant is None else _larger(said, grant.need)
 
     def _give_back(self, key: ObjectKey, before: _Grant | None) -> None:
-        """Whoever waits is called if the object does not have all that it was granted."""
+        """Call the waiting objects if the object does not use all of its grant."""
         if before is not None and not self._has(key).covers(before.need):
             self._call_next(before.account, key.namespace)
 
     def _beyond(self, key: ObjectKey, account: AccountReady, need: Commitment) -> tuple[str, str]:
-        """Why the namespace, and why the account has no room for it beside all others; empty if there is room."""
+        """Why the namespace and why the account lack room for the need beside all others; each empty if it fits."""
         budget, of_each = account.budget, of_namespace(account.budget)
         assert budget is not None, f"{account.key} limits nothing"
         others = self._others(key, account.key)
@@ -155,7 +155,7 @@ class Budgets:
         return in_namespace, beyond_account(budget, self._funds.get(account.key), together, need)
 
     def _others(self, key: ObjectKey, account: ObjectKey) -> dict[str, Commitment]:
-        """By namespace: what all are committed to, this object apart, with what is granted and not written yet."""
+        """By namespace: the commitments of all other objects, with grants that are not written yet."""
         sums = self.cache.committed(account)
         for granted in {key, *self._unwritten(account)}:
             said = self._said(granted)
@@ -164,11 +164,11 @@ class Budgets:
         return sums
 
     def _unwritten(self, account: ObjectKey) -> list[ObjectKey]:
-        """What is gone asks for nothing, and leaves with its last pass."""
+        """Objects of the account with a grant; a vanished object asks for nothing, and leaves with its last pass."""
         return [key for key in self._granted if self.cache.account_of(key) == account]
 
     def _recall(self, account: AccountReady) -> None:
-        """Who waited under a former process does not lose its place to one that happens to ask sooner."""
+        """Put objects that waited under a former process back in line, so that no faster one takes their place."""
         if account.key in self._known:
             return
         self._known.add(account.key)
@@ -179,7 +179,7 @@ class Budgets:
                 self._lines.join(key, age, _lines(account.key, key.namespace))
 
     def _call_next(self, account: ObjectKey, namespace: str | None = None) -> None:
-        """The first of each line, or of those of one namespace: once it has what it waits for, it calls the next."""
+        """Wake the first of each line, or of one namespace's lines; once it has its room, it calls the next."""
         lines = self._lines.of(account) if namespace is None else _lines(account, namespace)
         for line in lines:
             first = self._lines.first(line)
@@ -195,7 +195,7 @@ class Budgets:
 
 
 def _lines(account: ObjectKey, namespace: str) -> tuple[Line, Line]:
-    """Where an object may wait: for its namespace's share, then for the whole account."""
+    """The lines where an object may wait: for its namespace's share, then for the whole account."""
     return Line(account, namespace), Line(account)
 
 

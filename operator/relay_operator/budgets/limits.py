@@ -1,4 +1,4 @@
-"""Whether something more fits into what an account allows. Pure."""
+"""Whether a need fits into an account's budget. Pure."""
 
 from dataclasses import dataclass
 
@@ -8,22 +8,22 @@ from relay_operator.engine.commitment import Commitment
 
 @dataclass(frozen=True, slots=True)
 class Funds:
-    """What the cloud said of the organization at the last look at the account; None is what the key may not read."""
+    """What the last look at the account showed of its organization; None if the key may not read it."""
 
     budget: AccountBudget | None
-    """That of the account then: under another, it is looked at again."""
+    """The account's budget at that time; after a change, the account needs another look."""
     available_cents: int | None
     others_cents: int | None
-    """What the organization pays an hour for what is not of this cluster."""
+    """What the organization pays per hour for resources outside this cluster."""
 
 
 def of_namespace(budget: AccountBudget | None) -> NamespaceBudget | None:
-    """What each namespace may have."""
+    """The limits of each namespace."""
     return budget.per_namespace if isinstance(budget, SharedBudget) else None
 
 
 def can_fit(budget: AccountBudget, need: Commitment) -> bool:
-    """Whether it fits if nothing else is there: what never does, nobody waits behind."""
+    """Whether the need would fit into an empty budget; nobody waits behind a need that never fits."""
     each = of_namespace(budget)
     burns = [budget.max_burn_per_hour_cents, each.max_burn_per_hour_cents if each is not None else None]
     gpus = each.max_gpus if each is not None else None
@@ -31,7 +31,7 @@ def can_fit(budget: AccountBudget, need: Commitment) -> bool:
 
 
 def beyond_namespace(limit: NamespaceBudget, others: Commitment, need: Commitment) -> str:
-    """What of the namespace's limits would be exceeded, and by how much; empty if it fits. `others`: without this."""
+    """Which limits of the namespace the need exceeds, and by how much; empty if none. `others` excludes this object."""
     if limit.max_gpus is not None and need.gpus and others.gpus + need.gpus > limit.max_gpus:
         excess = others.gpus + need.gpus - limit.max_gpus
         return (
@@ -46,9 +46,9 @@ def beyond_namespace(limit: NamespaceBudget, others: Commitment, need: Commitmen
 
 
 def counted(limit: NamespaceBudget | None, total: Commitment) -> Commitment:
-    """What of a namespace's commitments counts for the whole account: what it may have, whatever its objects say.
+    """The part of a namespace's commitments that counts for the account: at most its limit, whatever its objects show.
 
-    Whoever may write annotations and statuses there takes nothing from others by it. What has no price is in the burn.
+    Thus whoever may write annotations and statuses there takes nothing from others. The burn covers what has no price.
     """
     most = None if limit is None else limit.max_burn_per_hour_cents
     if most is None:
@@ -57,7 +57,7 @@ def counted(limit: NamespaceBudget | None, total: Commitment) -> Commitment:
 
 
 def beyond_account(budget: AccountBudget, funds: Funds | None, others: Commitment, need: Commitment) -> str:
-    """What of the account's limits would be exceeded, and by how much; what is not known allows nothing."""
+    """Which limits of the account would be exceeded, and by how much; an unknown value allows nothing."""
     if budget.min_available_cents is None and budget.max_burn_per_hour_cents is None:
         return ""
     if funds is None or funds.budget != budget:

@@ -1,4 +1,4 @@
-"""Who waits for room in a budget: the oldest object comes first, whatever the others ask for."""
+"""The objects that wait for room in a budget: the oldest comes first, whatever the others ask for."""
 
 import heapq
 from collections.abc import Callable, Iterable
@@ -9,17 +9,17 @@ from relay_operator.api.meta import ObjectKey
 
 
 class Age(NamedTuple):
-    """The order of objects."""
+    """Orders objects by age."""
 
     created: str
-    """As RFC 3339 has it, in UTC."""
+    """RFC 3339, in UTC."""
     uid: str
     generation: int = 0
-    """Of the spec that waits."""
+    """Generation of the spec that waits."""
 
 
 class Line(NamedTuple):
-    """What is waited for: room in an account, or in what one namespace may have of it."""
+    """Identifies a line: for room in an account, or in one namespace's share of it."""
 
     account: ObjectKey
     namespace: str | None = None
@@ -27,16 +27,16 @@ class Line(NamedTuple):
 
 @dataclass(slots=True)
 class Lines:
-    """O(log n) for each object that comes or goes."""
+    """All lines. O(log n) for each object that joins or leaves."""
 
     waits: Callable[[ObjectKey, Age], bool]
-    """Whether that object is there, and asks for the same: one that is gone, or has another spec, waits no longer."""
+    """Whether the object still waits for this: a vanished object does not, nor does one with another spec."""
     _ages: dict[Line, dict[ObjectKey, Age]] = field(default_factory=dict)
     _order: dict[Line, list[tuple[Age, ObjectKey]]] = field(default_factory=dict)
     _of: dict[ObjectKey, set[Line]] = field(default_factory=dict)
 
     def join(self, key: ObjectKey, age: Age, lines: Iterable[Line]) -> set[ObjectKey]:
-        """It waits in these, and in no others; answers the accounts of those that it left."""
+        """Wait in these lines only; returns the accounts of the lines left."""
         wanted = set(lines)
         left = self._of.get(key, set()) - wanted
         for line in left:
@@ -50,19 +50,19 @@ class Lines:
         return {line.account for line in left}
 
     def leave(self, key: ObjectKey) -> set[ObjectKey]:
-        """The accounts that it waited for until now."""
+        """Leave all lines; returns their accounts."""
         left = set(self._of.get(key, ()))
         for line in left:
             self._leave(key, line)
         return {line.account for line in left}
 
     def is_behind(self, key: ObjectKey, age: Age, line: Line) -> bool:
-        """Whether an older one waits there."""
+        """Whether an older object waits in the line."""
         first = self.first(line)
         return first is not None and first != key and self._ages[line][first] < age
 
     def first(self, line: Line) -> ObjectKey | None:
-        """Who comes next."""
+        """The oldest object that still waits."""
         order, ages = self._order.get(line, []), self._ages.get(line, {})
         while order:
             age, key = order[0]
@@ -74,7 +74,7 @@ class Lines:
         return None
 
     def of(self, account: ObjectKey) -> list[Line]:
-        """Where somebody waits for something of the account."""
+        """The lines in which objects wait for room in the account."""
         return [line for line in self._ages if line.account == account]
 
     def _leave(self, key: ObjectKey, line: Line) -> None:

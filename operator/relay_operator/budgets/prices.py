@@ -1,4 +1,4 @@
-"""What something would cost an hour, by the cloud's catalog."""
+"""What a resource would cost per hour, by the cloud's catalog."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from relay_operator.engine.shared_lists import SharedLists
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """What is asked of the cloud, as far as it is paid for by the hour."""
+    """The part of a request that is paid for by the hour."""
 
     model: str = ""
-    """GPU model; empty if the cloud chooses."""
+    """The GPU model; empty if the cloud chooses."""
     gpus: int = 0
-    """Of each replica."""
+    """GPUs of each replica."""
     size: str = ""
-    """Of a machine without GPUs; empty if the cloud chooses."""
+    """The size of a machine without GPUs; empty if the cloud chooses."""
     replicas: int = 1
 
     def __str__(self) -> str:
@@ -30,21 +30,21 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """In cents an hour: of one GPU by its model, and of a machine without GPUs by its size."""
+    """Cents per hour: of one GPU by its model, and of a machine without GPUs by its size."""
 
     gpu: Mapping[str, int]
     cpu: Mapping[str, int]
 
 
 def quote(prices: Prices, asked: Capacity) -> int | None:
-    """Cents an hour; the dearest if the cloud chooses. None if the catalog has no such price."""
+    """Cents per hour; the highest price if the cloud chooses. None if the catalog has no such price."""
     of, name, count = (prices.gpu, asked.model, asked.gpus) if asked.gpus else (prices.cpu, asked.size, 1)
     price = of.get(name) if name else max(of.values(), default=None)
     return None if price is None else price * count * asked.replicas
 
 
 class Pricing(Protocol):
-    """Tells the prices of each account's cloud."""
+    """The prices of each account's cloud."""
 
     async def of(self, cloud: Cloud) -> Prices:
         """Raises CloudError."""
@@ -53,7 +53,7 @@ class Pricing(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ListedPrices(Pricing):
-    """As the catalog has them; one request serves all who ask within some minutes."""
+    """Prices from the catalog; one request serves all callers within some minutes."""
 
     lists: SharedLists[Prices]
 

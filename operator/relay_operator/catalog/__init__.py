@@ -1,1 +1,1 @@
-"""GpuModels: the cloud's catalog as objects that people read."""
+"""GpuModels: the cloud's catalog as objects for people to read."""

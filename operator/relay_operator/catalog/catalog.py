@@ -1,4 +1,4 @@
-"""Reads the cloud's catalog with one account, and keeps the GpuModels as it says."""
+"""Reads the cloud's catalog with one account, and keeps the GpuModels up to date."""
 
 import asyncio
 import logging
@@ -36,13 +36,13 @@ logger = logging.getLogger(__name__)
 
 GPU_MODELS: Final = resource_type(DEFINITION)
 _PAUSE = 0.1
-"""Seconds between two turns, however long one took."""
+"""The least number of seconds between two turns, however long one took."""
 _NO_ACCOUNT = Trouble(Reason.ACCOUNT_MISSING, "there is no account to read the catalog with")
 
 
 @dataclass(slots=True)
 class Catalog:
-    """One replica's; it asks and writes as long as that one leads."""
+    """The catalog of one replica, which writes only while it leads."""
 
     kube: Kube
     cache: Cache
@@ -53,24 +53,24 @@ class Catalog:
     clock: Callable[[], float] = time.monotonic
     random: Random = random.random
     _objects: dict[str, JsonObject] | None = None
-    """As they were listed last; None as long as they were not."""
+    """The objects as last listed; None before the first list."""
     _failures: int = 0
     _logged: str = ""
 
     async def run(self) -> None:
-        """Five requests to the cloud and one list of ours each interval, however many models there are."""
+        """Run for ever: five requests to the cloud and one list of objects per interval, for any number of models."""
         while True:
             begun = self.clock()
             try:
                 wait = await self.turn()
             except Exception:
-                # The last line: what people only read must not end what keeps that which is paid for.
+                # The last resort: a catalog for reading must not stop the reconciling of paid resources.
                 logger.exception("reading the catalog failed unexpectedly; it is read again at the next interval")
                 wait = self.settings.poll_settled_seconds
             await asyncio.sleep(max(begun + wait - self.clock(), _PAUSE))
 
     async def turn(self) -> float:
-        """Reads and writes once; answers the seconds from its beginning until the next one's."""
+        """Read and write once; returns the seconds from the beginning of this turn until the next."""
         try:
             outcome = await self._read()
             if self.leading():
@@ -81,7 +81,7 @@ class Catalog:
         if isinstance(outcome, Listing):
             self._failures = 0
             return self.settings.poll_settled_seconds
-        if outcome.reason is Reason.ACCOUNT_MISSING:  # which nobody is asked for
+        if outcome.reason is Reason.ACCOUNT_MISSING:  # a missing account costs no request
             self._failures = 0
             return self.settings.poll_transition_seconds
         self._failures += 1
@@ -102,7 +102,7 @@ class Catalog:
             return Trouble(Reason.CLOUD_UNAVAILABLE, error.message)
 
     async def _keep(self, outcome: Listing | Trouble) -> None:
-        """Writes what is not so yet. Raises KubeError."""
+        """Write what differs. Raises KubeError."""
         if isinstance(outcome, Listing) or self._objects is None:
             self._objects = await self._list()
         objects = self._objects
@@ -113,7 +113,7 @@ class Catalog:
         await self._write_all(to_tell(objects, outcome, self.wall_clock()), objects)
 
     def _may_pass(self, trouble: Trouble) -> bool:
-        """Whether it is too early to tell people of it."""
+        """Whether it is too early to report the trouble."""
         tried = self._failures + 1
         return trouble.reason is Reason.CLOUD_UNAVAILABLE and tried < self.settings.unavailable_after_failures
 
@@ -122,14 +122,14 @@ class Catalog:
         return {str(part(raw, "metadata").get("name")): raw for raw in found}
 
     async def _write_all(self, changes: Sequence[Change], objects: dict[str, JsonObject]) -> None:
-        """That one is refused, or somebody made or deleted it meanwhile, holds up no other; the next turn sees it."""
+        """Write each change; one that is refused, or raced by somebody else, blocks no other. The next turn retries."""
         for change in changes:
             try:
                 await self._write(change, objects)
             except (NotFound, AlreadyExists):
                 objects.pop(change.name, None)
             except Refused as error:
-                if error.status in {401, 403}:  # so are all others
+                if error.status in {401, 403}:  # the others would be refused too
                     raise
                 logger.warning("the GpuModel %s cannot be written: %s", change.name, error)
 
@@ -153,7 +153,7 @@ class Catalog:
                 assert_never(change)
 
     def _log(self, outcome: Listing | Trouble) -> None:
-        """Each trouble once, however often it comes."""
+        """Log each trouble once, however often it recurs."""
         said = "" if isinstance(outcome, Listing) else str(outcome.reason)
         if isinstance(outcome, Trouble) and outcome is not _NO_ACCOUNT and said != self._logged:
             logger.warning("the catalog cannot be read: %s", outcome.message)
@@ -161,10 +161,10 @@ class Catalog:
 
 
 async def _listing(account: AccountReady) -> Listing | Trouble:
-    """Raises CloudError."""
+    """Read the whole catalog. Raises CloudError."""
     cloud = account.cloud
     models = (await cloud.call(LIST_GPU_MODELS)).items
-    if not models:  # an empty list is no proof that all is gone
+    if not models:  # an empty list does not prove that all models are gone
         return Trouble(Reason.CLOUD_UNAVAILABLE, "the cloud lists no GPU model")
     return Listing(
         source=str(account.key),

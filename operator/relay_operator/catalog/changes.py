@@ -1,4 +1,4 @@
-"""What has to be written so that the objects tell what is known. Pure."""
+"""The writes that bring the objects up to date. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class Make:
-    """Create the object; its status is told after that."""
+    """Create the object; a later change sets its status."""
 
     name: str
 
@@ -42,7 +42,7 @@ class Tell:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Delete this very object."""
+    """Delete exactly this object."""
 
     name: str
     uid: str
@@ -50,22 +50,22 @@ class Remove:
 
 Change: TypeAlias = Make | Tell | Remove
 Objects: TypeAlias = Mapping[str, JsonObject]
-"""The GpuModels that there are, by name."""
+"""The existing GpuModels, by name."""
 
 
 def to_make(objects: Objects, listing: Listing) -> list[Make]:
-    """What the cloud lists and has no object yet."""
+    """Models that the cloud lists and that have no object yet."""
     return [Make(name) for name in statuses(listing) if name not in objects]
 
 
 def to_remove(objects: Objects, listing: Listing) -> list[Remove]:
-    """What the cloud does not list any more."""
+    """Objects of models that the cloud no longer lists."""
     listed = statuses(listing)
     return [Remove(name, str(part(raw, "metadata").get("uid"))) for name, raw in objects.items() if name not in listed]
 
 
 def to_tell(objects: Objects, outcome: Listing | Trouble, now: datetime) -> list[Tell]:
-    """What the objects do not say yet; of what could not be read, the last known stays."""
+    """Status patches for what the objects do not show yet; what could not be read keeps its last known value."""
     if isinstance(outcome, Listing):
         found: Iterable[tuple[str, JsonObject]] = _fresh(objects, outcome, now)
     else:
@@ -84,7 +84,7 @@ def _stale(raw: JsonObject, trouble: Trouble, now: datetime) -> JsonObject:
     before = _status(raw)
     stalled, ready = (find(before.conditions, each) for each in (ConditionType.STALLED, ConditionType.READY))
     if stalled is not None and stalled.reason == trouble.reason:
-        return {}  # other words for the same are not worth a write of every object
+        return {}  # another wording of the same trouble is not worth a write to every object
     since = stalled.last_transition_time if stalled is not None else now
     message = f"not refreshed since {rfc3339(since)}: {trouble.message}"
     wanted = [
@@ -105,7 +105,7 @@ def _patch(raw: JsonObject, facts: GpuModelStatus, wanted: Iterable[Wanted], now
 
 
 def _status(raw: JsonObject) -> GpuModelStatus:
-    """What the object says; nothing if somebody made it unreadable."""
+    """The object's status; empty if somebody made it unreadable."""
     try:
         return GpuModelStatus.model_validate(part(raw, "status"))
     except ValidationError:

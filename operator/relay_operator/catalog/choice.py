@@ -1,4 +1,4 @@
-"""Which account the catalog is read with. Pure."""
+"""Chooses the account that reads the catalog. Pure."""
 
 import orjson
 
@@ -13,7 +13,7 @@ _SHARED = ObjectKey(AccountKind.CLUSTER_CLOUD_ACCOUNT, "", DEFAULT_NAME)
 
 
 def chosen(named: str, cache: Cache) -> ObjectKey | None:
-    """The account that the setting names, else the shared default, else the oldest Ready one; None if there is none."""
+    """The account that the setting names, else the shared default, else the oldest Ready one; None without any."""
     if named:
         namespace, _, name = named.partition("/")
         return ObjectKey(AccountKind.CLOUD_ACCOUNT, namespace, name)

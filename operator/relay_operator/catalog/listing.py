@@ -1,4 +1,4 @@
-"""From the cloud's catalog to the status of each object. Pure."""
+"""Turns the cloud's catalog into the status of each object. Pure."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -18,17 +18,17 @@ from relay_operator.api.gpumodel import (
 from relay_wire import catalog as wire
 
 MOST_MODELS: Final = 500
-"""Objects that are made, whatever the cloud lists."""
+"""The most objects, however many models the cloud lists."""
 _NAME = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _ID, _TEXT = 253, 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What the cloud answered to one reading of its catalog."""
+    """The cloud's answers in one reading of its catalog."""
 
     source: str
-    """The account that asked."""
+    """The account that read it."""
     models: Sequence[wire.GpuModel]
     availability: Sequence[wire.GpuAvailability]
     pricing: wire.Pricing
@@ -37,13 +37,13 @@ class Listing:
 
 
 def statuses(listing: Listing) -> Mapping[str, GpuModelStatus]:
-    """By the name of the object: what it should tell, without conditions."""
+    """The status of each object by its name, without conditions."""
     free = {one.gpu_model_id: one for one in listing.availability}
     prices = {one.gpu_model_id: one.price_per_hour_cents for one in listing.pricing.gpu}
     named = [model for model in listing.models if _NAME.fullmatch(model.id)][:MOST_MODELS]
     made = {model.id: _model(model, free.get(model.id), prices.get(model.id)) for model in named}
     unlisted = sorted({model.id[:_ID] for model in listing.models} - made.keys())[:MOST]
-    # A model that is called so as well has both in one object.
+    # A model with this name shares the object.
     whole = made.get(CATALOG, GpuModelStatus()).model_copy(
         update=_of_no_model(listing) | {"unlisted": unlisted or None}
     )

@@ -1,4 +1,4 @@
-"""From the models to what must agree with them: CRDs, the chart's CRDs, RBAC rules, health, reference pages. Pure."""
+"""What is generated from the models: CRDs, the chart's CRDs, RBAC rules, health checks, reference pages. Pure."""
 
 import yaml
 

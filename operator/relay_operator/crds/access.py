@@ -1,4 +1,4 @@
-"""What the operator may do in the cluster: no wildcards, and Secrets are neither listed nor watched."""
+"""What the operator may do in the cluster: without wildcards, and without listing or watching Secrets."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ def own_kinds(definitions: Iterable[Definition]) -> tuple[Rule, ...]:
 
 
 def keeping(definitions: Iterable[Definition]) -> tuple[Rule, ...]:
-    """Rights to follow objects and to let them go."""
+    """Rights to watch objects and to release them."""
     objects = tuple(definition.plural for definition in definitions)
     return (
         Rule("the intent annotation and the finalizer", GROUP, objects, ("get", "list", "watch", "patch")),
@@ -53,12 +53,12 @@ def keeping(definitions: Iterable[Definition]) -> tuple[Rule, ...]:
 
 
 def for_the_end_of_namespaces(definitions: Iterable[Definition]) -> tuple[Rule, ...]:
-    """Rights that outlive a watched namespace's own Role, which goes before its objects' finalizers do."""
+    """Rights that outlive a watched namespace's own Role, which is deleted before the objects' finalizers are gone."""
     return keeping(definition for definition in definitions if definition.namespaced)
 
 
 def in_watched_namespaces(definitions: Iterable[Definition]) -> tuple[Rule, ...]:
-    """Rights wherever objects are reconciled."""
+    """Rights in every namespace whose objects are reconciled."""
     return (
         *own_kinds(definition for definition in definitions if definition.namespaced),
         Rule("keys and env are read; connections, API keys and webhook secrets are written", "", ("secrets",), _KEEP),
@@ -74,7 +74,7 @@ def in_watched_namespaces(definitions: Iterable[Definition]) -> tuple[Rule, ...]
 
 
 def for_cluster_accounts(definitions: Iterable[Definition]) -> tuple[Rule, ...]:
-    """Rights outside of namespaces, for accounts that namespaces share."""
+    """Rights outside of namespaces, for accounts that several namespaces share."""
     known = tuple(definition for definition in definitions if not definition.namespaced)
     catalog = tuple(definition.plural for definition in known if definition.read_only)
     return (
@@ -86,7 +86,7 @@ def for_cluster_accounts(definitions: Iterable[Definition]) -> tuple[Rule, ...]:
 
 
 def in_own_namespace() -> tuple[Rule, ...]:
-    """Rights in the namespace where the operator itself runs."""
+    """Rights in the operator's own namespace."""
     leases = "coordination.k8s.io"
     return (
         Rule("leader election", leases, ("leases",), ("get", "patch"), (LEASE_NAME_TEMPLATE,)),
@@ -103,7 +103,7 @@ def in_own_namespace() -> tuple[Rule, ...]:
 
 
 def for_people(definitions: Iterable[Definition], *, editing: bool) -> tuple[Rule, ...]:
-    """Rights of those who may view, or edit, a namespace."""
+    """Rights of people who may view, or edit, a namespace."""
     everything = tuple(definitions)
     known = tuple(definition for definition in everything if definition.namespaced)
     objects = tuple(definition.plural for definition in known)

@@ -1,4 +1,4 @@
-"""How Argo CD reads the health of our kinds: by Lua that agrees with kstatus; one key a kind, without a wildcard."""
+"""The health checks of Argo CD, in Lua that agrees with kstatus; one key per kind, without a wildcard."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -46,11 +46,11 @@ if is("Ready") then
 end
 return told("Progressing", "Ready", "not ready so far")
 """
-"""Reads `obj`, returns what Argo CD calls health; all of it is in Lua 5.1 without libraries."""
+"""Reads `obj` and returns Argo CD's health; restricted to Lua 5.1 without libraries."""
 
 
 class _Literal(str):
-    """A text that stands as a block, so that people can read it."""
+    """A text that YAML shows as a block, so that people can read it."""
 
     __slots__ = ()
 

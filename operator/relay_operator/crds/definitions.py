@@ -1,4 +1,4 @@
-"""A kind as the API server wants to know it."""
+"""The CRD of each kind."""
 
 from typing import Final
 
@@ -14,7 +14,7 @@ from relay_operator.kinds import KINDS
 
 DEFINITIONS: Final = (*(kind.definition for kind in KINDS), GPU_MODEL)
 NEVER_OBSERVED: Final = -1
-"""What `status.observedGeneration` reads before the operator saw an object, so that nobody takes it for ready."""
+"""`status.observedGeneration` before the operator has seen an object, so that no tool takes the object for ready."""
 
 
 def custom_resource_definition(definition: Definition) -> Schema:
@@ -63,7 +63,7 @@ def object_schema(definition: Definition) -> Schema:
 
 
 def spec_schema(definition: Definition) -> Schema:
-    """The schema of a spec; `allowedKinds` lists those of `KINDS`, of which models know nothing."""
+    """The schema of a spec; `allowedKinds` lists the kinds of `KINDS`, which models do not know."""
     schema = structural(definition.spec)
     if definition.spec is ClusterCloudAccountSpec:
         listed = as_object(as_object(schema["properties"])["allowedKinds"])

@@ -1,4 +1,4 @@
-"""Every generated file: where it is, and what it must contain."""
+"""Every generated file: its path and its content."""
 
 from typing import Final
 
@@ -24,7 +24,7 @@ _ARGOCD: Final = "charts/relay-operator/argocd"
 
 
 def generated_files() -> dict[str, str]:
-    """Path below the repository's root to text, in a stable order."""
+    """Text by path below the repository's root, in a stable order."""
     files: dict[str, str] = {}
     for definition in DEFINITIONS:
         crd = custom_resource_definition(definition)
@@ -41,7 +41,7 @@ def generated_files() -> dict[str, str]:
 
 
 GENERATED_FOLDERS: Final = ("crds", f"{_CHART}/crds", _ARGOCD, "docs/reference")
-"""Folders in which nothing else may be."""
+"""Folders that contain generated files only."""
 
 
 def _yaml(document: Schema | list[Schema]) -> str:
@@ -49,7 +49,7 @@ def _yaml(document: Schema | list[Schema]) -> str:
 
 
 def _chart_crd(crd: Schema) -> str:
-    """The CRD as a template: upgraded with the chart, and kept when the chart goes, since objects would go with it."""
+    """The CRD as a template, upgraded with the chart; kept when the chart goes, or all objects would go with it."""
     name = as_object(crd["metadata"])["name"]
     kept: Schema = {"name": name, "annotations": {"helm.sh/resource-policy": "keep"}, "labels": "LABELS"}
     text = _yaml({**crd, "metadata": kept}).replace("{{", '{{ "{{" }}')

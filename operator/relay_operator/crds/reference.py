@@ -46,7 +46,7 @@ class _Row:
 
 
 def kind_page(definition: Definition) -> str:
-    """One kind: every field with its bounds, default and meaning."""
+    """The page of one kind: every field with its bounds, default and meaning."""
     spec, status = spec_schema(definition), structural(definition.status)
     scope = "namespaced" if definition.namespaced else "cluster-scoped"
     names = f"`kubectl get {definition.plural}` or `{definition.short_name}`; one of `kubectl get {CATEGORY}`"
@@ -66,7 +66,7 @@ def kind_page(definition: Definition) -> str:
 
 
 def conditions_page() -> str:
-    """Every condition type and reason."""
+    """The page of every condition type and reason."""
     types = [
         f"| `{kind}` | {doc.polarity} | {_cell(doc.present)} | {_cell(doc.meaning)} |" for kind, doc in TYPES.items()
     ]
@@ -88,7 +88,7 @@ def conditions_page() -> str:
 
 
 def settings_page() -> str:
-    """Every setting of the operator."""
+    """The page of every setting of the operator."""
     rows = [f"| `{name}` | {_cell(default)} | {_cell(meaning)} |" for name, default, meaning in documented()]
     return "\n".join(
         [

@@ -28,11 +28,11 @@ _KEPT: Final = (
     "x-kubernetes-list-map-keys",
     PRESERVED,
 )
-"""What is carried over as it is, in this order; the parts with schemas inside are carried over one by one."""
+"""Keys that are copied as they are, in this order; keys with schemas inside are converted one by one."""
 
 
 def structural(model: type[Model]) -> Schema:
-    """The schema of a model as a CRD has it; a default is told in the description, never set by the API server."""
+    """The schema of a model as a CRD has it. The description names a default; the API server never sets one."""
     schema = _OBJECT.validate_python(model.model_json_schema(by_alias=True))
     return _Resolver(as_object(schema.get("$defs", {}))).structural(schema)
 
@@ -69,7 +69,7 @@ class _Resolver:
         return found
 
     def _flat(self, node: Schema) -> Schema:
-        """The node with its reference, or its only alternative to null, put in place; what the field says wins."""
+        """The node with its reference, or its only non-null alternative, inlined; the field's own keys win."""
         if "$ref" in node:
             target = as_object(self.definitions[str(node["$ref"]).rpartition("/")[2]])
             return self._flat(_merged(target, {key: value for key, value in node.items() if key != "$ref"}))
@@ -86,7 +86,7 @@ def _merged(inner: Schema, outer: Schema) -> Schema:
 
 
 def _map_values(node: Schema) -> Schema | None:
-    """The schema of a map's values; bounds of its keys cannot be said in a structural schema."""
+    """The schema of a map's values; a structural schema cannot bound a map's keys."""
     if "patternProperties" in node:
         (values,) = as_object(node["patternProperties"]).values()
         return as_object(values)

@@ -1,7 +1,7 @@
-"""One leader among the replicas, by a Lease. See docs/decisions for why this is not the client library's.
+"""One leader among the replicas, by a Lease. See docs/decisions for why this is not the client library's election.
 
 Safety rests on durations alone: a leader stops `renew_deadline` after it last *began* a renewal that succeeded, and a
-standby takes over `duration` after it last *saw* the Lease change. Nobody reads anybody's wall clock.
+standby takes over `duration` after it last *saw* the Lease change. Nobody compares wall clocks.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from relay_operator.engine.manifests import part
 from relay_operator.observability.logs import log_action
 
 _REPEAT_SECONDS = 60.0
-"""Between two complaints that the Lease is refused: people may come to read them late."""
+"""Seconds between two log lines about a refused Lease, so that people who come late still see one."""
 
 _log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ LEASES = ResourceType("leases", "coordination.k8s.io")
 
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
-    """Seconds; `retry < renew_deadline < duration`, or two could lead at once."""
+    """Seconds; must be `retry < renew_deadline < duration`, or two replicas could lead at once."""
 
     duration: float
     renew_deadline: float
@@ -39,17 +39,17 @@ class LeaseTimes:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A Lease as it was seen; two that are equal show that nobody wrote in between."""
+    """A Lease as read; two equal ones show that nobody wrote in between."""
 
     version: str
     holder: str
-    """Empty: released."""
+    """Empty if the Lease was released."""
     duration: float
     transitions: int
 
     @classmethod
     def read(cls, body: Mapping[str, JsonValue], default_duration: float) -> "Lease":
-        """Reads the object; what is missing or no number counts as absent."""
+        """Parse the object; a missing or malformed value counts as absent."""
         metadata, spec = part(body, "metadata"), part(body, "spec")
         duration, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
         return cls(
@@ -61,15 +61,15 @@ class Lease:
 
 
 def may_take(lease: Lease, identity: str, unchanged_seconds: float) -> bool:
-    """Whether the Lease is free, ours, or was not renewed for as long as its holder promised to be gone by."""
+    """Whether the Lease is free, held by this replica, or unrenewed for as long as its holder's term."""
     return lease.holder in ("", identity) or unchanged_seconds >= lease.duration
 
 
 def claim(former: Lease | None, identity: str, times: LeaseTimes, now: str) -> JsonObject:
-    """The spec by which a candidate takes the Lease; `now` is for people to read, no decision rests on it."""
+    """The spec with which a candidate takes the Lease; `now` is for people, no decision rests on it."""
     spec: JsonObject = {
         "holderIdentity": identity,
-        # Rounded up: a standby must never be quicker than this holder is sure to have ended.
+        # Rounded up: a standby must never take over before this holder has surely ended.
         "leaseDurationSeconds": math.ceil(times.duration),
         "renewTime": now,
     }
@@ -80,7 +80,7 @@ def claim(former: Lease | None, identity: str, times: LeaseTimes, now: str) -> J
 
 
 class LeaseLostError(Exception):
-    """This replica leads no longer, or cannot know: the process must end before it sends anything else."""
+    """This replica no longer leads, or cannot know: the process must end before it sends anything else."""
 
 
 class LeaseApi(Protocol):
@@ -94,7 +94,7 @@ class LeaseApi(Protocol):
 
 
 def lease_clock() -> float:
-    """Monotonic seconds that go on while the machine is suspended, where the system can tell."""
+    """Monotonic seconds; includes the time that the machine was suspended, where the system can tell."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
@@ -104,9 +104,9 @@ def _now() -> datetime:
 
 @dataclass(slots=True)
 class Election:
-    """One candidate. `acquire`, then `hold` beside the work, then `release`.
+    """One candidate: call `acquire`, then `hold` beside the work, then `release`.
 
-    `identity` must be of this process alone, or of one that took the place of a dead one (the containers of one Pod):
+    `identity` must belong to this process alone, or to processes that replace each other (the containers of one Pod):
     a Lease found with it is taken over at once.
     """
 
@@ -119,9 +119,9 @@ class Election:
     wall_clock: Callable[[], datetime] = _now
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     on_turn: Callable[[], None] = lambda: None
-    """Called at every turn of either loop: it is alive."""
+    """Called at every turn of either loop, as a sign of life."""
     former: str = field(default="", init=False)
-    """Whose Lease was taken over; empty if it was free, or this replica's own."""
+    """The former holder of the Lease taken over; empty if it was free, or this replica's own."""
     _lease: Lease | None = field(default=None, init=False)
     _changed_at: float = field(default=0.0, init=False)
     _deadline: float | None = field(default=None, init=False)
@@ -130,33 +130,33 @@ class Election:
     _unfit: str | None = field(default="the API server has not answered for the Lease yet", init=False)
 
     def leading(self) -> bool:
-        """Whether this replica surely leads at this moment; MUST be asked before anything is sent to the cloud."""
+        """Whether this replica surely leads now; MUST be checked before anything is sent to the cloud."""
         return self._deadline is not None and self.clock() < self._deadline
 
     def unfit(self) -> str | None:
-        """Why nobody may count on this replica: the last attempt was refused, or none was answered so far."""
+        """Why this replica does not count as ready: its last attempt was refused, or none has been answered yet."""
         return self._unfit
 
     async def acquire(self) -> None:
-        """Returns when this replica leads; failures to ask are waited out."""
+        """Return once this replica leads; errors of the API server are waited out."""
         while not await self.attempt():
             await self.sleep(self.times.retry)
         log_action(_log, f"leading as {self.identity}", action="AcquireLease", outcome="acquired")
 
     async def hold(self) -> NoReturn:
-        """Renews for as long as it can. Raises LeaseLostError."""
+        """Renew for as long as possible. Raises LeaseLostError."""
         while True:
             await self.sleep(self.times.retry)
             await self.renew()
 
     async def attempt(self) -> bool:
-        """One turn of a candidate; True if it leads afterwards."""
+        """Run one turn of a candidate; True if it leads afterwards."""
         self.on_turn()
         try:
             async with asyncio.timeout(self.times.renew_deadline):
                 leads = await self._attempt()
         except (Conflict, NotFound):
-            leads = False  # somebody else was faster
+            leads = False  # another replica was faster
         except (KubeError, TimeoutError) as error:
             self._complain(error)
             return False
@@ -164,13 +164,13 @@ class Election:
         return leads
 
     async def renew(self) -> None:
-        """One turn of a leader. Raises LeaseLostError."""
+        """Run one turn of a leader. Raises LeaseLostError."""
         self.on_turn()
         deadline = self._deadline
         if deadline is None or self.clock() >= deadline:
             raise self._lost("it could not be renewed in time")
         try:
-            # Half of what is left, so that one connection that hangs does not use it up.
+            # Half of the remaining time, so that one hanging connection does not use it up.
             async with asyncio.timeout((deadline - self.clock()) / 2):
                 await self._renew()
         except NotFound:
@@ -179,7 +179,7 @@ class Election:
             self._complain(error)
 
     async def release(self) -> None:
-        """Gives the Lease up, so that a standby need not wait; call it when all work has ended."""
+        """Give up the Lease, so that a standby need not wait; call it after all work has ended."""
         self._deadline = None
         try:
             async with asyncio.timeout(self.times.retry):
@@ -212,7 +212,7 @@ class Election:
         try:
             await self._write(lease, {"renewTime": self._micro_time()})
         except Conflict:
-            # Our own renewal whose answer was lost, somebody's label, or another holder: only a look can tell.
+            # A lost answer to this replica's renewal, a label, or another holder: only a read can tell.
             lease = await self._read()
             if lease.holder != self.identity:
                 raise self._lost(f"{lease.holder or 'nobody'} holds it") from None
@@ -237,7 +237,7 @@ class Election:
             raise KubeError(404, "NotFound", missing) from None
 
     async def _write(self, lease: Lease, spec: JsonObject) -> None:
-        # The version is the precondition: of two that saw the same Lease, one gets a 409.
+        # The version is the precondition: of two replicas that saw the same Lease, one gets a 409.
         body: JsonObject = {"metadata": {"resourceVersion": lease.version}, "spec": spec}
         self._observe(await self.api.patch(LEASES, self.namespace, self.name, body))
 
@@ -261,7 +261,7 @@ class Election:
         if refused:
             self._unfit = f"the Lease {self.namespace}/{self.name} is refused, so this replica cannot lead: {text}"
         again = refused and self.clock() - self._complained_at >= _REPEAT_SECONDS
-        if text != self._complaint or again:  # the same every two seconds says nothing more
+        if text != self._complaint or again:  # the same message every two seconds adds nothing
             self._complaint, self._complained_at = text, self.clock()
             level = logging.ERROR if refused else logging.WARNING
             _log.log(level, "the Lease %s/%s cannot be asked about or written: %s", self.namespace, self.name, text)

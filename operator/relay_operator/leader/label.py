@@ -1,4 +1,4 @@
-"""The label by which the webhook Service finds the leader's Pod."""
+"""The label with which the webhook Service selects the leader's Pod."""
 
 import asyncio
 import logging
@@ -26,7 +26,7 @@ class PodApi(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LeaderLabel:
-    """The mark on this process's own Pod; outside of a cluster (no Pod name) there is nothing to mark."""
+    """The label on this process's own Pod; outside of a cluster (no Pod name) it does nothing."""
 
     api: PodApi
     namespace: str
@@ -34,7 +34,7 @@ class LeaderLabel:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     async def put(self, *, leading: bool) -> None:
-        """Marks the Pod, or takes away what a former process in it left; tries until it is done or refused.
+        """Label the Pod, or remove a former process's label from it; retries until it succeeds or is refused.
 
         Call it with False before standing for election, and with True, beside the work, once elected.
         """
@@ -42,9 +42,9 @@ class LeaderLabel:
             await self._write(self.pod, leading=leading)
 
     async def take_from(self, former: str) -> None:
-        """Unmarks the Pod of a leader that was taken over from: one that is frozen cannot, and would get deliveries.
+        """Remove the label from the former leader's Pod: a frozen leader cannot, and would receive deliveries.
 
-        `former` is what its Lease said: the name of its Pod, of one that is gone, or of what is none.
+        `former` is the Lease's former holder: the name of a Pod, possibly gone, or of something that is not a Pod.
         """
         if self.pod is not None and former not in ("", self.pod):
             await self._write(former, leading=False)

@@ -1,4 +1,4 @@
-"""The Lease belongs to the operator's ServiceAccount, and goes with it at an uninstall, when no operator is left."""
+"""Makes the operator's ServiceAccount own the Lease, so that an uninstall, after which no operator runs, removes it."""
 
 import logging
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ class OwnerApi(Protocol):
 
 
 async def own(api: OwnerApi, namespace: str, lease: str) -> None:
-    """Once, by the leader. A Lease without an owner is as good to lead with, so a refusal is only told."""
+    """Set the owner once, as the leader. A Lease without an owner works as well, so a refusal is only logged."""
     try:
         owner = await _service_account(api, namespace)
         if owner is not None:
@@ -35,7 +35,9 @@ async def own(api: OwnerApi, namespace: str, lease: str) -> None:
 
 
 async def _service_account(api: OwnerApi, namespace: str) -> JsonObject | None:
-    """Who asks; None for people, and for one of another namespace: its dependents here would be taken for lost."""
+    """The caller's ServiceAccount; None for people, and for one of another namespace, whose dependents here would be
+    garbage-collected.
+    """
     body: JsonObject = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     user = part(part(await api.create(REVIEWS, None, body), "status"), "userInfo")
     kind, _, name = str(user.get("username")).rpartition(":")

@@ -1,4 +1,4 @@
-"""`/metrics`, `/healthz` and `/readyz`: what Kubernetes and Prometheus ask of a replica."""
+"""`/metrics`, `/healthz` and `/readyz` of one replica, for Kubernetes and Prometheus."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from relay_operator.observability.metrics import Metrics
 
 @dataclass(slots=True)
 class Heartbeat:
-    """Tells whether a loop still turns: it must beat at least every `longest` seconds."""
+    """Shows whether a loop still runs: it must beat at least every `longest` seconds."""
 
     longest: float
     clock: Callable[[], float]
@@ -24,21 +24,21 @@ class Heartbeat:
         self._last = self.clock()
 
     def silence(self) -> str | None:
-        """None while the loop turns, else the sentence for `/healthz`."""
+        """None while the loop runs, else the message for `/healthz`."""
         silent = self.clock() - self._last
         return f"silent for {silent:.0f} s" if silent > self.longest else None
 
 
 Check = Callable[[], str | None]
-"""Answers None if all is well, else what is not."""
+"""Returns None if all is well, else what is wrong."""
 
 
 def health_app(metrics: Metrics, alive: Mapping[str, Check], ready: Mapping[str, Check]) -> web.Application:
     """The app of one replica.
 
-    `alive` are the loops without which the process must be restarted: that the event loop turns is shown by the
-    answer itself. `ready` is what has to be there before the replica counts: CRDs found, caches filled or standby.
-    A loop that ended for good belongs to neither: it ends the process.
+    `alive` are the loops without which the process must be restarted; an answer by itself proves that the event loop
+    runs. `ready` is what a replica needs before it counts: CRDs found, and caches filled or standby. A loop that ended
+    for good belongs to neither, since it ends the process.
     """
     app = web.Application()
     app.router.add_get("/metrics", make_aiohttp_handler(metrics.registry))

@@ -1,4 +1,4 @@
-"""One line an action on stderr, JSON or for people, and never a secret."""
+"""One line per action on stderr, as JSON or for people, and never with a secret."""
 
 import json
 import logging
@@ -14,15 +14,15 @@ from typing import Literal, TextIO
 from aiohttp import ClientError
 
 FIELDS = ("kind", "namespace", "name", "uid", "action", "outcome", "durationSeconds")
-"""What a line can say beside time, level, logger and message; absent if it does not apply."""
+"""The fields of a line besides time, level, logger and message; those that do not apply are absent."""
 
 EXPECTED_ERRORS: tuple[type[BaseException], ...] = (OSError, TimeoutError, ClientError)
-"""Failures of the world: one line says enough. Everything else is a mistake of ours and keeps its traceback."""
+"""Errors from outside, for which one line is enough. Any other error is a bug and keeps its traceback."""
 
 _QUIET_LOGGERS = ("kopf", "aiohttp", "asyncio", "kubernetes")
 _EXTRA = "relay_fields"
 _MASK = "[redacted]"
-# The texts are redacted where they arise, with the secrets known there; this catches what looks like one.
+# Texts are redacted where they arise, with the secrets known there; this catches whatever else looks like a secret.
 _SECRETS = re.compile(
     r"\b(?:or|vl|whsec)_[A-Za-z0-9][\w-]{5,}"
     r"|(?i:\bbearer\s+)[^\s\"',;]+"
@@ -39,7 +39,7 @@ def redact(text: str) -> str:
 
 @contextmanager
 def log_context(*, kind: str, namespace: str | None, name: str, uid: str | None = None) -> Iterator[None]:
-    """Names the object, and the pass over it, in every line logged by this task until the block ends."""
+    """Add the object and its pass to every line that this task logs until the block ends."""
     fields = {"kind": kind, "namespace": namespace, "name": name, "uid": uid}
     token = _context.set({field: value for field, value in fields.items() if value})
     try:
@@ -57,13 +57,13 @@ def log_action(
     duration_seconds: float | None = None,
     level: int = logging.INFO,
 ) -> None:
-    """Logs one action and what came of it; the object is that of the surrounding `log_context`."""
+    """Log one action and its outcome; the object is that of the surrounding `log_context`."""
     if not logger.isEnabledFor(level):
         return
     fields: dict[str, str | float] = {"action": action, "outcome": outcome}
     if duration_seconds is not None:
         fields["durationSeconds"] = round(duration_seconds, 4)
-    # Not by `logger.log`: that walks the stack for the caller's place, which no format shows.
+    # `logger.log` would walk the stack for the caller's place, which no format shows.
     logger.handle(logger.makeRecord(logger.name, level, "", 0, "%s", (message,), None, extra={_EXTRA: fields}))
 
 
@@ -73,13 +73,13 @@ def configure_logging(
     stream: TextIO,
     expected_errors: tuple[type[BaseException], ...] = EXPECTED_ERRORS,
 ) -> None:
-    """Makes every logger of the process write to the stream in one format; libraries speak from warnings on."""
+    """Make every logger of the process write to the stream in one format; libraries log from warnings on."""
     formatter = JsonLines(expected_errors) if log_format == "json" else ConsoleLines(expected_errors)
     handler = logging.StreamHandler(stream)
     handler.setFormatter(formatter)
     logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
     logging.captureWarnings(capture=True)
-    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False  # what no format shows
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False  # no format shows these
     for name in _QUIET_LOGGERS:
         library = logging.getLogger(name)
         library.handlers.clear()
@@ -98,7 +98,7 @@ class _Lines(logging.Formatter):
         found: dict[str, str | float] = {**_kopf_reference(record), **_context.get()}
         found.update(getattr(record, _EXTRA, {}))
         shown = {field: found[field] for field in FIELDS if field in found}
-        # One search in all of them, which hardly ever finds anything, costs what it costs in one.
+        # One search over all texts costs no more than one over a single text, and hardly ever finds anything.
         if _SECRETS.search("\0".join(map(str, shown.values()))) is None:
             return shown
         return {field: _redacted(value) for field, value in shown.items()}
@@ -121,7 +121,7 @@ class _Lines(logging.Formatter):
 
 
 class JsonLines(_Lines):
-    """One JSON object a line."""
+    """Formats one JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, str | float] = {
@@ -141,7 +141,7 @@ _encoded = json.JSONEncoder(ensure_ascii=False).encode
 
 
 class ConsoleLines(_Lines):
-    """Time, level, message and `field=value` pairs, for people."""
+    """Formats time, level, message and `field=value` pairs, for people."""
 
     def format(self, record: logging.LogRecord) -> str:
         fields = " ".join(f"{field}={value}" for field, value in self.fields(record).items())
@@ -169,7 +169,7 @@ def _redacted(value: str | float) -> str | float:
 
 
 def _kopf_reference(record: logging.LogRecord) -> dict[str, str]:
-    """The object that kopf attaches to its own lines."""
+    """The object that kopf attaches to its log records."""
     reference = getattr(record, "k8s_ref", None)
     if not isinstance(reference, Mapping):
         return {}

@@ -1,4 +1,4 @@
-"""Counts every request to the cloud by its operation, whoever sends it."""
+"""Counts every request to the cloud by its operation, from any caller."""
 
 import re
 from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
@@ -13,11 +13,11 @@ _OTHER = "other"
 
 AnswerT = TypeVar("AnswerT", Answer, OpenAnswer)
 RequestObserver: TypeAlias = Callable[[str, int | None, float], None]
-"""Told of every request: operation, status (None: no answer) and the seconds it took."""
+"""Called for every request with operation, status (None: no answer) and duration in seconds."""
 
 
 class MeteredPool(ConnectionPool):
-    """A pool that tells of every request."""
+    """A pool that reports every request."""
 
     def __init__(self, on_request: RequestObserver, clock: Callable[[], float], may_write: Callable[[], bool]) -> None:
         super().__init__(may_write=may_write)
@@ -33,7 +33,7 @@ class MeteredPool(ConnectionPool):
         seconds: float,
         policy: CallPolicy,
     ) -> Answer:
-        """One request, one answer. Raises NoAnswerError."""
+        """Send one request and return its answer. Raises NoAnswerError."""
         return await self._metered(method, url, super().exchange(method, url, headers, content, seconds, policy))
 
     async def open(
@@ -45,7 +45,7 @@ class MeteredPool(ConnectionPool):
         seconds: float | None,
         policy: CallPolicy,
     ) -> OpenAnswer:
-        """One request, the head of its answer. Raises NoAnswerError."""
+        """Send one request and return the head of its answer. Raises NoAnswerError."""
         return await self._metered(method, url, super().open(method, url, headers, content, seconds, policy))
 
     async def _metered(self, method: str, url: str, request: Awaitable[AnswerT]) -> AnswerT:
@@ -59,7 +59,7 @@ class MeteredPool(ConnectionPool):
 
 
 def operation_at(method: str, url: str) -> str:
-    """The name of the operation that a request does; ids in paths never become labels."""
+    """The name of the operation that a request performs; ids in paths never become labels."""
     path = url.partition("?")[0]
     candidates = _OPERATIONS.get((method, path.count("/", path.find("/v1/"))), [])
     return next((name for name, pattern in candidates if pattern.search(path)), _OTHER)

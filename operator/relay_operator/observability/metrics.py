@@ -1,6 +1,6 @@
 """Every metric of the operator, declared once.
 
-Labels come from closed sets, or name what is as rare as namespaces, accounts and schedules; they are never ids.
+Label values come from closed sets, or name something as rare as a namespace, account or schedule; never an id.
 """
 
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ _WEBHOOK_TO_STATUS_SECONDS = (
 
 
 class WebhookOutcome(StrEnum):
-    """What came of one delivery; each is counted."""
+    """The outcome of one delivery; each is counted."""
 
     ACCEPTED = "accepted"
     BAD_SIGNATURE = "bad_signature"
@@ -31,11 +31,11 @@ class WebhookOutcome(StrEnum):
     BUSY = "busy"
     UNKNOWN_ACCOUNT = "unknown_account"
     MALFORMED = "malformed"
-    """The signature held, and yet the body is no event; or the sender never finished it."""
+    """The signature is valid but the body is not an event, or the sender never finished the body."""
 
 
 class Metrics:
-    """The table of metrics in one registry; `/metrics` shows what the registry holds."""
+    """The table of metrics in one registry; `/metrics` shows that registry."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.registry = registry
@@ -133,7 +133,7 @@ class Metrics:
         for outcome in WebhookOutcome:  # present from the start, so that a rate() sees the first one
             self.webhook_deliveries.labels(outcome)
 
-        # One series an account: as many as there are CloudAccount objects, removed with them.
+        # One series per account: as many as there are CloudAccount objects, removed with them.
         self.account_available_cents = gauge(
             "gpurelay_account_available_cents",
             "Available balance of an account's organization, in cents.",
@@ -145,14 +145,14 @@ class Metrics:
             ["namespace", "account"],
         )
 
-        # As many for an account as its status lists at most.
+        # Per account, as many series as its status lists at most.
         self.spend_cents = gauge(
             "gpurelay_spend_cents",
             "What an account's organization used this month, by whom, in cents.",
             ["account_namespace", "account", "namespace", "cost_center"],
         )
 
-        # Looking a series up takes longer than counting in it. Those that can end are not kept.
+        # Looking up a series takes longer than counting in it. Series that can end are not kept.
         self._reconciles = cache(self.reconciles.labels)
         self._reconcile_seconds = cache(self.reconcile_seconds.labels)
         self._queue_wait_seconds = cache(self.queue_wait_seconds.labels)
@@ -161,49 +161,49 @@ class Metrics:
         self._kubernetes_writes = cache(self.kubernetes_writes.labels)
 
     def on_pass(self, kind: str, outcome: str, priority: str, waited: float, seconds: float) -> None:
-        """Counts one pass over an object: how long the object had waited, and how long the pass took."""
+        """Count one pass over an object, the time that the object waited, and the duration of the pass."""
         self._reconciles(kind, outcome).inc()
         self._reconcile_seconds(kind).observe(seconds)
         self._queue_wait_seconds(priority).observe(waited)
 
     def on_write(self, plural: str, verb: str, status: int) -> None:
-        """Counts one write to the Kubernetes API; status 0 is no answer."""
+        """Count one write to the Kubernetes API; status 0 means no answer."""
         self._kubernetes_writes(plural, verb, str(status) if status else "none").inc()
 
     def on_cloud_request(self, operation: str, status: int | None, seconds: float) -> None:
-        """Counts one request to the cloud; no status is no answer."""
+        """Count one request to the cloud; status None means no answer."""
         self._cloud_requests(operation, "none" if status is None else str(status)).inc()
         self._cloud_request_seconds(operation).observe(seconds)
 
     def on_late_create(self, kind: str) -> None:
-        """Counts a create that the cloud acted on after it had been given up."""
+        """Count a create that the cloud acted on after the operator had given it up."""
         self.late_creates.labels(kind).inc()
 
     def on_balance(self, namespace: str, account: str, available_cents: int, burn_cents_per_hour: int | None) -> None:
-        """Shows an account's balance; a burn that the cloud does not tell is not shown as zero."""
+        """Show an account's balance; a burn that the cloud does not report keeps its last value instead of 0."""
         self.account_available_cents.labels(namespace, account).set(available_cents)
         if burn_cents_per_hour is not None:
             self.account_burn_cents_per_hour.labels(namespace, account).set(burn_cents_per_hour)
 
     def on_spend(self, namespace: str, account: str, shares: Iterable[tuple[str, str, int]]) -> None:
-        """Shows what an account's organization used this month, by namespace and cost centre, and nothing else."""
+        """Show only what an account's organization used this month, by namespace and cost centre."""
         self.spend_cents.remove_by_labels({"account_namespace": namespace, "account": account})
         for spender, cost_center, cents in shares:
             self.spend_cents.labels(namespace, account, spender, cost_center).set(cents)
 
     def forget_account(self, namespace: str, account: str) -> None:
-        """Ends the series of an account that is gone."""
+        """Remove the series of an account that is gone."""
         self.account_available_cents.remove_by_labels({"namespace": namespace, "account": account})
         self.account_burn_cents_per_hour.remove_by_labels({"namespace": namespace, "account": account})
         self.spend_cents.remove_by_labels({"account_namespace": namespace, "account": account})
 
 
 def process_metrics(version: str, kinds: Iterable[str]) -> Metrics:
-    """The metrics of a whole process: the table, and what Python and the system say of the process itself.
+    """The metrics of a whole process: the table, and what Python and the system report about the process.
 
-    `kinds` are those of which something is created in the cloud.
+    `kinds` are those that create something in the cloud.
     """
-    disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each counter and histogram, that nobody asks for
+    disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each counter and histogram, which nobody reads
     registry = CollectorRegistry(auto_describe=True)
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)

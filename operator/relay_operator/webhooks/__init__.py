@@ -1,1 +1,1 @@
-"""What the cloud tells by itself: the subscription, its deliveries, what they lead to."""
+"""What the cloud reports by itself: the subscription, its deliveries, and what these wake."""

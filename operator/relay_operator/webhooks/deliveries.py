@@ -1,4 +1,4 @@
-"""Whether the cloud's webhooks arrive: by its own list of attempts, and by what polling had to find out."""
+"""Whether the cloud's webhooks arrive, judged by its list of attempts and by what only polling found."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ from relay_client.operations import LIST_WEBHOOK_DELIVERIES
 from relay_wire.webhooks import WebhookDelivery
 
 FAILED_IN_A_ROW = 3
-"""Attempts in vain, the newest ones, that are no longer a restart of ours."""
+"""So many newest attempts that all failed are not explained by a restart of the operator."""
 UNTOLD = 3
-"""Changes that polls of settled objects found, while no webhook came."""
+"""Changes found by polling settled objects, while no webhook came, that count as proof."""
 
 
 @dataclass(slots=True)
@@ -19,15 +19,15 @@ class Evidence:
     """What this process knows of one account's webhooks."""
 
     untold: int = 0
-    """Changes that polls found since the last webhook came."""
+    """Changes that polls found since the last webhook."""
     arrived: bool = False
-    """One came to this process."""
+    """Whether a webhook came to this process."""
     before: str | None = None
-    """The newest attempt when it first looked, empty if there was none: what failed earlier, nobody listened to."""
+    """Id of the newest attempt at the first look, empty if none: this process was not listening for earlier ones."""
 
 
 async def why_missing(cloud: Cloud, webhook_id: str, evidence: Evidence) -> str | None:
-    """Why deliveries count as missing; empty if they arrive, None if there is nothing to judge by.
+    """Why deliveries count as missing; empty if they arrive, None if there is no evidence.
 
     Raises Unauthorized.
 
@@ -46,7 +46,7 @@ async def why_missing(cloud: Cloud, webhook_id: str, evidence: Evidence) -> str 
 
 
 def failing(attempts: Sequence[WebhookDelivery]) -> str:
-    """A sentence where the newest attempts all failed. `attempts`: newest first. Pure."""
+    """A message if the newest attempts all failed; else empty. `attempts`: newest first. Pure."""
     newest = attempts[:FAILED_IN_A_ROW]
     if len(newest) < FAILED_IN_A_ROW or any(map(_arrived, newest)):
         return ""
@@ -57,7 +57,7 @@ def failing(attempts: Sequence[WebhookDelivery]) -> str:
 
 
 def unheard(untold: int) -> str:
-    """A sentence where polling found too much that no webhook told of. Pure."""
+    """A message if polling found too many changes that no webhook reported; else empty. Pure."""
     if untold < UNTOLD:
         return ""
     return f"polling found {untold} changes that no webhook reported, and no webhook has come since; {_LOOK}"

@@ -1,4 +1,4 @@
-"""What a webhook leads to: the objects it may be about are looked at. A hint is never believed."""
+"""What a webhook does: it wakes the objects that it may be about. A webhook is a hint, never believed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,9 +10,9 @@ from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_wire.events import Event
 
 _BURST = 10.0
-"""Seconds' worth of wakes that one object may have at once."""
+"""Seconds' worth of wakes that one object may use at once."""
 _INTERVAL = 1.0
-"""Between two wakes of one object in the long run; what comes sooner is put off, and not lost."""
+"""Seconds between two wakes of one object in the long run; an earlier wake is delayed, not lost."""
 _REMEMBERED = 10_000
 
 
@@ -23,16 +23,16 @@ class EventRouter:
     cache: Cache
     queue: Queue[ObjectKey]
     unclaimed: Callable[[ObjectKey], UnclaimedIds]
-    """An account's."""
+    """The unclaimed ids of an account."""
     heard: Callable[[ObjectKey], None] = lambda _account: None
-    """Told of every account that a webhook came from."""
+    """Called for every account that sends a webhook."""
     _spent: dict[ObjectKey, float] = field(default_factory=dict)
     """Until when each object has used up its wakes."""
 
     def on_event(self, account: ObjectKey, event: Event) -> None:
-        """Wake who records one of the ids; one that nobody records may answer an open intent of this account.
+        """Wake the objects that record one of the ids; an unrecorded id may answer an open intent of this account.
 
-        Who signs for one account makes nobody look with the key of another.
+        An event signed for one account never wakes an object of another.
         """
         self.heard(account)
         owners = {key for cloud_id in event.resource_ids for key in self.cache.with_cloud_id(cloud_id)}
@@ -45,7 +45,7 @@ class EventRouter:
         for cloud_id in event.resource_ids:
             unclaimed.add(cloud_id)
         for key in self.cache.searching(account):
-            # What is being created at this moment learns of the id when its answer is in.
+            # An object whose create is under way learns its id from the answer.
             if not self.queue.is_working(key):
                 self._wake(key)
 

@@ -1,4 +1,4 @@
-"""The webhook endpoint: proves that a delivery is the cloud's, then enqueues what it hints at (section 6)."""
+"""The webhook endpoint: verifies that a delivery comes from the cloud, then enqueues its hints (section 6)."""
 
 import asyncio
 from collections import OrderedDict
@@ -16,23 +16,25 @@ from relay_operator.observability.metrics import WebhookOutcome
 from relay_wire.events import DELIVERY_HEADER, SIGNATURE_HEADER, Event
 
 CLUSTER_SEGMENT = "_cluster"
-"""Stands for the namespace in the URL of a ClusterCloudAccount; no namespace can have this name."""
+"""Stands for the namespace in the URL of a ClusterCloudAccount; a namespace cannot have this name."""
 
 _READ_SECONDS = 10.0
 _UNPROVEN_BYTES = 16 * 1024 * 1024
-"""Of bodies that nobody has proven yet, all together."""
+"""The most bytes of unverified bodies in memory, all together."""
 _MAX_DELIVERY_ID_CHARS = 256
 
 
 @dataclass(slots=True)
 class Receiver:
-    """Takes deliveries at `/webhooks/{namespace}/{account}`."""
+    """Accepts deliveries at `/webhooks/{namespace}/{account}`."""
 
     secrets_for: Callable[[ObjectKey], tuple[str, ...] | None]
-    """The secrets of an account's subscription, None if there is none; while a rolled secret is still accepted,
-    both. Answers from memory, since it is asked before any proof."""
+    """The secrets of an account's subscription, None without one; both while a rolled secret is still accepted.
+
+    Must answer from memory, since it is called before any proof.
+    """
     on_event: Callable[[ObjectKey, Event], None]
-    """Takes an event whose signature held; MUST only enqueue. It may be replayed, late, or about anything."""
+    """Receives an event with a valid signature; MUST only enqueue. It may be replayed, late, or about anything."""
     deliveries: Counter
     body_limit: int
     deduplication_size: int
@@ -43,7 +45,7 @@ class Receiver:
     _seen: dict[ObjectKey, OrderedDict[str, None]] = field(default_factory=dict)
 
     def app(self) -> web.Application:
-        """The app with the one route."""
+        """The app with its one route."""
         app = web.Application()
         app.router.add_post("/webhooks/{namespace}/{account}", self._deliver)
         return app
@@ -53,7 +55,7 @@ class Receiver:
         self.deliveries.labels(outcome).inc()
         response = web.Response(status=_STATUS[outcome])
         if response.status >= 400:
-            response.force_close()  # what is left of an unwanted body is not worth reading
+            response.force_close()  # the rest of an unwanted body is not worth reading
         return response
 
     async def _outcome(self, request: web.Request) -> WebhookOutcome:
@@ -66,7 +68,7 @@ class Receiver:
             return WebhookOutcome.MALFORMED  # the signature is over the raw bytes, which aiohttp has unpacked
         signatures = request.headers.getall(SIGNATURE_HEADER, [])
         if len(signatures) != 1 or not signatures[0].isascii():
-            return WebhookOutcome.BAD_SIGNATURE  # no body could make it a good one
+            return WebhookOutcome.BAD_SIGNATURE  # no body can make this signature valid
         if (request.content_length or 0) > self.body_limit:
             return WebhookOutcome.TOO_LARGE
         body = bytearray()
@@ -82,7 +84,7 @@ class Receiver:
         return self._accept(request, account, event) if isinstance(event, Event) else event
 
     async def _read(self, request: web.Request, body: bytearray) -> WebhookOutcome | None:
-        """Why it is not read to its end, whatever Content-Length says: too large alone, or together with others."""
+        """Read the body, whatever Content-Length says; returns why it stopped: too large, alone or with others."""
         async with asyncio.timeout(self.read_seconds):
             async for chunk in request.content.iter_any():
                 body += chunk
@@ -94,7 +96,7 @@ class Receiver:
         return None
 
     def _accept(self, request: web.Request, account: ObjectKey, event: Event) -> WebhookOutcome:
-        # Without the header nothing can be told apart; twice is harmless, since an event is a hint.
+        # Without the header, duplicates cannot be recognized; they are harmless, since an event is only a hint.
         delivery = request.headers.get(DELIVERY_HEADER, "")[:_MAX_DELIVERY_ID_CHARS]
         seen = self._seen.setdefault(account, OrderedDict())
         if delivery in seen:
@@ -111,7 +113,7 @@ class Receiver:
 _STATUS = {
     WebhookOutcome.ACCEPTED: 204,
     WebhookOutcome.DUPLICATE: 204,
-    WebhookOutcome.UNKNOWN_ACCOUNT: 401,  # as one that is not signed: a stranger learns of no account
+    WebhookOutcome.UNKNOWN_ACCOUNT: 401,  # as for a bad signature: strangers must not learn which accounts exist
     WebhookOutcome.BUSY: 503,
     WebhookOutcome.TOO_LARGE: 413,
     WebhookOutcome.BAD_SIGNATURE: 401,
@@ -120,7 +122,7 @@ _STATUS = {
 
 
 def account_at(namespace: str, name: str) -> ObjectKey:
-    """The account that the two segments of a webhook URL name."""
+    """The account that the two segments of a webhook URL identify."""
     shared = namespace == CLUSTER_SEGMENT
     return named_account(namespace, AccountKind.CLUSTER_CLOUD_ACCOUNT if shared else AccountKind.CLOUD_ACCOUNT, name)
 
@@ -131,7 +133,7 @@ def webhook_url(public_url: str, account: ObjectKey) -> str:
 
 
 def _proven(signature: str, body: bytes, secrets: tuple[str, ...]) -> Event | WebhookOutcome:
-    """The event, if one of the secrets signed it."""
+    """The event if one of the secrets signed it; else the reason for refusing it."""
     for secret in secrets:
         try:
             return verify({SIGNATURE_HEADER: signature}, body, secret)

@@ -1,4 +1,4 @@
-"""The secrets that deliveries may be signed with, in memory: the receiver asks before anything is proven."""
+"""The signing secrets of deliveries, in memory, since the receiver reads them before anything is proven."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,14 +15,14 @@ class _Held:
 
 @dataclass(slots=True)
 class SigningSecrets:
-    """One secret an account, and for `overlap` seconds after it was rolled the one before as well."""
+    """One secret per account; also the former one, for `overlap` seconds after a roll."""
 
     overlap: float
     clock: Callable[[], float]
     _held: dict[ObjectKey, _Held] = field(default_factory=dict, repr=False)
 
     def put(self, account: ObjectKey, secret: str) -> None:
-        """The secret that the cloud signs with from here on."""
+        """Set the secret that the cloud signs with from now on."""
         held = self._held.get(account)
         if held is None:
             self._held[account] = _Held(secret)
@@ -30,12 +30,12 @@ class SigningSecrets:
             self._held[account] = _Held(secret, held.current, self.clock() + self.overlap)
 
     def of(self, account: ObjectKey) -> tuple[str, ...] | None:
-        """None if there is no subscription."""
+        """The accepted secrets, the current one first; None if there is no subscription."""
         held = self._held.get(account)
         if held is None:
             return None
         return (held.current, held.former) if held.former and self.clock() < held.former_until else (held.current,)
 
     def drop(self, account: ObjectKey) -> None:
-        """The subscription is gone."""
+        """Forget an account whose subscription is gone."""
         self._held.pop(account, None)

@@ -1,7 +1,7 @@
-"""An account's webhook subscription: made, found again, repaired, removed. Safe to end at any point.
+"""An account's webhook subscription: created, found again, repaired, removed. Safe to interrupt at any point.
 
-The cloud shows a subscription's secret once. A process that ends between the create and the writing of the Secret
-leaves a subscription without a known secret: the next pass finds it by its name and rolls its secret.
+The cloud shows a subscription's secret once. A process that ends between the create and the write of the Secret
+leaves a subscription with an unknown secret: the next pass finds it by its name and rolls its secret.
 """
 
 from collections.abc import Sequence
@@ -30,12 +30,12 @@ _MANAGED_BY = {"app.kubernetes.io/managed-by": "relay-operator"}
 
 
 class SecretNameTakenError(Exception):
-    """The Secret that would keep the signing secret exists and is somebody else's; the text names it."""
+    """The Secret for the signing secret exists and belongs to something else; the message names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subscribed:
-    """A subscription, and its secret, as the Secret keeps both; they are empty if there is none."""
+    """A subscription and its secret, as the Secret holds them; both empty if there is none."""
 
     webhook_id: str = ""
     secret: str = field(default="", repr=False)
@@ -43,7 +43,7 @@ class Subscribed:
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What has to be done to have exactly one good subscription; `keep` None: make one."""
+    """What it takes to have exactly one good subscription; if `keep` is None, a create."""
 
     keep: Webhook | None
     remove: tuple[Webhook, ...]
@@ -52,7 +52,7 @@ class Repair:
 
 
 def plan_repair(webhooks: Sequence[Webhook], name: str, url: str, recorded: Subscribed) -> Repair:
-    """Which of the organization's subscriptions is ours and good, which are ours and superfluous. Pure."""
+    """Which subscriptions of the organization are this account's: the good one to keep, and the surplus ones. Pure."""
     ours = [hook for hook in webhooks if is_ours(hook, name, url)]
     good = [hook for hook in ours if hook.url == url and _hears_all(hook)]
     keep = next((hook for hook in good if hook.id == recorded.webhook_id), good[0] if good else None)
@@ -65,7 +65,7 @@ def plan_repair(webhooks: Sequence[Webhook], name: str, url: str, recorded: Subs
 
 
 def is_ours(hook: Webhook, name: str, url: str) -> bool:
-    """By its name; or made for the same address by an account object that was since recreated."""
+    """By its name, or by the same address and the name of an account object that has since been recreated."""
     return hook.name == name or (hook.url == url and (hook.name or "").startswith(NAME_PREFIX))
 
 
@@ -77,18 +77,18 @@ def _secret_fits(hook: Webhook, recorded: Subscribed) -> bool:
     if not recorded.secret or recorded.webhook_id != hook.id:
         return False
     shown = (hook.secret_prefix or "").rstrip(".…*")
-    # Only what begins like a secret is one's beginning: rolling at every pass for another notation would be worse.
+    # Compare only a value that looks like a secret's beginning: any other notation would roll the secret at every pass.
     return not shown.startswith(_SECRET_PREFIX) or recorded.secret.startswith(shown)
 
 
 @dataclass(frozen=True, slots=True)
 class Subscriber:
-    """Who subscribes: one account object, and where its signing secret is kept."""
+    """The subscribing account object, and where its signing secret is kept."""
 
     key: ObjectKey
     uid: str
     namespace: str
-    """Of the Secret."""
+    """The namespace of the Secret."""
 
     @property
     def webhook_name(self) -> str:
@@ -102,8 +102,7 @@ class Subscriber:
 
 
 async def subscribe(kube: Kube, cloud: Cloud, who: Subscriber, url: str) -> Subscribed:
-    """Makes sure of exactly one subscription of ours with a known secret. Raises CloudError, KubeError,
-    SecretNameTakenError."""
+    """Ensure exactly one subscription with a known secret. Raises CloudError, KubeError, SecretNameTakenError."""
     recorded = await _recorded(kube, who)
     repair = plan_repair((await cloud.call(LIST_WEBHOOKS)).items, who.webhook_name, url, recorded)
     for superfluous in repair.remove:
@@ -124,7 +123,7 @@ async def subscribe(kube: Kube, cloud: Cloud, who: Subscriber, url: str) -> Subs
 
 
 async def unsubscribe(cloud: Cloud, who: Subscriber, url: str) -> None:
-    """Removes every subscription of ours; the Secret goes with its owner. Raises CloudError."""
+    """Remove all subscriptions of this account; the Secret goes with its owner. Raises CloudError."""
     for hook in (await cloud.call(LIST_WEBHOOKS)).items:
         if is_ours(hook, who.webhook_name, url):
             await _remove(cloud, hook.id)
@@ -143,7 +142,7 @@ async def _recorded(kube: Kube, who: Subscriber) -> Subscribed:
     except NotFound:
         return Subscribed()
     if not _is_of(who, secret):
-        # Found before anything is sent to the cloud: a secret that cannot be kept must not be asked for.
+        # Check before sending anything to the cloud: never request a secret that cannot be stored.
         raise SecretNameTakenError(_taken(who))
     data = texts(secret.get("data"), encoded=True)
     return Subscribed(data.get(ID_KEY, ""), data.get(SECRET_KEY, ""))
@@ -157,7 +156,7 @@ def _taken(who: Subscriber) -> str:
 
 
 def _is_of(who: Subscriber, secret: JsonObject) -> bool:
-    """By the account object that owns it: a label may be on anybody's."""
+    """Judges by the owning account object, since anybody may set the same label."""
     return any(each.get("uid") == who.uid for each in owners(secret))
 
 
