@@ -1,4 +1,4 @@
-"""Which addresses are public, and what the administrator lets batches reach besides. Pure."""
+"""Which addresses are public, and which others the administrator allows to batches. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ Network: TypeAlias = IPv4Network | IPv6Network
 
 @dataclass(frozen=True, slots=True)
 class StorePolicy:
-    """Nothing but public addresses unless said otherwise."""
+    """What the administrator allows besides public addresses; empty: nothing."""
 
     file_roots: tuple[PurePosixPath, ...] = ()
     private_networks: tuple[Network, ...] = ()
 
 
 def file_root(text: str) -> PurePosixPath:
-    """Reads a folder that `file:` URLs may name; raises ValueError."""
+    """Parse a folder that `file:` URLs may name; raises ValueError."""
     path = PurePosixPath(text)
     if not path.is_absolute() or ".." in path.parts or path == PurePosixPath("/"):
         raise ValueError(f"{text!r} must be an absolute path below /, without '..'")
@@ -27,7 +27,7 @@ def file_root(text: str) -> PurePosixPath:
 
 
 def private_network(text: str) -> Network:
-    """Reads a network in CIDR notation; raises ValueError."""
+    """Parse a network in CIDR notation; raises ValueError."""
     try:
         return ip_network(text)
     except ValueError:
@@ -36,13 +36,13 @@ def private_network(text: str) -> Network:
         ) from None
 
 
-# The IANA special-purpose registries, written out: what `ipaddress` holds private differs between Python's releases.
+# The IANA special-purpose registries, written out, since `ipaddress` differs between Python's releases.
 _SPECIAL: tuple[tuple[str, str], ...] = (
     ("0.0.0.0/8", "an address of this host"),
     ("10.0.0.0/8", "a private address"),
     ("100.64.0.0/10", "a shared address"),
     ("127.0.0.0/8", "a loopback address"),
-    ("168.63.129.16/32", "a metadata address"),  # of Azure, though public by its number
+    ("168.63.129.16/32", "a metadata address"),  # of Azure, although the number is public
     ("169.254.0.0/16", "a link-local or metadata address"),
     ("172.16.0.0/12", "a private address"),
     ("192.0.0.0/24", "a reserved address"),
@@ -56,7 +56,7 @@ _SPECIAL: tuple[tuple[str, str], ...] = (
     ("240.0.0.0/4", "a reserved address"),
     ("::/128", "an address of this host"),
     ("::1/128", "a loopback address"),
-    ("2001::/23", "a reserved address"),  # Teredo among them, which has an IPv4 address inside
+    ("2001::/23", "a reserved address"),  # includes Teredo, whose addresses contain an IPv4 address
     ("2001:db8::/32", "an address for documentation"),
     ("2002::/16", "a 6to4 address"),
     ("3fff::/20", "an address for documentation"),
@@ -70,7 +70,7 @@ _NAT64 = IPv6Network("64:ff9b::/96")
 
 
 def why_not_public(address: Address, allowed: Iterable[Network]) -> str | None:
-    """What kind of address it is if it may not be connected to; None if it may."""
+    """The kind of an address that may not be connected to; None if it may."""
     plain = _unwrapped(address)
     if any(plain in network for network in allowed):
         return None
@@ -83,17 +83,17 @@ def why_not_public(address: Address, allowed: Iterable[Network]) -> str | None:
 
 
 def within(address: Address, allowed: Iterable[Network]) -> bool:
-    """Whether the administrator allowed the address by name of its network."""
+    """Whether the address is in a network that the administrator allowed."""
     plain = _unwrapped(address)
     return any(plain in network for network in allowed)
 
 
 def _unwrapped(address: Address) -> Address:
-    """The IPv4 address that an IPv6 address stands for: what a connection to it reaches."""
+    """The IPv4 address inside an IPv6 address, if any, since a connection reaches that one."""
     if isinstance(address, IPv4Address):
         return address
     if address.ipv4_mapped is not None:
         return address.ipv4_mapped
     if address in _NAT64:
         return IPv4Address(int(address) & 0xFFFF_FFFF)
-    return IPv6Address(int(address))  # without a zone, which networks are never equal to
+    return IPv6Address(int(address))  # without a zone, since no network contains an address with one

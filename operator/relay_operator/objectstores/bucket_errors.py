@@ -1,4 +1,4 @@
-"""What a bucket's service meant by an error, told from the status and code in its answer. Pure."""
+"""What an error of a bucket's service means, by the status and code in its answer. Pure."""
 
 import re
 
@@ -13,13 +13,13 @@ _WRONG_REGION = {"AuthorizationHeaderMalformed", "PermanentRedirect", "IllegalLo
 
 
 def not_let_out(location: Location, refused: EgressRefused) -> StoreError:
-    """The error for a server that the egress guard lets nobody connect to."""
+    """The error for a server that the egress guard refuses to connect to."""
     reason = StoreReason.UNREACHABLE if refused.passing else StoreReason.NOT_ALLOWED
     return StoreError(reason, f"{location} cannot be used: {refused}.")
 
 
 def already_there(location: Location) -> StoreError:
-    """The error for an object that was not to be replaced."""
+    """The error for an existing object that must not be replaced."""
     sentence = f"{location} exists already: remove it, name another output, or let it be replaced."
     return StoreError(StoreReason.ALREADY_EXISTS, sentence)
 
@@ -32,17 +32,17 @@ def untrusted(location: Location) -> StoreError:
 
 
 def unusable(location: Location) -> StoreError:
-    """The error for credentials of which no client can be made."""
-    # obstore refuses a second Google key, where the environment names one, instead of choosing between them.
+    """The error for credentials that no client accepts."""
+    # obstore refuses a second Google key from the environment instead of choosing one.
     also = ", and GOOGLE_SERVICE_ACCOUNT in the operator's environment" if location.scheme is Scheme.GCS else ""
     sentence = f"{location} cannot be opened with what the Secret holds: check its keys and ca.crt{also}."
     return StoreError(StoreReason.INVALID, sentence)
 
 
 def understood(location: Location, text: str, failure: str) -> StoreError:
-    """The error for people; `failure` is why no connection could be made.
+    """The error to show; `failure` says why no connection could be made, if so.
 
-    The service's text may quote keys and signatures: only its status and code are told.
+    The service's text may quote keys and signatures, so only its status and code are shown.
     """
     status = int(match["status"]) if (match := _STATUS.search(text)) else None
     found = _CODE.search(text)
@@ -61,7 +61,7 @@ def _reason(status: int | None, code: str) -> StoreReason:
         return StoreReason.BUCKET_NOT_FOUND
     if code in _WRONG_REGION:
         return StoreReason.INVALID
-    # 409 is an operation that another one got in the way of.
+    # 409: another operation interfered.
     return StoreReason.UNREACHABLE if status is None or status < 300 or status == 409 else reason_of(status)
 
 

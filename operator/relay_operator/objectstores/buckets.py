@@ -1,4 +1,4 @@
-"""Objects in buckets of S3, Google Cloud Storage and Azure. This is the only import of obstore."""
+"""Objects in buckets of S3, Google Cloud Storage and Azure. Only this module imports obstore."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from relay_operator.objectstores.store import LONGEST_PIECE, ObjectInfo, Opened
 from relay_operator.objectstores.upload import Upload, begin_and_abort
 from relay_operator.records.pieces import collected, cut, gathered
 
-if TYPE_CHECKING:  # they are in obstore's stubs alone
+if TYPE_CHECKING:  # these exist only in obstore's stubs
     from obstore import GetOptions, GetResult, ObjectMeta, PutResult
     from obstore.store import AzureAccessKey, AzureSASToken, ClientConfig, GCSConfig, RetryConfig, S3Credential
 
 BucketCredentials: TypeAlias = S3Credentials | GcsCredentials | AzureCredentials
 Client: TypeAlias = S3Store | GCSStore | AzureStore
 
-_PART = 8 * 1_048_576  # bytes; services take 10,000 of them, and S3 none below 5 MiB
+_PART = 8 * 1_048_576  # bytes; services take up to 10,000 parts, and S3 takes none below 5 MiB
 _READ_AHEAD = 262_144  # bytes
-_NO_SUCH_VERSION = '"0x0"'  # an ETag in Azure's form that no blob has
+_NO_SUCH_VERSION = '"0x0"'  # an ETag in Azure's form that no blob ever has
 _RETRIES: RetryConfig = {
     "max_retries": 5,
     "retry_timeout": timedelta(seconds=60),
@@ -57,7 +57,7 @@ class BucketStore:
         except StoreError as error:
             if error.reason is not StoreReason.NOT_FOUND:
                 raise
-        # The answer to a HEAD has no body that tells a missing bucket from a missing object.
+        # The answer to a HEAD lacks the body that distinguishes a missing bucket from a missing object.
         try:
             return (await self.open(0, "")).info
         except StoreError as error:
@@ -74,7 +74,7 @@ class BucketStore:
         return Opened(_info(result.meta), self._pieces(result), _let_go)
 
     async def write(self, chunks: AsyncIterable[bytes]) -> str:
-        """What fits into one part is one request."""
+        """Write content that fits into one part with one request."""
         source = gathered(chunks, LONGEST_PIECE)
         first = await collected(source, _PART)
         whole = len(first) < _PART
@@ -100,7 +100,7 @@ class BucketStore:
                 raise
 
     async def check_writable(self) -> None:
-        """S3 and GCS: an upload is begun and aborted. Azure: a blob is sent on a condition that never holds."""
+        """S3 and GCS: begin and abort an upload. Azure: send a blob under a condition that never holds."""
         if self._location.scheme is not Scheme.AZURE:
             return await begin_and_abort(self._put_parts)
         try:
@@ -124,7 +124,7 @@ class BucketStore:
                 parts,
                 use_multipart=True,
                 chunk_size=_PART,
-                max_concurrency=1,  # see `Upload`: nothing is under way when it is aborted
+                max_concurrency=1,  # see `Upload`: no part is in flight when the upload is aborted
             )
             return await self._passage.first_of(put)
 
@@ -140,7 +140,7 @@ class BucketStore:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Turns what obstore and the guard raise into `StoreError`."""
+        """Turn errors of obstore and the guard into `StoreError`."""
         try:
             yield
         except EgressRefused as refused:
@@ -152,7 +152,7 @@ class BucketStore:
 
 
 def _let_go() -> None:
-    """An answer's connection ends with the last reference to it."""
+    """Does nothing: an answer's connection ends with the last reference to it."""
 
 
 def _info(meta: ObjectMeta) -> ObjectInfo:
@@ -160,7 +160,7 @@ def _info(meta: ObjectMeta) -> ObjectInfo:
 
 
 def _client(location: Location, credentials: BucketCredentials, passage: Passage) -> Client:
-    """A client of obstore in which nothing is left for the environment to say."""
+    """A client of obstore whose options are all explicit, so that the environment sets none."""
     options = _options(passage, credentials)
     match credentials:
         case S3Credentials():
@@ -181,7 +181,7 @@ def _options(passage: Passage, credentials: BucketCredentials) -> ClientConfig:
         "allow_invalid_certificates": False,
         "connect_timeout": timedelta(seconds=15),
         "read_timeout": timedelta(seconds=60),
-        "timeout": timedelta(hours=6),  # of a whole download: what stalls ends by the one above
+        "timeout": timedelta(hours=6),  # for a whole download; the timeout above ends one that stalls
         "user_agent": "relay-operator",
     }
     if credentials.ca:

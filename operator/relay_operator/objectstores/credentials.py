@@ -1,4 +1,4 @@
-"""What opens a location: read from a Secret of the object's own namespace, and from nowhere else. Pure."""
+"""Credentials for a location, read only from a Secret of the object's own namespace. Pure."""
 
 import json
 import re
@@ -11,12 +11,12 @@ from relay_operator.objectstores.errors import StoreError, StoreReason
 from relay_operator.objectstores.location import Location, Scheme
 
 _YES_OR_NO = {"true": True, "false": False}
-_CA = "ca.crt"  # PEM: trusted for this location, besides the public authorities
+_CA = "ca.crt"  # PEM: trusted for this location in addition to the public authorities
 
 
 @dataclass(frozen=True, slots=True)
 class S3Credentials:
-    """Keys of an S3 service; no endpoint means AWS."""
+    """Keys of an S3 service; without an endpoint, of AWS."""
 
     access_key_id: str
     secret_access_key: str = field(repr=False)
@@ -27,7 +27,7 @@ class S3Credentials:
     ca: str = field(default="", repr=False)
 
     def endpoint_for(self, bucket: str) -> str:
-        """The URL that keys are appended to in path style with the bucket, else without."""
+        """The base URL of keys: in path style it lacks the bucket, else it contains it."""
         domain = "amazonaws.com.cn" if self.region.startswith("cn-") else "amazonaws.com"
         endpoint = self.endpoint or f"https://s3.{self.region}.{domain}"
         return endpoint if self.path_style else endpoint.replace("://", f"://{bucket}.", 1)
@@ -46,7 +46,7 @@ class GcsCredentials:
 
 @dataclass(frozen=True, slots=True)
 class AzureCredentials:
-    """A storage account with its key or with a shared access signature; one of them is empty."""
+    """A storage account with its key or a shared access signature; the other is empty."""
 
     account: str
     key: str = field(default="", repr=False)
@@ -57,7 +57,7 @@ class AzureCredentials:
 
 @dataclass(frozen=True, slots=True)
 class WebCredentials:
-    """The value of the Authorization header; empty: none is sent."""
+    """The value of the Authorization header; empty: the header is not sent."""
 
     authorization: str = field(default="", repr=False)
     ca: str = field(default="", repr=False)
@@ -69,7 +69,7 @@ Credentials: TypeAlias = S3Credentials | GcsCredentials | AzureCredentials | Web
 def read_credentials(location: Location, data: Mapping[str, str], secret: str) -> Credentials:
     """The credentials for a location from the decoded data of the Secret named `secret`.
 
-    Raises `StoreError` with reason Invalid: it names the Secret's key that is missing or cannot be used, never a value.
+    Raises `StoreError` with reason Invalid, which names the missing or unusable key of the Secret, never a value.
     """
     source = _Secret(secret, data)
     match location.scheme:
@@ -100,7 +100,7 @@ class _Secret:
         return value
 
     def endpoint(self, key: str) -> str:
-        """A service's URL without a trailing slash; empty if the key is absent."""
+        """The service URL under this key, without a trailing slash; empty if the key is absent."""
         url = self.get(key)
         if url:
             try:
@@ -110,7 +110,7 @@ class _Secret:
         return url.rstrip("/")
 
     def header(self, key: str) -> str:
-        """A value that goes into a header as it is."""
+        """A value that is safe to put into a header."""
         value = self.get(key)
         if not value.isascii() or not value.isprintable():
             raise self.error(key, "has characters that no HTTP header can have")
@@ -148,7 +148,7 @@ def _gcs(secret: _Secret) -> GcsCredentials:
         raise secret.error(key, "must be the JSON of a service account's key") from None
     if not all(isinstance(value, str) and value for value in fields.values()):
         raise secret.error(key, "must have client_email, private_key_id and private_key as text")
-    # Nothing else of the JSON is used: it may name URLs to fetch tokens from.
+    # Ignore the rest of the JSON: it may name URLs to fetch tokens from.
     return GcsCredentials(**fields, endpoint=secret.endpoint("GOOGLE_STORAGE_ENDPOINT"), ca=secret.get(_CA))
 
 

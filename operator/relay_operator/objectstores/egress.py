@@ -1,7 +1,7 @@
-"""The one way out: a proxy on loopback that connects to addresses it has checked, and to no others.
+"""The only way out: a proxy on loopback that connects only to addresses it has checked.
 
-Object store libraries resolve names and follow redirects by themselves. As a proxy's clients they do neither unseen:
-every connection is asked for by name, resolved once, checked, and made to the very address that was checked.
+Object store libraries resolve names and follow redirects by themselves. As clients of a proxy they do neither unseen:
+they request every connection by name, and the proxy resolves it once, checks the address, and connects to that address.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Limits:
 
 
 class EgressRefused(Exception):
-    """No connection is made; the text says what was asked for and why not. `passing`: it may be, another time."""
+    """A connection was refused; the message says which and why. `passing`: another attempt may succeed."""
 
     def __init__(self, why: str, *, passing: bool = False) -> None:
         super().__init__(why)
@@ -47,24 +47,24 @@ class EgressRefused(Exception):
 
 
 class CannotConnect(Exception):
-    """An allowed connection could not be made."""
+    """An allowed connection failed."""
 
 
 async def system_resolver(host: str, port: int) -> Sequence[Address]:
-    """What the system resolves a name to; raises OSError."""
+    """The addresses to which the system resolves a name; raises OSError."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [ip_address(entry[4][0]) for entry in found]
 
 
 @dataclass(eq=False, slots=True)
 class Passage:
-    """The right to use the proxy, for one operation on one location."""
+    """The right to use the proxy for one operation on one location."""
 
     user: str
     password: str = field(repr=False)
     port: int
     refused: asyncio.Future[EgressRefused] = field(repr=False)
-    failure: str = ""  # why the latest allowed connection could not be made
+    failure: str = ""  # why the latest allowed connection failed
     connections: set[asyncio.Task[None]] = field(default_factory=set, repr=False)
 
     @property
@@ -79,11 +79,11 @@ class Passage:
 
     @property
     def authorization(self) -> str:
-        """The value of Proxy-Authorization."""
+        """The value of the Proxy-Authorization header."""
         return "Basic " + base64.b64encode(f"{self.user}:{self.password}".encode()).decode()
 
     async def first_of(self, work: Awaitable[_T]) -> _T:
-        """The result of the work; raises `Refused` as soon as a connection of it is refused, not after its retries."""
+        """The result of the work; raises `EgressRefused` once a connection of it is refused, not after its retries."""
         task = asyncio.ensure_future(work)
         either: set[asyncio.Future[Any]] = {task, self.refused}
         try:
@@ -95,11 +95,11 @@ class Passage:
             if not task.done():
                 task.cancel()
             elif not task.cancelled():
-                task.exception()  # looked at, so that asyncio does not complain where a refusal came first
+                task.exception()  # retrieved, so that asyncio does not complain if a refusal came first
 
 
 class EgressGuard:
-    """The proxy. It listens on loopback, and only bearers of a `Passage` may use it."""
+    """The proxy. It listens on loopback, and serves only holders of a `Passage`."""
 
     def __init__(
         self, allowed: tuple[Network, ...], *, resolve: Resolver = system_resolver, limits: Limits | None = None
@@ -125,7 +125,7 @@ class EgressGuard:
 
     @contextlib.contextmanager
     def passage(self) -> Iterator[Passage]:
-        """Credentials that hold as long as the context; connections made with them end with it."""
+        """Credentials that are valid within the context; connections made with them end with it."""
         if self._server is None:
             raise RuntimeError("the egress guard is used outside of its `async with`")
         refused: asyncio.Future[EgressRefused] = asyncio.get_running_loop().create_future()
@@ -149,7 +149,7 @@ class EgressGuard:
         try:
             await self._serve(reader, writer, task)
         except (OSError, EOFError, TimeoutError, asyncio.CancelledError):
-            pass  # Its end of the connection tells the client; nobody else waits for this task's outcome.
+            pass  # The closed connection tells the client; nobody else waits for this task's outcome.
         finally:
             self._tasks.discard(task)
             writer.close()
@@ -206,7 +206,7 @@ class EgressGuard:
             upstream[1].close()
 
     async def _connect(self, request: ProxyRequest) -> Ends:
-        """A connection to a checked address; raises `EgressRefused` and `CannotConnect`."""
+        """Connect to a checked address; raises `EgressRefused` and `CannotConnect`."""
         host, port = request.host, request.port
         addresses = await self._addresses(host, port)
         for address in addresses:
@@ -224,7 +224,7 @@ class EgressGuard:
         raise CannotConnect(f"nothing answers at {host} port {port}")
 
     async def _addresses(self, host: str, port: int) -> Sequence[Address]:
-        """Where the host may be called; raises `EgressRefused`."""
+        """The host's addresses, all checked; raises `EgressRefused`."""
         try:
             literal = ip_address(host)
         except ValueError:
@@ -235,7 +235,7 @@ class EgressGuard:
         return [literal]
 
     async def _resolved(self, host: str, port: int) -> Sequence[Address]:
-        # One answer for names that lead inside and those that lead nowhere: which inner names there are is not told.
+        # One answer for names with inner addresses and for unknown names, so that it reveals no inner name.
         nowhere = EgressRefused(
             f"there is no such name as {host}, or it leads to a private address: {_TO_ALLOW}", passing=True
         )
@@ -260,7 +260,7 @@ async def _say(writer: asyncio.StreamWriter, status: int, phrase: str) -> None:
 
 
 async def _relay(client: Ends, server: Ends, idle_seconds: float) -> None:
-    """Passes bytes both ways, until both have ended or neither has said anything for too long.
+    """Pass bytes both ways until both sides have ended, or both were silent for too long.
 
     Each direction holds at most the streams' own buffers.
     """

@@ -1,23 +1,23 @@
-"""What can go wrong with a location, as one exception with a closed set of reasons."""
+"""What can go wrong with a location: one exception with a closed set of reasons."""
 
 from enum import StrEnum
 
 
 class StoreReason(StrEnum):
-    """Why a location could not be read or written; each asks for something else from the reader."""
+    """Why a location could not be read or written; each reason needs a different response."""
 
     NOT_FOUND = "ObjectNotFound"
     BUCKET_NOT_FOUND = "BucketNotFound"
     FORBIDDEN = "Forbidden"
     ALREADY_EXISTS = "AlreadyExists"
     NOT_ALLOWED = "NotAllowed"  # by the operator's administrator: a folder, a private address, a scheme
-    CHANGED = "Changed"  # replaced or removed while it was read
+    CHANGED = "Changed"  # replaced or removed while being read
     UNREACHABLE = "Unreachable"  # nothing is known about the location; worth another attempt
-    INVALID = "Invalid"  # the URL or the Secret cannot be used as written
+    INVALID = "Invalid"  # the URL or the Secret is unusable as written
 
 
 def reason_of(status: int) -> StoreReason:
-    """What a server means by a status that is none of success."""
+    """The reason for a status other than success."""
     match status:
         case 404 | 410:
             return StoreReason.NOT_FOUND
@@ -35,7 +35,7 @@ _PASSING = (408, 425, 429)
 
 
 class StoreError(Exception):
-    """A location could not be used. The text is for people: it has no query, no user information and no secret."""
+    """A location could not be used. The message is for people, without query, user information and secrets."""
 
     def __init__(self, reason: StoreReason, message: str) -> None:
         super().__init__(message)
@@ -44,5 +44,5 @@ class StoreError(Exception):
 
     @property
     def transient(self) -> bool:
-        """Whether the same call may succeed later with nothing changed by anybody."""
+        """Whether the same call may succeed later although nobody changes anything."""
         return self.reason is StoreReason.UNREACHABLE

@@ -14,13 +14,13 @@ from relay_operator.objectstores.location import Location
 from relay_operator.objectstores.store import LONGEST_PIECE, ObjectInfo, Opened
 from relay_operator.records.pieces import gathered
 
-_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC  # not blocked by a FIFO that nobody writes to
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC  # never blocks on a FIFO without a writer
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class FileStore:
-    """One path. Links are followed, then what was opened must be below a root. See `Store` for the methods."""
+    """One path. Links are followed; then the opened file must be below a root. See `Store` for the methods."""
 
     def __init__(self, location: Location, roots: tuple[PurePosixPath, ...]) -> None:
         self._location = location
@@ -48,7 +48,7 @@ class FileStore:
         return Opened(info, self._pieces(descriptor, info, start), partial(os.close, descriptor))
 
     async def write(self, chunks: AsyncIterable[bytes]) -> str:
-        """Into a hidden file beside it, which gets the name when it is whole and on the disk."""
+        """Write to a hidden file beside it, which is renamed once it is complete and on disk."""
         folder = await asyncio.to_thread(self._open_folder)
         hidden = self._hidden()
         try:
@@ -99,7 +99,7 @@ class FileStore:
         return True
 
     def _hidden(self) -> str:
-        """A name that nobody has, for what is not whole."""
+        """An unused name for a file that is not complete."""
         return f".{self._path.name[:200]}.{secrets.token_hex(6)}.partial"
 
     async def check_writable(self) -> None:
@@ -160,7 +160,7 @@ class FileStore:
             os.close(folder)
 
     def _check_opened(self, descriptor: int) -> None:
-        """Where the kernel says that the descriptor is, not where the path led a moment ago."""
+        """Check the path that the kernel reports for the descriptor: the opened path may lead elsewhere by now."""
         actual = Path(f"/proc/self/fd/{descriptor}").readlink()
         if not any(actual.is_relative_to(Path(root).resolve()) for root in self._roots):
             raise self._not_allowed()

@@ -1,4 +1,4 @@
-"""Where an object is: a bucket's key, a web address or a file, read from the URL that people write. Pure."""
+"""Where an object is: a bucket's key, a web address or a file, parsed from people's URLs. Pure."""
 
 import re
 from dataclasses import dataclass, field, replace
@@ -9,7 +9,7 @@ from urllib.parse import unquote_to_bytes
 from relay_operator.objectstores.errors import StoreError, StoreReason
 
 _LONGEST = 2048  # characters, as the custom resources allow
-_BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,221}[a-z0-9]")  # 3 to 63 for S3; GCS has domain-named ones of up to 222
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,221}[a-z0-9]")  # 3 to 63 for S3; GCS has domain-named buckets of up to 222
 _CONTAINER = re.compile(r"(?P<container>\$root|\$web|[a-z0-9](?:-?[a-z0-9]){2,62})(?:@(?P<account>[a-z0-9]{3,24}))?")
 _HOST = re.compile(
     r"(?P<host>[a-z0-9_](?:[a-z0-9._-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::(?P<port>[0-9]{1,5}))?", re.IGNORECASE
@@ -20,7 +20,7 @@ _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class Scheme(StrEnum):
-    """What kind of place a URL names."""
+    """The kind of place that a URL names."""
 
     S3 = "s3"
     GCS = "gs"
@@ -47,12 +47,12 @@ class Location:
     scheme: Scheme
     authority: str
     path: str
-    query: str = field(default="", repr=False)  # of a web address: it may be a signature
-    account: str = ""  # of Azure, where the URL names it
+    query: str = field(default="", repr=False)  # of a web address; may contain a signature
+    account: str = ""  # of Azure, if the URL names it
 
     @classmethod
     def parse(cls, url: str) -> Self:
-        """Reads a URL; raises `StoreError` with reason Invalid and a sentence that shows the right form."""
+        """Parse a URL; raises `StoreError` with reason Invalid and a message that shows the right form."""
         scheme, separator, rest = url.partition("://")
         if not separator or scheme.lower() not in list(Scheme):
             raise _invalid(url, f"does not begin with one of {', '.join(f'{known}://' for known in Scheme)}")
@@ -71,11 +71,11 @@ class Location:
 
     @property
     def on_the_web(self) -> bool:
-        """Whether this is one URL of a web server, of which nothing beside it is known."""
+        """Whether this is a single URL on a web server, without known neighbours."""
         return self.scheme in {Scheme.HTTPS, Scheme.HTTP}
 
     def beside(self, end: str) -> Self:
-        """The object whose name is longer by this."""
+        """The object with the same name and this suffix."""
         return replace(self, path=f"{self.path}{end}")
 
     @classmethod
@@ -124,11 +124,11 @@ class Location:
 
     @property
     def url(self) -> str:
-        """The whole URL, query included: for requests, never for people."""
+        """The whole URL with its query: for requests, never for messages."""
         return f"{self}?{self.query}" if self.query else str(self)
 
     def __str__(self) -> str:
-        """The URL without its query, fit for messages and logs."""
+        """The URL without its query, safe for messages and logs."""
         at = f"@{self.account}" if self.account else ""
         slash = "" if self.path.startswith("/") else "/"
         return f"{self.scheme}://{self.authority}{at}{slash}{self.path}"
@@ -145,7 +145,7 @@ def _check_segments(url: str, path: str, form: str) -> None:
 
 
 def _invalid(url: str, problem: str) -> StoreError:
-    """The URL as far as it can be shown: cut, and without user information and query."""
+    """An error that shows the URL cut, and without user information and query."""
     scheme, separator, rest = url.partition("://")
     shown = scheme + separator + re.sub(r"^[^/?#]*@", "", rest) if separator else url
     shown = _UNPRINTABLE.sub("\ufffd", re.split(r"[?#]", shown, maxsplit=1)[0])[:200]

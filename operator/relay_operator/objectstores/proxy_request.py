@@ -1,4 +1,4 @@
-"""What a client asks of the proxy: a tunnel, or one request over plain http. Pure."""
+"""A client's request to the proxy: a tunnel, or one request over plain http. Pure."""
 
 import base64
 import binascii
@@ -16,7 +16,7 @@ class BadRequest(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ProxyRequest:
-    """`tunnel` is CONNECT; else `origin_form` is the request's head as its server is to see it."""
+    """`tunnel` is a CONNECT; otherwise `origin_form` is the request's head as the server gets it."""
 
     host: str
     port: int
@@ -26,7 +26,7 @@ class ProxyRequest:
 
     @property
     def user(self) -> str:
-        """The user of Basic authorization; empty if there is none."""
+        """The user of Basic authorization; empty if the request has none."""
         scheme, _, encoded = self.authorization.partition(" ")
         if scheme.lower() != "basic":
             return ""
@@ -37,7 +37,7 @@ class ProxyRequest:
 
 
 def parse_request(head: bytes) -> ProxyRequest:
-    """Reads a request's head up to and with its empty line; raises `BadRequest`."""
+    """Parse a request's head, including its empty line; raises `BadRequest`."""
     lines = head.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
     method, _, rest = lines[0].partition(" ")
     target, _, version = rest.rpartition(" ")
@@ -55,7 +55,7 @@ def parse_request(head: bytes) -> ProxyRequest:
     authority = re.split(r"[/?]", after, maxsplit=1)[0]
     host, port = _authority(authority, 80)
     path = after[len(authority) :]
-    # One request a connection: what follows on it goes to the server that was checked for this one.
+    # One request per connection: any further bytes go to the server that was checked for this one.
     kept = [line for name, line in headers if name not in _OF_THE_PROXY]
     first = f"{method} {path if path.startswith('/') else '/' + path} HTTP/1.1"
     origin_form = "\r\n".join([first, *kept, "Connection: close", "", ""]).encode("latin-1")

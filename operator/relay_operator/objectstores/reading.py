@@ -1,4 +1,4 @@
-"""An object that is being read, over as many connections as that takes."""
+"""Reads an object over as many connections as it takes."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,25 +7,25 @@ from relay_operator.objectstores.errors import StoreError, StoreReason
 from relay_operator.objectstores.location import Location
 from relay_operator.objectstores.store import Opened, Store
 
-_PAUSES = (0.1, 0.5, 2.0, 5.0, 10.0)  # seconds before each attempt without progress; then it is given up
+_PAUSES = (0.1, 0.5, 2.0, 5.0, 10.0)  # seconds before each attempt without progress; then it gives up
 
 
 class Reading:
     """Iterate over it once for the bytes, in pieces of at most 1 MiB.
 
-    A connection that is cut is made again from the byte where it was, for the same version of the object alone.
+    After a broken connection it continues from the same byte, but only if the object's version is the same.
     """
 
     def __init__(self, location: Location, store: Store, opened: Opened) -> None:
-        self.size = opened.info.size  # bytes of the whole object; None if a web server does not tell
-        self.version = opened.info.version  # changes when the content does; empty if the server gives no marker
+        self.size = opened.info.size  # bytes of the whole object; None if a web server does not report them
+        self.version = opened.info.version  # changes with the content; empty if the server has no such marker
         self._location = location
         self._store = store
         self._opened: Opened | None = opened
         self._position = 0
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        """Raises `StoreError`: Changed where the object was replaced or removed meanwhile."""
+        """Raises `StoreError`, with reason Changed if the object was replaced or removed meanwhile."""
         failures = 0
         while True:
             try:
@@ -47,7 +47,7 @@ class Reading:
             failures += 1
 
     async def aclose(self) -> None:
-        """Ends the connection."""
+        """End the connection."""
         if self._opened is not None:
             await self._opened.pieces.aclose()
             self._opened.close()

@@ -1,4 +1,4 @@
-"""What every kind of place offers, as `ObjectStores` uses it: one object of one location."""
+"""The interface of every kind of place to `ObjectStores`: one object at one location."""
 
 from collections.abc import AsyncGenerator, AsyncIterable, Callable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ LONGEST_PIECE = 1_048_576  # bytes
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """An object as it was seen. `version` changes when its content does; either may be untold on the web."""
+    """An object as observed. `version` changes with its content; a web server may report neither field."""
 
     size: int | None
     version: str
@@ -17,30 +17,30 @@ class ObjectInfo:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """Bytes on their way, from `start` on, in pieces of at most `LONGEST_PIECE`."""
+    """Bytes in transfer, from `start` on, in pieces of at most `LONGEST_PIECE`."""
 
     info: ObjectInfo
     pieces: AsyncGenerator[bytes, None]
-    close: Callable[[], None]  # also if nothing was read: a generator that never began has nothing to clean up
+    close: Callable[[], None]  # needed even if nothing was read: a generator that never began has nothing to clean up
 
 
 class Store(Protocol):
     """One object. Every method raises `StoreError`."""
 
     async def find(self) -> ObjectInfo | None:
-        """The object as it is; None if there is none in a bucket that exists."""
+        """The object; None if the bucket exists and the object does not."""
 
     async def open(self, start: int, version: str) -> Opened:
-        """From a byte within the object on; of this version, where it is given and the place can tell: else Changed."""
+        """Read from a byte within the object. With `version`, another version is Changed if the place can tell."""
 
     async def write(self, chunks: AsyncIterable[bytes]) -> str:
-        """Whole or not at all; what is there is replaced. The version as in `ObjectInfo`."""
+        """Write all or nothing, and replace an existing object. Returns the version as in `ObjectInfo`."""
 
     async def create(self, content: bytes) -> bool:
-        """Whole or not at all; False if there is an object, which stays as it is."""
+        """Write all or nothing; False if the object already exists, which stays unchanged."""
 
     async def delete(self) -> None:
-        """Absence is success."""
+        """Delete the object; its absence is success."""
 
     async def check_writable(self) -> None:
-        """Returns where a write may be expected to work."""
+        """Return if a write is likely to succeed."""

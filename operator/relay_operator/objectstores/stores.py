@@ -1,4 +1,4 @@
-"""Reads, writes and checks objects, wherever they are."""
+"""Reads, writes and checks objects of all kinds of places."""
 
 from collections.abc import AsyncIterable, AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -23,13 +23,13 @@ from relay_operator.objectstores.store import Store
 from relay_operator.objectstores.web import web_store
 
 _CLAIM = ".claim"
-"""The end of the name of an object by which another is claimed."""
+"""The suffix of the object that claims another."""
 
 
 class ObjectStores:
-    """Every place that batches read from and write to. Made once; `async with` it for as long as it is used.
+    """Every place that batches read and write. Create it once, and use it within `async with`.
 
-    Credentials are those of the location's scheme; None: nothing is signed, as for public objects. Every method raises
+    Credentials must fit the location's scheme; None means unsigned requests, as for public objects. Every method raises
     `StoreError`.
     """
 
@@ -46,7 +46,7 @@ class ObjectStores:
 
     @asynccontextmanager
     async def read(self, location: Location, credentials: Credentials | None) -> AsyncIterator[Reading]:
-        """Opens an object."""
+        """Open an object."""
         async with self._store(location, credentials) as store:
             reading = Reading(location, store, await store.open(0, ""))
             try:
@@ -55,24 +55,24 @@ class ObjectStores:
                 await reading.aclose()
 
     async def exists(self, location: Location, credentials: Credentials | None) -> bool:
-        """Whether there is an object; a bucket that is missing is an error."""
+        """Whether the object exists; a missing bucket is an error."""
         async with self._store(location, credentials) as store:
             return await store.find() is not None
 
     async def write(self, location: Location, credentials: Credentials | None, chunks: AsyncIterable[bytes]) -> str:
-        """Publishes an object whole or not at all, also when cancelled; what `chunks` raises is raised.
+        """Publish an object, all or nothing, even when cancelled; raises what `chunks` raises.
 
-        An object that is there is replaced. Answers the store's marker of exactly this content, empty if it gives
-        none. After Unreachable the object may be there all the same.
+        Replaces an existing object. Returns the store's marker of exactly this content, empty if it has none. After
+        Unreachable the object may exist all the same.
         """
         async with self._store(location, credentials) as store:
             return await store.write(chunks)
 
     async def claim(self, location: Location, credentials: Credentials | None, owner: str) -> bool:
-        """Whether the object is the owner's from here on, by another object beside it that names the owner.
+        """Claim the object for the owner with a second object beside it; returns whether the claim is the owner's.
 
-        Of several who claim it one succeeds, again and again, until it releases it. Nothing can be claimed on web
-        servers: whoever asks succeeds.
+        Of several claimants one succeeds, also repeatedly, until it releases the claim. Objects on web servers have no
+        claims: every caller succeeds.
         """
         if location.on_the_web:
             return True
@@ -85,7 +85,7 @@ class ObjectStores:
         return True
 
     async def release(self, location: Location, credentials: Credentials | None, owner: str) -> None:
-        """What the owner claimed may be claimed by others; what others claimed stays theirs."""
+        """Release the owner's claim; another owner's claim stays."""
         if location.on_the_web:
             return
         mark = location.beside(_CLAIM)
@@ -94,7 +94,7 @@ class ObjectStores:
                 await store.delete()
 
     async def _content(self, mark: Location, store: Store) -> bytes | None:
-        """Of an object of a few bytes; what is longer is nobody's mark. None if there is none."""
+        """The content of a claim, which is a few bytes: a longer object is never a claim. None if absent."""
         if await store.find() is None:
             return None
         reading = Reading(mark, store, await store.open(0, ""))
@@ -106,9 +106,9 @@ class ObjectStores:
     async def check_writable(
         self, location: Location, credentials: Credentials | None, *, replace: bool = True
     ) -> None:
-        """As good as can be known before paying: the bucket is there and may be written to. Leaves nothing behind.
+        """Check, before anything is paid for, that the bucket exists and is writable. Leaves nothing behind.
 
-        Without `replace`, an object that is there is AlreadyExists.
+        Without `replace`, an existing object is AlreadyExists.
         """
         async with self._store(location, credentials) as store:
             if not replace and await store.find() is not None:
@@ -129,7 +129,7 @@ class ObjectStores:
 
 
 def _nothing(location: Location) -> Credentials:
-    """The credentials of those who have none."""
+    """The credentials for unsigned requests."""
     match location.scheme:
         case Scheme.S3:
             return S3Credentials("", "")

@@ -1,4 +1,4 @@
-"""An upload in parts that is completed or aborted, never left half done, whoever ends it."""
+"""An upload in parts that is always completed or aborted, never left half done, whatever ends it."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
@@ -9,14 +9,14 @@ _ABORT_SECONDS = 20.0
 
 
 class _Aborted(Exception):
-    """Raised inside the upload's source: libraries abort an upload whose source fails, not one that is cancelled."""
+    """Raised in the upload's source: libraries abort an upload whose source fails, but not a cancelled one."""
 
 
 class Upload(Generic[_Result]):
     """Feeds parts to `put`, which completes an upload when they end and aborts it when they raise.
 
-    `put` takes the next part only when the one before has arrived.
-    Cancelling it would drop the upload with its parts in the bucket, hidden and paid for.
+    `put` must take the next part only after the previous one has arrived. Cancelling `put` would leave the parts in the
+    bucket, hidden and paid for.
     """
 
     def __init__(self, put: Callable[[AsyncIterator[bytes]], Awaitable[_Result]]) -> None:
@@ -24,7 +24,7 @@ class Upload(Generic[_Result]):
         self._handed: asyncio.Queue[bytes | _Aborted | None] = asyncio.Queue(1)
 
     async def run(self, first: bytes, rest: AsyncIterator[bytes]) -> _Result:
-        """Returns what `put` returned; raises what the rest or `put` raise, once it is aborted."""
+        """Return what `put` returned; raise what `rest` or `put` raise, once the upload is aborted."""
         upload = asyncio.ensure_future(self._put(self._source()))
         try:
             await self._hand(first, upload)
@@ -39,12 +39,12 @@ class Upload(Generic[_Result]):
     async def _source(self) -> AsyncGenerator[bytes, None]:
         while (part := await self._handed.get()) is not None:
             if isinstance(part, _Aborted):
-                yield b"\0"  # Taken when no part is under way: one that arrives after the abort would stay for ever.
+                yield b"\0"  # taken while no part is in flight: a part that arrives after the abort would stay for ever
                 raise part
             yield part
 
     async def _hand(self, part: bytes | None, upload: asyncio.Future[_Result]) -> None:
-        """Waits until the part is taken, or the upload ended without it: then its error is raised."""
+        """Wait until the part is taken; if the upload ends first, raise its error."""
         handing = asyncio.ensure_future(self._handed.put(part))
         try:
             either: set[asyncio.Future[Any]] = {handing, upload}
@@ -68,7 +68,7 @@ class _NothingToSend(Exception):
 
 
 async def begin_and_abort(put: Callable[[AsyncIterator[bytes]], Awaitable[object]]) -> None:
-    """Has `put` begin an upload and abort it, also when cancelled meanwhile; raises what `put` raises."""
+    """Let `put` begin an upload and abort it, even when cancelled meanwhile; raises what `put` raises."""
     upload = asyncio.ensure_future(put(_nothing_to_send()))
     try:
         await asyncio.shield(upload)

@@ -1,4 +1,4 @@
-"""Objects on web servers: GET with ranges, one PUT. Through the egress guard, redirects included."""
+"""Objects on web servers: GET with ranges, and one PUT, through the egress guard, redirects included."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from relay_operator.records.pieces import collected, gathered
 _REDIRECTS = (301, 302, 303, 307, 308)
 _CONTENT_RANGE = re.compile(r"bytes (?P<start>[0-9]{1,18})-[0-9]{1,18}/(?P<size>[0-9]{1,18}|\*)")
 _MOST_REDIRECTS = 5
-_AT_ONCE = 5 * 1_048_576  # bytes: what fits is sent with its length, which some servers insist on
+_AT_ONCE = 5 * 1_048_576  # bytes: a smaller body is sent with its length, which some servers require
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=15, sock_read=60)
 _PLAIN = {"Accept-Encoding": "identity", "User-Agent": "relay-operator"}
 
 
 @asynccontextmanager
 async def web_store(location: Location, credentials: WebCredentials, passage: Passage) -> AsyncIterator[WebStore]:
-    """The store of one URL, with connections of its own."""
+    """The store of one URL, with its own connections."""
     trust = ssl.create_default_context()
     if credentials.ca:
         try:
@@ -69,7 +69,7 @@ class WebStore:
 
     async def open(self, start: int, version: str) -> Opened:
         headers = {"Range": f"bytes={start}-"} if start else {}
-        if version.startswith('"'):  # A weak ETag never matches, and a date is none: both are compared below.
+        if version.startswith('"'):  # a weak ETag never matches, and a date is not an ETag: both are compared below
             headers["If-Match"] = version
         answer = await self._follow("GET", headers)
         try:
@@ -83,7 +83,7 @@ class WebStore:
         return Opened(info, self._pieces(answer, skip=start - first), answer.close)
 
     async def write(self, chunks: AsyncIterable[bytes]) -> str:
-        """One request; it is cut off where the chunks raise, so that the server never sees its end."""
+        """Send one PUT; if the chunks raise, it is cut off, so that the server never sees its end."""
         source = gathered(chunks, LONGEST_PIECE)
         first = await collected(source, _AT_ONCE)
         body = _Body(first, source)
@@ -109,7 +109,7 @@ class WebStore:
         raise self._invalid("nothing is deleted from web servers")
 
     async def check_writable(self) -> None:
-        """What a HEAD can tell: the server is there, may be talked to, and does not refuse the authorization."""
+        """Check with a HEAD that the server answers and does not refuse the authorization."""
         answer = await self._follow("HEAD", {})
         answer.release()
         if answer.status == 401 or (answer.status >= 500 and answer.status != 501):
@@ -130,7 +130,7 @@ class WebStore:
         return info, first
 
     async def _pieces(self, answer: aiohttp.ClientResponse, skip: int) -> AsyncGenerator[bytes, None]:
-        """The body; from a server that knows no ranges, without what was read before."""
+        """The body; if the server ignores ranges, without the bytes read before."""
         while True:
             with self._errors():
                 chunk = await answer.content.read(LONGEST_PIECE)
@@ -142,7 +142,7 @@ class WebStore:
                 yield chunk[skipped:]
 
     async def _follow(self, method: str, headers: dict[str, str]) -> aiohttp.ClientResponse:
-        """The answer after redirects; authorization goes to the first origin alone."""
+        """The answer after redirects; the authorization goes only to the first origin."""
         url, authorization = URL(self._location.url, encoded=True), self._authorization
         for _ in range(_MOST_REDIRECTS + 1):
             answer = await self._request(method, url, headers, authorization)
@@ -166,7 +166,7 @@ class WebStore:
             headers = headers | {"Authorization": authorization}
         proxy = URL(self._passage.address)
         admission = {"Proxy-Authorization": self._passage.authorization}
-        if url.scheme == "http":  # There is no CONNECT that would carry it; the guard takes it out again.
+        if url.scheme == "http":  # without CONNECT, this header must carry it; the guard removes it again
             headers = headers | admission
         with self._errors():
             request = self._session.request(
@@ -191,7 +191,7 @@ class WebStore:
 
 
 class _Body:
-    """The body of a PUT. What making it raised is kept, since HTTP clients report it as a lost connection."""
+    """The body of a PUT. Keeps the error of its chunks, which HTTP clients report as a lost connection."""
 
     def __init__(self, first: bytes, rest: AsyncIterator[bytes]) -> None:
         self.failure: Exception | None = None
@@ -209,7 +209,7 @@ class _Body:
 
 
 def _seen(status: int, headers: Mapping[str, str]) -> tuple[ObjectInfo, int]:
-    """The object, and the byte that the answer's body begins with; raises ValueError for a range without sense."""
+    """The object, and the offset at which the answer's body begins; raises ValueError for a malformed range."""
     version = headers.get("ETag") or headers.get("Last-Modified") or ""
     length = headers.get("Content-Length", "")
     if status != 206:
@@ -222,7 +222,7 @@ def _seen(status: int, headers: Mapping[str, str]) -> tuple[ObjectInfo, int]:
 
 
 def _redirect_target(location: Location, url: URL, target: str) -> URL:
-    """Where a redirect leads; raises `StoreError` where it gives up TLS or leads nowhere."""
+    """The target of a redirect; raises `StoreError` if it gives up TLS or leads nowhere."""
     try:
         joined = url.join(URL(target))
     except ValueError:
@@ -237,7 +237,7 @@ def _redirect_target(location: Location, url: URL, target: str) -> URL:
 
 
 def _refusal(location: Location, status: int) -> StoreError:
-    """The error for a status that is none of success."""
+    """The error for a status other than success."""
     reason = reason_of(status)
     return StoreError(reason, f"{location} {_SENTENCES[reason].format(status=status)}.")
 

@@ -1,6 +1,7 @@
-"""What happens to a batch's records inside the operator: pure streaming, no network.
+"""What the operator does with a batch's records: pure streaming, without the network.
 
-In: `lines` cuts bytes, `check` judges one record, `ids` finds duplicates, `intake` puts the three in order and `split`
-cuts what passed into parts to upload. Out: `results` reads result files, `merge` makes one line per `custom_id` of all
-rounds, in `step` with the records where it can. Work is done in slices on the event loop, which `pace` keeps short.
+In: `lines` cuts bytes, `check` judges one record, `ids` finds duplicates, `intake` runs these three in order, and
+`split` cuts the good records into parts to upload. Out: `results` reads result files, `merge` writes one line per
+`custom_id` of all rounds, in `step` with the records where it can. `pace` keeps each slice of work on the event loop
+short.
 """

@@ -14,40 +14,40 @@ from relay_operator.records.problems import ProblemCode as Code
 from relay_wire.batches import ToolConfig
 
 LONGEST_CUSTOM_ID = 512
-"""Characters. Assumed: the specification gives no bound, and a bound is what keeps memory bounded."""
+"""Characters. Assumed: the specification states no bound, but memory needs one."""
 
 CHAT = "/v1/chat/completions"
-"""The only endpoint whose records may have tool rounds."""
+"""The only endpoint whose records may use tools."""
 
 Record = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What every record of one batch must be."""
+    """The rules for every record of one batch."""
 
     endpoint: str
     model: str
     tool_config: Mapping[str, JsonValue] | None = field(default=None, repr=False)
-    """Put into every record; holds the executor's authorization."""
+    """Part of every record; holds the executor's authorization."""
     longest: int = LONGEST_LINE
-    """Bytes of a record as it is sent."""
+    """The most bytes of a record as sent."""
 
 
 def tool_config_of(config: ToolConfig) -> dict[str, JsonValue]:
-    """What stands at `body.relay.tool_config`; absent fields stay absent, so that the cloud's defaults hold."""
+    """The value of `body.relay.tool_config`; absent fields stay absent, so that the cloud's defaults apply."""
     return config.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 Checked = tuple[str, bytes]
-"""The custom_id, and the line to send."""
+"""The custom_id and the line to send."""
 
 
 def check(line: bytes, number: int, expected: Expected) -> Checked | RecordProblem:
-    """The record as it is sent, or what is wrong with it.
+    """The record as sent, or what is wrong with it.
 
-    A record that needs no change stays the bytes it was. Where `method`, `url` or `body.model` is absent or null, it is
-    filled in: the object says once what all records have in common, so nobody has to repeat it on every line.
+    A record that needs no change keeps its bytes. An absent or null `method`, `url` or `body.model` is filled in, so
+    that people state once in the object what all records share.
     """
     try:
         record = from_json(line, allow_inf_nan=False, cache_strings="keys")
@@ -65,7 +65,7 @@ def check(line: bytes, number: int, expected: Expected) -> Checked | RecordProbl
 
 
 def _complete(record: Record, expected: Expected) -> bool:
-    """Whether the record can be sent as it is; the common case, at the least cost."""
+    """Whether the record can be sent as it is; a fast path for the common case."""
     custom_id, body = record.get("custom_id"), record.get("body")
     return (
         type(custom_id) is str
@@ -82,7 +82,7 @@ def _complete(record: Record, expected: Expected) -> bool:
 
 
 def _has_gaps(record: Record) -> bool:
-    """Whether the rules fill something in."""
+    """Whether a rule has to fill in a field."""
     body = record.get("body")
     return _absent(record, "method") or _absent(record, "url") or (isinstance(body, dict) and _absent(body, "model"))
 
@@ -131,7 +131,7 @@ def _stream(record: Record, _: Expected) -> Fault | None:
 
 
 def _tools(record: Record, expected: Expected) -> Fault | None:
-    """Puts the batch's configuration, if it has one, into a record (section 2, "Tool config")."""
+    """Check a record's tool configuration, and add the batch's own if it has one (section 2, "Tool config")."""
     body, tool_config = record["body"], expected.tool_config
     if "tool_config" in body or "tool_config" in record:
         return Code.TOOL_CONFIG_MOVED, "tool_config has moved: put it at body.relay.tool_config"
@@ -158,7 +158,7 @@ _RULES: tuple[Callable[[Record, Expected], Fault | None], ...] = (
     _stream,
     _tools,
 )
-"""In the order of the record's fields; the first fault found is the one told."""
+"""In the order of the record's fields; only the first fault is reported."""
 
 
 def _absent(holder: Record, key: str) -> bool:
@@ -175,7 +175,7 @@ def _rewritten(record: Record, number: int, expected: Expected) -> Checked | Rec
 
 
 def _finite(line: bytes) -> bool:
-    """Whether the text is JSON; a number such as 1e999 is read as infinite, which JSON cannot write."""
+    """Whether the text is valid JSON: a number such as 1e999 parses as infinity, which JSON cannot express."""
     try:
         from_json(line, allow_inf_nan=False)
     except ValueError:
@@ -184,12 +184,12 @@ def _finite(line: bytes) -> bool:
 
 
 def too_long(longest: int) -> str:
-    """The sentence for a line over the limit of so many bytes."""
+    """The message for a line over this many bytes."""
     return f"the line is longer than {longest} bytes"
 
 
 _PLACE = re.compile(r" at line \d+ column (\d+)$")
-"""Where the parser stopped; its line is always the first."""
+"""The parser's position in its error message; the line is always 1."""
 
 
 def _unreadable(line: bytes, reason: str) -> Fault:

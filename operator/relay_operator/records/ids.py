@@ -1,4 +1,4 @@
-"""Which custom_ids there are: exact, on disk, at a few microseconds each."""
+"""A set of custom_ids: exact, on disk, at a few microseconds per id."""
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,9 +8,9 @@ from types import TracebackType
 from typing import Self
 
 CACHE_KIB = 8192
-"""The most memory that one set of ids takes; what is more goes to a temporary file."""
+"""The most memory of one set; the rest goes to a temporary file."""
 DISK_BYTES = 512 * 1024 * 1024
-"""The most that one set takes on disk, about ten million UUIDs: a folder that overflows costs the whole Pod."""
+"""The most disk space of one set, about ten million UUIDs: a full folder would evict the whole Pod."""
 _PAGE_BYTES = 4096
 _SETUP = (
     f"PRAGMA page_size = {_PAGE_BYTES}",
@@ -26,7 +26,7 @@ _SETUP = (
 
 
 def _inserting(rows: int) -> str:
-    return f"INSERT OR IGNORE INTO ids VALUES {', '.join(['(?, ?)'] * rows)}"  # noqa: S608  placeholders alone
+    return f"INSERT OR IGNORE INTO ids VALUES {', '.join(['(?, ?)'] * rows)}"  # noqa: S608  placeholders only
 
 
 _ROWS = 64
@@ -38,10 +38,10 @@ class NoTemporarySpace(OSError):
 
 
 class Ids:
-    """A set of ids, each with a mark: a number above 0 that tells who put it there, or 0 for nobody yet.
+    """A set of ids, each with a mark: a number above 0 that identifies who claimed it, or 0 if nobody has.
 
-    SQLite without a name: a file that is deleted as soon as it is opened, so nothing is left behind even by a process
-    that is killed. Ids are compared whole, hence exactly; all methods take many at once and raise `NoTemporarySpace`.
+    An SQLite database without a name: its file is deleted once opened, so that even a killed process leaves nothing
+    behind. Whole ids are compared, so the set is exact; all methods take many ids and raise `NoTemporarySpace`.
     """
 
     def __init__(self) -> None:
@@ -61,11 +61,11 @@ class Ids:
         return self._size
 
     def close(self) -> None:
-        """Give memory and disk back."""
+        """Free memory and disk space."""
         self._database.close()
 
     def add(self, ids: Sequence[str], marks: Sequence[int]) -> list[tuple[int, int]]:
-        """Put in ids with marks that no other call uses; answers those that were there: their index, and its mark."""
+        """Insert ids with marks that no other call uses; returns index and mark of those that the set already had."""
         with _space():
             added = self._insert(list(zip(ids, marks, strict=True)))
             if added == len(ids):
@@ -75,12 +75,12 @@ class Ids:
         return [(index, mark) for index, (mark, own) in pairs if mark is not None and mark != own]
 
     def put(self, ids: Iterable[str], mark: int = 0) -> None:
-        """Put in ids with this mark, or with none; those that are there stay as they are."""
+        """Insert ids with this mark; those already in the set stay unchanged."""
         with _space():
             self._insert([(each, mark) for each in ids])
 
     def claim(self, ids: Sequence[str], marks: Sequence[int]) -> list[tuple[int, int | None]]:
-        """Mark ids that have no mark; answers the others: their index, and their mark, None if not in the set."""
+        """Mark ids that have no mark; returns index and mark of the others, with None for those not in the set."""
         with _space():
             claims = zip(marks, ids, strict=True)
             claimed = self._database.executemany("UPDATE ids SET mark = ? WHERE id = ? AND mark = 0", claims)
@@ -90,12 +90,12 @@ class Ids:
         return [(index, mark) for index, (mark, own) in enumerate(zip(found, marks, strict=True)) if mark != own]
 
     def holds(self, ids: Iterable[str]) -> list[bool]:
-        """For each, whether it is in the set."""
+        """For each id, whether the set has it."""
         with _space():
             return [self._mark(each) is not None for each in ids]
 
     def _insert(self, rows: Sequence[tuple[str, int]]) -> int:
-        """How many were not there. Many rows a statement, since each statement costs half as much as its row."""
+        """Insert many rows per statement, since a statement costs half as much as a row; returns how many were new."""
         added = 0
         for start in range(0, len(rows), _ROWS):
             some = rows[start : start + _ROWS]

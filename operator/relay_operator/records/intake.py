@@ -1,4 +1,4 @@
-"""From the input's bytes to records that can be sent, and everything that is wrong with it."""
+"""Turns the input's bytes into records to send, and collects everything that is wrong with the input."""
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterator
 from dataclasses import dataclass, field
@@ -10,16 +10,16 @@ from relay_operator.records.pace import Pace
 from relay_operator.records.problems import ProblemCode, Problems, RecordProblem
 
 GROUP_BYTES = 256 * 1024
-"""About as many bytes of records are handed on at once; a tool configuration makes records longer than their lines."""
+"""Bytes of records per group, approximately; a tool configuration makes records longer than their lines."""
 
 
 class RecordsRefused(Exception):
-    """Something in the input cannot be sent, so nothing is."""
+    """Some record of the input cannot be sent, so none is."""
 
 
 @dataclass(slots=True)
 class Findings:
-    """What is known of the input so far, and of all of it once `Intake.rest` has returned."""
+    """What is known of the input so far; complete once `Intake.rest` has returned."""
 
     records: int = 0
     """Records that can be sent."""
@@ -39,8 +39,8 @@ class _Group:
 class Intake:
     """One reading of an input, with an empty set of ids.
 
-    `records` ends at the first problem, so that no more is uploaded; `rest` reads on to the end in any case, so that
-    people see all problems at once.
+    `records` ends at the first problem, so that no more is uploaded; `rest` always reads to the end, so that people see
+    all problems at once.
     """
 
     def __init__(self, chunks: AsyncIterable[bytes], expected: Expected, ids: Ids, pace: Pace) -> None:
@@ -51,7 +51,7 @@ class Intake:
         self._reading = self._read(lines(chunks, pace, expected.longest))
 
     async def records(self) -> AsyncIterator[list[bytes]]:
-        """Records as they are sent, without line ends, in order.
+        """The records as sent, without line ends, in order.
 
         Raises:
             RecordsRefused: at the first problem; an empty input is one.
@@ -63,7 +63,7 @@ class Intake:
         self._refuse()
 
     async def rest(self) -> Findings:
-        """Read what is left, and tell what is known of the whole input."""
+        """Read the rest of the input, and return the findings of all of it."""
         async for _ in self._reading:
             pass
         return self.findings
@@ -82,7 +82,7 @@ class Intake:
             self.findings.problems.add(RecordProblem(0, ProblemCode.EMPTY_FILE, "the input has no records"))
 
     def _find(self, group: _Group) -> None:
-        """Look for repeated ids, and count."""
+        """Find repeated ids, and count records and problems."""
         repeated = self._ids.add(group.ids, group.numbers)
         for index, earlier in repeated:
             message = f"the custom_id is that of line {earlier}; each must be unique"

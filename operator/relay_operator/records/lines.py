@@ -1,4 +1,4 @@
-"""Cuts a stream of bytes into lines, in blocks, so that a line costs no await of its own."""
+"""Cuts a stream of bytes into lines, in blocks, so that a single line costs no await."""
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterator
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from relay_operator.records.pieces import cut
 
 PIECE_BYTES = 64 * 1024
 PIECE_LINES = 128
-"""The most that is cut at once: about a millisecond of work, however short or long the lines are."""
+"""The most lines per piece: about a millisecond of work, however short or long the lines are."""
 LONGEST_LINE = 10 * 1024 * 1024
 """Bytes of one record (section 8: inference body, 10 MiB)."""
 BOM = b"\xef\xbb\xbf"
@@ -16,18 +16,18 @@ BOM = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Consecutive lines without their ends; blank ones are empty, and so are those that are too long."""
+    """Consecutive lines without their ends; blank lines and too long ones are empty."""
 
     first: int
     """The number of the first line, counted from 1."""
     lines: list[bytes]
     too_long: tuple[int, ...] = ()
-    """The numbers of lines over the limit; what they held is gone."""
+    """The numbers of lines over the limit; their content is dropped."""
 
 
 @dataclass(slots=True)
 class _Cutter:
-    """What is left of the pieces so far: the beginning of a line."""
+    """Keeps the beginning of a line whose end is in a later piece."""
 
     longest: int
     number: int = 1
@@ -36,7 +36,7 @@ class _Cutter:
     too_long: bool = False
 
     def cut(self, piece: bytes) -> Iterator[Block]:
-        """The lines that end in this piece."""
+        """The lines that end in this piece, in blocks."""
         rest = piece
         while len(lines := rest.split(b"\n", PIECE_LINES)) > 1:
             rest = lines.pop()
@@ -44,12 +44,12 @@ class _Cutter:
         self._begin(rest)
 
     def last(self) -> Block | None:
-        """The line that no newline ends."""
+        """The last line, if it has no newline."""
         return self._block([b""], b"") if self.begun_bytes else None
 
     def _begin(self, rest: bytes) -> None:
         self.begun_bytes += len(rest)
-        self.too_long = self.begun_bytes > self.longest + len(BOM + b"\r")  # which are not of the line
+        self.too_long = self.begun_bytes > self.longest + len(BOM + b"\r")  # neither is part of the line
         if self.too_long:
             self.begun.clear()
         elif rest:
@@ -73,9 +73,9 @@ class _Cutter:
 
 
 async def lines(chunks: AsyncIterable[bytes], pace: Pace, longest: int = LONGEST_LINE) -> AsyncIterator[Block]:
-    """The stream's lines, ended by LF or CR LF, the last one by either or nothing; a byte order mark is dropped.
+    """The stream's lines, each ended by LF or CR LF, except perhaps the last; a byte order mark is dropped.
 
-    However the bytes are chunked, the lines are the same. At most `longest` bytes of a line are held.
+    The chunks' boundaries do not matter. At most `longest` bytes of a line are held.
     """
     cutter = _Cutter(longest)
     async for chunk in chunks:

@@ -1,4 +1,4 @@
-"""Makes one line per custom_id of the result files of all rounds and parts."""
+"""Writes one line per custom_id from the result files of all rounds and parts."""
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
@@ -13,12 +13,12 @@ from relay_operator.records.results import LONGEST_RESULT, Open, Reasons, custom
 from relay_operator.records.step import InStep, Lines
 
 _ROUND = 1 << 40
-"""A line's mark is its round, from 1, times this, plus a running number: which round answered can be read off it."""
+"""A line's mark is its round, from 1, times this, plus a running number; so a mark shows which round answered."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartFiles:
-    """One cloud batch: what was sent, and what came back, as far as there is something."""
+    """One cloud batch: what was sent, and what came back, as far as it exists."""
 
     input: Open | None
     """None if the cloud has lost it."""
@@ -27,30 +27,30 @@ class PartFiles:
 
 
 Round = Sequence[PartFiles]
-"""The batches of one sending. The first round has all records, each later one those that were sent again."""
+"""The batches of one round. The first has all records, each later one those that were sent again."""
 
 
 @dataclass(slots=True)
 class Merged:
-    """What was published; whole once both streams have ended."""
+    """What was published; complete once both streams have ended."""
 
     records: int = 0
     succeeded: int = 0
     failed: int = 0
     reasons: Reasons = field(default_factory=Reasons)
-    """Why those that failed did."""
+    """Why records failed."""
     problems: Problems = field(default_factory=Problems)
-    """Lines of result files that are in neither stream and that no later round explains."""
+    """Lines of result files that are in neither stream, and that no later round explains."""
 
     @property
     def unanswered(self) -> int:
-        """Records without any line: cancelled, or lost by the cloud."""
+        """Records without a result: cancelled, or lost by the cloud."""
         return self.records - self.succeeded - self.failed
 
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """Where a line stands."""
+    """Where a line comes from."""
 
     kind: str
     round: int
@@ -61,12 +61,12 @@ class _File:
 
 
 class Merge:
-    """Two streams, to be read one after the other, each once: `outputs`, then `errors`.
+    """Two streams, read one after the other, each once: `outputs`, then `errors`.
 
-    Every success of any round is an output. A record that failed has the error of the last round that answered it; what
-    earlier rounds said of it is left out. Of two lines for one record where no later round explains it, and of lines
-    that belong to no record, the first counts and the others are problems: never doubled, never dropped silently.
-    There is at least one round, and the set of ids is empty.
+    Every success of any round is an output. A failed record has the error of the last round that answered it; those of
+    earlier rounds are left out. Of two lines for one record that no later round explains, the first counts; the other
+    is a problem, as is a line that belongs to no record: nothing is doubled, and nothing dropped silently.
+    There is at least one round, and the set of ids starts empty.
     """
 
     def __init__(self, rounds: Sequence[Round], ids: Ids, pace: Pace) -> None:
@@ -76,18 +76,18 @@ class Merge:
         self._pace = pace
         self._marks = 0
         self._in_step = 0
-        """Records that were answered in step, and so are not in the set of ids."""
+        """Records answered in step, and therefore not in the set of ids."""
         self._outputs_read = False
 
     def outputs(self) -> AsyncIterator[bytes]:
-        """Lines of records that succeeded, by round, part and place in their file."""
+        """The lines of successful records, by round, part and place in their file."""
         return gathered(self._outputs())
 
     def errors(self) -> AsyncIterator[bytes]:
-        """Lines of records that failed, the last round first.
+        """The lines of failed records, the last round first.
 
         Raises:
-            RuntimeError: before `outputs` has ended, since a success outdoes an error.
+            RuntimeError: before `outputs` has ended, since a success overrides an error.
 
         """
         return gathered(self._errors())
@@ -107,7 +107,7 @@ class Merge:
         return b"\n".join([*lines, b""])
 
     async def _first_outputs(self) -> AsyncIterator[Sequence[bytes]]:
-        """Of the first round: in step with the records for as long as both are in the same order, then by the set."""
+        """The first round's lines: in step with the records while both have the same order, then by the set of ids."""
         parts = self._rounds[0]
         in_step = all(files.input is not None for files in parts)
         if not in_step:
@@ -126,7 +126,7 @@ class Merge:
                 yield chosen
 
     async def _stepped(self, step: InStep, part: int) -> AsyncIterator[Sequence[bytes]]:
-        """What is answered in the order of the records; only the other records go into the set of ids."""
+        """The lines that answer the records in order; only unanswered records go into the set of ids."""
         async for records in self._read(self._rounds[0][part - 1].input, _File("input", 1, part)):
             chosen, others = await step.answered(records.ids)
             self._in_step += len(chosen)
@@ -149,9 +149,9 @@ class Merge:
                     yield b"\n".join([*chosen, b""])
 
     async def _know(self, first: int, mark: int = 0) -> None:
-        """Put into the set the records of the first round, from this part on."""
+        """Add the first round's records to the set of ids, from this part on."""
         for part, files in enumerate(self._rounds[0][first - 1 :], first):
-            # Where the records that were sent are gone, the results themselves say which there were.
+            # If the records sent are gone, the results themselves show which ones there were.
             for opened in (files.output, files.errors) if files.input is None else (files.input,):
                 async for records in self._read(opened, _File("input", 1, part)):
                     self._ids.put(records.ids, mark)
@@ -159,7 +159,7 @@ class Merge:
             self.merged.records = self._in_step + len(self._ids)
 
     async def _first_lines(self, results: AsyncIterator[Lines], file: _File) -> AsyncIterator[Sequence[bytes]]:
-        """The lines that are the first for their records, by the set of ids."""
+        """The lines that are the first for their records, judged by the set of ids."""
         async for found in results:
             refused = await self._refused(found, file)
             for index, mark in refused.items():
@@ -170,13 +170,13 @@ class Merge:
                 yield chosen
 
     async def _refused(self, found: Lines, file: _File) -> dict[int, int | None]:
-        """Which lines are not the first for their records, and the mark of the one that was; None: no such record."""
+        """Index of each line that is not the first for its record, with the first one's mark; None: no such record."""
         first = file.round * _ROUND + self._marks + 1
         self._marks += len(found.ids)
         refused = dict(self._ids.claim(found.ids, range(first, first + len(found.ids))))
         unknown = [index for index, mark in refused.items() if mark is None]
         if unknown and self._in_step:
-            # What is not in the set was answered in step, or never sent. Only now it matters which.
+            # An id outside the set was either answered in step or never sent; only now does the difference matter.
             await self._know(1, mark=_ROUND)
             self._in_step = 0
             again = self._ids.claim([found.ids[index] for index in unknown], [first] * len(unknown))
@@ -184,7 +184,7 @@ class Merge:
         return refused
 
     async def _read(self, opened: Open | None, file: _File) -> AsyncIterator[Lines]:
-        """The lines of a file that have an id; of those that have none, problems are made."""
+        """The lines of a file that have an id; each one without an id becomes a problem."""
         if opened is None:
             return
         async for block in lines(opened(), self._pace, LONGEST_RESULT):

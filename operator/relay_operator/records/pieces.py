@@ -1,13 +1,13 @@
-"""Streams of bytes in pieces of other lengths than they came in."""
+"""Cuts and joins the pieces of byte streams."""
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterator
 
 SENT_BYTES = 64 * 1024
-"""Each piece costs an upload a call, so small ones are sent together."""
+"""Each piece costs an upload one call, so small ones are joined."""
 
 
 async def gathered(pieces: AsyncIterable[bytes], size: int = SENT_BYTES) -> AsyncIterator[bytes]:
-    """The same bytes in pieces of at least `size`, but for the last; nothing at all if there are none."""
+    """The same bytes in pieces of at least `size`, except the last; no piece if there are no bytes."""
     held, length = list[bytes](), 0
     async for piece in pieces:
         held.append(piece)
@@ -30,7 +30,7 @@ def cut(chunk: bytes | memoryview, longest: int) -> Iterator[bytes]:
 
 
 async def collected(pieces: AsyncIterator[bytes], size: int) -> bytes:
-    """Bytes from the front, at least `size` of them where there are so many; the iterator goes on behind them."""
+    """Bytes from the front: at least `size`, or all there are; the iterator continues behind them."""
     held = bytearray()
     while len(held) < size and (piece := await anext(pieces, b"")):
         held += piece

@@ -1,15 +1,15 @@
-"""What is wrong with records, in sentences, without quoting them: inputs may come from Secrets."""
+"""Problems of records, in messages that never quote a record, since inputs may come from Secrets."""
 
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 SHOWN = 20
-"""Problems kept to be shown; all are counted."""
+"""Problems kept for display; all are counted."""
 
 
 class ProblemCode(StrEnum):
-    """The cloud's own codes where it has one for the same fault (section 7, and interpretations)."""
+    """The cloud's own code for a fault, if it has one (section 7, and interpretations)."""
 
     EMPTY_FILE = "empty_file"
     INVALID_UTF8 = "invalid_utf8"
@@ -30,12 +30,12 @@ class ProblemCode(StrEnum):
 
 
 Fault = tuple[ProblemCode, str]
-"""A code and its sentence, before the line is known."""
+"""A code and its message, before the line is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordProblem:
-    """Why one line cannot be sent; `line` counts from 1, 0 is the input as a whole."""
+    """Why one line cannot be sent; `line` counts from 1, and 0 means the whole input."""
 
     line: int
     code: ProblemCode
@@ -47,18 +47,18 @@ class RecordProblem:
 
 @dataclass(slots=True)
 class Problems:
-    """The first problems in the order of lines, and how many of each code there are in all."""
+    """The first problems in the order of lines, and counts of all by code."""
 
     first: list[RecordProblem] = field(default_factory=list)
     counts: Counter[ProblemCode] = field(default_factory=Counter)
 
     @property
     def total(self) -> int:
-        """All of them, shown or not."""
+        """The number of all problems, shown or not."""
         return self.counts.total()
 
     def add(self, problem: RecordProblem) -> None:
-        """Problems come in the order of their lines."""
+        """Add a problem; callers add them in the order of lines."""
         self.counts[problem.code] += 1
         if len(self.first) < SHOWN:
             self.first.append(problem)

@@ -1,4 +1,4 @@
-"""Reads lines of output and error files (interpretations, "result lines") and tells which failures may pass."""
+"""Reads lines of output and error files (interpretations, "result lines"), and decides which failures to retry."""
 
 import json
 from collections import Counter
@@ -15,12 +15,12 @@ from relay_operator.records.lines import lines
 from relay_operator.records.pace import Pace
 
 Open = Callable[[], AsyncIterable[bytes]]
-"""Begins to read a file, from its first byte each time."""
+"""Opens a file; each call reads from its first byte."""
 
 LONGEST_RESULT = 16 * 1024 * 1024
-"""Bytes of one result line that are held. Assumed: an answer is shorter than the longest request."""
+"""The most bytes of one result line in memory. Assumed: an answer is shorter than the longest request."""
 REASONS = 50
-"""Different reasons that are counted apart."""
+"""The most reasons counted separately."""
 OTHER = "other"
 _REASON_CHARS = 64
 
@@ -30,11 +30,11 @@ _CUSTOM_ID = SchemaValidator(
         {"custom_id": core_schema.typed_dict_field(core_schema.str_schema(strict=True, min_length=1))}
     )
 )
-"""Parses the whole line, but makes an object of nothing else: half the time."""
+"""Parses the whole line, but builds objects for nothing else, in half the time."""
 
 
 def custom_id_of(line: bytes) -> str | None:
-    """The custom_id of a record or result; None if the line is no object or has none that could have been sent."""
+    """The custom_id of a record or result; None if the line is not an object, or its id cannot have been sent."""
     try:
         return str(_CUSTOM_ID.validate_json(line)["custom_id"])
     except ValidationError:
@@ -44,14 +44,14 @@ def custom_id_of(line: bytes) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a record failed: the code or type given, and the status if the model was asked."""
+    """Why a record failed: the code or type given, and the HTTP status if the model was asked."""
 
     code: str | None
     status: int | None
 
     @property
     def reason(self) -> str:
-        """The code, else the status, as it is shown and counted."""
+        """The code, else the status, in the form for display and counting."""
         if self.code:
             return _shown(self.code)
         return OTHER if self.status is None else f"status_{self.status}"
@@ -63,7 +63,7 @@ def _shown(code: str) -> str:
 
 
 def failure_of(line: bytes) -> Failure:
-    """Of one line of an error file; whatever it lacks is None."""
+    """The failure in one line of an error file; None for each missing value."""
     result = _dict(_value(line))
     response = _dict(result.get("response"))
     told = _dict(result.get("error")) or _dict(_dict(response.get("body")).get("error"))
@@ -73,7 +73,7 @@ def failure_of(line: bytes) -> Failure:
 
 @dataclass(frozen=True, slots=True)
 class RetryableFailures:
-    """Which failures are worth sending the record again."""
+    """Which failures make sending the record again worthwhile."""
 
     statuses: frozenset[int] = frozenset({429, 500, 502, 503, 504})
     codes: frozenset[str] = frozenset(
@@ -88,7 +88,7 @@ class RetryableFailures:
     )
 
     def retries(self, failure: Failure) -> bool:
-        """Whether the same record may pass another time; never what section 7 says not to send unchanged."""
+        """Whether the same record may succeed next time; never for what section 7 says not to send unchanged."""
         if failure.status in _NEVER_STATUSES or failure.code in _NEVER_CODES:
             return False
         return failure.code in self.codes or failure.status in self.statuses
@@ -100,26 +100,26 @@ _NEVER_CODES = frozenset({"invalid_tool_config", "tool_config_moved", "stream_un
 
 @dataclass(slots=True)
 class Reasons:
-    """How often each reason was met; those met after `REASONS` different ones count as `other`."""
+    """Counts of reasons; further ones after `REASONS` different ones count as `other`."""
 
     counts: Counter[str] = field(default_factory=Counter)
 
     def add(self, failure: Failure) -> None:
-        """One more."""
+        """Count one failure."""
         reason = failure.reason
         self.counts[reason if reason in self.counts or len(self.counts) < REASONS else OTHER] += 1
 
 
 @dataclass(slots=True)
 class Failures:
-    """What the error files of one round hold."""
+    """What the error files of one round contain."""
 
     retried: int = 0
     reasons: Reasons = field(default_factory=Reasons)
 
 
 async def failures(error_files: Sequence[Open], policy: RetryableFailures, again: Ids, pace: Pace) -> Failures:
-    """Read the error files of a round, and put into `again` the ids of records to send another time."""
+    """Read the error files of a round, and add the ids of records to send again to `again`."""
     found = Failures()
     for file in error_files:
         async for block in lines(file(), pace, LONGEST_RESULT):
@@ -144,7 +144,7 @@ def _value(line: bytes) -> object:
 
 
 def _forgiving(line: bytes) -> object:
-    """What a result says although half a character, as where an answer was cut, makes it improper JSON: it is paid."""
+    """Parse a result despite half a surrogate pair, as in a truncated answer: it is invalid JSON, but paid for."""
     try:
         return json.loads(line.decode(errors="replace"))
     except (ValueError, RecursionError):
@@ -152,7 +152,7 @@ def _forgiving(line: bytes) -> object:
 
 
 def _is_text(value: str) -> bool:
-    """Whether it has no half characters, which no record that was sent has in its id."""
+    """Whether the text has no half of a surrogate pair; ids of sent records have none."""
     try:
         value.encode()
     except UnicodeEncodeError:

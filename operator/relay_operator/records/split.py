@@ -1,4 +1,4 @@
-"""Cuts a stream of records into parts that may be uploaded, each as a stream of its own."""
+"""Cuts a stream of records into parts of the size limit for uploads, each a stream of its own."""
 
 import hashlib
 from collections.abc import AsyncIterable, AsyncIterator, Iterable
@@ -10,7 +10,7 @@ from relay_wire.files import BATCH_UPLOAD_LIMIT
 
 @dataclass(frozen=True, slots=True)
 class PartMade:
-    """A part as it was produced. The same input and limits always make the same parts."""
+    """A part as produced. The same input and limit always produce the same parts."""
 
     number: int
     """Counted from 1."""
@@ -20,15 +20,15 @@ class PartMade:
 
 
 def input_digest(parts: Iterable[PartMade]) -> str:
-    """SHA-256 of all records, by way of their parts: it differs where any record or limit differs."""
+    """SHA-256 of all records, computed from their parts: it changes with any record, and with the limit."""
     return hashlib.sha256("".join(part.sha256 for part in parts).encode()).hexdigest()
 
 
 class Splitter:
-    """Parts in order, none of them empty, each of at most `limit` bytes.
+    """Parts in order, none empty, each of at most `limit` bytes.
 
-    Each part is there to be read while `parts` stands at it; what its reader left is read when the next one is asked
-    for, so that a part that was uploaded before is passed by without being sent, and its digest is known all the same.
+    A part can be read until `parts` moves on. The next part is cut after the rest of this one was read, so that a part
+    uploaded before can be skipped without sending it, and still gets its digest.
     """
 
     def __init__(self, records: AsyncIterable[list[bytes]], limit: int = BATCH_UPLOAD_LIMIT) -> None:
@@ -41,8 +41,8 @@ class Splitter:
     async def parts(self) -> AsyncIterator["Part"]:
         """The parts.
 
-        What the records' stream raises comes out of `Part.pieces` and again of here, since whoever uploads a part may
-        make another error of it: a part that was cut short never looks whole.
+        Both `Part.pieces` and this raise an error of the records' stream, since an uploader may turn it into another
+        error: a part that was cut short never looks complete.
         """
         while await self._more():
             part = Part(len(self.made) + 1, self)
@@ -50,7 +50,7 @@ class Splitter:
             self.made.append(await part.finish())
 
     async def next_piece(self, size: int, records: int) -> tuple[int, bytes]:
-        """More of a part that has so many bytes and records: how many records, and their lines; none if it is full."""
+        """The next records for a part with this size and count: their number and lines; 0 if the part is full."""
         if not await self._more():
             return 0, b""
         count = self._fitting(size, records)
@@ -71,10 +71,10 @@ class Splitter:
         return True
 
     def _fitting(self, size: int, records: int) -> int:
-        """How many of the records that wait fit.
+        """How many of the waiting records fit.
 
         Raises:
-            ValueError: where one alone is over the limit; `Expected.longest` is there to prevent it.
+            ValueError: if one record alone exceeds the limit; `Expected.longest` prevents that.
 
         """
         waiting, count = self._waiting, len(self._waiting)
@@ -105,7 +105,7 @@ class Part:
         """The bytes to upload.
 
         Raises:
-            RuntimeError: when read a second time. The input behind is a stream: to send a part again, split it again.
+            RuntimeError: on a second read. The input is a stream: to send a part again, split the input again.
 
         """
         if self._read:
@@ -115,7 +115,7 @@ class Part:
             yield piece
 
     async def finish(self) -> PartMade:
-        """What the part is as a whole; reads what nobody has read."""
+        """The complete part; first reads what nobody has read."""
         async for _ in self._rest():
             pass
         return PartMade(self.number, self._records, self._bytes, self._sha256.hexdigest())

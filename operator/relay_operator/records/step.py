@@ -1,4 +1,4 @@
-"""Reads answers in step with the records they belong to: where both are in one order, no set of ids is needed. Pure."""
+"""Reads answers in step with their records: while both are in the same order, no set of ids is needed. Pure."""
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -17,20 +17,20 @@ _NONE = Lines((), (), ())
 
 
 class InStep:
-    """The answers of one batch beside its records, each of which has one answer at most in step.
+    """The answers of one batch beside its records; in step, each record has at most one answer.
 
-    An answer to a record that has passed already is never reached again: it holds up all behind it, which are `rest`.
+    An answer to an earlier record is never reached: it blocks all answers behind it, and together they are `rest`.
     """
 
     def __init__(self, answers: AsyncIterator[Lines]) -> None:
         self._answers = answers
         self._held = _NONE
         self._at = 0
-        """How many of those held are taken."""
+        """How many of the held answers are taken."""
         self._ended = False
 
     async def answered(self, records: Sequence[str]) -> tuple[list[bytes], list[str]]:
-        """The answers to some of these records, which follow those of the last call, and the ids of the others."""
+        """The answers to these records, which follow those of the last call, and the ids of unanswered records."""
         answers: list[bytes] = []
         others: list[str] = []
         ids, at = self._held.ids, self._at
@@ -46,7 +46,7 @@ class InStep:
         return answers, others
 
     async def has_ended(self) -> bool:
-        """Whether every answer was reached."""
+        """Whether all answers were reached."""
         if self._at == len(self._held.ids):
             await self._more()
         return not self._held.ids
@@ -58,7 +58,7 @@ class InStep:
             yield Lines(held.numbers[at:], held.lines[at:], held.ids[at:])
 
     async def _more(self) -> Sequence[str]:
-        """The ids of the next lines, none at the end."""
+        """The ids of the next lines; empty at the end."""
         self._held, self._at = _NONE, 0
         while not (self._held.ids or self._ended):
             try:

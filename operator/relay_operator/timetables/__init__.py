@@ -1,1 +1,1 @@
-"""Times that people write as cron does, in a time zone. Pure."""
+"""Times in cron syntax, in a time zone. Pure."""

@@ -1,7 +1,7 @@
-"""The five fields of a schedule, read by the rules of Kubernetes' CronJob. Pure.
+"""The five fields of a schedule, parsed by the rules of Kubernetes' CronJob. Pure.
 
-Wider dialects (a seventh day for Sunday, `L`, `W`, `#`, seconds, ranges that wrap) are refused, since they would mean
-something else there, or nothing.
+Wider dialects (a seventh day for Sunday, `L`, `W`, `#`, seconds, ranges that wrap) are refused, since CronJob gives
+them another meaning, or none.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import Final
 
 
 class BadScheduleError(ValueError):
-    """The schedule cannot be read; the message says which part, and what is allowed."""
+    """The schedule is malformed; the message says which part, and what is allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class _Field:
     low: int
     high: int
     words: tuple[str, ...] = ()
-    """Names of the values, from `low` on."""
+    """Names of the values, starting with `low`."""
 
     def number(self, text: str) -> int:
         word = text.lower()
@@ -58,10 +58,10 @@ _ANY: Final = re.compile(r"[*?](/0*1)?")
 
 
 def plain(schedule: str) -> str:
-    """The schedule with every field as `*` or as the numbers it stands for, in order. Raises BadScheduleError.
+    """The schedule with every field as `*` or as sorted numbers. Raises BadScheduleError.
 
-    Days of the month and of the week are both asked for where either is `*`, else one of them is enough; a step of
-    more than 1 makes a field one that restricts.
+    If days of the month or days of the week are `*`, a date must match both, otherwise either; a step of more than 1
+    counts as a restriction.
     """
     if "TZ" in schedule:
         raise BadScheduleError("TZ and CRON_TZ are not allowed in a schedule: set timeZone")
@@ -85,7 +85,7 @@ def _plain(field: _Field, text: str) -> str:
 
 
 def _values(field: _Field, part: str) -> range:
-    """What one part of a list stands for: `*`, `n`, `n-m`, each with a step or without; `n/s` goes on to the end."""
+    """The values of one part of a list: `*`, `n` or `n-m`, each with or without a step; `n/s` runs to the end."""
     span, slash, step_text = part.partition("/")
     low_text, dash, high_text = span.partition("-")
     if span in {"*", "?"}:

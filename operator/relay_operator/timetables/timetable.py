@@ -1,7 +1,7 @@
 """The moments of a schedule in a time zone. Pure.
 
-A moment is one at which the zone's clock shows a time of the schedule. What the clock skips in spring does not happen;
-what it shows twice in autumn happens twice. CronJob does the same.
+A moment is due when the zone's clock shows a time of the schedule. A time that the clock skips in spring does not
+occur, and one that it shows twice in autumn occurs twice, as with CronJob.
 """
 
 from collections.abc import Iterator
@@ -17,36 +17,36 @@ from croniter import CroniterBadDateError, croniter  # type: ignore[import-untyp
 from relay_operator.timetables.cron import BadScheduleError, plain
 
 MANY: Final = 100
-"""Missed times beyond which people are told to check their schedule, as with CronJob."""
+"""Above this number of missed times, the status tells people to check their schedule, as with CronJob."""
 _YEARS: Final = 8
-"""The longest that a date which exists keeps anybody waiting: 29 February, around a year 2100."""
+"""The longest wait for a date that exists: 29 February, around the year 2100."""
 _MINUTE: Final = timedelta(minutes=1)
 _DAY: Final = timedelta(days=1)
 
 
 class UnknownTimeZoneError(ValueError):
-    """There is no such time zone."""
+    """The time zone does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """Times that have passed."""
+    """Times of the schedule that have passed."""
 
     latest: datetime
     many: bool
-    """More than `MANY`."""
+    """Whether there are more than `MANY`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timetable:
-    """When something is due."""
+    """When a schedule is due."""
 
     _walls: croniter
-    """Finds dates on a calendar without zones; it keeps no state that matters between calls."""
+    """Finds dates on a calendar without zones; keeps no state that matters between calls."""
     _zone: ZoneInfo
 
     def after(self, moment: datetime) -> datetime | None:
-        """The first moment later than this one, in UTC; None if no such date comes."""
+        """The first moment after this one, in UTC; None if no such date comes."""
         local = moment.astimezone(self._zone)
         begin = local.replace(tzinfo=None, fold=0)
         regular = self._first(begin, moment)
@@ -57,9 +57,9 @@ class Timetable:
         return min((found for found in (regular, again) if found is not None), default=None)
 
     def once_after(self, moment: datetime) -> datetime | None:
-        """The first moment later than this one, if each time of a day counts once.
+        """The first moment after this one, if each time of a day counts once.
 
-        What the clock skips in spring counts when it goes on; what it shows twice in autumn, the first time.
+        A time skipped in spring counts when the clock jumps; one shown twice in autumn counts the first time.
         """
         wall = self._local(moment) - self._leap(moment)
         while wall.year - moment.year <= _YEARS:
@@ -73,7 +73,7 @@ class Timetable:
         return None
 
     def once_until(self, moment: datetime) -> datetime | None:
-        """The last one not later than this one, by the same count; None if no such date was."""
+        """The last moment not after this one, counted the same way; None if there is none."""
         wall = self._local(moment) + self._leap(moment) + _MINUTE
         while moment.year - wall.year <= _YEARS:
             try:
@@ -86,7 +86,7 @@ class Timetable:
         return None
 
     def missed(self, since: datetime, until: datetime) -> Missed | None:
-        """What lies after the one and not after the other; None if nothing does."""
+        """The moments after `since` and not after `until`; None if there are none."""
         times = list(islice(self._between(since, until), MANY + 1))
         if not times:
             return None
@@ -101,7 +101,7 @@ class Timetable:
             following = self.after(following)
 
     def _latest(self, known: datetime, until: datetime) -> datetime:
-        """The last one not after `until`, by halving: years of minutes may lie between."""
+        """The last moment not after `until`, by bisection: years of minutes may lie between."""
         low, high = known, until
         while high - low > _MINUTE:
             middle = low + (high - low) / 2
@@ -113,7 +113,7 @@ class Timetable:
         return max(self._between(low, until), default=low)
 
     def _first(self, begin: datetime, moment: datetime) -> datetime | None:
-        """The first moment of the first time on the calendar after `begin` that is shown later than `moment`."""
+        """The first moment after `moment` at which the clock shows a time of the schedule after `begin`."""
         wall = begin
         while wall.year - begin.year <= _YEARS:
             try:
@@ -129,11 +129,11 @@ class Timetable:
         return moment.astimezone(self._zone).replace(tzinfo=None, fold=0)
 
     def _leap(self, moment: datetime) -> timedelta:
-        """By how much the clock is set within a day of the moment."""
+        """By how much the clock is changed within a day of the moment."""
         return abs(self._local(moment + _DAY) - self._local(moment - _DAY) - 2 * _DAY)
 
     def _shown_once(self, wall: datetime) -> datetime:
-        """When the zone's clock shows this first, or when it goes on after it has skipped this."""
+        """When the zone's clock first shows this time, or jumps over it."""
         first, second = (wall.replace(tzinfo=self._zone, fold=fold).astimezone(UTC) for fold in (0, 1))
         if first <= second:
             return first
@@ -145,7 +145,7 @@ class Timetable:
         return high
 
     def _shown(self, wall: datetime) -> Iterator[datetime]:
-        """When the zone's clock shows this: once, twice or never."""
+        """When the zone's clock shows this time: once, twice or never."""
         for fold in (0, 1):
             found = wall.replace(tzinfo=self._zone, fold=fold).astimezone(UTC)
             if found.astimezone(self._zone).replace(tzinfo=None, fold=0) == wall:
@@ -153,7 +153,7 @@ class Timetable:
 
 
 def _repeated(local: datetime) -> timedelta:
-    """By how much the clock is about to be set back over the time that it shows; nothing where it is not."""
+    """By how much the clock is about to be set back over the time it shows; zero if it is not."""
     first, second = local.replace(fold=0).utcoffset(), local.replace(fold=1).utcoffset()
     if local.fold or first is None or second is None:
         return timedelta()
@@ -162,7 +162,7 @@ def _repeated(local: datetime) -> timedelta:
 
 @lru_cache(maxsize=1024)
 def timetable(schedule: str, time_zone: str | None) -> Timetable:
-    """Reads a schedule; without a time zone it is in UTC. Raises BadScheduleError and UnknownTimeZoneError."""
+    """Parse a schedule, in UTC if no time zone is given. Raises BadScheduleError and UnknownTimeZoneError."""
     zone = zone_of(time_zone)
     walls = croniter(plain(schedule), datetime(2000, 1, 1), max_years_between_matches=_YEARS)  # noqa: DTZ001 - no zone
     found = Timetable(walls, zone)
@@ -172,11 +172,11 @@ def timetable(schedule: str, time_zone: str | None) -> Timetable:
 
 
 def zone_of(name: str | None) -> ZoneInfo:
-    """UTC without a name. Raises UnknownTimeZoneError."""
+    """The named time zone, UTC for None. Raises UnknownTimeZoneError."""
     if name is None:
         return ZoneInfo("UTC")
     problem = f"there is no time zone {name!r}: use a name of the IANA list, such as Europe/Berlin or UTC"
-    if name.lower() in {"local", "localtime"}:  # the machine's own, which may differ from replica to replica
+    if name.lower() in {"local", "localtime"}:  # the machine's own zone may differ between replicas
         raise UnknownTimeZoneError(problem)
     try:
         return ZoneInfo(name)

@@ -1,4 +1,4 @@
-"""Windows of time, from each of some times to the next of others. Pure."""
+"""Windows of time, each from a start to the next stop. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,22 +12,22 @@ from relay_operator.timetables.timetable import MANY, Timetable, timetable
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """A window is open from a start until the next stop; what starts and stops at once stays shut.
+    """A window is open from a start until the next stop; at a time of both it stays shut.
 
-    A time that the clock skips in spring counts when it goes on, and one that it shows twice counts once: so nobody
-    waits for a stop until the day after.
+    A time skipped in spring counts when the clock jumps, and one shown twice counts once, so that no stop has to wait
+    until the day after.
     """
 
     starts: Timetable
     stops: Timetable
 
     def open(self, moment: datetime) -> bool:
-        """Whether one is; before the first start none is."""
+        """Whether a window is open; before the first start none is."""
         start, stop = self.starts.once_until(moment), self.stops.once_until(moment)
         return start is not None and (stop is None or stop < start)
 
     def change(self, moment: datetime) -> datetime | None:
-        """When the open one shuts, or the next one opens, in UTC; None if that never comes."""
+        """When the open window shuts, or the next one opens, in UTC; None if that never comes."""
         if self.open(moment):
             return self.stops.once_after(moment)
         return next(filter(self.open, islice(self._starts(moment), MANY)), None)
@@ -41,7 +41,7 @@ class Windows:
 
 @lru_cache(maxsize=1024)
 def windows(start: str, stop: str, time_zone: str | None) -> Windows:
-    """Reads the times; without a time zone they are in UTC. Raises BadScheduleError and UnknownTimeZoneError."""
+    """Parse the times, in UTC if no time zone is given. Raises BadScheduleError and UnknownTimeZoneError."""
     found = Windows(timetable(start, time_zone), timetable(stop, time_zone))
     if plain(start) == plain(stop):
         raise BadScheduleError(f"it would start and stop at the same times, {start!r}: make one of them another")
