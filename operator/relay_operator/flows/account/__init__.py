@@ -1,1 +1,1 @@
-"""The account objects themselves: key, money, subscription, and their end."""
+"""The reconciliation of account objects: key, money, subscription, and end."""

@@ -1,8 +1,8 @@
-"""What an account's organization spent, and for whom, also for objects that are gone.
+"""What an account's organization spent, and on whose resources, even if their objects are gone.
 
-Objects that are there tell whose an id is. A ConfigMap beside the account keeps it for those that go: it is written
-after a look that found something new, so what a process that ends had not written is found again in the next one, but
-for objects that came and went since the last look.
+Live objects show whose an id is. A ConfigMap beside the account keeps the owners of ids whose objects are deleted. It
+is written after each look that found something new, so the next process finds again whatever this one had not written,
+except for objects that were created and deleted since the last look.
 """
 
 import logging
@@ -31,21 +31,21 @@ _PREFIX: Final = "relay-spend-"
 _LONGEST_NAME = 253
 _REMEMBERED = 10_000
 _AT_ONCE = 500
-"""Ids between which other work is done."""
+"""Ids processed before other work gets its turn."""
 
 
 @dataclass(slots=True)
 class Departed:
-    """Objects that recorded an id a while ago: between two looks, a process could not tell otherwise."""
+    """Objects that recently stopped recording an id, so that one deleted between two looks is still known."""
 
     _holders: deque[tuple[ObjectKey | None, str, Holder]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
 
     def note(self, key: ObjectKey, entry: Entry, account: ObjectKey | None) -> None:
-        """It recorded this id, with this account, and does so no more."""
+        """Note that the object recorded this id, with this account, and no longer does."""
         self._holders.append((account, entry.cloud_id, _holder(key, entry)))
 
     def of(self, account: ObjectKey) -> dict[str, list[Holder]]:
-        """By id, those that used this account, the latest first."""
+        """The former holders of each id that used this account, the latest first."""
         found: dict[str, list[Holder]] = {}
         for used, cloud_id, holder in reversed(self._holders):
             if used == account:
@@ -58,41 +58,41 @@ _NOTHING: Final = Owners("", "")
 
 @dataclass(slots=True)
 class Books:
-    """What one process knows of who had what; None as long as it did not ask."""
+    """What one process knows of the owners of ids; None before it asked."""
 
     owners: Owners | None = None
     stored: Owners | None = None
-    """As the ConfigMap has it."""
+    """The owners that the ConfigMap has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Whose books they are."""
+    """Identifies the books of one account."""
 
     account: ObjectKey
     uid: str
 
     @property
     def name(self) -> str:
-        """Of the ConfigMap."""
+        """The name of the ConfigMap."""
         return f"{_PREFIX}{self.account.name}"[:_LONGEST_NAME].rstrip("-.")
 
 
 @dataclass(frozen=True, slots=True)
 class Bookkeeper:
-    """Accounts for what organizations use."""
+    """Attributes what organizations use to its owners."""
 
     engine: Engine
     departed: Departed
     namespace: str
-    """The operator's own, for accounts that namespaces share."""
+    """The operator's own namespace, which keeps the books of accounts that several namespaces share."""
 
     async def account(
         self, page: Page, ready: AccountReady, usage: CurrentUsage, books: Books, now: datetime, *, read_only: bool
     ) -> tuple[Month | None, str]:
-        """What was spent this month, and why it is not kept for whom.
+        """What was spent this month, and why its owners cannot be recorded, if so.
 
-        None if what is kept cannot be read at the moment: too little would be attributed.
+        The month is None if the ConfigMap cannot be read at the moment, since too little would be attributed.
         """
         if books.owners is None:
             if not usage.breakdown:
@@ -112,7 +112,7 @@ class Bookkeeper:
         return month_of(usage, owners.current, now), trouble
 
     async def _found(self, page: Page, ready: AccountReady, usage: CurrentUsage, owners: Owners) -> dict[str, Owner]:
-        """Whose each id of the usage is, if that is known."""
+        """The owner of each id in the usage, as far as it is known."""
         found, departed, cache = dict[str, Owner](), self.departed.of(page.account), self.engine.cache
         installation = self.engine.installation.name
         for number, item in enumerate(usage.breakdown, start=1):
@@ -123,7 +123,7 @@ class Bookkeeper:
                 continue
             known, before = owners.current.get(cloud_id), owners.last.get(cloud_id)
             living = self._living(page.account, cache.with_cloud_id(cloud_id))
-            if known is None or [one.owner for one in living] != [known]:  # else there is nothing to be found out
+            if known is None or [one.owner for one in living] != [known]:  # otherwise there is nothing to find out
                 name = item.name or ""
                 living += self._living(page.account, cache.with_name(name, installation, but=""))
                 evidence = Evidence(name, living, departed.get(cloud_id, ()), known, before)
@@ -133,7 +133,7 @@ class Bookkeeper:
         return found
 
     def _living(self, account: ObjectKey, keys: frozenset[ObjectKey]) -> list[Holder]:
-        """Of these objects, those that use the account."""
+        """The objects of these that use the account."""
         cache = self.engine.cache
         return [
             _holder(key, entry)
@@ -142,7 +142,7 @@ class Bookkeeper:
         ]
 
     async def _read(self, page: Page) -> Owners:
-        """Raises Refused, also if the ConfigMap is somebody else's, KubeError."""
+        """Read the ConfigMap. Raises Refused, also if somebody else owns the ConfigMap, and KubeError."""
         there = await self._there(page)
         text = texts(part(there, "data"), encoded=False).get(_KEY) if there is not None else None
         kept = read(text, page.account.namespace) if text is not None else None
@@ -151,7 +151,7 @@ class Bookkeeper:
         return kept or _NOTHING
 
     async def _save(self, page: Page, books: Books, owners: Owners) -> str:
-        """Written, if it is not what is there; why it is refused. Whatever else fails, the next look does again."""
+        """Write the owners if they changed; returns why that was refused. After another error the next look retries."""
         if owners == books.stored or not (owners.current or owners.last):
             return ""
         try:
@@ -165,7 +165,7 @@ class Bookkeeper:
         return ""
 
     async def _write(self, page: Page, data: JsonObject) -> None:
-        """Raises Refused, KubeError."""
+        """Create or patch the ConfigMap. Raises Refused, KubeError."""
         there, kube, namespace = await self._there(page), self.engine.kube, self._where(page)
         if there is not None:
             version = part(there, "metadata").get("resourceVersion")
@@ -180,7 +180,7 @@ class Bookkeeper:
         await kube.create(CONFIG_MAPS, namespace, {"metadata": metadata, **data})
 
     async def _there(self, page: Page) -> JsonObject | None:
-        """The ConfigMap. Raises Refused if it is somebody else's, KubeError."""
+        """The ConfigMap; None if it does not exist. Raises Refused if somebody else owns it, and KubeError."""
         namespace = self._where(page)
         try:
             found = await self.engine.kube.get(CONFIG_MAPS, namespace, page.name)
@@ -196,6 +196,6 @@ class Bookkeeper:
 
 
 def _holder(key: ObjectKey, entry: Entry) -> Holder:
-    has_one = COST_CENTER.encode() in entry.body  # parsing takes its time, and most have none
+    has_one = COST_CENTER.encode() in entry.body  # parsing is slow, and most objects have no such label
     labels = part(orjson.loads(entry.body), "metadata", "labels") if has_one else {}
     return Holder(key, entry.uid, str(labels.get(COST_CENTER) or ""))

@@ -1,4 +1,4 @@
-"""The flow of the account objects themselves: key, money, subscription, and their end."""
+"""The flow of account objects: key, money, subscription, and end."""
 
 import logging
 from collections import Counter
@@ -40,9 +40,9 @@ from relay_operator.observability.metrics import Metrics
 from relay_operator.settings import Settings
 
 _ANXIOUS_SECONDS = 60.0
-"""Between two looks while something may be in the cloud that no object tells of."""
+"""Seconds between two looks while the cloud may have something that no object records."""
 _GLANCES = 2
-"""Intervals of looking at what changes, between two glances at the balance while something waits for funds."""
+"""Intervals (of transitions) between two reads of the balance while some object waits for funds."""
 _GIVE_UP = timedelta(minutes=5)
 """How long the end of an account waits for a cloud that does not answer; a dead subscription costs nothing."""
 
@@ -51,25 +51,25 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class AccountMemory(Memory):
-    """What this process remembers of one account; times are monotonic."""
+    """What this process remembers of one account; times are monotonic seconds."""
 
     look_at: float = 0.0
     glance_at: float = 0.0
     looked: tuple[int, AccountState | None] = (-1, None)
-    """Generation and state at the last look: another one is looked at at once."""
+    """Generation and state at the last look; a change of either causes a look at once."""
     unready: int = 0
-    """Passes in a row that found it unusable."""
+    """Passes in a row that found the account unusable."""
     deaf: str = ""
-    """Why there is no webhook subscription, where creates no longer wait for one."""
+    """Why there is no webhook subscription, once creates no longer wait for one."""
     holds: str = ""
-    """The Secret that it holds."""
+    """The Secret that the account holds."""
     sweep: SweepMemory = field(default_factory=SweepMemory)
     books: Books = field(default_factory=Books)
 
 
 @dataclass(frozen=True, slots=True)
 class AccountFacts:
-    """Gathered once; what follows is decided from it alone."""
+    """Gathered once per pass; all decisions depend on these alone."""
 
     key: ObjectKey
     account: AnyAccount
@@ -81,7 +81,7 @@ class AccountFacts:
 
     @property
     def usable(self) -> AccountReady:
-        """The account whose cloud is asked: the plan asks none without a key."""
+        """The usable account of the pass; without a key, the plan never asks the cloud."""
         if not isinstance(self.state, AccountReady):
             raise AssertionError(f"{self.key}: the plan looks without an account")
         return self.state
@@ -89,7 +89,7 @@ class AccountFacts:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What a look showed; `seen` is None if the cloud did not answer, and `state` says what that means."""
+    """The result of a look; `seen` is None if the cloud did not answer, and `state` says what that means."""
 
     state: AccountState
     seen: OrganizationSeen | None
@@ -97,7 +97,7 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The object is let go."""
+    """The account's object is released."""
 
 
 Result = Nothing | Looked | Ended
@@ -105,7 +105,7 @@ Result = Nothing | Looked | Ended
 
 @dataclass(slots=True)
 class AccountFlow:
-    """A `Flow` for each of both kinds of account."""
+    """A `Flow` for each of the two kinds of account."""
 
     definition: Definition
     model: type[AnyAccount]
@@ -114,7 +114,7 @@ class AccountFlow:
     accounts: Accounts
     metrics: Metrics
     plurals: Mapping[str, str]
-    """By kind, of those that use accounts."""
+    """Plurals by kind, of the kinds that use accounts."""
     sweeper: Sweeper
     bookkeeper: Bookkeeper
     budgets: Budgets
@@ -127,7 +127,7 @@ class AccountFlow:
         return self.model.model_validate_json(body)
 
     def own(self, obj: AnyAccount) -> AnyAccount:
-        """Nothing that is paid for is recorded."""
+        """The same object: accounts record nothing that is paid for."""
         return obj
 
     def memory(self, uid: str) -> AccountMemory:
@@ -139,7 +139,7 @@ class AccountFlow:
         if not isinstance(state, AccountReady):
             memory.unanswered = memory.unanswered + 1 if state.reason is Reason.CLOUD_UNAVAILABLE else 0
         look_due = ready and self._look_is_due(obj, state, memory)
-        # Counting walks through what depends on it, so it is done where it decides, or is told.
+        # Counting walks through all dependent objects, so count only for a decision or the status.
         in_use = self._in_use(turn.key) if deleting or look_due else Counter[str]()
         view = View(
             deleting=deleting,
@@ -165,7 +165,7 @@ class AccountFlow:
         return Counter(
             dependent.kind
             for dependent, entry in self.engine.cache.users(key)
-            # A shared account is not held by what only names it: it may not even admit that namespace.
+            # An object that only names a shared account does not hold it: the account may not even admit its namespace.
             if key.kind == AccountKind.CLOUD_ACCOUNT or entry.cloud_id or entry.attempted
         )
 
@@ -173,7 +173,7 @@ class AccountFlow:
         return plan(facts.view)
 
     def intent(self, facts: AccountFacts) -> CreateIntent | None:
-        """Nothing of an account is paid for."""
+        """None: an account never creates anything that is paid for."""
         return None
 
     async def act(self, facts: AccountFacts, action: Action, memory: AccountMemory, writer: ObjectWriter) -> Result:
@@ -191,7 +191,7 @@ class AccountFlow:
                 return Nothing()
 
     async def _protect(self, facts: AccountFacts, memory: AccountMemory, writer: ObjectWriter) -> None:
-        """The finalizer, and a note of the Secret that is held, so that it can be let go whatever spec says later."""
+        """Set the finalizer and note the held Secret, so that it can be released whatever the spec says later."""
         metadata, kube = facts.account.metadata, self.engine.kube
         held, wanted = metadata.annotations.get(meta.API_KEY_SECRET), self._secret_to_hold(facts.account)
         if meta.FINALIZER not in metadata.finalizers or held != wanted:
@@ -208,29 +208,29 @@ class AccountFlow:
             await key_secret.hold(kube, metadata.namespace, wanted, metadata.uid, facts.now)
 
     def _secret_to_hold(self, account: AnyAccount) -> str | None:
-        """The Secret in the account's own namespace; a shared one is the administrator's to keep.
+        """The Secret in the account's own namespace to hold; a shared account's Secret is the administrator's concern.
 
-        None if it could not be let go at the namespace's end.
+        None also if the operator could not release the Secret at the namespace's end.
         """
         name = account.spec.api_key_secret_ref.name
         return name if isinstance(account, CloudAccount) and self.settings.may_hold_secret(name) else None
 
     async def _glance(self, facts: AccountFacts, memory: AccountMemory, *, read_only: bool) -> Result:
-        """One request; what it shows is told by a look, if it is good news."""
+        """Read the balance, one request; if it rose, a look follows and reports it."""
         state, intervals = facts.usable, self.engine.intervals
         memory.glance_at = self.engine.clock() + _GLANCES * intervals.transition
         try:
             balance = await state.cloud.call(GET_BALANCE)
         except CloudError as error:
             self.accounts.failed(state, error)
-            if isinstance(error, Forbidden):  # no glance of this key shows anything
+            if isinstance(error, Forbidden):  # this key can never read the balance
                 memory.glance_at = self.engine.clock() + intervals.settled
             return Nothing()
         rose = self.accounts.funds(facts.key, balance.available_cents)
         return await self._look(facts, memory, read_only=read_only) if rose else Nothing()
 
     async def _look(self, facts: AccountFacts, memory: AccountMemory, *, read_only: bool) -> Looked:
-        """A cloud that does not answer is a state of its own after a while."""
+        """Look at the organization. After a while, a cloud that does not answer becomes a state of its own."""
         account, state, key = facts.account, facts.usable, facts.key
         try:
             seen = await self._observer().look(account, state.cloud, read_only=read_only)
@@ -274,7 +274,7 @@ class AccountFlow:
         *,
         read_only: bool,
     ) -> OrganizationSeen:
-        """With what was spent this month, and for whom, if the cloud tells."""
+        """Adds what was spent this month, and on whose resources, if the cloud reports it."""
         if seen.usage is None:
             return seen
         page = Page(account.key, account.metadata.uid)
@@ -322,7 +322,7 @@ class AccountFlow:
             unavailable_after=self.settings.unavailable_after_failures,
             seen=seen,
             deleting=view.deleting,
-            # The `reconcile-at` was heeded by a look, and by nothing less.
+            # Only a look honours `reconcile-at`, nothing less.
             reconcile_at=before.reconcile_at if seen is None else account.metadata.echo(meta.RECONCILE_AT),
             paused=view.paused,
             unclaimed=(*self._unclaimed(facts.key), *self._left(facts.key, Fate.LATE))[:MAX_OWNERLESS],
@@ -341,7 +341,7 @@ class AccountFlow:
         return Told(before, after, report, name="Stall" if isinstance(state, AccountRefused) else "Wait")
 
     def _next(self, facts: AccountFacts, memory: AccountMemory) -> tuple[float, Priority]:
-        """When it is looked at again by itself: at the latest when the Secret is to be read again."""
+        """When to look again without any event: at the latest when the Secret is due to be read again."""
         transition, reread = self.engine.intervals.transition, self.settings.secret_reread_seconds
         if facts.view.deleting:
             return transition, Priority.DELETE
@@ -353,7 +353,7 @@ class AccountFlow:
         return jittered(reread, self.engine.intervals.jitter, self._random), Priority.POLL
 
     def _unclaimed(self, key: ObjectKey) -> tuple[Ownerless, ...]:
-        """What vanished with something of this account's in the cloud."""
+        """Vanished objects that have something in the cloud with this account."""
         return tuple(unclaimed_of(raw) for raw in self.engine.vanished.of(key)[:MAX_OWNERLESS])
 
     def _left(self, key: ObjectKey, fate: Fate) -> tuple[Ownerless, ...]:
@@ -361,24 +361,24 @@ class AccountFlow:
         return tuple(left_over(record) for record in islice(records, MAX_OWNERLESS))
 
     def _shown(self, in_use: Counter[str]) -> InUse:
-        """`inUse` has a field for each kind that uses accounts, named as the plural is."""
+        """`inUse` has a field for each kind that uses accounts, named like its plural."""
         fields = {name.replace("_", ""): name for name in InUse.model_fields}
         counts = {self.plurals[kind]: number for kind, number in in_use.items()}
         return InUse.model_validate({fields[plural]: number for plural, number in counts.items() if plural in fields})
 
     def paid(self, facts: AccountFacts, result: Result) -> None:
-        """Nothing is."""
+        """None: an account costs nothing."""
 
     def leaves(self, facts: AccountFacts) -> tuple[Left, ...]:
         return ()
 
     def unrecorded(self, result: Result, memory: AccountMemory, why: str) -> Result:
-        """Nothing is paid for."""
+        """The same result: an account costs nothing."""
         return result
 
     async def forget(self, key: ObjectKey, memory: AccountMemory | None) -> None:
         if memory is not None and memory.holds:
-            # Somebody took the account's finalizer off by hand: its Secret must not stay behind, undeletable.
+            # Somebody removed the account's finalizer by hand; its Secret must not stay behind undeletable.
             try:
                 await key_secret.release(self.engine.kube, key.namespace, memory.holds, memory.uid)
             except KubeError as error:
@@ -395,5 +395,5 @@ class AccountFlow:
 
 
 def _quietly(reason: Reason, message: str, seconds: float, priority: Priority) -> Report:
-    """For the log, and to come back; conditions tell more than one reason."""
+    """A report for the log and the next pass only: the conditions show more than one reason."""
     return Report(None, None, reason, message, Return.NEVER, looks=((seconds, priority),))

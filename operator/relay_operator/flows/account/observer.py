@@ -20,22 +20,22 @@ from relay_wire.billing import AutoRechargeUpdate
 ResultT = TypeVar("ResultT")
 
 _REFUSALS = (BadRequest, Conflict, Forbidden, Gone, NotFound, PaymentRequired)
-"""The cloud's no to this one question; every other failure ends the look."""
+"""Refusals of a single request; any other error ends the look."""
 _PREFIX_CHARS = 12
 
 
 @dataclass(frozen=True, slots=True)
 class AccountObserver:
-    """Looks at accounts, and keeps their subscription and auto-recharge as asked."""
+    """Looks at accounts, and keeps their subscription and auto-recharge as the spec says."""
 
     kube: Kube
     accounts: Accounts
-    """Told as soon as there is a subscription, or will be none."""
+    """Informed as soon as a subscription exists, or is known to be impossible."""
     public_url: str
-    """Empty: no subscriptions."""
+    """Where the cloud delivers webhooks; empty: no subscriptions."""
 
     async def look(self, account: AnyAccount, cloud: Cloud, *, read_only: bool) -> OrganizationSeen:
-        """Raises CloudError if the cloud did not answer or refuses the key, KubeError."""
+        """Look at the organization. Raises CloudError if the cloud did not answer or refuses the key, and KubeError."""
         notes: list[str] = []
         webhook, trouble = account.status.webhook, ""
         if not read_only:  # first, since creates wait for it
@@ -51,12 +51,12 @@ class AccountObserver:
         return OrganizationSeen(balance, usage, webhook, trouble, missing, tuple(notes))
 
     async def end(self, account: AnyAccount, cloud: Cloud) -> None:
-        """Removes the subscription of an account that goes. Raises CloudError."""
+        """Remove the subscription of an account that is being deleted. Raises CloudError."""
         await unsubscribe(cloud, subscriber(account), webhook_url(self.public_url, account.key))
         self.accounts.webhook_secrets.drop(account.key)
 
     async def _subscription(self, account: AnyAccount, cloud: Cloud) -> tuple[WebhookStatus | None, str]:
-        """The subscription, and why there is none though one is wanted."""
+        """The subscription, and why there is none although one is wanted."""
         who, url = subscriber(account), webhook_url(self.public_url, account.key)
         wanted = self.public_url and (account.spec.webhook or WebhookSpec()).enabled
         try:
@@ -76,7 +76,7 @@ class AccountObserver:
 
 
 def subscriber(account: AnyAccount) -> Subscriber:
-    """The account as the one who subscribes."""
+    """The account as a webhook subscriber."""
     return Subscriber(account.key, account.metadata.uid, secret_namespace(account))
 
 

@@ -1,4 +1,4 @@
-"""Who had which id: found out from names, kept for this month and the last. Pure."""
+"""Owners of cloud ids: found by names, kept for this month and the last. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,14 +12,14 @@ from relay_operator.engine.identity import gave, of_here, uids_in
 from relay_operator.flows.account.spend import Owner
 
 MOST_BYTES: Final = 900 * 1024
-"""Of a text in a ConfigMap, which takes a MiB."""
+"""The longest text in a ConfigMap, which can hold a MiB."""
 
 _Word: TypeAlias = Annotated[str, Field(max_length=63)]
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """An object that records an id, or did."""
+    """An object that records an id, or recorded it."""
 
     key: ObjectKey
     uid: str
@@ -32,17 +32,17 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Owners:
-    """Of one organization's ids."""
+    """The owners of one organization's ids."""
 
     organization: str
     month: str
-    """As `2026-11`."""
+    """The month, as `2026-11`."""
     current: Mapping[str, Owner] = field(default_factory=dict)
-    """Of ids that this month's usage has had."""
+    """Owners of ids in this month's usage."""
     last: Mapping[str, Owner] = field(default_factory=dict)
 
     def at(self, organization: str, now: datetime) -> "Owners":
-        """As they go on in this month; an id is of one organization."""
+        """The same owners, moved on to the current month; empty for another organization, whose ids are different."""
         month, before = _month(now), _month(now.replace(day=1) - timedelta(days=1))
         if (self.organization, self.month) == (organization, month):
             return self
@@ -53,7 +53,7 @@ class Owners:
         return replace(self, current={**self.current, **found})
 
     def fitting(self, cents: Mapping[str, int], most: int = MOST_BYTES) -> "Owners":
-        """As much as has room: without the last month first, then without those that cost least."""
+        """As many owners as fit: drops the last month first, then the ids that cost least."""
         owners = self if _size(self) <= most else replace(self, last={})
         while owners.current and (size := _size(owners)) > most:
             number = len(owners.current)
@@ -63,7 +63,7 @@ class Owners:
         return owners
 
     def text(self) -> str:
-        """As a ConfigMap keeps it, the same for what is equal."""
+        """The text for the ConfigMap; equal owners give equal texts."""
         kept = _Kept(
             organization=self.organization,
             month=self.month,
@@ -75,26 +75,26 @@ class Owners:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What tells whose a resource is."""
+    """What identifies the owner of a resource."""
 
     name: str
-    """In the cloud."""
+    """The resource's name in the cloud."""
     living: Sequence[Holder]
-    """Objects that record its id, or gave its name."""
+    """Objects that record its id, or gave it its name."""
     departed: Sequence[Holder]
-    """Those that recorded its id, and do so no more."""
+    """Objects that recorded its id and no longer do."""
     known: Owner | None
     """Its owner in this month so far."""
     before: Owner | None
-    """In the last one."""
+    """Its owner in the last month."""
 
 
 def owner_of(evidence: Evidence, installation: str, *, adoptable: bool) -> Owner | None:
-    """Whose the resource is; None if that cannot be said.
+    """The owner of the resource; None if it cannot be determined.
 
-    Its name shows the object that gave it: it is that one's, whatever statuses say. Those can be forged, so what has
-    another name, or was adopted, stays with whom it was found first in a month. `adoptable`: an object may have taken
-    over what has the name of another.
+    If its name shows the object that gave it, that one is the owner, whatever statuses say. Statuses can be forged, so
+    a resource with another name, or an adopted one, stays with the first owner found in a month. `adoptable`: an object
+    may have adopted a resource that carries another object's name.
     """
     name, known = evidence.name, evidence.known
     for holder in (*evidence.living, *evidence.departed):
@@ -103,7 +103,7 @@ def owner_of(evidence: Evidence, installation: str, *, adoptable: bool) -> Owner
     given, uids = of_here(name, installation), uids_in(name)
 
     def may_have_it(holder: Holder) -> bool:
-        # A backup that was restored has given it with the UID that it had.
+        # An object restored from a backup gave the name with its former UID.
         return not given or adoptable or any(gave(holder.key, uid, installation, name) for uid in uids)
 
     claims = [
@@ -116,10 +116,10 @@ def owner_of(evidence: Evidence, installation: str, *, adoptable: bool) -> Owner
 
 
 def read(text: str, namespace: str) -> Owners | None:
-    """What a ConfigMap keeps; None if it cannot be read.
+    """Parse a ConfigMap's text; None if it is malformed.
 
-    With a namespace, the account is its own, and so is everything that it pays for: whoever edits the ConfigMap cannot
-    have it paid by another.
+    With a namespace, the account is that namespace's, and so is everything it pays for: whoever edits the ConfigMap
+    cannot charge another namespace.
     """
     try:
         kept = _Kept.model_validate_json(text)
@@ -130,7 +130,7 @@ def read(text: str, namespace: str) -> Owners | None:
 
 
 class _Group(Model):
-    """The ids of one owner: owners are few."""
+    """The ids of one owner, grouped because owners are few."""
 
     namespace: _Word
     cost_center: _Word

@@ -1,4 +1,4 @@
-"""What to do next with an account, decided from a small view without I/O. `RULES` is the specification."""
+"""What to do next with an account, decided without I/O from a small view. `RULES` is the specification."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,21 +10,21 @@ from relay_operator.engine.actions import Ignore, Keep, Stall, Wait
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Ask the cloud for money and subscription, and make both as asked; `read_only`: change nothing."""
+    """Read money and subscription from the cloud, and correct them as the spec says; `read_only`: change nothing."""
 
     read_only: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Glance:
-    """Ask for the balance alone, and look at the rest if it rose: something waits for funds."""
+    """Read only the balance, and look at the rest if it rose, while some object waits for funds."""
 
     read_only: bool
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """Let go of the subscription, where `unsubscribe` says so, of the Secret, and of the object, in this order."""
+    """Remove the subscription if `unsubscribe` says so, then release the Secret, then the object."""
 
     unsubscribe: bool
 
@@ -40,25 +40,25 @@ class View:
     finalizer: bool = True
     paused: bool = False
     in_use: bool = False
-    """Objects depend on it."""
+    """Whether objects depend on the account."""
     usable: bool = True
-    """The cloud takes its key."""
+    """Whether the cloud accepts the account's key."""
     reason: Reason = Reason.AVAILABLE
-    """Why it cannot be used, if it cannot."""
+    """Why the account is unusable, if it is."""
     refused: bool = False
-    """A person has to act before it can be."""
+    """Whether a person must act before it becomes usable."""
     subscribed: bool = False
     look_due: bool = False
     glance_due: bool = False
     overdue: bool = False
-    """Its end has waited long enough for a cloud that does not answer; a dead subscription costs nothing."""
+    """Whether its end has waited long enough for a cloud that does not answer; a dead subscription costs nothing."""
 
 
 Rule = Callable[[View], Action | None]
 
 
 def _end(view: View) -> Action | None:
-    """Nothing depends on it any longer."""
+    """End the account once nothing depends on it."""
     if not view.deleting or view.paused or view.in_use:
         return None
     if view.subscribed and view.reason is Reason.CLOUD_UNAVAILABLE and not view.overdue:
@@ -73,7 +73,7 @@ def _unusable(view: View) -> Action | None:
 
 
 def _look(view: View) -> Action | None:
-    """Whose end has begun may be in a namespace that ends as well, where no Secret can be written."""
+    """An account being deleted may be in a namespace being deleted, where no Secret can be written: only read."""
     return Look(read_only=view.paused or view.deleting) if view.look_due else None
 
 

@@ -1,4 +1,4 @@
-"""What an account's status says. Pure; a balance that drifts is not worth a write."""
+"""The status of an account. Pure; a drifting balance is not worth a write."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -30,23 +30,23 @@ _DRIFTING = ("balance_cents", "available_cents", "runway_hours", "spend")
 
 @dataclass(frozen=True, slots=True)
 class OrganizationSeen:
-    """What a look at the cloud showed; None if the key may not see it or the cloud did not answer."""
+    """The result of a look at the cloud; None for what the key may not read or the cloud did not answer."""
 
     balance: Balance | None = None
     usage: CurrentUsage | None = None
     webhook: WebhookStatus | None = None
     webhook_trouble: str = ""
-    """Why there is no subscription though one is wanted."""
+    """Why there is no subscription although one is wanted."""
     deliveries_missing: str | None = ""
-    """Why what the cloud delivers counts as not arriving; None if nothing tells: it is as it was."""
+    """Why deliveries count as missing; None if there is no evidence, so that the former verdict stays."""
     notes: tuple[str, ...] = ()
-    """What else a person should know, in sentences."""
+    """What else a person should know, one sentence each."""
     spend: Spend | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class AccountFinding:
-    """What one pass over an account found."""
+    """The findings of one pass over an account."""
 
     state: AccountState
     who: Whoami | None
@@ -54,10 +54,10 @@ class AccountFinding:
     generation: int
     now: datetime
     failures: int = 0
-    """Attempts in a row in which the cloud did not answer."""
+    """Attempts in a row that the cloud did not answer."""
     unavailable_after: int = 3
     seen: OrganizationSeen | None = None
-    """None: the cloud was not asked this time, and what status says of it stays."""
+    """None if the cloud was not asked this time; status then keeps what it says about the cloud."""
     deleting: bool = False
     reconcile_at: str | None = None
     paused: bool = False
@@ -67,17 +67,17 @@ class AccountFinding:
     deaf: str = ""
     """Why there is no webhook subscription, if the cloud did not answer."""
     unrecorded: str = ""
-    """Why what is told of the last three, or was told of until now, cannot be written down."""
+    """Why the last three fields, or their former values, cannot be recorded."""
 
 
 def new_status(before: AccountStatus, finding: AccountFinding) -> AccountStatus:
-    """What status should say after the pass."""
+    """The status after the pass."""
     changed: dict[str, object] = {"observed_generation": finding.generation, "reconcile_at": finding.reconcile_at}
     for name in ("unclaimed", "orphans", "kept"):
         changed[name] = list(getattr(finding, name)) or None
     if isinstance(finding.state, AccountReady) and finding.who is not None:
         organization = finding.who.organization_id
-        # A part of an id is another id: what does not fit is not told.
+        # A truncated id is another id, so leave out one that does not fit.
         changed["organization_id"] = organization if len(organization) <= _LONGEST_ID else None
         changed["organization_name"] = finding.who.organization_name or None
         changed["scopes"] = sorted({scope[:64] for scope in finding.who.scopes})[:64] or None
@@ -110,7 +110,7 @@ def _money(seen: OrganizationSeen) -> dict[str, object]:
 
 
 def _worth_telling(before: AccountStatus, after: AccountStatus) -> bool:
-    """Whether the money moved by more than running workloads move it from poll to poll."""
+    """Whether the money changed by more than running workloads change it from poll to poll."""
     if before.burn_per_hour_cents != after.burn_per_hour_cents or _is_low(before) != _is_low(after):
         return True
     if spend.worth_telling(before.spend, after.spend):
@@ -147,7 +147,7 @@ def _conditions(before: AccountStatus, after: AccountStatus, finding: AccountFin
 
 
 def _usable(before: AccountStatus, finding: AccountFinding) -> Iterator[Wanted]:
-    """`Ready` always; `Reconciling` while a Secret may yet come, `Stalled` while a person has to act."""
+    """`Ready` always; `Reconciling` while a Secret may still appear, `Stalled` while a person must act."""
     state = finding.state
     if finding.deleting:
         used = finding.in_use
@@ -198,13 +198,13 @@ def _as_it_was(condition: Condition) -> Wanted:
 
 
 def left_over(record: Leftover) -> Ownerless:
-    """What is told of one that is left."""
+    """The status entry of a leftover."""
     told = record.model_dump(include={"kind", "of", "id", "name", "since"})
     return Ownerless.model_validate(fit_schema(Ownerless, {name: value or None for name, value in told.items()}))
 
 
 def unclaimed_of(raw: Mapping[str, JsonValue]) -> Ownerless:
-    """What is told of one that vanished."""
+    """The status entry of a vanished object."""
     metadata, left = part(raw, "metadata"), has(raw)
     told: dict[str, object] = {
         "kind": raw.get("kind"),

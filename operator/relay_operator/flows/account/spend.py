@@ -1,4 +1,4 @@
-"""What was spent this month, and for whom. Pure."""
+"""What was spent this month, and by whom. Pure."""
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping
@@ -11,11 +11,11 @@ from relay_operator.engine.fit_schema import fit_schema
 from relay_wire.billing import CurrentUsage
 
 UNATTRIBUTED: Final = "unattributed"
-"""What is of no object that is known, and by cost centre also what is of objects without one."""
+"""Stands for ids without a known object; among cost centres also for objects without one."""
 OTHERS: Final = "others"
-"""Those that spent least, where there are too many to be told."""
+"""Stands for the owners that spent least, if there are too many to list."""
 _CENTERS_EACH = 16
-"""Cost centres of one namespace: who may label objects must not fill the list for all."""
+"""The most cost centres of one namespace: whoever may label objects must not fill the list for everybody."""
 _DRIFT_CENTS = 100
 _DRIFT_SHARE = 0.01
 _NOT_BEFORE = timedelta(minutes=15)
@@ -23,7 +23,7 @@ _AT_LATEST = timedelta(hours=1)
 
 
 class Owner(NamedTuple):
-    """Whom something is of; without a cost centre that is empty."""
+    """Who something belongs to; the cost centre is empty if there is none."""
 
     namespace: str
     cost_center: str
@@ -35,14 +35,14 @@ class Month:
 
     spend: Spend
     shares: tuple[tuple[str, str, int], ...]
-    """Namespace, cost centre and cents; their number is bounded too."""
+    """(namespace, cost centre, cents) of each share; their number is bounded too."""
 
 
 NameT = TypeVar("NameT", bound=Hashable)
 
 
 def month_of(usage: CurrentUsage, owners: Mapping[str, Owner], now: datetime) -> Month:
-    """By whom ids are; what the breakdown does not tell is of nobody, as is what is in `owners` of nobody."""
+    """The month by owner; what the breakdown lacks is unattributed, as are ids without an entry in `owners`."""
     spent = Counter[Owner]()
     for cloud_id, cents in cents_by_id(usage).items():
         owner = owners.get(cloud_id)
@@ -63,7 +63,7 @@ def month_of(usage: CurrentUsage, owners: Mapping[str, Owner], now: datetime) ->
 
 
 def cents_by_id(usage: CurrentUsage) -> Counter[str]:
-    """What each resource of the breakdown cost, over all its lines."""
+    """The cents of each resource in the breakdown, over all its lines."""
     cents = Counter[str]()
     for item in usage.breakdown:
         if item.resource_id:
@@ -72,7 +72,7 @@ def cents_by_id(usage: CurrentUsage) -> Counter[str]:
 
 
 def worth_telling(before: Spend | None, after: Spend | None) -> bool:
-    """Whether status is to be written for it: at once as a month begins, later for what grew much, at last for all."""
+    """Whether the change is worth writing: at once in a new month, later if much grew, finally in any case."""
     if before is None or after is None:
         return before is not after
     known, found = _figures(before), _figures(after)
@@ -93,7 +93,7 @@ def _figures(spend: Spend) -> dict[tuple[str, str], int]:
 
 
 def _fair(spent: Mapping[Owner, int]) -> dict[Owner, int]:
-    """With as many cost centres of each namespace as are told."""
+    """The same cents, with at most `_CENTERS_EACH` cost centres in each namespace."""
     by_namespace: defaultdict[str, dict[Owner, int]] = defaultdict(dict)
     for owner, cents in spent.items():
         by_namespace[owner.namespace][owner] = cents
@@ -108,7 +108,7 @@ def _told(parts: Iterable[tuple[str, int]], unattributed: int) -> list[Spent]:
     sums = Counter[str]()
     for name, cents in parts:
         sums[name] += cents
-    # What is of nobody is told in any case, so that the list sums up.
+    # Always list what is unattributed, so that the list adds up.
     known = Counter(_largest(sums, MAX_SPENDERS - 1, OTHERS))
     if unattributed:
         known[UNATTRIBUTED] += unattributed
@@ -117,7 +117,7 @@ def _told(parts: Iterable[tuple[str, int]], unattributed: int) -> list[Spent]:
 
 
 def _largest(spent: Mapping[NameT, int], most: int, rest: NameT) -> dict[NameT, int]:
-    """At most so many: those that spent least are one, `rest`."""
+    """The largest `most` entries; the others are added up under `rest`, which counts as one."""
     if len(spent) <= most:
         return dict(spent)
 

@@ -1,4 +1,4 @@
-"""What stands behind a resource that no object records. Pure."""
+"""Decides about resources that no object records. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from relay_operator.engine.leftovers import Fate, Leftover
 from relay_wire.billing import CurrentUsage
 
 _GRACE = timedelta(days=1)
-"""How long an orphan is told before it is ended, where the account asks for that."""
+"""How long an orphan is reported before it is deleted, if the account asks for deletion."""
 _KINDS: Final[Mapping[str, str]] = {"pod": "GpuPod", "vm": "GpuVm", "cluster": "GpuCluster"}
-"""By what the usage calls them."""
+"""Kinds by their names in the usage."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stray:
-    """A resource of the cloud."""
+    """A cloud resource that no object may record."""
 
     kind: str
     id: str
@@ -29,16 +29,16 @@ FoundT = TypeVar("FoundT", Stray, Leftover)
 
 
 class Standing(Enum):
-    """Whose it is."""
+    """What to make of a stray."""
 
-    LEFT_ALONE = auto()  # asked for, another account's or operator's, or it cannot be said at this moment
-    SEARCHED = auto()  # its object asks what became of that create, and takes it
+    LEFT_ALONE = auto()  # expected by an object, or another account's or operator's, or undecidable at this moment
+    SEARCHED = auto()  # its object is searching for the outcome of that create, and will take it
     LATE = auto()  # its object gave the create up
-    ORPHAN = auto()  # the object that gave the name is not there
+    ORPHAN = auto()  # the object that gave it its name does not exist
 
 
 def unseen(looked: Mapping[str, float], usage: CurrentUsage | None) -> Iterator[tuple[Stray, float]]:
-    """What the month's usage tells, with its hours; apart from what was looked at when it had as many hours."""
+    """Resources of the month's usage and their hours, except those whose hours are the same as at the last look."""
     for item in usage.breakdown if usage is not None else ():
         kind, hours = _KINDS.get(item.kind or ""), item.hours or 0.0
         if kind and item.resource_id and item.name and hours != looked.get(item.resource_id):
@@ -46,10 +46,11 @@ def unseen(looked: Mapping[str, float], usage: CurrentUsage | None) -> Iterator[
 
 
 def standing(*, given: bool, here: bool, searched: bool, settled: bool, watched: bool) -> Standing:
-    """Of what no object records, and nobody keeps.
+    """What to make of a resource that no object records and nobody keeps.
 
-    `given`: an object that is there gave the name; `here`: it is with this account; `searched`: it asks itself what
-    became of that create; `settled`: no pass is over it; `watched`: every object of the cluster is seen.
+    `given`: an existing object gave its name; `here`: that object uses this account; `searched`: that object itself is
+    searching for the create's outcome; `settled`: no pass is over it; `watched`: this operator sees every object of the
+    cluster.
     """
     if given and here and searched:
         return Standing.SEARCHED
@@ -61,18 +62,18 @@ def standing(*, given: bool, here: bool, searched: bool, settled: bool, watched:
 
 
 def in_turn(those: Iterable[FoundT], looked: Mapping[str, int], most: int) -> list[FoundT]:
-    """As many as one sweep looks at: those that were not looked at for the longest time.
+    """The items that one sweep looks at: at most `most`, those not looked at for longest first.
 
-    `looked` tells by id in which sweep it was done last.
+    `looked` has, by id, the sweep of the last look.
     """
     return sorted(those, key=lambda one: looked.get(one.id, 0))[:most]
 
 
 def to_end(record: Leftover, policy: Orphans, now: datetime, *, everywhere: bool, ours: bool) -> bool:
-    """Whether it is ended: what was created too late at once, an orphan after a day, and what is kept never.
+    """Whether to delete the leftover: a late create at once, an orphan after a day, a kept resource never.
 
-    `ours`: an object of this installation gave its name. What was adopted has another, which only a status tells, and
-    whoever writes one could have anything ended.
+    `ours`: an object of this installation gave its name. An adopted resource has another name, and only a status claims
+    it: whoever writes statuses could otherwise have anything deleted.
     """
     match record.fate:
         case Fate.LATE:

@@ -1,7 +1,7 @@
-"""What an account's organization has that no object knows: found, told, and ended if that is safe.
+"""Finds resources of an account's organization that no object knows, reports them, and deletes them if that is safe.
 
-The cloud can act on a create long after it was given up, and an object can be forced away. What is left is known by
-its name: every attempt has one that its object gave.
+The cloud can act on a create long after the operator gave it up, and an object can be removed by force. A resource
+that is left over is recognized by its name, since each attempt's name comes from its object.
 """
 
 import logging
@@ -31,20 +31,20 @@ from relay_wire.billing import CurrentUsage
 logger = logging.getLogger(__name__)
 
 _LOOKS = 10
-"""Requests about single resources in one sweep: others wait for the worker."""
+"""The most requests about single resources in one sweep, since other objects wait for the worker."""
 _FIRST = 2
-"""Sweeps of a process that read the lists in any case."""
+"""The number of first sweeps of a process that read the lists in any case."""
 _GONE = 2
-"""Looks in a row that do not find it."""
+"""Looks in a row without the resource that prove its end."""
 _ANXIOUS = timedelta(days=1).total_seconds()
-"""So long after a create's outcome was unknown, sweeps are frequent."""
+"""How long sweeps stay frequent after a create with an unknown outcome."""
 
 _FATES: Final[Mapping[Standing, Fate]] = {Standing.LATE: Fate.LATE, Standing.ORPHAN: Fate.ORPHAN}
 
 
 @contextmanager
 def _tolerant(kind: str) -> Iterator[None]:
-    """What the cloud does not answer for one kind is asked again by the next sweep. Raises Unauthorized."""
+    """Log an error of the cloud for one kind, which the next sweep asks again. Raises Unauthorized."""
     try:
         yield
     except Unauthorized:
@@ -55,17 +55,17 @@ def _tolerant(kind: str) -> Iterator[None]:
 
 @dataclass(slots=True)
 class SweepMemory:
-    """What one process remembers between the sweeps of an account; times are monotonic."""
+    """What one process remembers between the sweeps of an account; times are monotonic seconds."""
 
     hours: dict[str, float] = field(default_factory=dict)
-    """As the usage told them when it was looked whether a resource lives, by its id."""
+    """Hours in the usage, by resource id, at the last check whether the resource lives."""
     missing: Counter[str] = field(default_factory=Counter)
     """How often in a row each leftover was not found."""
     looked: dict[str, int] = field(default_factory=dict)
-    """In which sweep each id was looked at last."""
+    """The sweep in which each id was last looked at."""
     anxious_until: float = 0.0
     sweeps: int = 0
-    """A process that is new knows of no create whose outcome was unknown: its first sweeps read the lists."""
+    """Sweeps so far. A new process knows of no create with an unknown outcome, so its first sweeps read the lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +74,16 @@ class Sweeper:
 
     engine: Engine
     traces: Mapping[str, Traces]
-    """By kind."""
+    """The traces of each kind."""
     everywhere: bool
-    """Whether all namespaces are watched: otherwise the owner of a name may be another operator's to know."""
+    """Whether this operator watches all namespaces; if not, another operator may know the object behind a name."""
     on_late: Callable[[str], None]
-    """Told the kind of each late create."""
+    """Called with the kind of each late create."""
     organization_of: Callable[[ObjectKey], str | None]
-    """An account's; None if it is not known."""
+    """The organization of an account; None if unknown."""
 
     def anxious(self, account: ObjectKey, ready: AccountReady, memory: SweepMemory) -> bool:
-        """Whether something may be in the cloud, or on its way there, that no object tells of."""
+        """Whether the cloud may have, or be about to get, something that no object records."""
         if self.engine.cache.searching(account):
             memory.anxious_until = self.engine.clock() + _ANXIOUS
         late = any(record.fate is Fate.LATE for record in self.engine.leftovers.of(account))
@@ -93,7 +93,7 @@ class Sweeper:
     async def sweep(
         self, ready: AccountReady, usage: CurrentUsage | None, policy: Orphans, memory: SweepMemory, now: datetime
     ) -> None:
-        """Look for what nobody knows, and at what is known to be left; what the key may not see is left out."""
+        """Look for unknown resources and at known leftovers; skips what the key may not read."""
         hours = dict(unseen(memory.hours, usage))
         found = {stray.id: stray for stray in hours}
         if self.anxious(ready.key, ready, memory):
@@ -121,7 +121,7 @@ class Sweeper:
         await self.engine.leftovers.save(())
 
     def _fate(self, ready: AccountReady, stray: Stray) -> Fate | None:
-        """What is to become of it; None if it is left alone, or its object is to find it."""
+        """The stray's fate; None to leave it alone, or if its object will find it."""
         cache, leftovers, traces = self.engine.cache, self.engine.leftovers, self.traces[stray.kind]
         if cache.with_cloud_id(stray.id) or not traces.ours(stray.name):
             return None
@@ -143,12 +143,12 @@ class Sweeper:
         return _FATES.get(found)
 
     def _sees(self, ready: AccountReady, account: ObjectKey | None) -> bool:
-        """Whether nobody but this account can look after what was made for an object that uses `account` now."""
+        """Whether no other account can take care of what was made for an object that now uses `account`."""
         other = self.organization_of(account) if account is not None else None
         return account == ready.key or (other is not None and other != ready.organization_id)
 
     async def _confirm(self, ready: AccountReady, stray: Stray, fate: Fate, now: datetime) -> None:
-        """Told and written down, if it lives: lists and usage can lag."""
+        """Report and record the stray if it lives: lists and usage can lag."""
         traces = self.traces[stray.kind]
         if await traces.name_of(ready.cloud, stray.id) != stray.name:
             return
@@ -174,15 +174,15 @@ class Sweeper:
             self._wake(record)
 
     def _wake(self, record: Leftover) -> None:
-        """Its object tells of it."""
+        """Wake the leftover's object, which reports it."""
         namespace, _, name = record.of.partition("/")
         self.engine.queue.add(ObjectKey(record.kind, namespace, name), Priority.CHANGE)
 
     def _asked_for(self, ready: AccountReady, kind: str, cloud_id: str, name: str, *, searched: bool = False) -> bool:
-        """Whether an object says this id, or, with `searched`, searches for this name.
+        """Whether an object claims this id, or, with `searched`, is searching for this name.
 
-        That is for the one to do that gave the name: nobody else may adopt it. If that is not there, for all of this
-        organization; then it walks through all.
+        Only the object that gave the name may claim it, since nobody else may adopt the resource. If that object is
+        missing, all objects of this organization count, which takes a walk through all.
         """
         cache, traces = self.engine.cache, self.traces[kind]
         giver = traces.giver(name)
@@ -197,7 +197,7 @@ class Sweeper:
         )
 
     def _may_have(self, ready: AccountReady, key: ObjectKey, entry: Entry) -> bool:
-        """Whether something of this organization can be the object's: by its account, or by what status records."""
+        """Whether the object can own something in this organization, by its account or by what its status records."""
         account = self.engine.cache.account_of(key)
         if account is None or account == ready.key:
             return account is not None
@@ -207,11 +207,11 @@ class Sweeper:
         return ready.organization_id in known
 
     async def _look_after(self, ready: AccountReady, policy: Orphans, memory: SweepMemory, now: datetime) -> None:
-        """Ends what is to be ended, and forgets what is gone, or has an object again."""
+        """Delete the leftovers that are due, and forget those that are gone or have an object again."""
         for record in self._in_turn(ready, memory):
             holders = [self.engine.cache.get(key) for key in self.engine.cache.with_cloud_id(record.id)]
             if holders:
-                # One that is being deleted may have written it down just now, and goes next.
+                # An object being deleted may have recorded it just now, and will be gone next.
                 if any(holder is not None and not holder.deleting for holder in holders):
                     self._forget(record, memory)
                 continue
@@ -236,7 +236,7 @@ class Sweeper:
         return ends and self._nobodys(ready, record)
 
     def _nobodys(self, ready: AccountReady, record: Leftover) -> bool:
-        """Nobody has it, asks for it or holds its end back; asked again in the moment before the first byte."""
+        """Whether nobody has it, asks for it or protects it; checked again right before the first byte is sent."""
         cache, leftovers = self.engine.cache, self.engine.leftovers
         giver = self.traces[record.kind].giver(record.name)
         entry = cache.get(giver) if giver is not None else None
@@ -248,7 +248,7 @@ class Sweeper:
         return not self._asked_for(ready, record.kind, record.id, record.name, searched=searched)
 
     def _in_turn(self, ready: AccountReady, memory: SweepMemory) -> list[Leftover]:
-        """Those that the organization can be asked about now, late ones first."""
+        """The leftovers that this sweep looks at with this organization's key, late creates first."""
         own = [
             record
             for record in self.engine.leftovers.of(ready.key)

@@ -1,4 +1,4 @@
-"""Carries out one action: at most one thing that is paid for, and the writes that must frame it."""
+"""Carries out one action: at most one request that costs money, between the writes that must surround it."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -61,12 +61,12 @@ _DROPPING = (
     actions.BeginPublication,
     actions.Cancel,
 )
-"""Actions after which long work of before is wanted no longer."""
+"""Actions after which earlier long work is no longer wanted."""
 
 
 @dataclass(slots=True)
 class Actor:
-    """Acts on batches. Raises KubeError if a write that must come first did not land: nothing was sent then."""
+    """Acts on batches. Raises KubeError, with nothing sent, if a write that must come first failed."""
 
     accounts: Accounts
     transfers: Transfers
@@ -77,11 +77,11 @@ class Actor:
     new_token: Callable[[], str]
     installation: Installation
     leading: Callable[[], bool]
-    """Whether this replica may still send something that is paid for."""
+    """Whether this replica may still send requests that cost money."""
     cache: Cache
 
     async def act(self, facts: Facts, action: Action, memory: BatchMemory, writer: ObjectWriter) -> Result:
-        """What came of it; refusals by the cloud are results, not exceptions."""
+        """Carry out the action; a refusal by the cloud is a result, not an exception."""
         if isinstance(action, _DROPPING) or action == Wait(Reason.PAUSED):
             memory.clean = memory.clean and not self.transfers.drop(facts.key)
         match action:
@@ -97,7 +97,7 @@ class Actor:
                 return Nothing()
             case actions.Submit():
                 submitted = await self._submit(facts, writer)
-                # The file may be there in spite of what the cloud said: it is not to be left behind.
+                # The file may exist in spite of the cloud's answer, and must not stay behind.
                 memory.clean = memory.clean and not (isinstance(submitted, NotPaid) and submitted.vanished)
                 return submitted
             case actions.Cancel():
@@ -113,7 +113,7 @@ class Actor:
             token=self.new_token(),
             name=cloud_name(metadata.namespace, metadata.name, metadata.uid, self.installation.name, 1),
             attempt=1,
-            spec_hash="",  # nothing that was sent can be changed in the spec
+            spec_hash="",  # the spec cannot change anything that was sent
             started_at=facts.now,
             account=f"{account.kind}/{account.name}",
             identity=identity_of(metadata, self.installation.name, facts.usable_account.organization_id),
@@ -176,7 +176,7 @@ class Actor:
         return WorkTroubled(row.reason, str(error), stalled=row.stalled, retry_after=error.retry_after)
 
     async def _submit(self, facts: Facts, writer: ObjectWriter) -> Result:
-        """The marker first, so that no crash can make a create look as if it had never been tried."""
+        """Create the next batch; the marker is written first, so that no crash can hide an attempted create."""
         part, account = predicates.unpaid(facts.status), facts.usable_account
         if part is None:
             raise AssertionError(f"{facts.key}: the plan submits a part that is not there")
@@ -208,7 +208,7 @@ class Actor:
         return facts.usable_account.cloud.guarded(stands)
 
     async def _mark(self, facts: Facts, part: PartStatus, writer: ObjectWriter) -> None:
-        """In status, before the POST; the object is as it was read, or nothing is sent."""
+        """Mark the part in status before the POST; raises if the object has changed since its read: nothing is sent."""
         sent = part.model_copy(update={"sent_at": facts.now})
         marked = [sent if row is part else row for row in facts.status.parts or ()]
         rows: list[JsonValue] = [row.model_dump(mode="json", exclude_none=True) for row in marked]
@@ -224,7 +224,7 @@ class Actor:
         return False
 
     async def _cancel(self, facts: Facts, memory: BatchMemory) -> Result:
-        """One that is not taken keeps no other from being sent."""
+        """Cancel every running batch; a refusal for one does not stop the others."""
         account = facts.usable_account
         refused: Conflict | None = None
         for part in predicates.live(facts.status):
@@ -233,11 +233,11 @@ class Actor:
                 continue
             try:
                 await self._fenced(facts).call(CANCEL_BATCH, id=batch_id)
-            except Conflict as error:  # it has ended, most likely: the next look says whether that is so
+            except Conflict as error:  # it has probably ended: the next look tells
                 refused = error
                 continue
             except NotFound:
-                pass  # the next look says so
+                pass  # the next look tells
             except CloudError as error:
                 self.accounts.failed(account, error, facts.key)
                 return CancelRefused(error)
@@ -245,7 +245,7 @@ class Actor:
         return Nothing() if refused is None else CancelRefused(refused)
 
     async def _checked(self, facts: Facts) -> Result:
-        """Since it was checked before anything was paid, it may be taken, or another place."""
+        """Check the output again, since another batch may have taken it, or the spec may name another one."""
         try:
             await self.destinations.check(facts.obj, facts.known_intent.token)
             if predicates.may_be_elsewhere(facts.obj.status):

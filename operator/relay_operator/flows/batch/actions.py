@@ -1,4 +1,4 @@
-"""What can be done with one batch in one pass. Actions are types; `act` matches them exhaustively."""
+"""The actions of one pass over one batch, as types; `act` matches them exhaustively."""
 
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -7,38 +7,38 @@ from relay_operator.engine.actions import Expire, Ignore, Keep, Release, Stall, 
 
 
 class Work(Enum):
-    """What takes longer than a pass may, and so is done beside it."""
+    """Work that takes longer than a pass may, and so runs beside it."""
 
     SEND = auto()  # read, check and upload the records of the round
     PUBLISH = auto()  # read the results and write them where they belong
-    CLEAR = auto()  # delete our files from the cloud
+    CLEAR = auto()  # delete the operator's files from the cloud
 
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """Write finalizer and intent: from here on something of ours may be in the cloud."""
+    """Write finalizer and intent; from then on the cloud may have something of this object."""
 
 
 @dataclass(frozen=True, slots=True)
 class Adopt:
-    """Record what a search found: a batch whose create's answer was lost, or all of them where status was."""
+    """Record the batch found for a create without an answer, or all batches after a loss of status."""
 
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """Record that what was searched for was surely never created, so that it may be sent."""
+    """Record that the create whose answer was lost surely never happened, so that it may be sent again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Begin long work, unless it is under way."""
+    """Begin long work, unless it already runs."""
 
     work: Work
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Write down what long work came to."""
+    """Record the result of long work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Submit:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """Write down that it ends, and why; what follows carries it out."""
+    """Record that the batch ends, and why; later actions carry it out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """Write down that suspend ended the round: what has no answer is sent when it goes on."""
+    """Record that suspend ended the round; records without an answer are sent when the batch resumes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +68,12 @@ class Again:
 
 @dataclass(frozen=True, slots=True)
 class BeginPublication:
-    """Write down that what is at the output from here on may be this batch's own."""
+    """Record that the output may from now on be this batch's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """Write down how it ended, if nothing is to be published."""
+    """Record how the batch ended, if there is nothing to publish."""
 
 
 Action = (

@@ -32,14 +32,14 @@ ANSWERS: Final = "output.jsonl"
 ERRORS: Final = "errors.jsonl"
 RESULT: Final = "result.json"
 MADE_BY: Final = f"{meta.ANNOTATION_PREFIX}batch-token"
-"""On an output ConfigMap: the token of the batch that wrote it."""
+"""The annotation of an output ConfigMap with the token of the batch that wrote it."""
 MARK: Final = f"{meta.ANNOTATION_PREFIX}batch-result"
-"""On an output ConfigMap: how that batch ended. Beside answers in a store it is an object of its own."""
+"""The annotation of an output ConfigMap that says how its batch ended. In a store, this is an object of its own."""
 _LONGEST_RELEASE_SECONDS: Final = 30.0
 _TERMINATED: Final = "being terminated"
-"""What the API server says of a namespace in which it creates nothing more."""
+"""Part of the API server's message for a create in a namespace that is being deleted."""
 _TOO_LONG: Final = "Too long"
-"""What it says of a ConfigMap that holds too much, keys of others included."""
+"""Part of its message for a ConfigMap that holds too much, foreign keys included."""
 _ENTITY_TOO_LARGE: Final = 413
 
 _Place: TypeAlias = tuple[Location, Credentials | None]
@@ -47,16 +47,16 @@ _Place: TypeAlias = tuple[Location, Credentials | None]
 
 @dataclass(frozen=True, slots=True)
 class Destinations:
-    """Checks before anything is paid, and writes once it is answered."""
+    """Checks outputs before anything is paid for, and writes them once the records are answered."""
 
     kube: Kube
     stores: ObjectStores
     sources: Sources
     leading: Callable[[], bool]
-    """Whether this replica may still do what others see."""
+    """Whether this replica may still do things that others can see."""
 
     async def check(self, obj: InferenceBatch, token: str) -> None:
-        """Raises StoppedError if the output could not be written, or would overwrite what it must not."""
+        """Raises StoppedError if the output is not writable, or would overwrite something that it must not."""
         if obj.spec.output.config_map_ref is not None:
             with suppress(kube.NotFound):
                 await self._allowed(obj, obj.spec.output.config_map_ref.name, token)
@@ -72,12 +72,12 @@ class Destinations:
                     raise StoppedError(_exists(str(location))) from None
 
     def check_size(self, obj: InferenceBatch, records: int) -> None:
-        """Raises StoppedError if so many answers are certain not to fit."""
+        """Raises StoppedError if this number of answers surely does not fit."""
         if obj.spec.output.config_map_ref is not None and records * SHORTEST_RESULT > CONFIG_MAP_LIMIT:
             raise StoppedError(_too_large(f"the answers to {records} records"))
 
     async def occupied(self, obj: InferenceBatch) -> bool:
-        """Whether there is an output, whoever wrote it. Raises StoppedError, KubeError."""
+        """Whether an output exists, whoever wrote it. Raises StoppedError, KubeError."""
         ref = obj.spec.output.config_map_ref
         if ref is not None:
             try:
@@ -90,7 +90,7 @@ class Destinations:
             raise StoppedError(_unwritten(error)) from None
 
     async def published(self, obj: InferenceBatch, token: str) -> Published | None:
-        """What the batch of this token published before, as its mark tells. Raises StoppedError, KubeError."""
+        """What the batch of this token published before, according to its mark. Raises StoppedError, KubeError."""
         ref = obj.spec.output.config_map_ref
         if ref is not None:
             try:
@@ -115,7 +115,7 @@ class Destinations:
     async def write(
         self, obj: InferenceBatch, merge: Merge, token: str, ended: Callable[[OutputStatus], Published]
     ) -> Published:
-        """Publishes both, then a mark of how it ended; what is there is replaced.
+        """Publish answers and errors, then a mark of how the batch ended; replaces whatever exists.
 
         Raises StoppedError, KubeError, and what `merge` raises.
         """
@@ -144,23 +144,23 @@ class Destinations:
         return came
 
     async def _while_leading(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """An upload is seen by others once its last piece is in: whoever does not lead by then lets it fall."""
+        """Abort the upload if this replica no longer leads after its last piece, which makes it visible to others."""
         async for piece in pieces:
             yield piece
         if not self.leading():
             raise kube.NotLeading
 
     async def _objects(self, obj: InferenceBatch) -> tuple[_Place, _Place, _Place]:
-        """Answers, errors and mark."""
+        """The places of answers, errors and mark."""
         output = obj.spec.output
         answers, errors, mark = map(located, addresses(output.url or ""))
         credentials = await self.sources.credentials(obj.metadata.namespace, answers, output.credentials_secret_ref)
         return (answers, credentials), (errors, credentials), (mark, credentials)
 
     async def claim(self, obj: InferenceBatch, token: str) -> None:
-        """Before anything is paid: of several batches with one output, one goes on. Raises StoppedError, KubeError.
+        """Claim the output before paying, so that only one of several batches with the same output goes on.
 
-        What is claimed goes with the object, as long as nothing is published there.
+        The claim is deleted with the object unless something is published there. Raises StoppedError, KubeError.
         """
         ref = obj.spec.output.config_map_ref
         if obj.spec.output.on_existing is not OnExisting.FAIL:
@@ -173,16 +173,16 @@ class Destinations:
             for place in places:
                 if not await self.stores.claim(*place, token):
                     raise StoppedError(_claimed_by_another(str(place[0])))
-            for place in places:  # what another batch claimed before may have been written since it was looked at
+            for place in places:  # another batch may have claimed and written it since the check
                 if await self.stores.exists(*place):
                     raise StoppedError(_exists(str(place[0])))
         except StoreError as error:
             raise StoppedError(_unwritten(error)) from None
 
     async def release(self, obj: InferenceBatch, token: str) -> None:
-        """What was claimed and never written to is deleted, so that the place is free for the next. Raises KubeError.
+        """Delete a claim without an output, so that the place is free for the next batch. Raises KubeError.
 
-        If the right to do so is gone, as it may be with a namespace, Kubernetes deletes it after the object.
+        If the right to do so is gone, as it may be with a namespace, Kubernetes deletes the claim after the object.
         """
         ref, namespace = obj.spec.output.config_map_ref, obj.metadata.namespace
         if ref is None:
@@ -194,7 +194,7 @@ class Destinations:
                 await self.kube.delete(CONFIG_MAPS, namespace, ref.name, uid=str(part(raw, "metadata").get("uid")))
 
     async def _release_objects(self, obj: InferenceBatch, token: str) -> None:
-        """As far as the store lets it: an object never stays because of a mark in a bucket that is gone."""
+        """Release the claims as far as the store allows: a mark in a lost bucket must not keep the object."""
         if obj.spec.output.on_existing is not OnExisting.FAIL:
             return
         try:
@@ -205,7 +205,7 @@ class Destinations:
             logger.warning("%s: what claims its output stays beside it: %s", obj.key, error)
 
     async def _allowed(self, obj: InferenceBatch, name: str, token: str) -> JsonObject:
-        """What is there, if it may be written to. Raises StoppedError, KubeError."""
+        """The existing ConfigMap, if it may be written. Raises StoppedError, KubeError."""
         raw = await self.kube.get(CONFIG_MAPS, obj.metadata.namespace, name)
         if raw.get("immutable"):
             text = f"ConfigMap {name} is immutable"
@@ -215,9 +215,9 @@ class Destinations:
         return raw
 
     async def _claimed(self, obj: InferenceBatch, name: str, token: str) -> JsonObject:
-        """What may be written to, created if it is not there. Raises StoppedError, KubeError.
+        """The ConfigMap to write, created if it does not exist. Raises StoppedError, KubeError.
 
-        The create comes first: it alone tells that the namespace is being deleted, with all that is written there.
+        Creates first: only a create shows that the namespace is being deleted, with everything written there.
         """
         namespace = obj.metadata.namespace
         held = {**owner(obj.key, obj.metadata.uid), "controller": False}
@@ -227,7 +227,7 @@ class Destinations:
                 body: JsonObject = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
                 return await self.kube.create(CONFIG_MAPS, namespace, body)
             except (kube.AlreadyExists, kube.Refused) as refused:
-                if _TERMINATED not in str(refused):  # a quota may be used up though the ConfigMap is there
+                if _TERMINATED not in str(refused):  # a quota may be used up although the ConfigMap exists
                     with suppress(kube.NotFound):
                         return await self._allowed(obj, name, token)
                 raise
@@ -239,7 +239,7 @@ class Destinations:
             answers = await _all_of(merge.outputs(), CONFIG_MAP_LIMIT)
             errors = await _all_of(merge.errors(), CONFIG_MAP_LIMIT - len(answers))
         except StoppedError:
-            await self.release(obj, token)  # nothing is going to be written there
+            await self.release(obj, token)  # nothing will be written there
             raise
         data: JsonObject = {ANSWERS: answers.decode(errors="replace"), ERRORS: errors.decode(errors="replace")}
         output = OutputStatus(answers=f"ConfigMap {name}, key {ANSWERS}", errors=f"ConfigMap {name}, key {ERRORS}")
@@ -268,7 +268,7 @@ class Destinations:
 
 @contextmanager
 def _told_of(namespace: str, name: str) -> Iterator[None]:
-    """Raises StoppedError if the API server will not take it."""
+    """Raises StoppedError if the API server refuses the ConfigMap for good."""
     try:
         yield
     except kube.Refused as refused:
@@ -282,7 +282,7 @@ def _told_of(namespace: str, name: str) -> Iterator[None]:
 
 
 def addresses(url: str) -> tuple[str, str, str]:
-    """The URLs of answers, errors and mark: in a folder, or beside each other where an object is named."""
+    """The URLs of answers, errors and mark: in a folder, or next to each other if the URL names an object."""
     if url.endswith(".jsonl"):
         beside = url.removesuffix(".jsonl")
         return url, f"{beside}.errors.jsonl", f"{beside}.result.json"

@@ -1,4 +1,4 @@
-"""Everything that is known of a batch in one pass."""
+"""Everything known about a batch in one pass."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -15,7 +15,7 @@ from relay_wire.batches import Batch
 
 @dataclass(frozen=True, slots=True)
 class Facts(UsesAccount):
-    """Gathered once; what follows is decided from it alone."""
+    """Gathered once per pass; all decisions depend on these alone."""
 
     key: ObjectKey
     obj: InferenceBatch
@@ -23,23 +23,23 @@ class Facts(UsesAccount):
     account: AccountState
     view: View
     status: InferenceBatchStatus
-    """The object's, with what the cloud says of its batches."""
+    """The object's status, updated with what the cloud says about its batches."""
     intent: CreateIntent | None = None
     found: tuple[Batch, ...] = ()
-    """What a search found: batches with this object's tag that no status tells of."""
+    """Batches with this object's tag that status does not record, found by a search."""
     ending: Ending | None = None
-    """Why it has to end, if it does."""
+    """Why the batch has to end, if it does."""
     error: CloudError | None = None
-    """Why the cloud could not be looked at."""
+    """Why the cloud could not be asked."""
     note: str = ""
     came: WorkResult | None = None
-    """What long work came to."""
+    """The result of long work."""
     outdated: str = ""
     """Why nothing may be created, and what to do: a CRD is older than this release."""
 
     @property
     def known_intent(self) -> CreateIntent:
-        """The intent of whatever is named in the cloud: nothing is, before there is one."""
+        """The intent, which every name in the cloud depends on."""
         if self.intent is None:
             raise AssertionError(f"{self.key}: the plan names something in the cloud without an intent")
         return self.intent
@@ -47,13 +47,13 @@ class Facts(UsesAccount):
 
 @dataclass(slots=True)
 class BatchMemory(SearchingMemory):
-    """What this process remembers of one batch; nothing here may be needed for safety. Times are monotonic."""
+    """What this process remembers of one batch; safety needs none of it. Times are monotonic seconds."""
 
     clean: bool = False
-    """Every upload of this object had its answer, in this process: none has to be searched for in the list of files."""
+    """Whether every upload of this object was answered, in this process, so that no file needs a search."""
     cancelled: dict[str, float] = field(default_factory=dict)
-    """When each batch was last told to end."""
+    """When each batch was last asked to cancel."""
     missing: dict[str, float] = field(default_factory=dict)
-    """Since when batches read as not found."""
+    """Since when batches have read as not found."""
     told_at: float = 0.0
     """When progress was last written."""

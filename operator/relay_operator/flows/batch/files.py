@@ -1,4 +1,4 @@
-"""The files of batches in the cloud: ours by their names, those that status names, those that are lost."""
+"""The files of batches in the cloud: found by name, recorded in status, or lost."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -18,16 +18,16 @@ LIST_LIMIT = 200
 
 
 async def ours(cloud: Cloud, intent: CreateIntent) -> list[FileObject]:
-    """What was uploaded for an object; an upload whose answer was lost may have a namesake. Raises CloudError."""
+    """The files uploaded for an object, with duplicates from uploads whose answer was lost. Raises CloudError."""
     prefix = file_prefix(intent)
     listed = files(cloud, limit=LIST_LIMIT)
     return await gathered(LIST_FILES, (file async for file in listed if (file.filename or "").startswith(prefix)))
 
 
 async def clear(obj: InferenceBatch, cloud: Cloud, intent: CreateIntent, *, search: bool) -> Cleared:
-    """Long work: files of ours are deleted from the cloud; never one that was given.
+    """Long work: delete the operator's files from the cloud, never a file that people gave.
 
-    By their ids; with `search` also uploads whose answer was lost, by their names. Raises CloudError.
+    Deletes by id; with `search` also, by name, uploads whose answer was lost. Raises CloudError.
     """
     recorded = list(files_of(obj.status.parts or ()))
     try:
@@ -35,7 +35,7 @@ async def clear(obj: InferenceBatch, cloud: Cloud, intent: CreateIntent, *, sear
     except NoInferenceUrl:
         if recorded:
             raise
-        return Cleared()  # no upload ever left
+        return Cleared()  # no upload was ever sent
     for file_id in dict.fromkeys([*found, *recorded]):
         if file_id == obj.spec.input.file_id:
             continue
@@ -47,7 +47,7 @@ async def clear(obj: InferenceBatch, cloud: Cloud, intent: CreateIntent, *, sear
 
 
 def opened(cloud: Cloud, file_id: str) -> Open:
-    """Reads a file of the cloud, from its beginning each time."""
+    """A reader of a cloud file; each call reads from the beginning."""
 
     async def pieces() -> AsyncIterator[bytes]:
         async with cloud.download(file_id) as download:
@@ -63,7 +63,7 @@ def results_of(part: PartStatus) -> tuple[str, ...]:
 
 
 def files_of(parts: Iterable[PartStatus]) -> Iterator[str]:
-    """What was sent for the parts, and what the cloud wrote."""
+    """The files sent for the parts, and the files that the cloud wrote."""
     for part in parts:
         yield from results_of(part)
         if part.input_file_id:
@@ -72,14 +72,14 @@ def files_of(parts: Iterable[PartStatus]) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class LostFiles:
-    """A 404 is believed when it comes again: what is taken for lost is never published, and deleted."""
+    """Believes a 404 only when it comes again, since a lost file is never published, and is deleted."""
 
     seconds: float
-    """Between the first 404 and the one that is believed."""
+    """Seconds between the first 404 and the second."""
     sleep: Callable[[float], Awaitable[None]]
 
     async def missing(self, cloud: Cloud, ids: Iterable[str]) -> frozenset[str]:
-        """Those of the files that the cloud does not have. Raises CloudError."""
+        """The files that the cloud does not have. Raises CloudError."""
         unseen = await _unseen(cloud, ids)
         if unseen:
             await self.sleep(self.seconds)

@@ -33,12 +33,12 @@ from relay_operator.flows.batch.transfers import Transfers
 from relay_operator.flows.batch.transitions import after
 
 _PROGRESS = frozenset({"requestCounts", "progressPercent", "usage", "cost", "parts", "conditions"})
-"""What changes with every look at a batch that runs."""
+"""Fields of status that change with every look at a running batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchFlow:
-    """A `Flow`."""
+    """The `Flow` of batches."""
 
     gatherer: Gatherer
     actor: Actor
@@ -46,9 +46,9 @@ class BatchFlow:
     retry_policy: RetryPolicy
     installation: Installation
     progress_seconds: float
-    """Between two writes that tell of progress alone."""
+    """Seconds between two writes that only report progress."""
     unreachable_after: int
-    """Looks in a row without an answer after which an object says so."""
+    """Looks in a row without an answer before the status says so."""
     clock: Callable[[], float] = time.monotonic
 
     @property
@@ -86,7 +86,7 @@ class BatchFlow:
             )
             return Told(before, before, begun, status.next_attempt_time, due)
         status = _told(facts, status, report, self.retry_policy)
-        if isinstance(action, actions.Submit):  # its marker was written since the object was read
+        if isinstance(action, actions.Submit):  # its marker was written after the object was read
             before = before.model_copy(update={"parts": None})
         elif status != before and is_progress_alone(before, status):
             if self.clock() - memory.told_at < self.progress_seconds:
@@ -109,7 +109,7 @@ class BatchFlow:
         return PaidFor(result.batch.id, BatchDeletionPolicy.DISCARD) if isinstance(result, Paid) else None
 
     def leaves(self, facts: Facts) -> tuple[Left, ...]:
-        """Batches that go on running, by policy or by `abandon`."""
+        """Batches that continue to run, by policy or because of `abandon`."""
         recorded = facts.obj.status.identity
         organization = recorded.organization if recorded is not None else ""
         running = predicates.live(facts.obj.status)
@@ -141,7 +141,7 @@ def _attempts(facts: Facts, report: Report, retry_policy: RetryPolicy) -> dict[s
 
 
 def is_progress_alone(before: InferenceBatchStatus, after: InferenceBatchStatus) -> bool:
-    """Whether they differ in nothing but how far a running batch is: that may wait until more has come together."""
+    """Whether only the progress of running batches differs, a change that may wait for others."""
     if not status_patch(before, after).keys() <= _PROGRESS:
         return False
     same_words = [(each.type, each.status, each.reason) for each in before.conditions] == [

@@ -1,4 +1,4 @@
-"""The one place that looks: object, account, cloud and long work become `Facts`. Reads only."""
+"""The one place that looks: turns object, account, cloud and long work into `Facts`. Reads only."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -44,7 +44,7 @@ _AT_REST = frozenset({Phase.CLEARED, Phase.EXPIRED})
 
 @dataclass(frozen=True, slots=True)
 class _Sighted:
-    """What a look at the cloud yielded."""
+    """The result of a look at the cloud."""
 
     sight: Sight = Sight.CLEAR
     found: tuple[Batch, ...] = ()
@@ -65,14 +65,14 @@ class Gatherer:
     installation: Installation
 
     async def gather(self, turn: Turn, obj: InferenceBatch, memory: BatchMemory) -> Facts:
-        """One pass over one object. Raises KubeError."""
+        """Gather the facts for one pass over one object. Raises KubeError."""
         key, now = turn.key, turn.now
         written = CreateIntent.parse(obj.metadata.annotations.get(meta.CREATE_INTENT))
         intent = written if isinstance(written, CreateIntent) else _from_status(obj)
         view = replace(self._recorded(key, obj, written, now), outdated=bool(turn.outdated))
         if _needs_no_account(view):
             return Facts(key, obj, now, NOT_ASKED, view, obj.status, intent)
-        # What was sent, or may have been, lives where it was sent, whatever the spec resolves to today.
+        # Batches live where they were sent, or may have been, whatever account the spec resolves to today.
         ref = pinned(obj.spec.account_ref, obj.status.account, intent if view.phase is not Phase.NEW else None)
         account = await self.accounts.resolve(obj.metadata.namespace, ref)
         if not isinstance(account, AccountReady):
@@ -106,11 +106,11 @@ class Gatherer:
     def _recorded(
         self, key: ObjectKey, obj: InferenceBatch, written: CreateIntent | MalformedIntent | None, now: datetime
     ) -> View:
-        """What the object says by itself."""
+        """The view as far as the object itself shows it."""
         phase = predicates.phase(obj, written, now)
         is_copy = isinstance(written, CreateIntent) and bool(self.cache.creators(written.token, key))
         if obj.status.create_token is None and (is_copy or self._names_anothers(obj, written)):
-            phase = Phase.NEW  # another object's intent came along with its manifest
+            phase = Phase.NEW  # the intent of another object came with a copied manifest
         due = obj.status.next_attempt_time
         changed = obj.status.observed_generation != obj.metadata.generation
         return View(
@@ -125,14 +125,14 @@ class Gatherer:
         )
 
     def _names_anothers(self, obj: InferenceBatch, written: CreateIntent | MalformedIntent | None) -> bool:
-        """An intent can be written by hand: it finds nothing but what has a name that this object gave."""
+        """Whether the intent carries a name that this object cannot have given: an intent can be forged."""
         if not isinstance(written, CreateIntent):
             return False
         uid = written.identity.uid if written.identity is not None else obj.metadata.uid
         return not identity.gave(obj.metadata, uid, self.installation.name, written.name)
 
     def _withheld(self, obj: InferenceBatch, made_for: Identity | None, account: AccountReady) -> AccountRefused | None:
-        """What a former object of this name had is taken over only where adoption is allowed."""
+        """Why a former object's batches may not be taken over: the account must allow adoption."""
         mine = made_for is None or identity.whose(made_for, obj.metadata, self.installation.name) is Whose.OWN
         if mine or account.adoption_allowed:
             return None
@@ -150,7 +150,7 @@ class Gatherer:
         return AccountRefused(Reason.IDENTITY_MISMATCH, shared(what, key, others))
 
     def _with_the_cloud(self, facts: Facts, sight: Sight, memory: BatchMemory) -> Facts:
-        """The view with everything that was looked up."""
+        """The view with everything that the cloud showed."""
         obj, status = facts.obj, facts.status
         running = predicates.live(status)
         told = [
@@ -201,7 +201,7 @@ class Gatherer:
         return await self._poll(obj, cloud, memory, exact=exact)
 
     async def _search_all(self, intent: CreateIntent, cloud: Cloud, memory: BatchMemory) -> _Sighted:
-        """Status tells nothing: all that was ever created with this token, once nothing newer can be on its way."""
+        """Search for all batches with this token after a loss of status, once no create can still be under way."""
         found = tuple(await _tagged(cloud, intent.token))
         verdict = self._not_seen(intent.token, memory)
         if verdict.sight is Sight.ABSENT and found:
@@ -209,7 +209,7 @@ class Gatherer:
         return verdict
 
     def _not_seen(self, what: str, memory: BatchMemory) -> _Sighted:
-        """One more complete list; it takes several, late enough, to be sure."""
+        """Count one more complete list without the batch; several, late enough, prove its absence."""
         sure = memory.lacks(what, self.clock(), self.delays) is None
         note = "the cloud's list of batches is read again, to be sure of what was created"
         return _Sighted(Sight.ABSENT if sure else Sight.UNSURE, note=note)
@@ -229,13 +229,13 @@ class Gatherer:
         return _Sighted(status=predicates.refreshed(obj.status, seen))
 
     def _is_gone(self, part: PartStatus, memory: BatchMemory) -> bool:
-        """A 404 is believed when it comes again, and never right after the create."""
+        """Whether to believe a 404: only if it comes again, and never right after the create."""
         since = memory.missing.setdefault(part.batch_id or "", self.clock())
         return self.clock() - since >= max(self.delays.absence, self.delays.newborn)
 
 
 def job_of(facts: Facts) -> Job | None:
-    """The long work that the object's phase has."""
+    """The long work of the object's phase; None if it has none."""
     work = _WORK.get(facts.view.phase)
     return None if work is None else Job(facts.obj.metadata.uid, work, facts.obj.status.round or 1)
 
@@ -252,7 +252,7 @@ def _asked(obj: InferenceBatch) -> bool:
 
 
 def _from_status(obj: InferenceBatch) -> CreateIntent | None:
-    """The intent as status tells it, if somebody took the annotation away."""
+    """The intent rebuilt from status, if somebody removed the annotation."""
     status = obj.status
     if not status.create_token:
         return None
@@ -278,7 +278,7 @@ def _place(batch: Batch, token: str) -> tuple[int, int] | None:
 
 
 def _must_be_of(part: PartStatus, batch: Batch, token: str) -> None:
-    """Raises Unreadable if the cloud tells of another batch under this id, or of an end without saying whose."""
+    """Raises Unreadable if the cloud reports another batch under this id, or a final state without metadata."""
     if batch.metadata is None and batch.status not in FINAL:
         return
     if _place(batch, token) != (part.round, part.part):

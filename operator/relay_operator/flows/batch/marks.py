@@ -1,4 +1,4 @@
-"""What publishing leaves beside the answers: a status that is lost is rebuilt from it, and nothing paid twice. Pure."""
+"""The mark beside published answers, from which a lost status is rebuilt, so that nothing is paid for twice. Pure."""
 
 from dataclasses import fields
 from typing import Final
@@ -18,14 +18,14 @@ from relay_operator.api.meta import Model, Time
 from relay_operator.flows.batch.result import Published
 
 LONGEST: Final = 128 * 1024
-"""Bytes of a mark that is read."""
+"""The most bytes of a mark to read."""
 _PUBLISHED: Final = tuple(field.name for field in fields(Published))
 
 
 class Mark(Model):
-    """How a batch ended, as far as nothing but its status told it: the fields of `Published`, and whose it is."""
+    """How a batch ended, as far as only its status shows it: the fields of `Published`, and the batch's token."""
 
-    token: str = Field(min_length=1, max_length=64)  # of the batch that wrote it
+    token: str = Field(min_length=1, max_length=64)  # of the batch that wrote the mark
     at: Time
     output: OutputStatus
     counts: RequestCounts
@@ -38,14 +38,14 @@ class Mark(Model):
 
 
 def mark_of(token: str, came: Published, status: InferenceBatchStatus) -> str:
-    """The text to leave."""
+    """The text of the mark."""
     told = {name: getattr(came, name) for name in _PUBLISHED}
     told |= {"ending": status.ending, "usage": status.usage}
     return Mark(token=token, **told).model_dump_json(exclude_none=True)
 
 
 def published_by(token: str, text: str | bytes) -> Published | None:
-    """What the batch of this token published; None if the text is no mark of its."""
+    """What the batch of this token published; None if the text is not a mark of that batch."""
     try:
         mark = Mark.model_validate_json(text)
     except ValidationError:

@@ -1,4 +1,4 @@
-"""What files and batches are called in the cloud, so that they are found again whatever was lost. Pure."""
+"""The names of files and batches in the cloud, by which they are found again whatever was lost. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -11,21 +11,21 @@ from relay_operator.api.meta import CreateIntent, ObjectKey
 from relay_wire.batches import Batch
 
 TAG: Final = f"{meta.ANNOTATION_PREFIX}part"
-"""The key in a batch's metadata."""
+"""The key of a batch's tag in its metadata."""
 OBJECT: Final = f"{meta.ANNOTATION_PREFIX}object"
-"""The key of `namespace/name`, for people who look at the cloud's list; nothing is found by it."""
+"""The key of `namespace/name`, for people who look at the cloud's list; the operator never searches by it."""
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,3}")
 
 
 @dataclass(frozen=True, slots=True)
 class PartTag:
-    """Which part of which object a batch is; its text is the metadata's value."""
+    """Which part of which object a batch is; its text is the value in the batch's metadata."""
 
     token: str
     round: int
     part: int
     parts: int
-    """How many the round has."""
+    """The number of parts in the round."""
     attempt: int
 
     def __str__(self) -> str:
@@ -33,13 +33,13 @@ class PartTag:
 
     @classmethod
     def of(cls, batch: Batch, token: str) -> Self | None:
-        """The tag of a batch that was created with this token; None of every other one."""
+        """The tag of a batch created with this token; None for any other batch."""
         tag = cls.read((batch.metadata or {}).get(TAG) or "")
         return tag if tag is not None and tag.token == token else None
 
     @classmethod
     def read(cls, text: str) -> Self | None:
-        """The tag that has this text."""
+        """Parse the text of a tag; None if it is malformed."""
         token, *words = text.split("/", 5)
         numbers = [int(word) for word in words if _NUMBER.fullmatch(word)]
         if len(words) != 4 or len(numbers) != 4:
@@ -49,15 +49,15 @@ class PartTag:
 
 
 def metadata_of(given: Mapping[str, str] | None, key: ObjectKey, tag: PartTag) -> dict[str, str]:
-    """Of one batch; at most 16 entries, of which people give 14."""
+    """The metadata of one batch: at most 16 entries, of which people can give 14."""
     return {**(given or {}), OBJECT: f"{key.namespace}/{key.name}", TAG: str(tag)}
 
 
 def file_prefix(intent: CreateIntent) -> str:
-    """How every file of an object begins."""
+    """The common prefix of all files of an object."""
     return f"{intent.name}.{intent.token}."
 
 
 def file_name(intent: CreateIntent, number: int, part: int) -> str:
-    """The file of one part in one round."""
+    """The name of the file of one part in one round."""
     return f"{file_prefix(intent)}{number}.{part}.jsonl"

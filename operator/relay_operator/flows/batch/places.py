@@ -1,4 +1,4 @@
-"""How many jobs run at once, and whose turn it is: those of one namespace or account leave room for the others."""
+"""How many jobs run at once, and whose turn it is: the jobs of one namespace or account leave room for others."""
 
 import asyncio
 from collections import Counter
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """For whom a job is."""
+    """Whom a job belongs to."""
 
     namespace: str
     account: str
@@ -17,10 +17,11 @@ class Share:
 
 @dataclass(slots=True)
 class Places:
-    """Places for jobs. A namespace leaves as many free as it has, so that it has half at most; an account leaves half
-    as many as it has, so that two of its namespaces never have all.
+    """Places for jobs, in fair shares.
 
-    Who has fewest goes first, and of those who has waited longest.
+    A namespace leaves as many places free as it has, so it gets at most half. An account leaves half as many free as it
+    has, so that two of its namespaces never get all. The share with the fewest places goes first; of equal shares, the
+    one that has waited longest.
     """
 
     limit: int
@@ -29,12 +30,12 @@ class Places:
 
     @property
     def wanted(self) -> bool:
-        """Whether somebody waits for a place."""
+        """Whether anybody waits for a place."""
         return bool(self._waiting)
 
     @asynccontextmanager
     async def one(self, share: Share) -> AsyncIterator[None]:
-        """A place, once there is one."""
+        """Wait for a place, and hold it within the context."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((share, turn))
         self._give()
@@ -49,7 +50,7 @@ class Places:
             self._give()
 
     def _give(self) -> None:
-        """Give away what is free."""
+        """Give away all free places."""
         while (chosen := self._next()) is not None:
             self._waiting.remove(chosen)
             self._running.append(chosen[0])

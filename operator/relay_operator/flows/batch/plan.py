@@ -1,5 +1,7 @@
-"""What to do next with a batch, decided from a small view without I/O. `RULES` is the specification: the first that
-applies wins."""
+"""What to do next with a batch, decided without I/O from a small view.
+
+`RULES` is the specification: the first rule that applies wins.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,7 +31,7 @@ from relay_operator.flows.batch.actions import (
 
 
 class BatchDemand(Enum):
-    """What people ask of the object."""
+    """What people want of the object."""
 
     EXIST = auto()
     SUSPEND = auto()
@@ -40,40 +42,40 @@ class BatchDemand(Enum):
 
 
 class Phase(Enum):
-    """How far it is, by what is written down."""
+    """The batch's progress, as far as it is recorded."""
 
     NEW = auto()  # no intent: nothing was ever sent
     ACTIVE = auto()
-    PUBLISHING = auto()  # writing the output was begun
-    FINISHED = auto()  # the outcome is recorded; files of ours may be left in the cloud
+    PUBLISHING = auto()  # writing the output has begun
+    FINISHED = auto()  # the outcome is recorded; the operator's files may still be in the cloud
     CLEARED = auto()  # nothing is left in the cloud
     EXPIRED = auto()  # the same, and ttlSecondsAfterFinished is over
 
 
 class Sight(Enum):
-    """What the cloud was asked, and what it said."""
+    """What the cloud answered, if it was asked."""
 
-    CLEAR = auto()  # nothing had to be asked, or all is known
-    BLIND = auto()  # something of ours may exist, and could not be looked at
-    FOUND = auto()  # a create whose answer was lost was acted upon
-    ABSENT = auto()  # it surely was not: the search was complete, repeated and late enough
-    UNSURE = auto()  # not found, but too early to say
+    CLEAR = auto()  # no question was open, or all is known
+    BLIND = auto()  # the cloud may have something of this object, and could not be asked
+    FOUND = auto()  # the cloud had acted on a create whose answer was lost
+    ABSENT = auto()  # it surely had not: the search was complete, repeated and late enough
+    UNSURE = auto()  # not found, but too early to tell
     UNREADABLE = auto()  # somebody edited the intent: nobody can tell what was sent
 
 
 class Round(Enum):
-    """What the round under way lacks."""
+    """What the current round still needs."""
 
     UNSENT = auto()  # its records are not uploaded
-    HELD = auto()  # its batches are not created before the pause after failures is over
+    HELD = auto()  # its batches wait for the pause after failures to end
     UNPAID = auto()  # some of its batches are not created
-    SENT = auto()  # all of them are
-    OVER_MORE = auto()  # all of them are final, and some records are to be sent again
-    OVER = auto()  # all of them are final, and nothing is left to be sent
+    SENT = auto()  # all of its batches are created
+    OVER_MORE = auto()  # all are final, and some records must be sent again
+    OVER = auto()  # all are final, and nothing needs to be sent again
 
 
 class Live(Enum):
-    """Whether something runs in the cloud."""
+    """Whether batches run in the cloud."""
 
     NONE = auto()
     RUNNING = auto()
@@ -81,7 +83,7 @@ class Live(Enum):
 
 
 class Holds(Enum):
-    """What of ours is in the cloud."""
+    """What the cloud has of this object."""
 
     NOTHING = auto()
     FILES = auto()  # uploads without results
@@ -89,15 +91,15 @@ class Holds(Enum):
 
 
 class Transfer(Enum):
-    """Long work beside the queue."""
+    """The state of long work beside the queue."""
 
     IDLE = auto()
     BUSY = auto()
-    DONE = auto()  # its result waits to be recorded
+    DONE = auto()  # its result is not recorded yet
 
 
 class EndingState(Enum):
-    """Whether it ends without being complete: deadline, budget, refused by the cloud."""
+    """Whether the batch ends without being complete: deadline, budget, refused by the cloud."""
 
     NONE = auto()
     DUE = auto()
@@ -120,13 +122,13 @@ class View:
     transfer: Transfer = Transfer.IDLE
     ending: EndingState = EndingState.NONE
     rested: bool = False
-    """The last round was ended by suspend."""
+    """Whether suspend ended the last round."""
     waiting: bool = False
-    """The next attempt is agreed for later."""
+    """Whether the next attempt is scheduled for later."""
     misplaced: bool = False
-    """What is paid for does not fit where the output is to be, and nothing changed since that was told."""
+    """Whether paid answers do not fit into the output, and nothing has changed since the status said so."""
     outdated: bool = False
-    """A CRD would drop what has to be recorded."""
+    """Whether an old CRD would drop fields that must be recorded."""
 
     @property
     def deleting(self) -> bool:
@@ -134,7 +136,7 @@ class View:
 
     @property
     def halted(self) -> bool:
-        """Nothing more may be sent."""
+        """Whether nothing more may be sent."""
         return self.demand is not BatchDemand.EXIST or self.ending is EndingState.RECORDED
 
 
@@ -154,7 +156,7 @@ def _let_go(view: View) -> Action | None:
 
 
 def _nothing_there(view: View) -> Action | None:
-    """Nothing of it is in the cloud, so no account is needed to let go, or to leave it as it is."""
+    """Needs no account to release an object without anything in the cloud, or to leave it as it is."""
     if view.phase not in {Phase.NEW, Phase.CLEARED, Phase.EXPIRED}:
         return None
     if view.deleting:
@@ -211,7 +213,7 @@ def _end(view: View) -> Action | None:
 
 
 def _stop(view: View) -> Action | None:
-    """Nothing more is sent: what runs is cancelled, and what there is is published."""
+    """Send nothing more: cancel what runs, and publish what there is."""
     if not view.halted:
         return None
     if view.live is Live.RUNNING:
@@ -226,7 +228,7 @@ def _stop(view: View) -> Action | None:
 
 
 def _suspend(view: View) -> Action:
-    """What was all answered before it could be cancelled is not held back."""
+    """Publish if everything was answered before it could be cancelled; else rest."""
     if view.round is Round.OVER:
         return BeginPublication()
     return Wait(Reason.SUSPENDED) if view.rested else Rest()

@@ -1,4 +1,4 @@
-"""Reads the state of batches: one by one, or in one list for all of an account if that is cheaper."""
+"""Reads the state of batches: one by one, or, if that is cheaper, with one list for the whole account."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,22 +12,22 @@ from relay_wire.batches import Batch
 
 PAGE = 100
 _FEW = 3
-"""As many requests as a list may take are better spent on the batches themselves."""
+"""Up to this many batches are read one by one, since a list may take as many requests."""
 
 
 @dataclass(slots=True)
 class BatchPolls:
-    """Polls by cloud connection; a connection that ends takes what is known along. Seconds."""
+    """Polls by cloud connection; what is known of a connection is dropped with it. Times are in seconds."""
 
     lists: SharedLists[Mapping[str, Batch]]
     memory: float
-    """How long a batch counts as one that is asked for."""
+    """How long a batch counts as wanted after a look."""
     clock: Callable[[], float]
     _asked: "WeakKeyDictionary[Cloud, dict[str, float]]" = field(default_factory=WeakKeyDictionary)
-    """Who was asked for lately."""
+    """When each batch was last looked at."""
 
     async def look(self, cloud: Cloud, ids: Iterable[str], *, exact: bool) -> Mapping[str, Batch | None]:
-        """Each batch, None if the cloud does not find it. Raises CloudError."""
+        """Each batch by its id; None if the cloud does not find it. Raises CloudError."""
         wanted, now = list(ids), self.clock()
         known = {each: at for each, at in self._asked.get(cloud, {}).items() if now - at < self.memory}
         asked = self._asked[cloud] = known | dict.fromkeys(wanted, now)
@@ -38,7 +38,7 @@ class BatchPolls:
 
 
 async def _list(cloud: Cloud, wanted: set[str]) -> Mapping[str, Batch]:
-    """The newest batches, until all that are wanted were seen or asking for each would have been cheaper."""
+    """List the newest batches, until all wanted ones were seen or single reads would have been cheaper."""
     found: dict[str, Batch] = {}
     seen = 0
     async for batch in batches(cloud, limit=PAGE):

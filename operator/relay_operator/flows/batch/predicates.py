@@ -1,4 +1,4 @@
-"""Reads a batch for what a `View` needs. Pure: no I/O, time is passed in."""
+"""Computes what a `View` needs from a batch. Pure: without I/O, and the time is an argument."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
@@ -23,12 +23,12 @@ from relay_operator.flows.batch.plan import BatchDemand, Holds, Phase, Round
 from relay_wire.batches import FINAL, Batch, BatchStatus
 
 GONE = "gone"
-"""A part's state if the cloud does not find its batch any more."""
+"""A part's state if the cloud no longer finds its batch."""
 MISPLACED = frozenset({Reason.OUTPUT_TOO_LARGE, Reason.OUTPUT_EXISTS})
-"""Answers that are paid for cannot go where `spec.output` says: they wait until it names another place."""
+"""Paid answers that cannot go to `spec.output` wait until it names another place."""
 _OVER = {*FINAL, GONE}
 _MOST = 2**53
-"""Of what the cloud counts: the sum over all parts is a number that the API server takes."""
+"""The largest count taken from the cloud, so that the sum over all parts fits the API server's integers."""
 
 _DEMAND_BY_POLICY = {
     BatchDeletionPolicy.PUBLISH_PARTIAL: BatchDemand.DELETE,
@@ -39,7 +39,7 @@ Intent = CreateIntent | MalformedIntent | None
 
 
 def demand(obj: InferenceBatch) -> BatchDemand:
-    """What people ask for; `abandon` counts only while deleting."""
+    """What people want; `abandon` counts only while the object is being deleted."""
     if obj.metadata.deletion_timestamp is None:
         return BatchDemand.SUSPEND if obj.spec.suspend else BatchDemand.EXIST
     if obj.metadata.annotations.get(meta.ABANDON) == "true":
@@ -48,7 +48,7 @@ def demand(obj: InferenceBatch) -> BatchDemand:
 
 
 def phase(obj: InferenceBatch, intent: Intent, now: datetime) -> Phase:
-    """How far it is, by what is written down."""
+    """The batch's progress, as far as it is recorded."""
     status = obj.status
     if status.cleared:
         return Phase.EXPIRED if expired(obj.spec, status, now) else Phase.CLEARED
@@ -60,63 +60,63 @@ def phase(obj: InferenceBatch, intent: Intent, now: datetime) -> Phase:
 
 
 def fits_nowhere(status: InferenceBatchStatus) -> bool:
-    """Whether the answers were found to be too large for the output that was named when this was written."""
+    """Whether the answers were too large for the output named when this status was written."""
     stalled = conditions.find(status.conditions, ConditionType.STALLED)
     return stalled is not None and stalled.reason == Reason.OUTPUT_TOO_LARGE
 
 
 def may_be_elsewhere(status: InferenceBatchStatus) -> bool:
-    """Whether `spec.output` could be changed since it was claimed."""
+    """Whether `spec.output` may have changed since it was claimed."""
     ready = conditions.find(status.conditions, ConditionType.READY)
     return ready is not None and ready.reason in MOVABLE
 
 
 def expires_at(spec: InferenceBatchSpec, status: InferenceBatchStatus) -> datetime | None:
-    """When the object is deleted by itself."""
+    """When the object is to be deleted automatically; None if never."""
     ttl, finished = spec.ttl_seconds_after_finished, status.completion_time
     return None if ttl is None or finished is None else finished + timedelta(seconds=ttl)
 
 
 def expired(spec: InferenceBatchSpec, status: InferenceBatchStatus, now: datetime) -> bool:
-    """Whether that time has come."""
+    """Whether the object is due for automatic deletion."""
     ends = expires_at(spec, status)
     return ends is not None and now >= ends
 
 
 def deadline(spec: InferenceBatchSpec, status: InferenceBatchStatus) -> datetime | None:
-    """When its time is up."""
+    """When the batch's time is up; None if it has no deadline."""
     seconds, begun = spec.active_deadline_seconds, status.start_time
     return None if seconds is None or begun is None else begun + timedelta(seconds=seconds)
 
 
 def this_round(status: InferenceBatchStatus) -> list[PartStatus]:
-    """The parts of the round under way."""
+    """The parts of the current round."""
     return [part for part in status.parts or () if part.round == status.round]
 
 
 def over(part: PartStatus) -> bool:
-    """Whether its batch will not change any more."""
+    """Whether the part's batch is final."""
     return part.state in _OVER
 
 
 def live(status: InferenceBatchStatus) -> list[PartStatus]:
-    """Those that run in the cloud."""
+    """Parts whose batch runs in the cloud."""
     return [part for part in status.parts or () if part.batch_id is not None and not over(part)]
 
 
 def unanswered(status: InferenceBatchStatus) -> list[PartStatus]:
-    """Those whose create was sent and whose batch is not known."""
+    """Parts whose create was sent and whose batch is unknown."""
     return [part for part in status.parts or () if part.sent_at is not None and part.batch_id is None]
 
 
 def unpaid(status: InferenceBatchStatus) -> PartStatus | None:
-    """The next one to create a batch of."""
+    """The next part that needs a batch; None if all have one."""
     waiting = (part for part in this_round(status) if part.sent_at is None and part.batch_id is None)
     return next(waiting, None)
 
 
 def holds(status: InferenceBatchStatus) -> Holds:
-    """What of ours is in the cloud."""
+    """What the cloud has of this object."""
     parts = status.parts or []
     if any(part.output_file_id or part.error_file_id for part in parts):
         return Holds.RESULTS
@@ -124,7 +124,7 @@ def holds(status: InferenceBatchStatus) -> Holds:
 
 
 def round_of(spec: InferenceBatchSpec, status: InferenceBatchStatus, now: datetime) -> Round:
-    """What the round under way lacks."""
+    """What the current round still needs."""
     if status.exhausted:
         return Round.OVER
     parts = this_round(status)
@@ -138,7 +138,7 @@ def round_of(spec: InferenceBatchSpec, status: InferenceBatchStatus, now: dateti
 
 
 def may_go_on(spec: InferenceBatchSpec, status: InferenceBatchStatus) -> bool:
-    """Whether some records may yet be sent again; which ones, only their results tell."""
+    """Whether some records may be sent again; only the results show which."""
     counts = counted(status)
     attempts_left = (status.attempt or 1) < (spec.retry_policy or RecordRetry()).max_attempts
     missing = counts.total - counts.completed - counts.failed
@@ -146,7 +146,7 @@ def may_go_on(spec: InferenceBatchSpec, status: InferenceBatchStatus) -> bool:
 
 
 def retry_time(spec: InferenceBatchSpec, attempt: int, now: datetime) -> datetime | None:
-    """When this attempt of records that failed may begin, in whole seconds; None: at once."""
+    """When this attempt at failed records may begin, in whole seconds; None: at once."""
     policy = spec.retry_policy or RecordRetry()
     if not policy.backoff_seconds:
         return None
@@ -155,7 +155,7 @@ def retry_time(spec: InferenceBatchSpec, attempt: int, now: datetime) -> datetim
 
 
 def refreshed(status: InferenceBatchStatus, seen: Iterable[tuple[PartStatus, Batch]]) -> InferenceBatchStatus:
-    """The status with what the cloud says of its batches."""
+    """The status with what the cloud says about its batches."""
     news = {(part.round, part.part): batch for part, batch in seen}
     parts = [mirrored(part, news.get((part.round, part.part))) for part in status.parts or ()]
     if not parts:
@@ -175,7 +175,7 @@ def refreshed(status: InferenceBatchStatus, seen: Iterable[tuple[PartStatus, Bat
 
 
 def _problems(batch: Batch) -> Iterator[Problem]:
-    """What the cloud found in the records, in its words."""
+    """The cloud's problems with the records, in its own words."""
     for problem in batch.errors.data if batch.errors is not None else ():
         line = _number(problem.line or 0) or None
         message = (problem.message or problem.code or "the cloud gives no reason")[:512]
@@ -187,13 +187,13 @@ def _order(part: PartStatus) -> tuple[int, int]:
 
 
 def mirrored(part: PartStatus, batch: Batch | None) -> PartStatus:
-    """The part with what the cloud says of its batch."""
+    """The part with what the cloud says about its batch."""
     if batch is None:
         return part
     counts, usage = batch.request_counts, batch.usage
     changed: dict[str, object] = {
         "batch_id": part.batch_id or batch.id,
-        "state": batch.status[:64],  # a longer one would be refused, and with it the whole status
+        "state": batch.status[:64],  # the API server would refuse a longer one, and with it the whole status
         "completed": _number(counts.completed),
         "failed": _number(counts.failed),
         "records": part.records or _number(counts.total),
@@ -215,7 +215,7 @@ def _number(told: int) -> int:
 
 
 def counted(status: InferenceBatchStatus) -> RequestCounts:
-    """Every record once: what was sent again is no failure until it failed again."""
+    """Counts each record once: a record that was sent again has failed only if it failed again."""
     parts = status.parts or []
     total = status.input.records if status.input is not None else sum(part.records for part in parts if part.round == 1)
     completed = min(sum(part.completed for part in parts), total)
@@ -224,8 +224,10 @@ def counted(status: InferenceBatchStatus) -> RequestCounts:
 
 
 def progress(status: InferenceBatchStatus, counts: RequestCounts) -> int:
-    """Percent of the records that no further attempt is made of: it never falls. Before the last round that was begun,
-    a failure was either sent again or is final."""
+    """Percent of the records that are not sent again; never falls.
+
+    Before the last round that began, every failure was either sent again or is final.
+    """
     parts = status.parts or []
     last = max((part.round for part in parts), default=1)
     final = sum(part.failed for part in parts if part.round < last) - (status.retried or 0)
@@ -234,7 +236,7 @@ def progress(status: InferenceBatchStatus, counts: RequestCounts) -> int:
 
 
 def spent(status: InferenceBatchStatus) -> Usage:
-    """Over all rounds."""
+    """Tokens and money over all rounds."""
     usages = [part.usage for part in status.parts or () if part.usage is not None]
     return Usage(
         input_tokens=sum(usage.input_tokens for usage in usages),
@@ -244,7 +246,7 @@ def spent(status: InferenceBatchStatus) -> Usage:
 
 
 def dollars(nano_usd: int) -> str:
-    """A price for people: whole cents where they say enough, else as many places as it has."""
+    """A price for people: whole cents if that is precise enough, else all its decimal places."""
     whole, fraction = divmod(nano_usd, 10**9)
     places = f"{fraction:09d}"
     shown = places[:2] if nano_usd >= 10**9 else (places.rstrip("0") or "0").ljust(2, "0")
@@ -252,7 +254,7 @@ def dollars(nano_usd: int) -> str:
 
 
 def ending(spec: InferenceBatchSpec, status: InferenceBatchStatus, now: datetime) -> Ending | None:
-    """Why it has to end now without being complete; None if it need not."""
+    """Why the batch must now end without being complete; None if it need not."""
     refused = next((part for part in status.parts or () if part.state == BatchStatus.FAILED), None)
     if refused is not None:
         message = status.status_reason or f"the cloud refuses batch {refused.batch_id}"
@@ -274,7 +276,7 @@ def ending(spec: InferenceBatchSpec, status: InferenceBatchStatus, now: datetime
 
 
 def too_many_failures(spec: InferenceBatchSpec, counts: RequestCounts) -> str | None:
-    """What `failurePolicy` says to these counts; None if it has nothing to say."""
+    """Which limit of `failurePolicy` these counts exceed, as a message; None if none."""
     policy = spec.failure_policy
     if policy is None:
         return None

@@ -1,4 +1,4 @@
-"""Long work: the results of all rounds become one line for each record, where people asked for them."""
+"""Long work: merges the results of all rounds into one line per record, and writes them to the output."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
@@ -32,7 +32,7 @@ FILE_LOST = "file_lost"
 
 @dataclass(slots=True)
 class Publishing:
-    """Publishes; doing it again writes the same bytes."""
+    """Publishes; a repetition writes the same bytes."""
 
     destinations: Destinations
     lost_files: LostFiles
@@ -40,12 +40,12 @@ class Publishing:
     wall_clock: Callable[[], datetime]
 
     async def publish(self, obj: InferenceBatch, cloud: Cloud, intent: CreateIntent) -> Published | WorkRefused:
-        """Raises StoppedError, CloudError, KubeError, NoTemporarySpace."""
+        """Merge and write all results. Raises StoppedError, CloudError, KubeError, NoTemporarySpace."""
         gone = await self.lost_files.missing(cloud, files_of(obj.status.parts or ()))
         lost, rounds = _rounds(obj.status, cloud, gone)
         there = any(part.output or part.errors for parts in rounds for part in parts)
         if lost and (not there or await self.destinations.occupied(obj)):
-            # Nothing, or a part, must not replace what was published whole before the files were deleted.
+            # An empty or partial output must not replace a whole one that was published before the files were deleted.
             before = await self.destinations.published(obj, intent.token)
             if before is not None:
                 return before
@@ -64,7 +64,7 @@ class Publishing:
 
 
 def _rounds(status: InferenceBatchStatus, cloud: Cloud, gone: Collection[str]) -> tuple[list[Problem], list[Round]]:
-    """What there is of every round, and what the cloud has lost."""
+    """Problems for the files that the cloud has lost, and the remaining files of every round."""
     parts = sorted(status.parts or (), key=lambda part: (part.round, part.part))
     rounds: list[Round] = [
         [_files(part, cloud, gone) for part in group] for _, group in groupby(parts, key=lambda part: part.round)
@@ -97,7 +97,7 @@ def _published(output: OutputStatus, merge: Merge, lost: list[Problem], now: dat
 
 
 def unpublished(came: WorkRefused | WorkTroubled, obj: InferenceBatch) -> WorkRefused | WorkTroubled:
-    """What is said of paid answers that could not be published: if another place helps, they wait for it."""
+    """The report on paid answers that could not be published; they wait if another place helps."""
     if came.reason in MISPLACED:
         text = f"{clause(came.message)}; spec.output can be changed, and nothing is paid again; {_how_to_fetch(obj)}"
         return WorkTroubled(came.reason, text, stalled=True)

@@ -1,4 +1,4 @@
-"""What to tell of a batch, and when to come back. Pure."""
+"""What the status says about a batch, and when to come back. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -50,13 +50,13 @@ _TALKS: Final[dict[type[Action], tuple[Literal["True", "False"], Reason, str]]] 
     actions.Again: ("True", Reason.RETRYING, "records are sent again"),
     actions.BeginPublication: ("True", Reason.PUBLISHING, "the answers are being published"),
 }
-"""Actions with a next step at once: Ready, reason and message."""
+"""Actions that are followed by another step at once: Ready, reason and message."""
 
 
 def report_of(
     facts: Facts, action: Action, result: Result, status: InferenceBatchStatus, *, unreachable: bool
 ) -> Report | None:
-    """What to write, `status` being what the pass led to; None leaves status as it is."""
+    """What to write, where `status` is the result of the pass; None leaves the conditions as they are."""
     match result:
         case Paid():
             return _running(status, Return.TRANSITION)
@@ -81,7 +81,7 @@ def _decided(facts: Facts, action: Action, status: InferenceBatchStatus, *, unre
         case Stall(reason):
             return _stalled(facts, reason)
         case actions.Start() if facts.obj.status.failures:
-            return None  # what went wrong last time is told until it goes well
+            return None  # the last error stays until something succeeds
         case actions.Start(work):
             return _working(work, status)
         case actions.Record():
@@ -99,7 +99,7 @@ def _decided(facts: Facts, action: Action, status: InferenceBatchStatus, *, unre
 
 
 def _held(status: InferenceBatchStatus) -> Report:
-    """Between two attempts; the reconciler comes back at that time."""
+    """The report between two attempts; the reconciler comes back when the pause ends."""
     at = "" if status.retry_time is None else f" at {rfc3339(status.retry_time)}"
     text = f"records that failed{why(status)} are sent again{at}, attempt {status.attempt}"
     return Report("True", None, Reason.RETRYING, text, Return.NEVER)
@@ -137,7 +137,7 @@ def _hindered_by(error: CloudError) -> Report:
 
 
 def _troubled(reason: Reason, message: str, *, stalled: bool, retry_after: float | None) -> Report:
-    if reason is Reason.OUTPUT_TOO_LARGE:  # it would be again: what wakes it is a change of the spec
+    if reason is Reason.OUTPUT_TOO_LARGE:  # the result would be the same until the spec changes, which wakes the object
         return Report("False", ConditionType.STALLED, reason, message, Return.NEVER)
     trouble: Trouble = ConditionType.STALLED if stalled else ConditionType.RECONCILING
     retry = RetryKind.ADVISED if retry_after is not None else RetryKind.QUICK
@@ -190,7 +190,7 @@ def _stalled(facts: Facts, reason: Reason) -> Report:
 
 
 def _working(work: Work, status: InferenceBatchStatus) -> Report:
-    """Long work goes on; its end wakes the object."""
+    """The report while long work runs, whose end wakes the object."""
     match work:
         case Work.SEND if (status.round or 1) > 1:
             return Report("True", None, Reason.RETRYING, "records are sent again", Return.NEVER)
@@ -220,14 +220,14 @@ def _recorded(facts: Facts, status: InferenceBatchStatus) -> Report:
 
 
 def _uncleared(status: InferenceBatchStatus, came: WorkTroubled) -> Report:
-    """It is finished all the same; files that are left cost little, and are deleted when the cloud lets them be."""
+    """Finished all the same: files left in the cloud cost little, and are deleted once the cloud allows it."""
     known = outcome(status, Return.TRANSITION)
     message = f"{clause(known.message)}; its files are still in the cloud: {came.message}"
     return replace(known, message=message, retry=RetryKind.ADVISED, retry_after=came.retry_after)
 
 
 def _ending(facts: Facts, back: Return) -> Report:
-    """It is brought to its end, for this reason."""
+    """The report on a batch that is being ended, with the reason."""
     ending = facts.ending
     if facts.view.deleting:
         return Report("False", _ON_THE_WAY, Reason.DELETING, "it is being cancelled in the cloud", back)
@@ -237,14 +237,14 @@ def _ending(facts: Facts, back: Return) -> Report:
 
 
 def _finished(facts: Facts, status: InferenceBatchStatus) -> Report:
-    # What expired while it was being cleared comes back at once: nothing else would bring it back.
+    # A batch that expired while being cleared must come back at once, since nothing else would wake it.
     expired = predicates.expired(facts.obj.spec, status, facts.now)
     at_rest = status.cleared and not facts.view.deleting and not expired
     return outcome(status, Return.NEVER if at_rest else Return.SOON)
 
 
 def outcome(status: InferenceBatchStatus, back: Return) -> Report:
-    """Complete, or Failed for a reason."""
+    """Complete, or Failed with its reason."""
     ending, counts, where = status.ending, status.request_counts, _where(status)
     if ending is None:
         answered = f"{counts.completed} of {counts.total} records answered, {counts.failed} failed" if counts else ""
@@ -259,7 +259,7 @@ def outcome(status: InferenceBatchStatus, back: Return) -> Report:
 
 
 def doubts(facts: Facts, status: InferenceBatchStatus, reason: Reason) -> Iterator[Wanted]:
-    """The condition that warns of an output that is likely too small, until it is known."""
+    """The condition that warns of an output that is probably too small, until the size is known."""
     known = reason is Reason.OUTPUT_TOO_LARGE or status.completion_time is not None
     text = None if known else doubt(facts.obj.spec, status)
     if text is not None:
@@ -267,19 +267,19 @@ def doubts(facts: Facts, status: InferenceBatchStatus, reason: Reason) -> Iterat
 
 
 def because(ending: Ending) -> Iterator[Wanted]:
-    """The conditions that tell of the ending beside Failed."""
+    """The conditions, besides Failed, that report the ending."""
     if ending.reason == Reason.BUDGET_EXCEEDED:
         yield Wanted(ConditionType.BUDGET_EXCEEDED, "True", ending.reason, ending.message)
 
 
 def why(status: InferenceBatchStatus) -> str:
-    """Why records failed, in brackets."""
+    """Why records failed, in parentheses."""
     reasons = ", ".join(f"{reason.code}: {reason.count}" for reason in status.failure_reasons or ())
     return f" ({reasons})" if reasons else ""
 
 
 def _where(status: InferenceBatchStatus) -> str:
-    """Where the answers are; the failures too, if there are some."""
+    """Where the answers are, and the failures if there are any."""
     output, counts = status.output, status.request_counts
     if output is None or not output.answers:
         return ""

@@ -1,4 +1,4 @@
-"""What came of an action, and what long work came to. Results are types, matched exhaustively."""
+"""The results of actions and of long work, as types, matched exhaustively."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -26,42 +26,42 @@ from relay_wire.batches import Batch
 
 @dataclass(frozen=True, slots=True)
 class Uploaded:
-    """The round's records are in the cloud; none if nothing may be sent again."""
+    """The round's records are in the cloud; without parts, no record may be sent again."""
 
     parts: tuple[PartStatus, ...]
     records: int
     digest: str = ""
     retried: int = 0
-    """Of a later round: records that had failed before."""
+    """In a later round: records that had failed before."""
     reasons: tuple[FailureReason, ...] = ()
-    """Of a later round: why records had failed before, sent again or not."""
+    """In a later round: why records had failed before, whether sent again or not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The output is where it belongs."""
+    """The output is written."""
 
     output: OutputStatus
     counts: RequestCounts
     unanswered: int
     lost: int
-    """Files with results that the cloud does not have any more."""
+    """Files with results that the cloud no longer has."""
     at: datetime
     problems: tuple[Problem, ...] = ()
     reasons: tuple[FailureReason, ...] = ()
     ending: Ending | None = None
-    """Why it ended and what it cost: known only if it was published before and the status that told it was lost."""
+    """Why it ended, and what it cost; set only if it was published before and the status was then lost."""
     usage: Usage | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Cleared:
-    """Nothing of ours is left in the cloud."""
+    """The cloud has no file of this object any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkRefused:
-    """It can never be done; the batch fails for this reason."""
+    """It can never succeed; the batch fails for this reason."""
 
     reason: Reason
     message: str
@@ -70,7 +70,7 @@ class WorkRefused:
 
 @dataclass(frozen=True, slots=True)
 class WorkTroubled:
-    """It may be done later: by itself, or, where `stalled`, when somebody mends what the message names."""
+    """It may succeed later: by itself, or, if `stalled`, once somebody fixes what the message names."""
 
     reason: Reason
     message: str
@@ -79,17 +79,17 @@ class WorkTroubled:
 
 
 def frequent(reasons: Reasons) -> tuple[FailureReason, ...]:
-    """The reasons that are shown."""
+    """The most frequent reasons, for the status."""
     return tuple(FailureReason(code=code, count=count) for code, count in reasons.counts.most_common(SHOWN_REASONS))
 
 
 def shown(problems: Problems) -> tuple[Problem, ...]:
-    """The first problems, as status tells them."""
+    """The first problems, for the status."""
     return tuple(Problem(line=each.line or None, code=each.code, message=each.message[:512]) for each in problems.first)
 
 
 def no_access(error: NotFound) -> WorkTroubled:
-    """What a 404 means if nothing was named that could be absent (section 7, "Batch and file endpoints")."""
+    """The meaning of a 404 for a request that named nothing (section 7, "Batch and file endpoints")."""
     text = f"{clause(error.message)}: the cloud answers so if the organization has no access to batches"
     return WorkTroubled(Reason.ACCOUNT_FORBIDDEN, text, stalled=True)
 
@@ -98,7 +98,7 @@ WorkResult: TypeAlias = Uploaded | Published | Cleared | WorkRefused | WorkTroub
 
 
 class StoppedError(Exception):
-    """Carries what the work came to out of the middle of it."""
+    """Carries the result of long work out of the middle of it."""
 
     def __init__(self, came: WorkRefused | WorkTroubled) -> None:
         super().__init__(came.message)
@@ -114,7 +114,7 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class Paid:
-    """The batch exists: its id must reach status whatever happens."""
+    """The batch exists: its id must reach status, whatever happens."""
 
     part: PartStatus
     batch: Batch
@@ -122,7 +122,7 @@ class Paid:
 
 @dataclass(frozen=True, slots=True)
 class NotPaid:
-    """The cloud said no, or was never asked. `vanished`: the part's file is not in the cloud any more."""
+    """The cloud refused the create, or was never asked. `vanished`: the cloud no longer has the part's file."""
 
     part: PartStatus
     error: CloudError
@@ -131,7 +131,7 @@ class NotPaid:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A create may or may not have been acted upon; its marker stays."""
+    """The cloud may or may not have acted on a create; its marker stays."""
 
     part: PartStatus
     error: CloudError
@@ -139,14 +139,14 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True)
 class CancelRefused:
-    """The cloud did not take the cancellation."""
+    """The cloud refused the cancellation."""
 
     error: CloudError
 
 
 @dataclass(frozen=True, slots=True)
 class Hindered:
-    """The output cannot be begun."""
+    """The output cannot be started."""
 
     came: WorkRefused | WorkTroubled
 

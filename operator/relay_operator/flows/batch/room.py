@@ -1,4 +1,4 @@
-"""What fits into a ConfigMap, by what is known before the answers are. Pure."""
+"""Estimates whether answers fit into a ConfigMap, before they are known. Pure."""
 
 from typing import Final
 
@@ -6,17 +6,17 @@ from relay_operator.api.inferencebatch import InferenceBatchStatus
 from relay_operator.api.inferencebatch_spec import InferenceBatchSpec
 
 CONFIG_MAP_LIMIT: Final = 1024 * 1024
-"""Bytes that Kubernetes lets a ConfigMap hold."""
+"""The most bytes that Kubernetes allows in a ConfigMap."""
 SHORTEST_RESULT: Final = 64
-"""Bytes that the line of any result has: custom_id, response and error with their names."""
+"""The least bytes of a result's line: custom_id, response and error with their names."""
 USUAL_RESULT: Final = 400
-"""Bytes that a result has around what the model says: ids, usage and the names of all fields."""
+"""Typical bytes of a result besides the model's text: ids, usage and the names of all fields."""
 
 
 def expected_bytes(status: InferenceBatchStatus) -> int:
-    """How long all answers may be expected to be: each as long as its record, and what is around it.
+    """The expected size of all answers in bytes: each as long as its record, plus what surrounds it.
 
-    0 if no file is known, as after a status was rebuilt from the cloud's batches.
+    0 if the size of a file is unknown, as after a status was rebuilt from the cloud's batches.
     """
     sent = [part for part in status.parts or () if part.round == 1]
     if any(part.size is None for part in sent):
@@ -25,7 +25,7 @@ def expected_bytes(status: InferenceBatchStatus) -> int:
 
 
 def doubt(spec: InferenceBatchSpec, status: InferenceBatchStatus) -> str | None:
-    """Why the output may not hold the answers; None if it is likely to."""
+    """Why the output may be too small for the answers; None if it is probably large enough."""
     ref, expected = spec.output.config_map_ref, expected_bytes(status)
     if ref is None or expected <= CONFIG_MAP_LIMIT:
         return None

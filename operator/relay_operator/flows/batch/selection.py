@@ -1,4 +1,4 @@
-"""Picks what is sent another time: records that failed and may pass, and those that have no answer."""
+"""Selects the records to send again: retryable failures, and records without an answer."""
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -16,20 +16,20 @@ from relay_operator.records.results import LONGEST_RESULT, Open, Reasons, Retrya
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What is sent again, as it was sent before."""
+    """The records to send again, as they were sent before."""
 
     records: AsyncIterator[list[bytes]]
     retried: int
-    """Those of them that had failed."""
+    """How many of the records had failed."""
     reasons: Reasons
-    """Why records of the last round failed, chosen or not."""
+    """Why records of the last round failed, whether selected or not."""
 
 
 async def select(obj: InferenceBatch, cloud: Cloud, ids: Ids, pace: Pace) -> Chosen:
-    """The records of the last round with results; the ids are used up. Raises CloudError, NoTemporarySpace."""
+    """Select from the last round that has results; fills the given set of ids. Raises CloudError, NoTemporarySpace."""
     number = obj.status.round or 1
     last = [part for part in obj.status.parts or () if part.round == number - 1]
-    # After the last attempt, a round that goes on where suspend stopped it sends nothing that failed.
+    # After the last attempt, a round that resumes a suspended one sends no failed records.
     policy = _NEVER if obj.status.only_unanswered else retry_policy(obj.spec.retry_policy)
     inputs = [opened(cloud, part.input_file_id) for part in last if part.input_file_id]
     errors = [opened(cloud, part.error_file_id) for part in last if part.error_file_id]
@@ -44,13 +44,13 @@ async def select(obj: InferenceBatch, cloud: Cloud, ids: Ids, pace: Pace) -> Cho
             await _note(file, ids, pace)
         for file in errors:
             await _note(file, ids, pace, but=failed)
-    # Lines that tell of an expiry are no failures in the cloud's counts.
+    # The cloud does not count expired records as failures.
     retried = min(found.retried, sum(part.failed for part in last))
     return Chosen(picked(inputs, ids, pace, within=False), retried, found.reasons)
 
 
 def retry_policy(spec: RecordRetry | None) -> RetryableFailures:
-    """The codes of a spec are HTTP statuses if they are numbers."""
+    """The policy of a spec; codes that are numbers are HTTP statuses."""
     if spec is None or spec.codes is None:
         return RetryableFailures()
     statuses = frozenset(int(code) for code in spec.codes if code.isascii() and code.isdigit())
@@ -61,7 +61,7 @@ _NEVER = RetryableFailures(frozenset(), frozenset())
 
 
 async def _note(file: Open, ids: Ids, pace: Pace, *, but: Ids | None = None) -> None:
-    """Put in the ids of a file, but those of the other set."""
+    """Add the ids of a file, except those in the other set."""
     async for block in lines(file(), pace, LONGEST_RESULT):
         named = [custom_id for line in block.lines if (custom_id := custom_id_of(line)) is not None]
         held = but.holds(named) if but is not None else [False] * len(named)
@@ -69,7 +69,7 @@ async def _note(file: Open, ids: Ids, pace: Pace, *, but: Ids | None = None) -> 
 
 
 async def picked(parts: Sequence[Open], ids: Ids, pace: Pace, *, within: bool = True) -> AsyncIterator[list[bytes]]:
-    """The records of these parts whose id is in the set, or is not, unchanged, in order: for a `split.Splitter`."""
+    """The records of these parts, unchanged and in order, whose id is in the set, or is not: for a `split.Splitter`."""
     for part in parts:
         async for block in lines(part(), pace):
             named = [(line, custom_id) for line in block.lines if (custom_id := custom_id_of(line)) is not None]

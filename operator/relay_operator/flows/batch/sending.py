@@ -1,4 +1,4 @@
-"""Long work: the records of a round are read, checked and uploaded. Nothing of it is paid."""
+"""Long work: reads, checks and uploads the records of a round. All of it is free of charge."""
 
 import hashlib
 from collections.abc import AsyncIterable, AsyncIterator, Iterable
@@ -29,7 +29,7 @@ from relay_wire.files import FileObject
 
 @dataclass(slots=True)
 class _Source:
-    """The input's bytes, and a digest of them on the way."""
+    """The input's bytes, which computes their digest while they are read."""
 
     chunks: AsyncIterable[bytes]
     sha256: "hashlib._Hash" = field(default_factory=hashlib.sha256)
@@ -42,7 +42,7 @@ class _Source:
             yield chunk
 
     def is_sent_as(self, made: PartMade) -> bool:
-        """Whether the only part is the input as it is, but for the end of its last line."""
+        """Whether the only part equals the input, apart from the end of its last line."""
         whole = self.sha256.copy()
         if self.last != b"\n":
             whole.update(b"\n")
@@ -51,7 +51,7 @@ class _Source:
 
 @dataclass(slots=True)
 class _Found:
-    """Files of ours that are in the cloud already, by name: what an earlier attempt uploaded."""
+    """The operator's files that the cloud has already, by name, from an earlier attempt."""
 
     cloud: Cloud
     files: InitVar[Iterable[FileObject]]
@@ -61,7 +61,7 @@ class _Found:
         self.by_name = {file.filename or "": file for file in files}
 
     async def same(self, name: str, made: PartMade) -> str | None:
-        """The id of the file with that name, if it is this very part; else it is forgotten, and uploaded again."""
+        """The id of the file with this name if it is exactly this part; else None, and the part is uploaded again."""
         file = self.by_name.pop(name, None)
         if file is None or file.bytes not in (None, made.bytes):
             return None
@@ -73,7 +73,7 @@ class _Found:
 
 
 class _OtherContentError(Exception):
-    """A file of that name is in the cloud with other content: the stream has to be read once more."""
+    """A file with this name has other content, so the stream must be read once more."""
 
 
 @dataclass(slots=True)
@@ -85,14 +85,14 @@ class Sending:
     lost_files: LostFiles
     pace: Pace
     part_bytes: int
-    """The most that one file may have."""
+    """The most bytes of one file."""
 
     async def first(
         self, obj: InferenceBatch, cloud: Cloud, intent: CreateIntent, *, search: bool
     ) -> Uploaded | Published | WorkRefused:
-        """All records; with `search`, some of them may be in the cloud already, or all be answered and published.
+        """Upload all records; with `search`, some may be in the cloud already, or all be answered and published.
 
-        The output is this batch's own then. Raises StoppedError, CloudError, KubeError, NoTemporarySpace.
+        Claims the output for this batch. Raises StoppedError, CloudError, KubeError, NoTemporarySpace.
         """
         before = await self.destinations.published(obj, intent.token) if search else None
         if before is not None:
@@ -116,10 +116,10 @@ class Sending:
             try:
                 return await self._read(obj, cloud, intent, expected, found)
             except _OtherContentError:
-                continue  # what was found is forgotten, so that this ends
+                continue  # the found file is forgotten, so the loop ends
 
     async def again(self, obj: InferenceBatch, cloud: Cloud, intent: CreateIntent, *, search: bool) -> Uploaded:
-        """The records of earlier rounds that failed and may pass, or have no answer, from the files that were sent."""
+        """Upload again, from the files sent, the earlier records that failed retryably or have no answer."""
         found = _Found(cloud, await ours(cloud, intent) if search else [])
         while True:
             try:
@@ -162,7 +162,7 @@ class Sending:
     async def _given(
         self, obj: InferenceBatch, cloud: Cloud, expected: Expected, file_id: str
     ) -> Uploaded | WorkRefused | None:
-        """The given file as the only part; None if its records have to be completed, in a file of our own."""
+        """The given file as the only part; None if its records must be completed in a file of the operator's own."""
         with Ids() as ids:
             async with self.sources.open(obj, cloud) as chunks:
                 source = _Source(chunks)

@@ -1,4 +1,4 @@
-"""Opens a batch's input, wherever it is."""
+"""Opens a batch's input in any kind of place."""
 
 import base64
 import binascii
@@ -30,7 +30,7 @@ _MISSING = frozenset({StoreReason.NOT_FOUND, StoreReason.BUCKET_NOT_FOUND})
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Reads ConfigMaps and Secrets by GET from the object's own namespace, and object stores with its credentials."""
+    """Reads ConfigMaps and Secrets of the object's namespace by GET, and object stores with its credentials."""
 
     kube: Kube
     stores: ObjectStores
@@ -67,7 +67,7 @@ class Sources:
                 raise StoppedError(_unread(error)) from None
 
     async def credentials(self, namespace: str, location: Location, ref: CredentialsRef | None) -> Credentials | None:
-        """What opens the location. Raises StoppedError, KubeError."""
+        """The credentials for the location. Raises StoppedError, KubeError."""
         if ref is None:
             return None
         raw = await self._get(SECRETS, namespace, ref.name, Reason.CREDENTIALS_INVALID)
@@ -77,7 +77,7 @@ class Sources:
             raise StoppedError(WorkTroubled(Reason.CREDENTIALS_INVALID, unfit.message, stalled=True)) from None
 
     async def text(self, namespace: str, name: str, key: str) -> str:
-        """A secret text. Raises StoppedError, KubeError."""
+        """The secret text under one key. Raises StoppedError, KubeError."""
         content = await self._bytes(SECRETS, namespace, name, key, Reason.CREDENTIALS_INVALID)
         return content.decode(errors="replace").strip()
 
@@ -104,7 +104,7 @@ class Sources:
 
 
 def located(url: str) -> Location:
-    """Raises StoppedError if the URL cannot be used as written."""
+    """The location of a URL. Raises StoppedError if it is malformed."""
     try:
         return Location.parse(url)
     except StoreError as invalid:

@@ -1,4 +1,4 @@
-"""How much long work moves: what reads records for it counts them, whoever watches it asks."""
+"""Measures how many bytes long work moves: its readers count them, and its supervisor compares."""
 
 from collections.abc import AsyncIterable, AsyncIterator
 from contextvars import ContextVar
@@ -8,25 +8,25 @@ from typing import Final
 
 @dataclass(slots=True)
 class Moved:
-    """Bytes that were read for a job."""
+    """Bytes read for a job."""
 
     size: int = 0
 
 
 MOVED: Final = ContextVar[Moved | None]("moved", default=None)
-"""Of the job that runs in this context."""
+"""The counter of the job that runs in this context."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeastSpeed:
-    """Work that moves less than so many bytes in so many seconds gives its place up to those who wait."""
+    """Work slower than `size` bytes in `seconds` gives its place up to waiting jobs."""
 
     size: int = 1024**2
     seconds: float = 60
 
 
 async def counted(pieces: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
-    """The pieces, each counted for the job that reads it."""
+    """The same pieces, each counted for the job that reads it."""
     async for piece in pieces:
         moved = MOVED.get()
         if moved is not None:

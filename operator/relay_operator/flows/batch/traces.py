@@ -1,4 +1,4 @@
-"""Batches in the cloud, without their objects: known by the tag that each has in its metadata."""
+"""Batches in the cloud without their objects, recognized by the tag in their metadata."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ from relay_wire.batches import FINAL, Batch
 
 @dataclass(frozen=True, slots=True)
 class BatchTraces:
-    """`Traces`; a name is the text of a tag."""
+    """The `Traces` of batches; a name is the text of a tag."""
 
     cache: Cache
 
     async def living(self, cloud: Cloud, unclaimed: UnclaimedIds) -> Mapping[str, str]:
-        """Of the newest ones: a batch that was created late is among them."""
+        """The newest batches only, since a late create is among them."""
         page = await cloud.call(LIST_BATCHES, query={"limit": PAGE})
         return {batch.id: name for batch in page.data if (name := _name(batch))}
 
@@ -46,11 +46,11 @@ class BatchTraces:
         return min((key for key in givers if key.kind == DEFINITION.kind), default=None)
 
     def ours(self, name: str) -> bool:
-        """What nobody has, ends by itself within a day: the cloud's completion window."""
+        """Whether an object gave the name; any other batch ends within a day, the cloud's completion window."""
         return self.giver(name) is not None
 
     def is_searched(self, name: str, giver: Entry) -> bool:
-        """A part whose create had no answer; what cannot be read may say so."""
+        """Whether the object searches for this part, whose create had no answer; True if the object is unreadable."""
         try:
             batch = InferenceBatch.model_validate_json(giver.body)
         except ValidationError:
@@ -61,5 +61,5 @@ class BatchTraces:
 
 
 def _name(batch: Batch) -> str | None:
-    """None of one that is over."""
+    """The tag's text; None if the batch is final."""
     return None if batch.status in FINAL else (batch.metadata or {}).get(TAG, "")

@@ -1,4 +1,4 @@
-"""Long work beside the queue: bounded in number, in fair shares, one at a time for an object, ended cleanly."""
+"""Long work beside the queue: bounded in number, in fair shares, one job per object, ended cleanly."""
 
 import asyncio
 import logging
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Which work, for which object, in which round: what another job came to is not this one's result."""
+    """Which work, for which object, in which round; the result of another job does not count for this one."""
 
     uid: str
     work: Work
@@ -37,9 +37,9 @@ class _Running:
 
 @dataclass(slots=True)
 class Transfers:
-    """Runs jobs; each one's end wakes its object, whose next pass records what it came to.
+    """Runs jobs; the end of each wakes its object, whose next pass records the result.
 
-    An job that is dropped is cancelled; whatever it was doing is safe to be cut off at any point and done again.
+    Dropping a job cancels it; all long work may be interrupted at any point and repeated.
     """
 
     queue: Queue[ObjectKey]
@@ -49,9 +49,9 @@ class Transfers:
     _ending: set[asyncio.Task[WorkResult]] = field(default_factory=set)
 
     def start(self, key: ObjectKey, job: Job, account: str, work: LongWork) -> None:
-        """Begin, when there is a place; the same job under way goes on, another one's is dropped.
+        """Start the job once there is a place; the same job continues if it runs, another job of the object is dropped.
 
-        `account` is whose connection the work uses.
+        `account` is the account whose connection the work uses.
         """
         running = self._running.get(key)
         if running is not None and running.job == job:
@@ -63,18 +63,18 @@ class Transfers:
         task.add_done_callback(lambda done: self._ended(key, done))
 
     def state(self, key: ObjectKey, job: Job) -> Transfer:
-        """How far this very job is."""
+        """The state of exactly this job."""
         running = self._running.get(key)
         if running is None or running.job != job or running.task.cancelled():
             return Transfer.IDLE
         return Transfer.DONE if running.task.done() else Transfer.BUSY
 
     def result(self, key: ObjectKey) -> WorkResult:
-        """What the job that is done came to; it stays until it is dropped."""
+        """The result of a finished job, which stays until the job is dropped."""
         return self._running[key].task.result()
 
     def drop(self, key: ObjectKey) -> bool:
-        """The object's job is over, wanted no longer, or recorded; whether it was cut off in the middle."""
+        """Drop the object's job: it is over, unwanted or recorded. Returns whether that interrupted it."""
         running = self._running.pop(key, None)
         if running is None or running.task.done():
             return False
@@ -102,12 +102,12 @@ class Transfers:
                 logger.warning("long work was interrupted; it is tried again later")
                 return WorkTroubled(Reason.WAITING_FOR_RETRY, "it was interrupted; it is tried again")
             except Exception:
-                # The last line: a mistake of ours in one job must not be lost, nor repeated without end or pause.
+                # The last resort: a bug in one job must neither go unnoticed nor repeat without end or pause.
                 logger.exception("long work failed unexpectedly; it is tried again later")
                 return WorkTroubled(Reason.WAITING_FOR_RETRY, "it failed unexpectedly; the operator's log says why")
 
     async def _watched(self, work: LongWork) -> WorkResult:
-        """What the work comes to; it is cut off if it moves next to nothing while others wait for its place."""
+        """Run the work; it is interrupted if it hardly moves anything while other jobs wait for its place."""
         moved = Moved()
         MOVED.set(moved)
         task = asyncio.create_task(work())
@@ -135,6 +135,6 @@ class Transfers:
 
 
 def _told_to_end() -> bool:
-    """Whether the task itself was cancelled, and not something that it waited for."""
+    """Whether this task itself was cancelled, rather than something that it awaited."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0

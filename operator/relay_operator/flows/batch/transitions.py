@@ -1,4 +1,4 @@
-"""What a pass changes in status: which facts are written down from what was done. Pure."""
+"""What a pass changes in status: the facts to record. Pure."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -31,11 +31,11 @@ from relay_wire.batches import Batch
 Fields = dict[str, object]
 
 GIVE_UP: Final = timedelta(minutes=5)
-"""How long the end of an object waits for an output that cannot be written; the cloud keeps the results."""
+"""How long the end of an object waits for an unwritable output; the cloud keeps the results."""
 
 
 def after(facts: Facts, action: Action, result: Result) -> InferenceBatchStatus:
-    """The facts that status has to say after the pass; conditions and times of attempts are not among them."""
+    """The facts that status must have after the pass, without conditions and times of attempts."""
     status = facts.status
     match result:
         case Begun(intent):
@@ -64,12 +64,12 @@ def after(facts: Facts, action: Action, result: Result) -> InferenceBatchStatus:
 
 
 def is_final(status: int | None) -> bool:
-    """Whether the cloud will refuse this very batch again: its word, where it says that the request is wrong."""
+    """Whether the cloud will refuse this batch again, since its status says that the request is wrong."""
     return status in {400, 413, 422}
 
 
 def gives_up(facts: Facts, reason: Reason) -> bool:
-    """Whether the object's deletion has waited long enough for its output; nobody names another one by then."""
+    """Whether the deletion has waited long enough for the output; nobody can name another output any more."""
     since = facts.obj.metadata.deletion_timestamp
     return since is not None and (reason in predicates.MISPLACED or facts.now - since > GIVE_UP)
 
@@ -100,7 +100,7 @@ def _decided(facts: Facts, action: Action) -> Fields:
 
 
 def _adopted(facts: Facts) -> Fields:
-    """Batches that were found become the parts they were made for."""
+    """Turn found batches into the parts that they were created for."""
     status, token = facts.status, facts.known_intent.token
     if status.create_token == token:
         (batch,) = facts.found
@@ -112,7 +112,7 @@ def _adopted(facts: Facts) -> Fields:
 
 
 def _rebuilt(facts: Facts, found: Iterable[Batch]) -> Fields:
-    """Status as it must have been, by what the batches themselves say."""
+    """Rebuild the status from what the batches themselves say."""
     intent = facts.known_intent
     tags = [(tag, batch) for batch in found if (tag := PartTag.of(batch, intent.token)) is not None]
     last = max((tag for tag, _ in tags), key=lambda tag: tag.round)
@@ -146,7 +146,7 @@ def _closed(facts: Facts) -> Fields:
 
 
 def _again(facts: Facts) -> Fields:
-    """Another attempt; where the last is used up, only what has no answer is sent."""
+    """Begin another attempt; after the last one, send only records without an answer."""
     status, limit = facts.status, (facts.obj.spec.retry_policy or RecordRetry()).max_attempts
     attempt = status.attempt or 1
     more = attempt < limit
@@ -173,7 +173,7 @@ def _recorded(facts: Facts) -> Fields:
         case WorkTroubled(reason, message) if gives_up(facts, reason) and facts.status.completion_time is None:
             return _unpublished(facts, reason, message)
         case WorkTroubled(reason) if reason in predicates.MISPLACED:
-            return {"output": None}  # nothing was written there, and the next place is looked at like the first
+            return {"output": None}  # nothing was written there, and the next place is checked like the first
         case _:
             return {}
 
@@ -183,12 +183,12 @@ def _uploaded(facts: Facts, came: Uploaded) -> Fields:
     if not came.parts:
         return {"exhausted": True, "suspended": None}
     if all(part in (status.parts or ()) for part in came.parts):
-        return {}  # it was written down, though the API server's answer was lost: `retried` must not count twice
+        return {}  # already recorded, though the API server's answer was lost: `retried` must not count twice
     others = [part for part in status.parts or () if part.round != status.round]
     fields: Fields = {"parts": [*others, *came.parts], "suspended": None}
     if status.round == 1:
         fields["input"] = InputStatus(digest=came.digest, records=came.records)
-    elif len(others) == len(status.parts or ()):  # not where a file that vanished was uploaded another time
+    elif len(others) == len(status.parts or ()):  # not if a vanished file was uploaded again
         fields["retried"] = (status.retried or 0) + came.retried or None
         fields["failure_reasons"] = list(came.reasons) or None
         if came.retried:
@@ -216,7 +216,7 @@ def _published(facts: Facts, came: Published) -> Fields:
 
 
 def _shortfall(facts: Facts, came: Published) -> Ending | None:
-    """Why what was published is not what was asked for."""
+    """Why the published output is not what was asked for; None if it is."""
     if facts.view.deleting:
         return None
     if came.lost:
@@ -236,12 +236,12 @@ def _deleted(facts: Facts) -> Ending | None:
 
 
 def _refused(facts: Facts, reason: Reason, message: str) -> Fields:
-    """It cannot be sent: what is already there is brought to its end, as after a deadline."""
+    """End a batch that cannot be sent: whatever already exists is brought to its end, as after a deadline."""
     return {"ending": facts.status.ending or Ending(reason=reason, message=message[:1024])}
 
 
 def _unpublished(facts: Facts, reason: Reason, message: str) -> Fields:
-    """The results stay in the cloud: nothing of it is cleared."""
+    """End a batch whose results stay in the cloud: none of its files are deleted."""
     ending = Ending(reason=reason, message=message[:1024])
     return {"ending": ending, "completion_time": facts.now, "cleared": True}
 

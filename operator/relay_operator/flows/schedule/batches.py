@@ -1,4 +1,4 @@
-"""The batches of a schedule: as they are known, and as they are made. Pure."""
+"""The batches of a schedule: what the cache knows of them, and their manifests. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -19,9 +19,9 @@ from relay_operator.timetables.timetable import zone_of
 KIND: Final = inferencebatch.DEFINITION.kind
 TYPE: Final = ResourceType(inferencebatch.DEFINITION.plural, meta.GROUP, meta.VERSION)
 SCHEDULE_LABEL: Final = f"{meta.ANNOTATION_PREFIX}schedule"
-"""The schedule's name, on each of its batches."""
+"""The label with the schedule's name, on each of its batches."""
 SCHEDULED_AT: Final = f"{meta.ANNOTATION_PREFIX}scheduled-at"
-"""The time of the schedule for which a batch was made."""
+"""The annotation with the scheduled time of a batch."""
 
 _OBJECT: Final[TypeAdapter[JsonObject]] = TypeAdapter(JsonObject)
 _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -31,7 +31,7 @@ _PLACEHOLDER: Final = re.compile("[{](" + "|".join(PLACEHOLDERS) + ")[}]")
 
 
 def children(entries: Mapping[ObjectKey, Entry]) -> tuple[Child, ...]:
-    """What a decision needs to know of the batches."""
+    """What a decision needs to know about the batches."""
     return tuple(_child(key, entry) for key, entry in entries.items() if key.kind == KIND)
 
 
@@ -53,10 +53,9 @@ def _moment(text: str) -> datetime | None:
 
 
 def manifest(schedule: ObjectKey, uid: str, body: bytes, start: StartBatch) -> JsonObject:
-    """The batch of one time, from the schedule's own JSON; its time zone is one that exists.
+    """The batch of one time, from the schedule's own JSON, whose time zone must exist.
 
-    The template is copied as it was written, but for its placeholders: fields that only a later release knows are not
-    lost.
+    Copies the template as written, apart from its placeholders, so that fields of later releases survive.
     """
     spec = part(_OBJECT.validate_json(body), "spec")
     template, zone = part(spec, "batchTemplate"), spec.get("timeZone")
@@ -76,12 +75,12 @@ def manifest(schedule: ObjectKey, uid: str, body: bytes, start: StartBatch) -> J
 
 
 def controlled_by(raw: Mapping[str, JsonValue], uid: str) -> bool:
-    """Whether the object with this uid controls that one."""
+    """Whether the object with this uid controls the given one."""
     return any(each.get("uid") == uid and each.get("controller") is True for each in owners(raw))
 
 
 def filled(spec: JsonObject, name: str, scheduled: datetime) -> JsonObject:
-    """The spec of one batch: its name and its time stand for what is in braces; what else is, stays as it is.
+    """The spec of one batch, with its name and time in place of the placeholders; other braces stay as they are.
 
     `scheduled` is in the schedule's zone.
     """

@@ -1,4 +1,4 @@
-"""What a pass over a schedule does, by the rules of CronJob. Pure: the time is passed in."""
+"""What a pass over a schedule does, by the rules of CronJob. Pure: the time is an argument."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from relay_operator.timetables.timetable import MANY, Missed, Timetable
 
 
 class Outcome(StrEnum):
-    """How far a batch is."""
+    """The state of a batch."""
 
     ACTIVE = "Active"
     COMPLETE = "Complete"
@@ -28,20 +28,20 @@ class Child:
     created: datetime
     outcome: Outcome
     deleting: bool = False
-    """It is being cancelled, and may still cost until that is done."""
+    """Whether it is being cancelled; it may cost money until that is done."""
     ended: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """All that a decision depends on, but for the time."""
+    """Everything that a decision depends on, except the time."""
 
     name: str
     timetable: Timetable | None
-    """None if the schedule or its time zone cannot be used."""
+    """None if the schedule or its time zone is invalid."""
     created: datetime
     last: datetime | None
-    """The time for which a batch was started last."""
+    """The latest time for which a batch was started."""
     children: tuple[Child, ...] = ()
     policy: ConcurrencyPolicy = ConcurrencyPolicy.ALLOW
     deadline: timedelta | None = None
@@ -60,7 +60,7 @@ class Removal(StrEnum):
 
 
 class Matter(StrEnum):
-    """What people are told of; the reason of an Event."""
+    """What people are told; the reason of an Event."""
 
     BATCH_ALREADY_ACTIVE = "BatchAlreadyActive"
     BATCH_REPLACED = "BatchReplaced"
@@ -71,7 +71,7 @@ class Matter(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Delete a batch; one that is not finished is cancelled by that."""
+    """Delete a batch; an unfinished one is thereby cancelled."""
 
     child: Child
     why: Removal
@@ -87,14 +87,14 @@ class StartBatch:
 
 @dataclass(frozen=True, slots=True)
 class AdoptBatch:
-    """The batch of this time exists, and status does not say so: the process that made it ended before it could."""
+    """Record that the batch of this time exists, since the process that created it ended before it wrote the status."""
 
     scheduled: datetime
 
 
 @dataclass(frozen=True, slots=True)
 class Tell:
-    """Say once what was decided about a time."""
+    """Tell people once what was decided about a time."""
 
     matter: Matter
     scheduled: datetime
@@ -106,15 +106,15 @@ Action: TypeAlias = Remove | StartBatch | AdoptBatch | Tell
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What to do, in order, and when a time comes next."""
+    """What to do, in order, and when the next time comes."""
 
     actions: tuple[Action, ...] = ()
     next: datetime | None = None
-    """The next time of the schedule; None while nothing is to be started."""
+    """The next time of the schedule; None while no batch may start."""
 
 
 def decide(view: View, now: datetime) -> Decision:
-    """One pass: clears away old batches, then starts the batch of the latest time that was not dealt with."""
+    """Decide one pass: remove old batches, then start the batch of the latest time that is not handled yet."""
     if view.paused or view.deleting:
         return Decision()
     cleared = tuple(_beyond_limits(view))
@@ -125,17 +125,17 @@ def decide(view: View, now: datetime) -> Decision:
 
 
 def batch_name(schedule: str, scheduled: datetime) -> str:
-    """One name for one time: whoever tries to start its batch again finds the first."""
+    """One name per time, so that a second attempt to start its batch finds the first."""
     return f"{schedule}-{int(scheduled.timestamp()) // 60}"
 
 
 def active(children: Sequence[Child]) -> tuple[Child, ...]:
-    """Batches that are not finished, the oldest first."""
+    """Unfinished batches, the oldest first."""
     return tuple(child for child in _by_age(children) if child.outcome is Outcome.ACTIVE)
 
 
 def last_success(children: Sequence[Child]) -> datetime | None:
-    """When the last of them was Complete."""
+    """When the last Complete batch ended."""
     ends = (child.ended for child in children if child.outcome is Outcome.COMPLETE)
     return max((end for end in ends if end is not None), default=None)
 
@@ -159,7 +159,7 @@ def _due(view: View, timetable: Timetable, now: datetime) -> Iterator[Action]:
 
 
 def _start(view: View, missed: Missed) -> Iterator[Action]:
-    """The latest time alone, however many were missed."""
+    """Start only the batch of the latest time, however many times were missed."""
     name, scheduled = batch_name(view.name, missed.latest), missed.latest
     running = active(view.children)
     if any(child.name == name for child in view.children):
@@ -194,7 +194,7 @@ def _beyond_limits(view: View) -> Iterator[Remove]:
 
 
 def _is_told(child: Child, view: View) -> bool:
-    """Whether status tells of its time; until then the batch is the only proof that this time was dealt with."""
+    """Whether the status covers this batch's time; until then the batch is the only proof that the time was handled."""
     minute = child.name.removeprefix(f"{view.name}-")
     return not minute.isdecimal() or int(minute) <= int(_since(view).timestamp()) // 60
 

@@ -1,4 +1,4 @@
-"""The flow of schedules: starts and clears away their batches."""
+"""The flow of schedules: starts and removes their batches."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -44,7 +44,7 @@ class ScheduleMemory(Memory):
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A schedule, and its JSON, from which batches are made."""
+    """A schedule, and its JSON, which is the source of its batches."""
 
     schedule: InferenceBatchSchedule
     body: bytes
@@ -60,7 +60,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleFacts:
-    """Gathered once; what follows is decided from it alone."""
+    """Gathered once per pass; all decisions depend on these alone."""
 
     written: Written
     now: datetime
@@ -71,18 +71,18 @@ class ScheduleFacts:
 
 @dataclass(slots=True)
 class Done:
-    """What came of the actions."""
+    """The outcome of the actions."""
 
     started: datetime | None = None
     refused: str = ""
     names: list[str] = field(default_factory=list)
-    """The actions that changed something."""
+    """The names of actions that changed something."""
     sentences: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleFlow:
-    """A `Flow`."""
+    """The `Flow` of schedules."""
 
     engine: Engine
 
@@ -94,7 +94,7 @@ class ScheduleFlow:
         return Written(InferenceBatchSchedule.model_validate_json(body), body)
 
     def own(self, obj: Written) -> Written:
-        """Nothing that is paid for is recorded."""
+        """The same object: schedules record nothing that is paid for."""
         return obj
 
     def memory(self, uid: str) -> ScheduleMemory:
@@ -109,7 +109,7 @@ class ScheduleFlow:
         return decide(facts.view, facts.now)
 
     def intent(self, facts: ScheduleFacts) -> CreateIntent | None:
-        """Kubernetes itself deletes the batches of a schedule that goes."""
+        """None: Kubernetes itself deletes the batches of a deleted schedule."""
         return None
 
     async def act(self, facts: ScheduleFacts, action: Decision, memory: ScheduleMemory, writer: ObjectWriter) -> Done:
@@ -134,7 +134,7 @@ class ScheduleFlow:
     async def _start(
         self, facts: ScheduleFacts, key: ObjectKey, start: StartBatch, done: Done, memory: ScheduleMemory
     ) -> None:
-        """Makes the batch, or finds that it was made; the name sees to it that there is never a second one."""
+        """Create the batch, or find that it exists; its name rules out a second one."""
         kube, uid = self.engine.kube, facts.written.metadata.uid
         try:
             body = batches.manifest(key, uid, facts.written.body, start)
@@ -150,13 +150,13 @@ class ScheduleFlow:
             return
         child = ObjectKey(batches.KIND, key.namespace, start.name)
         self.engine.cache.put(child, raw)
-        self.engine.queue.add(child, Priority.CHANGE)  # the watch will tell nothing about it that is not known
+        self.engine.queue.add(child, Priority.CHANGE)  # the watch adds nothing that is not known already
         done.started = start.scheduled
         done.names.append("Start")
         done.sentences.append(f"{start.name} is started")
 
     def _tell(self, key: ObjectKey, facts: ScheduleFacts, tell: Tell, memory: ScheduleMemory) -> None:
-        """Once for each time, as long as this process lives."""
+        """Record an Event once per time, within the life of this process."""
         if memory.told.get(tell.matter) == tell:
             return
         memory.told[tell.matter] = tell
@@ -182,7 +182,7 @@ class ScheduleFlow:
             yield min((decision.next - turn.now).total_seconds(), _LONGEST_WAIT), Priority.CHANGE
 
     def paid(self, facts: ScheduleFacts, result: Done) -> None:
-        """Nothing is."""
+        """None: a schedule costs nothing."""
 
     def leaves(self, facts: ScheduleFacts) -> tuple[Left, ...]:
         return ()
@@ -191,7 +191,7 @@ class ScheduleFlow:
         return result
 
     async def forget(self, key: ObjectKey, memory: ScheduleMemory | None) -> None:
-        """Nothing is kept beside its memory."""
+        """Does nothing: the flow keeps nothing besides the memory."""
 
 
 def _timetable(schedule: InferenceBatchSchedule) -> tuple[Timetable | None, Trouble | None]:

@@ -1,4 +1,4 @@
-"""What a schedule's status says. Pure."""
+"""The status of a schedule. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ from relay_operator.flows.schedule.decide import Child, active, last_success
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """What keeps batches from being started until somebody acts."""
+    """What prevents new batches until somebody acts."""
 
     reason: Reason
     message: str
@@ -28,18 +28,18 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleFinding:
-    """What one pass found and did."""
+    """The findings and results of one pass."""
 
     children: Sequence[Child]
     now: datetime
     started: datetime | None = None
-    """The time whose batch was started, or found to have been."""
+    """The time whose batch was started, or was found started."""
     next: datetime | None = None
     trouble: Trouble | None = None
 
 
 def new_status(schedule: InferenceBatchSchedule, finding: ScheduleFinding) -> InferenceBatchScheduleStatus:
-    """What status should say after the pass."""
+    """The status after the pass."""
     before, running = schedule.status, active(finding.children)
     references = [BatchReference(name=child.name, uid=child.uid) for child in running[:SHOWN_ACTIVE]]
     ends = [end for end in (before.last_successful_time, last_success(finding.children)) if end is not None]
@@ -59,7 +59,7 @@ def new_status(schedule: InferenceBatchSchedule, finding: ScheduleFinding) -> In
 def report_of(
     schedule: InferenceBatchSchedule, finding: ScheduleFinding, looks: tuple[tuple[float, Priority], ...] = ()
 ) -> Report:
-    """Whether batches are started."""
+    """The report on whether batches start."""
     is_paused = schedule.metadata.held
     extra = (held_by(schedule.metadata),) if is_paused else ()
     trouble = finding.trouble
