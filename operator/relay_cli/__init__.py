@@ -1,1 +1,1 @@
-"""`kubectl relay`: what runs and what it costs, for people, with the rights that they have."""
+"""`kubectl relay`: shows people what runs and what it costs, with their own rights."""

@@ -1,4 +1,4 @@
-"""`kubectl relay`: the list of commands, and how each ends."""
+"""`kubectl relay`: the list of commands, and how they end."""
 
 import sys
 from collections.abc import Sequence
@@ -35,12 +35,12 @@ def application() -> typer.Typer:
     app.command()(command(ssh))
     app.command()(command(logs))
     app.command()(script_of(app))
-    get_completion_inspect_parameters()  # by which typer learns of the shells that it knows
+    get_completion_inspect_parameters()  # this initializes typer's table of shells
     return app
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """`kubectl relay COMMAND`; the exit status is 1 if something was found wrong, 2 if it was asked wrongly."""
+    """Run `kubectl relay COMMAND`; returns 1 if something is wrong, 2 if the command line is."""
     words, app = arguments or sys.argv[1:] or ["--help"], application()
     try:
         return app(words, prog_name="kubectl relay", complete_var=VARIABLE, standalone_mode=False) or 0
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def complete(words: Sequence[str] | None = None) -> int:
-    """`kubectl_complete-relay WORD...`: kubectl asks while `kubectl relay WORD...` is typed."""
+    """Answer `kubectl_complete-relay WORD...`, which kubectl runs while people type `kubectl relay WORD...`."""
     offer(application(), sys.argv[1:] if words is None else words)
     return 0
 

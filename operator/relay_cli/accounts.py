@@ -1,4 +1,4 @@
-"""Accounts, and the cloud as their keys open it; pure, but for what is awaited."""
+"""Accounts, and the cloud as their keys see it; pure, except for the async functions."""
 
 import base64
 import binascii
@@ -37,7 +37,7 @@ _MODELS: Final[Mapping[AccountKind, type[Account]]] = {
 
 
 async def listed(kubectl: Kubectl, *, everywhere: bool) -> list[Account]:
-    """The CloudAccounts of the namespace; of everywhere, with those ClusterCloudAccounts that may be seen.
+    """The CloudAccounts of the namespace; with `everywhere`, of all namespaces, with the visible ClusterCloudAccounts.
 
     Raises Failure.
     """
@@ -53,12 +53,12 @@ async def listed(kubectl: Kubectl, *, everywhere: bool) -> list[Account]:
 
 
 async def named(kubectl: Kubectl, ref: AccountRef) -> Account:
-    """The account of that name. Raises Failure."""
+    """The account that the reference names. Raises Failure."""
     return parsed(_MODELS[ref.kind], await kubectl.get(f"{ref.kind.lower()}s.{GROUP}/{ref.name}"))
 
 
 async def called(kubectl: Kubectl, name: str) -> Account:
-    """The account that people call so: the name of a CloudAccount, or `ccacct/NAME`. Raises Failure."""
+    """The account for a name on the command line: a CloudAccount's, or `ccacct/NAME`. Raises Failure."""
     raw = await kubectl.get(objects.checked(name) if "/" in name else f"cloudaccounts.{GROUP}/{name}")
     model = next((model for kind, model in _MODELS.items() if raw.get("kind") == kind), None)
     if model is None:
@@ -67,7 +67,7 @@ async def called(kubectl: Kubectl, name: str) -> Account:
 
 
 async def of(kubectl: Kubectl, obj: CloudObject) -> Account:
-    """The object's own; without one, the namespace's default, else that of the cluster. Raises Failure."""
+    """The object's own account; without one, the namespace's default, else the cluster's. Raises Failure."""
     if obj.account is not None:
         return await named(kubectl, obj.account)
     try:
@@ -78,7 +78,7 @@ async def of(kubectl: Kubectl, obj: CloudObject) -> Account:
 
 @asynccontextmanager
 async def cloud_of(kubectl: Kubectl, account: Account, base_url: str) -> AsyncIterator[Cloud]:
-    """The cloud as the account's key opens it. Raises Failure, of every call in the context as well."""
+    """The cloud with the account's key. Raises Failure, also for every call within the context."""
     ref = account.spec.api_key_secret_ref
     key = key_in(await kubectl.get(f"secret/{ref.name}", secret_namespace(account)), ref.name, ref.key)
     try:
@@ -91,14 +91,14 @@ async def cloud_of(kubectl: Kubectl, account: Account, base_url: str) -> AsyncIt
 
 
 def secret_namespace(account: Account) -> str:
-    """Where the account's key is."""
+    """The namespace of the account's Secret."""
     if isinstance(account, ClusterCloudAccount):
         return account.spec.api_key_secret_ref.namespace
     return account.metadata.namespace
 
 
 def url_of(account: Account, base_url: str) -> str:
-    """The account's own, else the one that was given. Raises Failure."""
+    """The account's own URL, else `base_url`. Raises Failure if both are empty."""
     found = account.spec.base_url or base_url
     if not found:
         raise Failure(
@@ -110,7 +110,7 @@ def url_of(account: Account, base_url: str) -> str:
 
 
 def key_in(secret: Mapping[str, JsonValue], name: str, key: str) -> str:
-    """The API key in a Secret. Raises Failure, which repeats nothing of it."""
+    """The API key in a Secret. Raises Failure, which repeats nothing of the Secret."""
     data = secret.get("data")
     encoded = data.get(key) if isinstance(data, dict) else None
     if not isinstance(encoded, str):
@@ -122,7 +122,7 @@ def key_in(secret: Mapping[str, JsonValue], name: str, key: str) -> str:
 
 
 def organizations(accounts: Iterable[Account]) -> dict[str, list[Account]]:
-    """By organization, the accounts that open it; those whose organization was never learned are left out."""
+    """The accounts of each organization; leaves out those whose organization is unknown."""
     found: dict[str, list[Account]] = {}
     for account in accounts:
         if account.status.organization_id:

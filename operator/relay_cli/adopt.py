@@ -1,4 +1,4 @@
-"""`kubectl relay adopt`: an object takes over what is in the cloud."""
+"""`kubectl relay adopt`: lets an object take over an existing cloud resource."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Final, Protocol, TypeAlias, TypeVar
@@ -54,7 +54,7 @@ async def adopt(kubectl: Kubectl, reference: Reference, cloud_id: CloudId, base_
 
 
 def how_to_look(obj: CloudObject, cloud_id: str) -> Look:
-    """What asks the cloud for a resource of the object's kind. Raises Failure if it may not adopt this one. Pure."""
+    """The function that reads a resource of the object's kind. Raises Failure if the object must not adopt it. Pure."""
     if obj.status.id:
         raise Failure(f"{obj.key} has {obj.status.id} in the cloud already: let another object adopt {cloud_id}")
     look = LOOKS.get(obj.kind)
@@ -64,19 +64,19 @@ def how_to_look(obj: CloudObject, cloud_id: str) -> Look:
 
 
 def vm_as_seen(vm: VmRecord) -> str:
-    """A pod or VM in a line. Pure."""
+    """One line about a pod or VM. Pure."""
     price = f"{dollars(vm.price_per_hour_cents)} an hour" if vm.price_per_hour_cents is not None else ""
     gpus = f"{vm.gpu_count} {vm.gpu_model_id}" if vm.gpu_model_id else ""
     return _line(vm.name, vm.status, gpus, vm.image_url, price)
 
 
 def cluster_as_seen(cluster: ClusterSummary) -> str:
-    """A cluster in a line. Pure."""
+    """One line about a cluster. Pure."""
     return _line(cluster.name, cluster.status, _replicas(cluster.replica_count), cluster.gpu_model_id)
 
 
 def deployment_as_seen(deployment: Deployment) -> str:
-    """A serving deployment in a line. Pure."""
+    """One line about a serving deployment. Pure."""
     replicas = _replicas(deployment.replicas_desired)
     return _line(deployment.public_model_id, deployment.status, replicas, deployment.gpu_model_id)
 
@@ -94,7 +94,7 @@ async def _deployment(cloud: Cloud, cloud_id: str) -> str:
 
 
 def _among(operation: Operation[None, Items[ItemT]], told: Callable[[ItemT], str]) -> Look:
-    """Of what the cloud shows in lists alone."""
+    """A look at a resource that the cloud shows only in lists."""
 
     async def look(cloud: Cloud, cloud_id: str) -> str | None:
         return next((told(item) for item in (await cloud.call(operation)).items if item.id == cloud_id), None)
@@ -120,4 +120,4 @@ LOOKS: Final[Mapping[str, Look]] = {
     "OrganizationMember": _among(LIST_MEMBERS, lambda member: _line(member.email, member.role)),
     "RunnerPool": _among(LIST_RUNNER_POOLS, lambda pool: _line(pool.name, pool.vcs_owner)),
 }
-"""How the cloud is asked for one resource, by the kind of the object."""
+"""How to read one cloud resource, by the kind of the object."""

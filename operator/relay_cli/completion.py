@@ -1,4 +1,4 @@
-"""What shells offer while a command is typed: their own completion, and kubectl's."""
+"""Completion of a command line: for shells directly, and through kubectl."""
 
 import os
 import shlex
@@ -12,13 +12,13 @@ import typer
 
 _PROGRAM: Final = "kubectl-relay"
 VARIABLE: Final = "_KUBECTL_RELAY_COMPLETE"
-"""What a shell's script asks by."""
+"""The environment variable with which a shell's script asks for completions."""
 NO_FILES: Final = 4
-"""To kubectl: if nothing was offered, no file is meant."""
+"""Tells kubectl not to offer files if there are no completions."""
 
 
 class Shell(StrEnum):
-    """Shells that there is a script for."""
+    """Shells with a script."""
 
     BASH = "bash"
     ZSH = "zsh"
@@ -36,16 +36,16 @@ def script_of(app: typer.Typer) -> Callable[..., None]:
 
 
 def offer(app: typer.Typer, words: Sequence[str]) -> None:
-    """Prints what may stand in place of the last word, a line each, and what kubectl makes of it."""
+    """Print the completions of the last word, one per line, and kubectl's directive."""
     told = StringIO()
     with redirect_stdout(told):
         _answer(app, "complete_bash", COMP_WORDS=shlex.join([_PROGRAM, *words]), COMP_CWORD=str(len(words)))
-    offered = filter(None, told.getvalue().splitlines())  # an empty line would offer nothing as a word
+    offered = filter(None, told.getvalue().splitlines())  # an empty line would offer an empty word
     typer.echo("\n".join([*offered, f":{NO_FILES}"]))
 
 
 def _answer(app: typer.Typer, instruction: str, **environment: str) -> None:
-    """Has typer do what it does for scripts of shells, which tell it by the environment."""
+    """Let typer do what it does for shells' scripts, which pass their question in the environment."""
     os.environ.update(environment, **{VARIABLE: instruction})
     try:
         app([], prog_name=_PROGRAM, complete_var=VARIABLE)

@@ -1,4 +1,4 @@
-"""`kubectl relay cost`: what is spent an hour, this month and on each day, and by whom."""
+"""`kubectl relay cost`: what is spent per hour, this month and on each day, and by whom."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from itertools import groupby
@@ -29,7 +29,7 @@ ToldT = TypeVar("ToldT")
 
 
 class Share(Model):
-    """What the objects of one namespace and cost centre cost; without a namespace, what is of no object there is."""
+    """The cost of one namespace and cost centre; without a namespace, of everything that no existing object owns."""
 
     namespace: str | None
     cost_center: str | None
@@ -96,14 +96,14 @@ async def cost(
 
 
 def shares(found: Iterable[CloudObject], used: Mapping[str, CurrentUsage]) -> list[Share]:
-    """By namespace and cost centre; the month is not known if an organization's usage is not. Pure."""
+    """Shares by namespace and cost centre; the month is unknown if an organization's usage is. Pure."""
     spent = _spent(used)
     ordered = sorted(found, key=_payer)
     return [_share(payer, list(group), spent, used.keys()) for payer, group in groupby(ordered, key=_payer)]
 
 
 def of_no_object(found: Iterable[CloudObject], used: Mapping[str, CurrentUsage]) -> list[Share]:
-    """What the organizations used beside: objects that are gone, and what was never made by one. Pure."""
+    """What the organizations spent beyond existing objects: on deleted ones, and on what no object created. Pure."""
     spent, ids = _spent(used), {workload.status.id for workload in found}
     month = sum(usage.usage_cents for usage in used.values()) - sum(spent[one] for one in spent.keys() & ids)
     empty = Share(namespace=None, cost_center=None, billed=0, price_per_hour_cents=0, month_to_date_cents=month)
@@ -111,7 +111,7 @@ def of_no_object(found: Iterable[CloudObject], used: Mapping[str, CurrentUsage])
 
 
 def days_of(series: Mapping[str, DailyUsageList]) -> list[Day]:
-    """Day by day, the oldest first, for each organization. Pure."""
+    """Each organization's days, the oldest first. Pure."""
     return [
         Day(organization=organization, date=day.date, cents=day.usage_cents, hours=day.usage_hours)
         for organization, told in sorted(series.items())
@@ -124,7 +124,7 @@ def _payer(workload: CloudObject) -> tuple[str, str]:
 
 
 def _spent(used: Mapping[str, CurrentUsage]) -> dict[str, int]:
-    """Cents of the month, by the cloud's identifier."""
+    """Cents of the month by cloud id."""
     items = (item for usage in used.values() for item in usage.breakdown)
     return {item.resource_id: item.cents or 0 for item in items if item.resource_id}
 
@@ -146,7 +146,7 @@ def _share(
 
 
 async def _paying(kubectl: Kubectl, found: Sequence[CloudObject], *, everywhere: bool) -> dict[str, list[Account]]:
-    """By organization, the accounts whose keys may be asked for."""
+    """The accounts of each organization whose keys may be used."""
     read = await accounts.listed(kubectl, everywhere=everywhere)
     named = {workload.account for workload in found if workload.account is not None and not everywhere}
     for ref in sorted(
@@ -162,7 +162,7 @@ async def _paying(kubectl: Kubectl, found: Sequence[CloudObject], *, everywhere:
 async def _told(
     kubectl: Kubectl, paying: Mapping[str, Sequence[Account]], base_url: str, ask: Callable[[Cloud], Awaitable[ToldT]]
 ) -> dict[str, ToldT]:
-    """By organization, without those whose key may not be read or is refused: stderr says why."""
+    """The answer for each organization; stderr says why one is missing, since its key is unreadable or refused."""
     told: dict[str, ToldT] = {}
     for organization, opened_by in paying.items():
         try:
@@ -175,7 +175,7 @@ async def _told(
 async def _answer(
     kubectl: Kubectl, opened_by: Sequence[Account], base_url: str, ask: Callable[[Cloud], Awaitable[ToldT]]
 ) -> ToldT:
-    """With the key of the first account that opens it. Raises Failure."""
+    """The answer with the first key that works. Raises Failure."""
     failure = Failure("no account has a key to it")
     for account in opened_by:
         try:

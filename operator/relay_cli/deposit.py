@@ -40,7 +40,7 @@ async def deposit(
     async with accounts.cloud_of(kubectl, await accounts.called(kubectl, account), base_url) as cloud:
         if not yes and not _agreed(question(cents, await cloud.call(WHOAMI), await cloud.call(GET_BALANCE))):
             raise Failure("declined: nothing was charged")
-        # Whatever ends this process from here on, the key is on the screen.
+        # From here on the key is on the screen, however this process ends.
         complain(f"charging with the idempotency key {key}")
         try:
             charge = await cloud.call(CREATE_DEPOSIT, DepositRequest(amount_cents=cents, idempotency_key=key))
@@ -50,20 +50,20 @@ async def deposit(
 
 
 def _agreed(asked: str) -> bool:
-    """Asked on stderr; whoever says nothing has not agreed."""
+    """Ask on stderr; no answer means no."""
     sys.stderr.write(f"{asked} [y/N]: ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
 def question(cents: int, who: Whoami, balance: Balance) -> str:
-    """What is asked before anything is charged. Pure."""
+    """The question before the charge. Pure."""
     name = f"{who.organization_name} ({who.organization_id})" if who.organization_name else who.organization_id
     return f"Charge {dollars(cents)} to the default card of {name}, which has {dollars(balance.available_cents)}?"
 
 
 def unanswered(error: CloudError, account: str, cents: int, key: str) -> Failure:
-    """Whether the card may have been charged, and how to go on. Pure."""
+    """The failure to report: whether the card may have been charged, and what to do. Pure."""
     if error.outcome is not Outcome.UNKNOWN:
         return Failure(f"nothing was charged: {error}")
     return Failure(
@@ -73,7 +73,7 @@ def unanswered(error: CloudError, account: str, cents: int, key: str) -> Failure
 
 
 def told(charge: ChargeOutcome) -> str:
-    """What came of a charge. Raises Failure if no money will come of it by itself. Pure."""
+    """The outcome of a charge. Raises Failure if it failed, or if a person must confirm it first. Pure."""
     amount = f"{dollars(charge.amount_cents)} ({charge.charge_id})"
     match charge.status:
         case "succeeded":

@@ -1,4 +1,4 @@
-"""`kubectl relay doctor`: what keeps accounts from working, as far as whoever asks may see."""
+"""`kubectl relay doctor`: finds what prevents accounts from working, as far as the caller's rights reach."""
 
 import time
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ _PROBES: Final = [
     for row in OPERATIONS
     if row.assumed and row.method == "GET" and row.api is Api.MANAGEMENT and "{" not in row.path.replace("{orgId}", "")
 ]
-"""Assumed operations that can be asked for without an id, and change nothing."""
+"""Assumed operations that need no id and change nothing."""
 _MANAGEMENT: Final = [row for row in OPERATIONS if row.api is Api.MANAGEMENT]
 
 DocsUrl = Annotated[
@@ -97,13 +97,13 @@ async def _looked(kubectl: Kubectl, account: Account, docs_url: str, base_url: s
 
 
 async def _reached(url: str) -> Reached:
-    """Raises Failure."""
+    """Check that the cloud's URL answers. Raises Failure."""
     answer = await _got(f"{url.rstrip('/')}{WHOAMI.path}")
     return Reached(ahead(answer.headers, time.time()))
 
 
 async def _got(url: str) -> Answer:
-    """What answers there, without any key. Raises Failure."""
+    """The answer to a GET without a key. Raises Failure."""
     pool = ConnectionPool()
     try:
         return await pool.exchange("GET", url, {}, None, _PATIENCE_SECONDS, CallPolicy())
@@ -114,7 +114,7 @@ async def _got(url: str) -> Answer:
 
 
 def ahead(headers: Mapping[str, str], now: float) -> float | None:
-    """By how many seconds a server's clock is ahead of `now`, in Unix time; None if it does not tell. Pure."""
+    """By how many seconds a server's clock is ahead of `now`, in Unix time; None without a Date header. Pure."""
     try:
         return parsedate_to_datetime(headers["date"]).timestamp() - now
     except (KeyError, ValueError):
@@ -129,7 +129,7 @@ async def _deliveries(cloud: Cloud, webhook_id: str) -> list[WebhookDelivery] | 
 
 
 async def _probed(cloud: Cloud) -> list[AnyOperation]:
-    """Raises CloudError if the cloud can tell nothing."""
+    """The probed operations that the cloud does not serve. Raises CloudError if none can be probed."""
     return [row for row in _PROBES if not await _is_served(cloud, row)]
 
 
@@ -152,7 +152,7 @@ async def _compared(docs_url: str) -> list[AnyOperation] | Failure:
 
 
 def compared(document: bytes, where: str) -> list[AnyOperation] | Failure:
-    """What an OpenAPI document lacks of the management API. Pure."""
+    """The operations of the management API that an OpenAPI document lacks. Pure."""
     try:
         paths = _OpenApi.model_validate_json(document).paths
     except ValidationError:

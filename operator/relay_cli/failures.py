@@ -1,4 +1,4 @@
-"""How a command ends that cannot do what it was asked for."""
+"""How a failed command ends."""
 
 import sys
 from enum import IntEnum
@@ -12,7 +12,7 @@ class Status(IntEnum):
 
 
 class Failure(Exception):
-    """One sentence for people, which holds no secret: what is wrong, where, what to do."""
+    """A sentence for people, without secrets: what is wrong, where, and what to do."""
 
     def __init__(self, sentence: str, status: Status = Status.FOUND_WRONG) -> None:
         super().__init__(sentence)
@@ -20,5 +20,5 @@ class Failure(Exception):
 
 
 def complain(sentence: str) -> None:
-    """On stderr, where programs that read the rest do not stumble over it."""
+    """Print on stderr, away from the output that programs read."""
     sys.stderr.write(f"kubectl relay: {sentence}\n")

@@ -1,4 +1,4 @@
-"""What `kubectl relay doctor` makes of what it saw of an account. Pure."""
+"""Turns what `kubectl relay doctor` saw of an account into findings. Pure."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,12 +17,12 @@ from relay_wire.account import Whoami
 from relay_wire.webhooks import WebhookDelivery
 
 CLOCKS_APART_SECONDS: Final = 30.0
-"""The cloud tells times in whole seconds, and an answer takes some."""
+"""Allows for the cloud's whole seconds and the duration of an answer."""
 _SHOWN_OPERATIONS: Final = 3
 
 
 class Verdict(StrEnum):
-    """What a finding means for whoever relies on the account."""
+    """The meaning of a finding for users of the account."""
 
     OK = "ok"
     WARNING = "warning"
@@ -30,7 +30,7 @@ class Verdict(StrEnum):
 
 
 class Finding(Model):
-    """One thing that was looked at."""
+    """The result of one check."""
 
     account: str
     check: str
@@ -40,14 +40,14 @@ class Finding(Model):
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """The cloud's URL answered; `ahead` is by how many seconds its clock is ahead of this machine's, if it told."""
+    """The cloud's URL answered; `ahead`: seconds by which its clock is ahead of this machine's, None if unknown."""
 
     ahead: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What was seen of one account; a Failure says why something was not, and nobody looked at what is absent."""
+    """What was seen of one account; a Failure says why a check failed, None means that it did not run."""
 
     account: Account
     url: Reached | Failure
@@ -60,7 +60,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class _Need:
-    """What a scope is for; the fields of `status.inUse` count the objects that cannot do without it."""
+    """The purpose of a scope; `users` are the fields of `status.inUse` that count the objects which need it."""
 
     purpose: str
     users: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ _NEEDS: Final[Mapping[str, _Need]] = {
 
 
 def findings(seen: Seen) -> list[Finding]:
-    """All of them, in the order in which one depends on the other."""
+    """All findings, each after those that it depends on."""
     told = (*_account(seen.account), *_url(seen), *_key(seen), *_webhook(seen), *_operations(seen.missing))
     name = str(seen.account.key)
     return [Finding(account=name, check=check, verdict=verdict, message=message) for check, verdict, message in told]
@@ -179,7 +179,7 @@ def _operations(missing: Sequence[AnyOperation] | Failure | None) -> Iterator[_T
 
 
 def undocumented(paths: Mapping[str, Sequence[str]], operations: Sequence[AnyOperation]) -> list[AnyOperation]:
-    """Those that an OpenAPI document does not have; by path, it gives methods, whatever it calls its parameters."""
+    """The operations that an OpenAPI document lacks; `paths` has the methods of each path, with any parameter names."""
     documented = {(method.upper(), _nameless(path)) for path, methods in paths.items() for method in methods}
     return [row for row in operations if (row.method, _nameless(row.path)) not in documented]
 

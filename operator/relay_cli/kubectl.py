@@ -1,4 +1,4 @@
-"""The cluster as whoever runs the command sees it: asked through kubectl, so that every way to log in works."""
+"""The cluster with the caller's rights: uses kubectl, so that every way to log in works."""
 
 import asyncio
 import re
@@ -23,7 +23,7 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 class ObjectList(BaseModel):
-    """What `kubectl get -o json` answers to a list."""
+    """The answer of `kubectl get -o json` for a list."""
 
     items: list[JsonValue]
 
@@ -37,25 +37,25 @@ class Missing(Failure):
 
 
 class Forbidden(Failure):
-    """Whoever runs the command lacks a right, which the sentence names."""
+    """The caller lacks a right, which the message names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kubectl:
-    """kubectl with the options of the command line; empty ones are the kubeconfig's. Every failure is a Failure."""
+    """kubectl with the command line's options; an empty one leaves the kubeconfig's value. Every error is a Failure."""
 
     namespace: str = ""
     context: str = ""
     kubeconfig: str = ""
 
     async def list(self, resources: Sequence[str], *, everywhere: bool = False) -> list[JsonValue]:
-        """Objects of these types in the namespace, or in all of them; those of a cluster in any case."""
+        """Objects of these types in the namespace, or in all; cluster-scoped ones in either case."""
         arguments = ["get", ",".join(resources), "--output=json"]
         told = await self._run([*arguments, *(["--all-namespaces"] if everywhere else [])])
         return ObjectList.model_validate_json(told).items
 
     async def get(self, reference: str, namespace: str = "") -> dict[str, JsonValue]:
-        """One object, `type/name`, in the namespace or in another. Raises Missing."""
+        """The object `type/name`, in the current namespace unless another is given. Raises Missing."""
         return _OBJECT.validate_json(await self._run(["get", reference, "--output=json"], namespace))
 
     async def would_apply(self, files: Sequence[str]) -> Sequence[dict[str, JsonValue]]:
@@ -66,7 +66,7 @@ class Kubectl:
 
     @asynccontextmanager
     async def proxy(self) -> AsyncIterator[Path]:
-        """The API server as a Unix socket that nobody else can open; it passes on reads only."""
+        """The API server behind a Unix socket that nobody else can open; it allows only reads."""
         with TemporaryDirectory() as folder:
             socket = Path(folder) / "api"
             process = await self._started("proxy", f"--unix-socket={socket}", "--reject-methods=POST,PUT,PATCH,DELETE")
@@ -84,7 +84,7 @@ class Kubectl:
                 await process.wait()
 
     async def annotate(self, reference: str, name: str, value: str) -> None:
-        """Sets one annotation of an object."""
+        """Set one annotation of an object."""
         await self._run(["annotate", "--overwrite", reference, f"{name}={value}"])
 
     async def _run(self, arguments: Sequence[str], namespace: str = "") -> bytes:
@@ -106,7 +106,7 @@ class Kubectl:
 
 
 def refusal(complaint: str) -> Failure:
-    """The first thing that kubectl complains of, as a sentence. Pure."""
+    """kubectl's first error, as a sentence. Pure."""
     lines = [line for line in complaint.splitlines() if line.strip()]
     found = next(filter(None, map(_PREFIX.match, lines)), None)
     if found is None:
@@ -123,7 +123,7 @@ def refusal(complaint: str) -> Failure:
 
 
 def parsed(model: type[ModelT], raw: object) -> ModelT:
-    """An object; raises Failure, which does not repeat what is in it, if it is not as this release knows it. Pure."""
+    """The object; raises Failure, which quotes none of its values, if this release cannot read it. Pure."""
     try:
         return model.model_validate(raw)
     except ValidationError as invalid:

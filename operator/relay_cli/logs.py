@@ -1,4 +1,4 @@
-"""`kubectl relay logs`: what a pod or VM printed, if the cloud tells."""
+"""`kubectl relay logs`: the output of a pod or VM, if the cloud serves logs."""
 
 from typing import Annotated, Final
 
@@ -32,7 +32,7 @@ async def logs(kubectl: Kubectl, reference: Reference, tail: Tail = 1000, base_u
 
 
 def logged_id(obj: CloudObject) -> str:
-    """By which the cloud knows it. Raises Failure if it has no log. Pure."""
+    """The cloud id for its log. Raises Failure if the object has no log. Pure."""
     if obj.kind not in MACHINES:
         raise Failure(f"{obj.key} has no log; these kinds do: {', '.join(MACHINES)}", Status.MISUSED)
     if obj.status.id is None:
@@ -41,10 +41,10 @@ def logged_id(obj: CloudObject) -> str:
 
 
 def untold(obj: CloudObject, error: CloudError) -> Failure:
-    """Why the log cannot be shown: not every cloud serves logs. Pure."""
+    """The failure to report, since not every cloud serves logs. Pure."""
     return Failure(f"the cloud shows no log of {obj.key}: not every cloud serves logs ({error})")
 
 
 def harmless(text: str) -> str:
-    """What the terminal takes for text alone: whoever writes a log is not to move a reader's cursor. Pure."""
+    """The text without control characters: the author of a log must not control the reader's terminal. Pure."""
     return "".join(one if one.isprintable() or one in "\n\t" else "\N{REPLACEMENT CHARACTER}" for one in text)

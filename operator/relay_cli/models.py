@@ -1,4 +1,4 @@
-"""`kubectl relay models`: what the cloud sells, what is free of it, what it costs."""
+"""`kubectl relay models`: what the cloud sells, how much of it is free, and what it costs."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -20,14 +20,14 @@ _NONE = (
 
 
 class GpuModel(Resource[GpuModelSpec, GpuModelStatus]):
-    """One object, made by the operator."""
+    """One object, created by the operator."""
 
     spec: GpuModelSpec = Field(default_factory=GpuModelSpec)
     status: GpuModelStatus = Field(default_factory=GpuModelStatus)
 
 
 class Row(Model):
-    """One GPU model; `stale` says since when, and why, its figures have not been refreshed."""
+    """One GPU model; `stale` says since when, and why, its figures are out of date; None if they are current."""
 
     id: str
     name: str | None
@@ -64,7 +64,7 @@ def for_sale(found: Sequence[JsonValue]) -> list[Row]:
 
 
 def shown(rows: Sequence[Row]) -> str:
-    """The table, and under it why its figures are old, if they are."""
+    """The table, and below it why its figures are out of date, if so."""
     if not rows:
         return _NONE
     stale = next((f"\nThese figures are old: {row.stale}\n" for row in rows if row.stale), "")

@@ -1,4 +1,4 @@
-"""Objects that are, or are to be, resources of the cloud; pure, but for what is awaited."""
+"""Objects that stand for cloud resources; pure, except for the async functions."""
 
 import re
 from typing import Annotated, Final, TypeAlias
@@ -15,9 +15,9 @@ from relay_operator.api.workload import WorkloadStatus
 Reference: TypeAlias = Annotated[str, typer.Argument(metavar="KIND/NAME", help="The object, as in gpod/trainer.")]
 
 DEFAULT: Final = AccountRef(kind=AccountKind.CLOUD_ACCOUNT, name="default")
-"""The account of what names none."""
+"""The account of an object that names none."""
 MACHINES: Final = ("GpuPod", "GpuVm")
-"""Kinds of which an object is one machine, to log in to and to read the log of."""
+"""Kinds whose objects are one machine each, with a shell and a log."""
 _WORKLOADS: Final = ("gpupods", "gpuvms", "gpuclusters", "servingdeployments")
 _REFERENCE = re.compile(r"[A-Za-z][A-Za-z0-9.]*/[a-z0-9][-a-z0-9.]*")
 _ENDED = frozenset({"stopped", "terminated", "failed"})
@@ -25,13 +25,13 @@ _BILLED = frozenset({"running", "degraded"})
 
 
 class CloudSpec(Model):
-    """What all kinds are asked alike, and no more: what else is asked may be of a release to come."""
+    """The part of the spec that all kinds share; the rest may come from a later release."""
 
     account_ref: AccountRef | None = None
 
 
 class CloudStatus(WorkloadStatus):
-    """That of any kind; what only workloads, or only those with replicas, have is absent of others."""
+    """The status of any kind; fields that only workloads, or kinds with replicas, have are absent for others."""
 
     replicas: int | None = None
 
@@ -43,12 +43,12 @@ class CloudObject(Resource[CloudSpec, CloudStatus]):
 
     @property
     def account(self) -> AccountRef | None:
-        """The one that it was made with, or is to be; none if it does not say."""
+        """The account that it was created with, or will be; None if it names none."""
         return self.status.account or self.spec.account_ref
 
     @property
     def is_in_cloud(self) -> bool:
-        """Whether it takes, or is about to take, the cloud's machines."""
+        """Whether it uses, or is about to use, machines of the cloud."""
         return self.status.state is not None and self.status.state not in _ENDED
 
     @property
@@ -64,14 +64,14 @@ async def workloads(kubectl: Kubectl, *, everywhere: bool) -> list[CloudObject]:
 
 
 def checked(reference: str) -> str:
-    """`KIND/NAME`, which kubectl takes for nothing else. Raises Failure. Pure."""
+    """The reference, if it is exactly `KIND/NAME`, which kubectl cannot misread. Raises Failure. Pure."""
     if not _REFERENCE.fullmatch(reference):
         raise Failure(f"{reference!r} does not name an object: write KIND/NAME, as in gpod/trainer", Status.MISUSED)
     return reference
 
 
 async def one(kubectl: Kubectl, reference: str) -> CloudObject:
-    """The object that people call so, `gpod/trainer`. Raises Failure."""
+    """The object for a reference such as `gpod/trainer`. Raises Failure."""
     raw = await kubectl.get(checked(reference))
     if raw.get("apiVersion") != API_VERSION:
         raise Failure(f"{reference} is a {raw.get('kind')}, not an object of {GROUP}: write KIND/NAME", Status.MISUSED)

@@ -1,4 +1,4 @@
-"""What every command takes: kubectl's own options, and how a command is run."""
+"""Options that every command shares with kubectl, and how a command runs."""
 
 import asyncio
 import inspect
@@ -27,7 +27,7 @@ _OF_KUBECTL = {parameter.name: parameter for parameter in _KUBECTL}
 
 
 def command(run: Callable[Concatenate[Kubectl, Params], Awaitable[None]]) -> Callable[..., None]:
-    """The command that typer sees: kubectl's options stand in place of `run`'s first parameter."""
+    """The command for typer: `run` with kubectl's options in place of its first parameter."""
 
     def parsed(*args: Params.args, **kwargs: Params.kwargs) -> None:
         kubectl = Kubectl(**{name: str(kwargs.pop(name)) for name in _OF_KUBECTL})

@@ -24,7 +24,7 @@ Files = Annotated[
 
 
 class Row(Model):
-    """One object, and the next step."""
+    """One object and its next step."""
 
     namespace: str
     kind: str
@@ -48,7 +48,7 @@ _COLUMNS: Final[tuple[Column[Row], ...]] = (
 async def plan(
     kubectl: Kubectl,
     subject: Subject = "",
-    filename: Files = [],  # noqa: B006 - typer reads it, and nobody writes it
+    filename: Files = [],  # noqa: B006 - typer reads it, and nobody changes it
     base_url: BaseUrl = "",
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -65,7 +65,7 @@ async def plan(
 
 
 def total(rows: Sequence[Row]) -> str:
-    """What all of it costs, in a sentence."""
+    """The total cost, in a sentence."""
     now, after = ([row.price_per_hour_cents_now for row in rows], [row.price_per_hour_cents for row in rows])
     return f"\nnow {_sum(now)}, then {_sum(after)}\n"
 
@@ -77,7 +77,7 @@ def _sum(prices: Sequence[int | None]) -> str:
 
 
 async def _rows(kubectl: Kubectl, asked: Sequence[dict[str, JsonValue]], base_url: str) -> list[Row]:
-    from relay_operator.preview import PreviewError, preview  # noqa: PLC0415 - half a second that no other command needs
+    from relay_operator.preview import PreviewError, preview  # noqa: PLC0415 - takes half a second, which no other command needs
 
     async with kubectl.proxy() as socket:
         try:

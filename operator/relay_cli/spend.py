@@ -1,4 +1,4 @@
-"""What accounts tell of the month: who spent what, as the operator attributed it. Pure."""
+"""The month's spending in the accounts' status, as the operator attributed it. Pure."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final, Literal
@@ -10,7 +10,7 @@ from relay_operator.api.meta import Model, Time
 
 
 class Spender(Model):
-    """What one namespace, or one cost centre, spent of an account's organization."""
+    """The spending of one namespace, or one cost centre, with an account's organization."""
 
     account: str
     by: Literal["namespace", "costCenter"]
@@ -28,7 +28,7 @@ COLUMNS: Final[tuple[Column[Spender], ...]] = (
 
 
 def spenders(accounts: Iterable[Account]) -> list[Spender]:
-    """Of each account its namespaces, and then its cost centres, each with those that spent most first."""
+    """The namespaces, then the cost centres, of each account, the highest spending first."""
     return [row for account in sorted(accounts, key=lambda one: one.key) for row in _of(account)]
 
 

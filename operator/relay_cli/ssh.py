@@ -1,4 +1,4 @@
-"""`kubectl relay ssh`: into what runs, through the cloud's SSH gateway."""
+"""`kubectl relay ssh`: logs in to a workload through the cloud's SSH gateway."""
 
 import os
 import shutil
@@ -26,11 +26,11 @@ async def ssh(kubectl: Kubectl, reference: Reference, remote: Remote = None) -> 
     program = shutil.which("ssh")
     if program is None:
         raise Failure("ssh is not on PATH: install OpenSSH's client")
-    os.execv(program, command)  # noqa: S606 - no shell: the terminal is ssh's from here on
+    os.execv(program, command)  # noqa: S606 - without a shell: ssh takes over the terminal
 
 
 def running_id(obj: CloudObject) -> str:
-    """By which the gateway knows it. Raises Failure if nobody can log in there. Pure."""
+    """The gateway's id for the object. Raises Failure if nobody can log in there. Pure."""
     if obj.kind not in MACHINES:
         raise Failure(f"{obj.key} has no shell; these kinds do: {', '.join(MACHINES)}", Status.MISUSED)
     if obj.status.id is None or obj.status.state != "running":
@@ -39,7 +39,7 @@ def running_id(obj: CloudObject) -> str:
 
 
 def arguments(account: Account, cloud_id: str, remote: Sequence[str]) -> list[str]:
-    """The command line of ssh: at the gateway, a workload's id is the user. Raises Failure. Pure."""
+    """The command line of ssh; the gateway's user name is the workload's id. Raises Failure. Pure."""
     if account.spec.ssh_gateway is None:
         raise Failure(f"{account.key} has no spec.sshGateway: set it to host:port of the cloud's SSH gateway")
     host, _, port = account.spec.ssh_gateway.rpartition(":")

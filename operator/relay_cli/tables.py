@@ -1,4 +1,4 @@
-"""Rows as people and as programs read them. Pure."""
+"""Rows in a form for people or for programs. Pure."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ RowT = TypeVar("RowT", bound=BaseModel)
 
 
 class Output(StrEnum):
-    """For whom rows are written."""
+    """The form of the output."""
 
     TABLE = "table"
     JSON = "json"
@@ -24,7 +24,7 @@ class Output(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[RowT]):
-    """One column of a table; what does not fit goes on in the next line."""
+    """One column of a table; a long cell continues on the next line."""
 
     name: str
     cell: Callable[[RowT], str]
@@ -32,23 +32,23 @@ class Column(Generic[RowT]):
 
 
 def table(columns: Sequence[Column[RowT]], rows: Sequence[RowT]) -> str:
-    """Lines of at most 80 characters."""
+    """The rows as lines of at most 80 characters."""
     drawn = Table(box=None, pad_edge=False, header_style="")
     for column in columns:
         drawn.add_column(column.name, justify="right" if column.is_number else "left", overflow="fold")
     for row in rows:
         drawn.add_row(*(column.cell(row) or "-" for column in columns))
     text = StringIO()
-    # What objects are called is text, not markup; nothing is coloured, since it may go into a file.
+    # Names of objects are text, not markup; without colours, since the output may go into a file.
     Console(file=text, width=WIDTH, color_system=None, markup=False, highlight=False, emoji=False).print(drawn)
     return "".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines())
 
 
 def as_json(rows: Sequence[BaseModel]) -> str:
-    """The same for programs: fields as the API names them, absent ones null."""
+    """The rows for programs: fields named as in the API, absent ones null."""
     return json.dumps({"items": [row.model_dump(mode="json") for row in rows]}, indent=2) + "\n"
 
 
 def dollars(cents: int | None) -> str:
-    """Money as the cloud's prices are told; empty if it is not known."""
+    """Money in the form of the cloud's prices; empty if unknown."""
     return "" if cents is None else f"{'-' if cents < 0 else ''}${abs(cents) // 100}.{abs(cents) % 100:02}"

@@ -1,4 +1,4 @@
-"""`kubectl relay top`: what runs, where, at what price an hour, since when."""
+"""`kubectl relay top`: what runs, where, at what price per hour, since when."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -14,7 +14,7 @@ from relay_operator.api.meta import Model, Time
 
 
 class Row(Model):
-    """One workload that is in the cloud."""
+    """One workload in the cloud."""
 
     namespace: str
     kind: str
@@ -48,12 +48,12 @@ async def top(kubectl: Kubectl, all_namespaces: AllNamespaces = False, output: O
 
 
 def running(found: Sequence[CloudObject]) -> list[Row]:
-    """What takes machines of the cloud, or is about to."""
+    """Workloads that use machines of the cloud, or are about to."""
     return [_row(workload) for workload in found if workload.is_in_cloud]
 
 
 def shown(rows: Sequence[Row], *, everywhere: bool) -> str:
-    """The table, and under it what all of it costs."""
+    """The table, and below it the total cost."""
     if not rows:
         return f"Nothing runs in {'any namespace' if everywhere else 'this namespace'}.\n"
     return table(_COLUMNS[0 if everywhere else 1 :], rows) + total(rows)

@@ -1,4 +1,4 @@
-"""The GPU cloud as typed calls; it stands alone as a Python SDK.
+"""The GPU cloud as typed calls; usable on its own as a Python SDK.
 
     from relay_client import CapacityExhausted, Cloud, CloudError, Outcome
     from relay_client.operations import CREATE_POD, GET_VM
@@ -15,7 +15,7 @@
 
 Every operation is a row of `relay_client.operations`; every failure a `CloudError` (`relay_client.errors`).
 Files of batches are streamed by `Cloud.upload` and `Cloud.download`; `batches` and `files` list them, page by page.
-`verify` proves webhook deliveries.
+`verify` checks the signature of webhook deliveries.
 """
 
 from relay_client import errors, operations

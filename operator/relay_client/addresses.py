@@ -1,4 +1,4 @@
-"""Where a call goes: base URL, path and query. Pure."""
+"""The address of a call: base URL, path and query. Pure."""
 
 from collections.abc import Mapping
 from urllib.parse import SplitResult, quote, urlencode, urlsplit
@@ -8,7 +8,7 @@ from relay_client.operations import AnyOperation
 
 
 def checked_base_url(url: str, name: str = "base") -> str:
-    """The URL without a trailing slash. Raises ValueError, with its name, if calls cannot be made below it."""
+    """The URL without a trailing slash. Raises ValueError, which names the URL, if no calls can be made below it."""
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname or not _port_is_valid(parts):
         raise ValueError(f"the {name} URL must begin with http:// or https:// and name a host, and a port up to 65535")
@@ -27,14 +27,14 @@ def _port_is_valid(parts: SplitResult) -> bool:
 
 
 def checked_key(api_key: str) -> str:
-    """The key. Raises ValueError, which does not repeat it, if it cannot be sent in a header."""
+    """The key. Raises ValueError, which does not repeat the key, if a header cannot hold it."""
     if not api_key or not api_key.isascii() or not api_key.isprintable() or " " in api_key:
         raise ValueError("the API key is empty, or contains spaces, line ends or characters outside ASCII")
     return api_key
 
 
 def target(operation: AnyOperation, path_params: Mapping[str, str], query: Mapping[str, str | int] | None) -> str:
-    """Path and query of one call. Raises TypeError for a missing or unknown parameter, BadRequest for one unfit."""
+    """Path and query of one call. Raises TypeError for a missing or unknown parameter, BadRequest for a bad value."""
     path = operation.path
     for name, value in path_params.items():
         if (slot := f"{{{name}}}") not in path:
@@ -46,7 +46,7 @@ def target(operation: AnyOperation, path_params: Mapping[str, str], query: Mappi
 
 
 def _segment(operation: AnyOperation, name: str, value: str) -> str:
-    # Identifiers are opaque, so they may hold anything; these would name another resource than the one meant.
+    # Identifiers are opaque, so they may hold anything; these values would address another resource.
     if value in {"", ".", ".."}:
         text = f"not sent: {value!r} cannot be the path parameter {name}"
         raise BadRequest(operation.name, text, outcome=Outcome.NOT_SENT)

@@ -1,4 +1,4 @@
-"""What an answer means: a result, or an error with the right outcome. Pure; the statuses are those of section 7."""
+"""What an answer means: a result, or an error with its outcome. Pure; the statuses are those of section 7."""
 
 import contextlib
 from collections.abc import Iterable, Mapping
@@ -25,7 +25,7 @@ CAPACITY_CODES = frozenset(
         ErrorCode.INSUFFICIENT_IP_CAPACITY,
     }
 )
-"""Saturation, recognised by code, since its status is not shown (section 7)."""
+"""Codes of saturation, recognized by code since the specification does not show the status (section 7)."""
 
 _BY_STATUS: Mapping[int, type[CloudError]] = {
     400: errors.BadRequest,
@@ -34,7 +34,7 @@ _BY_STATUS: Mapping[int, type[CloudError]] = {
     403: errors.Forbidden,
     404: errors.NotFound,
     405: errors.NotServed,
-    # The server gave up waiting for the request, or a proxy for the server: it may have been acted upon.
+    # The server, or a proxy, gave up waiting: it may have acted on the request.
     408: errors.CloudUnavailable,
     409: errors.Conflict,
     410: errors.Gone,
@@ -45,14 +45,14 @@ _BY_STATUS: Mapping[int, type[CloudError]] = {
 
 _AFTER_AUTHENTICATION = frozenset({402, 403, 404, 409, 410, 422})
 _BY_ID = frozenset({"GET", "DELETE"})
-"""What others do to a resource may be answered with what that made."""
+"""Methods whose answer is about the resource in the path; others may answer with what they created."""
 _READ_AS_GONE = frozenset({404, 410})
 _MAX_CODE_CHARS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One HTTP response; `broken` says why its body could not be read to the end."""
+    """One HTTP response; `broken` says why its body could not be read to the end, None if it was."""
 
     status: int
     headers: Mapping[str, str]
@@ -61,17 +61,17 @@ class Answer:
 
     @property
     def is_success(self) -> bool:
-        """A 2xx."""
+        """Whether the status is 2xx."""
         return 200 <= self.status < 300
 
     @property
     def proves_key(self) -> bool:
-        """An error that comes after the key was found valid."""
+        """Whether the answer is an error that comes only after the key was found valid."""
         return self.status in _AFTER_AUTHENTICATION
 
 
 class NoAnswerError(Exception):
-    """There was no response; `begun` says whether any of the request was sent, `withheld` that it was not to be."""
+    """There was no response; `begun`: part of the request was sent; `withheld`: it was no longer allowed to be sent."""
 
     def __init__(self, reason: str, *, begun: bool, withheld: bool = False) -> None:
         super().__init__(reason)
@@ -81,7 +81,7 @@ class NoAnswerError(Exception):
 
 
 def result_of(operation: Operation[Any, ResultT], answer: Answer) -> ResultT:
-    """The result of a 2xx answer. Raises Unreadable if it is not what the operation answers."""
+    """The result of a 2xx answer. Raises Unreadable if the answer is not the operation's."""
     if answer.broken is not None:
         text = presentable(f"the answer broke off ({_looks(answer)})")
         raise errors.Truncated(operation.name, text, status=answer.status)
@@ -100,7 +100,7 @@ def result_of(operation: Operation[Any, ResultT], answer: Answer) -> ResultT:
 
 
 def about(operation: Operation[Any, ResultT], asked: str | None, result: ResultT) -> ResultT:
-    """The result of a read by id. Raises Unreadable if it tells of another resource than the one `asked` for."""
+    """The result of a read by id. Raises Unreadable if it is about another resource than `asked`."""
     told = getattr(result, "id", asked)
     if asked is None or told == asked or operation.method not in _BY_ID:
         return result
@@ -109,7 +109,7 @@ def about(operation: Operation[Any, ResultT], asked: str | None, result: ResultT
 
 
 def error_of(operation: AnyOperation, answer: Answer, wall_now: float, secrets: Iterable[str] = ()) -> CloudError:
-    """The error that an answer other than 2xx means; `secrets` are strings that its text must not repeat."""
+    """The error that an answer other than 2xx means; `secrets` are strings that its message must not repeat."""
     said = _said(operation.api, answer)
     code = _word(said.code, secrets)
     kind, outcome = _kind(answer.status, code, said_by_cloud=bool(said.message or said.code))
@@ -125,7 +125,7 @@ def error_of(operation: AnyOperation, answer: Answer, wall_now: float, secrets: 
 
 
 def error_without_answer(operation: AnyOperation, failure: NoAnswerError, secrets: Iterable[str] = ()) -> CloudError:
-    """The error that a missing answer means: harmless only if not a byte of the request was sent."""
+    """The error for a missing answer; nothing happened only if no byte of the request was sent."""
     outcome = Outcome.UNKNOWN if failure.begun else Outcome.NOT_SENT
     kind = errors.Withheld if failure.withheld else errors.CloudUnavailable
     return kind(operation.name, presentable(failure.reason, secrets), outcome=outcome)
@@ -137,16 +137,16 @@ def _kind(status: int, code: str | None, *, said_by_cloud: bool) -> tuple[type[C
     if status >= 500:
         return errors.CloudUnavailable, None
     if status < 400:
-        # A redirect is not followed. Whether something was done before it was answered, it does not say.
+        # Redirects are not followed, and do not say whether the server did something first.
         return errors.Unreadable, None
     if status in _READ_AS_GONE and not said_by_cloud:
-        # An ingress without a backend answers 404 as well. That must never read as "the resource is gone".
+        # An ingress without a backend also answers 404, which must never read as "the resource is gone".
         return errors.Unreadable, Outcome.REJECTED
     return _BY_STATUS.get(status, errors.BadRequest), None
 
 
 def _said(api: Api, answer: Answer) -> InferenceError:
-    """What the error body says; the management API's has no `type`, but is read wherever it comes."""
+    """What the error body says; the management API's body has no `type`, and is accepted from either API."""
     if answer.broken is not None:
         return InferenceError()
     with contextlib.suppress(pydantic.ValidationError):

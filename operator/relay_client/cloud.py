@@ -33,7 +33,7 @@ ResultT = TypeVar("ResultT")
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """Time and chance, as a Cloud sees them; `clock` is monotonic, `wall_clock` Unix time, both in seconds."""
+    """Time and randomness for a Cloud; `clock` is monotonic, `wall_clock` is Unix time, both in seconds."""
 
     clock: Callable[[], float] = time.monotonic
     wall_clock: Callable[[], float] = time.time
@@ -42,13 +42,13 @@ class Runtime:
 
 
 class Cloud:
-    """One organization of the cloud, as seen with one API key.
+    """One organization of the cloud, used with one API key.
 
-    An async context manager; a key that changes needs a new Cloud. `organization_id` is learned from the key where it
-    is not given; without `inference_url` there are no files and batches.
+    An async context manager; another key needs another Cloud. Without `organization_id`, the cloud is asked for the
+    key's organization; without `inference_url` there are no files and batches.
     """
 
-    def __init__(  # noqa: PLR0913 - all but two have a default and are given by name
+    def __init__(  # noqa: PLR0913 - all but two have defaults and are keyword-only
         self,
         base_url: str,
         api_key: str,
@@ -76,7 +76,7 @@ class Cloud:
         self._headers = {
             "Authorization": f"Bearer {api_key}",
             "Accept": "application/json",
-            "Accept-Encoding": "identity",  # a small body cannot grow past the cap
+            "Accept-Encoding": "identity",  # a small body cannot expand beyond the limit
             "User-Agent": user_agent,
         }
         self._headers_with_body = {**self._headers, "Content-Type": "application/json"}
@@ -91,14 +91,14 @@ class Cloud:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Closes the connections, unless they came with a shared pool."""
+        """Close the connections, unless they belong to a shared pool."""
         if self._owns_pool:
             await self._pool.aclose()
 
     def guarded(self, may_begin: Callable[[], bool]) -> Self:
-        """The same, which sends nothing but GET requests where `may_begin` says no in the moment before the first byte.
+        """A Cloud that asks `may_begin` right before the first byte of every request except a GET.
 
-        Raises CloudUnavailable with the outcome NOT_SENT then.
+        If it returns False, the call raises CloudUnavailable with the outcome NOT_SENT.
         """
         guarded = copy.copy(self)
         guarded._policy = replace(self._policy, may_begin=may_begin)  # noqa: SLF001 - of this class
@@ -106,7 +106,7 @@ class Cloud:
         return guarded
 
     async def organization_id(self) -> str:
-        """The organization of the key. Raises CloudError if it was not given and the cloud cannot be asked."""
+        """The organization of the key. Raises CloudError if it was not given and the cloud does not tell."""
         if self._organization_id is None:
             self._organization_id = (await self.call(WHOAMI)).organization_id
         return self._organization_id
@@ -134,7 +134,7 @@ class Cloud:
         query: Mapping[str, str | int] | None = None,
         **path_params: str,
     ) -> ResultT:
-        """Does one operation; what its path names in braces is given by name, `orgId` is filled in.
+        """Perform one operation; path parameters are keyword arguments, and `orgId` is filled in.
 
         Raises CloudError; its `outcome` says whether anything may have changed. Repeatable operations are retried
         in place, briefly; others are sent at most once.
@@ -164,10 +164,10 @@ class Cloud:
         raise AssertionError("the attempts are counted without end")
 
     async def upload(self, filename: str, chunks: AsyncIterable[bytes]) -> FileObject:
-        """Stores a file for batches while `chunks` is read, once, never holding more than a few of them.
+        """Store a file for batches while reading `chunks` once, with only a few of them in memory.
 
-        It is sent once. Raises CloudError, whose `outcome` is that of a create, and whatever `chunks` raises, after
-        which nothing is stored. ValueError: the filename is empty.
+        The file is sent once. Raises CloudError, with a create's `outcome`, and whatever `chunks` raises; then nothing
+        is stored. ValueError: the filename is empty.
         """
         url, form = self._url(UPLOAD_FILE, {}), FileForm(filename)
         await self._admit(UPLOAD_FILE, self._policy.total_seconds / 2)
@@ -190,7 +190,8 @@ class Cloud:
     def download(self, file_id: str, *, offset: int = 0) -> Download:
         """The bytes of a file from `offset` on: `async with cloud.download(id) as pieces: async for piece in pieces`.
 
-        Cuts are mended; it raises CloudError rather than end early. Opening it raises what the first request does.
+        Continues after broken connections; raises CloudError rather than end early. Opening raises what the first
+        request raises.
         """
         url = self._url(DOWNLOAD_FILE, {"id": file_id})
 
@@ -245,7 +246,7 @@ class Cloud:
         deadline: float,
     ) -> ResultT:
         await self._admit(operation, (deadline - self._runtime.clock()) / 2)
-        # Giving up on what cannot be repeated leaves an unknown outcome, so waiting for admission takes nothing off it.
+        # Giving up an unrepeatable call leaves its outcome unknown, so waiting for admission does not shorten its time.
         seconds = self._policy.total_seconds
         if operation.repeatable:
             seconds = min(self._policy.attempt_seconds, deadline - self._runtime.clock())
@@ -274,7 +275,7 @@ class Cloud:
 
     @contextlib.contextmanager
     def _noted(self, operation: AnyOperation) -> Iterator[None]:
-        """Whether the cloud answers the operation, for those that come after."""
+        """Record for later calls whether the cloud answers the operation."""
         try:
             yield
         except errors.Withheld:
@@ -301,7 +302,7 @@ class Cloud:
                     retry_after=spent.retry_after,
                     outcome=Outcome.NOT_SENT,
                 ) from None
-        # The key may have been refused to another call while this one waited, or the cloud have fallen silent.
+        # While this call waited, the cloud may have refused the key to another call, or stopped answering.
         self._check_outage(operation)
         self._check_circuit(operation, self._circuit.enter(self._runtime.clock()))
         lasts = self._policy.attempt_seconds if operation.repeatable else self._policy.total_seconds

@@ -1,4 +1,4 @@
-"""Reads a file to its end, through cuts, and never takes a part for the whole."""
+"""Reads a file to its end despite broken connections, and never takes a part for the whole."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Self, TypeVar
@@ -15,10 +15,10 @@ ResultT = TypeVar("ResultT")
 
 
 class Download(AsyncIterator[bytes]):
-    """The bytes of one file, from a position on: a context manager around an iterator, which ends where the file does.
+    """The bytes of one file from a position on: a context manager around an iterator that ends where the file ends.
 
-    A cut is mended by asking for the rest; where the service has no ranges, what was read already is read over. After
-    `max_attempts` in a row that brought nothing, and after an error that will not pass, it raises CloudError.
+    After a break it requests the rest; if the service ignores ranges, it skips what it has read already. It raises
+    CloudError after `max_attempts` in a row without progress, and at once after a permanent error.
     """
 
     def __init__(
@@ -37,9 +37,9 @@ class Download(AsyncIterator[bytes]):
         self._policy = policy
         self._attempt = 1
         self._position = position
-        """What was handed out ends here."""
+        """The offset behind the last byte handed out."""
         self._at = 0
-        """What was read of the present part ends here."""
+        """The offset behind the last byte read from the current answer."""
         self._answer: OpenAnswer | None = None
         self._part = Part(0, None, None)
         self._total: int | None = None
@@ -71,7 +71,7 @@ class Download(AsyncIterator[bytes]):
             await self._sleep(wait)
 
     async def _piece(self) -> bytes:
-        """The next bytes, none at the end of the file."""
+        """The next bytes; empty at the end of the file."""
         while self._position != self._total:
             answer = self._answer or await self._open()
             piece = await self._read(answer)

@@ -5,24 +5,24 @@
     │   ├── Invalid             422: well-formed but meaningless together
     │   ├── NotServed           405: the cloud has no such operation
     │   ├── TooLarge            413: the upload, or the request, is over the cloud's limit
-    │   └── NoInferenceUrl      not sent: the Cloud was made without the inference API's URL
+    │   └── NoInferenceUrl      not sent: the Cloud has no URL of the inference API
     ├── Unauthorized            401: missing, invalid, expired or revoked key
     │   └── CircuitOpen         not sent: the key was refused a moment ago
     ├── PaymentRequired         402: balance or spend limit
     ├── Forbidden               403: scope lacking, or another organization's
-    ├── NotFound                404, said by the cloud itself
-    ├── Gone                    410, said by the cloud itself
+    ├── NotFound                404 with the cloud's own error body
+    ├── Gone                    410 with the cloud's own error body
     ├── Conflict                409: `code` says why (POD_NODE_BUSY, a name clash, ...)
-    ├── RateLimited             429, or not sent because the account's own budget is used up
+    ├── RateLimited             429, or not sent because of the account's own rate limit
     ├── CapacityExhausted       NODE_AT_CAPACITY, INSUFFICIENT_*_CAPACITY, whatever the status
     ├── CloudUnavailable        5xx, 408, no connection, connection lost, no answer in time
     │   ├── HeldBack            not sent: the cloud did not answer this operation several times in a row
-    │   └── Withheld            not sent: whoever sends it may not do so any more
+    │   └── Withheld            not sent: its sender may no longer send
     └── Unreadable              an answer that is not the cloud's: HTML, a redirect, a 404 without its error body
         └── Truncated           an answer that broke off, or is larger than allowed
 
-`outcome` is a value, not a class, because the same failure means different things: a connection that was refused did
-nothing, one that broke after the request had begun may have created something that is paid for.
+`outcome` is a value, not a class, because the same failure can mean different things: a refused connection did nothing,
+but one that broke after the request had begun may have created something that is paid for.
 
 Statuses and codes are those of section 7. Texts are safe to show: see `relay_client.redaction`.
 """
@@ -35,32 +35,31 @@ class Outcome(StrEnum):
     """Whether a failed call may have changed anything in the cloud."""
 
     NOT_SENT = "NotSent"
-    """No byte of the request left: nothing happened."""
+    """No byte of the request was sent: nothing happened."""
     REJECTED = "Rejected"
-    """The cloud, or something before it, said no: nothing happened."""
+    """The cloud, or something in front of it, refused the request: nothing happened."""
     UNKNOWN = "Unknown"
-    """The request may have been acted upon: look before sending it again."""
+    """The cloud may have acted on the request: check before sending it again."""
 
 
 _BY_HARM = (Outcome.NOT_SENT, Outcome.REJECTED, Outcome.UNKNOWN)
 
 
 def worse(one: Outcome, other: Outcome) -> Outcome:
-    """The outcome of two attempts at the same call."""
+    """The worse outcome of two attempts at the same call."""
     return max(one, other, key=_BY_HARM.index)
 
 
 def clause(text: str) -> str:
-    """The text without the full stop that the cloud ends sentences with, so that more may follow."""
+    """The text without its final full stop, so that more may follow."""
     return text.rstrip(". ")
 
 
 class CloudError(Exception):
     """A failed call.
 
-    `status`, `code` and `error_type` (the inference API's `type`) are the cloud's, `None` where it gave none;
-    `retry_after` is in seconds.
-    After retries in place, `outcome` is the worst of all attempts.
+    `status`, `code` and `error_type` (the inference API's `type`) come from the cloud, `None` if it gave none;
+    `retry_after` is in seconds. After retries in place, `outcome` is the worst of all attempts.
     """
 
     default_outcome: ClassVar[Outcome] = Outcome.UNKNOWN
@@ -109,7 +108,7 @@ class TooLarge(BadRequest):
 
 
 class NoInferenceUrl(BadRequest):
-    """The operation belongs to the inference API, and no `inference_url` was given."""
+    """The operation belongs to the inference API, but the Cloud has no `inference_url`."""
 
     default_outcome = Outcome.NOT_SENT
 
@@ -121,13 +120,13 @@ class Unauthorized(CloudError):
 
 
 class CircuitOpen(Unauthorized):
-    """The call was not sent, since the key was refused a moment ago; `retry_after` is when it will be tried again."""
+    """The call was not sent, since the cloud refused the key a moment ago; `retry_after`: seconds to the next probe."""
 
     default_outcome = Outcome.NOT_SENT
 
 
 class PaymentRequired(CloudError):
-    """The balance, or the monthly limit, does not allow it (402)."""
+    """The balance or the monthly limit does not allow the call (402)."""
 
     default_outcome = Outcome.REJECTED
 
@@ -151,19 +150,19 @@ class Gone(CloudError):
 
 
 class Conflict(CloudError):
-    """The current state does not allow it (409)."""
+    """The current state does not allow the call (409)."""
 
     default_outcome = Outcome.REJECTED
 
 
 class RateLimited(CloudError):
-    """Too many requests (429); with the outcome NOT_SENT it was the account's own budget that refused."""
+    """Too many requests (429); with the outcome NOT_SENT, the account's own rate limit refused it."""
 
     default_outcome = Outcome.REJECTED
 
 
 class CapacityExhausted(CloudError):
-    """The request is valid, but there is no room now: send the same again later."""
+    """The request is valid, but there is no capacity now: send the same request again later."""
 
     default_outcome = Outcome.REJECTED
 
@@ -173,23 +172,23 @@ class CloudUnavailable(CloudError):
 
 
 class HeldBack(CloudUnavailable):
-    """The call was not sent, since the last ones of this operation failed; `retry_after` is when one will be tried.
+    """The call was not sent, since the operation failed several times; `retry_after`: seconds to the next probe.
 
-    Its text is that of the last failure.
+    The message is that of the last failure.
     """
 
     default_outcome = Outcome.NOT_SENT
 
 
 class Withheld(CloudUnavailable):
-    """The call was not sent, since whoever sends it may not do so any more: that says nothing of the cloud."""
+    """The call was not sent, since its sender may no longer send, which says nothing about the cloud."""
 
     default_outcome = Outcome.NOT_SENT
 
 
 class Unreadable(CloudError):
-    """What answered does not speak the cloud's API."""
+    """The answer is not the cloud's API."""
 
 
 class Truncated(Unreadable):
-    """The status of the answer was read, its body not to the end."""
+    """The status of the answer was read, but not all of its body."""

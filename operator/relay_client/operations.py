@@ -1,6 +1,6 @@
 """Every operation of the cloud that this client can call, in one table (section 4).
 
-`Operation` rows are values: `Cloud.call(CREATE_POD, PodCreate(...))`. A new call is a wire model and a row.
+`Operation` rows are values: `Cloud.call(CREATE_POD, PodCreate(...))`. A new call needs a wire model and a row.
 """
 
 from dataclasses import dataclass
@@ -53,11 +53,11 @@ BodyT = TypeVar("BodyT")
 ResultT_co = TypeVar("ResultT_co", covariant=True)
 
 NOTHING: type[None] = type(None)
-"""No request body, or no answer that anything relies on."""
+"""No request body, or an answer whose body does not matter."""
 
 
 class Api(StrEnum):
-    """The two halves of the cloud, each with a URL and an error body of its own (section 1)."""
+    """The two halves of the cloud, each with its own URL and error body (section 1)."""
 
     MANAGEMENT = "management"
     INFERENCE = "inference"
@@ -65,24 +65,24 @@ class Api(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Operation(Generic[BodyT, ResultT_co]):
-    """One operation: what is sent where, and what comes back."""
+    """One operation: its request and its answer."""
 
     name: str
     method: str
     path: str
-    """A template; `{orgId}` is filled by the `Cloud`, the rest by the caller."""
+    """A template: the `Cloud` fills in `{orgId}`, the caller the rest."""
     body: type[BodyT]
     result: type[ResultT_co]
-    """A model of JSON, or `str` for text, which comes as it was sent, control characters included."""
+    """A model for JSON, or `str` for plain text, which is returned unchanged, control characters included."""
     repeatable: bool = False
-    """Sending it twice is the same as sending it once, so it may be retried in place."""
+    """Whether sending it twice has the same effect as once, so that it may be retried in place."""
     assumed: bool = False
-    """The specification does not show its path or method; `interpretations.md` says how the silence is read."""
+    """Whether the specification lacks its path or method; `interpretations.md` says what is assumed."""
     priority: bool = False
-    """It stops billing: it may use the rate limiter's reserved share."""
+    """Whether it stops billing, so that it may use the rate limiter's reserve."""
     api: Api = Api.MANAGEMENT
     streamed: bool = False
-    """A file is its body or its result: `Cloud.upload` and `Cloud.download` do it, `Cloud.call` does not."""
+    """Whether its body or result is a file: then use `Cloud.upload` or `Cloud.download`, not `Cloud.call`."""
 
 
 AnyOperation: TypeAlias = Operation[Any, object]
@@ -127,7 +127,7 @@ PUT_AUTO_RECHARGE = Operation(
 CREATE_POD = Operation("create_pod", "POST", "/v1/pods", PodCreate, VmRecord)
 GET_POD_CAPACITY = Operation("get_pod_capacity", "GET", "/v1/pods/capacity", NOTHING, PodCapacityList, repeatable=True)
 
-# Pods are read and acted upon through the VM paths (assumed).
+# Pods are read and changed through the VM paths (assumed).
 CREATE_VM = Operation("create_vm", "POST", "/v1/orgs/{orgId}/vms/create", VmCreate, CreatedResource)
 GET_VM = Operation("get_vm", "GET", "/v1/vms/{id}", NOTHING, VmRecord, repeatable=True)
 GET_VM_LOGS = Operation("get_vm_logs", "GET", "/v1/vms/{id}/logs", NOTHING, str, repeatable=True, assumed=True)
@@ -483,4 +483,4 @@ OPERATIONS: tuple[AnyOperation, ...] = (
     GET_BATCH,
     CANCEL_BATCH,
 )
-"""Every row above."""
+"""All rows above."""

@@ -1,4 +1,4 @@
-"""Walks paged lists to their end: by cursor (section 1, "Pagination"), files and batches by `after` (section 2)."""
+"""Reads paged lists to their end: by cursor (section 1, "Pagination"), files and batches by `after` (section 2)."""
 
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -20,12 +20,12 @@ ItemT_co = TypeVar("ItemT_co", bound="_Identified", covariant=True)
 MAX_PAGES = 1000
 MAX_KEPT_ITEMS = 100_000
 MAX_KEPT_BYTES = 64 * 1024**2
-"""Of all items together that are kept of a list, as JSON: each page may be as large as an answer may."""
+"""The most bytes of one list in memory, as JSON, since each page may be as large as an answer may."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[ItemT]):
-    """All items of a paged list; where `complete` is False, an item that is missing here may exist."""
+    """All items of a paged list; if `complete` is False, an item that is missing here may exist."""
 
     items: tuple[ItemT, ...]
     complete: bool
@@ -39,9 +39,9 @@ async def pages(
     max_pages: int = MAX_PAGES,
     **path_params: str,
 ) -> AsyncIterator[Page[ItemT]]:
-    """The pages of a list, at most `max_pages` of `limit` items; `path_params` as `Cloud.call` takes them.
+    """The pages of a list, at most `max_pages` of `limit` items each; `path_params` as in `Cloud.call`.
 
-    Raises Unreadable if a cursor comes again.
+    Raises Unreadable if a cursor repeats.
     """
     seen: set[str] = set()
     query: dict[str, str | int] = {} if limit is None else {"limit": limit}
@@ -65,7 +65,7 @@ async def listing(
     max_pages: int = MAX_PAGES,
     **path_params: str,
 ) -> Listing[ItemT]:
-    """All pages as one. Raises CloudError, rather than answering a part, if a page cannot be read."""
+    """All pages as one list. Raises CloudError, rather than return a part, if a page cannot be read."""
     kept, complete = _Kept[ItemT](operation.name), False
     async for page in pages(cloud, operation, limit=limit, max_pages=max_pages, **path_params):
         kept.keep(page.items)
@@ -74,7 +74,7 @@ async def listing(
 
 
 async def gathered(operation: AnyOperation, items: AsyncIterable[ItemT]) -> list[ItemT]:
-    """What is wanted of a list that was asked for with the operation. Raises Unreadable if it is too much."""
+    """The items as a list; `operation` names them in errors. Raises Unreadable if they are too many."""
     kept = _Kept[ItemT](operation.name)
     async for item in items:
         kept.keep([item])
@@ -83,14 +83,14 @@ async def gathered(operation: AnyOperation, items: AsyncIterable[ItemT]) -> list
 
 @dataclass(slots=True)
 class _Kept(Generic[ItemT]):
-    """Items of a list, in bounds."""
+    """Items of a list, within the limits."""
 
     operation: str
     items: list[ItemT] = field(default_factory=list)
     _bytes: int = 0
 
     def keep(self, more: Iterable[ItemT]) -> None:
-        """Raises Unreadable, rather than keeping a part, if that is too much."""
+        """Add items. Raises Unreadable, rather than keep a part, if they are too many."""
         for item in more:
             self._bytes += len(item.model_dump_json())
             if len(self.items) >= MAX_KEPT_ITEMS or self._bytes > MAX_KEPT_BYTES:
@@ -100,7 +100,7 @@ class _Kept(Generic[ItemT]):
 
 
 async def list_clusters(cloud: Cloud, *, limit: int | None = None) -> Listing[ClusterSummary]:
-    """All clusters of the organization; `limit` is the size of a page."""
+    """All clusters of the organization; `limit` is the page size."""
     return await listing(cloud, LIST_CLUSTERS, limit=limit)
 
 
@@ -119,16 +119,16 @@ class _AfterPage(Protocol[ItemT_co]):
 
 
 async def batches(cloud: Cloud, *, limit: int | None = None) -> AsyncGenerator[Batch, None]:
-    """All batches of the organization, newest first, asked for page by page; `limit` is the size of a page.
+    """All batches of the organization, newest first, read page by page; `limit` is the page size.
 
-    Raises CloudError, rather than ending early, if a page cannot be read or the list does not end.
+    Raises CloudError, rather than end early, if a page cannot be read or the list does not end.
     """
     async for batch in _after(cloud, LIST_BATCHES, limit):
         yield batch
 
 
 async def files(cloud: Cloud, *, limit: int | None = None) -> AsyncGenerator[FileObject, None]:
-    """All files of the organization, as `batches` does it."""
+    """All files of the organization, read as in `batches`."""
     async for file in _after(cloud, LIST_FILES, limit):
         yield file
 

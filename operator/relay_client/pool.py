@@ -10,14 +10,14 @@ from relay_client.answers import Answer, NoAnswerError
 from relay_client.retry import CallPolicy
 from relay_client.transport import ConnectionFailedError, Sending, Transport, WithheldError, headers_of, read
 
-# A server that closes an idle connection just as a create is sent on it leaves the create's outcome unknown.
-# Servers keep idle connections for 5 s at least; older ones than this are not used again.
+# If a server closes an idle connection just as a create is sent on it, the create's outcome is unknown. Servers keep
+# idle connections for at least 5 s, so older ones than this are not reused.
 _KEEPALIVE_SECONDS = 2.0
 _FAILURES = (ConnectionFailedError, OSError)
 
 
 class OpenAnswer:
-    """An answer whose body is still to be read; it holds a connection until it was read to its end or closed."""
+    """An answer whose body is not read yet; it holds a connection until it is read to its end or closed."""
 
     def __init__(self, response: aiohttp.ClientResponse, policy: CallPolicy) -> None:
         self._response = response
@@ -27,11 +27,11 @@ class OpenAnswer:
 
     @property
     def is_success(self) -> bool:
-        """A 2xx."""
+        """Whether the status is 2xx."""
         return 200 <= self.status < 300
 
     async def piece(self) -> bytes:
-        """The next bytes, none after the last. Raises BrokenOffError, also if none come for `idle_seconds`."""
+        """The next bytes, empty at the end. Raises BrokenOffError, also if none arrive within `idle_seconds`."""
         seconds = self._policy.idle_seconds
         try:
             async with asyncio.timeout(seconds):
@@ -42,7 +42,7 @@ class OpenAnswer:
             raise BrokenOffError(_reason(error, None)) from None
 
     async def whole(self, seconds: float) -> Answer:
-        """The answer with all of its body, which should be small, and come within `seconds`."""
+        """The answer with its whole body, which must be small and arrive within `seconds`."""
         broken, body = None, None
         try:
             async with asyncio.timeout(seconds):
@@ -56,18 +56,18 @@ class OpenAnswer:
         return Answer(self.status, self.headers, body or b"", broken)
 
     async def aclose(self) -> None:
-        """Gives up what was not read."""
+        """Give up the unread rest."""
         _end(self._response)
 
 
 class BrokenOffError(Exception):
-    """A body ended before its end; the text says how."""
+    """A body broke off before its end; the message says how."""
 
 
 class ConnectionPool:
-    """The connections of one process; it may be shared by many `Cloud`s, since it keeps neither keys nor cookies.
+    """The connections of one process; many `Cloud`s may share it, since it keeps neither keys nor cookies.
 
-    `may_write` is asked right before the first byte of each request but a GET: where it says no, nothing is sent.
+    Calls `may_write` right before the first byte of each request except a GET; if it returns False, nothing is sent.
     Raises ValueError if `proxy` is not the URL of an HTTP proxy.
     """
 
@@ -88,7 +88,7 @@ class ConnectionPool:
         )
 
     async def aclose(self) -> None:
-        """Closes all connections."""
+        """Close all connections."""
         await self._transport.aclose()
 
     def _sending(self, method: str, policy: CallPolicy) -> Sending:
@@ -106,9 +106,9 @@ class ConnectionPool:
         seconds: float,
         policy: CallPolicy,
     ) -> Answer:
-        """One request, one answer, within `seconds`; redirects are answers. Raises NoAnswerError."""
+        """Send one request and return its answer within `seconds`; redirects are answers. Raises NoAnswerError."""
         sending = self._sending(method, policy)
-        # Kept aside: what fails once the head is there is an answer that broke off, whatever it fails of.
+        # Kept outside the try: once there is a head, any failure means an answer that broke off.
         response: aiohttp.ClientResponse | None = None
         body, broken = None, None
         try:
@@ -136,9 +136,9 @@ class ConnectionPool:
         seconds: float | None,
         policy: CallPolicy,
     ) -> OpenAnswer:
-        """One request, and the head of its answer within `seconds`, if they are given. Raises NoAnswerError.
+        """Send one request; return the head of its answer, within `seconds` if given. Raises NoAnswerError.
 
-        Content is sent as it comes; an answer that comes before its end ends the sending.
+        Content is sent as it comes; an answer that arrives before its end stops the sending.
         """
         sending = self._sending(method, policy)
         try:

@@ -9,7 +9,7 @@ from relay_client.operations import DOWNLOAD_FILE
 from relay_client.redaction import presentable
 
 NO_SUCH_RANGE = 416
-"""The status that tells a file to have no byte at the position that was asked for."""
+"""The status for a range beyond the end of the file."""
 
 _RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)")
 _END = re.compile(r"bytes \*/(\d{1,18})")
@@ -18,9 +18,9 @@ _LENGTH = re.compile(r"\d{1,18}")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What the body of an answer holds; all three are positions in the file, None if not told.
+    """The part of a file in an answer's body; all three are offsets in the file, None if not reported.
 
-    `end` is one past the last byte; without it, the transfer coding tells the end, which is that of the file.
+    `end` is one past the last byte; without it, the part ends with the transfer coding, at the end of the file.
     """
 
     start: int
@@ -30,7 +30,7 @@ class Part:
 
 
 def asked_for(position: int, etag: str | None) -> dict[str, str]:
-    """The headers that ask for everything from a position on, of the same version of the file."""
+    """The headers that request everything from a position on, of the same version of the file."""
     if position == 0:
         return {}
     same = {"If-Range": etag} if etag is not None and etag.isascii() and etag.startswith('"') else {}
@@ -38,7 +38,7 @@ def asked_for(position: int, etag: str | None) -> dict[str, str]:
 
 
 def part_of(status: int, headers: Mapping[str, str], position: int) -> Part:
-    """The part that answers the request for all from `position` on. Raises BadRequest, Unreadable."""
+    """The part in an answer to the request for everything from `position` on. Raises BadRequest, Unreadable."""
     if status == NO_SUCH_RANGE:
         told = _END.fullmatch(headers.get("content-range", ""))
         total = int(told[1]) if told else None
@@ -60,7 +60,7 @@ def part_of(status: int, headers: Mapping[str, str], position: int) -> Part:
 
 
 def ends_before(position: int, total: int | None) -> errors.BadRequest:
-    """The error of asking for more than there is."""
+    """The error for a position beyond the end of the file."""
     where = "" if total is None else f": it ends at {total}"
     return errors.BadRequest(DOWNLOAD_FILE.name, f"the file has no byte {position}{where}", status=NO_SUCH_RANGE)
 

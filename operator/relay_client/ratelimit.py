@@ -1,6 +1,6 @@
-"""Keeps an account below its request rate, and lets what stops billing go first.
+"""Keeps an account below its request rate, and prefers requests that stop billing.
 
-`TokenBucket` is the arithmetic; `RateLimiter` waits. One limiter an account, shared by everything that uses its key.
+`TokenBucket` is the arithmetic; `RateLimiter` waits. One limiter per account, shared by all users of its key.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 
 class BudgetSpentError(Exception):
-    """A token would take longer than the caller may wait; `retry_after` is the estimate in seconds."""
+    """A token would take longer than the caller may wait; `retry_after` is the estimated wait in seconds."""
 
     def __init__(self, retry_after: float) -> None:
         super().__init__(retry_after)
@@ -17,9 +17,9 @@ class BudgetSpentError(Exception):
 
 
 class TokenBucket:
-    """`burst` tokens, refilled at `rate` a second; the last `reserved` of them are for priority requests only.
+    """`burst` tokens, refilled at `rate` per second; the last `reserved` of them are for priority requests only.
 
-    The whole rate is everybody's as long as the reserve is full; once it was drawn on, it fills up first.
+    While the reserve is full, everybody shares the whole rate; after a use of the reserve, it refills first.
     """
 
     def __init__(self, rate: float, burst: float, reserved: float, now: float) -> None:
@@ -32,18 +32,18 @@ class TokenBucket:
         self._at = now
 
     def wait(self, now: float, *, priority: bool, ahead: int = 0) -> float:
-        """Seconds until a token can be taken, with `ahead` others of the same class before."""
+        """Seconds until a token is available, after `ahead` earlier waiters of the same class."""
         self._refill(now)
         floor = 0.0 if priority else self._reserved
         return max(0.0, (floor + ahead + 1 - self._tokens) / self._rate)
 
     def take(self, now: float) -> None:
-        """Takes a token, after `wait` has said 0."""
+        """Take a token, after `wait` has returned 0."""
         self._refill(now)
         self._tokens -= 1
 
     def _refill(self, now: float) -> None:
-        # A clock that went back gives nothing, and takes nothing either.
+        # A clock that jumps back neither adds nor removes tokens.
         self._tokens = min(self._burst, self._tokens + max(0.0, now - self._at) * self._rate)
         self._at = now
 
@@ -51,7 +51,7 @@ class TokenBucket:
 class RateLimiter:
     """Waits for a token, in order, for a bounded time.
 
-    `burst` defaults to two seconds' worth of requests and a reserve of a fifth of that for priority requests.
+    `burst` defaults to the requests of two seconds, of which a fifth is reserved for priority requests.
     """
 
     def __init__(
@@ -69,14 +69,14 @@ class RateLimiter:
         self._max_wait = max_wait_seconds
         self._clock = clock
         self._sleep = sleep
-        # One waiter of each class looks at the bucket at a time, the others queue behind it.
+        # One waiter of each class checks the bucket at a time; the others queue behind it.
         self._turn = {False: asyncio.Lock(), True: asyncio.Lock()}
         self._waiting = {False: 0, True: 0}
 
     async def acquire(self, *, priority: bool = False, max_wait_seconds: float | None = None) -> None:
-        """Returns once a token was taken.
+        """Return once a token is taken.
 
-        Raises BudgetSpentError at once if the wait is expected to be too long, later if it turned out to be.
+        Raises BudgetSpentError at once if the expected wait is too long, and later if the actual wait becomes so.
         """
         longest = self._max_wait if max_wait_seconds is None else min(self._max_wait, max_wait_seconds)
         deadline = self._clock() + longest

@@ -10,15 +10,15 @@ T = TypeVar("T")
 
 MAX_MESSAGE_CHARS = 500
 MAX_TEXT_CHARS = 4096
-"""Of each text in a result."""
+"""The most characters of each text in a result."""
 _MASK = "[redacted]"
 _SECRETS = re.compile(r"(?i)\b(?:(?:or|vl|whsec)_[a-z0-9][\w-]{5,}|bearer\s+[^\s\"',;]+)")
-# Shorter values, such as "3" or "true", are no secrets, and masking them would make texts unreadable.
+# Shorter values, such as "3" or "true", are not secrets, and masking them would make texts unreadable.
 _MIN_SECRET_CHARS = 6
 
 
 def presentable(text: str, secrets: Iterable[str] = ()) -> str:
-    """The text on one line without control characters and secrets, at most `MAX_MESSAGE_CHARS` long."""
+    """The text on one line, without control characters and secrets, at most `MAX_MESSAGE_CHARS` long."""
     lines = {line.strip() for secret in secrets for line in secret.splitlines()}
     for line in sorted(lines, key=len, reverse=True):
         if len(line) >= _MIN_SECRET_CHARS:
@@ -28,13 +28,12 @@ def presentable(text: str, secrets: Iterable[str] = ()) -> str:
 
 
 def legible(result: T, body: bytes) -> T:
-    """The result that was read from `body`, its texts without control characters and no longer than `MAX_TEXT_CHARS`.
+    """The result read from `body`, with texts free of control characters and at most `MAX_TEXT_CHARS` long.
 
-    A tab does no harm, and what the cloud says is mirrored word for word.
-
-    Those in fields that a model keeps out of its `repr` are secrets, shown to nobody, and stay as they are.
+    Tabs stay, since they are harmless and the cloud's words are mirrored verbatim. Fields that a model hides from its
+    `repr` are secrets that nobody is shown, and stay unchanged.
     """
-    # Nearly all answers are plain; what is not printable is escaped in JSON, or beyond ASCII.
+    # Nearly all answers are plain: unprintable characters are escaped in JSON, or not ASCII.
     plain = body.isascii() and b"\\" not in body and b"\x7f" not in body
     if plain and (len(body) <= MAX_TEXT_CHARS or max(map(len, body.split(b'"'))) <= MAX_TEXT_CHARS):
         return result
@@ -67,7 +66,7 @@ def _cut(text: str, longest: int) -> str:
 
 
 def secrets_in(body: BaseModel | None) -> Iterator[str]:
-    """The strings in fields that a model keeps out of its `repr`: env vars, boot scripts, keys."""
+    """The strings in fields that a model hides from its `repr`: env vars, boot scripts, keys."""
     if body is None:
         return
     for name, field in type(body).model_fields.items():

@@ -1,4 +1,4 @@
-"""When and after how long a call is repeated in place. Pure."""
+"""Whether and when a call is repeated in place. Pure."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from email.utils import parsedate_to_datetime
 from relay_client.errors import CloudError, CloudUnavailable, HeldBack, RateLimited, Truncated, Withheld
 
 MAX_RETRY_AFTER_SECONDS = 3600.0
-"""The longest wait that the cloud can ask for."""
+"""The longest wait that the cloud can request."""
 
 
 def _always() -> bool:
@@ -17,41 +17,41 @@ def _always() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CallPolicy:
-    """The bounds of a call; times are seconds."""
+    """The limits of a call; times are in seconds."""
 
     pool_seconds: float = 10.0
-    """Until a connection is free."""
+    """Wait for a free connection."""
     connect_seconds: float = 5.0
     """Name resolution, TCP and TLS together."""
     attempt_seconds: float = 15.0
     """One attempt of a repeatable call, from the connection to the last byte."""
     total_seconds: float = 60.0
-    """The whole call with all waits, and the only attempt of a call that must not be repeated.
+    """The whole call with all waits; also the only attempt of a call that must not be repeated.
 
-    Giving up on a create means not to know whether something paid for exists, so it gets all the time there is.
+    After giving up on a create, nobody knows whether something paid for exists, so it gets all the time there is.
     """
     idle_seconds: float = 30.0
-    """While a file is sent or received, until its next piece; there is no bound for the whole of it."""
+    """Wait for the next piece while a file is sent or received; the transfer as a whole is unbounded."""
     max_attempts: int = 4
     first_backoff_seconds: float = 0.25
     max_backoff_seconds: float = 5.0
     """Also the longest `Retry-After` that is waited for in place."""
     max_response_bytes: int = 8 * 1024 * 1024
     recheck_seconds: float = 300.0
-    """After a 401, until the key is tried once more."""
+    """Wait after a 401 before the key is tried again."""
     outage_failures: int = 0
-    """Requests of one operation that fail in a row, by no answer or a 5xx, before it is held back; 0: it never is.
+    """Failures in a row (no answer, or 5xx) before an operation is held back; 0: never.
 
-    What stops billing is never held back.
+    Operations that stop billing are never held back.
     """
     outage_seconds: float = 5.0
-    """Until one request of an operation that is held back is tried."""
+    """Wait before one request of an operation that is held back."""
     may_begin: Callable[[], bool] = _always
-    """Asked right before the first byte of each request but a GET, as the pool's own: no means that nothing is sent."""
+    """Called right before the first byte of each request except a GET, as is the pool's own; False: nothing is sent."""
 
 
 def retry_after(value: str | None, wall_now: float) -> float | None:
-    """Seconds that a Retry-After header asks for (an integer or an HTTP date, section 7), capped; None if unusable."""
+    """The seconds in a Retry-After header (an integer or an HTTP date, section 7), capped; None if unusable."""
     if value is None:
         return None
     text = value.strip()
@@ -67,9 +67,9 @@ def retry_after(value: str | None, wall_now: float) -> float | None:
 
 
 def pause(error: CloudError, attempt: int, policy: CallPolicy, random: float) -> float | None:
-    """Seconds to wait before the next attempt of a repeatable call, None to give up.
+    """Seconds to wait before the next attempt of a repeatable call; None to give up.
 
-    `attempt` counts from 1, `random` is in [0, 1). Exponential backoff with full jitter, on top of what the cloud asks.
+    `attempt` counts from 1, `random` is in [0, 1). Exponential backoff with full jitter, on top of the cloud's request.
     """
     repeatable = isinstance(error, RateLimited | CloudUnavailable | Truncated)
     if not repeatable or isinstance(error, HeldBack | Withheld) or attempt >= policy.max_attempts:

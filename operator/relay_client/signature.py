@@ -1,4 +1,4 @@
-"""Proves that a webhook delivery is the cloud's (section 6, "Signature rule"). No I/O."""
+"""Verifies that a webhook delivery comes from the cloud (section 6, "Signature rule"). No I/O."""
 
 import hmac
 from collections.abc import Mapping
@@ -12,23 +12,23 @@ _PREFIX = "sha256="
 
 
 class InvalidSignature(ValueError):
-    """The delivery was not signed with this secret: answer 401 and do nothing."""
+    """The delivery is not signed with this secret: answer 401 and do nothing."""
 
 
 class InvalidPayload(ValueError):
-    """The delivery was signed with this secret, but is not an event."""
+    """The delivery is signed with this secret, but is not an event."""
 
 
 def verify(headers: Mapping[str, str], raw_body: bytes, secret: str) -> Event:
-    """The event of a delivery whose signature is right; `raw_body` is what came, before any decoding.
+    """The event of a delivery with a valid signature; `raw_body` is the body as received, before any decoding.
 
-    `secret` is the subscription's `whsec_` secret; header names are compared without regard to case.
-    Raises InvalidSignature or InvalidPayload, whose texts repeat nothing of the delivery.
+    `secret` is the subscription's `whsec_` secret; header names are compared case-insensitively.
+    Raises InvalidSignature or InvalidPayload, whose messages repeat nothing of the delivery.
     """
     given = [value for name, value in headers.items() if name.lower() == SIGNATURE_HEADER.lower()]
     if len(given) != 1:
         raise InvalidSignature(f"the delivery needs one {SIGNATURE_HEADER} header, and has {len(given)}")
-    # The hex text of the digest is the key, not the bytes that it stands for.
+    # The key is the digest's hex text, not its bytes.
     key = sha256(secret.encode()).hexdigest().encode()
     expected = _PREFIX + hmac.new(key, raw_body, sha256).hexdigest()
     if not hmac.compare_digest(expected.encode(), given[0].encode()):

@@ -1,6 +1,6 @@
-"""One request over aiohttp, sent once. With pool.py the only user of aiohttp in this package.
+"""One request over aiohttp, sent once. Apart from pool.py, only this module of the package uses aiohttp.
 
-No redirects, cookies, decompression or environment, and nothing is sent twice: `Cloud` decides on repetition.
+It uses no redirects, cookies, decompression or environment, and sends nothing twice: `Cloud` decides on retries.
 """
 
 import asyncio
@@ -24,42 +24,42 @@ _MAX_FIELD_BYTES = 64 * 1024
 
 @dataclass(slots=True)
 class Sending:
-    """How far a request has come; the seconds bound what comes before it is sent."""
+    """The progress of a request; the seconds limit the time before it is sent."""
 
     pool_seconds: float
     connect_seconds: float
     may_begin: Callable[[], bool]
-    """Asked with the connection in hand, right before the first byte."""
+    """Called once there is a connection, right before the first byte."""
     connection: Connection | None = None
-    """The one that it is sent on: from here on bytes of it may have left."""
+    """The connection of the request; once set, bytes of the request may have been sent."""
 
     @property
     def begun(self) -> bool:
-        """Whether bytes of the request may have left."""
+        """Whether bytes of the request may have been sent."""
         return self.connection is not None
 
 
-# What aiohttp passes to its connector does not name the request that a connection is for.
+# aiohttp does not tell its connector which request a connection is for.
 _sending: ContextVar[Sending] = ContextVar("sending")
 
 
 class ConnectionFailedError(Exception):
-    """No connection, or one that broke; the text says how."""
+    """There was no connection, or it broke; the message says how."""
 
 
 class WithheldError(ConnectionFailedError):
-    """`may_begin` said no: that tells nothing of the server."""
+    """`may_begin` returned False, which says nothing about the server."""
 
 
-@lru_cache(maxsize=1024)  # the same ones are asked for again and again
+@lru_cache(maxsize=1024)  # callers use the same URLs again and again
 def _url(text: str) -> URL:
-    return URL(text, encoded=text.isascii())  # paths and queries come quoted; a host, and a base URL's path, may not
+    return URL(text, encoded=text.isascii())  # paths and queries are quoted; a host, or a base URL's path, may not be
 
 
 class Transport:
-    """Sends each request once, over a pooled connection of the event loop that the first one is sent in.
+    """Sends each request once, over pooled connections of the event loop of the first request.
 
-    Raises ConnectionFailedError and OSError. What bounds the exchange as a whole is the caller's.
+    Raises ConnectionFailedError and OSError. The caller bounds the exchange as a whole.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Transport:
         content: bytes | AsyncIterable[bytes] | None,
         sending: Sending,
     ) -> aiohttp.ClientResponse:
-        """Answers as soon as the head of the response is there; its body is to be read by `read`, and it be closed."""
+        """Return once the head of the response has arrived; the caller must read the body with `read`, or close it."""
         try:
             target = _url(url)
         except ValueError as unfit:
@@ -103,7 +103,7 @@ class Transport:
             _sending.reset(token)
 
     async def aclose(self) -> None:
-        """Closes all connections; a request that is under way fails."""
+        """Close all connections; requests under way fail."""
         self._closed = True
         if self._session is not None:
             with contextlib.suppress(TimeoutError):
@@ -129,9 +129,9 @@ class Transport:
 
 
 class _Connector(aiohttp.TCPConnector):
-    """Bounds the wait for a free connection by itself, and gives none on which anything came unasked.
+    """Bounds the wait for a free connection itself, and never reuses one with unexpected data.
 
-    aiohttp reuses a connection until the event loop has seen its end, and one that holds an answer to nothing.
+    aiohttp would reuse one whose end the event loop has not seen, or one that holds an unrequested answer.
     """
 
     def __init__(self, max_connections: int, keepalive_seconds: float, ssl_context: ssl.SSLContext) -> None:
@@ -145,7 +145,7 @@ class _Connector(aiohttp.TCPConnector):
         traces: list[Trace],
         timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - aiohttp passes it by this name
     ) -> Connection:
-        """A connection for one request, which learns of it."""
+        """A connection for one request, whose `Sending` is informed."""
         sending = _sending.get()
         await self._take_place(sending.pool_seconds)
         try:
@@ -175,7 +175,7 @@ class _Connector(aiohttp.TCPConnector):
             connection = await super().connect(req, traces, bounds)
             protocol = connection.protocol
             assert protocol is not None
-            # Under TLS, tickets may wait to be read on a fresh one.
+            # A fresh TLS connection may have unread session tickets.
             if protocol not in self._used:
                 self._used.add(protocol)
                 return connection
@@ -185,14 +185,14 @@ class _Connector(aiohttp.TCPConnector):
 
 
 def _checked(connection: Connection, sending: Sending) -> None:
-    """Raises WithheldError if nothing may be sent on it any more."""
+    """Raises WithheldError, and releases the connection, if nothing may be sent any more."""
     if not sending.may_begin():
         connection.release()
         raise WithheldError("not sent: its sender may no longer send")
 
 
 def _is_readable(transport: asyncio.Transport | None) -> bool:
-    """Whether something waits that the event loop has not read yet; asked of the socket, so alike under any loop."""
+    """Whether unread data waits on the socket; asks the socket itself, so it works with any event loop."""
     sock = None if transport is None else transport.get_extra_info("socket")
     if sock is None or sock.fileno() < 0:
         return True
@@ -204,7 +204,7 @@ def _is_readable(transport: asyncio.Transport | None) -> bool:
 async def _sent_once(
     request: aiohttp.ClientRequest, handler: Callable[[aiohttp.ClientRequest], Awaitable[aiohttp.ClientResponse]]
 ) -> aiohttp.ClientResponse:
-    """Fails in terms for which aiohttp does not send a request again, as it does where a connection broke."""
+    """Turns errors into ones after which aiohttp does not repeat the request, as it would after a broken connection."""
     try:
         return await handler(request)
     except aiohttp.ClientError as error:
@@ -212,16 +212,16 @@ async def _sent_once(
 
 
 async def _pieces(content: AsyncIterable[bytes], sending: Sending) -> AsyncIterator[bytes]:
-    """The body as aiohttp takes it: it waits with each piece until the last one was taken."""
+    """The body for aiohttp: each piece waits until the previous one is taken."""
     async for piece in content:
-        # A server that answers early closes the connection, and writing to that would lose the answer unread.
+        # A server that answers early closes the connection; writing to it would lose the unread answer.
         if sending.connection is not None and _is_readable(sending.connection.transport):
             await asyncio.sleep(0)
         yield piece
 
 
 async def read(answer: aiohttp.ClientResponse) -> bytes:
-    """The next bytes of the body, none at its end: then its connection is free. Closed earlier, it is given up."""
+    """The next bytes of the body; empty at its end, which frees the connection. If closed earlier, it is dropped."""
     try:
         return await answer.content.readany()
     except aiohttp.ClientError as error:
@@ -229,7 +229,7 @@ async def read(answer: aiohttp.ClientResponse) -> bytes:
 
 
 def headers_of(answer: aiohttp.ClientResponse) -> Mapping[str, str]:
-    """By name in lower case; what came more than once is joined."""
+    """Headers by lower-case name; repeated ones are joined."""
     joined: dict[str, str] = {}
     for name, value in answer.headers.items():
         known = name.lower()

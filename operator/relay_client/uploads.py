@@ -1,4 +1,4 @@
-"""Sends a file as it comes: a multipart form around its bytes, and the bounds of the sending."""
+"""Streams a file as a multipart form, within time limits."""
 
 import asyncio
 import contextlib
@@ -12,13 +12,13 @@ from relay_client.retry import CallPolicy
 
 _PURPOSE = "batch"
 _PIECE_BYTES = 64 * 1024
-# What a form's header line cannot hold, as browsers write it.
+# Characters that a form's header cannot hold, escaped as browsers do.
 _ESCAPED = str.maketrans({'"': "%22", "\r": "%0D", "\n": "%0A"})
 
 
 @dataclass(frozen=True, slots=True)
 class FileForm:
-    """A multipart form with a file for batches in it. Raises ValueError if the file has no name."""
+    """A multipart form with one file for batches. Raises ValueError if the file has no name."""
 
     filename: str
     boundary: str = field(default_factory=lambda: secrets.token_hex(16))
@@ -33,7 +33,7 @@ class FileForm:
         return f"multipart/form-data; boundary={self.boundary}"
 
     async def around(self, chunks: AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:
-        """The form in pieces of at most 64 KiB, none of them empty; what `chunks` raises comes out as it is."""
+        """The form in non-empty pieces of at most 64 KiB; passes on what `chunks` raises."""
         yield self._head()
         async for chunk in chunks:
             view = memoryview(chunk)
@@ -59,7 +59,7 @@ class AnsweredTooSoonError(Exception):
 
 
 class Outlet(AsyncIterator[bytes]):
-    """The pieces of a body on their way to the connection: one at a time waits to be taken."""
+    """Hands the pieces of a body to the connection, one at a time."""
 
     def __init__(self) -> None:
         self._slot: asyncio.Queue[bytes | None] = asyncio.Queue(1)
@@ -73,11 +73,11 @@ class Outlet(AsyncIterator[bytes]):
         return piece
 
     async def put(self, piece: bytes | None) -> None:
-        """Returns when there was room for the piece; None is the end."""
+        """Return once there was room for the piece; None marks the end."""
         await self._slot.put(piece)
 
     def abandon(self, _: object = None) -> None:
-        """Nothing is taken any more: whoever waits with a piece goes on."""
+        """Stop taking pieces, and release whoever waits to hand one over."""
         with contextlib.suppress(asyncio.QueueEmpty):
             self._slot.get_nowait()
 
@@ -85,10 +85,10 @@ class Outlet(AsyncIterator[bytes]):
 async def send(
     opened: Callable[[Outlet], Coroutine[None, None, OpenAnswer]], pieces: AsyncIterator[bytes], policy: CallPolicy
 ) -> Answer:
-    """The answer to a body in pieces, which is also the one that comes before their end.
+    """Send a body in pieces and return the answer, even one that comes before the end of the body.
 
-    The next piece, and room for it, are waited for `idle_seconds`; the answer to all of them `total_seconds`.
-    Raises NoAnswerError, AnsweredTooSoonError, and what the pieces raise. However it ends, nothing is sent any more.
+    Waits `idle_seconds` for the next piece and for room for it, and `total_seconds` for the answer to all of them.
+    Raises NoAnswerError, AnsweredTooSoonError, and what the pieces raise. Nothing is sent after it has returned.
     """
     outlet = Outlet()
     under_way = asyncio.create_task(opened(outlet))
@@ -106,7 +106,7 @@ async def send(
 
 
 async def _fed(outlet: Outlet, pieces: AsyncIterator[bytes], under_way: asyncio.Task[OpenAnswer], idle: float) -> bool:
-    """Whether all pieces were handed over before there was an answer, or none to come."""
+    """Hand over the pieces; returns False if the answer, or its failure, came before the last one."""
     while not under_way.done():
         try:
             async with _bound(idle, f"nothing to send came for {idle:g} s", outlet):
@@ -136,5 +136,5 @@ async def _bound(seconds: float, reason: str, outlet: Outlet) -> AsyncIterator[N
             yield
     except TimeoutError:
         if not bound.expired():
-            raise  # it is the source's own
+            raise  # raised by the source itself
         raise NoAnswerError(reason, begun=outlet.begun) from None

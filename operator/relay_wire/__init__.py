@@ -1,1 +1,1 @@
-"""The cloud's JSON as pydantic models, one module a noun: what is sent and what is received."""
+"""The cloud's JSON as pydantic models, one module per noun: requests and answers."""

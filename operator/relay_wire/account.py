@@ -1,4 +1,4 @@
-"""Who the caller is (sections 2 and 4, "Account and identity")."""
+"""The caller's identity (sections 2 and 4, "Account and identity")."""
 
 from typing import Annotated
 
@@ -19,7 +19,7 @@ class Whoami(Received):
 
 
 class User(Received):
-    """A person's profile (section 2, "Current user"); the last three, there once they were set, are assumed."""
+    """A person's profile (section 2, "Current user"); the last three fields are assumed, and absent until set."""
 
     id: Identifier
     email: Lenient[str] = None
@@ -44,7 +44,7 @@ class Me(Received):
 
 
 class ProfileUpdate(Sent):
-    """Profile update fields (section 2, "Current user"); the bounds are assumed, an empty string takes a field away."""
+    """Profile update fields (section 2, "Current user"); the bounds are assumed. An empty string removes a value."""
 
     full_name: Annotated[str, Field(max_length=200), Printable] | None = None
     avatar_url: Annotated[str, Field(max_length=2048, pattern=r"^(https?://[^\s]+)?$"), Printable] | None = None
@@ -52,7 +52,7 @@ class ProfileUpdate(Sent):
 
 
 class Bootstrap(Sent):
-    """Bootstrap request (section 2, "Current user"): what the first organization is called."""
+    """Bootstrap request (section 2, "Current user"): the name of the first organization."""
 
     org_name: OrganizationName | None = None
 
@@ -65,14 +65,14 @@ class Joined(Received):
 
 
 class AiProxy(Received):
-    """How to reach the OpenAI-style proxy, and the keys that open it; the fields are assumed."""
+    """The address of the OpenAI-style proxy, and the keys that it accepts; the fields are assumed."""
 
-    base_url: str  # what clients of that style take as their base URL
+    base_url: str  # the base URL for clients of that style
     keys: ListOf[ApiKeySummary]
 
 
 class ProxyUsageTotals(Received):
-    """What was asked of the inference API, and what it cost; the fields are assumed."""
+    """Requests to the inference API, and their cost; the fields are assumed."""
 
     requests: int
     input_tokens: int
@@ -81,7 +81,7 @@ class ProxyUsageTotals(Received):
 
 
 class ProxyUsageDay(ProxyUsageTotals):
-    """The same of one day."""
+    """The same totals for one day."""
 
     date: str  # YYYY-MM-DD, in UTC
 

@@ -6,7 +6,7 @@ from relay_wire.base import Items, Lenient, ListOf, NonEmpty, Received, Resource
 
 
 class ApiKeyCreate(Sent):
-    """Create API key request; it never expires unless `expires_in_seconds` is greater than 0."""
+    """Create API key request; the key never expires unless `expires_in_seconds` is greater than 0."""
 
     name: NonEmpty
     scopes: SentList[str] | None = None

@@ -1,7 +1,7 @@
-"""How the cloud's JSON becomes Python: camelCase on the wire, snake_case in code.
+"""Maps the cloud's JSON to Python: camelCase on the wire, snake_case in code.
 
-`Sent` is what a caller sends: unknown fields and wrong types are refused (sections 2 and 4 give every field).
-`Received` is what the cloud answers: unknown fields are ignored (section 9, rule 4), absent optional fields are `None`.
+`Sent` is for requests: unknown fields and wrong types are refused (sections 2 and 4 list every field).
+`Received` is for answers: unknown fields are ignored (section 9, rule 4), absent optional fields are `None`.
 """
 
 import re
@@ -23,10 +23,10 @@ T = TypeVar("T")
 
 
 class Sent(BaseModel):
-    """A request body, exactly as section 2 allows it; null in an optional field means that it is absent.
+    """A request body, exactly as section 2 allows it; null in an optional field means absent.
 
-    Dump it with `by_alias=True, exclude_none=True`. A server that wants to overlook unknown fields, as the cloud does,
-    passes `extra="ignore"` to `model_validate`; `by_name=False` makes it take the wire's spelling only.
+    Dump it with `by_alias=True, exclude_none=True`. A server that ignores unknown fields, as the cloud does, passes
+    `extra="ignore"` to `model_validate`; with `by_name=False` it accepts the wire's spelling only.
     """
 
     model_config = ConfigDict(
@@ -38,7 +38,7 @@ class Sent(BaseModel):
         frozen=True,
         strict=True,
         hide_input_in_errors=True,  # bodies carry env vars and keys
-        defer_build=True,  # most processes use few of the models
+        defer_build=True,  # most processes use only a few of the models
     )
 
     @model_validator(mode="before")
@@ -59,7 +59,7 @@ class Received(BaseModel):
         serialize_by_alias=True,
         extra="ignore",
         frozen=True,
-        coerce_numbers_to_str=True,  # identifiers are opaque (section 1), also where they look like numbers
+        coerce_numbers_to_str=True,  # identifiers are opaque (section 1), even those that look like numbers
         hide_input_in_errors=True,
         defer_build=True,
     )
@@ -85,7 +85,7 @@ class _ReadAsAbsent:
 
 
 Lenient = Annotated[T | None, _ReadAsAbsent()]
-"""An optional field of a received object: absent, null and of an unexpected type are all `None`.
+"""An optional field of a received object: `None` if absent, null or of an unexpected type.
 
 One odd detail must not make a whole answer unreadable: the answer to a create carries the id of something paid for.
 """
@@ -94,16 +94,16 @@ Identifier = Annotated[str, Field(min_length=1)]
 """An opaque identifier (section 1); clients must not parse it."""
 
 RESOURCE_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:~@=+-]{0,252}")
-"""What the identifier of a resource looks like, as a whole: one segment of a path that names no other, safe to show."""
+"""The form of a resource's identifier: one path segment that cannot mean another resource, and is safe to show."""
 
 ResourceId = Annotated[str, Field(pattern=rf"^(?:{RESOURCE_ID.pattern})$")]
-"""An opaque identifier by which a resource is asked for again. An answer with another in its place is unreadable."""
+"""An opaque identifier that requests for the resource need. An answer with anything else in its place is unreadable."""
 
 OptionalId = Annotated[ResourceId | None, BeforeValidator(lambda value: value or None)]
-"""The same where there may be none: absent, null and empty are all `None`."""
+"""An identifier that may be missing: absent, null and empty are all `None`."""
 
 Word = Annotated[str, BeforeValidator(lambda value: "" if value is None else value)]
-"""A string that reads as empty if the cloud says null."""
+"""A string; null reads as empty."""
 
 
 ListOf = Annotated[list[T], BeforeValidator(lambda value: [] if value is None else value)]
@@ -111,7 +111,7 @@ ListOf = Annotated[list[T], BeforeValidator(lambda value: [] if value is None el
 
 
 SentList = Annotated[list[T], Field(fail_fast=True)]
-"""An array that is sent: of very many items that are wrong, the first is told."""
+"""A sent array; if many items are wrong, only the first is reported."""
 
 
 def _printable(value: str) -> str:
@@ -121,7 +121,7 @@ def _printable(value: str) -> str:
 
 
 Printable = AfterValidator(_printable)
-"""Beside the bounds of a string that people read: no line breaks or other control characters."""
+"""Excludes line breaks and other control characters from a string that people read."""
 
 Name = Annotated[str, Field(min_length=1, max_length=63), Printable]
 """The name of a workload. The bounds are assumed: section 2 gives none."""
@@ -130,11 +130,11 @@ Port = Annotated[int, Field(ge=1, le=65535)]
 """A TCP port. The bounds are assumed: section 2 gives none."""
 
 NonEmpty = Annotated[str, Field(min_length=1)]
-"""A required string: empty is the same as missing."""
+"""A required string; an empty one counts as missing."""
 
 
 class Items(Received, Generic[T]):
-    """A list response without pages: `{items: [...]}`; a bare array is understood as well."""
+    """A list response without pages: `{items: [...]}`; a bare array is accepted as well."""
 
     items: ListOf[T]
 

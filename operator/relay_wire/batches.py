@@ -9,7 +9,7 @@ from relay_wire.base import Lenient, ListOf, OptionalId, ResourceId, SnakeReceiv
 
 
 class BatchStatus(StrEnum):
-    """Every status of section 3; a received one may be another string."""
+    """Every status of section 3; a received status may be any other string."""
 
     VALIDATING = "validating"
     IN_PROGRESS = "in_progress"
@@ -22,7 +22,7 @@ class BatchStatus(StrEnum):
 
 
 FINAL = frozenset({BatchStatus.COMPLETED, BatchStatus.FAILED, BatchStatus.EXPIRED, BatchStatus.CANCELLED})
-"""Statuses that no batch leaves."""
+"""Statuses that never change again."""
 
 ENDPOINTS = ("/v1/chat/completions", "/v1/messages")
 """The API families a batch can call."""
@@ -44,14 +44,14 @@ class BatchCreate(SnakeSent):
 
     input_file_id: str | None = None
     requests: list[dict[str, Any]] | None = None
-    """Records inline, as the lines of a file."""
+    """Inline records, each like a line of a file."""
     endpoint: str
     completion_window: Literal["24h"] = "24h"
     metadata: dict[str, str] | None = None
 
 
 class BatchCounts(SnakeReceived):
-    """Records so far; those still to run are in neither of the last two."""
+    """Counts of records so far; records still to run are neither completed nor failed."""
 
     total: int = 0
     completed: int = 0
@@ -75,7 +75,7 @@ class BatchProblem(SnakeReceived):
 
 
 class BatchProblems(SnakeReceived):
-    """Everything validation found."""
+    """All problems that validation found."""
 
     object: Literal["list"] = "list"
     data: ListOf[BatchProblem] = Field(default_factory=list)

@@ -25,7 +25,7 @@ class Balance(Received):
     accrued_usage_cents: int
     current_month_usage_cents: int
     min_deposit_cents: Lenient[int] = None
-    monthly_spend_limit_cents: Lenient[int] = None  # None: no limit
+    monthly_spend_limit_cents: Lenient[int] = None  # None: unlimited
     transactions: ListOf[Transaction]
 
 
@@ -47,8 +47,8 @@ class CurrentUsage(Received):
     usage_hours: float  # workload hours
     breakdown: ListOf[BillingBreakdownItem]
     burn_per_hour_cents: Lenient[int] = None
-    auto_stop_floor_cents: Lenient[int] = None  # below it the organization is stopped
-    projected_runway_hours: Lenient[float] = None  # None: nothing burns
+    auto_stop_floor_cents: Lenient[int] = None  # below it, the cloud stops the organization
+    projected_runway_hours: Lenient[float] = None  # None: nothing is being spent
 
 
 class DailyUsage(Received):
@@ -63,14 +63,14 @@ DailyUsageList = Items[DailyUsage]
 
 
 class DepositRequest(Sent):
-    """A charge of the default saved card; the same key again is the same charge."""
+    """A charge to the default saved card; repeating the key does not charge again."""
 
     amount_cents: int = Field(ge=1000, le=50000)
-    idempotency_key: Annotated[NonEmpty, Field(max_length=255)] | None = None  # the longest one is assumed
+    idempotency_key: Annotated[NonEmpty, Field(max_length=255)] | None = None  # this bound is assumed
 
 
 class ChargeOutcome(Received):
-    """What came of a charge; the balance is credited later. Its fields are assumed: section 2 does not show them."""
+    """The outcome of a charge; the balance is credited later. Its fields are assumed: section 2 does not show them."""
 
     charge_id: str
     status: str  # processing, succeeded, failed, requires_action
@@ -98,7 +98,7 @@ PaymentMethodList = Items[PaymentMethod]
 
 
 class AutoRecharge(Received):
-    """The auto-recharge settings as the cloud has them; defaults when never set."""
+    """The auto-recharge settings in the cloud; defaults if never set."""
 
     enabled: bool
     threshold_cents: int

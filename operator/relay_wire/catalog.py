@@ -72,7 +72,7 @@ class Pricing(Received):
 
 
 class Location(Received):
-    """A place where nodes are; its fields are assumed, since section 2 does not show them."""
+    """A location of nodes; its fields are assumed, since section 2 does not show them."""
 
     id: Identifier
     name: Lenient[str] = None

@@ -11,7 +11,7 @@ from relay_wire.catalog import GpuModel
 class ClusterStatus(StrEnum):
     """Cluster states; section 3 shows running, degraded, failed, the others are assumed.
 
-    A received status may be any other word.
+    A received status may be any other string.
     """
 
     PROVISIONING = "provisioning"
@@ -24,7 +24,7 @@ class ClusterStatus(StrEnum):
 
 
 class ClusterCreate(Sent):
-    """Create cluster request (section 2, "Cluster"); at least one replica is assumed."""
+    """Create cluster request (section 2, "Cluster"); the minimum of one replica is assumed."""
 
     name: Name
     resource_size: str | None = None
@@ -49,7 +49,7 @@ class ClusterCreate(Sent):
 
 
 class ClusterScale(Sent):
-    """Scale request (section 2, "Cluster"); at least one replica is assumed."""
+    """Scale request (section 2, "Cluster"); the minimum of one replica is assumed."""
 
     replica_count: int = Field(ge=1)
 
@@ -73,7 +73,7 @@ class Replica(Received):
 
     id: Identifier
     gpu_count: int
-    status: str  # healthy, unhealthy, terminated, or any other word
+    status: str  # healthy, unhealthy, terminated, or any other string
     healthy: bool
     nvlink_enabled: bool
     created_at: str

@@ -6,7 +6,7 @@ from relay_wire.base import Lenient, Received
 
 
 class ErrorCode(StrEnum):
-    """The codes of the management API that section 7 names; the complete list is not shown, so any string may come."""
+    """The codes of the management API that section 7 names; the list is incomplete, so any other string may occur."""
 
     NOT_FOUND = "not_found"
     POD_NODE_BUSY = "POD_NODE_BUSY"
@@ -25,14 +25,14 @@ class ErrorCode(StrEnum):
 
 
 class ErrorBody(Received):
-    """An error of the management API."""
+    """The error body of the management API."""
 
     error: Lenient[str] = None
     code: Lenient[str] = None
 
 
 class InferenceError(Received):
-    """What went wrong, in the inference API's words."""
+    """An error of the inference API, in its own words."""
 
     message: Lenient[str] = None
     type: Lenient[str] = None
@@ -40,6 +40,6 @@ class InferenceError(Received):
 
 
 class InferenceErrorBody(Received):
-    """An error of the inference API."""
+    """The error body of the inference API."""
 
     error: InferenceError

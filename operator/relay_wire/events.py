@@ -1,4 +1,4 @@
-"""What a webhook delivers (section 6)."""
+"""The payloads of webhooks (section 6)."""
 
 from collections.abc import Iterator
 from enum import StrEnum
@@ -15,7 +15,7 @@ _ID_KEYS = ("vmId", "podId", "replicaId", "clusterId", "id")
 
 
 class EventType(StrEnum):
-    """Every event that section 6 lists; a received type may be any other word."""
+    """Every event type that section 6 lists; a received type may be any other string."""
 
     CLUSTER_RUNNING = "cluster.running"
     CLUSTER_DEGRADED = "cluster.degraded"
@@ -29,7 +29,7 @@ class EventType(StrEnum):
 
 
 class Event(Received):
-    """The payload of a delivery; only cluster events have a known `data` (`clusterId`), so any shape is taken."""
+    """The payload of a delivery; only cluster events have a known `data` (`clusterId`), so any shape is accepted."""
 
     id: Identifier
     type: Identifier
@@ -40,7 +40,7 @@ class Event(Received):
     def resource_ids(self) -> tuple[str, ...]:
         """Every id in `data`, likeliest first: `vmId`, `podId`, `replicaId`, `clusterId`, `id`; then one level down.
 
-        A replica event may name both the replica and its cluster. An event is a hint: look the ids up before believing.
+        A replica event may name both the replica and its cluster. An event is a hint: verify the ids with the cloud.
         """
         return tuple(dict.fromkeys(_named_ids(self.data)))
 

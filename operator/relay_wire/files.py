@@ -5,7 +5,7 @@ from typing import Final, Literal
 from relay_wire.base import Lenient, ListOf, ResourceId, SnakeReceived
 
 BATCH_UPLOAD_LIMIT = 200_000_000
-"""Bytes of one uploaded file (section 8: 200 MB)."""
+"""The most bytes of one uploaded file (section 8: 200 MB)."""
 
 Purpose = Literal["batch", "batch_output"]
 
@@ -23,7 +23,7 @@ class FileObject(SnakeReceived):
     object: Literal["file"] = "file"
     bytes: Lenient[int] = None
     created_at: Lenient[int] = None
-    """Unix seconds, as all timestamps of the inference API (section 1)."""
+    """Unix seconds, like all timestamps of the inference API (section 1)."""
     expires_at: Lenient[int] = None
     filename: Lenient[str] = None
     purpose: Lenient[str] = None

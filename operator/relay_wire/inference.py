@@ -1,7 +1,7 @@
 """The inference API: chat completions, messages and models (section 4, "Inference API").
 
-Section 4 leaves the bodies to the two client libraries that people use; these are the fields that a server reads or
-knows. Unknown ones are accepted and kept, since a server behind a model may know more.
+Section 4 leaves the bodies to two popular client libraries; these are the fields that a server reads or knows.
+Unknown fields are accepted and kept, since a server behind a model may know more.
 """
 
 import re
@@ -25,29 +25,29 @@ from relay_wire.base import (
 
 MOST = 2**31 - 1
 MOST_MESSAGES = 10_000
-"""Of one request, and parts of one message: assumed."""
+"""The most messages of one request, and parts of one message: assumed."""
 
 
 class Family(StrEnum):
-    """An API family, by the path of its operation."""
+    """An API family, identified by the path of its operation."""
 
     CHAT_COMPLETIONS = "/v1/chat/completions"
     MESSAGES = "/v1/messages"
 
     @property
     def api(self) -> str:
-        """Its name in `supported_apis` and `nativeFamilies`."""
+        """The family's name in `supported_apis` and `nativeFamilies`."""
         return {Family.CHAT_COMPLETIONS: "chat_completions", Family.MESSAGES: "messages"}[self]
 
 
 class Asked(BaseModel):
-    """A request body, or a part of one; null in an optional field means that it is absent."""
+    """A request body, or a part of one; null in an optional field means absent."""
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True, hide_input_in_errors=True, defer_build=True)
 
 
 class Part(Asked):
-    """One part of a message's content; parts that are no text are accepted and say nothing to a built-in model."""
+    """One part of a message's content; parts that are not text are accepted, but mean nothing to a built-in model."""
 
     type: NonEmpty
     text: str | None = None
@@ -66,13 +66,13 @@ def _kind(value: object) -> str:
 
 _Parts = Annotated[SentList[Part], Field(max_length=MOST_MESSAGES), Tag("parts")]
 Content = Annotated[Annotated[str, Tag("text")] | _Parts, Discriminator(_kind)]
-"""A text, or a list of parts; what is wrong with one is said of what it is."""
+"""A text, or a list of parts; errors name the alternative that was sent."""
 
 Count = Annotated[int, Field(ge=1)]
 
 
 class FunctionCall(Asked):
-    """The function that a tool call names, with its arguments as JSON text."""
+    """The function of a tool call, with its arguments as JSON text."""
 
     name: NonEmpty
     arguments: str
@@ -105,7 +105,7 @@ class ChatMessage(Asked):
 
 
 class FunctionDefinition(Asked):
-    """A function that a model may call."""
+    """A function that the model may call."""
 
     name: NonEmpty
     description: str | None = None
@@ -114,7 +114,7 @@ class FunctionDefinition(Asked):
 
 
 class ChatTool(Asked):
-    """A tool that is offered in a chat."""
+    """A tool that the model may use in a chat."""
 
     type: Literal["function", "custom"]
     function: FunctionDefinition | None = None
@@ -127,7 +127,7 @@ class ChatTool(Asked):
 
 
 class StreamOptions(Asked):
-    """What a stream brings besides its content."""
+    """What a stream contains besides its content."""
 
     include_usage: bool | None = None
 
@@ -285,17 +285,17 @@ class ModelList(SnakeReceived):
 
 
 BackendProvider = Literal["azure_openai", "bedrock", "vertex", "openai_compatible"]
-"""Who runs a backend; the values are assumed, section 2 says that there are four."""
+"""Who runs a backend; the values are assumed, section 2 only says that there are four."""
 
 BackendAuth = Literal["none", "api_key", "aws_sigv4", "gcp_oauth"]
-"""How a backend is authenticated to; the two provider-specific styles are assumed."""
+"""How requests to a backend are authenticated; the two provider-specific styles are assumed."""
 
 NativeFamily = Literal["chat_completions", "messages"]
 
 BackendTransport = Literal["direct", "tunnel", "privatelink"]
 
 BackendName = Annotated[str, Field(min_length=1, max_length=2000)]
-"""What the model is called there, or the server's address; the bounds are assumed."""
+"""The model's name at the backend, or the server's address; the bounds are assumed."""
 
 LONGEST_KEY = 10_000
 BackendKey = Annotated[str, Field(pattern=r"^[\x21-\x7e]+$", max_length=LONGEST_KEY)]
@@ -313,11 +313,11 @@ class BackendCreate(Sent):
     weight: Annotated[int, Field(ge=0, le=MOST)] = 0  # 0 keeps it in the overflow tail
     max_concurrency: Annotated[int, Field(ge=0, le=MOST)] | None = None  # 0 and absent: no cap
     api_key: BackendKey | None = Field(None, repr=False)
-    """What `auth: api_key` sends as bearer authorization; assumed, section 2 does not say where it comes from."""
+    """The bearer token for `auth: api_key`; assumed, since section 2 does not say where the key comes from."""
 
 
 class BackendUpdate(Sent):
-    """What may change of a backend; what is absent or null stays. Assumed: section 2 has no such request."""
+    """The fields of a backend that may change; absent or null ones stay. Assumed: section 2 has no such request."""
 
     provider: BackendProvider | None = None
     ref: BackendName | None = None
@@ -347,4 +347,4 @@ class Backend(Received):
 
 
 BackendList = Items[Backend]
-"""All that stand behind a model."""
+"""All backends of a model."""

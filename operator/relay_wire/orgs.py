@@ -7,10 +7,10 @@ from pydantic import Field, model_validator
 from relay_wire.base import Identifier, Items, Lenient, Printable, Received, ResourceId, Sent
 
 GivenRole = Literal["admin", "member", "viewer"]
-"""The roles that a person can be added or invited with."""
+"""The roles with which a person can be added or invited."""
 
 Role = Literal["owner", "admin", "member", "viewer"]
-"""Every role; who creates an organization is its owner."""
+"""Every role; the creator of an organization is its owner."""
 
 OrganizationName = Annotated[str, Field(min_length=1, max_length=200), Printable]
 Slug = Annotated[str, Field(max_length=63, pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
@@ -26,7 +26,7 @@ class OrganizationCreate(Sent):
 
 
 class OrganizationUpdate(Sent):
-    """Update organization request; null in `monthlySpendLimitCents`, which is assumed, takes the limit away."""
+    """Update organization request; `monthlySpendLimitCents` is assumed, and null in it removes the limit."""
 
     name: OrganizationName | None = None
     billing_email: Email | None = None
@@ -75,12 +75,12 @@ class Member(Received):
 
     @property
     def id(self) -> str:
-        """What the member is asked for by."""
+        """The id that requests for the member need."""
         return self.user_id
 
     @property
     def name(self) -> None:
-        """Nobody gives a member one."""
+        """None: members have no names."""
         return None
 
 

@@ -1,6 +1,6 @@
 """Bring-your-own-container GPU pods (section 2, "Pod"; section 3, "Pod status").
 
-Pods are answered with a `relay_wire.vms.VmRecord`.
+Answers about pods are `relay_wire.vms.VmRecord`s.
 """
 
 from enum import StrEnum
@@ -12,9 +12,9 @@ from relay_wire.base import Identifier, Items, Lenient, Name, NonEmpty, Port, Re
 
 
 class PodStatus(StrEnum):
-    """The pod states of section 3, `failed` and the assumed `stopping` included.
+    """The pod states of section 3, including `failed` and the assumed `stopping`.
 
-    A received status may be any other word.
+    A received status may be any other string.
     """
 
     DEPLOYING = "deploying"
@@ -29,7 +29,7 @@ class PodStatus(StrEnum):
 class PodCreate(Sent):
     """Create pod request (section 2, "Pod").
 
-    `interruptible` is well-formed here: the cloud refuses it with its own code, COMPUTE_CLASS_RETIRED.
+    `interruptible` is valid here: the cloud refuses it with its own code, COMPUTE_CLASS_RETIRED.
     """
 
     image: NonEmpty
@@ -46,7 +46,7 @@ class PodCreate(Sent):
 
 
 class PodCapacity(Received):
-    """What can be had of one GPU model now; only `freeUnits` and `maxGpuCount` are named by section 4."""
+    """What is available of one GPU model now; section 4 names only `freeUnits` and `maxGpuCount`."""
 
     gpu_model_id: Identifier
     name: Lenient[str] = None

@@ -1,6 +1,6 @@
 """GPU providers: applications, provisioning tokens, nodes, earnings (section 4, "Providers").
 
-Section 2 gives the fields of what is sent; its bounds and all answers are assumed.
+Section 2 gives the fields of requests; their bounds and all answers are assumed.
 """
 
 from typing import Annotated, Literal
@@ -10,19 +10,19 @@ from pydantic import Field
 from relay_wire.base import Identifier, Items, Lenient, ListOf, Printable, Received, ResourceId, Sent, Word
 
 NodeStatus = Literal["online", "offline", "maintenance", "draining", "removed"]
-"""Section 3, "Provider node status"."""
+"""The statuses of section 3, "Provider node status"."""
 
 Label = Annotated[str, Field(min_length=1, max_length=63), Printable]
 
 
 class ProviderApplication(Sent):
-    """Provider application: why the organization wants to be one."""
+    """Provider application: why the organization wants to be a provider."""
 
     note: Annotated[str, Field(max_length=10_000, pattern=r"\S")]
 
 
 class ProviderStanding(Received):
-    """Whether an organization is a provider, and how its application stands; null where it never applied."""
+    """Whether an organization is a provider, and the state of its application; null if it never applied."""
 
     is_provider: bool
     application_status: Literal["pending", "approved", "rejected"] | None
@@ -37,14 +37,14 @@ class NodeStatusUpdate(Sent):
 
 
 class ProviderGpu(Received):
-    """One GPU of a node; its id is what a reservation names."""
+    """One GPU of a node; reservations refer to it by its id."""
 
     id: Identifier
     gpu_model_id: Lenient[str] = None
 
 
 class ProviderNode(Received):
-    """A node as its provider sees it; it has no name but its id."""
+    """A node as its provider sees it; its id is its only name."""
 
     id: ResourceId
     status: Word = ""
@@ -57,12 +57,12 @@ class ProviderNode(Received):
 
     @property
     def name(self) -> str:
-        """What it is told apart by."""
+        """The id, which stands in for a name."""
         return self.id
 
 
 class ProviderNodeStats(Received):
-    """How many nodes of each status there are; the total and the GPUs leave removed ones out."""
+    """Counts of nodes by status; the total and the GPUs exclude removed nodes."""
 
     total: int
     online: int
@@ -75,7 +75,7 @@ class ProviderNodeStats(Received):
 
 
 class ProvisioningTokenStats(Received):
-    """How many provisioning tokens enrol nodes, and how many do not any more; each counts once."""
+    """Counts of provisioning tokens: active ones, and those that no longer enrol nodes; each counts once."""
 
     total: int
     active: int
@@ -92,7 +92,7 @@ class ProviderStats(Received):
 
 
 class ProvisioningTokenCreate(Sent):
-    """Provisioning token request; no `maxNodes`, or 0, is no quota."""
+    """Provisioning token request; without `maxNodes`, or with 0, there is no quota."""
 
     name: Label | None = None
     expires_in_hours: Annotated[int, Field(ge=1, le=8760)] | None = None
@@ -128,7 +128,7 @@ class NodeEarnings(Received):
 
 
 class Payout(Received):
-    """What was paid for the calendar month from `periodStart` to `periodEnd`, which is the next month's start."""
+    """The payment for the calendar month from `periodStart` to `periodEnd`, which is the next month's start."""
 
     id: Identifier
     amount_cents: int
@@ -138,7 +138,7 @@ class Payout(Received):
 
 
 class ProviderEarnings(Received):
-    """All that was ever earned, by node, and the payouts of it, newest first."""
+    """All earnings ever, by node, and their payouts, newest first."""
 
     total_cents: Lenient[int] = None
     items: ListOf[NodeEarnings]

@@ -1,10 +1,10 @@
-"""Quotas of an organization; all is assumed, since the cloud's description has none."""
+"""Quotas of an organization; all of it is assumed, since the cloud's description has none."""
 
 from relay_wire.base import Items, Received
 
 
 class Quota(Received):
-    """How much of something an organization may have, and how much it has."""
+    """How much of a resource an organization may have, and how much it has."""
 
     name: str
     limit: int

@@ -8,7 +8,7 @@ from relay_wire.base import Identifier, Items, Lenient, Name, NonEmpty, Received
 
 
 class RegistryCredentialCreate(Sent):
-    """Create registry credential request; which keys `credentials` has depends on `authType` and is assumed."""
+    """Create registry credential request; the keys of `credentials` depend on `authType`, and are assumed."""
 
     name: Name
     server: NonEmpty

@@ -18,7 +18,7 @@ class ReservationCreate(Sent):
     unit_ids: Annotated[list[NamedId], Field(min_length=1, max_length=16384)]
     allowed_org_ids: Annotated[list[NamedId], Field(max_length=1000)]
     managing_org_ids: Annotated[list[NamedId], Field(max_length=1000)] | None = None
-    starts_at: Annotated[str, Field(max_length=64)] | None = None  # absent: as soon as it is made
+    starts_at: Annotated[str, Field(max_length=64)] | None = None  # absent: at once
     ends_at: Annotated[str, Field(max_length=64)] | None = None  # absent: open-ended
     contract_ref: Note | None = None
     reason: Note | None = None
@@ -38,7 +38,7 @@ class Reservation(Received):
     contract_ref: Lenient[str] = None
     reason: Lenient[str] = None
     created_at: Lenient[str] = None
-    spot_workload_ids: ListOf[str] = Field(default_factory=list)  # what its owner may terminate
+    spot_workload_ids: ListOf[str] = Field(default_factory=list)  # workloads that the reservation's owner may terminate
 
 
 ReservationList = Items[Reservation]

@@ -10,7 +10,7 @@ from relay_wire.base import Word as Said
 from relay_wire.inference import MOST, NativeFamily
 
 Engine = Literal["vllm", "sglang", "trtllm"]
-"""The known engines (assumed; section 2 says that an engine must resolve to a known one)."""
+"""The known engines (assumed; section 2 says only that an engine must resolve to a known one)."""
 
 RolloutStrategy = Literal["blue_green", "rolling"]
 GREEN: Final = "green"
@@ -22,7 +22,7 @@ Reference = Annotated[str, Field(max_length=2000)]
 
 
 class DeploymentStatus(StrEnum):
-    """States of a deployment; section 3 shows none, so all are assumed. A received one may be any other word."""
+    """States of a deployment, all assumed, since section 3 shows none. A received status may be any other string."""
 
     PROVISIONING = "provisioning"
     RUNNING = "running"
@@ -37,7 +37,7 @@ def _chat_completions() -> list[NativeFamily]:
 
 
 class EngineSettings(Sent):
-    """What a replica is started with; another replica takes its place where one of these changes."""
+    """The settings that a replica starts with; after a change of one, another replica replaces it."""
 
     version: Word | None = None
     dtype: Word | None = None
@@ -50,7 +50,7 @@ class EngineSettings(Sent):
 
 
 class DeploymentCreate(EngineSettings):
-    """Create request (section 2, "Serving deployment"); bounds are assumed where section 2 gives none."""
+    """Create request (section 2, "Serving deployment"); bounds that section 2 does not give are assumed."""
 
     organization_id: Identifier
     public_model_id: NonEmpty
@@ -91,11 +91,11 @@ LASTING: Final = frozenset(
         "replicaRuntime",
     }
 )
-"""What a deployment keeps for its life (assumed)."""
+"""The fields that a deployment keeps for its life (assumed)."""
 
 
 class DeploymentChange(EngineSettings):
-    """Change request (assumed): what is absent stays; `rolloutRole` empty promotes a green."""
+    """Change request (assumed): absent fields stay; an empty `rolloutRole` promotes a green deployment."""
 
     replicas_min: Count | None = None
     replicas_max: AtLeastOne | None = None
@@ -129,7 +129,7 @@ class ServingReplica(Received):
 
 
 class Deployment(Received):
-    """A serving deployment (section 2 shows its fields, the rest is assumed)."""
+    """A serving deployment (section 2 shows its fields; the rest is assumed)."""
 
     id: ResourceId
     organization_id: Lenient[str] = None

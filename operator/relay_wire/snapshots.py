@@ -6,7 +6,7 @@ from relay_wire.base import Lenient, Name, Page, Received, ResourceId, Sent
 
 
 class SnapshotStatus(StrEnum):
-    """Where a snapshot is; all words are assumed, since section 2 shows none."""
+    """The states of a snapshot; all are assumed, since section 2 shows none."""
 
     CREATING = "creating"
     READY = "ready"

@@ -1,4 +1,4 @@
-"""SSH keys registered on the organization, which its SSH gateway takes (section 2, "misc requests")."""
+"""SSH keys registered with the organization, which its SSH gateway accepts (section 2, "misc requests")."""
 
 from relay_wire.base import Items, Lenient, NonEmpty, Received, ResourceId, Sent
 

@@ -11,7 +11,7 @@ from relay_wire.base import Lenient, Name, Page, Port, Received, ResourceId, Sen
 class VmStatus(StrEnum):
     """VM states; section 3 shows `running` and `failed`, the others are assumed.
 
-    A received status may be any other word.
+    A received status may be any other string.
     """
 
     PROVISIONING = "provisioning"
@@ -23,7 +23,7 @@ class VmStatus(StrEnum):
 
 
 class VmRecord(Received):
-    """A VM or a pod; only the id decides whether an answer is readable (section 2, "VM")."""
+    """A VM or a pod; only a malformed id makes an answer unreadable (section 2, "VM")."""
 
     id: ResourceId
     organization_id: Lenient[str] = None
@@ -50,7 +50,7 @@ class VmRecord(Received):
 
 
 class EndedSpotVm(Received):
-    """What the owner of lent capacity is told of a spot VM of somebody else that it terminated; assumed."""
+    """A terminated spot VM of another organization, as the owner of the lent capacity sees it; assumed."""
 
     id: ResourceId
     status: Word = ""
@@ -59,7 +59,7 @@ class EndedSpotVm(Received):
 
 
 class CreatedResource(Received):
-    """The answer to a create (section 2, "VM"); only the id decides whether it is readable."""
+    """The answer to a create (section 2, "VM"); only a malformed id makes it unreadable."""
 
     id: ResourceId
     name: Word = ""
@@ -103,7 +103,7 @@ class VmCreate(Sent):
 
 
 class Visibility(Sent):
-    """Opens or closes the endpoint of a VM or pod; the shape is assumed, since section 4 does not show it."""
+    """Opens or closes the endpoint of a VM or pod; assumed, since section 4 does not show the request."""
 
     public: bool
 

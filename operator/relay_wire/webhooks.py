@@ -1,4 +1,4 @@
-"""Webhook subscriptions and their deliveries (section 2, "Webhook"); what is delivered is in `relay_wire.events`."""
+"""Webhook subscriptions and their deliveries (section 2, "Webhook"); the payloads are in `relay_wire.events`."""
 
 from pydantic import Field
 
@@ -6,7 +6,7 @@ from relay_wire.base import Identifier, Items, Lenient, ListOf, NonEmpty, Receiv
 
 
 class WebhookCreate(Sent):
-    """Create webhook request; no events means all of them. Which names and addresses it takes, the cloud says."""
+    """Create webhook request; no events means all of them. The cloud decides which names and addresses it accepts."""
 
     name: NonEmpty
     url: NonEmpty
@@ -32,13 +32,13 @@ class WebhookCreated(Webhook):
 
 
 class RolledSecret(Received):
-    """The answer to regenerate-secret; only its `secret` is relied on, since section 4 does not show the shape."""
+    """The answer to regenerate-secret; section 4 does not show it, so only its `secret` is used."""
 
     secret: str = Field(min_length=1, repr=False)
 
 
 class WebhookToggle(Sent):
-    """Pauses or resumes a subscription; the shape is assumed. Without `enabled` it flips."""
+    """Pauses or resumes a subscription; assumed. Without `enabled`, it toggles."""
 
     enabled: bool | None = None
 
