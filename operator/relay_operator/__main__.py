@@ -1,4 +1,4 @@
-"""The composition root: the commands, and the one place where a replica is wired."""
+"""The composition root: the commands, and the only place where a replica is wired."""
 
 import argparse
 import asyncio
@@ -14,7 +14,7 @@ from relay_operator.kinds import KINDS
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """`relay-operator run | crds | settings`; the exit status is 2 for settings that cannot be used."""
+    """Run `relay-operator run | crds | settings`; returns exit status 2 for unusable settings."""
     command = _parser().parse_args(arguments).command
     match command:
         case "crds":
@@ -29,8 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"relay-operator: {error}\n")
         return 2
     status = asyncio.Runner(loop_factory=uvloop.new_event_loop).run(app.run(chosen))
-    # All that is ours has ended in order. kopf's watches can outlive their cancellation, and a process that waited
-    # for them would neither work nor be started again.
+    # The operator's own tasks have ended in order. kopf's watches can outlive their cancellation, and a process that
+    # waited for them would neither work nor be restarted.
     logging.shutdown()
     os._exit(status)
 

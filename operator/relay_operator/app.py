@@ -1,4 +1,4 @@
-"""One replica: what it is made of, and how it starts, leads and ends."""
+"""One replica: its parts, and how it starts, leads and ends."""
 
 import asyncio
 import gc
@@ -51,9 +51,9 @@ _FIRST_LIST_BACKOFF = Backoff(initial=0.2, limit=10.0)
 
 
 async def run(settings: Settings, kinds: Sequence[Kind[Parts]] = KINDS) -> int:
-    """Serve, stand for election, lead until told to stop; answers the process's exit status.
+    """Serve, stand for election, and lead until told to stop; returns the exit status.
 
-    0 if it was told to stop; 1 if it cannot go on (a lost Lease, a broken watch) and has to be started again.
+    0 if it was told to stop; 1 if it cannot continue (a lost Lease, a broken watch) and must be restarted.
     """
     configure_logging(settings.log_format, settings.log_level, sys.stderr, EXPECTED)
     _take_descriptors()
@@ -67,13 +67,13 @@ async def run(settings: Settings, kinds: Sequence[Kind[Parts]] = KINDS) -> int:
             await replica.serve(stop, stack)
     except* (LeaseLostError, WatchEndedError, KubeError, OSError, CredentialsError) as errors:
         for error in _leaves(errors):
-            logger.error("ending: %s", error)  # noqa: TRY400 - a failure of the world: the sentence says enough
+            logger.error("ending: %s", error)  # noqa: TRY400 - an error from outside: one line says enough
         status = 1
     return status
 
 
 def _take_descriptors() -> None:
-    """As many as may be had without asking: connections of strangers must not leave none for our own."""
+    """Raise the soft limit of open files, so that strangers' connections cannot exhaust it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     enough = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
     if soft < enough:
@@ -104,21 +104,21 @@ class App:
     receiver: Receiver
     election: Election
     pulse: Heartbeat
-    """Of the election's loop."""
+    """The heartbeat of the election's loop."""
     label: LeaderLabel
     collector: Collector
     catalog: Catalog
     synced: asyncio.Event = field(default_factory=asyncio.Event)
     standing_by: bool = True
     unseen: str | None = "the operator has not tried to list objects yet"
-    """Why this replica could not lead."""
+    """Why this replica could not lead; None if it could."""
 
     @property
     def settings(self) -> Settings:
         return self.parts.settings
 
     async def serve(self, stop: asyncio.Event, stack: AsyncExitStack) -> None:
-        """Answers health checks at once; reconciles once it leads. Returns when told to stop."""
+        """Answer health checks at once, and reconcile while leading. Returns when told to stop."""
         parts = self.parts
         health = health_app(parts.metrics, {"election": self._silence}, {"objects": self._not_ready})
         await stack.enter_async_context(http_server(health, self.settings.metrics_listen))
@@ -142,7 +142,7 @@ class App:
         return None if self.synced.is_set() else "the first list of objects is under way"
 
     async def _stand_by(self) -> None:
-        """Waits for the Lease once all can be listed: who could not, must not be counted on in an upgrade."""
+        """Wait for the Lease once all objects can be listed: an upgrade must not count on a replica that cannot."""
         failures = 0
         while self.unseen is not None:
             self.pulse.beat()
@@ -170,10 +170,10 @@ class App:
         await self.election.hold()
 
     async def _lead(self, stop: asyncio.Event, *beside: Coroutine[None, None, None]) -> None:
-        """Runs until told to stop, or until a part fails: then all end with it.
+        """Run until told to stop or until a part fails; all parts end together.
 
-        Passes under way may finish: what was just sent to the cloud is worth its answer. One that leads no longer sends
-        nothing more, and what it writes is taken only where nobody decided on the object meanwhile.
+        Passes under way may finish, since a request just sent is worth its answer. A pass of a former leader sends
+        nothing more, and its writes succeed only if nobody has changed the object meanwhile.
         """
         self.standing_by = False
         self.parts.metrics.leader.set(1)
@@ -201,7 +201,7 @@ class App:
             task.result()
 
     async def _finish(self) -> None:
-        """What the Lease is given back after: ids that are being written, and transfers."""
+        """Finish what must end before the Lease is released: writes of ids, and transfers."""
         recording = self.parts.engine.recording
         if recording:
             await asyncio.wait(recording, timeout=_ENDING_SECONDS)
@@ -214,7 +214,7 @@ class App:
             await own(self.parts.engine.kube, self.settings.namespace, self.settings.lease_name)
 
     async def _watch(self, stop: asyncio.Event) -> None:
-        """The whole picture first: who owns which id must be known before anything is adopted."""
+        """List everything first: nothing may be adopted before the owners of all ids are known."""
         failures = 0
         while not self.synced.is_set():
             try:
@@ -226,12 +226,12 @@ class App:
                 await asyncio.sleep(_FIRST_LIST_BACKOFF.after(failures, random.random))
             else:
                 self.synced.set()
-                gc.freeze()  # what was loaded stays: no later collection needs to walk through it
+                gc.freeze()  # loaded objects stay: no later collection needs to walk through them
         plurals = {kind.name: kind.definition.plural for kind in self.kinds}
         await watch(self.informer, plurals, self.settings.watch_namespaces, lambda: _stop_on_signals(stop))
 
     async def _identify(self) -> None:
-        """Before anything is decided: which cluster's operator this is."""
+        """Determine which cluster's operator this is, before any decision."""
         self.parts.engine.installation.name = self.settings.installation or installation_of(
             uid_of(await self.parts.engine.kube.get(NAMESPACES, None, "kube-system"))
         )
@@ -241,7 +241,7 @@ class App:
         await self.workers.run()
 
     async def _repair(self) -> None:
-        """The paged list that finds what no event told of."""
+        """List all objects from time to time, to find what no event reported."""
         await self.synced.wait()
         while True:
             await asyncio.sleep(jittered(self.settings.resync_seconds, self.settings.poll_jitter, random.random))
@@ -251,7 +251,7 @@ class App:
                 logger.warning("the repairing list failed, the next one repairs: %s", error)
 
     async def _follow_crds(self) -> None:
-        """Nothing is created as long as one is older than this release, so it is read again until none is."""
+        """Compare the CRDs again while one is older than this release, since nothing is created until then."""
         await self.synced.wait()
         while True:
             await asyncio.sleep(
@@ -261,7 +261,7 @@ class App:
                 await self._compare()
 
     async def _follow_catalog(self) -> None:
-        """Once accounts are known, of which one is chosen."""
+        """Run the catalog once accounts are known, since it uses one of them."""
         await self.synced.wait()
         await self.catalog.run()
 
@@ -278,7 +278,7 @@ class App:
 
 
 async def _unless(stop: asyncio.Event, work: Coroutine[None, None, None]) -> bool:
-    """Whether the work was done before the stop; it is cancelled otherwise."""
+    """Whether the work finished before the stop; if not, it is cancelled."""
     tasks = [asyncio.create_task(work), asyncio.create_task(stop.wait())]
     done, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task in pending:

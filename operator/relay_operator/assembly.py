@@ -1,4 +1,4 @@
-"""What a process decides with, whether it leads or only looks."""
+"""Assembles what a process decides with, whether it leads or only looks."""
 
 import functools
 import os
@@ -38,7 +38,7 @@ from relay_operator.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """The parts of one process, and what counts its passes."""
+    """The parts of one process, and the collector that counts its passes."""
 
     parts: Parts
     collector: Collector
@@ -52,7 +52,7 @@ def assembled(
     identity: str,
     leading: Callable[[], bool],
 ) -> Assembled:
-    """`identity` is what Events are reported by; as long as `leading` is false, nothing is sent to the cloud."""
+    """Assemble a process; `identity` reports Events, and while `leading` returns False nothing is sent to the cloud."""
     departed = Departed()
     wakers = {kind.name for kind in kinds if kind.wakes_with_owned}
     cache = Cache(
@@ -95,24 +95,24 @@ def assembled(
 
 
 def used_with_accounts(kinds: Sequence[Kind[Parts]]) -> dict[str, str]:
-    """The plurals of the kinds that are made with an account, by kind."""
+    """Plurals by kind, of the kinds that use an account."""
     return {kind.name: kind.definition.plural for kind in kinds if kind.uses_account}
 
 
 def _shares(workers: int, cache: Cache, kinds: Sequence[Kind[Parts]]) -> Shares[ObjectKey]:
-    """A cloud that hangs holds up the objects of its account, and no others."""
+    """Shares of the workers, so that a cloud that hangs delays only the objects of its own account."""
     shares = {kind.name: kind.worker_share for kind in kinds}
     few = max(int(workers * min(shares.values())), 1)
     return Shares(lambda key: shares[key.kind] < 1, few, cache.account_of, max(workers // 2, 1))
 
 
 def _needed(kinds: Sequence[Kind[Parts]]) -> dict[str, tuple[str, dict[str, JsonValue]]]:
-    """By kind: the name of its CRD, and the schema of its objects. A tenth of a second of CPU."""
+    """The CRD's name and the schema of its objects, by kind. Takes a tenth of a second of CPU."""
     return {kind.name: (f"{kind.definition.plural}.{GROUP}", object_schema(kind.definition)) for kind in kinds}
 
 
 def _remedy(namespace: str) -> str:
-    """What brings the CRDs up to date: this very program has them."""
+    """The command that updates the CRDs, which this program contains."""
     pod = os.environ.get("POD_NAME")
     inside = f"kubectl exec -n {namespace} {pod} -- " if pod else ""
     return f"{inside}relay-operator crds | kubectl apply --server-side --force-conflicts -f -"

@@ -1,4 +1,4 @@
-"""Counts objects and the queue for the metrics, and tells them of every pass."""
+"""Counts objects and the queue for the metrics, and reports every pass to them."""
 
 import asyncio
 from collections import Counter
@@ -17,14 +17,14 @@ from relay_operator.engine.queue import Priority, Queue
 from relay_operator.observability.metrics import Metrics
 
 Sums = Counter[tuple[str, ...]]
-"""By the values of the labels."""
+"""Counts by the values of the labels."""
 INTERVAL = 10.0
-"""Seconds between two counts; the work of one grows with the number of objects."""
+"""Seconds between two counts, whose work grows with the number of objects."""
 
 
 @dataclass(slots=True)
 class Collector:
-    """Fills the gauges that are counted rather than told."""
+    """Fills the gauges that must be counted."""
 
     cache: Cache
     queue: Queue[ObjectKey]
@@ -33,7 +33,7 @@ class Collector:
     clock: Callable[[], float]
 
     async def run(self) -> None:
-        """Counts until cancelled."""
+        """Count until cancelled."""
         while True:
             self.count()
             await asyncio.sleep(INTERVAL)
@@ -87,7 +87,7 @@ class Collector:
 
 
 def _show(gauge: Gauge, sums: Mapping[tuple[str, ...], float]) -> None:
-    """Shows these and nothing else."""
+    """Show exactly these sums."""
     gauge.clear()
     for labels, value in sums.items():
         gauge.labels(*labels).set(value)

@@ -1,6 +1,6 @@
-"""Who the operator is to the API server, in kopf's watches and in all other requests.
+"""The operator's identity for the API server, in kopf's watches and in all other requests.
 
-With `watch`, the only import of kopf.
+Only this module and `watch` import kopf.
 """
 
 import os
@@ -18,20 +18,20 @@ from relay_kube.kube import ApiAccess
 
 _CONNECTIONS = 100
 _READ_AGAIN_SECONDS = 60.0
-"""A Pod gets another token long before the one that it has ends."""
+"""Seconds between two reads of the token: a Pod gets a new one long before the old one expires."""
 
 
 class CredentialsError(Exception):
-    """There are none, or they cannot be read; the text says what to do."""
+    """There are no credentials, or they are unreadable; the message says what to do."""
 
 
 def credentials() -> kopf.ConnectionInfo:
-    """Those of KUBECONFIG; if it is not set, of the Pod's service account, else of ~/.kube/config.
+    """The credentials from KUBECONFIG; if it is not set, of the Pod's service account, else from ~/.kube/config.
 
     Raises CredentialsError, OSError.
     """
     settings = kopf.OperatorSettings()
-    # Without a proxy in the environment there is nothing to trust it for; with it, every request reads a netrc file.
+    # trust_env makes every request read a netrc file, so set it only if the environment names a proxy.
     settings.networking.trust_env = bool(getproxies())
     sources = [kopf.login_with_service_account, kopf.login_with_kubeconfig]
     if os.environ.get("KUBECONFIG"):
@@ -39,7 +39,7 @@ def credentials() -> kopf.ConnectionInfo:
     try:
         found = next(filter(None, (source(settings=settings) for source in sources)), None)
     except (AttributeError, LookupError, TypeError, ValueError, yaml.YAMLError, kopf.LoginError) as error:
-        # Its text may quote the file, which holds secrets.
+        # The error's text may quote the file, which holds secrets.
         raise CredentialsError(
             f"the kubeconfig cannot be used ({type(error).__name__}): it needs a current-context, whose cluster and "
             "user are in it"
@@ -51,7 +51,7 @@ def credentials() -> kopf.ConnectionInfo:
 
 @dataclass(slots=True)
 class _Headers:
-    """What tells who asks, as it is by now."""
+    """The authentication headers, with the current token."""
 
     found: kopf.ConnectionInfo
     read_at: float
@@ -68,13 +68,13 @@ class _Headers:
 
 @asynccontextmanager
 async def api_access(clock: Callable[[], float] = time.monotonic) -> AsyncIterator[ApiAccess]:
-    """Connections to the API server, which end with the context. Raises CredentialsError, OSError."""
+    """Connections to the API server, closed with the context. Raises CredentialsError, OSError."""
     found = credentials()
     async with aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=_CONNECTIONS, ssl=found.as_ssl_context()),
         headers={"User-Agent": "relay-operator"},
         cookie_jar=aiohttp.DummyCookieJar(),
-        read_bufsize=2**21,  # a page of a list at once
+        read_bufsize=2**21,  # a whole page of a list
         trust_env=found.trust_env,
     ) as session:
         yield ApiAccess(found.server.rstrip("/"), session, _Headers(found, clock(), clock), found.proxy_url)

@@ -1,4 +1,4 @@
-"""An aiohttp app on an address, for as long as a block runs; strangers can take up no more than their share of it."""
+"""An aiohttp app on an address, for as long as a block runs; strangers can use only a share of its connections."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -14,12 +14,12 @@ from relay_operator.settings import ListenAddress
 
 _SHUTDOWN_SECONDS = 2.0
 _IDLE_SECONDS = 15.0
-"""Until the head of the first request, and between two requests."""
+"""Seconds until the head of the first request, and between two requests."""
 _MAX_CONNECTIONS = 256
 
 
 class _Refusal(asyncio.Protocol):
-    """Of a connection that is one too many."""
+    """Refuses a connection above the limit."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         cast(asyncio.Transport, transport).abort()  # TCP is a stream; uvloop's transports are not of that class
@@ -33,7 +33,7 @@ async def http_server(
     max_connections: int = _MAX_CONNECTIONS,
     idle_seconds: float = _IDLE_SECONDS,
 ) -> AsyncIterator[ListenAddress]:
-    """Serves the app until the block ends; yields the address in use. Raises OSError if it is taken."""
+    """Serve the app until the block ends; yields the address in use. Raises OSError if the address is taken."""
     loop, heard = asyncio.get_running_loop(), WeakSet[asyncio.BaseTransport]()
 
     @web.middleware
@@ -43,7 +43,7 @@ async def http_server(
         return await handler(request)
 
     app.middlewares.append(hear)
-    # Nobody is told of single requests here: outcomes are counted where they are known.
+    # Single requests are not logged: outcomes are counted where they are known.
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS, keepalive_timeout=idle_seconds)
     await runner.setup()
     serving = runner.server

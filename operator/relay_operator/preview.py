@@ -1,6 +1,6 @@
-"""What the operator would do for an object, decided by its own code in the process of whoever asks.
+"""What the operator would do for an object, decided by its own code in the caller's process.
 
-Nothing is changed: of the API server only reads are asked, and what does not lead sends the cloud nothing but reads.
+It changes nothing: it only reads from the API server, and a process that does not lead only reads from the cloud.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,17 +38,17 @@ _ASSUMED: Final = tuple(kind.name for kind in KINDS if kind.assumed)
 
 
 class PreviewError(Exception):
-    """A sentence: what cannot be read, and why."""
+    """A message: what cannot be read, and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Previews:
-    """What was found out."""
+    """The results of a preview."""
 
     plans: Mapping[ObjectKey, Plan]
-    """Of each object that was asked about, if plans are made of its kind."""
+    """The plans of the given objects whose kind makes plans."""
     unlisted: Sequence[str]
-    """What could be listed in the objects' own namespaces at most: budgets may have less room than was counted."""
+    """Kinds listed in the objects' own namespaces at most, so that budgets may have less room than counted."""
 
 
 class _Flow(Protocol):
@@ -56,7 +56,7 @@ class _Flow(Protocol):
 
 
 async def preview(proxy: Path, asked: Iterable[JsonObject], base_url: str) -> Previews:
-    """Plans for objects as they are to be, one step each; they need not exist.
+    """Plans for objects as they are to be, one step each; the objects need not exist.
 
     `proxy` is the Unix socket of a `kubectl proxy`; `base_url` is the operator's default. Raises PreviewError.
     """
@@ -101,7 +101,7 @@ def _flows(parts: Parts) -> dict[str, _Flow]:
 
 
 async def _learn_funds(parts: Parts, key: ObjectKey) -> None:
-    """What the operator saw of the account's money when it looked last."""
+    """Use what the operator saw of the account's money at its last look."""
     account = parts.engine.cache.account_of(key)
     entry: Entry | None = None if account is None else parts.engine.cache.get(account)
     if account is None or entry is None:
@@ -134,7 +134,7 @@ def _parts(kube: Kube, objects: Mapping[ObjectKey, JsonObject], base_url: str) -
 
 
 async def _listed(kube: Kube, namespaces: Sequence[str]) -> tuple[dict[ObjectKey, JsonObject], list[str]]:
-    """Everything that decides along; where that is not allowed, what the namespaces have."""
+    """All objects that matter for a decision; if listing all is not allowed, those of the given namespaces."""
     found, unlisted = dict[ObjectKey, JsonObject](), list[str]()
     for kind in KINDS:
         resource, definition = resource_type(kind.definition), kind.definition
@@ -151,7 +151,7 @@ async def _listed(kube: Kube, namespaces: Sequence[str]) -> tuple[dict[ObjectKey
 
 
 async def _installation(kube: Kube, wanted: Iterable[JsonObject]) -> str:
-    """As an object says for which something was made; else as the operator finds it out, if no setting names it."""
+    """The installation that an object's status names; else the one that the operator derives without a setting."""
     for raw in wanted:
         identity = part(raw, "status", "identity")
         if identity.get("uid") == uid_of(raw):
@@ -159,7 +159,7 @@ async def _installation(kube: Kube, wanted: Iterable[JsonObject]) -> str:
     try:
         return installation_of(uid_of(await kube.get(NAMESPACES, None, "kube-system")))
     except KubeError:
-        return ""  # nothing was made for any of these objects, so nothing has this name
+        return ""  # the cloud has nothing of these objects, so no name contains it
 
 
 def _plan_only(raw: JsonObject) -> JsonObject:

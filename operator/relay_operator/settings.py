@@ -20,7 +20,7 @@ Seconds = Annotated[float, Field(gt=0, le=86_400)]
 
 
 class SettingsError(Exception):
-    """A setting has a value that cannot be used; the text names the variable and what it takes."""
+    """A setting has an unusable value; the message names the variable and what it accepts."""
 
 
 class ListenAddress(NamedTuple):
@@ -31,7 +31,7 @@ class ListenAddress(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Reads `host:port`, IPv6 hosts in brackets; raises ValueError."""
+        """Parse `host:port`, IPv6 hosts in brackets; raises ValueError."""
         match = _LISTEN.fullmatch(text)
         if match is None or int(match["port"]) > 65535:
             raise ValueError("must be host:port, as in 0.0.0.0:8088")
@@ -130,7 +130,7 @@ class Settings(BaseSettings):
     )
 
     webhook_listen: Listen = Field(
-        ListenAddress("0.0.0.0", 8088),  # noqa: S104 - a container is reached from outside of it
+        ListenAddress("0.0.0.0", 8088),  # noqa: S104 - a container must be reachable from outside
         description="Address of the webhook receiver.",
     )
     webhook_public_url: Url = Field(
@@ -212,12 +212,12 @@ class Settings(BaseSettings):
         return self
 
     def allowed_prefixes(self) -> tuple[UrlPrefix, ...]:
-        """What an account's URLs are checked against: the allow-list and the operator's own default URLs."""
+        """The allowed prefixes of an account's URLs: the allow-list and the operator's own default URLs."""
         urls = (*self.allowed_base_urls, self.default_base_url, self.default_inference_url)
         return tuple(UrlPrefix.parse(url) for url in urls if url)
 
     def may_hold_secret(self, name: str) -> bool:
-        """Whether an account's Secret may carry a finalizer: only if it can be taken off at the namespace's end."""
+        """Whether an account's Secret may get a finalizer: only if it can be removed at the namespace's end."""
         return not self.watch_namespaces or name in self.account_secret_names
 
     def store_policy(self) -> StorePolicy:
@@ -226,7 +226,7 @@ class Settings(BaseSettings):
 
 
 def load_settings(assumable: Collection[str] | None = None) -> Settings:
-    """Reads the environment; raises `SettingsError` with one sentence about the first bad value.
+    """Read the environment; raises `SettingsError` with one sentence about the first bad value.
 
     `assumable` are the kinds that `assumed_kinds` may name; None: any.
     """
@@ -251,12 +251,12 @@ def _sentence(invalid: ValidationError) -> str:
 
 
 def describe_settings() -> str:
-    """Every variable with its default and meaning, as `relay-operator settings` prints it."""
+    """Every variable with its default and meaning, for `relay-operator settings`."""
     return "\n".join(f"{name} (default: {default})\n    {meaning}\n" for name, default, meaning in documented())
 
 
 def documented() -> list[tuple[str, str, str]]:
-    """Each variable, its default, its meaning."""
+    """Each variable with its default and its meaning."""
     fields = Settings.model_fields.items()
     return [(f"{PREFIX}{name.upper()}", _shown(field.default), field.description or "") for name, field in fields]
 

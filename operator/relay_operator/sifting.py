@@ -1,4 +1,4 @@
-"""A watch's lines, and a list's pages, without the news that are none."""
+"""Removes what is known already from a watch's lines and a list's pages."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import TypeAlias
@@ -8,13 +8,16 @@ import orjson
 from pydantic import JsonValue
 
 Knows: TypeAlias = Callable[[Mapping[str, JsonValue]], bool]
-"""Whether an object is known as it is told, or newer."""
+"""Whether this state of an object, or a newer one, is known."""
 
 _BOOKMARK = b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"%s"}}}'
 
 
 class Sifted:
-    """The body of an answer: a watch is read in chunks, a page of a list at once. Read otherwise, it is all of it."""
+    """The body of an answer without known objects: of a watch by `iter_chunked`, of a list by `read`.
+
+    All other reads return the body unchanged.
+    """
 
     def __init__(self, content: aiohttp.StreamReader, knows: Knows) -> None:
         self._content = content
@@ -27,11 +30,11 @@ class Sifted:
         return aiter(self._content)
 
     async def read(self) -> bytes:
-        """A page without the objects that are known."""
+        """The page without known objects."""
         return sifted_page(await self._content.read(), self._knows)
 
     async def iter_chunked(self, size: int) -> AsyncIterator[bytes]:
-        """Whole lines, as they come, without those that are known."""
+        """Whole lines, as they arrive, without known changes."""
         rest = b""
         async for data in self._content.iter_chunked(size):
             *lines, rest = (rest + data).split(b"\n")
@@ -42,7 +45,7 @@ class Sifted:
 
 
 def sifted(lines: Iterable[bytes], knows: Knows) -> bytes:
-    """The lines but for changes that are known; where such come last, a bookmark tells how far the stream went."""
+    """The lines without known changes; if such come last, a bookmark marks how far the stream went."""
     kept, passed = [], ""
     for line in lines:
         passed = _known_version(line, knows)
@@ -54,7 +57,7 @@ def sifted(lines: Iterable[bytes], knows: Knows) -> bytes:
 
 
 def sifted_page(body: bytes, knows: Knows) -> bytes:
-    """The page but for objects that are known; what is no page stays as it is."""
+    """The page without known objects; any other body stays as it is."""
     try:
         page = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -67,7 +70,7 @@ def sifted_page(body: bytes, knows: Knows) -> bytes:
 
 
 def _known_version(line: bytes, knows: Knows) -> str:
-    """Of a change that is known; empty for everything else, an object's end included."""
+    """The version of a known change; empty for everything else, including deletions."""
     try:
         event = orjson.loads(line)
     except orjson.JSONDecodeError:

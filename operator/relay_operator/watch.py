@@ -1,4 +1,4 @@
-"""kopf's watches, feeding the cache and the queue. With `credentials`, the only import of kopf."""
+"""kopf's watches, which feed the cache and the queue. Only this module and `credentials` import kopf."""
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
@@ -20,7 +20,7 @@ from relay_operator.sifting import Sifted
 
 
 class _NoDiffs(kopf.DiffBaseStorage):
-    """Nothing is ever compared: only raw events are handled, and essences would cost time and memory for each."""
+    """Disables kopf's diffs: only raw events are handled, and an essence of each would cost time and memory."""
 
     def build(self, *, body: kopf.Body, extra_fields: object = None, ignored_fields: object = None) -> kopf.BodyEssence:
         return kopf.BodyEssence({})
@@ -29,7 +29,7 @@ class _NoDiffs(kopf.DiffBaseStorage):
         return None
 
     def store(self, *, body: kopf.Body, patch: kopf.Patch, essence: kopf.BodyEssence) -> None:
-        """Nothing is ever stored."""
+        """Does nothing: no essence is kept."""
 
 
 def _registry(informer: Informer, plurals: Mapping[str, str]) -> kopf.OperatorRegistry:
@@ -48,13 +48,13 @@ def _registry(informer: Informer, plurals: Mapping[str, str]) -> kopf.OperatorRe
 
 @dataclass(slots=True)
 class _Login:
-    """Gives kopf the sessions that it would make itself, sifted."""
+    """Gives kopf the sessions that it would create itself, with sifting."""
 
     sifting: aiohttp.ClientMiddlewareType
     last: tuple[kopf.ConnectionInfo, kopf.AiohttpSession] | None = None
 
     async def login(self, **_: object) -> kopf.AiohttpSession:
-        """The same credentials are the same session: kopf takes none again that was refused."""
+        """The same session for the same credentials, since kopf never reuses credentials that were refused."""
         found = await asyncio.to_thread(credentials)
         if self.last is None or self.last[0] != found:
             self.last = found, self._session(found)
@@ -78,8 +78,11 @@ class _Login:
 
 
 def _sifting(informer: Informer, plurals: Mapping[str, str]) -> aiohttp.ClientMiddlewareType:
-    """Takes out of every list and watch what the informer knows already: before kopf lists, all is in the cache; three
-    of an object's four events echo our own writes; and each costs kopf as much as half a pass."""
+    """Removes what the informer knows already from every list and watch.
+
+    The cache is full before kopf lists, and three of an object's four events echo the operator's own writes; each event
+    would cost kopf as much as half a pass.
+    """
     kinds = {plural: kind for kind, plural in plurals.items()}
 
     async def sift(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
@@ -95,26 +98,26 @@ def _sifting(informer: Informer, plurals: Mapping[str, str]) -> aiohttp.ClientMi
 
 def _settings() -> kopf.OperatorSettings:
     settings = kopf.OperatorSettings()
-    settings.scanning.disabled = True  # no list and watch on CRDs and namespaces: less to be allowed
+    settings.scanning.disabled = True  # no lists and watches of CRDs and namespaces, so fewer rights are needed
     settings.posting.enabled = False
     settings.peering.standalone = True
     settings.persistence.diffbase_storage = _NoDiffs()
-    settings.persistence.progress_storage = kopf.MultiProgressStorage([])  # nor do such handlers make any progress
-    settings.queueing.idle_timeout = 1.0  # a task an object lives that long after its last event
+    settings.persistence.progress_storage = kopf.MultiProgressStorage([])  # such handlers make no progress either
+    settings.queueing.idle_timeout = 1.0  # a task per object lives this long after its last event
     settings.watching.chunk_size = 500
-    settings.process.ultimate_exiting_timeout = None  # how the process ends is not kopf's to decide
+    settings.process.ultimate_exiting_timeout = None  # the operator decides how its process ends, not kopf
     return settings
 
 
 _ENDING_SECONDS = 5.0
 _IDENTITY = Identity("relay-operator")
-"""kopf would ask who runs it otherwise, and a container's user has no name. Nothing reads it: there is no peering."""
+"""Otherwise kopf would look up the user, and a container's user has no name. Nothing reads it without peering."""
 WATCH_ERRORS: tuple[type[BaseException], ...] = (APIError, WatchingError)
-"""What ends a watch where the API server fails. kopf logs each of them itself; a traceback would tell nothing more."""
+"""Errors that end a watch when the API server fails. kopf logs each itself; a traceback would add nothing."""
 
 
 class WatchEndedError(Exception):
-    """A watch failed in another way than by expiring."""
+    """A watch failed in a way other than expiring."""
 
 
 async def watch(
@@ -122,11 +125,11 @@ async def watch(
 ) -> NoReturn:
     """Watch every kind until cancelled.
 
-    `plurals` by kind; no namespaces means all. `take_back_signals` is called once kopf has put its own handlers of
-    SIGTERM and SIGINT in place of the process's. Raises WatchEndedError if a watch fails in another way than by
-    expiring: the process must end with it, and start again.
+    `plurals` by kind; no namespaces means all. `take_back_signals` is called after kopf has replaced the process's
+    handlers of SIGTERM and SIGINT with its own. Raises WatchEndedError if a watch fails in a way other than expiring:
+    the process must then end and be restarted.
     """
-    # Not `kopf.operator`: at its end that cancels every task of the loop that is younger than itself, ours included.
+    # Not `kopf.operator`, which at its end cancels every later task of the loop, the operator's included.
     tasks = await kopf.spawn_tasks(
         registry=_registry(informer, plurals),
         settings=_settings(),

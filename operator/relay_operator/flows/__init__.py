@@ -1,1 +1,1 @@
-"""How each family of kinds is brought from what is asked to what is."""
+"""How each family of kinds is reconciled."""

@@ -1,4 +1,4 @@
-"""What all flows are made from, and how each is put together, for the lines of `KINDS`."""
+"""The parts of all flows, and how each flow is assembled, for the lines of `KINDS`."""
 
 import asyncio
 import secrets
@@ -51,7 +51,7 @@ from relay_wire.batches import Batch
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """One process's."""
+    """The shared parts of one process."""
 
     settings: Settings
     engine: Engine
@@ -60,17 +60,17 @@ class Parts:
     stores: ObjectStores
     transfers: Transfers
     leading: Callable[[], bool]
-    """Whether this replica may still send something that is paid for."""
+    """Whether this replica may still send requests that cost money."""
     plurals: Mapping[str, str]
-    """By kind, of those that use accounts."""
+    """Plurals by kind, of the kinds that use accounts."""
     disabled: frozenset[str]
-    """Kinds that are switched off: what there is of them is only ended."""
+    """Kinds that are switched off: their existing resources are only deleted."""
     departed: Departed
-    """Who had something in the cloud a while ago."""
+    """The objects that recently had something in the cloud."""
     budgets: Budgets
     pricing: Pricing
     traces: dict[str, Traces] = field(default_factory=dict)
-    """By kind: each controller adds its own."""
+    """The traces of each kind; every controller adds its own."""
 
     @property
     def delays(self) -> ConfirmationDelays:
@@ -83,12 +83,12 @@ class Parts:
         )
 
     def new_token(self) -> str:
-        """Unlike any other."""
+        """A new unique token."""
         return secrets.token_hex(16)
 
 
 def accounts(definition: Definition, model: type[AnyAccount]) -> Callable[[Parts], KindReconciler]:
-    """The controller of one of both kinds of account."""
+    """The controller of one of the two kinds of account."""
 
     def controller(parts: Parts) -> KindReconciler:
         engine, settings, metrics = parts.engine, parts.settings, parts.metrics
@@ -144,7 +144,7 @@ def batches(parts: Parts) -> KindReconciler:
 def managed(
     make: Callable[[Parts], ExternalResource[SpecT, StatusT, ObsT]],
 ) -> Callable[[Parts], KindReconciler]:
-    """The controller of a kind that is mapped by what `make` makes."""
+    """The controller of a kind whose mapping `make` creates."""
 
     def controller(parts: Parts) -> KindReconciler:
         engine, accounts, resource = parts.engine, parts.accounts, make(parts)
