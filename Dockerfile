@@ -47,7 +47,7 @@ USER 65532:65532
 
 FROM base AS localcloud
 COPY --from=build-localcloud /opt/relay /opt/relay
-EXPOSE 8400 8401 8402
+EXPOSE 8400 8401 8402 8403
 ENTRYPOINT ["relay-localcloud"]
 CMD ["serve", "--host", "0.0.0.0", "--ephemeral"]
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 FOLDER = REPOSITORY / ".demo"
 EXAMPLES = REPOSITORY / "examples"
 NAMESPACE, OPERATOR_NAMESPACE = "default", "relay-system"
-_WELL_KNOWN = Ports(8400, 8401, 8402)
+_WELL_KNOWN = Ports(8400, 8401, 8402, 8403)
 _SETTINGS = {
     # Alone, so without a Lease: one that was killed is then back at once instead of after the Lease's time.
     "leader_election": "false",
@@ -118,7 +118,7 @@ def _kubectl() -> Path:
 
 def _ports() -> Ports:
     """The ports that the docs name, or others where somebody listens there."""
-    wanted = (_WELL_KNOWN.management, _WELL_KNOWN.inference, _WELL_KNOWN.gateway)
+    wanted = (_WELL_KNOWN.management, _WELL_KNOWN.inference, _WELL_KNOWN.gateway, _WELL_KNOWN.ssh)
     return _WELL_KNOWN if all(map(_is_free, wanted)) else Ports.free()
 
 

@@ -10,12 +10,15 @@ from importlib import import_module
 from ipaddress import ip_network
 from pathlib import Path
 
+from relay_localcloud.http.web_addresses import web_address
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; 0 once it is done, or after SIGTERM or Ctrl-C; 1 with a sentence on stderr if it cannot."""
     chosen = _parser().parse_args(arguments)
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
-    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    for talkative in ("uvicorn.error", "asyncssh"):  # the latter tells of every command that somebody runs
+        logging.getLogger(talkative).setLevel(logging.WARNING)
     # Loading makes no garbage: collecting meanwhile costs a sixth of the start, and afterwards it is never looked at.
     gc.disable()
     module = import_module(chosen.module)
@@ -73,6 +76,7 @@ def _add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     command.add_argument("--port", type=_port, default=8400, help="management API, 0 for any (default: %(default)s)")
     command.add_argument("--inference-port", type=_port, default=8401, help="inference API (default: %(default)s)")
     command.add_argument("--gateway-port", type=_port, default=8402, help="workloads (default: %(default)s)")
+    command.add_argument("--ssh-port", type=_port, help="SSH to workloads (default: 8403, any while that is taken)")
     kept = command.add_mutually_exclusive_group()
     kept.add_argument("--state", type=Path, metavar="DIR", help="keep the state here, and continue from it")
     kept.add_argument("--ephemeral", action="store_true", help="keep the state in memory only (the default)")
@@ -105,6 +109,12 @@ def _add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "on loopback calls all addresses, any other only public ones and these",
     )
     command.add_argument("--advertise", default="", metavar="HOST", help="the host in URLs (default: that of --host)")
+    command.add_argument(
+        "--public-url",
+        type=_public_url,
+        metavar="URL",
+        help="where the management port is reached, such as https://cloud.example.com behind an Ingress",
+    )
     command.add_argument(
         "--gateway-domain",
         type=_domain,
@@ -156,6 +166,14 @@ def _domain(text: str) -> str:
     if not all(re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", part) for part in domain.split(".")):
         raise argparse.ArgumentTypeError(f"{text!r} is not a domain, such as apps.example.com")
     return domain
+
+
+def _public_url(text: str) -> str:
+    """Scheme and host as browsers write an origin; pages of the console link to each other from the root."""
+    url = web_address(text.lower().rstrip("/"))
+    if url is None or "@" in url.netloc or url.path or url.query or url.fragment:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a scheme and a host, such as https://cloud.example.com")
+    return url.geturl().removesuffix({"http": ":80", "https": ":443"}[url.scheme])
 
 
 def _port(text: str) -> int:

@@ -176,6 +176,8 @@ class Options:
     beyond_loopback: bool = False
     key_file: Path | None = None
     """Of the key of secrets at rest; None: in the state, or in memory."""
+    public_url: str | None = None
+    """Where the management port is reached; None: where it listens."""
 
 
 def management_routes(options: Options) -> list[Route]:
@@ -208,7 +210,8 @@ def open_cloud(
     limiter = RateLimiter(time.monotonic)
     parts = (store, clock, deliveries, RequestLog(clock.now), faults, limiter, gateway_url, inference_url)
     served = Operations(route.operation for route in (*management_routes(options), *inference_app.API.routes))
-    return Cloud(*parts, upstreams, funds, files, Uploads(), batches, vault, served, UnderWay(), turns, runtime)
+    own = (vault, served, UnderWay(), turns, runtime, options.public_url)
+    return Cloud(*parts, upstreams, funds, files, Uploads(), batches, *own)
 
 
 def apis(cloud: Cloud, options: Options, reset: Reset) -> tuple[ASGIApp, ASGIApp]:
@@ -238,6 +241,8 @@ def _management_app(cloud: Cloud, options: Options, reset: Reset) -> ASGIApp:
         layered, cloud.store, bearer, credentials.authenticate, errors.management_error, cloud.turns
     )
     layered = CatchesUp(layered, cloud.clock.caught_up)
-    layered = ControlAccess(layered, anywhere=options.public_control, token=options.admin_token)
+    layered = ControlAccess(
+        layered, anywhere=options.public_control, token=options.admin_token, origin=options.public_url
+    )
     layered = EndedByReplacement(layered, cloud.under_way, errors.management_error)
     return Health(RequestLogging(layered, app.operations, cloud.requests))

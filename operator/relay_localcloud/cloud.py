@@ -50,6 +50,8 @@ class Cloud:
     turns: Turns
     containers: Containers | None = None
     """What runs; None: nothing does."""
+    public_url: str | None = None
+    """Where the management port is reached; None: where a request was sent to."""
 
     def begin_anew(self) -> None:
         """Go on from the state that was put in the place of the former one, in the step in which that was committed.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _SERVE: Final = (
     *(sys.executable, "-m", "relay_localcloud", "serve", "--ephemeral", "--clock", "frozen"),
-    *("--port", "0", "--inference-port", "0", "--gateway-port", "0"),
+    *("--port", "0", "--inference-port", "0", "--gateway-port", "0", "--ssh-port", "0"),
 )
 _DIRECT: Final = build_opener(ProxyHandler({}))
 _REQUEST_SECONDS: Final = 60
@@ -35,6 +35,7 @@ class LocalCloud:
     management_url: str
     inference_url: str
     gateway_url: str
+    ssh_url: str
     control_url: str
     organization_id: str
     api_key: str
@@ -87,6 +88,7 @@ def localcloud_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loc
             management_url=ready["managementUrl"],
             inference_url=ready["inferenceUrl"],
             gateway_url=ready["gatewayUrl"],
+            ssh_url=ready["sshUrl"],
             control_url=ready["controlUrl"],
             organization_id=ready["organizationId"],
             api_key=ready["apiKey"],

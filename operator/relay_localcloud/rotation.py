@@ -18,6 +18,7 @@ from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Store, Tx
 from relay_localcloud.kernel.vault import Unreadable, Vault, owner_of
 from relay_localcloud.models.backends import BACKENDS
+from relay_localcloud.ssh.host_keys import HOST_KEYS
 from relay_localcloud.tooling.registry_credentials import CREDENTIALS
 from relay_localcloud.tooling.runner_pools import POOLS
 
@@ -25,6 +26,7 @@ SEALED: Final[tuple[tuple[Rows[Any], str], ...]] = (
     (CREDENTIALS, "sealed"),
     (POOLS, "sealed_grant"),
     (BACKENDS, "sealed_key"),
+    (HOST_KEYS, "sealed"),
 )
 """Every field that a vault sealed, of rows with an `id` and an `organization_id`."""
 

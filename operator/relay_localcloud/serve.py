@@ -1,40 +1,38 @@
-"""`relay-localcloud serve`: three ports, one process, the ready line, and a clean end."""
+"""`relay-localcloud serve`: four ports, one process, the ready line, and a clean end."""
 
 import asyncio
-import json
 import logging
 import resource
 import signal
-import socket
 import ssl
 import sys
 import tempfile
 from argparse import Namespace
 from contextlib import AsyncExitStack, nullcontext, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import uvloop
 from pydantic import JsonValue
 
-from relay_localcloud import app
+from relay_localcloud import addresses, app
+from relay_localcloud.addresses import Binding
 from relay_localcloud.app import Options
 from relay_localcloud.cloud import Cloud
 from relay_localcloud.control.exports import is_fresh
 from relay_localcloud.control.state import Reset, seed
 from relay_localcloud.egress.reach import Reach, is_loopback
 from relay_localcloud.gateway.directory import Directory
-from relay_localcloud.gateway.endpoints import Names
 from relay_localcloud.gateway.server import GatewayServer
 from relay_localcloud.http.json_values import parsed
-from relay_localcloud.http.servers import ListenError, Server, listen
+from relay_localcloud.http.servers import ListenError, Server
 from relay_localcloud.http.visitors import Visitors
-from relay_localcloud.identity.organizations import Founded
 from relay_localcloud.kernel import disk, memory
 from relay_localcloud.kernel.disk import StateError, StateFileError
 from relay_localcloud.kernel.store import Store, read_meta
 from relay_localcloud.runtimes.runtime import INSTANCE, Unusable
+from relay_localcloud.ssh.bounds import Bounds
+from relay_localcloud.ssh.server import SshServer
 
 if TYPE_CHECKING:
     from relay_localcloud.runtimes.kubernetes.config import RuntimeConfig
@@ -43,41 +41,18 @@ if TYPE_CHECKING:
 _log = logging.getLogger("relay_localcloud")
 _LONGEST_START_SECONDS = 30
 _DESCRIPTORS = 65_536
-
-
-@dataclass(frozen=True)
-class Binding:
-    """Where to listen."""
-
-    host: str
-    management_port: int
-    inference_port: int
-    gateway_port: int
-    tls: bool
-    advertised: str = ""
-    """The name that URLs have; without one, they name the listening address."""
-    gateway_domain: str = "localhost"
-
-    @property
-    def known_as(self) -> str:
-        """The host of URLs and of the certificate."""
-        return self.advertised or self.host
-
-    @property
-    def workload_names(self) -> Names:
-        """How the gateway's clients name workloads."""
-        return Names(self.gateway_domain, by_path=is_loopback(self.host))
+_Port = Server | GatewayServer | SshServer
 
 
 def start(chosen: Namespace) -> int:
     """Serve as the command line says; 0 once told to end, 1 with a sentence on stderr if it cannot start."""
-    ports = (chosen.port, chosen.inference_port, chosen.gateway_port)
-    binding = Binding(chosen.host, *ports, chosen.tls, chosen.advertise, chosen.gateway_domain)
+    ports = (chosen.port, chosen.inference_port, chosen.gateway_port, chosen.ssh_port)
+    binding = Binding(chosen.host, *ports, chosen.tls, chosen.advertise, chosen.gateway_domain, chosen.public_url)
     switches = (chosen.list_vms, chosen.public_control, chosen.admin_token_file)
     reach = Reach.of_server(chosen.host, chosen.allow_network)
-    options = Options(
-        chosen.state, chosen.clock, chosen.seed, *switches, reach, not is_loopback(chosen.host), chosen.key_file
-    )
+    beyond_loopback = not is_loopback(chosen.host)
+    first = (chosen.state, chosen.clock, chosen.seed)
+    options = Options(*first, *switches, reach, beyond_loopback, chosen.key_file, chosen.public_url)
     memory.return_large_blocks()
     _take_descriptors()
     try:
@@ -116,31 +91,29 @@ async def serve(binding: Binding, options: Options, containers: "RuntimeConfig |
     """
     document = None if options.seed is None else _read_seed(options.seed)
     async with AsyncExitStack() as stack:
-        ports = (binding.management_port, binding.inference_port, binding.gateway_port)
-        listeners = [stack.enter_context(listen(binding.host, port)) for port in ports]
-        urls = _urls(binding, listeners)
-        endpoints = _origin(binding, binding.gateway_domain, listeners[2])
+        listeners = addresses.bound(binding, stack)
+        urls = addresses.urls(binding, listeners)
         with nullcontext() if options.state is None else disk.opening(options.state):
             store = Store.ephemeral() if options.state is None else Store.at(options.state)
             stack.callback(store.close)
             _require_same_runtime(store, containers)
             runtime = None if containers is None else await _opened(stack, store, containers)
-            cloud = app.open_cloud(store, options, endpoints, urls[1], runtime)
+            cloud = app.open_cloud(store, options, urls.endpoints, urls.inference, runtime)
             stack.callback(cloud.files.close)
             founded = seed(cloud, document)
         tls = _tls(binding, options, stack)
-        *api_listeners, gateway_listener = listeners
+        *api_listeners, gateway_listener, ssh_listener = listeners
         apis = zip(app.apis(cloud, options, Reset(document, founded)), api_listeners, strict=True)
         directory, visitors = Directory(store, cloud.clock.now, runtime), Visitors(store)
         gateway = GatewayServer(
             directory, binding.workload_names, cloud.under_way, cloud.turns, visitors, gateway_listener, tls
         )
-        servers: list[Server | GatewayServer] = [
+        servers: list[_Port] = [
             *(Server(api, visitors, listener, tls) for api, listener in apis),
             gateway,
+            SshServer(cloud, visitors, ssh_listener, Bounds()),
         ]
-        line = _ready_line(urls, founded)
-        await _run(cloud, servers, line, runtime)
+        await _run(cloud, servers, addresses.ready_line(urls, founded), runtime)
 
 
 def _require_same_runtime(store: Store, containers: "RuntimeConfig | None") -> None:
@@ -158,9 +131,7 @@ async def _opened(stack: AsyncExitStack, store: Store, containers: "RuntimeConfi
     return await stack.enter_async_context(opening.opened(store, containers))
 
 
-async def _run(
-    cloud: Cloud, servers: list[Server | GatewayServer], line: str, runtime: "Reconciler | None" = None
-) -> None:
+async def _run(cloud: Cloud, servers: list[_Port], line: str, runtime: "Reconciler | None" = None) -> None:
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -186,30 +157,6 @@ async def _run(
                 await task
     if stopping not in done:
         raise RuntimeError("a server ended by itself")
-
-
-def _urls(binding: Binding, listeners: list[socket.socket]) -> list[str]:
-    host = f"[{binding.known_as}]" if ":" in binding.known_as else binding.known_as
-    return [_origin(binding, host, listener) for listener in listeners]
-
-
-def _origin(binding: Binding, host: str, listener: socket.socket) -> str:
-    return f"{'https' if binding.tls else 'http'}://{host}:{listener.getsockname()[1]}"
-
-
-def _ready_line(urls: list[str], founded: Founded) -> str:
-    return json.dumps(
-        {
-            "managementUrl": urls[0],
-            "inferenceUrl": urls[1],
-            "gatewayUrl": urls[2],
-            "consoleUrl": urls[0] + "/",
-            "controlUrl": urls[0] + "/_localcloud",
-            "organizationId": founded.organization_id,
-            "apiKey": founded.api_key,
-            "userSessionToken": founded.user_session_token,
-        }
-    )
 
 
 def _tls(binding: Binding, options: Options, stack: AsyncExitStack) -> ssl.SSLContext | None:

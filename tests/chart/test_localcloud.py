@@ -27,13 +27,22 @@ if TYPE_CHECKING:
     from tests.support.kube import Manifest
 
 NAMESPACE = "relay-cloud"
-DECIDED = {"host", "state", "admin-token-file", "advertise", "gateway-domain", "allow-network", "list-vms"}
+DECIDED = {
+    "host",
+    "state",
+    "admin-token-file",
+    "advertise",
+    "public-url",
+    "gateway-domain",
+    "allow-network",
+    "list-vms",
+}
 """Options that the chart gives, with a value of its own or without."""
 FURTHER = {"clock", "key-file", "seed"}
 """Options that `extraArgs` takes."""
 OF_THE_RUNTIME = {"runtime", "runtime-config", "cluster"}
 """Options that `runtimeConfig` decides; the chart's cloud runs containers on its own cluster alone."""
-NEVER = {"port", "inference-port", "gateway-port", "ephemeral", "tls", "public-control", "help"}
+NEVER = {"port", "inference-port", "gateway-port", "ssh-port", "ephemeral", "tls", "public-control", "help"}
 """Options that would contradict the Services, the probes, the volume or the admin token."""
 EVERYTHING = (
     "allowNetworks={10.0.0.0/8,fd00::/8}",
@@ -109,10 +118,17 @@ async def test_the_program_takes_what_the_pod_gives_it_and_answers_its_probes(st
     indirect=["started"],
 )
 async def test_urls_of_the_cloud_name_a_service_that_has_all_ports(started: Server, host: str) -> None:
-    assert {urlsplit(started.ready[name]).hostname for name in ("managementUrl", "inferenceUrl")} == {host}
+    named = ("managementUrl", "inferenceUrl", "gatewayUrl", "sshUrl")
+    assert {urlsplit(started.ready[name]).hostname for name in named} == {host}
     service = (await objects())["relay-localcloud Service"]["spec"]
     ports = {one["name"]: one["port"] for one in service["ports"]}
-    assert ports == {"management": 8400, "inference": 8401, "gateway": 8402}
+    assert ports == {"management": 8400, "inference": 8401, "gateway": 8402, "ssh": 8403}
+
+
+@pytest.mark.parametrize("started", [("publicUrl=https://cloud.example.com",)], indirect=True)
+async def test_behind_an_ingress_urls_name_that(started: Server) -> None:
+    assert started.ready["consoleUrl"] == "https://cloud.example.com/"
+    assert urlsplit(started.ready["sshUrl"]).hostname == "relay-localcloud.relay-cloud.svc"
 
 
 def test_every_option_of_the_program_is_decided_taken_or_left_out() -> None:
@@ -189,7 +205,7 @@ async def test_each_service_leads_to_a_port_of_the_pod() -> None:
     labels = found["relay-localcloud StatefulSet"]["spec"]["template"]["metadata"]["labels"]
     ports = {one["name"] for one in (await container())["ports"]}
     services = [one for one in found.values() if one["kind"] == "Service"]
-    assert len(services) == 4
+    assert len(services) == 5
     for service in services:
         assert service["spec"]["selector"].items() <= labels.items()
         assert {one["targetPort"] for one in service["spec"]["ports"]} <= ports
@@ -286,7 +302,9 @@ def test_the_card_names_the_image_of_this_version() -> None:
         ("extraArgs={--public-control}", "does not match pattern"),
         ("extraArgs={--port=80}", "does not match pattern"),
         ("extraArgs={--clock=scaled}", "does not match pattern"),
-        ("services.ssh.type=ClusterIP", "additional properties 'ssh' not allowed"),
+        ("services.console.type=ClusterIP", "additional properties 'console' not allowed"),
+        ("publicUrl=cloud.example.com", "does not match pattern"),
+        ("publicUrl=https://cloud.example.com/console", "does not match pattern"),
         ("services.gateway.port=80", "additional properties 'port' not allowed"),
         ("services.gateway.type=ExternalName", "value must be one of"),
         ("networkPolicy.egressPorts={99999}", "maximum"),

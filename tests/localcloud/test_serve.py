@@ -17,6 +17,7 @@ from relay_localcloud.control.access import ControlAccess
 from tests.localcloud.support.events import create_pod, create_webhook, make_event, settle
 from tests.localcloud.support.server import Server, request
 from tests.support.eventually import PATIENCE_SECONDS, eventually
+from tests.support.process import free_port
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,6 +35,7 @@ KEYS = [
     "inferenceUrl",
     "managementUrl",
     "organizationId",
+    "sshUrl",
     "userSessionToken",
 ]
 
@@ -74,12 +76,64 @@ async def test_sigterm_ends_it_cleanly_with_one_line_on_stdout(start_server: Sta
 
 async def test_a_port_in_use_is_named(server: Server) -> None:
     port = server.url.rpartition(":")[2]
-    second = Server(("--port", port, "--inference-port", "0", "--gateway-port", "0"))
+    second = Server(("--port", port, "--inference-port", "0", "--gateway-port", "0", "--ssh-port", "0"))
     with pytest.raises(AssertionError, match="ended before it was ready"):
         second.start()
     assert second.child.wait(timeout=PATIENCE_SECONDS) == 1
     await eventually(lambda: _log_of(second), lambda log: f"Port {port} on 127.0.0.1" in log, every=0.02)
     assert "Traceback" not in second.log
+
+
+async def test_an_ssh_port_in_use_is_named_and_the_usual_one_is_given_up() -> None:
+    ports = ("--port", "0", "--inference-port", "0", "--gateway-port", "0")
+    first, second = Server(ports), Server(ports)
+    first.start()
+    second.start()
+    try:
+        taken, other = (urlsplit(each.ready["sshUrl"]).port for each in (first, second))
+        assert taken != other
+        third = Server((*ports, "--ssh-port", str(taken)))
+        with pytest.raises(AssertionError, match="ended before it was ready"):
+            third.start()
+        assert f"Port {taken} on 127.0.0.1" in third.log
+    finally:
+        first.kill()
+        second.kill()
+
+
+async def test_behind_an_ingress_it_says_where_it_is_reached_and_its_console_takes_forms_from_there(
+    start_server: StartServer, tmp_path: Path
+) -> None:
+    (tmp_path / "token").write_text("t0ken")
+    own = f"http://127.0.0.1:{free_port()}"
+    ports = ("--port", own.rpartition(":")[2], "--inference-port", "0", "--gateway-port", "0", "--ssh-port", "0")
+    told = ("--public-url", "https://Cloud.example.com:443/", "--admin-token-file", str(tmp_path / "token"))
+    server = start_server("--ephemeral", *ports, *told)
+    said = {name: server.ready[name] for name in ("managementUrl", "consoleUrl", "controlUrl")}
+    public = "https://cloud.example.com"
+    assert said == {"managementUrl": public, "consoleUrl": f"{public}/", "controlUrl": f"{public}/_localcloud"}
+    assert urlsplit(server.ready["inferenceUrl"]).hostname == "127.0.0.1"
+    sent = {"Sec-Fetch-Site": "same-origin", "Content-Type": "application/x-www-form-urlencoded"}
+    for origin, status in ((public, 303), (own, 303), ("https://other.example.com", 403), ("null", 403)):
+        headers = {**sent, "Origin": origin}
+        answer = await request("POST", f"{own}/console/clock/advance", raw=b"seconds=1", headers=headers, key="t0ken")
+        assert answer.status == status, (origin, answer.raw)
+    key = server.ready["apiKey"]
+    vm = await request("POST", f"{own}/v1/pods", {"image": "nginx", "gpuModelId": "h100"}, key=key)
+    page = await request("GET", f"{own}/console/workload?id={vm.body['id']}", key="t0ken")
+    assert f"curl {public}/v1/vms/{vm.body['id']}" in page.raw.decode()
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["cloud.example.com", "ftp://cloud", "https://", "https://a/b", "https://a?b", "https://u:p@a", "https://a b"],
+)
+def test_what_is_no_public_url_is_refused_with_an_example(url: str) -> None:
+    refused = Server(("--public-url", url))
+    with pytest.raises(AssertionError, match="ended before it was ready"):
+        refused.start()
+    assert refused.child.wait(timeout=PATIENCE_SECONDS) == 2
+    assert "is not a scheme and a host, such as https://cloud.example.com" in refused.log
 
 
 async def test_a_killed_cloud_goes_on_where_it_was(
@@ -248,7 +302,7 @@ async def test_tls_serves_https_with_a_certificate_that_can_be_trusted(
 ) -> None:
     folder = tmp_path / "state"
     server = start_server("--state", str(folder), "--tls")
-    assert all(server.ready[name].startswith("https://") for name in KEYS if name.endswith("Url"))
+    assert all(server.ready[name].startswith("https://") for name in KEYS if name.endswith("Url") and name != "sshUrl")
     trusting = ssl.create_default_context(cafile=str(folder / "tls.crt"))
     headers = {"Authorization": f"Bearer {server.ready['apiKey']}"}
     async with aiohttp.ClientSession(headers=headers) as session:

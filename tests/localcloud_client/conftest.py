@@ -27,7 +27,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Json]:
     async def answers() -> bool:
         return "\n" in ready.read_text()
 
-    ports = ["--port", "0", "--inference-port", "0", "--gateway-port", "0"]
+    ports = ["--port", "0", "--inference-port", "0", "--gateway-port", "0", "--ssh-port", "0"]
     argv = [str(_COMMAND), "serve", "--ephemeral", "--clock", "frozen", "--list-vms", *ports]
     process = Process("relay-localcloud", argv, folder / "log", ready=answers, stdout=ready)
     asyncio.run(process.start())

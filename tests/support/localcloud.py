@@ -190,6 +190,7 @@ class Ports:
     management: int
     inference: int
     gateway: int
+    ssh: int = 0
 
     @classmethod
     def free(cls) -> Ports:
@@ -224,6 +225,7 @@ class LocalCloud:
             "--port": ports.management,
             "--inference-port": ports.inference,
             "--gateway-port": ports.gateway,
+            "--ssh-port": ports.ssh,
             "--state": folder / "state",
             "--clock": clock,
         }

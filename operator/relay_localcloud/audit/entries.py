@@ -41,7 +41,9 @@ _LARGEST_ANSWER: Final = 64 * 1024
 _ID: Final = re.compile(r"[a-z]+_[0-9a-f]{20}")
 """An identifier that this cloud gave; secrets are longer."""
 
-Kind = Literal["api_key", "user", "administrator"]
+Kind = Literal["api_key", "user", "administrator", "ssh_key"]
+LOGIN: Final = "SSH login"
+"""The operation of who logs in through the SSH gateway."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ class Entry:
     number: int  # of its organization's entries
     at: int
     actor_kind: str
-    actor: str | None  # the prefix of a key, the id of a user
+    actor: str | None  # the prefix of an API key, the id of a user or of an SSH key
     address: str | None
     operation: str
     object_id: str | None
@@ -92,12 +94,9 @@ def record(tx: Tx, scope: Scope, outcome: object) -> None:
         caller is not None and organization_id is None
     ):  # of who belongs to none: the platform's log is not theirs to fill
         return
-    number = (_LAST.run(tx.connection, of_organization=organization_id).fetchone()[0] or 0) + 1
-    ENTRIES.insert(
+    _keep(
         tx,
-        organization_id=organization_id,
-        number=number,
-        at=tx.now,
+        organization_id,
         actor_kind="administrator" if caller is None else caller.kind,
         actor=None if caller is None else caller.name,
         address=(scope.get("client") or (None,))[0],
@@ -105,6 +104,25 @@ def record(tx: Tx, scope: Scope, outcome: object) -> None:
         object_id=answered.get("id") or in_path,
         forbidden=forbidden,
     )
+
+
+def record_login(tx: Tx, organization_id: str, key_id: str, address: str, object_id: str) -> None:
+    """Keep that somebody logged in to a pod, VM or replica with one of the organization's SSH keys."""
+    _keep(
+        tx,
+        organization_id,
+        actor_kind="ssh_key",
+        actor=key_id,
+        address=address,
+        operation=LOGIN,
+        object_id=object_id,
+        forbidden=False,
+    )
+
+
+def _keep(tx: Tx, organization_id: str | None, **entry: object) -> None:
+    number = (_LAST.run(tx.connection, of_organization=organization_id).fetchone()[0] or 0) + 1
+    ENTRIES.insert(tx, organization_id=organization_id, number=number, at=tx.now, **entry)
     _DROP.run(tx.connection, of_organization=organization_id, last=number - KEPT)
 
 

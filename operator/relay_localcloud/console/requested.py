@@ -18,12 +18,12 @@ class Requested:
     path: str
     parameters: Mapping[str, str] = field(default_factory=dict)
     origin: str = ""
-    """Scheme and host that the request was sent to."""
+    """Scheme and host that whoever asks knows the cloud by."""
 
     @classmethod
-    def by(cls, request: Request) -> "Requested":
-        """As the request has it."""
-        origin = f"{request.url.scheme}://{request.url.netloc}"
+    def by(cls, request: Request, public_url: str | None) -> "Requested":
+        """As the request has it; its address may be that of a proxy, if the cloud has a public one."""
+        origin = public_url or f"{request.url.scheme}://{request.url.netloc}"
         return cls(request.url.path, dict(request.query_params), origin)
 
     @classmethod

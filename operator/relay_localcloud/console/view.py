@@ -139,7 +139,7 @@ class View:
 
 
 async def _view(request: Request, cloud: CurrentCloud) -> View:
-    return View(cloud, Requested.by(request), request.headers.get("x-console-version"))
+    return View(cloud, Requested.by(request, cloud.public_url), request.headers.get("x-console-version"))
 
 
 CurrentView = Annotated[View, Depends(_view)]

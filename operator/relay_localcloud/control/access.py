@@ -31,13 +31,15 @@ _TOKEN_WANTED: Final = ApiError(
 class ControlAccess:
     """Refuses `/_localcloud` and the console to strangers, other machines and other sites.
 
-    With a token, nobody is let in without it, this machine included: a webhook may point at it.
+    With a token, nobody is let in without it, this machine included: a webhook may point at it. `origin` is what
+    browsers have as that of the console if they reach it through a proxy.
     """
 
-    def __init__(self, app: ASGIApp, *, anywhere: bool, token: str | None = None) -> None:
+    def __init__(self, app: ASGIApp, *, anywhere: bool, token: str | None = None, origin: str | None = None) -> None:
         self._app = app
         self._anywhere = anywhere or bool(token)
         self._token = (token or "").encode()
+        self._origin = origin
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or answer 403."""
@@ -59,7 +61,7 @@ class ControlAccess:
             return "The control interface answers this machine only; start with --admin-token-file to open it."
         if not self._anywhere and not _names_this_machine(headers.get("host", "localhost")):
             return "The control interface answers to localhost and to IP addresses, not to this name: use one of those."
-        if scope["method"] not in _READING and _is_foreign(scope, headers):
+        if scope["method"] not in _READING and _is_foreign(scope, headers, self._origin):
             return "A page of another site sent this request: the control interface takes none of those."
         return ""
 
@@ -98,10 +100,10 @@ def _names_this_machine(host: str) -> bool:
         return False
 
 
-def _is_foreign(scope: Scope, headers: Headers) -> bool:
+def _is_foreign(scope: Scope, headers: Headers, public: str | None) -> bool:
     """Whether a browser sent it for another site's page; forms of the console come from browsers, so they must say."""
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
     if site is None and origin is None:
         return not scope["path"].startswith("/_localcloud/")
     own = f"{scope['scheme']}://{headers.get('host', '')}"
-    return site not in {None, *_OWN_PAGES} or origin not in {None, own}
+    return site not in {None, *_OWN_PAGES} or origin not in {None, own, public}

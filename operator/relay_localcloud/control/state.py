@@ -18,6 +18,7 @@ from relay_localcloud.identity.organizations import Founded
 from relay_localcloud.kernel.disk import StateFileError
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.models import backends
+from relay_localcloud.ssh import host_keys
 
 router = Router()
 
@@ -31,7 +32,8 @@ def seed(cloud: Cloud, document: JsonValue, announced: Founded | None = None) ->
     """
     with cloud.store.transaction(at=0) as tx:
         if document is not None and exports.is_fresh(tx):
-            exports.replace(tx, document)
+            with host_keys.kept(tx, cloud.vault):
+                exports.replace(tx, document)
             storage.restore(tx, cloud.files, document)
         backends.seal_keys(tx, cloud.vault)
         storage.sweep(tx, cloud.files)
@@ -53,7 +55,7 @@ class Reset:
     async def __call__(self, cloud: Cloud) -> None:
         """Every other request under way ends with 503."""
         # Nothing is awaited here, so nothing of the former state can write into the fresh one.
-        with cloud.store.transaction(at=0) as tx:
+        with cloud.store.transaction(at=0) as tx, host_keys.kept(tx, cloud.vault):
             exports.clear(tx)
         seed(cloud, self._document, self._announced)
         await cloud.under_way.others_ended()
@@ -80,7 +82,8 @@ async def import_state(request: Request, cloud: CurrentCloud) -> Response:
     document = await _document(request)
     try:
         with cloud.store.transaction() as tx:
-            counts = exports.replace(tx, document)
+            with host_keys.kept(tx, cloud.vault):
+                counts = exports.replace(tx, document)
             storage.restore(tx, cloud.files, document)
             backends.seal_keys(tx, cloud.vault)
     except StateFileError as error:

@@ -1,14 +1,21 @@
 """Who has connections open, over all ports: beyond loopback, an address has a bounded number of them."""
 
-import asyncio
 from collections import Counter
 from ipaddress import IPv6Address, IPv6Network, ip_address
-from typing import Final
+from typing import Any, Final, Protocol
 
 from relay_localcloud.kernel.store import Store
 
 _PREFIX_OF_ONE: Final = 64
 """Bits of IPv6 by which a network is one visitor's: it has as many addresses below it as it wants."""
+
+
+class Connected(Protocol):
+    """A connection that says where its other end is, as `asyncio.BaseTransport` does."""
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:  # noqa: ANN401 - as asyncio has it
+        """`peername`: the address, before more."""
+        ...
 
 
 class Visitors:
@@ -18,9 +25,9 @@ class Visitors:
         self._store = store
         self._open: Counter[str] = Counter()
 
-    def come(self, transport: asyncio.BaseTransport) -> str | None:
+    def come(self, connection: Connected) -> str | None:
         """Whose connection this is, counted until `go`; None if it is one too many."""
-        peer = transport.get_extra_info("peername")
+        peer = connection.get_extra_info("peername")
         visitor = visitor_at(str(peer[0])) if peer else ""  # who has hung up already has no address
         most = self._store.settings.connections_per_address
         if most and self._store.beyond_loopback and self._open[visitor] >= most:

@@ -34,6 +34,7 @@ UNREAD: Final = frozenset(
         "quotas",
         "recharge_attempts",
         "sessions",
+        "ssh_host_keys",
         "transfers",
         "vm_logs",
         "waiting_clusters",

@@ -15,6 +15,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import IO, cast
 
@@ -140,6 +141,7 @@ class Store:
         counts.open_totals(self._raw)
         self._now = 0
         self._remembers = False
+        self._watches = count()
         self._lock = lock
         self._open = False
         self.settings = _read_settings(connection)
@@ -226,9 +228,9 @@ class Store:
         """Call `changed` with a row's `key` when the row goes or comes, or one of the columns `of` is written.
 
         So what is kept of rows in memory can be forgotten, whoever changed them. It is called inside the transaction,
-        also in one that rolls back: forget, and read anew later. Once for each table.
+        also in one that rolls back: forget, and read anew later.
         """
-        function = f"{table.name}_changed"
+        function = f"{table.name}_changed_{next(self._watches)}"
         self._raw.create_function(function, 1, changed)
         for event, version in (("INSERT", "NEW"), ("DELETE", "OLD"), (f"UPDATE OF {', '.join(of)}", "OLD")):
             self._raw.execute(

@@ -9,7 +9,7 @@ from tests.localcloud.support.server import COMMAND
 from tests.support.pages import NEEDED, NOT_RUN, blocks, of_the_cloud, pages, ran, script
 from tests.support.toolchain import REPOSITORY
 
-_PORTS = "--port 0 --inference-port 0 --gateway-port 0"
+_PORTS = "--port 0 --inference-port 0 --gateway-port 0 --ssh-port 0"
 _SERVED = """
 served() {
   command relay-localcloud "$@" PORTS > cloud.json &

@@ -148,7 +148,7 @@ def _calls(receiver: Receiver) -> Callable[[], Any]:
 
 def refused(folder: Path, before_start: Callable[[], None] | None = None) -> str:
     """What it says on stderr of a state that it cannot use; it ends with 1, before its ready line."""
-    ports = ("--port", "0", "--inference-port", "0", "--gateway-port", "0")
+    ports = ("--port", "0", "--inference-port", "0", "--gateway-port", "0", "--ssh-port", "0")
     command = [str(COMMAND), "serve", *ports, "--state", str(folder)]
     ended = subprocess.run(command, capture_output=True, timeout=PATIENCE_SECONDS, check=False, preexec_fn=before_start)
     assert (ended.returncode, ended.stdout) == (1, b"")

@@ -187,7 +187,7 @@ async def until_all_is_told(client: Client, receiver: Receiver) -> None:
 
 async def kill_while_starting(arguments: tuple[str, ...], after: float) -> None:
     """Start the cloud and kill it so many seconds later, ready or not."""
-    ports = ("--port", "0", "--inference-port", "0", "--gateway-port", "0")
+    ports = ("--port", "0", "--inference-port", "0", "--gateway-port", "0", "--ssh-port", "0")
     quiet = asyncio.subprocess.DEVNULL
     child = await asyncio.create_subprocess_exec(COMMAND, "serve", *ports, *arguments, stdout=quiet, stderr=quiet)
     try:

@@ -154,7 +154,7 @@ class Server:
 
     def start(self) -> None:
         """Start it and wait for its ready line."""
-        ports = ("--port", "0", "--inference-port", "0", "--gateway-port", "0")
+        ports = ("--port", "0", "--inference-port", "0", "--gateway-port", "0", "--ssh-port", "0")
         given = self.arguments if "--port" in self.arguments else (*ports, *self.arguments)
         if POSSIBLE and self.command is None:
             self._child = cloud("serve", *given).piped(self._log.fileno())

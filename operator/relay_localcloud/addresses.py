@@ -1,0 +1,104 @@
+"""Where a cloud listens, and what its URLs say of that."""
+
+import json
+import logging
+import socket
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Final
+
+from relay_localcloud.egress.reach import is_loopback
+from relay_localcloud.gateway.endpoints import Names
+from relay_localcloud.http.servers import ListenError, listen
+from relay_localcloud.identity.organizations import Founded
+
+_log = logging.getLogger(__name__)
+
+SSH_PORT: Final = 8403
+
+
+@dataclass(frozen=True)
+class Binding:
+    """Where to listen."""
+
+    host: str
+    management_port: int
+    inference_port: int
+    gateway_port: int
+    ssh_port: int | None
+    """None: the usual one, or any while somebody has that."""
+    tls: bool
+    advertised: str = ""
+    """The name that URLs have; without one, they name the listening address."""
+    gateway_domain: str = "localhost"
+    public_url: str | None = None
+    """Where people and programs reach the management port; None: where it listens."""
+
+    @property
+    def known_as(self) -> str:
+        """The host of URLs and of the certificate."""
+        return self.advertised or self.host
+
+    @property
+    def workload_names(self) -> Names:
+        """How the gateway's clients name workloads."""
+        return Names(self.gateway_domain, by_path=is_loopback(self.host))
+
+
+@dataclass(frozen=True)
+class Urls:
+    """What the ready line says; `endpoints` is below whose host those of workloads are."""
+
+    management: str
+    inference: str
+    gateway: str
+    ssh: str
+    endpoints: str
+
+
+def bound(binding: Binding, stack: AsyncExitStack) -> list[socket.socket]:
+    """The ports of management, inference, gateway and SSH; ListenError if one cannot be had."""
+    ports = (binding.management_port, binding.inference_port, binding.gateway_port)
+    return [stack.enter_context(each) for each in (*(listen(binding.host, port) for port in ports), _for_ssh(binding))]
+
+
+def urls(binding: Binding, listeners: list[socket.socket]) -> Urls:
+    """Of what listens there."""
+    host = f"[{binding.known_as}]" if ":" in binding.known_as else binding.known_as
+    management, inference, gateway, ssh = (listener.getsockname()[1] for listener in listeners)
+    scheme = "https" if binding.tls else "http"
+    return Urls(
+        management=binding.public_url or f"{scheme}://{host}:{management}",
+        inference=f"{scheme}://{host}:{inference}",
+        gateway=f"{scheme}://{host}:{gateway}",
+        ssh=f"ssh://{host}:{ssh}",
+        endpoints=f"{scheme}://{binding.gateway_domain}:{gateway}",
+    )
+
+
+def ready_line(said: Urls, founded: Founded) -> str:
+    """What is printed once the cloud answers."""
+    return json.dumps(
+        {
+            "managementUrl": said.management,
+            "inferenceUrl": said.inference,
+            "gatewayUrl": said.gateway,
+            "sshUrl": said.ssh,
+            "consoleUrl": said.management + "/",
+            "controlUrl": said.management + "/_localcloud",
+            "organizationId": founded.organization_id,
+            "apiKey": founded.api_key,
+            "userSessionToken": founded.user_session_token,
+        }
+    )
+
+
+def _for_ssh(binding: Binding) -> socket.socket:
+    """Its port; of several clouds beside each other, all but the first need not be told another."""
+    try:
+        return listen(binding.host, SSH_PORT if binding.ssh_port is None else binding.ssh_port)
+    except ListenError as error:
+        if binding.ssh_port is not None:
+            raise
+        _log.info("The SSH gateway takes another port. %s", error)
+        return listen(binding.host, 0)

@@ -1,0 +1,75 @@
+"""Who may log in where: a key of the organization whose pod, VM or replica runs under the user's name."""
+
+import binascii
+from base64 import b64decode
+from dataclasses import dataclass
+from typing import Final
+
+from relay_localcloud.clusters import clusters
+from relay_localcloud.kernel.store import Tx
+from relay_localcloud.replicas.states import ReplicaState
+from relay_localcloud.serving import rows as serving
+from relay_localcloud.workloads.ssh_keys import KEYS
+from relay_localcloud.workloads.workloads import POD, WORKLOADS
+from relay_wire.pods import PodStatus
+
+_RUNNING: Final = (ReplicaState.HEALTHY, ReplicaState.UNHEALTHY)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What runs, and whose it is."""
+
+    id: str
+    noun: str
+    organization_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """Somebody who may log in, by which of the organization's keys."""
+
+    place: Place
+    key_id: str
+
+
+def place(tx: Tx, user: str) -> Place | None:
+    """What runs under this id: a pod, a VM, or a replica of a cluster or of a serving deployment."""
+    workload = WORKLOADS.find(tx, id=user, terminated_at=None)
+    if workload is not None:
+        noun = "pod" if workload.kind == POD else "VM"
+        running = workload.status is PodStatus.RUNNING
+        return Place(workload.id, noun, workload.organization_id) if running else None
+    organization_id = _organization_of_replica(tx, user)
+    return None if organization_id is None else Place(user, "replica", organization_id)
+
+
+def admitted(tx: Tx, user: str, key: bytes) -> Admitted | None:
+    """Whom this public key, as SSH sends it, lets in; None alike for what does not run and for an unknown key."""
+    there = place(tx, user)
+    if there is None:
+        return None
+    keys = KEYS.all(tx, organization_id=there.organization_id)
+    key_id = next((row.id for row in keys if _blob(row.public_key) == key), None)
+    return None if key_id is None else Admitted(there, key_id)
+
+
+def _organization_of_replica(tx: Tx, replica_id: str) -> str | None:
+    replica = clusters.REPLICA_ROWS.find(tx, id=replica_id, terminated_at=None)
+    if replica is not None and replica.status in _RUNNING:
+        cluster = clusters.CLUSTERS.find(tx, id=replica.group_id)
+        return None if cluster is None else cluster.organization_id
+    replica = serving.REPLICA_ROWS.find(tx, id=replica_id, terminated_at=None)
+    if replica is not None and replica.status in _RUNNING:
+        deployment = serving.find(tx, replica.group_id)
+        return None if deployment is None else deployment.organization_id
+    return None
+
+
+def _blob(public_key: str) -> bytes:
+    """A public key without its comment; empty if the text has none."""
+    _, _, rest = public_key.strip().partition(" ")
+    try:
+        return b64decode(rest.split()[0]) if rest.strip() else b""
+    except binascii.Error:
+        return b""

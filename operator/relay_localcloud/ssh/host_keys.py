@@ -1,0 +1,74 @@
+"""The key by which clients know the SSH gateway again: part of the state, and sealed like other secrets.
+
+It survives restarts, backups, resets, and imports from under the same key of secrets. The key that an import brings
+from under another one opens nothing here, so the cloud keeps its own.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_ssh_private_key,
+)
+
+from relay_localcloud.kernel.rows import Rows
+from relay_localcloud.kernel.store import Tx
+from relay_localcloud.kernel.vault import Unreadable, Vault, owner_of
+
+_ED25519: Final = "ssh-ed25519"
+
+
+@dataclass(frozen=True, slots=True)
+class HostKey:
+    """A private key; its id is its algorithm."""
+
+    id: str
+    sealed: str
+
+    @property
+    def organization_id(self) -> str:
+        """It is the platform's, and no organization's."""
+        return ""
+
+
+HOST_KEYS: Final = Rows(HostKey, "ssh_host_keys", key=("id",), order="id")
+
+
+def private_key(tx: Tx, vault: Vault) -> str:
+    """The key as OpenSSH writes private keys; it is made if there is none that opens."""
+    kept = _opened(tx, vault)
+    if kept is not None:
+        return kept
+    fresh = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode()
+    HOST_KEYS.put(tx, id=_ED25519, sealed=vault.seal(fresh, owner_of("", _ED25519)))
+    return fresh
+
+
+def public_key(private: str) -> str:
+    """As a line of known_hosts has it, behind the host."""
+    public = load_ssh_private_key(private.encode(), None).public_key()
+    return public.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
+
+
+@contextmanager
+def kept(tx: Tx, vault: Vault) -> Iterator[None]:
+    """Replace the state inside: the key of now stays, unless another one came that opens."""
+    own = HOST_KEYS.find(tx, id=_ED25519)
+    yield
+    if own is not None and _opened(tx, vault) is None:
+        HOST_KEYS.put(tx, id=own.id, sealed=own.sealed)
+
+
+def _opened(tx: Tx, vault: Vault) -> str | None:
+    row = HOST_KEYS.find(tx, id=_ED25519)
+    try:
+        return None if row is None else vault.open(row.sealed, owner_of(row.organization_id, row.id))
+    except Unreadable:
+        return None

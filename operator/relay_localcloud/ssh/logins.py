@@ -1,0 +1,229 @@
+"""Who is logged in, and for how long: a login ends with what let it in. Nobody but the SSH gateway loads this."""
+
+import asyncio
+import socket
+from collections.abc import Iterable
+from functools import partial
+from typing import Final
+
+import asyncssh
+from asyncssh import ChannelOpenError, DisconnectError, SSHAcceptor, SSHServerConnection, SSHServerSession
+
+from relay_localcloud.audit import entries
+from relay_localcloud.cloud import Cloud
+from relay_localcloud.clusters.clusters import replicas as cluster_replicas
+from relay_localcloud.http.visitors import Visitors
+from relay_localcloud.kernel.store import Tx
+from relay_localcloud.serving.rows import replicas as serving_replicas
+from relay_localcloud.ssh import admission, simulated
+from relay_localcloud.ssh.admission import Admitted, Place
+from relay_localcloud.ssh.bounds import Bounds
+from relay_localcloud.ssh.shells import SimulatedShell
+from relay_localcloud.workloads.ssh_keys import KEYS
+from relay_localcloud.workloads.workloads import workloads
+
+_RUNNING: Final = ("status", "terminated_at")
+
+
+class Logins:
+    """Everybody who is logged in, by what they are logged in to. Who would not be let in any more is out at once."""
+
+    def __init__(self, cloud: Cloud, visitors: Visitors, bounds: Bounds) -> None:
+        self.cloud = cloud
+        self.visitors = visitors
+        self.bounds = bounds
+        self._by_place: dict[str, set[Login]] = {}
+        cloud.store.watch(workloads, "id", (*_RUNNING, "organization_id"), self._place_changed)
+        for table in (cluster_replicas, serving_replicas):
+            cloud.store.watch(table, "id", _RUNNING, self._place_changed)
+        cloud.store.watch(KEYS.table, "id", ("public_key", "organization_id"), self._key_changed)
+
+    def admitted(self, user: str, key: bytes) -> Admitted | None:
+        """Whom this key lets in as this user."""
+        with self.cloud.store.transaction() as tx:
+            return admission.admitted(tx, user, key)
+
+    def come(self, login: "Login", there: Admitted, address: str) -> None:
+        """Somebody has logged in; it is in the organization's audit log."""
+        with self.cloud.store.transaction() as tx:
+            entry = (there.place.organization_id, there.key_id, address, there.place.id)
+            tx.note(lambda noting: entries.record_login(noting, *entry))
+        self._by_place.setdefault(there.place.id, set()).add(login)
+        self._look_again([login])  # its key may have gone while it was being checked
+
+    def go(self, login: "Login", there: Admitted) -> None:
+        """Somebody is out."""
+        beside = self._by_place.get(there.place.id, set())
+        beside.discard(login)
+        if not beside:
+            self._by_place.pop(there.place.id, None)
+
+    def open_at(self, there: Place) -> int:
+        """How many sessions and forwarded connections there are to one place."""
+        return sum(login.channels for login in self._by_place.get(there.id, ()))
+
+    def end(self, why: str) -> None:
+        """Everybody is out."""
+        for login in self._everybody():
+            login.end(why)
+
+    def _everybody(self) -> list["Login"]:
+        return [login for beside in self._by_place.values() for login in beside]
+
+    def _place_changed(self, place_id: str) -> None:
+        if place_id in self._by_place:
+            # This is inside a transaction: what it changes can be read, and is true, only after it.
+            asyncio.get_running_loop().call_soon(self._look_at, place_id)
+
+    def _key_changed(self, _: str) -> None:
+        if self._by_place:
+            asyncio.get_running_loop().call_soon(lambda: self._look_again(self._everybody()))
+
+    def _look_at(self, place_id: str) -> None:
+        self._look_again(self._by_place.get(place_id, ()))
+
+    def _look_again(self, logins: Iterable["Login"]) -> None:
+        with self.cloud.store.transaction() as tx:
+            out = [(login, why) for login in list(logins) if (why := login.why_out(tx)) is not None]
+        for login, why in out:
+            login.end(why)
+
+
+class Login(asyncssh.SSHServer):
+    """One connection, from its first byte on."""
+
+    def __init__(self, logins: Logins) -> None:
+        self._logins = logins
+        self._key = b""
+        self._failures = 0
+        self._visitor: str | None = None
+        self._admitted: Admitted | None = None
+        self._in: Admitted | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._touched = 0.0
+        self.channels = 0
+
+    def connection_made(self, conn: SSHServerConnection) -> None:
+        """Count it, and end it at once if it is one more than its address may have."""
+        self._connection = conn
+        self._visitor = self._logins.visitors.come(conn)
+        if self._visitor is None:
+            conn.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Count it no longer."""
+        if self._visitor is not None:
+            self._logins.visitors.go(self._visitor)
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._in is not None:
+            self._logins.go(self, self._in)
+
+    def begin_auth(self, username: str) -> bool:
+        """Everybody needs a key."""
+        self._admitted = None
+        return True
+
+    def public_key_auth_supported(self) -> bool:
+        """It is the only way in."""
+        return True
+
+    def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
+        """Whether this key lets this user in; whoever has not signed with it yet is only told so."""
+        self._admitted, self._key = self._logins.admitted(username, key.public_data), key.public_data
+        if self._admitted is not None:
+            return True
+        self._failures += 1
+        if self._failures >= self._logins.bounds.failures:
+            why = f"{self._failures} keys let nobody in: offer the right one first (ssh -i FILE -o IdentitiesOnly=yes)"
+            raise DisconnectError(asyncssh.DISC_NO_MORE_AUTH_METHODS_AVAILABLE, why)
+        return False
+
+    def auth_completed(self) -> None:
+        """Somebody signed with the key that was validated last."""
+        assert self._admitted is not None
+        self._in = self._admitted
+        self.touch()
+        self._look_whether_idle()
+        self._logins.come(self, self._in, str(self._connection.get_extra_info("peername")[0]))
+
+    def session_requested(self) -> SSHServerSession[str]:
+        """A shell, a command or a subsystem."""
+        return SimulatedShell(self._room(), self)
+
+    def connection_requested(self, dest_host: str, dest_port: int, orig_host: str, orig_port: int) -> bool:
+        """A forwarded connection."""
+        raise ChannelOpenError(asyncssh.OPEN_CONNECT_FAILED, simulated.no_port(self._room(), dest_port))
+
+    def opened(self) -> None:
+        """A session or a forwarded connection began."""
+        self.channels += 1
+        self.touch()
+        self._look_whether_idle()
+
+    def closed(self) -> None:
+        """One ended."""
+        self.channels -= 1
+        self.touch()
+        self._look_whether_idle()
+
+    def touch(self) -> None:
+        """Something came or went."""
+        self._touched = asyncio.get_running_loop().time()
+
+    def why_out(self, tx: Tx) -> str | None:
+        """Why it would not be let in any more; None: it would."""
+        assert self._in is not None
+        there = self._in.place
+        if admission.admitted(tx, there.id, self._key) is not None:
+            return None
+        if admission.place(tx, there.id) == there:
+            return "this SSH key was removed"
+        return f"the {there.noun} {there.id} does not run any more, or is another organization's"
+
+    def end(self, why: str) -> None:
+        """Tell the client why, and end its connection."""
+        self._connection.disconnect(asyncssh.DISC_BY_APPLICATION, why)
+
+    def _room(self) -> Place:
+        """Where one more session goes. Raises ChannelOpenError if it is one too many."""
+        assert self._in is not None
+        there, most = self._in.place, self._logins.bounds.channels
+        if self._logins.cloud.containers is not None:
+            why = "this cloud runs containers, and its SSH gateway has no way into those"
+            raise ChannelOpenError(asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED, why)
+        if self._logins.open_at(there) >= most:
+            why = f"{there.id} has {most} sessions and forwarded connections: end some first"
+            raise ChannelOpenError(asyncssh.OPEN_RESOURCE_SHORTAGE, why)
+        return there
+
+    def _look_whether_idle(self) -> None:
+        """End the connection if it was quiet for too long; else look again when it would be."""
+        loop, bounds = asyncio.get_running_loop(), self._logins.bounds
+        if self._timer is not None:
+            self._timer.cancel()
+        most = bounds.idle_seconds if self.channels else bounds.unused_seconds
+        left = self._touched + most - loop.time()
+        if left <= 0:
+            self.end(f"nothing was sent for {most:g} seconds")
+        else:
+            self._timer = loop.call_later(left, self._look_whether_idle)
+
+
+async def listen(listener: socket.socket, logins: Logins, host_key: str) -> SSHAcceptor:
+    """Serve whoever connects, with this private key, until the acceptor is closed."""
+    bounds = logins.bounds
+    return await asyncssh.listen(
+        sock=listener,
+        server_factory=partial(Login, logins),
+        server_host_keys=[asyncssh.import_private_key(host_key)],
+        server_version="relay-localcloud",
+        login_timeout=bounds.login_seconds,
+        keepalive_interval=bounds.keepalive_seconds,
+        compression_algs=["none"],  # what is unpacked has no bound
+        gss_host=None,
+        password_auth=False,
+        kbdint_auth=False,
+        agent_forwarding=False,
+        errors="replace",
+    )
