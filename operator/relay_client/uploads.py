@@ -88,7 +88,7 @@ async def send(
     """Send a body in pieces and return the answer, even one that comes before the end of the body.
 
     Waits `idle_seconds` for the next piece and for room for it, and `total_seconds` for the answer to all of them.
-    Raises NoAnswerError, AnsweredTooSoonError, and what the pieces raise. Nothing is sent after it has returned.
+    Raises NoAnswerError, AnsweredTooSoonError, and what the pieces raise. Nothing is sent once it has ended.
     """
     outlet = Outlet()
     under_way = asyncio.create_task(opened(outlet))

@@ -33,7 +33,7 @@ from relay_operator.webhooks.signing_secrets import SigningSecrets
 from relay_wire.account import Whoami
 
 _DEAF_SECONDS = 20.0
-"""How long an account's first create waits for its webhook subscription; bounded, since a cloud may refuse any."""
+"""How long an account's first create waits for its webhook subscription, which a cloud may never make."""
 _RECHECK_SECONDS = 300.0
 """How long after the cloud refused a key the operator tries the same key again."""
 _OUTAGE_FAILURES = 10

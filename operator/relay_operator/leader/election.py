@@ -61,7 +61,7 @@ class Lease:
 
 
 def may_take(lease: Lease, identity: str, unchanged_seconds: float) -> bool:
-    """Whether the Lease is free, held by this replica, or unrenewed for as long as its holder's term."""
+    """Whether the Lease is free, held by this replica, or unrenewed for its holder's whole duration."""
     return lease.holder in ("", identity) or unchanged_seconds >= lease.duration
 
 

@@ -1,7 +1,7 @@
 """The only way out: a proxy on loopback that connects only to addresses it has checked.
 
 Object store libraries resolve names and follow redirects by themselves. As clients of a proxy they do neither unseen:
-they request every connection by name, and the proxy resolves it once, checks the address, and connects to that address.
+the proxy is given a name for every connection, resolves it once, checks the address, and connects to that address.
 """
 
 from __future__ import annotations

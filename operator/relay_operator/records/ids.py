@@ -38,7 +38,7 @@ class NoTemporarySpace(OSError):
 
 
 class Ids:
-    """A set of ids, each with a mark: a number above 0 that identifies who claimed it, or 0 if nobody has.
+    """A set of ids, each with a mark: a number above 0 that identifies its source, or 0 if it has none yet.
 
     An SQLite database without a name: its file is deleted once opened, so that even a killed process leaves nothing
     behind. Whole ids are compared, so the set is exact; all methods take many ids and raise `NoTemporarySpace`.
