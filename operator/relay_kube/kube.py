@@ -25,6 +25,8 @@ THROTTLED_ATTEMPTS = 5
 _TIMEOUT = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT)
 _WATCH_SECONDS = 60
 """How long a watch lasts: one that died unheard is noticed soon after."""
+_LARGEST_MESSAGE = 2**22
+"""Bytes; the kubelet sends what was read at once, at most 32 KiB."""
 _FOLLOWING = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_TIMEOUT)
 _WATCH_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_TIMEOUT, sock_read=1.25 * _WATCH_SECONDS)
 
@@ -203,6 +205,29 @@ class Kube:
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
             raise Unavailable(0, "Unreachable", f"{what}: {error!r}") from error
 
+    @contextlib.asynccontextmanager
+    async def socket(self, path: str, protocol: str) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+        """A WebSocket that speaks a protocol of Kubernetes; closed when the context ends. Raises KubeError."""
+        what = path.partition("?")[0]
+        try:
+            socket = await self._api.session.ws_connect(
+                URL(self._api.url + path, encoded=True),
+                protocols=(protocol,),
+                headers=self._api.headers(),
+                proxy=self._api.proxy,
+                timeout=aiohttp.ClientWSTimeout(ws_close=REQUEST_TIMEOUT),
+                max_msg_size=_LARGEST_MESSAGE,
+                heartbeat=REQUEST_TIMEOUT,
+            )
+        except aiohttp.WSServerHandshakeError as error:
+            raise _error("GET", error.status, _refused(error.status, what)) from error
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise Unavailable(0, "Unreachable", f"{what}: {error!r}") from error
+        try:
+            yield socket
+        finally:
+            await socket.close()
+
     async def look(self, kind: ResourceType, namespace: str | None = None) -> None:
         """Raises KubeError if objects of the kind cannot be listed there."""
         await self._request("GET", f"{kind.path(namespace)}?limit=1")
@@ -328,6 +353,12 @@ def _error(method: str, status: int, raw: bytes) -> KubeError:
             return Refused(413, "RequestEntityTooLarge", message)
         case _:
             return Unavailable(status, reason, message)
+
+
+def _refused(status: int, what: str) -> bytes:
+    """A Status for a refused WebSocket, whose own is not read."""
+    reason = {403: "Forbidden", 404: "NotFound"}.get(status, "Refused")
+    return json.dumps({"reason": reason, "message": f"{what}: the API server answered {status}"}).encode()
 
 
 def _status(text: str) -> tuple[str, str]:

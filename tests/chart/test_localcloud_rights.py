@@ -178,6 +178,11 @@ async def test_in_a_namespace_of_its_own_it_does_what_organizations_need(cloud_i
         change = {"metadata": {"labels": {"a": "b"}}}
         there = path(kind, organization, "x")
         await cloud_itself.call("PATCH", there, change, content_type="application/merge-patch+json")
+    for way in ("exec?command=ls&stdout=true&container=main", "portforward?ports=80"):
+        for method in ("GET", "POST"):
+            told = await refused(cloud_itself, method, f"{path('pods', organization, 'x')}/{way}")
+            assert FORBIDDEN not in told, "the Pod has no kubelet, which is another reason"
+            assert FORBIDDEN in await refused(cloud_itself, method, f"{path('pods', TEAM, 'x')}/{way}")
     for kind in ("pods", "secrets", "persistentvolumeclaims"):
         await cloud_itself.call("DELETE", path(kind, organization, "x"))
     assert FORBIDDEN in await refused(cloud_itself, "GET", path("secrets", organization))

@@ -194,8 +194,8 @@ class Ports:
 
     @classmethod
     def free(cls) -> Ports:
-        """Three that are free."""
-        return cls(free_port(), free_port(), free_port())
+        """Four that are free."""
+        return cls(free_port(), free_port(), free_port(), free_port())
 
     def urls(self) -> tuple[str, str]:
         """What an account names: the management and the inference URL."""

@@ -5,10 +5,15 @@ for nothing. What a runtime sees it reports in later transactions; the tables of
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum, auto
 from ssl import SSLContext
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from relay_kube.execution import Execution
+    from relay_kube.forwarding import Forwarded
 
 BOOT: Final = "boot"
 CLOUD_INIT: Final = "cloud-init"
@@ -96,6 +101,16 @@ class Containers(Protocol):
 
         Nothing while there is no container. ApiError 503 if it cannot be asked.
         """
+        ...
+
+    def execute(
+        self, organization_id: str, workload_id: str, command: Sequence[str], *, terminal: bool
+    ) -> AbstractAsyncContextManager["Execution"]:
+        """Run a command in its container, with a terminal or without one. Raises KubeError."""
+        ...
+
+    def forward(self, organization_id: str, workload_id: str, port: int) -> AbstractAsyncContextManager["Forwarded"]:
+        """Connect to a port at which its container listens. Raises KubeError."""
         ...
 
 

@@ -2,12 +2,19 @@
 
 import asyncio
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Final
 
 import asyncssh
-from asyncssh import ChannelOpenError, DisconnectError, SSHAcceptor, SSHServerConnection, SSHServerSession
+from asyncssh import (
+    ChannelOpenError,
+    DisconnectError,
+    SSHAcceptor,
+    SSHServerConnection,
+    SSHServerSession,
+    SSHTCPSession,
+)
 
 from relay_localcloud.audit import entries
 from relay_localcloud.cloud import Cloud
@@ -18,10 +25,16 @@ from relay_localcloud.serving.rows import replicas as serving_replicas
 from relay_localcloud.ssh import admission, simulated
 from relay_localcloud.ssh.admission import Admitted, Place
 from relay_localcloud.ssh.bounds import Bounds
+from relay_localcloud.ssh.containers import ContainerSession
+from relay_localcloud.ssh.forwards import ITSELF, ForwardedConnection
 from relay_localcloud.ssh.shells import SimulatedShell
 from relay_localcloud.workloads.ssh_keys import KEYS
 from relay_localcloud.workloads.workloads import workloads
 
+_TEXT: Final[Mapping[str, object]] = {"errors": "replace", "line_editor": True}
+_BYTES: Final[Mapping[str, object]] = {"encoding": None, "line_editor": False}
+"""What channels carry: lines that are edited here, or what container and client say to each other."""
+HIGHEST_PORT: Final = 65_535
 _RUNNING: Final = ("status", "terminated_at")
 
 
@@ -147,13 +160,25 @@ class Login(asyncssh.SSHServer):
         self._look_whether_idle()
         self._logins.come(self, self._in, str(self._connection.get_extra_info("peername")[0]))
 
-    def session_requested(self) -> SSHServerSession[str]:
-        """A shell, a command or a subsystem."""
-        return SimulatedShell(self._room(), self)
+    def session_requested(self) -> SSHServerSession[bytes] | SSHServerSession[str]:
+        """Open a session for a shell, a command or a subsystem."""
+        there, cloud = self._room(), self._logins.cloud
+        if cloud.containers is None:
+            return SimulatedShell(there, self)
+        return ContainerSession(there, self, cloud.containers, partial(cloud.turns.of, there.organization_id))
 
-    def connection_requested(self, dest_host: str, dest_port: int, orig_host: str, orig_port: int) -> bool:
-        """A forwarded connection."""
-        raise ChannelOpenError(asyncssh.OPEN_CONNECT_FAILED, simulated.no_port(self._room(), dest_port))
+    def connection_requested(
+        self, dest_host: str, dest_port: int, orig_host: str, orig_port: int
+    ) -> SSHTCPSession[bytes]:
+        """Open a connection to a port of the container. Raises ChannelOpenError."""
+        there, cloud = self._room(), self._logins.cloud
+        if cloud.containers is None:
+            raise ChannelOpenError(asyncssh.OPEN_CONNECT_FAILED, simulated.no_port(there, dest_port))
+        if dest_host not in ITSELF or not 0 < dest_port <= HIGHEST_PORT:
+            why = f"only ports of {there.id} itself can be forwarded: name it localhost"
+            raise ChannelOpenError(asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED, why)
+        turn = partial(cloud.turns.of, there.organization_id)
+        return ForwardedConnection(there, dest_port, self, cloud.containers, turn)
 
     def opened(self) -> None:
         """A session or a forwarded connection began."""
@@ -189,9 +214,6 @@ class Login(asyncssh.SSHServer):
         """Where one more session goes. Raises ChannelOpenError if it is one too many."""
         assert self._in is not None
         there, most = self._in.place, self._logins.bounds.channels
-        if self._logins.cloud.containers is not None:
-            why = "this cloud runs containers, and its SSH gateway has no way into those"
-            raise ChannelOpenError(asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED, why)
         if self._logins.open_at(there) >= most:
             why = f"{there.id} has {most} sessions and forwarded connections: end some first"
             raise ChannelOpenError(asyncssh.OPEN_RESOURCE_SHORTAGE, why)
@@ -225,5 +247,5 @@ async def listen(listener: socket.socket, logins: Logins, host_key: str) -> SSHA
         password_auth=False,
         kbdint_auth=False,
         agent_forwarding=False,
-        errors="replace",
+        **(_TEXT if logins.cloud.containers is None else _BYTES),
     )

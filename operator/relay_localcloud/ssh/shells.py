@@ -1,29 +1,17 @@
 """A session where no container runs: a shell, a command or a subsystem that says so."""
 
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Final
 
 from asyncssh import SSHServerChannel, SSHServerSession
 
 from relay_localcloud.ssh import simulated
 from relay_localcloud.ssh.admission import Place
+from relay_localcloud.ssh.passing import Counted
 
 _LONGEST_LINE: Final = 4096
 """Characters; what is longer counts as several lines."""
 _FILES: Final = "sftp"
-
-
-class Counted(Protocol):
-    """Whose session it is."""
-
-    def opened(self) -> None:
-        """It began."""
-
-    def closed(self) -> None:
-        """It ended."""
-
-    def touch(self) -> None:
-        """Something came."""
 
 
 class SimulatedShell(SSHServerSession[str]):

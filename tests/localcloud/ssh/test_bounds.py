@@ -3,31 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-import asyncssh
 import pytest
 
-from relay_localcloud import app
-from relay_localcloud.capacity.nodes import NewNode, add_node
-from relay_localcloud.http.servers import listen
-from relay_localcloud.http.visitors import Visitors
-from relay_localcloud.identity import organizations
-from relay_localcloud.kernel.store import Store
 from relay_localcloud.ssh.bounds import Bounds
-from relay_localcloud.ssh.server import SshServer
-from relay_localcloud.workloads import admission, moves
-from relay_localcloud.workloads.ssh_keys import KEYS
-from relay_localcloud.workloads.transitions import Trigger
-from relay_wire.vms import VmCreate
+from tests.localcloud.support.gate import serving
 from tests.support.eventually import PATIENCE_SECONDS, eventually
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from tests.localcloud.conftest import StartServer
 
 BRIEF = 0.2
@@ -35,44 +20,6 @@ NO_SSH = (
     *(b"GET / HTTP/1.1\r\n\r\n", b"\x00" * 100_000),
     *(b"SSH-1.0-x\r\n", b"SSH-2.0-x\r\n" + b"\xff" * 100_000),
 )
-
-
-@dataclass(frozen=True)
-class Gate:
-    """A gateway in this process, with bounds of the test's own, and a VM that runs behind it."""
-
-    port: int
-    vm_id: str
-    key: asyncssh.SSHKey
-
-    async def connect(self) -> asyncssh.SSHClientConnection:
-        options = {"known_hosts": None, "client_keys": [self.key], "config": None, "agent_path": None}
-        return await asyncssh.connect("127.0.0.1", self.port, username=self.vm_id, **options)
-
-
-@asynccontextmanager
-async def serving(bounds: Bounds) -> AsyncIterator[Gate]:
-    store, key = Store.ephemeral(), asyncssh.generate_private_key("ssh-ed25519")
-    cloud = app.open_cloud(store, app.Options(first_mode="frozen"), "http://localhost", "http://localhost")
-    with store.transaction() as tx:
-        founded, _ = organizations.seed(tx)
-        node = add_node(tx, NewNode("h100", 8, "ams1", "eu-west", 512))
-        room = admission.visible_node(tx, node, founded.organization_id)
-        words = dict.fromkeys(("tier", "capability_tier"), "standard")
-        priced = {"gpu_model_id": room.gpu_model_id, "price_per_hour_cents": 1, "http_port": 80}
-        vm = admission.create(tx, VmCreate(name="one"), founded.organization_id, room, 1, **words, **priced)
-        moves.apply(tx, vm, Trigger.STARTED)
-        public = key.export_public_key().decode()
-        named = {"id": "ssh_1", "name": "ada", "created_at": tx.now}
-        KEYS.insert(tx, organization_id=founded.organization_id, public_key=public, **named)
-    with listen("127.0.0.1", 0) as listener:
-        server = SshServer(cloud, Visitors(store), listener, bounds)
-        running = asyncio.create_task(server.run_until_told())
-        await server.ready()
-        yield Gate(listener.getsockname()[1], vm.id, key)
-        server.end()
-        await running
-    store.close()
 
 
 async def test_who_does_not_log_in_is_out_after_a_while() -> None:

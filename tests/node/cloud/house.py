@@ -29,7 +29,7 @@ RUNTIME: Final = {
     "clusters": [{"name": "here", "storageClass": "local"}],
     "gpuModels": [{"id": "h100", "nodeLabels": PRODUCT, "pricePerHourCents": 36_000}],
 }
-_PORTS: Final = {"management": 8400, "inference": 8401, "gateway": 8402}
+_PORTS: Final = {"management": 8400, "inference": 8401, "gateway": 8402, "ssh": 8403}
 
 
 async def offer_gpus(kube: Kube) -> None:

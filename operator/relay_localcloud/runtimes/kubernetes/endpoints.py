@@ -26,12 +26,19 @@ class Endpoints:
     instance: str
     outside: Outside | None
 
-    def way(self, organization_id: str, workload_id: str, port: int) -> Way | None:
-        """Where a workload answers at a port of its container; None while that does not run, or is not this cloud's."""
-        namespace, name = namespace_of(organization_id), name_of(workload_id)
-        pod = self.pod(namespace, name)
+    def running(self, organization_id: str, workload_id: str) -> Pod | None:
+        """The Pod of a workload; None while its container does not run, or if it is not this cloud's."""
+        pod = self.pod(namespace_of(organization_id), name_of(workload_id))
         if pod is None or pod.metadata.labels.get(INSTANCE) != self.instance or not _runs(pod):
             return None
+        return pod
+
+    def way(self, organization_id: str, workload_id: str, port: int) -> Way | None:
+        """Where a workload answers at a port of its container; None while that does not run, or is not this cloud's."""
+        pod = self.running(organization_id, workload_id)
+        if pod is None:
+            return None
+        namespace, name = pod.metadata.namespace, pod.metadata.name
         called, uid = f"Port {port} of its container", pod.metadata.uid
         if self.outside is not None:
             url = f"{self.outside.url}/api/v1/namespaces/{namespace}/pods/{name}:{port}/proxy"

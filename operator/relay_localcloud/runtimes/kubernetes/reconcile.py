@@ -7,19 +7,22 @@ changed, and every few seconds in any case; so nothing is lost by a kill, and no
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Final, NoReturn
 
 from pydantic import Field
 
-from relay_kube.kube import PODS, Kube, KubeError, Refused, ResourceType
+from relay_kube.execution import Execution, executed
+from relay_kube.forwarding import Forwarded, forwarded
+from relay_kube.kube import PODS, Kube, KubeError, Refused, ResourceType, Unavailable
 from relay_kube.mirror import Mirror
 from relay_localcloud.kernel.store import Store, Tx
 from relay_localcloud.runtimes.kubernetes import fleet, holdings, logs, objects, turns
 from relay_localcloud.runtimes.kubernetes.endpoints import Endpoints, Outside
 from relay_localcloud.runtimes.kubernetes.holdings import HOLDINGS, OnKubernetes, Standing
-from relay_localcloud.runtimes.kubernetes.names import CLOUD_ID, INSTANCE
+from relay_localcloud.runtimes.kubernetes.names import CLOUD_ID, CONTAINER, INSTANCE
 from relay_localcloud.runtimes.kubernetes.nodes import Gpu, NodeFact, NodeSeen, of_node
-from relay_localcloud.runtimes.kubernetes.observed import Event, Node, Observed, Pod
+from relay_localcloud.runtimes.kubernetes.observed import Event, Metadata, Node, Observed, Pod
 from relay_localcloud.runtimes.kubernetes.situations import Step
 from relay_localcloud.runtimes.kubernetes.turns import Offer, Seen, Turn
 from relay_localcloud.runtimes.runtime import Way
@@ -86,6 +89,24 @@ class Reconciler:
     def log(self, organization_id: str, workload_id: str, *, tail: int | None, follow: bool) -> AsyncIterator[bytes]:
         """What its container prints; nothing while there is none. ApiError 503."""
         return logs.log_of(self._kube, organization_id, workload_id, tail, follow=follow)
+
+    def execute(
+        self, organization_id: str, workload_id: str, command: Sequence[str], *, terminal: bool
+    ) -> AbstractAsyncContextManager[Execution]:
+        """Run a command in its container. Raises KubeError."""
+        pod = self._running(organization_id, workload_id)
+        return executed(self._kube, pod.namespace, pod.name, CONTAINER, command, terminal=terminal)
+
+    def forward(self, organization_id: str, workload_id: str, port: int) -> AbstractAsyncContextManager[Forwarded]:
+        """Connect to a port of its container. Raises KubeError."""
+        pod = self._running(organization_id, workload_id)
+        return forwarded(self._kube, pod.namespace, pod.name, port)
+
+    def _running(self, organization_id: str, workload_id: str) -> Metadata:
+        pod = self._endpoints.running(organization_id, workload_id)
+        if pod is None:
+            raise Unavailable(0, "NotRunning", "it does not run just now")
+        return pod.metadata
 
     async def run(self) -> NoReturn:
         """Reconcile until cancelled."""

@@ -1,0 +1,91 @@
+"""A process in a container of a Pod, over the WebSocket of the subresource `exec` (`v5.channel.k8s.io`).
+
+Each message begins with the number of its channel.
+"""
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlencode
+
+import aiohttp
+
+from relay_kube.kube import PODS, Kube, Unavailable
+
+PROTOCOL: Final = "v5.channel.k8s.io"
+_STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE, _CLOSE = 0, 1, 2, 3, 4, 255
+_FAILED: Final = 127
+"""The status that a shell gives to what cannot be executed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """What the process wrote."""
+
+    data: bytes
+    is_error: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Exited:
+    """How the process ended; `message` says why it did not even begin."""
+
+    status: int
+    message: str = ""
+
+
+class Execution:
+    """The process, while it runs; whoever iterates gets what it prints, and at last how it ended."""
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        self._socket = socket
+
+    async def send(self, data: bytes) -> None:
+        """Write to its input. ConnectionError if it has ended."""
+        await self._socket.send_bytes(bytes([_STDIN]) + data)
+
+    async def end_input(self) -> None:
+        """Close its input."""
+        await self._socket.send_bytes(bytes([_CLOSE, _STDIN]))
+
+    async def resize(self, columns: int, lines: int) -> None:
+        """Give its terminal another size."""
+        await self._socket.send_bytes(bytes([_RESIZE]) + json.dumps({"Width": columns, "Height": lines}).encode())
+
+    async def __aiter__(self) -> AsyncIterator[Printed | Exited]:
+        """Raises Unavailable if nobody says how it ended."""
+        async for message in self._socket:
+            if message.type is not aiohttp.WSMsgType.BINARY or not message.data:
+                continue
+            channel, data = message.data[0], bytes(message.data[1:])
+            if channel == _ERROR:
+                yield _ending(data)
+                return
+            if channel in {_STDOUT, _STDERR} and data:
+                yield Printed(data, channel == _STDERR)
+        raise Unavailable(0, "Unreachable", "exec: the connection ended before the process did")
+
+
+@asynccontextmanager
+async def executed(
+    kube: Kube, namespace: str, pod: str, container: str, command: Sequence[str], *, terminal: bool
+) -> AsyncIterator[Execution]:
+    """Run a command in a container, with a terminal or without one. Raises KubeError."""
+    streams = {"stdin": "true", "stdout": "true", "stderr": str(not terminal).lower(), "tty": str(terminal).lower()}
+    query = urlencode([("container", container), *streams.items(), *(("command", word) for word in command)])
+    async with kube.socket(f"{PODS.path(namespace, pod, 'exec')}?{query}", PROTOCOL) as socket:
+        yield Execution(socket)
+
+
+def _ending(status: bytes) -> Exited:
+    """How a process ended, by the Status that is said last."""
+    said = json.loads(status)
+    if said.get("status") == "Success":
+        return Exited(0)
+    causes = (said.get("details") or {}).get("causes") or []
+    codes = [cause.get("message", "") for cause in causes if cause.get("reason") == "ExitCode"]
+    if codes and codes[0].isdigit():
+        return Exited(int(codes[0]))
+    return Exited(_FAILED, str(said.get("message") or "")[:500])

@@ -1,0 +1,50 @@
+"""A forwarded connection: from a client of SSH to a port at which a container listens, over the Kubernetes API."""
+
+import asyncio
+import logging
+from typing import Final
+
+from asyncssh import SSHTCPChannel, SSHTCPSession
+
+from relay_kube.kube import KubeError
+from relay_localcloud.runtimes.runtime import Containers
+from relay_localcloud.ssh.admission import Place
+from relay_localcloud.ssh.passing import Counted, Passing, Turn
+
+ITSELF: Final = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0", "::"})  # noqa: S104 - names of a destination
+"""What clients call the container in which they are logged in; it forwards to nothing else."""
+
+_log = logging.getLogger(__name__)
+
+
+class ForwardedConnection(Passing, SSHTCPSession[bytes]):
+    """Ends when either side ends it; the container is not told that a client sends nothing more."""
+
+    channel: SSHTCPChannel[bytes]
+
+    def __init__(self, there: Place, port: int, whose: Counted, containers: Containers, turn: Turn) -> None:
+        super().__init__(whose, turn)
+        self._there = there
+        self._port = port
+        self._containers = containers
+
+    def connection_made(self, chan: SSHTCPChannel[bytes]) -> None:
+        """Count it."""
+        self.channel = chan
+        self._whose.opened()
+
+    async def run(self) -> None:
+        """Connect, and pass bytes on."""
+        place = (self._there.organization_id, self._there.id)
+        try:
+            async with self._containers.forward(*place, self._port) as forwarded:
+                sending = asyncio.create_task(self.send_on(forwarded))
+                try:
+                    async for data in forwarded:
+                        await self.paced()
+                        self.channel.write(data)
+                finally:
+                    sending.cancel()
+        except KubeError as error:
+            _log.info("%s: port %d cannot be forwarded: %s", self._there.id, self._port, error)
+        self.channel.close()
