@@ -35,7 +35,7 @@ class Settings(BaseModel):
     capacity_status: Annotated[int, Field(ge=400, le=599)] = 503
     """The HTTP status of NODE_AT_CAPACITY and the INSUFFICIENT_*_CAPACITY codes, which section 7 does not show."""
     stalled_body_seconds: Annotated[float, Field(gt=0, le=300, allow_inf_nan=False)] = 30.0
-    """How long a body that is uploaded may stand still, in real time, before it is answered 408."""
+    """How long a body may stand still, in real time: one that is uploaded is answered 408, one not taken is cut off."""
     connections_per_address: Annotated[int, Field(ge=0, le=1_000_000)] = 1_000
     """Open connections of one address beyond loopback, over all ports; 0 means no limit."""
     max_concurrent_uploads: Annotated[int, Field(ge=0, le=10_000)] = 4

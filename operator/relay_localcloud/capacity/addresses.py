@@ -28,9 +28,14 @@ COUNTED: Final[Totals] = {_TAKEN: (Counted(ADDRESSES.table.name, owner=None),)}
 """How many are taken, which is asked for each that is taken or given back."""
 
 
+def free(tx: Tx) -> int:
+    """How many more may be taken."""
+    return max(tx.settings.ip_addresses - counts.of_organization(tx.connection, EVERYBODY).get(_TAKEN, 0), 0)
+
+
 def is_one_free(tx: Tx) -> bool:
     """Whether one more may be taken."""
-    return counts.of_organization(tx.connection, EVERYBODY).get(_TAKEN, 0) < tx.settings.ip_addresses
+    return free(tx) > 0
 
 
 def none_free(tx: Tx) -> ApiError:

@@ -74,8 +74,14 @@ def _tightest(*more: ColumnElement[bool]) -> Prepared:
     return Prepared(query.order_by(n.free_count, n.sequence).limit(1))
 
 
-_TIGHTEST = _tightest()
-_TIGHTEST_IN_REGION = _tightest(nodes.c.region == bindparam("region"))
+_IN_REGION, _IN_POOL = nodes.c.region == bindparam("region"), nodes.c.node_pool == bindparam("pool")
+_TIGHTEST: Final = {
+    frozenset[str](): _tightest(),
+    frozenset({"region"}): _tightest(_IN_REGION),
+    frozenset({"pool"}): _tightest(_IN_POOL),
+    frozenset({"region", "pool"}): _tightest(_IN_REGION, _IN_POOL),
+}
+"""By what bounds it beside owner, model and size."""
 _TAKEN = Prepared(select(claims.c.unit).where(claims.c.node_id == bindparam("node")))  # of a node of thousands, maybe
 
 
@@ -91,10 +97,15 @@ def holdings(tx: Tx, node_id: str, units: Collection[int]) -> list[Claim]:
 
 def find_room(connection: Connection, demand: Demand) -> NodeRoom | None:
     """The node to place the demand on now, or None."""
-    if demand.node_pool is not None:
-        return choose_node(nodes_of.rooms_for(connection, demand), demand)
-    lent = _lent_rooms(connection, demand) if demand.spot else ()
+    lent = _lent_rooms(connection, demand) if demand.spot and demand.node_pool is None else ()
     return choose_node([*_shortlist(connection, demand), *lent], demand)
+
+
+def next_room(connection: Connection, demand: Demand, last: NodeRoom | None) -> NodeRoom | None:
+    """Where to place one more of the same, after one was placed on `last`: the tightest node is so until it is full."""
+    if last is None or last.granted or last.free_count < 2 * demand.gpu_count:
+        return find_room(connection, demand)
+    return replace(last, free_count=last.free_count - demand.gpu_count)
 
 
 def room_at(connection: Connection, node_id: str, organization_id: str, *, named: bool, spot: bool) -> NodeRoom | None:
@@ -167,17 +178,22 @@ def _shortlist(connection: Connection, demand: Demand) -> Iterator[NodeRoom]:
     Placement prefers by owner, region and fit alone, so the best of all nodes without lent units is among them.
     """
     any_region = demand.allow_fallback or not demand.preferred_regions
+    pool = nodes_of.pool_of(connection, demand)
     for owner in (demand.organization_id, ""):
         for region in (*demand.preferred_regions, *((None,) if any_region else ())):
-            query = _TIGHTEST if region is None else _TIGHTEST_IN_REGION
-            row = query.run(
-                connection,
-                owner=owner,
-                model=demand.gpu_model_id,
-                count=demand.gpu_count,
-                shm=demand.shm_gb,
-                **({} if region is None else {"region": region}),
-            ).fetchone()
+            bounds = {name: value for name, value in (("region", region), ("pool", pool)) if value is not None}
+            row = (
+                _TIGHTEST[frozenset(bounds)]
+                .run(
+                    connection,
+                    owner=owner,
+                    model=demand.gpu_model_id,
+                    count=demand.gpu_count,
+                    shm=demand.shm_gb,
+                    **bounds,
+                )
+                .fetchone()
+            )
             if row is not None:
                 yield NodeRoom(*row)
 

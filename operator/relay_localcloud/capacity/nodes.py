@@ -75,6 +75,7 @@ NODES: Final = Rows(
     Node,
     "nodes",
     Index("nodes_of_provider", "provider_id", sqlite_where=text("provider_id IS NOT NULL")),
+    Index("nodes_of_pool", "node_pool", sqlite_where=text("removed_at IS NULL")),
     Index("nodes_with_room", "organization_id", "gpu_model_id", "schedulable", "free_count", "sequence"),
 )
 nodes: Final = NODES.table
@@ -83,6 +84,15 @@ ROOM: Final = tuple(nodes.c[field.name] for field in fields(NodeRoom) if field.n
 
 _CHANGE_FREE: Final = Prepared(
     update(nodes).where(nodes.c.id == bindparam("node")).values(free_count=nodes.c.free_count + bindparam("by"))
+)
+_IN_POOL: Final = Prepared(
+    select(nodes.c.id)
+    .where(
+        nodes.c.node_pool == bindparam("pool"),
+        nodes.c.removed_at.is_(None),
+        or_(nodes.c.organization_id == text("''"), nodes.c.organization_id == bindparam("organization")),
+    )
+    .limit(1)
 )
 
 
@@ -161,17 +171,22 @@ def by_id(tx: Tx, node_ids: Iterable[str]) -> dict[str, Node]:
 
 
 def rooms_for(connection: Connection, demand: Demand) -> list[NodeRoom]:
-    """The nodes of the demanded model and pool that its organization may use, up or not.
+    """The nodes of the demanded model and pool that its organization may use, up or not."""
+    usable = (nodes.c.organization_id.in_(("", demand.organization_id)), nodes.c.removed_at.is_(None))
+    query = select(*ROOM).where(*usable, nodes.c.gpu_model_id == demand.gpu_model_id).order_by(nodes.c.sequence)
+    pool = pool_of(connection, demand)
+    return _rooms(connection, query if pool is None else query.where(nodes.c.node_pool == pool))
+
+
+def pool_of(connection: Connection, demand: Demand) -> str | None:
+    """The pool that a demand is placed in; None: in any.
 
     A pool that no node is in is a name for a lane and nothing else: its demands are placed in the community pool.
     """
-    usable = (nodes.c.organization_id.in_(("", demand.organization_id)), nodes.c.removed_at.is_(None))
-    query = select(*ROOM).where(*usable, nodes.c.gpu_model_id == demand.gpu_model_id).order_by(nodes.c.sequence)
-    if demand.node_pool is None:
-        return _rooms(connection, query)
-    in_pool = select(nodes.c.id).where(*usable, nodes.c.node_pool == demand.node_pool).limit(1)
-    exists = connection.execute(in_pool).first() is not None
-    return _rooms(connection, query.where(nodes.c.node_pool == (demand.node_pool if exists else COMMUNITY)))
+    if demand.node_pool in (None, COMMUNITY):
+        return demand.node_pool
+    found = _IN_POOL.run(connection, pool=demand.node_pool, organization=demand.organization_id).fetchone()
+    return COMMUNITY if found is None else demand.node_pool
 
 
 def schedulable_rooms(connection: Connection) -> list[NodeRoom]:

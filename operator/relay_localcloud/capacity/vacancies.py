@@ -6,6 +6,7 @@ from typing import Final
 
 from sqlalchemy import Index, UniqueConstraint
 
+from relay_localcloud.kernel import due
 from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx
 
@@ -25,13 +26,15 @@ class Queue:
 
     fill: str
     rows: Rows[Waiting]
+    behind: "Queue | None" = None
+    """Who is served first."""
 
     @classmethod
-    def of(cls, fill: str, name: str, group: str) -> "Queue":
+    def of(cls, fill: str, name: str, group: str, behind: "Queue | None" = None) -> "Queue":
         """The queue of a kind."""
         by_model = Index(f"ix_{name}_gpu_model_id", "gpu_model_id")
         unique, named = UniqueConstraint(f"{group}_id"), {"group_id": f"{group}_id"}
-        return cls(fill, Rows(Waiting, name, unique, by_model, named=named))
+        return cls(fill, Rows(Waiting, name, unique, by_model, named=named), behind)
 
     def join(self, tx: Tx, sequence: int, group_id: str, gpu_model_id: str | None) -> None:
         """Wait; who waits already stays where they are."""
@@ -41,9 +44,13 @@ class Queue:
         """Wait no longer; who did not wait is fine."""
         self.rows.remove(tx, group_id=group_id)
 
-    def waiting_for(self, tx: Tx, gpu_model_id: str) -> list[str]:
-        """The ids of those who wait for a model, in the order in which they are served."""
-        return [each.group_id for each in self.rows.all(tx, gpu_model_id=gpu_model_id)]
+    def waiting_for(self, tx: Tx, gpu_model_id: str, after: int, count: int) -> list[Waiting]:
+        """So many of those who wait for a model, behind a sequence number, in the order in which they are served."""
+        return self.rows.first(tx, count, self.rows.columns["sequence"] > after, gpu_model_id=gpu_model_id)
+
+    def others_are_served(self, tx: Tx, gpu_model_id: str) -> bool:
+        """Whether those before this queue are being served."""
+        return self.behind is not None and due.is_scheduled(tx.connection, self.behind.fill, gpu_model_id)
 
     def announce(self, tx: Tx, gpu_model_ids: Iterable[str]) -> None:
         """Let those who wait for these models be served, where there are any."""
@@ -53,7 +60,7 @@ class Queue:
 
 
 CLUSTERS: Final = Queue.of("cluster.fill", "waiting_clusters", "cluster")
-DEPLOYMENTS: Final = Queue.of("serving.fill", "waiting_deployments", "deployment")
+DEPLOYMENTS: Final = Queue.of("serving.fill", "waiting_deployments", "deployment", behind=CLUSTERS)
 
 
 def announce_vacancy(tx: Tx, gpu_model_id: str) -> None:

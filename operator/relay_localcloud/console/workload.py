@@ -7,7 +7,6 @@ from itertools import islice
 from typing import Final
 from urllib.parse import urlsplit
 
-from pydantic import JsonValue
 from sqlalchemy import RowMapping, func, select
 
 from relay_localcloud.audit.entries import ENTRIES
@@ -16,6 +15,7 @@ from relay_localcloud.console.changes import offered
 from relay_localcloud.console.reading import Reading
 from relay_localcloud.console.workloads import KINDS, Kind
 from relay_localcloud.http.errors import ApiError
+from relay_localcloud.http.loggable import showable
 from relay_localcloud.http.requestlog import LoggedRequest
 from relay_localcloud.kernel.instants import SECOND
 from relay_localcloud.kernel.store import Tx
@@ -30,10 +30,6 @@ _LOOKED_THROUGH: Final = 1_000
 """How many of its organization's newest changes, requests and attempts are looked through for those about it."""
 
 _AT_REST: Final = frozenset({"stopped", "failed"})
-_UNTOLD: Final = "…"
-_NAMED_ONLY: Final = frozenset({"envVars", "env"})
-_NOT_TOLD: Final = frozenset({"cloudInit", "containerCommand", "extraArgs", "sshKeys"})
-"""Of the body of its create: what may have secrets in it, with names that have none, or without."""
 
 
 def content(reading: Reading) -> dict[str, object]:
@@ -51,7 +47,7 @@ def content(reading: Reading) -> dict[str, object]:
         "cost": cost_cents(tx, row["id"]),
         "stints": [_stint(each, tx.now) for each in stints],
         "commands": list(_commands(reading, kind, it)),
-        "asked": json.dumps(_told(json.loads(row[kind.asked])), indent=2, ensure_ascii=False),
+        "asked": json.dumps(showable(json.loads(row[kind.asked])), indent=2, ensure_ascii=False),
         "lines": LINES.page(tx, None, _LINES_SHOWN, vm_id=row["id"])[::-1] if it["kind"] == "VM" else None,
         "changes": _changes(tx, row),
         "requests": _requests(reading, row),
@@ -102,17 +98,6 @@ def _commands(reading: Reading, kind: Kind, it: Mapping[str, object]) -> Sequenc
             ("Call it", f"curl {endpoint}") if public else (f"Call it; {with_key}", f"curl {endpoint}{key}")
         )
     return commands
-
-
-def _told(asked: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """The body of its create without what may be secret in it."""
-    return {name: _told_of(name, value) for name, value in asked.items()}
-
-
-def _told_of(name: str, value: JsonValue) -> JsonValue:
-    if name in _NAMED_ONLY and isinstance(value, dict):
-        return dict.fromkeys(value, _UNTOLD)
-    return _UNTOLD if name in _NOT_TOLD else value
 
 
 def _changes(tx: Tx, row: RowMapping) -> Sequence[RowMapping]:

@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 import aiohttp
 from aiohttp import web
 
+from relay_localcloud.gateway import passages
 from relay_localcloud.gateway.answers import refusal
 from relay_localcloud.gateway.confinement import require_confined
 from relay_localcloud.gateway.directory import Directory
@@ -18,7 +19,7 @@ from relay_localcloud.gateway.echo import echo
 from relay_localcloud.gateway.endpoints import Endpoint, Names
 from relay_localcloud.gateway.forwarding import forward, open_session
 from relay_localcloud.gateway.headers import to_workload
-from relay_localcloud.gateway.passages import Passage, Passages, admit
+from relay_localcloud.gateway.passages import Passage, Passages
 from relay_localcloud.gateway.ways import headers_on, url_on
 from relay_localcloud.gateway.websockets import bridge, echo_messages, is_handshake
 from relay_localcloud.http.connections import (
@@ -30,7 +31,8 @@ from relay_localcloud.http.connections import (
     last_answer,
 )
 from relay_localcloud.http.errors import ApiError
-from relay_localcloud.http.turns import Turns
+from relay_localcloud.http.taking import Taking
+from relay_localcloud.http.turns import REFUSED, Turns
 from relay_localcloud.http.under_way import Replaced, UnderWay, replaced_error
 from relay_localcloud.http.visitors import Visitors
 
@@ -72,12 +74,16 @@ class _Handler:
             hosts = f"<label>.{self._names.domain}"
             raise ApiError(404, f"No workload has an endpoint at this address; their hosts are {hosts}.")
         target, path = named
-        turn = partial(self._turns.of, endpoint.organization_id)
-        await turn()
-        consumed = admit(endpoint, request.headers, self._directory)
-        passage = Passage(request, target, turn)
+        consumed = await self._admitted(endpoint, request)
+        passage = Passage(request, target, endpoint.organization_id, partial(self._turns.of, _lane(endpoint)))
         with self._passages.through(endpoint.workload_id, passage):
             return await self._passed(passage, endpoint, path, consumed)
+
+    async def _admitted(self, endpoint: Endpoint, request: web.BaseRequest) -> frozenset[str]:
+        """Who is let in; ApiError otherwise, in the turn of all who are refused: whoever is flooded waits for none."""
+        is_known = endpoint.public or passages.is_known(endpoint, request.headers, self._directory)
+        await self._turns.of(_lane(endpoint) if is_known else REFUSED)
+        return passages.admit(endpoint, request.headers, self._directory)
 
     async def _passed(
         self, passage: Passage, endpoint: Endpoint, path: str, consumed: frozenset[str]
@@ -99,6 +105,11 @@ class _Handler:
         return await forward(passage, self._session, way, url_on(way, path), headers_on(way, headers))
 
 
+def _lane(endpoint: Endpoint) -> str:
+    """Whose turn visits take: their organization's; strangers', whom it lets in, have one beside it."""
+    return f"visitors of {endpoint.organization_id}" if endpoint.public else endpoint.organization_id
+
+
 class _Connection(web.RequestHandler):
     """One client; what is no HTTP is answered as every other error, and a defect here is a 500 with its traceback.
 
@@ -112,6 +123,7 @@ class _Connection(web.RequestHandler):
     def __init__(self, visitors: Visitors, server: web.Server, **more: Any) -> None:  # noqa: ANN401 - aiohttp's own
         super().__init__(server, **more)
         self._visitors = visitors
+        self._taking = Taking(lambda: visitors.stalled_seconds)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for the first head, or end it."""
@@ -127,7 +139,19 @@ class _Connection(web.RequestHandler):
         if self._visitor is not None:
             self._visitors.go(self._visitor)
         self._stop_waiting()
+        self._taking.end()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """More waits for the client than the transport likes to hold."""
+        super().pause_writing()
+        if self.transport is not None:
+            self._taking.begin(self.transport)
+
+    def resume_writing(self) -> None:
+        """It has taken most of it."""
+        super().resume_writing()
+        self._taking.end()
 
     def data_received(self, data: bytes) -> None:
         """Read a head, no further than its bound, or what follows one."""

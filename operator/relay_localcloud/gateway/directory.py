@@ -72,9 +72,12 @@ class Directory:
         self._endpoints: dict[str, Endpoint] = {}
         # A label is never the id of another workload, so both find an endpoint in one table.
         self._keys: dict[str, _Key] = {}
+        self._keys_were_forgotten = False
         self._upstreams: dict[str, str] | None = None
-        self.on_change: Callable[[str | None], None] = lambda _: None
-        """Called in the transaction, with a workload's id where its endpoint changed, with None if a key did."""
+        self.on_change: Callable[[str], None] = lambda _: None
+        """Called in the transaction, with the id of a workload whose endpoint changed."""
+        self.on_key_change: Callable[[str | None], None] = lambda _: None
+        """Likewise, with the id of the organization whose key changed; None if that is not remembered."""
         if containers is not None:
             containers.moved = self._container_moved
         store.watch(workloads, "id", WORKLOAD_COLUMNS, self._forget_endpoint)
@@ -105,6 +108,11 @@ class Directory:
         if key is None or (key.expires_at is not None and key.expires_at <= now):
             return None
         return key.organization_id
+
+    def remembers(self, credential: str, organization_id: str) -> bool:
+        """Whether this is known, without a look, as a key of the organization."""
+        key = self._keys.get(digest(credential))
+        return key is not None and key.organization_id == organization_id
 
     def way(self, endpoint: Endpoint) -> Way | None:
         """Where requests to a workload go; None: to the echo. ApiError 503 while no container of it runs."""
@@ -137,9 +145,8 @@ class Directory:
         return endpoint
 
     def _read_key(self, credential: str, fingerprint: str) -> _Key | None:
-        self._keys.pop(fingerprint, None)
         try:
-            with self._store.transaction() as tx:
+            with self._store.transaction() as tx:  # in which it may expire, and has to be remembered until then
                 authenticate(tx, credential)
                 found = KEYS.find(tx, digest=fingerprint)
                 assert found is not None
@@ -147,9 +154,11 @@ class Directory:
                     tx.note(partial(_schedule_expiry, found.id, found.expires_at))
                 key = _Key(found.organization_id, found.expires_at, tx.now)
         except RefusedKey:
+            self._keys.pop(fingerprint, None)
             return None
         if len(self._keys) >= _REMEMBERED:
             self._keys.clear()
+            self._keys_were_forgotten = True
         self._keys[fingerprint] = key
         return key
 
@@ -163,8 +172,9 @@ class Directory:
         self.on_change(workload_id)
 
     def _forget_key(self, fingerprint: str) -> None:
-        self._keys.pop(fingerprint, None)
-        self.on_change(None)
+        key = self._keys.pop(fingerprint, None)
+        if key is not None or self._keys_were_forgotten:  # else nobody was ever let in by it, such as by a new key
+            self.on_key_change(None if key is None else key.organization_id)
 
     def _forget_upstreams(self, _: str) -> None:
         self._upstreams = None

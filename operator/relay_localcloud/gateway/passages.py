@@ -32,6 +32,17 @@ def admit(endpoint: Endpoint, headers: Mapping[str, str], directory: Directory) 
     return consumed
 
 
+def is_known(endpoint: Endpoint, headers: Mapping[str, str], directory: Directory) -> bool:
+    """Whether a request to a private endpoint has what lets in, as far as that is remembered."""
+    key, _ = _credential(headers)
+    return _is_deploy_token(endpoint, key) or directory.remembers(key, endpoint.organization_id)
+
+
+def _is_deploy_token(endpoint: Endpoint, key: str) -> bool:
+    token = endpoint.deploy_token
+    return token is not None and key.isascii() and secrets.compare_digest(token, key)
+
+
 def _check_key(endpoint: Endpoint, headers: Mapping[str, str], directory: Directory) -> frozenset[str]:
     key, consumed = _credential(headers)
     if not key:
@@ -40,8 +51,7 @@ def _check_key(endpoint: Endpoint, headers: Mapping[str, str], directory: Direct
             f"The endpoint of this {endpoint.noun} is private: send an API key of its organization in a header, "
             "Authorization: Bearer <API key> or x-api-key: <API key>.",
         )
-    token = endpoint.deploy_token
-    if token is not None and key.isascii() and secrets.compare_digest(token, key):
+    if _is_deploy_token(endpoint, key):
         return consumed
     organization_id = directory.organization_of_key(key)
     if organization_id is None:
@@ -63,9 +73,13 @@ def _credential(headers: Mapping[str, str]) -> tuple[str, frozenset[str]]:
 class Passage:
     """A request that was let in, for as long as it and its answer last, or its WebSocket."""
 
-    def __init__(self, request: web.BaseRequest, target: Target, turn: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self, request: web.BaseRequest, target: Target, organization_id: str, turn: Callable[[], Awaitable[None]]
+    ) -> None:
         self.request = request
         self.target = target
+        self.organization_id = organization_id
+        """Whose workload it is to."""
         self.turn = turn
         """Waited for by each piece and message, in both directions: so whoever sends many delays nobody else."""
         self.way: Way | None = None
@@ -92,6 +106,7 @@ class Passages:
         self._by_workload: dict[str, set[Passage]] = {}
         self._ending: set[asyncio.Future[None]] = set()
         directory.on_change = self._look_again
+        directory.on_key_change = self._look_again_at_those_of
 
     @contextmanager
     def through(self, workload_id: str, passage: Passage) -> Iterator[None]:
@@ -105,14 +120,19 @@ class Passages:
             if not beside and self._by_workload.get(workload_id) is beside:
                 del self._by_workload[workload_id]
 
-    def _look_again(self, workload_id: str | None) -> None:
-        if workload_id in self._by_workload or (workload_id is None and self._by_workload):
+    def _look_again(self, workload_id: str) -> None:
+        if workload_id in self._by_workload:
             # This is inside a transaction: what it changes can be read, and is true, only after it.
             asyncio.get_running_loop().call_soon(self._end_refused, workload_id)
 
-    def _end_refused(self, workload_id: str | None) -> None:
-        chosen = self._by_workload.values() if workload_id is None else [self._by_workload.get(workload_id, set())]
-        for passage in [passage for beside in chosen for passage in beside if not self._may_pass(passage)]:
+    def _look_again_at_those_of(self, organization_id: str | None) -> None:
+        for workload_id, (passage, *_) in self._by_workload.items():
+            if organization_id in (None, passage.organization_id):
+                self._look_again(workload_id)
+
+    def _end_refused(self, workload_id: str) -> None:
+        beside = self._by_workload.get(workload_id, set())
+        for passage in [passage for passage in beside if not self._may_pass(passage)]:
             ending = asyncio.ensure_future(passage.end())
             self._ending.add(ending)
             ending.add_done_callback(self._ending.discard)

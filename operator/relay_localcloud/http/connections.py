@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from relay_localcloud.http.taking import Taking
 from relay_localcloud.http.visitors import Visitors
 from relay_localcloud.kernel.refusals import CODES
 
@@ -52,6 +53,7 @@ class Connection(HttpToolsProtocol):
     def __init__(self, visitors: Visitors, *arguments: Any, **more: Any) -> None:  # noqa: ANN401 - uvicorn's own
         super().__init__(*arguments, **more)
         self._visitors = visitors
+        self._taking = Taking(lambda: visitors.stalled_seconds)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -65,7 +67,16 @@ class Connection(HttpToolsProtocol):
         if self._visitor is not None:
             self._visitors.go(self._visitor)
         self._stop_waiting()
+        self._taking.end()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._taking.begin(self.transport)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._taking.end()
 
     @property
     def _is_over(self) -> bool:

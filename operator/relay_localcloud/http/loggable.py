@@ -1,4 +1,4 @@
-"""What the log of requests keeps of a body: every field, and those of its texts that no secret is sent in."""
+"""What people are shown of a body that was sent: every field, and those of its texts that no secret is sent in."""
 
 import json
 from typing import Final
@@ -17,19 +17,25 @@ _PLAIN: Final = frozenset(
         *("gpuModelId", "nodeId", "templateId", "registryCredentialId", "sshKeyId", "sshKeyIds", "healthChecks"),
         *("publicModelId", "servedModelId", "nodePool", "replicaRuntime", "rolloutRole", "status", "role", "scopes"),
         *("unitIds", "allowedOrgIds", "managingOrgIds", "startsAt", "endsAt", "defaultOrganizationId", "events"),
-        *("authType", "provider", "transport", "nativeFamilies", "model", "input_file_id"),
+        *("authType", "provider", "transport", "nativeFamilies", "model", "input_file_id", "organizationId"),
+        *("engine", "version", "dtype", "quantization", "engineImage", "rolloutStrategy"),
         *("completion_window", "idempotencyKey"),
     }
 )
-"""Fields of a body itself whose texts are kept. Any other text may be a secret, or somebody's words."""
+"""Fields of a body itself whose texts are shown. Any other text may be a secret, or somebody's words."""
+
+
+def showable(document: JsonValue) -> dict[str, JsonValue]:
+    """The members of a body, with `…` for texts that are left out."""
+    members = document.items() if isinstance(document, dict) else ()
+    return {name: _kept(value, plain=name in _PLAIN) for name, value in members}
 
 
 def loggable(size: int, document: JsonValue) -> str:
-    """A body of `size` bytes as JSON with `…` for texts that are left out, shortened; of a large one its size alone."""
+    """What the log of requests keeps of a body of `size` bytes, as JSON, shortened; of a large one its size alone."""
     if size > LARGEST:
         return f"{_LEFT_OUT} ({size} bytes)"
-    members = document.items() if isinstance(document, dict) else ()
-    kept = json.dumps({name: _kept(value, plain=name in _PLAIN) for name, value in members}, ensure_ascii=False)
+    kept = json.dumps(showable(document), ensure_ascii=False)
     return kept if len(kept) <= LONGEST else f"{kept[:LONGEST]} {_LEFT_OUT}"
 
 

@@ -35,6 +35,11 @@ class Visitors:
         self._open[visitor] += 1
         return visitor
 
+    @property
+    def stalled_seconds(self) -> float:
+        """How long a body may stand still, in either direction."""
+        return self._store.settings.stalled_body_seconds
+
     def go(self, visitor: str) -> None:
         """A connection has ended."""
         self._open[visitor] -= 1

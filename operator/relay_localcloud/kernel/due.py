@@ -52,6 +52,7 @@ _IS_SCHEDULED = Prepared(
     )
 )
 _REMOVE = Prepared(delete(tables.due).where(tables.due.c.id == bindparam("item")))
+_TAKE = Prepared(delete(tables.due).where(tables.due.c.id == bindparam("item")).returning(tables.due.c.payload))
 _NEXT_TRANSITION = Prepared(
     select(tables.due).where(tables.due.c.lane.is_(None)).order_by(tables.due.c.due_at, tables.due.c.id).limit(1)
 )
@@ -87,6 +88,13 @@ def is_scheduled(connection: Connection, kind: str, subject: str) -> bool:
 def remove(connection: Connection, item_id: int) -> bool:
     """Take exactly this item off the queue; False if it was cancelled or replaced meanwhile."""
     return _REMOVE.run(connection, item=item_id).rowcount == 1
+
+
+def taken(connection: Connection, item_id: int) -> Mapping[str, JsonValue] | None:
+    """Take exactly this item off the queue: its payload; None if it was cancelled or replaced meanwhile."""
+    row = _TAKE.run(connection, item=item_id).fetchone()
+    payload: Mapping[str, JsonValue] | None = None if row is None else json.loads(row[0])
+    return payload
 
 
 def next_transition(connection: Connection) -> DueItem | None:

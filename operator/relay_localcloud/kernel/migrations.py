@@ -162,8 +162,9 @@ def _usage_in_sums(raw: sqlite3.Connection, lacked: frozenset[str]) -> None:
     raw.execute("DROP INDEX IF EXISTS usage_on_node")
 
 
-def _sizes_of_attempts(raw: sqlite3.Connection, _: frozenset[str]) -> None:
-    # Version 7 added up the events of all attempts whenever it shortened their log.
+def _shares_of_webhooks(raw: sqlite3.Connection, _: frozenset[str]) -> None:
+    # Version 7 made everybody wait for events of many subscriptions, and added up all attempts to shorten their log.
+    raw.execute("UPDATE due SET lane = json_extract(payload, '$.organization_id') WHERE kind = 'webhook.fan_out'")
     raw.execute(
         "UPDATE webhook_attempts SET size = 300 + coalesce(length(error), 0) + coalesce("
         "(SELECT length(body) FROM webhook_deliveries WHERE id = webhook_attempts.delivery_id), 0)"
@@ -186,6 +187,6 @@ MIGRATIONS: Final[Mapping[int, Migration]] = {
     4: _microseconds,
     5: _ended,
     6: _usage_in_sums,
-    7: _sizes_of_attempts,
+    7: _shares_of_webhooks,
 }
 """By the version that each leads away from."""

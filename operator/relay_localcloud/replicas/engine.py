@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, Generic, Protocol, TypeVar
 
 from relay_localcloud.capacity import addresses, claims
@@ -14,6 +15,7 @@ from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import billing
 from relay_localcloud.money.billing import Billed
+from relay_localcloud.replicas import filling
 from relay_localcloud.replicas.rows import Replica
 from relay_localcloud.replicas.states import (
     REPLICA_TRANSITIONS,
@@ -213,10 +215,11 @@ class Replicas(Generic[GroupT]):
 
     def _place(self, tx: Tx, group: GroupT, count: int) -> int:
         """Place up to `count` more replicas and let them start; how many found room."""
-        demand = group.demand
-        for placed in range(count):
-            room = None if demand is None else claims.find_room(tx.connection, demand)
-            if (demand is not None and room is None) or not addresses.is_one_free(tx):
+        demand, room = group.demand, None
+        most = min(count, addresses.free(tx))
+        for placed in range(most):
+            room = None if demand is None else claims.next_room(tx.connection, demand, room)
+            if demand is not None and room is None:
                 return placed
             replica_id = tx.new_id("rep")
             if room is not None and demand is not None:
@@ -233,7 +236,7 @@ class Replicas(Generic[GroupT]):
                 created_at=tx.now,
             )
             tx.runtime.want(self.facts, replica_id, Wanted.STARTED)
-        return count
+        return most
 
     def _do(self, tx: Tx, group: GroupT, replica: Replica, effect: ReplicaEffect, reason: str | None) -> None:
         match effect:
@@ -285,7 +288,7 @@ class Replicas(Generic[GroupT]):
         return at
 
     def _room_was_freed(self, tx: Tx, item: DueItem) -> None:
-        self.settle_all(tx, self.queue.waiting_for(tx, item.subject))
+        filling.serve(tx, item, self.queue, partial(self._found, tx), partial(self.settle, tx))
 
     def _found(self, tx: Tx, group_id: str) -> GroupT:
         group = self.find(tx, group_id)

@@ -20,6 +20,7 @@ from relay_localcloud.clock.outbound import Outbound
 from relay_localcloud.egress.reach import Reach
 from relay_localcloud.faults.faults import WEBHOOK
 from relay_localcloud.faults.layer import FaultRegistry
+from relay_localcloud.http.turns import Turns
 from relay_localcloud.kernel import counts, due, tables
 from relay_localcloud.kernel.counts import Counted, Totals
 from relay_localcloud.kernel.due import DueItem, QueuedCall
@@ -29,6 +30,7 @@ from relay_localcloud.kernel.shares import even_share
 from relay_localcloud.kernel.store import Store, Tx
 from relay_localcloud.webhooks import faults as webhook_faults
 from relay_localcloud.webhooks.circuits import Circuits
+from relay_localcloud.webhooks.fan_out import FanOut
 from relay_localcloud.webhooks.faults import Interference
 from relay_localcloud.webhooks.outcomes import Outcome
 from relay_localcloud.webhooks.webhooks import ATTEMPT, ATTEMPTS, DELIVERIES, WEBHOOKS, emit, signature
@@ -141,9 +143,11 @@ class Call:
 class Deliveries(Outbound):
     """Makes the calls that the clock says are due."""
 
-    def __init__(self, store: Store, faults: FaultRegistry, reach: Reach) -> None:
+    def __init__(self, store: Store, faults: FaultRegistry, reach: Reach, turns: Turns) -> None:
         super().__init__(store, ATTEMPT, IN_ALL, PER_RECEIVER)
         store.emitted = self._emit
+        self.fan_out = FanOut(store, turns, self._has_room)
+        self._turns = turns
         self._faults = faults
         self._reach = reach
         self._circuits = Circuits()
@@ -159,12 +163,17 @@ class Deliveries(Outbound):
     ) -> None:
         """Give up what is under way; it stays due."""
         await self.abandon()
+        await self.fan_out.abandon()
         assert self._opening is not None
         await (await self._opening).close()
 
     def _emit(self, tx: Tx, organization_id: str, event_type: str, data: Mapping[str, JsonValue]) -> None:
-        if self.pending(organization_id) < tx.settings.pending_deliveries:
+        if self._has_room(tx, organization_id):
             emit(tx, organization_id, event_type, data)
+
+    def _has_room(self, tx: Tx, organization_id: str) -> bool:
+        waiting = self.pending(organization_id) + self.fan_out.pending(organization_id)
+        return waiting < tx.settings.pending_deliveries
 
     def _owner(self, tx: Tx, lane: str) -> str | None:
         webhook = WEBHOOKS.find(tx, id=lane)
@@ -173,6 +182,7 @@ class Deliveries(Outbound):
     def begin_anew(self) -> None:
         """Likewise; how receivers answered so far says nothing about those of the other state."""
         self._circuits.forget()
+        self.fan_out.begin_anew()
         super().begin_anew()
 
     def barrier(self) -> int | None:
@@ -181,12 +191,15 @@ class Deliveries(Outbound):
         return None if earliest is None else earliest + OVERTAKING
 
     async def _attempt(self, queued: QueuedCall, at: int, horizon: int) -> None:
+        owner = self._owner_of(queued.lane)
+        await self._turns.of(owner)
         with self._store.transaction(at=at) as tx:
             call = _prepare(tx, queued.item_id, at, faulty=self._faults.has(WEBHOOK))
         if call is None:
             return
         rests_until = None if call.is_replay else self._circuits.admit(call.webhook_id, at)
         outcomes = await self._posted(call) if rests_until is None else [_not_called(rests_until)]
+        await self._turns.of(owner)
         with self._store.transaction(at=at) as tx:
             _conclude(tx, call, outcomes)
 

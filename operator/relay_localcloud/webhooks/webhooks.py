@@ -3,7 +3,7 @@
 import hashlib
 import hmac
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Final
@@ -35,7 +35,7 @@ ATTEMPT = "webhook.attempt"
 """The kind of the due items that are calls to receivers; their subject is the delivery, their lane the webhook."""
 
 FAN_OUT: Final = "webhook.fan_out"
-"""The kind of the due items that are events for several subscriptions."""
+"""The kind of the due items that are events for several subscriptions; their lane is the organization."""
 
 FORGET: Final = "webhook.forget"
 """The kind of the due items that are subscriptions of which something is left."""
@@ -130,7 +130,7 @@ _SHOWN: Final = ("id", "delivery_id", "event_type", "attempt", "status_code", "e
 def emit(tx: Tx, organization_id: str, event_type: str, data: Mapping[str, JsonValue]) -> None:
     """Record an event once for every subscription of the organization that wants it; paused ones never get it.
 
-    For several it is a transition of its own, since a request may cause a thousand events.
+    For several, `fan_out.py` does so, since a request may cause a thousand events.
     """
     some = WEBHOOKS.page(tx, None, 2, organization_id=organization_id, enabled=True)
     if not some:
@@ -139,14 +139,19 @@ def emit(tx: Tx, organization_id: str, event_type: str, data: Mapping[str, JsonV
     payload = {"id": event_id, "type": event_type, "created_at": timestamp(tx.now), "data": dict(data)}
     event = Event(event_id, organization_id, event_type, json.dumps(payload, separators=(",", ":")))
     if len(some) == 1:
-        _record(tx, event, some)
+        record(tx, event)
     else:
-        tx.schedule(tx.now, FAN_OUT, event_id, asdict(event))
+        tx.schedule(tx.now, FAN_OUT, event_id, asdict(event), lane=organization_id)
 
 
-def _fan_out(tx: Tx, item: DueItem) -> None:
-    event = Event(**{name: str(value) for name, value in item.payload.items()})
-    _record(tx, event, WEBHOOKS.all(tx, organization_id=event.organization_id, enabled=True))
+def record(tx: Tx, event: Event) -> None:
+    """Have an event sent to every subscription of its organization that wants it."""
+    for each in WEBHOOKS.all(tx, organization_id=event.organization_id, enabled=True):
+        if not each.events or event.event_type in each.events:
+            delivery_id = tx.new_id("whd")
+            sent = {"event_id": event.event_id, "event_type": event.event_type, "body": event.body}
+            DELIVERIES.insert(tx, id=delivery_id, webhook_id=each.id, **sent)
+            tx.schedule(tx.now, ATTEMPT, delivery_id, {"attempt": 1}, lane=each.id)
 
 
 def remove(tx: Tx, webhook_id: str) -> None:
@@ -165,16 +170,7 @@ def _forget(tx: Tx, item: DueItem) -> None:
         tx.schedule(tx.now, FORGET, item.subject)
 
 
-HANDLERS: Final[Mapping[str, DueHandler]] = {FAN_OUT: _fan_out, FORGET: _forget}
-
-
-def _record(tx: Tx, event: Event, enabled: Iterable[Subscription]) -> None:
-    for each in enabled:
-        if not each.events or event.event_type in each.events:
-            delivery_id = tx.new_id("whd")
-            sent = {"event_id": event.event_id, "event_type": event.event_type, "body": event.body}
-            DELIVERIES.insert(tx, id=delivery_id, webhook_id=each.id, **sent)
-            tx.schedule(tx.now, ATTEMPT, delivery_id, {"attempt": 1}, lane=each.id)
+HANDLERS: Final[Mapping[str, DueHandler]] = {FORGET: _forget}
 
 
 def page_of_attempts(tx: Tx, webhook_id: str, organization_id: str, page: Page) -> dict[str, object]:

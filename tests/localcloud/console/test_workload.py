@@ -25,7 +25,8 @@ VM: dict[str, Any] = {
 
 
 async def vm_of(organization: Organization) -> str:
-    made = await organization.ok("POST", "/v1/orgs/{org}/vms/create", {**VM, "containerCommand": ["run", HUSH]})
+    secret = {"containerCommand": ["run", HUSH], "healthCheckPath": f"/?token={HUSH}"}
+    made = await organization.ok("POST", "/v1/orgs/{org}/vms/create", {**VM, **secret})
     await organization.server.advance(2)
     return str(made["id"])
 
@@ -36,7 +37,7 @@ async def of_every_kind(organization: Organization) -> dict[str, str]:
         "Pod": await running_pod(organization, envVars={"TOKEN": HUSH}),
         "VM": await vm_of(organization),
         "Cluster": await clusters.running(organization, envVars={"TOKEN": HUSH}, containerCommand=[HUSH]),
-        "Deployment": await deployments.running(organization, env={"TOKEN": HUSH}, extraArgs=[HUSH]),
+        "Deployment": await deployments.running(organization, env={"TOKEN": HUSH}, extraArgs=[HUSH], weightsRef=HUSH),
     }
 
 

@@ -116,3 +116,16 @@ def test_a_terminated_workload_has_no_endpoint(kept: Kept) -> None:
     with kept.store.transaction() as tx:
         workloads.WORKLOADS.change(tx, "pod_1", terminated_at=1)
     assert kept.directory.endpoint(LABEL) is None
+
+
+def test_passages_are_looked_at_again_where_a_key_of_their_organization_changes(kept: Kept) -> None:
+    told: list[str | None] = []
+    kept.directory.on_key_change = told.append
+    kept.look()
+    with kept.store.transaction() as tx:
+        made, _ = credentials.create_key(tx, kept.founded.organization_id, "another", ["inference"])
+        credentials.KEYS.change(tx, made.id, revoked_at=1)
+    assert told == [], "it has let nobody in"
+    with kept.store.transaction() as tx:
+        credentials.KEYS.change_all(tx, {"revoked_at": 1}, organization_id=kept.founded.organization_id)
+    assert told == [kept.founded.organization_id]

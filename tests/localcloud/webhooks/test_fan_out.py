@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from relay_localcloud.app import HANDLERS
+from relay_localcloud.http.turns import Turns
 from relay_localcloud.identity import organizations
 from relay_localcloud.kernel import due
 from relay_localcloud.kernel.instants import SECOND
 from relay_localcloud.kernel.store import Store
+from relay_localcloud.webhooks.fan_out import FanOut
 from relay_localcloud.webhooks.webhooks import (
     ATTEMPT,
     DELIVERIES,
@@ -33,15 +36,16 @@ def _next(store: Store) -> DueItem | None:
         return due.next_transition(tx.connection)
 
 
-def _recorded(store: Store) -> list[int]:
-    """How many deliveries each transition of events records."""
-    recorded = []
-    while (item := _next(store)) is not None and item.due_at <= NOW:
+async def _recorded(store: Store, fan_out: FanOut) -> list[int]:
+    """How many deliveries each event is recorded for."""
+    recorded, before = [], 0
+    fan_out.begin(NOW, at_due_time=True, horizon=NOW)
+    while fan_out.tasks:
+        await asyncio.gather(*fan_out.tasks)
         with store.transaction(at=NOW) as tx:
-            due.remove(tx.connection, item.id)
-            before = len(DELIVERIES.all(tx))
-            HANDLERS[item.kind](tx, item)
-            recorded += [len(DELIVERIES.all(tx)) - before] if item.kind == FAN_OUT else []
+            recorded.append(len(DELIVERIES.all(tx)) - before)
+        before += recorded[-1]
+        fan_out.begin(NOW, at_due_time=True, horizon=NOW)
     return recorded
 
 
@@ -49,7 +53,7 @@ def _store(subscriptions: int) -> tuple[Store, str]:
     store = Store.ephemeral()
     store.call_queued[ATTEMPT] = lambda _: None
     with store.transaction(at=NOW) as tx:
-        organization_id = organizations.found(tx, "o", 100, ()).organization_id
+        organization_id = organizations.found(tx, "o", 0, ()).organization_id
         named = {"organization_id": organization_id, "url": "http://127.0.0.1:9/", "created_at": NOW}
         key = {"secret_prefix": "whsec_", "signing_key": "0"}
         for number in range(subscriptions):
@@ -58,13 +62,34 @@ def _store(subscriptions: int) -> tuple[Store, str]:
     return store, organization_id
 
 
-def test_an_event_for_several_subscriptions_is_recorded_in_a_transition_of_its_own() -> None:
+async def test_an_event_for_several_subscriptions_is_recorded_in_a_turn_and_no_request_waits_for_it() -> None:
     store, organization_id = _store(SUBSCRIPTIONS)
+    turns = Turns()
+    fan_out = FanOut(store, turns, lambda *_: True)
     with store.transaction(at=NOW) as tx:
         for number in range(EVENTS):
             emit(tx, organization_id, EVENT_TYPES[number % 2], {"number": number})
         assert DELIVERIES.all(tx) == []
-    assert _recorded(store) == [SUBSCRIPTIONS, SUBSCRIPTIONS // 2] * (EVENTS // 2)
+        assert due.next_transition(tx.connection) is None
+    requests = [asyncio.create_task(turns.of(organization_id)) for _ in range(3)]
+    await asyncio.sleep(0)
+    recording = asyncio.create_task(_recorded(store, fan_out))
+    await asyncio.gather(*requests)
+    with store.transaction(at=NOW) as tx:
+        assert DELIVERIES.all(tx) == [], "the requests waited before it"
+    assert await recording == [SUBSCRIPTIONS, SUBSCRIPTIONS // 2] * (EVENTS // 2)
+
+
+async def test_an_event_for_which_there_is_no_room_any_more_is_recorded_for_nobody() -> None:
+    store, organization_id = _store(SUBSCRIPTIONS)
+    room = iter([True, False])
+    fan_out = FanOut(store, Turns(), lambda *_: next(room))
+    with store.transaction(at=NOW) as tx:
+        for _ in range(2):
+            emit(tx, organization_id, EVENT_TYPES[0], {})
+    assert await _recorded(store, fan_out) == [SUBSCRIPTIONS, 0]
+    with store.transaction(at=NOW) as tx:
+        assert due.queued_calls(tx.connection, FAN_OUT) == []
 
 
 def test_what_is_left_of_a_subscription_goes_a_part_at_a_time() -> None:
