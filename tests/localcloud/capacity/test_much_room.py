@@ -32,7 +32,8 @@ def test_a_node_is_filled_before_the_next_is_looked_for() -> None:
     with Store.ephemeral().transaction(at=0) as tx:
         for _ in range(3):
             nodes.add_node(tx, NODE)
-        demand, room, found = Demand("org", "h100", 3), None, []
+        demand, room = Demand("org", "h100", 3), None
+        found: list[str] = []
         with statements_of(tx) as ran:
             while (room := claims.next_room(tx.connection, demand, room)) is not None:
                 claims.claim(tx, room, 3, f"holder-{len(found)}", "workload")
