@@ -215,7 +215,7 @@ class Login(asyncssh.SSHServer):
         assert self._in is not None
         there, most = self._in.place, self._logins.bounds.channels
         if self._logins.open_at(there) >= most:
-            why = f"{there.id} has {most} sessions and forwarded connections: end some first"
+            why = f"The {there.noun} {there.id} has {most} sessions and forwarded connections: end some first"
             raise ChannelOpenError(asyncssh.OPEN_RESOURCE_SHORTAGE, why)
         return there
 

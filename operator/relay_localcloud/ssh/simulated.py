@@ -22,8 +22,8 @@ class Said:
 def greeting(there: Place) -> str:
     """What a shell begins with."""
     return (
-        f"{there.id} is a simulated {there.noun}: it is placed and billed, but no container runs in it, so no command "
-        "does.\n`exit 3` ends this shell with the status 3.\n"
+        f"The {there.noun} {there.id} is simulated: it is placed and billed, but no container runs in it, so no "
+        "command does.\n`exit 3` ends this shell with the status 3.\n"
     )
 
 
@@ -45,14 +45,14 @@ def answer(there: Place, line: str) -> Said:
             return Said("", int(status) % 256, ends=True)
         case ["exit" | "logout", *_]:
             return Said("exit: a number from 0 to 255 is wanted\n", _WRONG)
-    return Said(f"{there.id} is simulated: no container runs in it, so this was not run.\n", NOT_RUN)
+    return Said(f"The {there.noun} {there.id} is simulated: no container runs in it, so this was not run.\n", NOT_RUN)
 
 
 def no_files(there: Place) -> str:
     """What is said to sftp and scp."""
-    return f"{there.id} is simulated: it has no files, so nothing was copied.\n"
+    return f"The {there.noun} {there.id} is simulated: it has no files, so nothing was copied.\n"
 
 
 def no_port(there: Place, port: int) -> str:
     """What is said to who forwards a port."""
-    return f"{there.id} is simulated: nothing listens at its port {port}; its endpoint answers HTTP"
+    return f"The {there.noun} {there.id} is simulated: nothing listens at its port {port}; its endpoint answers HTTP"

@@ -69,7 +69,7 @@ async def test_a_shell_on_a_terminal_says_what_it_is_and_asks_for_lines(
         shell = await connection.create_process(term_type="xterm", term_size=(80, 24))
         shell.stdin.write("ls\n")
         shown = await shell.stdout.readuntil("so this was not run.")
-        assert f"{pod} is a simulated pod" in shown
+        assert f"The pod {pod} is simulated" in shown
         assert f"{pod} (simulated)$ " in shown
         shell.stdin.write("\x03exit 7\n")
         await shell.wait()
@@ -82,7 +82,7 @@ async def test_the_status_of_a_shell_without_a_terminal_is_that_of_its_last_line
     async with await person.connect(server, pod) as connection:
         done = await connection.run(input="true\nls")
         assert done.exit_status == 0, "a line that does not end is not run"
-        assert "is a simulated pod" in str(done.stderr)
+        assert f"The pod {pod} is simulated" in str(done.stderr)
         assert (await connection.run(input="true\nls\n")).exit_status == NOT_RUN
         assert (await connection.run(input="ls\nexit 4\ntrue\n")).exit_status == 4
         assert (await connection.run(input="x" * 100_000 + "\n")).exit_status == NOT_RUN

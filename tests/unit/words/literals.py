@@ -16,6 +16,7 @@ _PAGES = ("operator/relay_operator/crds/reference.py",)
 _CODE = re.compile(
     r"\b(SELECT|INSERT|UPDATE|CREATE|ALTER|DROP|PRAGMA|NULL|EXISTS|OR REPLACE)\b"  # SQL
     r"|has\(|\bself[.[ ]|oldSelf"  # CEL
+    r"|>/dev/null"  # shell
     r"|\(\?P<|\{\{|\r\n|-src |^<!--|\blocal function\b|\w\[|^@\("
 )
 
