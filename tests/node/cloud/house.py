@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from tests.node.cloud.customer import Customer
@@ -13,7 +13,7 @@ from tests.support.controlplane import Ready
 from tests.support.eventually import eventually
 from tests.support.kubectl import Kubectl
 from tests.support.localcloud import Control, Ports
-from tests.support.process import Process
+from tests.support.process import Process, free_port
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,7 +44,7 @@ class House:
 
     release: Release
     folder: Path
-    ports: Ports = field(default_factory=Ports.free)
+    ports: Ports = field(default_factory=lambda: replace(Ports.free(), ssh=free_port()))
     control: Control = field(init=False)
     customer: Customer = field(init=False)
     _forward: Process = field(init=False)

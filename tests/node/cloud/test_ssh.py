@@ -1,16 +1,15 @@
-"""SSH leads into the container of a pod: commands, input, a terminal, forwarded ports; and it ends with the pod."""
+"""The SSH gateway leads into containers of a real node: commands, their status, and ports."""
 
 from __future__ import annotations
 
-import asyncio
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import asyncssh
 import pytest
 
+from hack.node.image import TARGETS
 from relay_localcloud.runtimes.kubernetes.names import name_of
-from tests.support.eventually import PATIENCE_SECONDS, eventually
 
 if TYPE_CHECKING:
     from tests.node.cloud.customer import Customer
@@ -20,50 +19,31 @@ pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
     pytest.mark.skipif("RELAY_TEST_KUBECONFIG" in os.environ, reason="only the project's own node has pretended GPUs"),
 ]
-
-IMAGE = "relay-localcloud:0.1.0"
-"""It is on the node, has a shell and Python, and serves as any program does."""
-
-
-async def logged_in(house: House, pod_id: str, key: asyncssh.SSHKey) -> asyncssh.SSHClientConnection:
-    options: dict[str, Any] = {"known_hosts": None, "client_keys": [key], "config": None, "agent_path": None}
-    return await asyncssh.connect("127.0.0.1", house.ports.ssh, username=pod_id, **options)
+SHELL_AND_SERVER = TARGETS["localcloud"]
+"""An image with a shell, whose program listens at port 8400; it happens to be the cloud's own."""
 
 
-async def test_ssh_leads_into_the_container_and_ends_with_the_pod(house: House, customer: Customer) -> None:
-    key = asyncssh.generate_private_key("ssh-ed25519")
-    body = {"name": "ada", "publicKey": key.export_public_key().decode()}
-    await customer.team.call("POST", f"/v1/orgs/{customer.team.id}/ssh-keys/create", body)
-    pod_id = await customer.post(image=IMAGE, envVars={"GREETING": "from the container"})
-    await customer.becomes(pod_id, "running")
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        connection = await logged_in(house, pod_id, key)
-        done = await connection.run('hostname; echo "$GREETING"; echo wrong >&2; exit 7')
-        assert done.stdout == f"{name_of(pod_id)}\nfrom the container\n"
-        assert (done.stderr, done.exit_status) == ("wrong\n", 7)
-        sent = os.urandom(2_000_000)
-        assert (await connection.run("cat", input=sent, encoding=None)).stdout == sent
-
-        shell = await connection.create_process(term_type="xterm", term_size=(97, 31))
-        shell.stdin.write("stty size; tty -s && echo a terminal\n")
-        assert "31 97" in await shell.stdout.readuntil("\r\na terminal\r\n")
-        shell.stdin.write("exit 3\n")
-        assert (await shell.wait()).exit_status == 3
-
-        listens = (
-            "import http.server as h; h.HTTPServer(('127.0.0.1', 8888), h.SimpleHTTPRequestHandler).serve_forever()"
-        )
-        await connection.create_process(f'python3 -c "{listens}"')
-        await eventually(lambda: served(connection, 8888), bool, what="the port that only the container reaches")
-
-        await customer.team.call("POST", f"/v1/vms/{pod_id}/terminate")
+async def test_commands_and_forwarded_ports_reach_the_container_until_the_key_is_removed(
+    house: House, customer: Customer
+) -> None:
+    key, keys = asyncssh.generate_private_key("ssh-ed25519"), f"/v1/orgs/{customer.team.id}/ssh-keys"
+    public = key.export_public_key().decode()
+    registered = await customer.team.call("POST", f"{keys}/create", {"name": "ada", "publicKey": public})
+    pod_id = await customer.post(image=SHELL_AND_SERVER, httpPort=8400)
+    record = await customer.becomes(pod_id, "running")
+    await customer.answers(record, "/healthz")
+    where = {"host": "127.0.0.1", "port": house.ports.ssh, "username": pod_id}
+    options = {"known_hosts": None, "client_keys": [key], "config": None, "agent_path": None}
+    async with asyncssh.connect(**where, **options) as connection:
+        done = await connection.run("id -u; hostname; echo told >&2; exit 4", timeout=30)
+        assert (done.exit_status, done.stderr) == (4, "told\n")
+        assert str(done.stdout).split() == ["65532", name_of(pod_id)]
+        reader, writer = await connection.open_connection("127.0.0.1", 8400)
+        writer.write(b"GET /healthz HTTP/1.0\r\n\r\n")
+        assert (await reader.readline()).split()[1] == b"200"
+        await customer.team.call("DELETE", f"{keys}/{registered['id']}")
         await connection.wait_closed()
-
-
-async def served(connection: asyncssh.SSHClientConnection, port: int) -> bool:
-    """Whether HTTP is answered there."""
-    reader, writer = await connection.open_connection("localhost", port)
-    writer.write(b"GET / HTTP/1.0\r\n\r\n")
-    answer = bytes(await reader.read())
-    writer.close()
-    return answer.startswith(b"HTTP/1.0 200")
+    with pytest.raises(asyncssh.PermissionDenied):
+        await asyncssh.connect(**where, **options)
+    await customer.team.call("POST", f"/v1/vms/{pod_id}/terminate")
+    await customer.becomes(pod_id, "terminated")
