@@ -1,9 +1,9 @@
-"""The page of what was searched for: objects by a part of their ids and names."""
+"""The page of what was searched for: objects by their id, and the newest by a part of their ids and names."""
 
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import Column, ColumnElement, Table, func, or_, select
+from sqlalchemy import Column, ColumnElement, Table, and_, func, or_, select
 
 from relay_localcloud.batches.rows import BATCHES, FILES
 from relay_localcloud.capacity.nodes import NODES
@@ -14,6 +14,8 @@ from relay_localcloud.webhooks.webhooks import DELIVERIES, WEBHOOKS
 
 _MOST: Final = 10
 """How many of each kind are shown."""
+NEWEST: Final = 10_000
+"""Of so many of each kind, parts of ids and names are looked at."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +29,10 @@ class _Searched:
     parameter: str = "id"
 
     def matching(self, part: str) -> ColumnElement[bool]:
-        """Those whose id or name has this part, whatever its case."""
-        return or_(*(func.instr(func.lower(text), func.lower(part)) > 0 for text in (self.table.c.id, self.name)))
+        """Of the newest, those whose id or name has this part, whatever its case."""
+        last = select(func.max(tables.FIRST_COME)).select_from(self.table).scalar_subquery()
+        has = (func.instr(func.lower(text), func.lower(part)) > 0 for text in (self.table.c.id, self.name))
+        return and_(last - NEWEST < tables.FIRST_COME, or_(*has))
 
 
 _SEARCHED: Final = (
@@ -50,9 +54,12 @@ def content(reading: Reading) -> dict[str, object]:
 
 
 def _found(reading: Reading, searched: _Searched, part: str) -> list[dict[str, str]]:
-    query = select(searched.table.c.id, searched.name).where(searched.matching(part))
-    rows = reading.tx.connection.execute(query.order_by(tables.FIRST_COME.desc()).limit(_MOST + 1)).all()
+    found = select(searched.table.c.id, searched.name)
+    newest = found.where(searched.matching(part)).order_by(tables.FIRST_COME.desc()).limit(_MOST + 1)
+    named: dict[str, str] = {}
+    for query in (found.where(searched.table.c.id == part), newest):
+        named |= {row[0]: row[1] for row in reading.tx.connection.execute(query)}
     return [
-        {"id": row[0], "name": row[1], "href": reading.requested.to(searched.page, **{searched.parameter: row[0]})}
-        for row in rows
+        {"id": each, "name": name, "href": reading.requested.to(searched.page, **{searched.parameter: each})}
+        for each, name in named.items()
     ]

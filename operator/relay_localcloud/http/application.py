@@ -65,7 +65,7 @@ class Application:
         route = self.routes.get(operation or "")
         if route is not None:
             return await route.respond(request, self._store.transaction, self._done)
-        path, method = request.url.path, request.method
+        path, method = request.scope["path"], request.method
         allowed = ["GET", "HEAD"] if path == OPENAPI else self.operations.allowed(path)
         if path == OPENAPI and method in allowed:
             return JSONResponse(self._description())

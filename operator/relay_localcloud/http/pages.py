@@ -10,6 +10,7 @@ import hashlib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Annotated, Final, Protocol, TypeVar
 
 from pydantic import Field
@@ -17,6 +18,8 @@ from pydantic import Field
 from relay_localcloud.http.arguments import Depends, Query
 from relay_localcloud.http.errors import ApiError
 
+MOST_PARTS: Final = 1_000
+"""Of all items of a page but the first together: an answer holds up everybody else while it is made."""
 _WRITTEN: Final = re.compile(r"[0-9a-f]{16}:\[([0-9]{1,18})\]")
 
 
@@ -43,15 +46,19 @@ class Page:
         organization_id: str,
         rows: Callable[[int | None, int], Sequence[_SequencedT]],
         shown: Callable[[_SequencedT], object],
+        parts: Callable[[_SequencedT], int] = lambda _: 1,
     ) -> dict[str, object]:
         """The answer `{items, nextCursor?}`; `rows` gives up to so many, the newest first, of those before a number.
 
+        `parts` says of how many an item consists: the page ends before there are too many.
         ApiError 400 for a cursor that this list did not give.
         """
         found = rows(self._before(listing, organization_id), self.limit + 1)
-        page: dict[str, object] = {"items": [shown(row) for row in found[: self.limit]]}
-        if len(found) > self.limit:
-            page["nextCursor"] = _cursor(listing, organization_id, found[self.limit - 1].sequence)
+        ends = accumulate(parts(row) for row in found[1 : self.limit])
+        count = min(1 + sum(end < MOST_PARTS for end in ends), len(found))
+        page: dict[str, object] = {"items": [shown(row) for row in found[:count]]}
+        if len(found) > count:
+            page["nextCursor"] = _cursor(listing, organization_id, found[count - 1].sequence)
         return page
 
     def _before(self, listing: str, organization_id: str) -> int | None:

@@ -38,6 +38,7 @@ from sqlalchemy import (
     Text,
     bindparam,
     delete,
+    func,
     literal_column,
     select,
 )
@@ -145,6 +146,15 @@ class Rows(Generic[_RowT]):
         statement = self._statement(("find", *_shape(equal)), lambda: self._those(*self._are(equal)).limit(1))
         found = statement.run(tx.connection, **_parameters(equal)).fetchone()
         return None if found is None else self.of(found)
+
+    def count(self, tx: Tx, **equal: object) -> int:
+        """How many rows there are."""
+
+        def statement() -> ClauseElement:
+            return select(func.count()).select_from(self.table).where(*self._are(equal))
+
+        counted = self._statement(("count", *_shape(equal)), statement).run(tx.connection, **_parameters(equal))
+        return int(counted.fetchone()[0])
 
     def all(self, tx: Tx, *where: ColumnElement[bool], **equal: object) -> list[_RowT]:
         """Every row, the oldest first; with `where` those for which that holds as well."""

@@ -86,6 +86,10 @@ class Replicas(Generic[GroupT]):
         """The live replicas of a group, the oldest first."""
         return self.rows.all(tx, group_id=group_id, terminated_at=None)
 
+    def count(self, tx: Tx, group: GroupT) -> int:
+        """How many live replicas a group has."""
+        return self.rows.count(tx, group_id=group.id, terminated_at=None)
+
     def on(self, tx: Tx, node_id: str) -> list[Replica]:
         """The live replicas on a node, the oldest first."""
         return self.rows.all(tx, node_id=node_id, terminated_at=None)

@@ -14,7 +14,7 @@ from sqlalchemy import ForeignKeyConstraint, Index, Integer, delete, literal_col
 from relay_localcloud.http.pages import Page
 from relay_localcloud.kernel import tables
 from relay_localcloud.kernel.due import DueHandler, DueItem
-from relay_localcloud.kernel.instants import timestamp
+from relay_localcloud.kernel.instants import SECOND, timestamp
 from relay_localcloud.kernel.rows import Rows, shown
 from relay_localcloud.kernel.store import Tx
 
@@ -167,7 +167,7 @@ def _forget(tx: Tx, item: DueItem) -> None:
         some = select(_ROW).select_from(subscription.table).where(subscription == item.subject).limit(FORGOTTEN_AT_ONCE)
         gone += tx.connection.execute(delete(subscription.table).where(_ROW.in_(some))).rowcount
     if gone:
-        tx.schedule(tx.now, FORGET, item.subject)
+        tx.schedule(tx.now + SECOND, FORGET, item.subject)
 
 
 HANDLERS: Final[Mapping[str, DueHandler]] = {FORGET: _forget}

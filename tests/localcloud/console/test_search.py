@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
 import pytest
 from playwright.async_api import expect
 
+import relay_localcloud.app  # noqa: F401 - every table, as in the running cloud
+from relay_localcloud.batches.rows import FILES
+from relay_localcloud.console import search
+from relay_localcloud.console.reading import Reading
+from relay_localcloud.console.requested import Requested
+from relay_localcloud.kernel.store import Store
 from tests.localcloud.console.test_pages import QUOTES, page, text_of
+from tests.localcloud.money.test_daily_usage import steps
 from tests.localcloud.support import batches, clusters, deployments
 from tests.localcloud.support.events import create_webhook, settle
 from tests.localcloud.support.workloads import new_pod
 
 if TYPE_CHECKING:
+    from relay_localcloud.cloud import Cloud
     from tests.localcloud.support.browsing import Console
     from tests.localcloud.support.receiver import Receiver
     from tests.localcloud.support.server import Server
@@ -49,6 +57,29 @@ async def test_more_than_fit_are_said_to_be_there(fresh: Server) -> None:
     shown = text_of(await page(fresh, "/console/search?q=pod-"))
     assert ("pod-10" in shown, "pod-00" in shown) == (True, False)
     assert "There are more: give a longer part." in shown
+
+
+def test_of_many_the_newest_are_looked_through_and_the_one_with_that_id_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(search, "NEWEST", 20)
+    took: list[int] = []
+    for count in (100, 1_000):
+        with Store.ephemeral().transaction(at=0) as tx:
+            for number in range(count):
+                named = {"filename": f"name {number}", "purpose": "batch", "bytes": 1, "created_at": 0}
+                FILES.insert(tx, id=f"file-{number}", organization_id="org", **named)
+
+            def found(part: str) -> list[str]:
+                reading = Reading(tx, cast("Cloud", None), Requested("/console/search", {"q": part}))
+                parts: Any = search.content(reading)["found"]
+                return [row["id"] for _, rows in parts for row in rows]
+
+            assert found(f"NAME {count - 20}") == [f"file-{count - 20}"]
+            assert found(f"name {count - 21}") == []
+            assert found("file-7") == ["file-7"]
+            took.append(steps(tx, lambda: found("is nowhere")))
+    assert took[0] == pytest.approx(took[1], rel=0.2)
 
 
 @pytest.mark.parametrize("part", ["", " ", "nothing has this", QUOTES, "%", "_", "\0", "é" * 5000])

@@ -20,6 +20,7 @@ from tests.localcloud.support.workloads import (
     UNTIL_RUNNING,
     free_gpus,
     happens,
+    own_node,
     received,
     spent,
     subscribe,
@@ -121,6 +122,18 @@ async def test_deployments_are_listed_newest_first_in_pages(organization: Organi
     assert rest == {"items": [made[0]]}
     answer = await other.call("GET", f"{DEPLOYMENTS}?cursor={first['nextCursor']}")
     assert answer.refusal == (400, "invalid_request")
+
+
+async def test_deployments_with_many_replicas_are_few_on_a_page(organization: Organization) -> None:
+    await own_node(organization, count=1_500)
+    many = {"replicasMax": 500, "replicasDesired": 500, "acknowledgeLaneJoin": True}
+    made = [(await organization.ok("POST", DEPLOYMENTS, wanted(organization, **many)))["id"] for _ in range(3)]
+    page = await organization.ok("GET", DEPLOYMENTS)
+    assert [item["id"] for item in page["items"]] == made[:0:-1]
+    rest = await organization.ok("GET", f"{DEPLOYMENTS}?cursor={page['nextCursor']}")
+    assert [item["id"] for item in rest["items"]] == made[:1]
+    for deployment in made:
+        await delete(organization, deployment)
 
 
 async def test_a_deployment_drains_then_is_404(organization: Organization) -> None:

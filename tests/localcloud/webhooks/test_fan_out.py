@@ -101,14 +101,17 @@ def test_what_is_left_of_a_subscription_goes_a_part_at_a_time() -> None:
     with store.transaction(at=NOW) as tx:
         remove(tx, "wh_0")
     left = [count]
-    while (item := _next(store)) is not None and item.due_at <= NOW:
-        with store.transaction(at=NOW) as tx:
+    times = []
+    while (item := _next(store)) is not None:
+        with store.transaction(at=item.due_at) as tx:
+            times.append(item.due_at - NOW)
             due.remove(tx.connection, item.id)
             HANDLERS[item.kind](tx, item)
             left.append(len(DELIVERIES.all(tx)))
             calls = due.queued_calls(tx.connection, ATTEMPT)
     assert max(before - after for before, after in pairwise(left)) == FORGOTTEN_AT_ONCE
     assert (left[-1], calls) == (0, [])
+    assert times == [number * SECOND for number in range(len(times))]
 
 
 def test_an_event_for_one_subscription_is_recorded_at_once() -> None:
