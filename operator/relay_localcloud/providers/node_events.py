@@ -18,8 +18,8 @@ from relay_localcloud.providers import reservation_moves
 from relay_localcloud.replicas.states import ReplicaTrigger
 from relay_localcloud.serving import moves as serving_moves
 from relay_localcloud.workloads import moves, workloads
-from relay_localcloud.workloads.transitions import Trigger
-from relay_localcloud.workloads.workloads import Workload
+from relay_localcloud.workloads.transitions import HOLDS_GPUS, Trigger
+from relay_localcloud.workloads.workloads import WORKLOADS, Workload
 from relay_wire.pods import PodStatus
 from relay_wire.provider import NodeStatus
 
@@ -43,11 +43,16 @@ def returned(tx: Tx, node_id: str) -> None:
     """The node reports again: everything on it goes on, or waits for the runtime to report that it runs."""
     nodes.set_standing(tx, node_id, reporting=True)
     tx.cancel(GRACE, node_id)
-    for workload in workloads.on_node(tx, node_id):
+    for workload in _at_work(tx, node_id):
         moves.apply(tx, workload, _on_return(tx, workload))
     seen = ReplicaTrigger.NODE_SEEN_AGAIN if tx.runtime.reports_by_itself else ReplicaTrigger.NODE_RETURNED
     _to_replicas(tx, node_id, seen, None)()
     announce_vacancy(tx, nodes.get(tx, node_id).gpu_model_id)
+
+
+def _at_work(tx: Tx, node_id: str) -> list[Workload]:
+    """The workloads on a node to which its silence means something: there may be thousands that are stopped."""
+    return WORKLOADS.all(tx, _HOLDS_GPUS, node_id=node_id, terminated_at=None)
 
 
 def _on_return(tx: Tx, workload: Workload) -> Trigger:
@@ -91,7 +96,7 @@ def was_removed(tx: Tx, node_id: str) -> None:
 
 def _grace_over(tx: Tx, item: DueItem) -> None:
     reason = "Its node stopped reporting; it runs again when the node returns within 7 days."
-    for workload in workloads.on_node(tx, item.subject):
+    for workload in _at_work(tx, item.subject):
         moves.apply(tx, workload, Trigger.NODE_LOST, reason)
     for kind in _KINDS:
         kind.grace_over(tx, item.subject)
@@ -108,5 +113,6 @@ def _to_replicas(tx: Tx, node_id: str, trigger: ReplicaTrigger, reason: str | No
     return settle
 
 
+_HOLDS_GPUS: Final = WORKLOADS.columns["status"].in_(sorted(status.value for status in HOLDS_GPUS))
 _KINDS: Final = (cluster_moves.REPLICAS, serving_moves.REPLICAS)
 HANDLERS: Final[Mapping[str, DueHandler]] = {GRACE: _grace_over}
