@@ -57,6 +57,8 @@ if TYPE_CHECKING:
 _RowT = TypeVar("_RowT", bound="DataclassInstance")
 _TYPES: Final = {int: BigInteger, str: String, bool: Boolean, float: String}
 _PLAIN: Final = frozenset({str, int, bool, NoneType})
+MOST_SHAPES: Final = 100
+"""Statements about a table that are kept compiled."""
 _FIRST_COME: Final[ColumnElement[int]] = literal_column("rowid", Integer)
 
 
@@ -197,6 +199,8 @@ class Rows(Generic[_RowT]):
 
     def _statement(self, shape: object, make: Callable[[], ClauseElement]) -> Prepared:
         if shape not in self._statements:
+            if len(self._statements) >= MOST_SHAPES:  # of changes there are as many as there are sets of fields
+                self._statements.clear()
             self._statements[shape] = Prepared(make())
         return self._statements[shape]
 
