@@ -43,7 +43,7 @@ AT_ONCE: Final = 256
 NO_ROOM: Final = Outcome.failed(
     RecordFailure(QUOTA_EXCEEDED, "The quota fileBytes of this organization was used up before this record was done.")
 )
-SLICE_SECONDS: Final = 0.015
+SLICE_SECONDS: Final = 0.005
 """CPU time after which a slice ends, so that requests get a turn."""
 
 
@@ -78,7 +78,7 @@ class BatchRunner(Outbound):
 
     async def _attempt(self, queued: QueuedCall, at: int, horizon: int) -> None:
         del at  # a step happens when it was due: after a pause of the process, too
-        await self._turns.of(self._owner_of(queued.lane))
+        await self._turn(self._owner_of(queued.lane))
         with self._store.transaction(at=0) as tx:
             step = rows.step(tx, queued.item_id)
         if step is None:
@@ -91,6 +91,10 @@ class BatchRunner(Outbound):
                 await self._validate(step)
             else:
                 await self._do_one(step)
+
+    async def _turn(self, organization_id: str) -> None:
+        """Wait for the turn of an organization's batches, which is one beside that of its requests."""
+        await self._turns.of(f"batches of {organization_id}")
 
     def _took(self, step: Step, horizon: int) -> bool:
         """Take the step at once; False if it takes real time."""
@@ -126,7 +130,7 @@ class BatchRunner(Outbound):
         slices = validation.examine(content, batch.endpoint, serves)
         found = validation.Findings()
         while not found.finished:
-            await self._turns.of(batch.organization_id)
+            await self._turn(batch.organization_id)
             found = next(slices)
         with self._store.transaction(at=self._finished_at(step)) as tx:
             if not due.remove(tx.connection, step.item_id):

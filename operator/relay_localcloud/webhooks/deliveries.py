@@ -30,7 +30,7 @@ from relay_localcloud.kernel.shares import even_share
 from relay_localcloud.kernel.store import Store, Tx
 from relay_localcloud.webhooks import faults as webhook_faults
 from relay_localcloud.webhooks.circuits import Circuits
-from relay_localcloud.webhooks.fan_out import FanOut
+from relay_localcloud.webhooks.fan_out import FanOut, lane_of
 from relay_localcloud.webhooks.faults import Interference
 from relay_localcloud.webhooks.outcomes import Outcome
 from relay_localcloud.webhooks.webhooks import ATTEMPT, ATTEMPTS, DELIVERIES, WEBHOOKS, emit, signature
@@ -191,15 +191,15 @@ class Deliveries(Outbound):
         return None if earliest is None else earliest + OVERTAKING
 
     async def _attempt(self, queued: QueuedCall, at: int, horizon: int) -> None:
-        owner = self._owner_of(queued.lane)
-        await self._turns.of(owner)
+        lane = lane_of(self._owner_of(queued.lane))
+        await self._turns.of(lane)
         with self._store.transaction(at=at) as tx:
             call = _prepare(tx, queued.item_id, at, faulty=self._faults.has(WEBHOOK))
         if call is None:
             return
         rests_until = None if call.is_replay else self._circuits.admit(call.webhook_id, at)
         outcomes = await self._posted(call) if rests_until is None else [_not_called(rests_until)]
-        await self._turns.of(owner)
+        await self._turns.of(lane)
         with self._store.transaction(at=at) as tx:
             _conclude(tx, call, outcomes)
 

@@ -16,6 +16,11 @@ from relay_localcloud.webhooks.webhooks import FAN_OUT, Event, record
 _AT_ONCE: Final = 256
 
 
+def lane_of(organization_id: str) -> str:
+    """Whose turn events and their calls take: one beside that of the organization's requests."""
+    return f"events of {organization_id}"
+
+
 class FanOut(Outbound):
     """Records the events whose time has come; the lane of each is its organization. Without room, none is recorded."""
 
@@ -35,7 +40,7 @@ class FanOut(Outbound):
 
     async def _attempt(self, queued: QueuedCall, at: int, horizon: int) -> None:
         del at, horizon  # an event is told of when it happened
-        await self._turns.of(queued.lane)
+        await self._turns.of(lane_of(queued.lane))
         with self._store.transaction(at=queued.due_at) as tx:
             payload = due.taken(tx.connection, queued.item_id)
             if payload is not None and self._has_room(tx, queued.lane):

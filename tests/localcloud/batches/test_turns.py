@@ -1,4 +1,4 @@
-"""A step of a batch takes the event loop as a request does, and waits for the turn of its organization as one."""
+"""A step of a batch takes the event loop as a request does, and waits for a turn beside its organization's requests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.eventually import eventually
 WAITING = 4
 
 
-async def test_a_step_begins_after_the_requests_of_its_organization_that_waited_before_it() -> None:
+async def test_a_step_begins_after_what_waited_before_it_for_the_turn_of_its_organizations_batches() -> None:
     cloud = open_cloud(Store.ephemeral(), Options(first_mode="frozen"), "http://gateway", "http://inference")
     with cloud.store.transaction() as tx:
         organization_id = organizations.found(tx, "o", 100, ()).organization_id
@@ -32,12 +32,12 @@ async def test_a_step_begins_after_the_requests_of_its_organization_that_waited_
         assert batch is not None
         return batch.status
 
-    async def request() -> BatchStatus:
-        await cloud.turns.of(organization_id)
+    async def another() -> BatchStatus:
+        await cloud.turns.of(f"batches of {organization_id}")
         return await status()
 
-    requests = [asyncio.create_task(request()) for _ in range(WAITING)]
+    others = [asyncio.create_task(another()) for _ in range(WAITING)]
     await asyncio.sleep(0)
     cloud.batches.begin(cloud.clock.now(), at_due_time=False, horizon=cloud.clock.now())
-    assert await asyncio.gather(*requests) == [BatchStatus.FINALIZING] * WAITING
+    assert await asyncio.gather(*others) == [BatchStatus.FINALIZING] * WAITING
     await eventually(status, lambda found: found is BatchStatus.COMPLETED)

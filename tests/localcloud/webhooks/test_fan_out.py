@@ -12,7 +12,7 @@ from relay_localcloud.identity import organizations
 from relay_localcloud.kernel import due
 from relay_localcloud.kernel.instants import SECOND
 from relay_localcloud.kernel.store import Store
-from relay_localcloud.webhooks.fan_out import FanOut
+from relay_localcloud.webhooks.fan_out import FanOut, lane_of
 from relay_localcloud.webhooks.webhooks import (
     ATTEMPT,
     DELIVERIES,
@@ -71,12 +71,12 @@ async def test_an_event_for_several_subscriptions_is_recorded_in_a_turn_and_no_r
             emit(tx, organization_id, EVENT_TYPES[number % 2], {"number": number})
         assert DELIVERIES.all(tx) == []
         assert due.next_transition(tx.connection) is None
-    requests = [asyncio.create_task(turns.of(organization_id)) for _ in range(3)]
+    others = [asyncio.create_task(turns.of(lane_of(organization_id))) for _ in range(3)]
     await asyncio.sleep(0)
     recording = asyncio.create_task(_recorded(store, fan_out))
-    await asyncio.gather(*requests)
+    await asyncio.gather(*others)
     with store.transaction(at=NOW) as tx:
-        assert DELIVERIES.all(tx) == [], "the requests waited before it"
+        assert DELIVERIES.all(tx) == [], "others waited before it"
     assert await recording == [SUBSCRIPTIONS, SUBSCRIPTIONS // 2] * (EVENTS // 2)
 
 
