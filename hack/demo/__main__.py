@@ -15,6 +15,7 @@ from rich.text import Text
 
 from hack.demo import answers, happenings, promise, stage
 from hack.demo.happenings import Happening, Source, Tone, Watcher
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.process import StartError
 from tests.support.toolchain import REPOSITORY, BuildError
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from hack.demo.stage import Stage
     from tests.support.kube import Manifest
 
-_READY_WITHIN = 120.0
 _TICK = 0.15
 _COLOURS = {Source.OBJECT: "cyan", Source.CALL: "magenta", Source.WEBHOOK: "yellow"}
 _TONES = {Tone.PLAIN: "", Tone.GOOD: "bold green", Tone.BAD: "red"}
@@ -85,7 +85,7 @@ async def play(*, once: bool) -> int:
 async def _until_ready(on_stage: Stage, narrator: Narrator, wanted: list[Manifest]) -> list[str]:
     """Tells what happens until all of examples/ is Ready or Complete; answers what is not, or will never be."""
     names = {(one["kind"], one["metadata"]["name"]) for one in wanted if one["kind"] in happenings.SHOWN}
-    deadline = time.monotonic() + _READY_WITHIN
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         await narrator.tick()
         found = await happenings.objects(on_stage)

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from hack.demo.happenings import Happening, Source, Tone, objects, unfinished
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.manifests import gpu_cluster
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 NAME = "survivor"
 CREATE = "POST /v1/orgs/{orgId}/clusters/create"
 _LIST = "GET /v1/orgs/{orgId}/clusters"
-_WITHIN = 60.0
 _TICK = 0.05
 
 
@@ -73,11 +73,11 @@ async def _is_ready(stage: Stage) -> bool:
 async def _until(
     stage: Stage, tick: Callable[[], Awaitable[None]], happened: Callable[[], Awaitable[object]], what: str
 ) -> None:
-    deadline = time.monotonic() + _WITHIN
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while not await happened():
         if time.monotonic() > deadline:
             mine = [item for item in await objects(stage) if item["metadata"]["name"] == NAME]
-            raise PromiseError("; ".join([f"not within {_WITHIN:g} s: {what}", *unfinished(mine)]))
+            raise PromiseError("; ".join([f"not within {PATIENCE_SECONDS:g} s: {what}", *unfinished(mine)]))
         await tick()
         await asyncio.sleep(_TICK)
     await tick()

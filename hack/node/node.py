@@ -24,6 +24,7 @@ from hack.node.archive import write_image
 from hack.node.debian import node_root
 from tests.support.certificates import Authority, write_signing_key
 from tests.support.controlplane import Cluster, Ready
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.process import Process, StartError, free_port, tail
 from tests.support.servers import write_kubeconfig, write_private
 
@@ -43,7 +44,6 @@ _PARTS: Final = {
 }
 """User and group of each: the API server authorizes them as in any cluster."""
 _CGROUPS: Final = Path("/sys/fs/cgroup")
-_READY_SECONDS: Final = 120.0
 _PAUSE: Final = "localhost/pause:1"
 
 
@@ -104,7 +104,7 @@ class Node(Cluster):
         remove(self.name, self.folder, keep_logs=keep_logs)
 
     def _wait_for(self, path: Path) -> None:
-        until = time.monotonic() + _READY_SECONDS
+        until = time.monotonic() + PATIENCE_SECONDS
         while not path.exists():
             if not self.init.running or time.monotonic() > until:
                 raise StartError(

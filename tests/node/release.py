@@ -81,7 +81,7 @@ class Release:
 
     async def leads_soon(self, *, but: str = "") -> str:
         """Waits until one Pod leads, and not that one."""
-        return await eventually(self.leader, lambda name: name not in {"", but}, within=60, what="one Pod leads")
+        return await eventually(self.leader, lambda name: name not in {"", but}, what="one Pod leads")
 
     async def _pods(self, labels: str) -> list[Manifest]:
         lasting = "status.phase!=Failed,status.phase!=Succeeded"

@@ -21,7 +21,7 @@ def within(namespace: str, manifest: Manifest) -> Manifest:
 async def becomes_ready(release: Release, name: str, namespace: str = TEAM) -> Manifest:
     """Waits until the GpuPod is Ready."""
     look = release.kube.looking_at("GpuPod", name, namespace)
-    return await eventually(look, ready, within=60, what=f"the GpuPod {name} is Ready") or {}
+    return await eventually(look, ready, what=f"the GpuPod {name} is Ready") or {}
 
 
 async def works(release: Release, name: str) -> None:
@@ -30,4 +30,4 @@ async def works(release: Release, name: str) -> None:
     await becomes_ready(release, name)
     await release.kube.delete("GpuPod", name, TEAM)
     gone = release.kube.looking_at("GpuPod", name, TEAM)
-    await eventually(gone, lambda item: item is None, within=60, what="it is gone")
+    await eventually(gone, lambda item: item is None, what="it is gone")

@@ -66,7 +66,7 @@ async def test_an_autoscaler_scales_a_cluster_by_an_external_metric(examples: Re
             status = (item or {}).get("status") or {}
             return status.get("readyReplicas") == status.get("replicas") == replicas
 
-        await eventually(look, settled, within=120, what=f"the cluster has {replicas} replicas")
+        await eventually(look, settled, what=f"the cluster has {replicas} replicas")
 
     before = await look() or {}
     await adapter.says(40)  # and a replica is there for 10

@@ -71,7 +71,7 @@ async def replaced(kubectl: Kubectl, former: str) -> None:
     async def said() -> list[str]:
         return (await kubectl.attempt(*look)).stdout.split()
 
-    await eventually(said, lambda now: now[1:] == ["True"] and now[0] != former, within=90, what="another Pod is ready")
+    await eventually(said, lambda now: now[1:] == ["True"] and now[0] != former, what="another Pod is ready")
 
 
 async def test_what_a_team_has_outlives_the_pod_and_an_upgrade(

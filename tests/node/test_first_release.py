@@ -102,9 +102,7 @@ async def test_objects_of_the_first_release_go_on_under_this_one(
     for manifest in (gpu_pod("one"), gpu_pod("resting", powerState="Stopped"), gpu_cluster("two"), batch("three")):
         await team.apply(manifest)
     before = {name: await _becomes_ready(team, name) for name in _KINDS}
-    asked = await eventually(
-        team.kube.looking_at("InferenceBatch", "three"), complete, within=60, what="it is complete"
-    )
+    asked = await eventually(team.kube.looking_at("InferenceBatch", "three"), complete, what="it is complete")
     await first_operator.stop()
 
     await release.install()
@@ -112,7 +110,7 @@ async def test_objects_of_the_first_release_go_on_under_this_one(
     await team.kube.patch("GpuPod", "one", {"spec": {"powerState": "Stopped"}})
     await team.kube.patch("GpuPod", "resting", {"spec": {"powerState": "Running"}})
     await team.kube.patch("GpuCluster", "two", {"spec": {"replicas": 3}})
-    after = {name: await team.becomes(kind, name, within=60) for name, kind in _KINDS.items()}
+    after = {name: await team.becomes(kind, name) for name, kind in _KINDS.items()}
     assert {name: item["status"]["id"] for name, item in after.items()} == before
     assert after["two"]["status"]["readyReplicas"] == 3
     finished = await team.becomes("InferenceBatch", "three", complete)
@@ -124,5 +122,5 @@ async def test_objects_of_the_first_release_go_on_under_this_one(
 async def _becomes_ready(team: Workspace, name: str) -> str:
     """Its id in the cloud."""
     look = team.kube.looking_at(_KINDS[name], name)
-    item = await eventually(look, ready, within=60, what=f"{name} is Ready under the first release")
+    item = await eventually(look, ready, what=f"{name} is Ready under the first release")
     return str((item or {})["status"]["id"])

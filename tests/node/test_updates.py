@@ -48,9 +48,9 @@ async def test_a_rolling_update_loses_no_webhook(team: Workspace, release: Relea
     await rollout
     assert not before & {pod["metadata"]["name"] for pod in await release.pods()}
     for name in names[:-3]:
-        await team.is_gone("GpuPod", name, within=60)
+        await team.is_gone("GpuPod", name)
     for name in names[-3:]:
-        await team.becomes("GpuPod", name, within=60)
+        await team.becomes("GpuPod", name)
 
     async def unheard() -> list[Json]:
         attempts = await release.cloud.control.deliveries(organization=team.organization)
@@ -58,7 +58,7 @@ async def test_a_rolling_update_loses_no_webhook(team: Workspace, release: Relea
         assert len({one["deliveryId"] for one in attempts}) > len(names)
         return [one for one in attempts if one["deliveryId"] not in heard]
 
-    await eventually(unheard, lambda lost: not lost, within=120, what="every delivery is taken at last")
+    await eventually(unheard, lambda lost: not lost, what="every delivery is taken at last")
 
 
 async def test_objects_stay_when_it_is_uninstalled_and_go_on_when_it_is_back(examples: Release) -> None:

@@ -36,7 +36,7 @@ async def test_a_key_that_comes_after_its_account_is_taken(team: Workspace) -> N
 
     await team.becomes("CloudAccount", "late", missing)
     await team.apply(api_key_secret(team.organization.api_key, "late"))
-    await team.becomes("GpuPod", "one", within=60)
+    await team.becomes("GpuPod", "one")
 
 
 async def test_a_replica_that_fills_its_volume_is_replaced(team: Workspace, release: Release) -> None:
@@ -48,10 +48,10 @@ async def test_a_replica_that_fills_its_volume_is_replaced(team: Workspace, rele
         # Succeeded is an operator that ended in order, as it was told to.
         return pod is None or pod["status"]["phase"] in {"Failed", "Succeeded"}
 
-    await eventually(look, evicted, within=120, what="the kubelet evicts it")
+    await eventually(look, evicted, what="the kubelet evicts it")
     await release.leads_soon(but=leader)
     await team.apply(gpu_pod("one"))
-    await team.becomes("GpuPod", "one", within=60)
+    await team.becomes("GpuPod", "one")
     await release.kube.delete("Pod", leader, OPERATOR)
 
 
@@ -69,7 +69,7 @@ async def test_a_cloud_whose_volume_is_read_only_says_so_and_ends(release: Relea
     await release.kube.create(pod)
     look = release.kube.looking_at("Pod", "read-only", CLOUD)
     ended = await eventually(
-        look, lambda item: (item or {})["status"]["phase"] in {"Failed", "Succeeded"}, within=60, what="it ends"
+        look, lambda item: (item or {})["status"]["phase"] in {"Failed", "Succeeded"}, what="it ends"
     )
     (status,) = (ended or {})["status"]["containerStatuses"]
     assert status["state"]["terminated"]["exitCode"] == 1
