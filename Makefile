@@ -19,7 +19,7 @@ COMPILE = $(BIN)/uv pip compile --universal --python-version 3.11 --generate-has
           --no-annotate --custom-compile-command "make lock" --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help binaries demo dev test others test-node image node node-down kind test-kind test-long coverage check generate pictures docs package release-check bench bench-large bench-peers controlplane controlplane-down lock
+.PHONY: help binaries demo dev test others units test-node image node node-down kind test-kind test-long coverage check generate pictures docs package release-check bench bench-large bench-peers controlplane controlplane-down lock
 
 help: ## what each target does
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,12 +64,18 @@ dev: $(VENV)/.installed ## the same to work on: a program whose code changes sta
 	@$(BIN)/python -m hack.dev $(if $(DEBUG),--debugged)
 
 test: binaries ## all tests except the long ones, and a sample of the fault plans; SEED=... takes the same sample again
-	@$(MAKE) --no-print-directory -j2 SEED=$(SEED) others coverage
+	@$(MAKE) --no-print-directory -j3 SEED=$(SEED) others units coverage
 	$(BIN)/python -m hack.fidelity --ran $(PASSED)
 
 others:
 	@$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --progress --durations=10 --passed $(PASSED) \
-	  -m "not long" --sample=$(SEED) $(addprefix --ignore=,$(COVERED) tests/node)
+	  -m "not long" --sample=$(SEED) $(addprefix --ignore=,tests/unit tests/node)
+
+# In processes of their own: each worker loads all tests that any of them runs, and half of all tests are these.
+units: $(VENV)/.installed
+	@mkdir -p .pytest_cache
+	@$(BIN)/pytest -q -n 2 --dist loadfile -m "not long" $(addprefix --ignore=,$(COVERED)) tests/unit > .pytest_cache/units 2>&1 || { cat .pytest_cache/units; exit 1; }
+	@echo "tests/unit, but for what is measured: $$(tail -n 1 .pytest_cache/units)"
 
 coverage: $(VENV)/.installed ## unit tests of the engine, of budgets and of managed kinds: every branch of these must be covered
 	@mkdir -p .pytest_cache

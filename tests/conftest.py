@@ -24,14 +24,19 @@ from tests.support.operator import Operator
 from tests.support.workspace import Workspace
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Generator, Iterator
+    from collections.abc import AsyncIterator, Callable, Generator, Iterator
 
 OPERATOR_NAMESPACE = "relay-system"
 # Seconds of each transition: long enough to be seen, short enough to wait for.
 QUICK = {"placementSeconds": 0.2, "startSeconds": 0.2, "stopSeconds": 0.2}
 _LONGEST_FIRST = ("faults", "cluster", "model", "chart", "objectstores", "localcloud", "localcloud_client", "unit")
+_LONG_FILES = ("cluster/docs/test_page.py", "model/test_the_protocol.py", "localcloud/http/test_schemathesis.py")
+"""Each keeps a worker busy for minutes: begun late, it would be the last, and the others would wait for it."""
 _MODES = (frozenset({"brisk"}), frozenset({"start_operator", "unattended_workspace"}), frozenset({"operator"}))
 """The fixtures that tell under which operator a test runs: the brisk one, one of its own, the shared one."""
+ON_CLUSTER = pytest.StashKey[list["Callable[[], None]"]]()
+"""What ends the processes that only tests of the cluster need."""
+_FILES_ON_CLUSTER = pytest.StashKey[frozenset[Path]]()
 settings.register_profile("however busy the machine is", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("however busy the machine is")
 session_fixture = pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -111,6 +116,7 @@ async def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
         yield Cluster(Path(given), folder)
         return
     plane = await ControlPlane.start(folder, request.getfixturevalue("server_binaries"))
+    request.config.stash.setdefault(ON_CLUSTER, []).append(plane.end_now)
     yield plane
     await plane.stop()
 
@@ -165,6 +171,7 @@ async def operator_kubeconfig(cluster: Cluster) -> Path:
 
 @session_fixture
 async def shared_operator(
+    request: pytest.FixtureRequest,
     operator_kubeconfig: Path,
     cloud: LocalCloud,
     private_cloud_ports: Ports,
@@ -173,6 +180,7 @@ async def shared_operator(
     """The operator of this run, not yet started: ask for `operator`."""
     allowed = (*cloud.ports.urls(), *private_cloud_ports.urls())
     operator = Operator(tmp_path_factory.mktemp("operator"), operator_kubeconfig, OPERATOR_NAMESPACE, allowed)
+    request.config.stash.setdefault(ON_CLUSTER, []).insert(0, operator.process.end_now)
     yield SharedOperator(operator)
     await operator.stop()
 
@@ -248,11 +256,12 @@ async def start_operator(
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What waits longest comes first, and side by side what is under the same operator: each worker starts it once."""
+    """Files that need a cluster come first, what waits longest before the rest, and side by side what is under the same
+    operator: each worker starts it once."""
     tests = config.rootpath / "tests"
 
-    def room(item: pytest.Item) -> int:
-        folder = item.path.relative_to(tests).parts[0] if tests in item.path.parents else ""
+    def room(path: Path) -> int:
+        folder = path.relative_to(tests).parts[0] if tests in path.parents else ""
         return _LONGEST_FIRST.index(folder) if folder in _LONGEST_FIRST else len(_LONGEST_FIRST)
 
     def mode(item: pytest.Item) -> int:
@@ -262,7 +271,26 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     of_file: dict[Path, int] = {}
     for item in items:
         of_file[item.path] = min(of_file.get(item.path, len(_MODES)), mode(item))
-    items.sort(key=lambda item: (room(item), of_file[item.path], str(item.path), mode(item)))
+    on_cluster = frozenset(item.path for item in items if "cluster" in getattr(item, "fixturenames", ()))
+    long = frozenset(tests / name for name in _LONG_FILES)
+    config.stash[_FILES_ON_CLUSTER] = on_cluster
+    ranks = {path: (path not in on_cluster, path not in long, room(path), rank) for path, rank in of_file.items()}
+    items.sort(key=lambda item: (ranks[item.path], str(item.path), mode(item)))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
+    """Behind the last file that needs a cluster, its processes end: those of all workers take a tenth of the CPU idle.
+
+    Only if files come in order, as in `make test`; else another of them may follow.
+    """
+    torn_down = yield
+    needed = item.config.stash[_FILES_ON_CLUSTER]
+    in_order = not item.config.getoption("loadscopereorder", True)
+    if in_order and nextitem is not None and item.path in needed and nextitem.path not in needed:
+        for end in item.config.stash.get(ON_CLUSTER, []):
+            end()
+    return torn_down
 
 
 def _label(request: pytest.FixtureRequest) -> str:

@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 import uvloop
 
+from tests.conftest import ON_CLUSTER
 from tests.faults import oracles
 from tests.faults.batch_scenarios import BATCHES, CLOCK_RATE, SETTINGS
 from tests.faults.every_call import needs_two_operators
@@ -146,10 +147,14 @@ async def fault_cloud(kept_fault_cloud: LocalCloud) -> LocalCloud:
 
 @session_fixture
 async def neighbour(
-    server_binaries: ServerBinaries, kept_fault_cloud: LocalCloud, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    server_binaries: ServerBinaries,
+    kept_fault_cloud: LocalCloud,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> AsyncIterator[Neighbour]:
     """Another cluster, which starts when it is first needed."""
     own = Neighbour(tmp_path_factory.mktemp("neighbour"), server_binaries, kept_fault_cloud)
+    request.config.stash.setdefault(ON_CLUSTER, []).append(own.end_now)
     yield own
     await own.end()
 

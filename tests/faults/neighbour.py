@@ -90,6 +90,13 @@ class Neighbour:
         if self._plane is not None:
             await self._plane.stop()
 
+    def end_now(self) -> None:
+        """The same, from code that cannot await."""
+        if self._operator is not None:
+            self._operator.process.end_now()
+        if self._plane is not None:
+            self._plane.end_now()
+
     async def _start(self) -> ControlPlane:
         plane = await ControlPlane.start(self._folder / "controlplane", self._binaries)
         async with Kube(plane.kubeconfig) as kube:

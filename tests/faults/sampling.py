@@ -1,4 +1,4 @@
-"""Which fault plans `make test` plays: of each class of fault two for each kind of object, others with each seed."""
+"""What `make test` plays: two plans of each class of fault and kind of object, and one planted bug, by the seed."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _OF_EACH: Final = 2
 _EVERY_TIME: Final = frozenset({"", "pod", "cluster", "batch", "bucket", "suspended"})
+PLANTED: Final = "test_a_planted_bug_is_caught"
 SHARES: Final = 12
 """Of the plans of a scenario: few enough in each that no worker is left with a long one at the end."""
 
@@ -58,19 +59,20 @@ def some_of_each(plans: Iterable[T], class_of: Callable[[T], Hashable], seed: in
     return [plan for named, members in classes.items() for plan in few(members, str(named), seed)]
 
 
-def few(plans: Sequence[T], named: str, seed: int | None) -> Sequence[T]:
-    """Two of these, in their order; all of them without a seed."""
-    if seed is None or len(plans) <= _OF_EACH:
+def few(plans: Sequence[T], named: str, seed: int | None, most: int = _OF_EACH) -> Sequence[T]:
+    """So many of these, in their order; all of them without a seed."""
+    if seed is None or len(plans) <= most:
         return plans
-    chosen = sorted(Random(f"{seed} {named}").sample(range(len(plans)), _OF_EACH))
+    chosen = sorted(Random(f"{seed} {named}").sample(range(len(plans)), most))
     return [plans[index] for index in chosen]
 
 
 def sampled_out(items: Sequence[pytest.Item], seed: int) -> list[pytest.Item]:
-    """The tests that are left out; those that play no plan stay."""
+    """The tests that are left out; those that play no plan stay, and of the planted bugs one."""
     plans = [item for item in items if any(name.endswith("plays") for name in getattr(item, "fixturenames", ()))]
-    kept = {item.nodeid for item in some_of_each(plans, _class_of, seed)}
-    return [item for item in plans if item.nodeid not in kept]
+    bugs = [item for item in items if item.name.startswith(f"{PLANTED}[")]
+    kept = {item.nodeid for item in (*some_of_each(plans, _class_of, seed), *few(bugs, PLANTED, seed, 1))}
+    return [item for item in (*plans, *bugs) if item.nodeid not in kept]
 
 
 def _class_of(item: pytest.Item) -> Hashable:

@@ -73,7 +73,6 @@ PLANTED = {
     "what-is-restored-is-taken-for-a-copy": Planted("restored-pod", _TWO),
     "a-change-is-never-sent": Planted("stopped-pod", "everything is as its author wants it did not come true"),
 }
-_ALWAYS = ("an-open-intent-reads-as-not-created", "the-replaced-is-forgotten-alive")
 
 
 def test_every_patch_is_played() -> None:
@@ -87,9 +86,7 @@ def test_every_patch_fits_the_code_as_it_is(name: str) -> None:
 
 
 @pytest.mark.asyncio(loop_scope="session")
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in _ALWAYS else pytest.mark.long) for name in PLANTED]
-)
+@pytest.mark.parametrize("name", PLANTED)
 async def test_a_planted_bug_is_caught(
     name: str,
     stages: Stages,

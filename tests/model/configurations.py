@@ -296,7 +296,7 @@ CONFIGURATIONS = (
         names="ab",
         objects=2,
         adoption=True,
-        brief=2,
+        brief=1,
     ),
     Configuration("forged", "a hand-written intent", _acts(forge=1, delete=1, crash=1), foreign=True),
     Configuration(

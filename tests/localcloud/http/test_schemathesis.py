@@ -12,13 +12,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import schemathesis
-from schemathesis.config import SchemathesisConfig
-from schemathesis.engine import events, from_schema
 
 from tests.localcloud.support.everything import PUBLIC_KEY, Everything, everything
 
 if TYPE_CHECKING:
+    from schemathesis.engine import events
+
     from tests.localcloud.conftest import StartServer
 
 SEED = 20261121
@@ -93,6 +92,11 @@ async def narrowed(known: Everything, port: str) -> dict[str, Any]:
 
 def played(document: dict[str, Any], url: str, credential: str, examples: int, phases: tuple[str, ...]) -> Findings:
     """Everything that schemathesis thinks of, with a credential; `examples` an operation and a phase."""
+    # It takes longer to load than the rest of a worker, and one worker needs it.
+    import schemathesis  # noqa: PLC0415
+    from schemathesis.config import SchemathesisConfig  # noqa: PLC0415
+    from schemathesis.engine import events, from_schema  # noqa: PLC0415
+
     config = SchemathesisConfig.from_dict(
         {
             "seed": SEED,
@@ -122,21 +126,32 @@ def played(document: dict[str, Any], url: str, credential: str, examples: int, p
     return findings
 
 
+@dataclass(frozen=True)
+class Run:
+    """A port's operations, with this credential; `examples` an operation and a phase."""
+
+    port: str
+    credential: str
+    examples: int
+    phases: tuple[str, ...]
+
+
 RUNS = {
-    "management with a key": ("managementUrl", "apiKey", 3, PHASES),
-    "management with a session": ("managementUrl", "userSessionToken", 2, ("fuzzing", "stateful")),
-    "inference with a key": ("inferenceUrl", "apiKey", 5, PHASES),
+    "management with a key": Run("managementUrl", "apiKey", 3, PHASES),
+    "management with a session": Run("managementUrl", "userSessionToken", 2, ("fuzzing", "stateful")),
+    "inference with a key": Run("inferenceUrl", "apiKey", 5, PHASES),
 }
+BRIEF = RUNS | {"management with a key": Run("managementUrl", "apiKey", 2, ("fuzzing", "stateful"))}
+"""With every change: the phase "coverage", each bound of each field of the management API, takes half of the time."""
 
 
-def run(start_server: StartServer, name: str, times: int) -> Findings:
-    """One of `RUNS`, on a cloud of its own, with so many times its examples."""
-    port, credential, examples, phases = RUNS[name]
+def findings_of(start_server: StartServer, asked: Run, times: int) -> Findings:
+    """Of a run on a cloud of its own, with so many times its examples."""
     server = start_server("--ephemeral", "--clock", "frozen", "--list-vms")
     known = asyncio.run(everything(server))
-    document = asyncio.run(narrowed(known, port))
-    token = known.organization.api_key if credential == "apiKey" else known.organization.user_session_token
-    findings = played(document, server.ready[port], token, examples * times, phases)
+    document = asyncio.run(narrowed(known, asked.port))
+    token = known.organization.api_key if asked.credential == "apiKey" else known.organization.user_session_token
+    findings = played(document, server.ready[asked.port], token, asked.examples * times, asked.phases)
     assert not findings.problems, "\n\n".join(f"{key}: {told}" for key, told in findings.problems.items())
     assert "Traceback" not in server.log
     described = {f"{method.upper()} {path}" for path, methods in document["paths"].items() for method in methods}
@@ -146,11 +161,10 @@ def run(start_server: StartServer, name: str, times: int) -> Findings:
 
 @pytest.mark.parametrize("name", RUNS)
 def test_what_schemathesis_thinks_of_is_answered_as_described(start_server: StartServer, name: str) -> None:
-    findings = run(start_server, name, 1)
-    assert findings.cases >= 300
+    assert findings_of(start_server, BRIEF[name], 1).cases >= 300
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", RUNS)
 def test_what_schemathesis_thinks_of_at_length_is_answered_as_described(start_server: StartServer, name: str) -> None:
-    assert run(start_server, name, 20).cases >= 1000
+    assert findings_of(start_server, RUNS[name], 20).cases >= 1000

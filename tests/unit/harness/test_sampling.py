@@ -25,11 +25,14 @@ def test_of_every_class_there_are_two() -> None:
 def test_the_same_seed_takes_the_same() -> None:
     assert some_of_each(PLANS, class_of, 7) == some_of_each(PLANS, class_of, 7)
     assert few(PLANS, "writes", 7) == few(PLANS, "writes", 7)
+    assert few(PLANS, "bugs", 7, 1) == few(PLANS, "bugs", 7, 1)
+    assert len(few(PLANS, "bugs", 7, 1)) == 1
 
 
 def test_every_plan_has_its_turn() -> None:
     assert {plan for seed in range(100) for plan in some_of_each(PLANS, class_of, seed)} == set(PLANS)
     assert {plan for seed in range(100) for plan in few(PLANS, "writes", seed)} == set(PLANS)
+    assert {plan for seed in range(100) for plan in few(PLANS, "bugs", seed, 1)} == set(PLANS)
 
 
 def test_without_a_seed_nothing_is_left_out() -> None:
