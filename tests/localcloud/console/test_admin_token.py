@@ -68,8 +68,8 @@ async def test_the_api_itself_is_as_before(guarded: Server) -> None:
 
 async def test_urls_name_the_advertised_host(guarded: Server) -> None:
     shown = [value for name, value in guarded.ready.items() if name.endswith("Url")]
-    assert len(shown) == 5
-    assert all(url.startswith("http://cloud.example.com:") for url in shown)
+    assert len(shown) == 6
+    assert all(url.startswith(("http://cloud.example.com:", "ssh://cloud.example.com:")) for url in shown)
 
 
 @pytest.mark.parametrize("content", [None, b"", b" \n", b"\xff"])
