@@ -166,7 +166,9 @@ async def test_every_text_can_be_read(
             await console.picture(f"{scheme}-{name}")
 
 
-@pytest.mark.parametrize("context", [{}, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize(
+    "context", [pytest.param({}, id="desktop"), pytest.param(PHONE, id="phone", marks=pytest.mark.long)]
+)
 async def test_axe_finds_nothing_wrong(
     browser: Browser, busy: Server, every_page: dict[str, str], context: dict[str, Any]
 ) -> None:

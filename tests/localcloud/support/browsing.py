@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from playwright.async_api import Browser, ConsoleMessage, Locator, Page, Request, async_playwright, expect
 
 from tests.support import browser as browsers
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.toolchain import REPOSITORY
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ PAGES = (
 SCREENSHOTS = REPOSITORY / ".screenshots"
 """Where people look at what the tests saw (docs/localcloud/console.md)."""
 
-LONGEST_WAIT_MS = 30_000
+LONGEST_WAIT_MS = 1000 * PATIENCE_SECONDS
 expect.set_options(timeout=LONGEST_WAIT_MS)
 
 
