@@ -13,6 +13,7 @@ import pytest_asyncio
 from relay_localcloud.runtimes.kubernetes.names import name_of, namespace_of
 from relay_localcloud.ssh.bounds import Bounds
 from relay_localcloud.ssh.commands import of_command, of_shell
+from relay_localcloud.ssh.passing import Passing
 from tests.localcloud.support.gate import Gate, serving
 from tests.localcloud.support.kubelet import Kubelet, kubelet
 from tests.support.eventually import PATIENCE_SECONDS, eventually
@@ -21,6 +22,18 @@ from tests.support.process import free_port
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
+
+
+class Nobody:
+    """A login that counts nothing."""
+
+    def opened(self) -> None: ...
+    def closed(self) -> None: ...
+    def touch(self) -> None: ...
+
+
+async def _at_once() -> None:
+    """The turn of who is alone."""
 
 
 @pytest_asyncio.fixture
@@ -64,7 +77,19 @@ async def test_input_and_output_are_bytes_of_any_length(connection: asyncssh.SSH
     assert done.exit_status == 0
 
 
-async def test_whoever_reads_slowly_holds_the_container_up_and_loses_nothing(
+async def test_a_container_waits_for_a_client_that_takes_nothing() -> None:
+    passing = Passing(Nobody(), _at_once)
+    passing.pause_writing()
+    printing = asyncio.create_task(passing.paced())
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not printing.done()
+    passing.resume_writing()
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await printing
+
+
+async def test_whoever_reads_slowly_loses_nothing(
     connection: asyncssh.SSHClientConnection,
 ) -> None:
     process = await connection.create_process("head -c 20000000 /dev/zero", encoding=None)
