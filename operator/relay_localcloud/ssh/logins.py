@@ -39,7 +39,7 @@ _RUNNING: Final = ("status", "terminated_at")
 
 
 class Logins:
-    """Everybody who is logged in, by what they are logged in to. Who would not be let in any more is out at once."""
+    """All logins, by the pod, VM or replica that they are in. One that would not be admitted any more ends at once."""
 
     def __init__(self, cloud: Cloud, visitors: Visitors, bounds: Bounds) -> None:
         self.cloud = cloud
@@ -52,12 +52,12 @@ class Logins:
         cloud.store.watch(KEYS.table, "id", ("public_key", "organization_id"), self._key_changed)
 
     def admitted(self, user: str, key: bytes) -> Admitted | None:
-        """Whom this key lets in as this user."""
+        """Who may log in as this user with this key; None: nobody."""
         with self.cloud.store.transaction() as tx:
             return admission.admitted(tx, user, key)
 
     def come(self, login: "Login", there: Admitted, address: str) -> None:
-        """Somebody has logged in; it is in the organization's audit log."""
+        """Count a login, and note it in the organization's audit log."""
         with self.cloud.store.transaction() as tx:
             entry = (there.place.organization_id, there.key_id, address, there.place.id)
             tx.note(lambda noting: entries.record_login(noting, *entry))
@@ -65,7 +65,7 @@ class Logins:
         self._look_again([login])  # its key may have gone while it was being checked
 
     def go(self, login: "Login", there: Admitted) -> None:
-        """Somebody is out."""
+        """Count a login no longer."""
         beside = self._by_place.get(there.place.id, set())
         beside.discard(login)
         if not beside:
@@ -76,7 +76,7 @@ class Logins:
         return sum(login.channels for login in self._by_place.get(there.id, ()))
 
     def end(self, why: str) -> None:
-        """Everybody is out."""
+        """End every login."""
         for login in self._everybody():
             login.end(why)
 
@@ -243,6 +243,8 @@ async def listen(listener: socket.socket, logins: Logins, host_key: str) -> SSHA
         login_timeout=bounds.login_seconds,
         keepalive_interval=bounds.keepalive_seconds,
         compression_algs=["none"],  # what is unpacked has no bound
+        kex_algs="-diffie-hellman-*,gss-*,rsa*",  # these take the event loop for tens of milliseconds, for anybody
+        mac_algs="-hmac-sha1*",
         gss_host=None,
         password_auth=False,
         kbdint_auth=False,

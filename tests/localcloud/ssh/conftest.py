@@ -11,6 +11,7 @@ from tests.localcloud.support.ssh import Person
 from tests.localcloud.support.workloads import running_pod
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from tests.localcloud.support.server import Organization
@@ -31,6 +32,8 @@ async def person(tmp_path: Path, organization: Organization) -> Person:
 
 
 @pytest_asyncio.fixture
-async def pod(organization: Organization) -> str:
-    """The id of a running pod."""
-    return await running_pod(organization)
+async def pod(organization: Organization) -> AsyncIterator[str]:
+    """The id of a running pod, whose GPU is free again afterwards."""
+    pod_id = await running_pod(organization)
+    yield pod_id
+    await organization.call("POST", f"/v1/vms/{pod_id}/terminate")

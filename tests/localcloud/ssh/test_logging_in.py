@@ -38,6 +38,21 @@ async def test_each_kind_of_key_lets_in(
     assert (await person.run("asyncssh", server, pod, "true")).status == 0
 
 
+@pytest.mark.parametrize(
+    "old",
+    [
+        {"kex_algs": ["diffie-hellman-group14-sha256", "diffie-hellman-group18-sha512"]},
+        {"mac_algs": ["hmac-sha1"], "encryption_algs": ["aes256-ctr"]},
+        {"encryption_algs": ["aes256-cbc"]},
+    ],
+)
+async def test_what_is_weak_or_takes_long_is_not_agreed_on(
+    old: dict[str, list[str]], server: Server, person: Person, pod: str
+) -> None:
+    with pytest.raises((asyncssh.KeyExchangeFailed, asyncssh.ConnectionLost)):
+        await person.connect(server, pod, **old)
+
+
 async def test_whoever_is_not_let_in_is_told_the_same(
     server: Server, organization: Organization, person: Person, stranger: Person, pod: str
 ) -> None:

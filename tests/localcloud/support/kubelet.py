@@ -166,18 +166,36 @@ async def _with_terminal(command: list[str], environment: dict[str, str]) -> tup
         *command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, start_new_session=True
     )
     os.close(theirs)
-    reader = asyncio.StreamReader()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(os.dup(own), "rb", 0))
+    reader = _shown_on(os.dup(own))
     transport, protocol = await loop.connect_write_pipe(
         lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), os.fdopen(own, "wb", 0)
     )
     return process, _Ends([(1, reader)], asyncio.StreamWriter(transport, protocol, None, loop), own)
 
 
+def _shown_on(terminal: int) -> asyncio.StreamReader:
+    """What is shown on a terminal, to its end; asyncio's own pipes drop what came before the error that ends it."""
+    loop, reader = asyncio.get_running_loop(), asyncio.StreamReader()
+
+    def read() -> None:
+        try:
+            data = os.read(terminal, 32 * 1024)
+        except OSError:
+            data = b""
+        if data:
+            reader.feed_data(data)
+        else:
+            loop.remove_reader(terminal)
+            os.close(terminal)
+            reader.feed_eof()
+
+    loop.add_reader(terminal, read)
+    return reader
+
+
 async def _passed(reader: asyncio.StreamReader, socket: web.WebSocketResponse, channel: int) -> None:
-    with suppress(OSError):  # a terminal that nobody has open any more
-        while data := await reader.read(32 * 1024):
-            await socket.send_bytes(bytes([channel]) + data)
+    while data := await reader.read(32 * 1024):
+        await socket.send_bytes(bytes([channel]) + data)
 
 
 async def _taken(socket: web.WebSocketResponse, writer: asyncio.StreamWriter) -> None:
