@@ -40,12 +40,14 @@ class NodeReservationSpec(ManagedSpec):
         description="GPU units of the node, as its status.gpus has them.",
     )
     allowed_org_ids: list[_Id] = Field(
+        alias="allowedOrganizationIds",
         max_length=MOST_ORGANIZATIONS,
         json_schema_extra=as_set(),
         description="Organizations that may use them; the cloud adds its own operations.",
     )
     managing_org_ids: list[_Id] | None = Field(
         None,
+        alias="managingOrganizationIds",
         max_length=MOST_ORGANIZATIONS,
         json_schema_extra=as_set(),
         description="Organizations that may release, reclaim and end spot workloads on the owner's behalf.",

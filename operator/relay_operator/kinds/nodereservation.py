@@ -81,8 +81,8 @@ class NodeReservations(ListedParts[NodeReservationSpec, NodeReservationStatus, R
         return {
             "nodeRef": spec.node_ref.name,
             "unitIds": texts(sorted(spec.unit_ids)),
-            "allowedOrgIds": texts(sorted(spec.allowed_org_ids)),
-            "managingOrgIds": texts(sorted(spec.managing_org_ids or ())),
+            "allowedOrganizationIds": texts(sorted(spec.allowed_org_ids)),
+            "managingOrganizationIds": texts(sorted(spec.managing_org_ids or ())),
             "startsAt": _written(spec.starts_at),
             "endsAt": _written(spec.ends_at),
             "contractRef": spec.contract_ref,
@@ -94,8 +94,8 @@ class NodeReservations(ListedParts[NodeReservationSpec, NodeReservationStatus, R
         as_asked = asked <= allowed and len(allowed - asked) <= 1  # the cloud adds its own organization
         return differing(
             ("unitIds", in_order(spec.unit_ids), in_order(observed.unit_ids)),
-            ("allowedOrgIds", in_order(asked), in_order(asked if as_asked else allowed)),
-            ("managingOrgIds", in_order(spec.managing_org_ids) or None, in_order(observed.managing_org_ids)),
+            ("allowedOrganizationIds", in_order(asked), in_order(asked if as_asked else allowed)),
+            ("managingOrganizationIds", in_order(spec.managing_org_ids) or None, in_order(observed.managing_org_ids)),
             ("startsAt", _written(spec.starts_at), _written(moment(observed.starts_at))),
             ("endsAt", _written(spec.ends_at), _written(moment(observed.ends_at))),
             *same_named(spec, observed, "contract_ref", "reason"),

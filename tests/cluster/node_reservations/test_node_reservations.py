@@ -34,7 +34,7 @@ def _units(node_id: str, *numbers: int) -> list[str]:
 
 def _asked(workspace: Workspace, node_id: str, *numbers: int, name: str = "acme", **spec: object) -> Manifest:
     own, units = workspace.organization.id, _units(node_id, *(numbers or (0, 1)))
-    return relay_object(KIND, name, nodeRef={"name": "rack1"}, unitIds=units, allowedOrgIds=[own], **spec)
+    return relay_object(KIND, name, nodeRef={"name": "rack1"}, unitIds=units, allowedOrganizationIds=[own], **spec)
 
 
 def _reason(reason: str) -> Callable[[Manifest | None], bool]:
@@ -325,9 +325,9 @@ MORE_THAN_ENOUGH = [f"gpu{number}" for number in range(257)]
         ({"unitIds": ["a", "a"]}, "duplicate entries"),
         ({"unitIds": ["x" * 201]}, "may not be more than 200"),
         ({"unitIds": ["a b"]}, "should match"),
-        ({"allowedOrgIds": None}, "spec.allowedOrgIds"),
-        ({"allowedOrgIds": MORE_THAN_ENOUGH}, "must have at most 256 items"),
-        ({"managingOrgIds": MORE_THAN_ENOUGH}, "must have at most 256 items"),
+        ({"allowedOrganizationIds": None}, "spec.allowedOrganizationIds"),
+        ({"allowedOrganizationIds": MORE_THAN_ENOUGH}, "must have at most 256 items"),
+        ({"managingOrganizationIds": MORE_THAN_ENOUGH}, "must have at most 256 items"),
         ({"contractRef": ""}, "should be at least 1 chars"),
         ({"contractRef": "x" * 1001}, "may not be more than 1000"),
         ({"reason": "a\nb"}, "should match"),
@@ -351,8 +351,8 @@ async def test_what_makes_no_sense_is_refused_at_apply(
 @pytest.mark.parametrize(
     "spec",
     [
-        {"unitIds": MORE_THAN_ENOUGH[:256], "allowedOrgIds": MORE_THAN_ENOUGH[:256]},
-        {"unitIds": ["x" * 200], "allowedOrgIds": [], "managingOrgIds": MORE_THAN_ENOUGH[:255]},
+        {"unitIds": MORE_THAN_ENOUGH[:256], "allowedOrganizationIds": MORE_THAN_ENOUGH[:256]},
+        {"unitIds": ["x" * 200], "allowedOrganizationIds": [], "managingOrganizationIds": MORE_THAN_ENOUGH[:255]},
         {"contractRef": "x" * 1000, "reason": "x" * 999},
         {"startsAt": "2027-01-01T00:00:00Z", "endsAt": "2027-01-01T00:00:01Z"},
     ],

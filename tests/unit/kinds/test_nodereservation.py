@@ -36,18 +36,26 @@ RACK = ObjectKey("ProviderNode", "team-a", "rack1")
 SPEC: dict[str, JsonValue] = {
     "nodeRef": {"name": "rack1"},
     "unitIds": ["node_1-gpu1", "node_1-gpu0"],
-    "allowedOrgIds": ["org-2"],
+    "allowedOrganizationIds": ["org-2"],
 }
 WHOLE: dict[str, JsonValue] = SPEC | {
-    "managingOrgIds": ["org-3"],
+    "managingOrganizationIds": ["org-3"],
     "startsAt": "2027-01-01T01:00:00+01:00",
     "endsAt": "2027-02-01T00:00:00Z",
     "contractRef": "acme",
     "reason": "a pilot",
 }
-SENT: dict[str, JsonValue] = {name: value for name, value in WHOLE.items() if name != "nodeRef"} | {
-    "startsAt": "2027-01-01T00:00:00Z"
+THE_CLOUDS: dict[str, str] = {
+    "allowedOrganizationIds": "allowedOrgIds",
+    "managingOrganizationIds": "managingOrgIds",
 }
+
+
+def as_the_cloud_calls_it(spec: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    return {THE_CLOUDS.get(name, name): value for name, value in spec.items() if name != "nodeRef"}
+
+
+SENT: dict[str, JsonValue] = as_the_cloud_calls_it(WHOLE) | {"startsAt": "2027-01-01T00:00:00Z"}
 INTENT = CreateIntent.model_validate(
     {
         "token": "t",
@@ -76,8 +84,8 @@ def asked(spec: dict[str, JsonValue] = SPEC, **status: JsonValue) -> NodeReserva
 
 def reserved(spec: dict[str, JsonValue] = SPEC, /, **fields: JsonValue) -> Reservation:
     """As the cloud shows it, which adds its own operations."""
-    sent = {name: value for name, value in spec.items() if name != "nodeRef"}
-    told: dict[str, JsonValue] = {"id": "rsv_1", "nodeId": "node_1", "status": "active", **sent}
+    told: dict[str, JsonValue] = {"id": "rsv_1", "nodeId": "node_1", "status": "active"}
+    told |= as_the_cloud_calls_it(spec)
     told["unitIds"] = ["node_1-gpu0", "node_1-gpu1"]
     told["allowedOrgIds"] = ["org-2", "org_platform_ops"]
     return Reservation.model_validate(told | fields)
@@ -157,9 +165,9 @@ async def test_what_equals_all_that_is_sent_is_alike_until_it_ends() -> None:
     assert is_part(kind())
 
 
-@pytest.mark.parametrize("more", ["managingOrgIds", "endsAt", "contractRef", "reason"])
+@pytest.mark.parametrize("more", ["managingOrganizationIds", "endsAt", "contractRef", "reason"])
 async def test_what_has_more_than_is_sent_is_not_alike(more: str) -> None:
-    row = reserved(**{more: WHOLE[more]})
+    row = reserved(SPEC | {more: WHOLE[more]})
     async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
         server.will(items(row))
         assert await kind().alike(cloud, asked()) == []
@@ -286,12 +294,13 @@ def test_what_status_shows_of_many_is_bounded(more: int) -> None:
 
 def test_what_cannot_be_changed_is_compared_without_order_and_to_the_second() -> None:
     immutable = kind().immutable(asked(WHOLE))
-    assert immutable == SENT | {"nodeRef": "rack1", "unitIds": ["node_1-gpu0", "node_1-gpu1"]}
-    assert kind().immutable(asked(SPEC | {"managingOrgIds": []})) == kind().immutable(
+    written: dict[str, JsonValue] = {"unitIds": ["node_1-gpu0", "node_1-gpu1"], "startsAt": "2027-01-01T00:00:00Z"}
+    assert immutable == WHOLE | written | {"nodeRef": "rack1"}
+    assert kind().immutable(asked(SPEC | {"managingOrganizationIds": []})) == kind().immutable(
         asked(SPEC | {"lendToSpot": True})
     )
     assert kind().differences(asked(WHOLE), reserved(WHOLE)) == ()
     assert kind().differences(asked(WHOLE), reserved(contractRef="x", allowedOrgIds=["a", "b"])) == (
-        "allowedOrgIds: asked org-2, has a, b",
+        "allowedOrganizationIds: asked org-2, has a, b",
         "contractRef: asked acme, has x",
     )
