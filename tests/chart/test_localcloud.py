@@ -263,8 +263,8 @@ def test_notes_tell_the_next_command() -> None:
     command = [str(helm()), "install", "cloud", str(LOCALCLOUD), *options]
     shown = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True)
     notes = json.loads(shown.stdout)["info"]["notes"]
-    assert "get secret cloud-relay-localcloud-admin" in notes
-    assert "http://cloud-relay-localcloud-management.relay-cloud.svc:8400" in notes
+    assert "get secret cloud-admin" in notes
+    assert "http://cloud-management.relay-cloud.svc:8400" in notes
     assert "allowNetworks" in notes
     assert "helm test cloud --namespace relay-cloud" in notes
 

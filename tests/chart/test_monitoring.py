@@ -99,7 +99,7 @@ async def test_there_is_an_alert_for_all_that_a_person_must_do() -> None:
 
 
 async def test_the_dashboard_is_where_the_sidecar_of_grafana_looks() -> None:
-    manifests = await rendered("relay-system", "metrics.grafanaDashboard.enabled=true")
+    manifests = await rendered("relay-system", "metrics.dashboard.enabled=true")
     (found,) = (one for one in manifests if one["kind"] == "ConfigMap")
     assert found["metadata"]["labels"]["grafana_dashboard"] == "1"
     assert json.loads(found["data"]["relay-operator.json"]) == DASHBOARD

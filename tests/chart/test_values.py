@@ -139,6 +139,7 @@ def test_the_kinds_that_the_chart_switches_on_are_those_that_are_off() -> None:
         ("extraVolumes[0].name=tmp", "'not' failed"),
         ("extraVolumeMounts[0].mountPath=data", "does not match pattern"),
         ("extraEnv[0].name=RELAY_WORKERS", "'not' failed"),
+        ("extraArgs=--help", "at '/extraArgs': got string, want array"),
         ("extraObjects[0].kind=ConfigMap", "missing propert"),
         ("commonLabels.app\\.kubernetes\\.io/name=other", "'not' failed"),
         ("podLabels.gpurelay\\.dev/leader=true", "'not' failed"),
@@ -222,6 +223,7 @@ async def test_what_a_site_adds_to_pods_is_there() -> None:
         "relay-system",
         "extraEnv[0].name=HTTPS_PROXY",
         "extraEnv[0].value=http://proxy:3128",
+        "extraArgs[0]=--help",
         "hostAliases[0].ip=10.0.0.7",
         "hostAliases[0].hostnames[0]=api.example.com",
         "podDnsPolicy=None",
@@ -235,6 +237,7 @@ async def test_what_a_site_adds_to_pods_is_there() -> None:
     assert deployment["metadata"]["annotations"] == {"team": "search"}
     assert deployment["spec"]["strategy"] == {"type": "Recreate"}
     assert {"name": "HTTPS_PROXY", "value": "http://proxy:3128"} in pod["containers"][0]["env"]
+    assert pod["containers"][0]["args"] == ["run", "--help"]
     assert pod["hostAliases"] == [{"ip": "10.0.0.7", "hostnames": ["api.example.com"]}]
     assert (pod["dnsPolicy"], pod["dnsConfig"]) == ("None", {"nameservers": ["10.0.0.53"]})
     assert pod["runtimeClassName"] == "gvisor"

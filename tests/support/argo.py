@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from tests.support.kube import Manifest
 
 Health = Literal["Progressing", "Degraded", "Suspended", "Healthy"]
-PATCH = CHART / "argocd" / "health-patch.yaml"
+CONFIG_MAP = CHART / "argocd" / "argocd-cm.yaml"
 
 
 @cache
 def checks() -> dict[str, str]:
     """Key of argocd-cm to Lua."""
-    found: dict[str, str] = yaml.safe_load(PATCH.read_text())["data"]
+    found: dict[str, str] = yaml.safe_load(CONFIG_MAP.read_text())["data"]
     return found
 
 

@@ -3,13 +3,7 @@
 {{- end }}
 
 {{- define "relay-localcloud.fullname" -}}
-{{- if .Values.fullnameOverride -}}
-{{- .Values.fullnameOverride | trunc 53 | trimSuffix "-" -}}
-{{- else if contains (include "relay-localcloud.name" .) .Release.Name -}}
-{{- .Release.Name | trunc 53 | trimSuffix "-" -}}
-{{- else -}}
-{{- printf "%s-%s" .Release.Name (include "relay-localcloud.name" .) | trunc 53 | trimSuffix "-" -}}
-{{- end -}}
+{{- default .Release.Name .Values.fullnameOverride | trunc 53 | trimSuffix "-" -}}
 {{- end }}
 
 {{- define "relay-localcloud.selectorLabels" -}}

@@ -64,9 +64,10 @@ _Dumper.add_representer(
 )
 
 
-def as_patch(definitions: Iterable[Definition]) -> str:
-    """For `kubectl -n argocd patch configmap argocd-cm --type merge --patch-file`."""
-    return _yaml({"data": _checks(definitions)})
+def as_config_map(definitions: Iterable[Definition]) -> str:
+    """Argo CD's own ConfigMap, to be patched with `kubectl -n argocd patch configmap argocd-cm --patch-file`."""
+    named = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "argocd-cm"}}
+    return _yaml(named | {"data": _checks(definitions)})
 
 
 def as_values(definitions: Iterable[Definition]) -> str:

@@ -36,7 +36,7 @@ def generated_files() -> dict[str, str]:
     files["docs/reference/conditions.md"] = conditions_page()
     files["docs/reference/settings.md"] = settings_page()
     files[f"{_ARGOCD}/health-values.yaml"] = f"# {_NOTICE}\n{argocd.as_values(DEFINITIONS)}"
-    files[f"{_ARGOCD}/health-patch.yaml"] = f"# {_NOTICE}\n{argocd.as_patch(DEFINITIONS)}"
+    files[f"{_ARGOCD}/argocd-cm.yaml"] = f"# {_NOTICE}\n{argocd.as_config_map(DEFINITIONS)}"
     return files
 
 

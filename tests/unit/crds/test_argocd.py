@@ -10,7 +10,7 @@ import yaml
 
 from relay_operator.api.conditions import ConditionType
 from relay_operator.crds import DEFINITIONS
-from tests.support.argo import PATCH, argo_health, checks
+from tests.support.argo import CONFIG_MAP, argo_health, checks
 from tests.support.kstatus import kstatus
 
 if TYPE_CHECKING:
@@ -73,5 +73,7 @@ def test_what_nobody_has_looked_at_so_far_is_not_healthy(status: dict[str, int] 
 def test_there_is_one_check_a_kind_and_both_files_hold_them() -> None:
     expected = {f"resource.customizations.health.gpurelay.dev_{one.kind}" for one in DEFINITIONS}
     assert checks().keys() == expected
-    values = yaml.safe_load(PATCH.with_name("health-values.yaml").read_text())
+    values = yaml.safe_load(CONFIG_MAP.with_name("health-values.yaml").read_text())
     assert values == {"configs": {"cm": checks()}}
+    patched = yaml.safe_load(CONFIG_MAP.read_text())
+    assert (patched["kind"], patched["metadata"]) == ("ConfigMap", {"name": "argocd-cm"})
