@@ -23,7 +23,7 @@ from relay_wire.catalog import GpuAvailabilityList, GpuModelList, LocationList, 
 from relay_wire.clusters import ClusterCreate, ClusterDetail, ClusterPage, ClusterScale, ClusterSummary
 from relay_wire.files import FileDeleted, FileList, FileObject
 from relay_wire.inference import Backend, BackendCreate, BackendList, BackendUpdate
-from relay_wire.orgs import Member, MemberAdd, MemberList, MemberUpdate
+from relay_wire.orgs import Member, MemberAdd, MemberList, MemberUpdate, Organization, OrganizationUpdate
 from relay_wire.pods import PodCapacityList, PodCreate
 from relay_wire.provider import (
     NodeStatusUpdate,
@@ -158,6 +158,11 @@ CREATE_API_KEY = Operation("create_api_key", "POST", "/v1/orgs/{orgId}/api-keys/
 LIST_API_KEYS = Operation("list_api_keys", "GET", "/v1/orgs/{orgId}/api-keys", NOTHING, ApiKeyList, repeatable=True)
 REVOKE_API_KEY = Operation(
     "revoke_api_key", "DELETE", "/v1/orgs/{orgId}/api-keys/{id}", NOTHING, NOTHING, repeatable=True
+)
+
+GET_ORGANIZATION = Operation("get_organization", "GET", "/v1/orgs/{orgId}", NOTHING, Organization, repeatable=True)
+UPDATE_ORGANIZATION = Operation(
+    "update_organization", "PATCH", "/v1/orgs/{orgId}", OrganizationUpdate, Organization, repeatable=True
 )
 
 ADD_MEMBER = Operation("add_member", "POST", "/v1/orgs/{orgId}/members/add", MemberAdd, Member)
@@ -429,6 +434,8 @@ OPERATIONS: tuple[AnyOperation, ...] = (
     CREATE_API_KEY,
     LIST_API_KEYS,
     REVOKE_API_KEY,
+    GET_ORGANIZATION,
+    UPDATE_ORGANIZATION,
     ADD_MEMBER,
     LIST_MEMBERS,
     UPDATE_MEMBER,

@@ -36,7 +36,7 @@ class Case:
 JOB = {"job": "relay-operator-metrics"}
 ACCOUNT = {**JOB, "exported_namespace": "a", "account": "x"}
 BALANCE = 'gpurelay_account_available_cents{exported_namespace="a",account="x"}'
-BURN = 'gpurelay_account_burn_cents_per_hour{exported_namespace="a",account="x"}'
+BURN = 'gpurelay_burn_cents_per_hour{exported_namespace="a",account="x"}'
 FAILING = 'gpurelay_cloud_requests_total{operation="get_pod",status="503"}'
 UNREACHED = 'gpurelay_cloud_requests_total{operation="get_pod",status="none"}'
 REFUSED = 'gpurelay_cloud_requests_total{operation="get_pod",status="404"}'

@@ -8,7 +8,7 @@ from relay_wire.api_keys import ApiKeyCreate
 from relay_wire.billing import AutoRechargeUpdate, DepositRequest
 from relay_wire.clusters import ClusterCreate, ClusterScale
 from relay_wire.inference import BackendCreate, BackendUpdate
-from relay_wire.orgs import MemberAdd, MemberUpdate
+from relay_wire.orgs import MemberAdd, MemberUpdate, OrganizationUpdate
 from relay_wire.pods import PodCreate
 from relay_wire.provider import NodeStatusUpdate, ProvisioningTokenCreate
 from relay_wire.registry_credentials import RegistryCredentialCreate
@@ -132,6 +132,12 @@ async def api_keys(cloud: Cloud) -> None:
     assert (listed[made.id].name, listed[made.id].scopes) == ("ci", ["vms:read"])
     assert listed[made.id].expires_at
     assert listed[made.id].revoked_at
+
+
+async def organization(cloud: Cloud) -> None:
+    changed = await cloud.call(op.UPDATE_ORGANIZATION, OrganizationUpdate(name="Acme", billing_email="a@b.example"))
+    assert (changed.name, changed.billing_email) == ("Acme", "a@b.example")
+    assert await cloud.call(op.GET_ORGANIZATION) == changed
 
 
 async def members(cloud: Cloud, control: Control) -> None:
@@ -302,6 +308,7 @@ async def test_every_management_operation_is_understood_by_both_sides(
     await vms(cloud, control)
     await clusters(cloud, control)
     await api_keys(cloud)
+    await organization(cloud)
     await members(cloud, control)
     await ssh_keys(cloud)
     await snapshots(cloud, control)

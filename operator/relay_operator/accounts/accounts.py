@@ -208,6 +208,12 @@ class Accounts:
         connection = self._connections.get(key)
         return None if connection is None else connection.who
 
+    def organization_is_called(self, key: ObjectKey, name: str | None) -> None:
+        """The name that the organization has now, which `whoami` said before."""
+        connection = self._connections.get(key)
+        if connection is not None and connection.who is not None:
+            connection.who = connection.who.model_copy(update={"organization_name": name})
+
     def organization_of(self, key: ObjectKey) -> str | None:
         """The organization of the account's key; None if the cloud has not said yet."""
         who = self.whoami(key)

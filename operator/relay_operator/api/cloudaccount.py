@@ -50,6 +50,19 @@ class AutoRechargeSpec(Model):
     amount_cents: int = Field(ge=1000, le=50_000, description="What is charged each time, in cents.")
 
 
+class OrganizationSpec(Model):
+    """What the operator keeps set of the organization; what is absent stays as it is."""
+
+    model_config = rules(("has(self.name) || has(self.billingEmail)", "write name, billingEmail, or both"))
+
+    name: Annotated[str, Field(max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")] | None = Field(
+        None, description="The organization's name."
+    )
+    billing_email: Annotated[str, Field(max_length=254, pattern=r"^[^@\s]+@[^@\s]+$")] | None = Field(
+        None, description="Where its bills go."
+    )
+
+
 class CreateRecovery(StrEnum):
     """What to do about a create whose answer was lost, if the cloud cannot tell its outcome."""
 
@@ -78,6 +91,11 @@ class AccountSpec(Model):
     rate_limit: RateLimit | None = Field(None, description="How fast the operator may ask the cloud, with this key.")
     auto_recharge: AutoRechargeSpec | None = Field(
         None, description="Auto-recharge settings kept in the cloud; absent: left as they are."
+    )
+    organization: OrganizationSpec | None = Field(
+        None,
+        description="The organization's name and billing address, kept in the cloud; absent: left as they are. The key "
+        "needs the scope org:write.",
     )
     create_recovery: CreateRecovery = Field(
         CreateRecovery.HOLD,
@@ -296,6 +314,10 @@ class AccountStatus(ObjectStatus):
     )
     balance_cents: int | None = Field(None, description="Deposits and credits less settled usage, in cents.")
     available_cents: int | None = Field(None, description="What is left for new workloads, in cents; can be negative.")
+    min_deposit_cents: int | None = Field(None, ge=0, description="The smallest deposit that the cloud takes now.")
+    monthly_spend_limit_cents: int | None = Field(
+        None, ge=0, description="What the organization may spend in a month; absent while there is no limit."
+    )
     burn_per_hour_cents: int | None = Field(
         None, ge=0, description="What everything that runs now costs an hour, in cents."
     )

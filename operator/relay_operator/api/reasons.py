@@ -80,7 +80,7 @@ TYPES: Final[dict[ConditionType, TypeDoc]] = {
     ConditionType.FUNDS_LOW: TypeDoc(
         Polarity.NEGATIVE,
         "only while True; accounts",
-        "The balance is below zero, or lasts for less than a day at the current burn.",
+        "The available balance is below the cloud's floor, or lasts for less than a day at the current burn.",
     ),
     ConditionType.WEBHOOK_READY: TypeDoc(
         Polarity.POSITIVE,
@@ -264,7 +264,7 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         "Of a GpuVm: it is to be stopped or ended, and waits for a VmSnapshot that is being made of it.",
         Reason.OFFLINE: "The node does not report: nothing is placed on it until it does. See to the machine; the "
         "operator looks again every five minutes.",
-        Reason.RUNWAY_SHORT: "The balance is below zero, or lasts for less than a day.",
+        Reason.RUNWAY_SHORT: "The available balance is below the cloud's floor, or lasts for less than a day.",
     },
     Resolver.ADMINISTRATOR: {
         Reason.CRD_OUTDATED: "A CRD is older than the operator: the API server would drop what has to be recorded of "

@@ -140,7 +140,7 @@ class Metrics:
             ["namespace", "account"],
         )
         self.account_burn_cents_per_hour = gauge(
-            "gpurelay_account_burn_cents_per_hour",
+            "gpurelay_burn_cents_per_hour",
             "What an account's organization spends at this moment, in cents an hour.",
             ["namespace", "account"],
         )

@@ -149,6 +149,30 @@ async def test_auto_recharge_is_kept_as_asked(bench: Bench) -> None:
     assert await bench.organization.call("GET", path) == wanted
 
 
+async def test_the_organization_is_kept_as_asked_and_its_name_shown(bench: Bench) -> None:
+    await bench.run()
+    wanted = {"name": "Team A", "billingEmail": "bills@example.com"}
+    await bench.admin.patch("CloudAccount", "default", {"spec": {"organization": wanted}})
+    account = await bench.run()
+    path = f"/v1/orgs/{bench.organization.id}"
+    assert (await bench.organization.call("GET", path)).items() >= wanted.items()
+    assert account["status"]["organizationName"] == "Team A"
+    await bench.organization.call("PATCH", path, {"name": "Renamed by hand"})
+    account = await bench.later(400)
+    assert (await bench.organization.call("GET", path)).items() >= wanted.items()
+    written = account["metadata"]["resourceVersion"]
+    assert (await bench.later(400))["metadata"]["resourceVersion"] == written
+
+
+async def test_a_key_that_may_not_change_the_organization_says_so(bench: Bench) -> None:
+    limited = await bench.cloud.control.create_organization("limited", scopes=["vms:read", "billing:read"])
+    await bench.put_key(limited.api_key)
+    await bench.admin.patch("CloudAccount", "default", {"spec": {"organization": {"name": "Team A"}}})
+    account = await bench.run()
+    assert _reason(account) == ("True", "Available")
+    assert "the organization cannot be changed" in condition(account, "Ready")["message"]
+
+
 async def test_a_deleted_account_waits_for_what_depends_on_it_and_keeps_its_secret(bench: Bench) -> None:
     await bench.run()
     await bench.admin.create(gpu_pod())

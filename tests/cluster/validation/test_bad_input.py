@@ -106,7 +106,6 @@ REFUSED = {
         pod(accountRef={"kind": "Secret", "name": "a"}), 'supported values: "CloudAccount", "ClusterCloudAccount"'
     ),
     "no replicas": Bad(cluster_of(replicas=0), "a cluster has at least one replica"),
-    "replicas left out": Bad(cluster_of(replicas=None), "spec.replicas: Required value"),
     "too many replicas": Bad(cluster_of(replicas=1001), "spec.replicas in body should be less than or equal to 1000"),
     "a health check without a slash": Bad(
         cluster_of(healthCheckPath="healthz"), "healthCheckPath in body should match"
@@ -124,6 +123,10 @@ REFUSED = {
     "a recharge above the cloud's most": Bad(
         account(autoRecharge={"enabled": True, "thresholdCents": 0, "amountCents": 50_001}),
         "less than or equal to 50000",
+    ),
+    "an organization of nothing": Bad(account(organization={}), "write name, billingEmail, or both"),
+    "a billing address that is none": Bad(
+        account(organization={"billingEmail": "nobody"}), "billingEmail in body should match"
     ),
     "a standstill": Bad(account(rateLimit={"requestsPerSecond": 0}), "greater than or equal to 1"),
     "a shared key of no namespace": Bad(

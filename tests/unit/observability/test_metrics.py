@@ -53,7 +53,7 @@ def test_a_deleted_account_is_not_shown_any_longer(metrics: Metrics) -> None:
     metrics.forget_account("team-c", "never-seen")
     text = generate_latest(metrics.registry).decode()
     assert "team-a" not in text
-    assert 'gpurelay_account_burn_cents_per_hour{account="default",namespace="team-b"} 120.0' in text
+    assert 'gpurelay_burn_cents_per_hour{account="default",namespace="team-b"} 120.0' in text
 
 
 def test_who_spent_nothing_more_is_not_shown_any_longer(metrics: Metrics) -> None:

@@ -6,7 +6,14 @@ from typing import TypeVar
 
 from relay_client import BadRequest, Cloud, Conflict, Forbidden, Gone, NotFound, PaymentRequired
 from relay_client.errors import clause
-from relay_client.operations import GET_AUTO_RECHARGE, GET_BALANCE, GET_CURRENT_USAGE, PUT_AUTO_RECHARGE
+from relay_client.operations import (
+    GET_AUTO_RECHARGE,
+    GET_BALANCE,
+    GET_CURRENT_USAGE,
+    GET_ORGANIZATION,
+    PUT_AUTO_RECHARGE,
+    UPDATE_ORGANIZATION,
+)
 from relay_kube.kube import Kube, Refused
 from relay_operator.accounts.accounts import Accounts, AnyAccount, secret_namespace
 from relay_operator.api.cloudaccount import WebhookSpec, WebhookStatus
@@ -16,6 +23,7 @@ from relay_operator.webhooks.deliveries import why_missing
 from relay_operator.webhooks.receiver import webhook_url
 from relay_operator.webhooks.subscription import SecretNameTakenError, Subscribed, Subscriber, subscribe, unsubscribe
 from relay_wire.billing import AutoRechargeUpdate
+from relay_wire.orgs import OrganizationUpdate
 
 ResultT = TypeVar("ResultT")
 
@@ -26,7 +34,7 @@ _PREFIX_CHARS = 12
 
 @dataclass(frozen=True, slots=True)
 class AccountObserver:
-    """Looks at accounts, and keeps their subscription and auto-recharge as the spec says."""
+    """Looks at accounts, and keeps their subscription, auto-recharge and organization as the spec says."""
 
     kube: Kube
     accounts: Accounts
@@ -48,12 +56,22 @@ class AccountObserver:
         usage = await _unless_refused(cloud.call(GET_CURRENT_USAGE), "the usage cannot be read", notes)
         if not read_only:
             await _unless_refused(_recharge(account, cloud), "auto-recharge cannot be set", notes)
+            await _unless_refused(self._organization(account, cloud), "the organization cannot be changed", notes)
         return OrganizationSeen(balance, usage, webhook, trouble, missing, tuple(notes))
 
     async def end(self, account: AnyAccount, cloud: Cloud) -> None:
         """Remove the subscription of an account that is being deleted. Raises CloudError."""
         await unsubscribe(cloud, subscriber(account), webhook_url(self.public_url, account.key))
         self.accounts.webhook_secrets.drop(account.key)
+
+    async def _organization(self, account: AnyAccount, cloud: Cloud) -> None:
+        if account.spec.organization is None:
+            return
+        wanted = account.spec.organization.model_dump(exclude_none=True, by_alias=False)
+        has = await cloud.call(GET_ORGANIZATION)
+        if has.model_dump(include=set(wanted), by_alias=False) != wanted:
+            has = await cloud.call(UPDATE_ORGANIZATION, OrganizationUpdate.model_validate(wanted))
+        self.accounts.organization_is_called(account.key, has.name)
 
     async def _subscription(self, account: AnyAccount, cloud: Cloud) -> tuple[WebhookStatus | None, str]:
         """The subscription, and why there is none although one is wanted."""

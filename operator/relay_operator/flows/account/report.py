@@ -25,7 +25,7 @@ LOW_RUNWAY_HOURS = 24
 _LONGEST_ID = 253
 _DRIFT_CENTS = 100
 _DRIFT_SHARE = 0.02
-_DRIFTING = ("balance_cents", "available_cents", "runway_hours", "spend")
+_DRIFTING = ("balance_cents", "available_cents", "min_deposit_cents", "runway_hours", "spend")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +98,8 @@ def _money(seen: OrganizationSeen) -> dict[str, object]:
     if seen.balance is not None:
         changed["balance_cents"] = seen.balance.balance_cents
         changed["available_cents"] = seen.balance.available_cents
+        changed["min_deposit_cents"] = seen.balance.min_deposit_cents
+        changed["monthly_spend_limit_cents"] = seen.balance.monthly_spend_limit_cents
     if seen.spend is not None:
         changed["spend"] = seen.spend
     if seen.usage is not None:
@@ -122,16 +124,17 @@ def _worth_telling(before: AccountStatus, after: AccountStatus) -> bool:
 
 
 def _is_low(status: AccountStatus) -> bool:
-    return _is_overdrawn(status) or (status.runway_hours is not None and status.runway_hours < LOW_RUNWAY_HOURS)
+    return _is_below_floor(status) or (status.runway_hours is not None and status.runway_hours < LOW_RUNWAY_HOURS)
 
 
-def _is_overdrawn(status: AccountStatus) -> bool:
-    return status.available_cents is not None and status.available_cents < 0
+def _is_below_floor(status: AccountStatus) -> bool:
+    return status.available_cents is not None and status.available_cents < (status.auto_stop_floor_cents or 0)
 
 
 def _low_funds(status: AccountStatus) -> str:
-    if _is_overdrawn(status):
-        return f"the available balance is {status.available_cents} cents: add funds, or nothing starts"
+    if _is_below_floor(status):
+        floor = f", below the floor of {status.auto_stop_floor_cents}" if status.auto_stop_floor_cents else ""
+        return f"the available balance is {status.available_cents} cents{floor}: add funds, or nothing starts"
     return f"the balance lasts for {status.runway_hours} hours at {status.burn_per_hour_cents} cents an hour"
 
 

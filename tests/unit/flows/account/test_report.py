@@ -137,6 +137,33 @@ def test_funds_below_zero_are_low_though_nothing_burns(ready: AccountReady) -> N
     assert new_status(status, _finding(ready, _seen(1, burn=0, runway=None))).available_cents == 1
 
 
+def test_funds_below_the_floor_are_low_though_nothing_burns(ready: AccountReady) -> None:
+    seen = _seen(499, burn=0, runway=None)
+    assert seen.usage is not None
+    above, below = (
+        new_status(AccountStatus(), _finding(ready, replace(seen, usage=seen.usage.model_copy(update=told))))
+        for told in ({"auto_stop_floor_cents": 499}, {"auto_stop_floor_cents": 500})
+    )
+    assert _says(above, ConditionType.FUNDS_LOW) is None
+    low = conditions.find(below.conditions, ConditionType.FUNDS_LOW)
+    assert low is not None
+    assert low.message == "the available balance is 499 cents, below the floor of 500: add funds, or nothing starts"
+
+
+def test_the_least_deposit_is_told_with_the_money_and_a_spend_limit_at_once(ready: AccountReady) -> None:
+    def seen(available: int, least: int, limit: int | None) -> OrganizationSeen:
+        told = _seen(available)
+        assert told.balance is not None
+        more = {"min_deposit_cents": least, "monthly_spend_limit_cents": limit}
+        return replace(told, balance=told.balance.model_copy(update=more))
+
+    before = new_status(AccountStatus(), _finding(ready, seen(10_000, 1_000, 50_000)))
+    assert (before.min_deposit_cents, before.monthly_spend_limit_cents) == (1_000, 50_000)
+    assert status_patch(before, new_status(before, _finding(ready, seen(9_990, 1_010, 50_000)))) == {}
+    lifted = new_status(before, _finding(ready, seen(9_990, 1_010, None)))
+    assert (lifted.min_deposit_cents, lifted.monthly_spend_limit_cents) == (1_000, None)
+
+
 def test_a_revoked_key_stalls_the_account_and_what_was_known_stays(ready: AccountReady) -> None:
     before = new_status(AccountStatus(), _finding(ready, _seen()))
     status = new_status(before, _finding(REVOKED))
