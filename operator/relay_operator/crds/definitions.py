@@ -11,6 +11,7 @@ from relay_operator.api.meta import CATEGORY, GROUP, VERSION
 from relay_operator.api.schema import field_rules
 from relay_operator.crds.structural import Schema, as_object, structural
 from relay_operator.kinds import KINDS
+from relay_operator.kinds.gpucluster import GpuClusterSpec
 
 DEFINITIONS: Final = (*(kind.definition for kind in KINDS), GPU_MODEL)
 NEVER_OBSERVED: Final = -1
@@ -65,6 +66,9 @@ def object_schema(definition: Definition) -> Schema:
 def spec_schema(definition: Definition) -> Schema:
     """The schema of a spec; `allowedKinds` lists the kinds of `KINDS`, which models do not know."""
     schema = structural(definition.spec)
+    if definition.spec is GpuClusterSpec:
+        # Autoscalers read an absent number as 0, which switches them off.
+        as_object(as_object(schema["properties"])["replicas"])["default"] = 1
     if definition.spec is ClusterCloudAccountSpec:
         listed = as_object(as_object(schema["properties"])["allowedKinds"])
         words: list[JsonValue] = [kind.name for kind in KINDS if kind.uses_account]

@@ -32,7 +32,7 @@ _KEPT: Final = (
 
 
 def structural(model: type[Model]) -> Schema:
-    """The schema of a model as a CRD has it. The description names a default; the API server never sets one."""
+    """The schema of a model as a CRD has it; a default is told in the description, not set by the API server."""
     schema = _OBJECT.validate_python(model.model_json_schema(by_alias=True))
     return _Resolver(as_object(schema.get("$defs", {}))).structural(schema)
 

@@ -42,6 +42,7 @@ SHOWN_REPLICAS = 100
 """Rows of the table in status; the counts beside it are over all replicas."""
 _INT32 = 2**31 - 1
 """The scale subresource reads no larger number."""
+_GIB = 2**30
 _NAMED_REPLICAS = 5
 """Unhealthy replicas that a condition's message names."""
 
@@ -52,6 +53,7 @@ class GpuClusterSpec(ContainerSpec):
     model_config = rules(SAME_ACCOUNT, ONE_CREDENTIAL)
 
     replicas: int = Field(
+        1,
         ge=0,
         le=MAX_REPLICAS,
         json_schema_extra=field_rules(
@@ -72,7 +74,13 @@ class ReplicaStatus(Model):
     consecutive_failures: int | None = Field(None, ge=0, description="Health checks that failed in a row.")
     endpoint_url: str | None = Field(None, max_length=2048, description="Where this replica is reached.")
     node_id: str | None = Field(None, max_length=253, description="Node it is on.")
+    node_hostname: str | None = Field(None, max_length=253, description="Name of that node.")
     node_region: str | None = Field(None, max_length=128, description="Region of that node.")
+    node_location: str | None = Field(None, max_length=128, description="Location of that node.")
+    nvlink_enabled: bool | None = Field(None, description="Whether its GPUs are connected by NVLink.")
+    ssh_port: int | None = Field(None, ge=0, le=65535, description="Where its SSH server listens.")
+    disk_used_gb: int | None = Field(None, ge=0, description="Disk that is used, in whole GiB, rounded up.")
+    disk_total_gb: int | None = Field(None, ge=0, description="Disk that there is, in whole GiB.")
     started_at: Time | None = Field(None, description="When it started.")
 
 
@@ -347,7 +355,13 @@ def _replica_status(replica: Replica) -> ReplicaStatus:
         "consecutive_failures": replica.consecutive_failures,
         "endpoint_url": replica.endpoint_url,
         "node_id": replica.node_id,
+        "node_hostname": replica.node_hostname,
         "node_region": replica.node_region,
+        "node_location": replica.node_location,
+        "nvlink_enabled": replica.nvlink_enabled,
+        "ssh_port": replica.ssh_port,
+        "disk_used_gb": None if replica.disk_used_bytes is None else -(-replica.disk_used_bytes // _GIB),
+        "disk_total_gb": None if replica.disk_total_bytes is None else replica.disk_total_bytes // _GIB,
         "started_at": moment(replica.started_at),
     }
     return ReplicaStatus.model_validate(fit_schema(ReplicaStatus, told))

@@ -35,6 +35,20 @@ async def test_kubectl_scale_changes_the_replicas_in_the_cloud_up_and_down(works
     assert await changes(workspace) == [CREATE_CLUSTER, SCALE_CLUSTER, SCALE_CLUSTER]
 
 
+async def test_replicas_that_a_manifest_leaves_out_are_one_and_stay_as_an_autoscaler_left_them(
+    workspace: Workspace,
+) -> None:
+    asked = gpu_cluster()
+    del asked["spec"]["replicas"]
+    await workspace.apply(asked)
+    cluster = await workspace.becomes("GpuCluster", "llm", _has(1))
+    assert cluster["spec"]["replicas"] == 1
+    await workspace.kubectl("scale", "gpucluster/llm", "--replicas=2")
+    await workspace.becomes("GpuCluster", "llm", _has(2))
+    await workspace.apply(asked)
+    assert (await workspace.becomes("GpuCluster", "llm", _has(2)))["spec"]["replicas"] == 2
+
+
 async def test_the_scale_subresource_tells_desired_and_present_replicas_and_a_selector(workspace: Workspace) -> None:
     await workspace.apply(gpu_cluster(replicas=2))
     await workspace.becomes("GpuCluster", "llm")

@@ -100,9 +100,10 @@ def test_every_field_is_explained(definition: Definition) -> None:
 
 
 @each_kind
-def test_the_only_default_is_that_nothing_was_observed(definition: Definition) -> None:
+def test_the_only_defaults_are_that_nothing_was_observed_and_a_replica_of_a_cluster(definition: Definition) -> None:
     defaults = {path: node["default"] for path, node in all_nodes(definition) if "default" in node}
-    assert defaults == {"status": {"observedGeneration": -1}, "status.observedGeneration": -1}
+    replicas = {"spec.replicas": 1} if definition.kind == "GpuCluster" else {}
+    assert defaults == {"status": {"observedGeneration": -1}, "status.observedGeneration": -1} | replicas
 
 
 @each_kind
@@ -119,12 +120,11 @@ def test_conditions_are_a_map_by_type(definition: Definition) -> None:
     assert conditions["items"]["required"] == ["lastTransitionTime", "reason", "status", "type"]
 
 
-def test_only_clusters_scale_and_replicas_have_no_default() -> None:
+def test_only_clusters_scale() -> None:
     scaled = {definition.kind for definition in DEFINITIONS if definition.scale is not None}
     assert scaled == {"GpuCluster", "ServingDeployment"}
     crds: dict[str, dict[str, Any]] = {one.kind: custom_resource_definition(one) for one in DEFINITIONS}
     version = crds["GpuCluster"]["spec"]["versions"][0]
-    assert "replicas" in version["schema"]["openAPIV3Schema"]["properties"]["spec"]["required"]
     assert version["subresources"]["scale"] == {
         "specReplicasPath": ".spec.replicas",
         "statusReplicasPath": ".status.replicas",

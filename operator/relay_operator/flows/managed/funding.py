@@ -29,8 +29,6 @@ class Funded:
     """What has to be written down before anything is sent."""
     price: int | None = None
     """Of what there is, if the cloud does not report it."""
-    unasked: bool = False
-    """The cloud does not report the price of what there is, and without a limit nobody asks for it."""
     quote: int | None = None
     """Of what is about to be sent; or of all of it, once what is planned is done."""
     later: str = ""
@@ -61,7 +59,7 @@ class Ahead:
 
 @dataclass(frozen=True, slots=True)
 class Funding(Generic[SpecT, StatusT, ObsT]):
-    """Of one kind's objects. Asks the cloud for its prices only if a limit is set, or a plan wanted."""
+    """Of one kind's objects. Asks the cloud for its prices if a limit is set, a plan wanted, or a price not told."""
 
     resource: ExternalResource[SpecT, StatusT, ObsT]
     accounts: Accounts
@@ -85,7 +83,7 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
             return UNLIMITED
         has = None if observed is None else resource.untold(obj, observed)
         if not (limited or planned):
-            return Funded(unasked=has is not None)
+            return await self._price(account, has)
         if ahead.again and not planned:
             self.budgets.line_up(key, _age(obj.metadata), account)
             return Funded(asked=True)
@@ -98,8 +96,7 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
             if not (limited and (ahead.pays or ahead.anew)):
                 return UNLIMITED
             return _of_the_next(unknown) if ahead.anew else unknown
-        price = None if has is None or not limited else quote(prices, has)
-        said = Funded(price=price, unasked=has is not None and not limited)
+        said = Funded(price=None if has is None else quote(prices, has))
         if not (ahead.pays or planned):
             return said
         there, asked = None if ahead.anew else observed, resource.capacity(obj, model_id)
@@ -112,6 +109,15 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
             return _of_the_next(said)
         left = wanted.replicas if ahead.change in _OF_POWER else asked.replicas
         return replace(said, quote=_share(said.quote, left, wanted.replicas))
+
+    async def _price(self, account: AccountReady, has: Capacity | None) -> Funded:
+        """Of what there is, for people alone: what cannot be read holds up nothing, and the price stays as it was."""
+        if has is None:
+            return UNLIMITED
+        try:
+            return Funded(price=quote(await self.pricing.of(account.cloud), has))
+        except CloudError:
+            return UNLIMITED
 
     def _allowed(
         self,

@@ -120,7 +120,7 @@ def _protocol(facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Result
 def _money(facts: Facts[SpecT, StatusT, ObsT], report: Report) -> Fields:
     """What it costs if the cloud does not tell; what was reserved is over once everything is as asked."""
     funded = facts.funded
-    changed: Fields = {"price_per_hour_cents": funded.price} if funded.price is not None or funded.unasked else {}
+    changed: Fields = {"price_per_hour_cents": funded.price} if funded.price is not None else {}
     reserved = facts.intent.reserved if facts.intent is not None else None
     return changed | ({"reservation_token": reserved.token} if reserved is not None and report.ready == "True" else {})
 

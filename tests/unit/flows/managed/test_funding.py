@@ -434,11 +434,9 @@ async def test_scaling_down_is_planned_at_the_price_after_it(
 
 
 @pytest.mark.parametrize("annotations", [{}, {PLAN_ONLY: "true"}])
-@pytest.mark.parametrize(
-    ("budget", "price", "unasked"), [({"maxPricePerHourCents": 9999}, 1200, False), (None, None, True)]
-)
-async def test_a_cluster_has_a_price_while_something_limits_it(
-    world: World, annotations: dict[str, JsonValue], budget: JsonValue, price: int | None, unasked: bool
+@pytest.mark.parametrize("budget", [{"maxPricePerHourCents": 9999}, None])
+async def test_a_cluster_has_the_catalogs_price_whether_or_not_something_limits_it(
+    world: World, annotations: dict[str, JsonValue], budget: JsonValue
 ) -> None:
     metadata: JsonValue = {"name": "c", "namespace": NAMESPACE, "annotations": annotations}
     spec: JsonValue = {"image": "i", "replicas": 3, "gpu": TWO, "budget": budget}
@@ -449,8 +447,11 @@ async def test_a_cluster_has_a_price_while_something_limits_it(
     assert isinstance(ready, AccountReady)
     resource = GpuClusters(SharedLists(60.0, world.clock.monotonic))
     funding = Funding(resource, world.account, world.budgets, world.pricing)
-    said = await funding.look(ObjectKey("GpuCluster", NAMESPACE, "c"), obj, ready, None, seen, "", Ahead())
-    assert (said.price, said.unasked) == (price, unasked)
+    key = ObjectKey("GpuCluster", NAMESPACE, "c")
+    assert (await funding.look(key, obj, ready, None, seen, "", Ahead())).price == 1200
+    world.pricing.failure = CloudUnavailable("get_pricing", "no answer")
+    unread = await funding.look(key, obj, ready, None, seen, "", Ahead())
+    assert (unread.price, unread.refusal) == (None, None)
 
 
 async def test_what_has_no_price_asks_for_none(world: World) -> None:

@@ -300,8 +300,8 @@ def test_what_the_cloud_is_about_to_delete_is_told_until_it_is_started_or_gone(
     assert status.deletion_deadline == (NOW + timedelta(minutes=1) if stands else None)
 
 
-@pytest.mark.parametrize(("funded", "price"), [(Funded(unasked=True), None), (Funded(), 5), (Funded(price=9), 9)])
-def test_a_price_that_nobody_asks_for_any_more_goes(funded: Funded, price: int | None) -> None:
+@pytest.mark.parametrize(("funded", "price"), [(Funded(), 5), (Funded(price=9), 9)])
+def test_a_price_that_cannot_be_read_stays_as_it_was(funded: Funded, price: int | None) -> None:
     was = pod(status={"id": "pod-1", "pricePerHourCents": 5})
     facts: PodFacts = Facts(PODS, was.key, was, NOW, account(), View(), INTENT, funded=funded)
     assert new_status(facts, KEEP, NOTHING, READY, PACING).price_per_hour_cents == price
