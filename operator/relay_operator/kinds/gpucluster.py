@@ -81,6 +81,11 @@ class ReplicaStatus(Model):
     ssh_port: int | None = Field(None, ge=0, le=65535, description="Where its SSH server listens.")
     disk_used_gb: int | None = Field(None, ge=0, description="Disk that is used, in whole GiB, rounded up.")
     disk_total_gb: int | None = Field(None, ge=0, description="Disk that there is, in whole GiB.")
+    disk_updated_at: Time | None = Field(
+        None,
+        description="When the node reported that. The operator reads it when the cluster changes, or on "
+        "gpurelay.dev/reconcile-at.",
+    )
     started_at: Time | None = Field(None, description="When it started.")
 
 
@@ -362,6 +367,7 @@ def _replica_status(replica: Replica) -> ReplicaStatus:
         "ssh_port": replica.ssh_port,
         "disk_used_gb": None if replica.disk_used_bytes is None else -(-replica.disk_used_bytes // _GIB),
         "disk_total_gb": None if replica.disk_total_bytes is None else replica.disk_total_bytes // _GIB,
+        "disk_updated_at": moment(replica.disk_updated_at),
         "started_at": moment(replica.started_at),
     }
     return ReplicaStatus.model_validate(fit_schema(ReplicaStatus, told))

@@ -1,0 +1,63 @@
+"""What the status of a GpuCluster tells of its replicas."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from relay_operator.engine.shared_lists import SharedLists
+from relay_operator.kinds.gpucluster import GpuCluster, GpuClusters, ReplicaStatus, SeenCluster
+from relay_wire.clusters import ClusterDetail, ClusterSummary
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+GIB = 2**30
+SUMMARY: dict[str, JsonValue] = {"id": "cl-1", "organizationId": "org-1", "name": "llm", "status": "running"}
+DETAIL: dict[str, JsonValue] = SUMMARY | {
+    "gpusPerReplica": 1,
+    "resourceSize": "gpu-1x",
+    "replicaCount": 1,
+    "tier": "standard",
+    "allowFallback": True,
+    "diskSizeGb": 50,
+    "privileged": False,
+    "createdAt": "2026-01-01T00:00:00Z",
+    "updatedAt": "2026-01-01T00:00:00Z",
+}
+REPLICA: dict[str, JsonValue] = {
+    "id": "rep-1",
+    "gpuCount": 1,
+    "status": "healthy",
+    "healthy": True,
+    "nvlinkEnabled": True,
+    "createdAt": "2026-01-01T00:00:00Z",
+}
+
+
+def told(**more: JsonValue) -> ReplicaStatus:
+    obj = GpuCluster.model_validate({"metadata": {"name": "llm", "namespace": "a"}, "spec": {"image": "i"}})
+    detail = ClusterDetail.model_validate(DETAIL | {"replicas": [REPLICA | more]})
+    kind = GpuClusters(SharedLists(60.0, time.monotonic))
+    shown = kind.told(obj, SeenCluster(ClusterSummary.model_validate(SUMMARY), detail))["replica_statuses"]
+    assert isinstance(shown, list)
+    (replica,) = shown
+    assert isinstance(replica, ReplicaStatus)
+    return replica
+
+
+def test_a_replica_is_told_with_its_node_nvlink_ssh_port_and_disk() -> None:
+    node: dict[str, JsonValue] = {"nodeId": "n-1", "nodeHostname": "rack1", "nodeRegion": "eu", "nodeLocation": "ams1"}
+    disk: dict[str, JsonValue] = {"diskTotalBytes": 50 * GIB, "diskUpdatedAt": "2026-01-01T01:00:00Z"}
+    replica = told(**node, **disk, sshPort=22, diskUsedBytes=3 * GIB)
+    shown = replica.model_dump(mode="json", exclude_none=True)
+    assert shown.items() >= node.items()
+    assert (shown["nvlinkEnabled"], shown["sshPort"]) == (True, 22)
+    assert (shown["diskUsedGb"], shown["diskTotalGb"], shown["diskUpdatedAt"]) == (3, 50, "2026-01-01T01:00:00Z")
+
+
+@pytest.mark.parametrize(("used", "shown"), [(0, 0), (1, 1), (GIB, 1), (GIB + 1, 2), (None, None)])
+def test_a_disk_that_is_used_in_part_counts_as_a_whole_gib(used: int | None, shown: int | None) -> None:
+    assert told(diskUsedBytes=used).disk_used_gb == shown
