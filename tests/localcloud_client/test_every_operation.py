@@ -134,7 +134,7 @@ async def api_keys(cloud: Cloud) -> None:
     assert listed[made.id].revoked_at
 
 
-async def organization(cloud: Cloud) -> None:
+async def names(cloud: Cloud) -> None:
     changed = await cloud.call(op.UPDATE_ORGANIZATION, OrganizationUpdate(name="Acme", billing_email="a@b.example"))
     assert (changed.name, changed.billing_email) == ("Acme", "a@b.example")
     assert await cloud.call(op.GET_ORGANIZATION) == changed
@@ -308,7 +308,7 @@ async def test_every_management_operation_is_understood_by_both_sides(
     await vms(cloud, control)
     await clusters(cloud, control)
     await api_keys(cloud)
-    await organization(cloud)
+    await names(cloud)
     await members(cloud, control)
     await ssh_keys(cloud)
     await snapshots(cloud, control)
