@@ -27,7 +27,7 @@ from relay_localcloud.gateway.server import GatewayServer
 from relay_localcloud.http.json_values import parsed
 from relay_localcloud.http.servers import ListenError, Server
 from relay_localcloud.http.visitors import Visitors
-from relay_localcloud.kernel import disk, memory
+from relay_localcloud.kernel import disk, keys, memory
 from relay_localcloud.kernel.disk import StateError, StateFileError
 from relay_localcloud.kernel.store import Store, read_meta
 from relay_localcloud.runtimes.runtime import INSTANCE, Unusable
@@ -97,7 +97,7 @@ async def serve(binding: Binding, options: Options, containers: "RuntimeConfig |
             store = Store.ephemeral() if options.state is None else Store.at(options.state)
             stack.callback(store.close)
             _require_same_runtime(store, containers)
-            runtime = None if containers is None else await _opened(stack, store, containers)
+            runtime = None if containers is None else await _opened(stack, store, options, containers)
             cloud = app.open_cloud(store, options, urls.endpoints, urls.inference, runtime)
             stack.callback(cloud.files.close)
             founded = seed(cloud, document)
@@ -125,10 +125,10 @@ def _require_same_runtime(store: Store, containers: "RuntimeConfig | None") -> N
         raise StateError(f"The state directory {store.directory} is of {whose}: serve it so, or choose another.")
 
 
-async def _opened(stack: AsyncExitStack, store: Store, containers: "RuntimeConfig") -> "Reconciler":
+async def _opened(stack: AsyncExitStack, store: Store, options: Options, containers: "RuntimeConfig") -> "Reconciler":
     from relay_localcloud.runtimes.kubernetes import opening  # noqa: PLC0415 - only this runtime needs it
 
-    return await stack.enter_async_context(opening.opened(store, containers))
+    return await stack.enter_async_context(opening.opened(store, containers, keys.open_vault(store, options.key_file)))
 
 
 async def _run(cloud: Cloud, servers: list[_Port], line: str, runtime: "Reconciler | None" = None) -> None:

@@ -9,6 +9,7 @@ from relay_localcloud.http.principal import Anyone
 from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel.rows import shown
 from relay_localcloud.kernel.store import Tx
+from relay_localcloud.runtimes.runtime import Noun
 from relay_wire.catalog import GpuAvailabilityList, GpuModelList, LocationList, Pricing, VmTemplateList
 
 router = Router("Catalog")
@@ -22,13 +23,15 @@ async def gpu_models(_: Anyone) -> dict[str, object]:
 
 @router.get("/v1/gpu-availability", response_model=GpuAvailabilityList, summary="Free GPUs per model and mode")
 def gpu_availability(caller: Anyone, tx: Tx) -> dict[str, object]:
-    """Answers `{items: [{gpuModelId, vm, cluster}]}` as the calling organization sees it."""
+    """Answers `{items: [{gpuModelId, vm, cluster}]}` as the caller sees it; none of what is not offered."""
+    offers_vms, offers_clusters = (tx.runtime.lacks(noun) is None for noun in (Noun.VM, Noun.CLUSTER))
     items = []
     capacities = availability.by_model(tx.connection, caller.organization_id)
     for model in GPU_MODELS.values():
         modes = capacities.get(model.id, Modes())
-        vm = {**_mode(modes.vm, model.vm_tiles), "tileLattice": model.vm_tiles}
-        items.append({"gpuModelId": model.id, "vm": vm, "cluster": _mode(modes.cluster, None)})
+        vm = {**_mode(modes.vm if offers_vms else (), model.vm_tiles), "tileLattice": model.vm_tiles}
+        cluster = _mode(modes.cluster if offers_clusters else (), None)
+        items.append({"gpuModelId": model.id, "vm": vm, "cluster": cluster})
     return {"items": items}
 
 

@@ -12,6 +12,12 @@ def require_offered(tx: Tx, noun: Noun) -> None:
         raise ApiError(422, lack)
 
 
+def require_image(tx: Tx, field: str, image: str | None) -> None:
+    """Refuses with 422 what names nothing to run, where something runs."""
+    if tx.runtime.reports_by_itself and not image:
+        raise ApiError(422, f"{field}: the workloads of this cloud are real containers, so name an image to run.")
+
+
 def require_made_up(tx: Tx, what: str) -> None:
     """Refuses with 409 what only a cloud does in which nothing runs."""
     if tx.runtime.reports_by_itself:

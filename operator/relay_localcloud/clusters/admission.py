@@ -3,7 +3,7 @@
 import secrets
 from typing import Any
 
-from relay_localcloud.capacity import catalog
+from relay_localcloud.capacity import catalog, offers
 from relay_localcloud.capacity.catalog import CPU_SIZES, DEFAULT_CPU_SIZE, GPU_MODELS
 from relay_localcloud.clusters import clusters, moves
 from relay_localcloud.clusters.clusters import Cluster
@@ -15,6 +15,7 @@ from relay_localcloud.kernel.vault import Vault
 from relay_localcloud.money import billing
 from relay_localcloud.quotas import quotas
 from relay_localcloud.replicas.states import MOST_REPLICAS
+from relay_localcloud.runtimes.runtime import Noun
 from relay_localcloud.tooling import registry_credentials
 from relay_localcloud.workloads import admission, container
 from relay_wire.clusters import ClusterCreate, ClusterStatus
@@ -29,6 +30,7 @@ def create(tx: Tx, vault: Vault, organization_id: str, body: ClusterCreate, pric
     admission.require_tier(tier, admission.TIERS)
     container.check(body)
     body = container.from_template(body)
+    _require_runnable(tx, body)
     registry_credentials.require_usable(tx, vault, organization_id, body.registry_credential_id)
     admission.require_regions(tx, body)
     shape, price_cents = _shape(body)
@@ -68,6 +70,14 @@ def require_replica_count(replica_count: int) -> None:
     """Refuses more replicas than a cluster may have, with 400."""
     if replica_count > MOST_REPLICAS:
         raise ApiError(400, f"replicaCount: at most {MOST_REPLICAS}.")
+
+
+def _require_runnable(tx: Tx, body: ClusterCreate) -> None:
+    """Refuses with 422 what the runtime of this cloud cannot run so."""
+    offers.require_image(tx, "imageUrl", body.image_url)
+    for noun, is_asked in ((Noun.PRIVILEGE, body.privileged), (Noun.KERNEL_MODULE, body.kernel_modules)):
+        if is_asked:
+            offers.require_offered(tx, noun)
 
 
 def _shape(body: ClusterCreate) -> tuple[dict[str, Any], int]:

@@ -81,7 +81,7 @@ def settle(tx: Tx, cluster: Cluster) -> Cluster:
         tx,
         cluster,
         status=status,
-        status_reason=degradation(census, cluster.replica_needs) if status is ClusterStatus.DEGRADED else None,
+        status_reason=degradation(census, cluster.replica_needs) if status is ClusterStatus.DEGRADED else census.said,
         active_replicas=len(census.healthy),
         hopeless_since=_hopeless_since(tx, cluster, census),
     )

@@ -133,6 +133,7 @@ def _detail(tx: Tx, cluster: Cluster, gateway_url: str) -> dict[str, object]:
     model = GPU_MODELS.get(cluster.gpu_model_id or "")
     replicas = REPLICAS.of(tx, cluster.id)
     homes = nodes.by_id(tx, {replica.node_id for replica in replicas if replica.node_id})
+    of_each = partial(_replica, cluster, asked, are_real=tx.runtime.reports_by_itself)
     return _present(
         {
             **shown(cluster, "id", "organization_id", "name", "status", "status_reason", "gpus_per_replica"),
@@ -140,7 +141,7 @@ def _detail(tx: Tx, cluster: Cluster, gateway_url: str) -> dict[str, object]:
             "allowFallback": asked.allow_fallback is not False,
             "diskSizeGb": _disk_size_gb(asked),
             "privileged": bool(asked.privileged),
-            "replicas": [_replica(cluster, asked, replica, homes.get(replica.node_id or "")) for replica in replicas],
+            "replicas": [of_each(replica, homes.get(replica.node_id or "")) for replica in replicas],
             **shown(cluster, "created_at", "updated_at", "deploy_token"),
             "endpointUrl": endpoint_url(cluster.label, gateway_url),
             "envVars": asked.env_vars,
@@ -152,10 +153,10 @@ def _detail(tx: Tx, cluster: Cluster, gateway_url: str) -> dict[str, object]:
     )
 
 
-def _replica(cluster: Cluster, asked: ClusterCreate, replica: Replica, node: Node | None) -> dict[str, object]:
+def _replica(
+    cluster: Cluster, asked: ClusterCreate, replica: Replica, node: Node | None, *, are_real: bool
+) -> dict[str, object]:
     model = GPU_MODELS.get(cluster.gpu_model_id or "")
-    checked_at = optional_timestamp(replica.checked_at)
-    address = replica.sequence % 65_536
     return _present(
         {
             "id": replica.id,
@@ -164,20 +165,28 @@ def _replica(cluster: Cluster, asked: ClusterCreate, replica: Replica, node: Nod
             "healthy": replica.status is ReplicaState.HEALTHY,
             "nvlinkEnabled": bool(model and model.nvlink and cluster.gpus_per_replica > 1),
             **shown(replica, "created_at", "consecutive_failures"),
+            **({} if are_real else _made_up(replica)),
             "diskTotalBytes": _disk_size_gb(asked) * GIBIBYTE,
-            "diskUsedBytes": 0,
-            "diskUpdatedAt": checked_at,
-            "internalIp": f"10.0.{address // 256}.{address % 256}",
-            "lastHealthCheckAt": checked_at,
+            "lastHealthCheckAt": optional_timestamp(replica.checked_at),
             "nodeHostname": node.id.replace("_", "-") if node else None,
             "nodeId": replica.node_id,
             "nodeLocation": node.location if node else None,
             "nodeRegion": node.region if node else None,
             "port": asked.container_port or DEFAULT_PORT,
-            "sshPort": SSH_PORT,
             **shown(replica, "started_at"),
         }
     )
+
+
+def _made_up(replica: Replica) -> dict[str, object]:
+    """What nobody measured: where containers are real, nothing is said of it."""
+    address = replica.sequence % 65_536
+    return {
+        "diskUsedBytes": 0,
+        "diskUpdatedAt": optional_timestamp(replica.checked_at),
+        "internalIp": f"10.0.{address // 256}.{address % 256}",
+        "sshPort": SSH_PORT,
+    }
 
 
 def _present(fields: Mapping[str, object | None]) -> dict[str, object]:

@@ -114,12 +114,15 @@ class Directory:
         key = self._keys.get(digest(credential))
         return key is not None and key.organization_id == organization_id
 
-    def way(self, endpoint: Endpoint) -> Way | None:
-        """Where requests to a workload go; None: to the echo. ApiError 503 while no container of it runs."""
+    def way(self, endpoint: Endpoint, uid: str | None = None) -> Way | None:
+        """Where requests to a workload go; None: to the echo. ApiError 503 while no container of it runs.
+
+        With `uid`, where those go that were sent to this container, and 503 once it does not run.
+        """
         if self._containers is None:
             url = self.upstream(endpoint.image)
             return None if url is None else Way(url, f"The image's upstream {url}")
-        way = self._containers.way(endpoint.organization_id, endpoint.workload_id, endpoint.port)
+        way = self._containers.way(endpoint.organization_id, endpoint.workload_id, endpoint.port, uid)
         if way is None:
             message = f"The container of the {endpoint.noun} {endpoint.workload_id} does not run just now: try again."
             raise ApiError(503, message, "workload_not_running")

@@ -1,10 +1,13 @@
 """The live replicas of a cluster or deployment, sorted, and what is amiss with them."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
 
 from relay_localcloud.replicas.states import ReplicaState
+
+MOST_SAID: Final = 3
+"""How many different words of replicas are told."""
 
 
 class Counted(Protocol):
@@ -14,6 +17,8 @@ class Counted(Protocol):
     def id(self) -> str: ...
     @property
     def status(self) -> ReplicaState: ...
+    @property
+    def reason(self) -> str | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,31 +29,56 @@ class Census:
     healthy: Sequence[str] = ()
     starting: Sequence[str] = ()
     unhealthy: Sequence[str] = ()
+    recovering: Sequence[str] = ()
+    failed: Sequence[str] = ()
     lost: Sequence[str] = ()
+    words: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Which replicas say what, of those that do not serve."""
 
     @classmethod
     def of(cls, wanted: int, members: Sequence[Counted]) -> "Census":
         """Sort live replicas; those that stop are in no group."""
         groups: dict[ReplicaState, list[str]] = {state: [] for state in ReplicaState}
+        words: dict[str, list[str]] = {}
         for member in members:
             groups[member.status].append(member.id)
-        healthy, starting = groups[ReplicaState.HEALTHY], groups[ReplicaState.PROVISIONING]
-        return cls(wanted, healthy, starting, groups[ReplicaState.UNHEALTHY], groups[ReplicaState.LOST])
+            if member.reason is not None and member.status is not ReplicaState.STOPPING:
+                words.setdefault(member.reason, []).append(member.id)
+        return cls(
+            wanted,
+            healthy=groups[ReplicaState.HEALTHY],
+            starting=groups[ReplicaState.PROVISIONING] + groups[ReplicaState.STARTING],
+            unhealthy=groups[ReplicaState.UNHEALTHY],
+            recovering=groups[ReplicaState.RECOVERING],
+            failed=groups[ReplicaState.FAILED],
+            lost=groups[ReplicaState.LOST],
+            words=words,
+        )
 
     @property
     def missing(self) -> int:
         """How many are wanted that found no room."""
-        return self.wanted - len(self.healthy) - len(self.starting) - len(self.unhealthy) - len(self.lost)
+        return self.wanted - len(self.healthy) - len(self.starting) - len(self._amiss)
 
     @property
     def is_amiss(self) -> bool:
         """Whether some do not serve and are not about to."""
-        return bool(self.unhealthy or self.lost) or self.missing > 0
+        return bool(self._amiss) or self.missing > 0
 
     @property
     def is_hopeless(self) -> bool:
         """Whether nothing serves and nothing is about to."""
-        return not self.healthy and not self.starting
+        return not self.healthy and not self.starting and not self.recovering
+
+    @property
+    def said(self) -> str | None:
+        """Why some do not serve, in the words of whoever runs them; None if there are none."""
+        parts = [f"{_some(ids)}: {words}" for words, ids in list(self.words.items())[:MOST_SAID]]
+        return " ".join(parts) or None
+
+    @property
+    def _amiss(self) -> Sequence[str]:
+        return [*self.unhealthy, *self.recovering, *self.failed, *self.lost]
 
 
 def degradation(census: Census, replica: str) -> str:
@@ -56,10 +86,20 @@ def degradation(census: Census, replica: str) -> str:
     parts = [f"{len(census.healthy)} of {census.wanted} replicas are healthy."]
     if census.unhealthy:
         parts.append(f"Failing health checks: {', '.join(census.unhealthy)}.")
+    if census.recovering:
+        parts.append(f"Starting again: {', '.join(census.recovering)}.")
+    if census.failed:
+        parts.append(f"Given up: {', '.join(census.failed)}.")
     if census.lost:
         parts.append(f"On nodes that do not report: {', '.join(census.lost)}.")
     if census.starting:
         parts.append(f"Starting: {', '.join(census.starting)}.")
     if census.missing > 0:
         parts.append(f"Waiting for room for {census.missing} more ({replica} each).")
+    if census.said is not None:
+        parts.append(census.said)
     return " ".join(parts)
+
+
+def _some(ids: Sequence[str]) -> str:
+    return ids[0] if len(ids) == 1 else f"{ids[0]} and {len(ids) - 1} more"

@@ -19,6 +19,7 @@ from relay_localcloud.replicas import filling
 from relay_localcloud.replicas.rows import Replica
 from relay_localcloud.replicas.states import (
     REPLICA_TRANSITIONS,
+    SHOWN_AS,
     ReplicaEffect,
     ReplicaMove,
     ReplicaState,
@@ -99,8 +100,8 @@ class Replicas(Generic[GroupT]):
         return self.rows.find(tx, id=replica_id, terminated_at=None)
 
     def shown_status(self, replica: Replica) -> str:
-        """The status word: a replica on a silent node is unhealthy."""
-        shown = {ReplicaState.LOST: ReplicaState.UNHEALTHY.value, ReplicaState.STOPPING: self.stopping}
+        """The status word."""
+        shown = {**SHOWN_AS, ReplicaState.STOPPING: self.stopping}
         return shown.get(replica.status, replica.status.value)
 
     def staying(self, tx: Tx, group: GroupT) -> int:
@@ -142,7 +143,7 @@ class Replicas(Generic[GroupT]):
             self.rows.remove(tx, id=replica.id)
             return
         healthy = move.to is ReplicaState.HEALTHY
-        failing = move.to in {ReplicaState.UNHEALTHY, ReplicaState.LOST}
+        failing = SHOWN_AS.get(move.to, move.to) == ReplicaState.UNHEALTHY
         self.rows.change(
             tx,
             replica.id,
@@ -151,6 +152,7 @@ class Replicas(Generic[GroupT]):
             consecutive_failures=replica.consecutive_failures + 1 if failing else 0,
             checked_at=tx.now if healthy or failing else replica.checked_at,
             started_at=tx.now if healthy and replica.started_at is None else replica.started_at,
+            reason=None if healthy or move.to is ReplicaState.LOST else replica.reason,
         )
 
     def to_all(self, tx: Tx, group: GroupT, trigger: ReplicaTrigger, reason: str | None = None) -> None:

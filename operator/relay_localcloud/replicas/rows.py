@@ -25,6 +25,7 @@ class Replica:
     checked_at: int | None = None
     started_at: int | None = None
     terminated_at: int | None = None
+    reason: str | None = None  # why it does not serve, in the words of whoever runs it
 
 
 def replica_rows(name: str, group: str) -> Rows[Replica]:

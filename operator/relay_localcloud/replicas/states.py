@@ -11,12 +11,15 @@ MOST_REPLICAS: Final = 1000
 
 
 class ReplicaState(StrEnum):
-    """A replica's state; `lost` (its node is silent) is shown as unhealthy."""
+    """A replica's state; `SHOWN_AS` has those that are shown as another. Where nothing runs, there are fewer."""
 
     PROVISIONING = "provisioning"
+    STARTING = "starting"  # its container runs, and was not healthy yet
     HEALTHY = "healthy"
     UNHEALTHY = "unhealthy"
-    LOST = "lost"
+    RECOVERING = "recovering"  # its container starts again
+    FAILED = "failed"  # its container was given up, and with it the GPUs
+    LOST = "lost"  # its node is silent
     STOPPING = "stopping"
     TERMINATED = "terminated"
 
@@ -24,7 +27,10 @@ class ReplicaState(StrEnum):
 class ReplicaTrigger(Enum):
     """What happens to a replica."""
 
-    STARTED = auto()
+    STARTED = auto()  # and it is healthy
+    CONTAINER_RUNS = auto()
+    CONTAINER_AWAY = auto()  # it is to start, or to start again
+    CONTAINER_FAILED = auto()  # and is not tried again
     CHECK_FAILED = auto()
     CHECK_PASSED = auto()
     RESTART = auto()
@@ -55,26 +61,50 @@ _S, _T, _E = ReplicaState, ReplicaTrigger, ReplicaEffect
 _SERVE: Final = ReplicaMove(_S.HEALTHY, (_E.START_BILLING, _E.TELL_HEALTHY))
 _STOP: Final = ReplicaMove(_S.STOPPING, (_E.STOP_BILLING, _E.WANT_STOPPED))
 _END: Final = ReplicaMove(_S.TERMINATED, (_E.STOP_BILLING, _E.GIVE_BACK, _E.TELL_TERMINATED))
+_AWAIT: Final = ReplicaMove(_S.RECOVERING, (_E.TELL_UNHEALTHY,))
+_GIVE_UP: Final = ReplicaMove(_S.FAILED, (_E.STOP_BILLING, _E.GIVE_BACK, _E.TELL_UNHEALTHY))
+_GIVE_UP_UNHEALTHY: Final = ReplicaMove(_S.FAILED, (_E.STOP_BILLING, _E.GIVE_BACK))
 _WHILE_IT_RUNS: Final = {_T.STOP: _STOP, _T.TERMINATE: _END}
 
 _ROWS: Final[Mapping[ReplicaState, Mapping[ReplicaTrigger, ReplicaMove]]] = {
     _S.PROVISIONING: {
         **_WHILE_IT_RUNS,
         _T.STARTED: _SERVE,
+        _T.CONTAINER_RUNS: ReplicaMove(_S.STARTING, (_E.START_BILLING,)),
+        _T.CONTAINER_FAILED: ReplicaMove(_S.FAILED, (_E.GIVE_BACK, _E.TELL_UNHEALTHY)),
         _T.NODE_SILENT: ReplicaMove(_S.LOST, (_E.TELL_UNHEALTHY,)),
+    },
+    _S.STARTING: {
+        **_WHILE_IT_RUNS,
+        _T.CONTAINER_FAILED: _GIVE_UP,
+        _T.CHECK_PASSED: ReplicaMove(_S.HEALTHY, (_E.TELL_HEALTHY,)),
+        _T.RESTART: ReplicaMove(_S.STARTING, (_E.WANT_RESTARTED,)),
+        _T.NODE_SILENT: ReplicaMove(_S.LOST, (_E.STOP_BILLING, _E.TELL_UNHEALTHY)),
     },
     _S.HEALTHY: {
         **_WHILE_IT_RUNS,
         _T.CHECK_FAILED: ReplicaMove(_S.UNHEALTHY, (_E.TELL_UNHEALTHY,)),
+        _T.CONTAINER_AWAY: _AWAIT,
+        _T.CONTAINER_FAILED: _GIVE_UP,
         _T.RESTART: ReplicaMove(_S.HEALTHY, (_E.WANT_RESTARTED,)),
         _T.NODE_SILENT: ReplicaMove(_S.LOST, (_E.STOP_BILLING, _E.TELL_UNHEALTHY)),
     },
     _S.UNHEALTHY: {
         **_WHILE_IT_RUNS,
         _T.CHECK_PASSED: ReplicaMove(_S.HEALTHY, (_E.TELL_HEALTHY,)),
+        _T.CONTAINER_AWAY: ReplicaMove(_S.RECOVERING),
+        _T.CONTAINER_FAILED: _GIVE_UP_UNHEALTHY,
         _T.RESTART: ReplicaMove(_S.PROVISIONING, (_E.STOP_BILLING, _E.WANT_STARTED)),
         _T.NODE_SILENT: ReplicaMove(_S.LOST, (_E.STOP_BILLING,)),
     },
+    _S.RECOVERING: {
+        **_WHILE_IT_RUNS,
+        _T.CHECK_PASSED: ReplicaMove(_S.HEALTHY, (_E.TELL_HEALTHY,)),
+        _T.CONTAINER_FAILED: _GIVE_UP_UNHEALTHY,
+        _T.RESTART: ReplicaMove(_S.PROVISIONING, (_E.STOP_BILLING, _E.WANT_STARTED)),
+        _T.NODE_SILENT: ReplicaMove(_S.LOST, (_E.STOP_BILLING,)),
+    },
+    _S.FAILED: dict.fromkeys((_T.STOP, _T.TERMINATE, _T.RESTART), _END),  # another one takes its place
     _S.LOST: {
         **_WHILE_IT_RUNS,
         _T.NODE_RETURNED: _SERVE,
@@ -87,3 +117,11 @@ REPLICA_TRANSITIONS: Final[Mapping[tuple[ReplicaState, ReplicaTrigger], ReplicaM
     (state, trigger): move for state, row in _ROWS.items() for trigger, move in row.items()
 }
 """A pair that is absent changes nothing; a healthy replica that restarts is recreated in place and stays healthy."""
+
+SHOWN_AS: Final[Mapping[ReplicaState, str]] = {
+    ReplicaState.STARTING: ReplicaState.PROVISIONING.value,
+    ReplicaState.RECOVERING: ReplicaState.UNHEALTHY.value,
+    ReplicaState.FAILED: ReplicaState.UNHEALTHY.value,
+    ReplicaState.LOST: ReplicaState.UNHEALTHY.value,
+}
+"""States that the specification has no word for."""

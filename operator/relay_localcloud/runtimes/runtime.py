@@ -47,6 +47,8 @@ class Noun(StrEnum):
     DEPLOYMENT = "serving deployments"
     SNAPSHOT = "snapshots"
     TRANSFER = "transfers"
+    PRIVILEGE = "privileged containers"
+    KERNEL_MODULE = "kernel modules"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +94,11 @@ class Containers(Protocol):
     moved: Callable[[str], None]
     """Called with a workload's id when its container came, changed or went; the gateway sets it."""
 
-    def way(self, organization_id: str, workload_id: str, port: int) -> Way | None:
-        """Where a workload answers at a port of its container; None while that does not run."""
+    def way(self, organization_id: str, workload_id: str, port: int, uid: str | None = None) -> Way | None:
+        """Where a workload answers at a port of its container; None while that does not run.
+
+        Of one with replicas it is the healthy one whose turn it is; with `uid` the very container of this `Way.uid`.
+        """
         ...
 
     def log(self, organization_id: str, workload_id: str, *, tail: int | None, follow: bool) -> AsyncIterator[bytes]:

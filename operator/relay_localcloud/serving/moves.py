@@ -43,7 +43,7 @@ def settle(tx: Tx, deployment: Deployment) -> Deployment:
         return deployment
     counted = Census.of(deployment.wanted, members)
     status = derived_status(deployment.status, counted)
-    reason = degradation(counted, deployment.replica_needs) if status is DeploymentStatus.DEGRADED else None
+    reason = degradation(counted, deployment.replica_needs) if status is DeploymentStatus.DEGRADED else counted.said
     return DEPLOYMENTS.updated(tx, deployment, status=status, status_reason=reason)
 
 

@@ -13,7 +13,7 @@ from relay_localcloud.workloads.ssh_keys import KEYS
 from relay_localcloud.workloads.workloads import POD, WORKLOADS
 from relay_wire.pods import PodStatus
 
-_RUNNING: Final = (ReplicaState.HEALTHY, ReplicaState.UNHEALTHY)
+_RUNNING: Final = (ReplicaState.STARTING, ReplicaState.HEALTHY, ReplicaState.UNHEALTHY, ReplicaState.RECOVERING)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,10 @@ with them. What runs then needs them no more, so a credential may be removed at 
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
+from pydantic_core import from_json
 from sqlalchemy import Index
 
 from relay_localcloud.cloud import CurrentCloud
@@ -42,6 +43,16 @@ class Credential:
 CREDENTIALS: Final = Rows(
     Credential, "registry_credentials", Index("registry_credential_names", "organization_id", "name", unique=True)
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """What a kubelet asks a registry with."""
+
+    server: str
+    username: str = field(repr=False)
+    password: str = field(repr=False)
+
 
 LOGIN: Final = ("username", "password")
 """Keys that `basic` needs in `credentials` (assumed); of the other kinds any keys are taken."""
@@ -93,13 +104,38 @@ def require_usable(tx: Tx, vault: Vault, organization_id: str, credential_id: st
     if row is None:
         raise ApiError(422, f"registryCredentialId: this organization has no credential {credential_id!r}.")
     try:
-        vault.open(row.sealed, owner_of(organization_id, credential_id))
+        logs_in = _login(row, vault) is not None
     except Unreadable:
         raise ApiError(
             422,
             f"registryCredentialId: the secrets of {credential_id!r} were encrypted under another key than the one of "
             "this state, as after an import from elsewhere: remove the credential and create it again.",
         ) from None
+    if tx.runtime.reports_by_itself and not logs_in:
+        raise ApiError(
+            422,
+            f"registryCredentialId: images are really pulled here, and for that {credential_id!r} needs the "
+            f"credentials {' and '.join(LOGIN)}; those of ECR and GCR are what their tools print for docker login.",
+        )
+
+
+def login(tx: Tx, vault: Vault, organization_id: str, credential_id: str | None) -> Login | None:
+    """What a credential logs in with; None if it was removed, cannot be read here, or is of another sort."""
+    row = None
+    if credential_id is not None:
+        row = CREDENTIALS.find(tx, id=credential_id, organization_id=organization_id)
+    try:
+        return None if row is None else _login(row, vault)
+    except Unreadable:
+        return None
+
+
+def _login(row: Credential, vault: Vault) -> Login | None:
+    """None if its secrets are no user name and password; Unreadable if they cannot be read here."""
+    secrets = from_json(vault.open(row.sealed, owner_of(row.organization_id, row.id)))
+    if not all(secrets.get(key) for key in LOGIN):
+        return None
+    return Login(row.server, *(secrets[key] for key in LOGIN))
 
 
 def _is_server(server: str) -> bool:

@@ -66,7 +66,7 @@ class Stage:
             founded, _ = organizations.seed(tx)
             instance = holdings.instance_of(tx)
         client = await self._ends.enter_async_context(client_of(self.kubeconfig))
-        offer = Offer(Terms(instance, **self.terms), Gateway("relay-system", {"app": "cloud"}), [GPU])
+        offer = Offer(Terms(instance, **self.terms), Gateway("relay-system", {"app": "cloud"}), [GPU], cloud.vault)
         reconciler = Reconciler(store, client, offer, [Gpu("h100", {PRODUCT: self.product})])
         store.runtime_of = reconciler.runtime_of
         listener = listen("127.0.0.1", 0)

@@ -13,6 +13,8 @@ import pytest
 from aiohttp import web
 
 from relay_localcloud.runtimes.kubernetes.names import name_of
+from tests.cluster.kubernetes_runtime import groups
+from tests.cluster.kubernetes_runtime.stage import now
 from tests.support.eventually import PATIENCE_SECONDS, eventually
 
 if TYPE_CHECKING:
@@ -113,3 +115,21 @@ async def test_what_passes_ends_with_the_pod_that_it_went_to(served: Served) -> 
             await served.scheduler_binds(pod_id)
             await served.kubelet_runs(pod_id)
             await eventually(status, lambda seen: seen == 200, what="the next container answers")
+
+
+async def test_a_request_to_a_cluster_reaches_a_replica_that_is_healthy(served: Served) -> None:
+    served.address = own_address()
+    async with container(served.address) as port:
+        cluster_id, (one, other) = await groups.running(served, containerPort=port, replicaCount=2)
+        async with calling(served, cluster_id) as session:
+
+            async def statuses() -> set[int]:
+                replies = [await session.get("hello") for _ in range(4)]
+                return {reply.status for reply in replies}
+
+            assert await statuses() == {200}
+            await served.kubelet_says(one, ready=False, state={"running": {"startedAt": now()}})
+            await groups.becomes(served, cluster_id, "degraded", "Failing health checks")
+            assert await statuses() == {200}
+            await served.kubelet_says(other, ready=False, state={"running": {"startedAt": now()}})
+            await eventually(statuses, lambda seen: seen == {503}, what="no replica is healthy")

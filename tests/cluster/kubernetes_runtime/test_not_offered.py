@@ -35,12 +35,17 @@ async def test_what_is_not_offered_says_what_to_use(stage: Stage) -> None:
     deployment = {**DEPLOYMENT, "organizationId": stage.organization.id}
     for path, body in (
         (f"{of_organization}/vms/create", {"name": "vm"}),
-        (f"{of_organization}/clusters/create", {"name": "c", "replicaCount": 1, "imageUrl": "a:1"}),
         ("/v1/serving/deployments", deployment),
     ):
         status, words = await refusal(stage, "POST", path, body)
         assert status == 422, words
         assert "create a pod (POST /v1/pods)" in words
+
+
+async def test_the_catalog_has_room_for_clusters_and_none_for_vms(stage: Stage) -> None:
+    items = (await stage.organization.call("GET", "/v1/gpu-availability"))["items"]
+    (h100,) = [each for each in items if each["gpuModelId"] == "h100"]
+    assert (h100["vm"]["nodes"], len(h100["cluster"]["nodes"])) == ([], 1)
 
 
 async def test_a_pod_has_no_snapshots_and_stays_in_its_organization(stage: Stage) -> None:

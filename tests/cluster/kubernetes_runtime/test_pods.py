@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from relay_localcloud.runtimes.kubernetes.holders import NO_VOLUMES
 from relay_localcloud.runtimes.kubernetes.names import INSTANCE, START, name_of
-from relay_localcloud.runtimes.kubernetes.turns import NO_VOLUMES, TAKEN
+from relay_localcloud.runtimes.kubernetes.turns import TAKEN
 from tests.cluster.kubernetes_runtime.stage import now
 from tests.support.eventually import eventually
 from tests.support.localcloud import CloudRefusal

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from relay_localcloud.replicas.census import Census, degradation
+from relay_localcloud.replicas.rows import Replica
 from relay_localcloud.replicas.states import (
     REPLICA_TRANSITIONS,
     ReplicaEffect,
@@ -15,33 +16,40 @@ from relay_localcloud.replicas.states import (
 from tests.localcloud.support.cells import cell_of, cells
 
 TABLE = """
-               provisioning  healthy     unhealthy     lost        stopping    terminated
-STARTED        healthy       -           -             -           -           -
-CHECK_FAILED   -             unhealthy   -             -           -           -
-CHECK_PASSED   -             -           healthy       -           -           -
-RESTART        -             healthy     provisioning  -           -           -
-NODE_SILENT    lost          lost        lost          -           -           -
-NODE_RETURNED  -             -           -             healthy     -           -
-NODE_SEEN_AGAIN -            -           -             provisioning -          -
-STOP           stopping      stopping    stopping      stopping    -           -
-TERMINATE      terminated    terminated  terminated    terminated  terminated  -
-"""
+                 provisioning  starting    healthy     unhealthy     recovering    failed      lost          stopping    terminated
+STARTED          healthy       -           -           -             -             -           -             -           -
+CONTAINER_RUNS   starting      -           -           -             -             -           -             -           -
+CONTAINER_AWAY   -             -           recovering  recovering    -             -           -             -           -
+CONTAINER_FAILED failed        failed      failed      failed        failed        -           -             -           -
+CHECK_FAILED     -             -           unhealthy   -             -             -           -             -           -
+CHECK_PASSED     -             healthy     -           healthy       healthy       -           -             -           -
+RESTART          -             starting    healthy     provisioning  provisioning  terminated  -             -           -
+NODE_SILENT      lost          lost        lost        lost          lost          -           -             -           -
+NODE_RETURNED    -             -           -           -             -             -           healthy       -           -
+NODE_SEEN_AGAIN  -             -           -           -             -             -           provisioning  -           -
+STOP             stopping      stopping    stopping    stopping      stopping      terminated  stopping      -           -
+TERMINATE        terminated    terminated  terminated  terminated    terminated    terminated  terminated    terminated  -
+"""  # noqa: E501 - as people read it
 
-BILLED = {ReplicaState.HEALTHY, ReplicaState.UNHEALTHY}
-FAILING = {ReplicaState.UNHEALTHY, ReplicaState.LOST}
+BILLED = {ReplicaState.STARTING, ReplicaState.HEALTHY, ReplicaState.UNHEALTHY, ReplicaState.RECOVERING}
+FAILING = {ReplicaState.UNHEALTHY, ReplicaState.RECOVERING, ReplicaState.FAILED, ReplicaState.LOST}
 TOLD_AT = {
     ReplicaState.HEALTHY: ReplicaEffect.TELL_HEALTHY,
     ReplicaState.UNHEALTHY: ReplicaEffect.TELL_UNHEALTHY,
+    ReplicaState.RECOVERING: ReplicaEffect.TELL_UNHEALTHY,
+    ReplicaState.FAILED: ReplicaEffect.TELL_UNHEALTHY,
     ReplicaState.LOST: ReplicaEffect.TELL_UNHEALTHY,
     ReplicaState.TERMINATED: ReplicaEffect.TELL_TERMINATED,
 }
 ON_ARRIVAL = {
     ReplicaState.PROVISIONING: ReplicaEffect.WANT_STARTED,
     ReplicaState.STOPPING: ReplicaEffect.WANT_STOPPED,
+    ReplicaState.FAILED: ReplicaEffect.GIVE_BACK,
     ReplicaState.TERMINATED: ReplicaEffect.GIVE_BACK,
 }
 IN_PLACE: dict[tuple[ReplicaState, ReplicaTrigger], set[ReplicaEffect]] = {
     (ReplicaState.HEALTHY, ReplicaTrigger.RESTART): {ReplicaEffect.WANT_RESTARTED},
+    (ReplicaState.STARTING, ReplicaTrigger.RESTART): {ReplicaEffect.WANT_RESTARTED},
     (ReplicaState.LOST, ReplicaTrigger.NODE_SEEN_AGAIN): set(),
 }
 """What leads to where it is, or to what was wanted all along."""
@@ -83,3 +91,23 @@ def test_the_reason_says_what_and_which() -> None:
         "1 of 6 replicas are healthy. Failing health checks: rep_c. On nodes that do not report: rep_d. "
         "Starting: rep_b. Waiting for room for 2 more (2 x h100 each)."
     )
+
+
+def test_what_replicas_say_is_told_with_how_many_say_it() -> None:
+    def member(name: str, status: ReplicaState, reason: str | None) -> Replica:
+        return Replica(1, name, "any", None, status, 0, reason=reason)
+
+    said = [
+        member("rep_a", ReplicaState.RECOVERING, "CONTAINER_EXITED: exit code 3"),
+        member("rep_b", ReplicaState.FAILED, "app:1: not found"),
+        member("rep_c", ReplicaState.PROVISIONING, "app:1: not found"),
+        member("rep_d", ReplicaState.STOPPING, "of no interest"),
+    ]
+    census = Census.of(3, said)
+    assert census.said == "rep_a: CONTAINER_EXITED: exit code 3 rep_b and 1 more: app:1: not found"
+    assert degradation(census, "small") == (
+        "0 of 3 replicas are healthy. Starting again: rep_a. Given up: rep_b. Starting: rep_c. " + census.said
+    )
+    assert not census.is_hopeless
+    assert Census.of(1, said[1:2]).is_hopeless
+    assert Census.of(1, [member("rep_a", ReplicaState.HEALTHY, None)]).said is None

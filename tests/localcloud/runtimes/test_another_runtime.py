@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,6 +13,7 @@ from relay_localcloud.clusters import admission as cluster_admission
 from relay_localcloud.clusters import clusters
 from relay_localcloud.clusters import moves as cluster_moves
 from relay_localcloud.clusters.states import ClusterTrigger
+from relay_localcloud.http.errors import ApiError
 from relay_localcloud.identity import organizations
 from relay_localcloud.kernel import due
 from relay_localcloud.kernel.instants import MINUTE
@@ -43,7 +44,8 @@ class Silent:
     reports_by_itself: bool = True
 
     def lacks(self, noun: Noun) -> str | None:
-        return "There are no clusters here." if noun is Noun.CLUSTER else None
+        words = {Noun.PRIVILEGE: "privileged: not here.", Noun.KERNEL_MODULE: "There are no modules here."}
+        return words.get(noun)
 
     def want(self, facts: Facts, holder_id: str, wanted: Wanted) -> Expected:
         self.wants.append((holder_id, wanted))
@@ -71,7 +73,7 @@ class Room:
         return admission.create(self.tx, body, self.organization_id, room, 1, **words, **priced)
 
     def cluster(self) -> Cluster:
-        body = ClusterCreate(name="one", gpu_model_id="h100", replica_count=2)
+        body = ClusterCreate(name="one", image_url="app:1", gpu_model_id="h100", replica_count=2)
         return cluster_admission.create(self.tx, self.cloud.vault, self.organization_id, body, 1.0)
 
     def started_cluster(self) -> Cluster:
@@ -191,6 +193,16 @@ def test_a_healthy_replica_that_restarts_wants_its_container_again_and_stays_as_
     cluster_moves.apply(room.tx, room.found(cluster), ClusterTrigger.RESTART)
     assert cluster_moves.REPLICAS.of(room.tx, cluster.id) == before
     assert room.runtime.wants == [(replica.id, Wanted.RESTARTED) for replica in before]
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [({"image_url": None}, "imageUrl: "), ({"privileged": True}, "privileged: "), ({"kernel_modules": ["nfs"]}, "no ")],
+)
+def test_a_cluster_that_cannot_run_as_it_is_asked_for_is_refused(room: Room, asked: dict[str, Any], words: str) -> None:
+    body = ClusterCreate(name="one", image_url="app:1").model_copy(update=asked)
+    with pytest.raises(ApiError, match=words):
+        cluster_admission.create(room.tx, room.cloud.vault, room.organization_id, body, 1.0)
 
 
 def test_no_boot_is_made_up(room: Room) -> None:

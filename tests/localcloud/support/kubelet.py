@@ -54,7 +54,7 @@ class Kubelet:
     def __post_init__(self) -> None:
         self.moved: Callable[[str], None] = lambda _: None
 
-    def way(self, organization_id: str, workload_id: str, port: int) -> Way | None:
+    def way(self, organization_id: str, workload_id: str, port: int, uid: str | None = None) -> Way | None:
         """There is none."""
         return None
 

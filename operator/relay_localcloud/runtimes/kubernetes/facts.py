@@ -17,6 +17,7 @@ from relay_localcloud.runtimes.kubernetes.observed import (
     Pod,
     Waiting,
     condition,
+    is_ready,
 )
 
 START_WITHIN: Final = 5 * MINUTE
@@ -27,6 +28,7 @@ EXITS_WITHIN: Final = 10 * MINUTE
 RAN: Final = 60 * SECOND
 """So many exits, within so long, none of which had run for this: it fails."""
 MOST_WORDS: Final = 1000
+NOT_HEALTHY_YET: Final = "It has not passed its health check yet."
 
 NEVER: Final = 0
 """When a container started that did not."""
@@ -107,11 +109,18 @@ class Deleted:
 
 
 @dataclass(frozen=True, slots=True)
+class Awaited:
+    """The Pod that is wanted is still to be made."""
+
+
+@dataclass(frozen=True, slots=True)
 class Gone:
     """There is no Pod."""
 
 
-Fact: TypeAlias = Started | Exited | Healthy | Unhealthy | Pending | CannotStart | Failed | TakenOff | Deleted | Gone
+Fact: TypeAlias = (
+    Started | Exited | Healthy | Unhealthy | Pending | CannotStart | Failed | TakenOff | Deleted | Awaited | Gone
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,12 +197,12 @@ def _runs(look: _Look) -> Iterator[Fact]:
     if running is None or running.started_at is None or address is None:
         return
     yield Started(running.started_at, address)
-    if look.container.ready:
+    if is_ready(look.pod, CONTAINER):
         yield Healthy()
     else:
         probed = (event for event in look.events if event.reason == "Unhealthy")
         last = max(probed, key=lambda event: event.at, default=Event())
-        yield Unhealthy(_words(last.message, "It has not passed its health check yet."))
+        yield Unhealthy(_words(last.message, NOT_HEALTHY_YET))
 
 
 def _exits_too_often(look: _Look) -> Iterator[Fact]:

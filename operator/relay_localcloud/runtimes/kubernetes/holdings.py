@@ -35,6 +35,7 @@ class Holding:
     uid: str | None  # of its Pod, from when that was seen until it is seen to go
     exits: tuple[Any, ...]  # the last ones, as `exits_of` reads them
     ended_at: int | None = None
+    organization_id: str | None = None  # whose it is; None until something of it may be on the cluster
 
 
 HOLDINGS: Final = Rows(Holding, "kubernetes_holdings", key=("id",))
@@ -83,6 +84,7 @@ class OnKubernetes:
                 uid=None,
                 exits=(),
                 ended_at=self.tx.now if standing is Standing.END else None,
+                organization_id=None if known is None else known.organization_id,
             )
         self.tx.after_commit(lambda: self.changed(holder_id))
         return Expected()

@@ -22,6 +22,11 @@ def name_of(cloud_id: str) -> str:
     return cloud_id.replace("_", "-").lower()
 
 
+def pull_name_of(cloud_id: str) -> str:
+    """What the kubelet logs in to a registry with, for one container."""
+    return f"{name_of(cloud_id)}-pull"
+
+
 def labels_of(instance: str, cloud_id: str, holder_id: str) -> Mapping[str, str]:
     """Of all that there is for one container, organization or credential.
 

@@ -15,7 +15,7 @@ from relay_kube.kube import (
     ResourceType,
 )
 from relay_localcloud.runtimes.kubernetes.holdings import Standing
-from relay_localcloud.runtimes.kubernetes.names import INSTANCE
+from relay_localcloud.runtimes.kubernetes.names import INSTANCE, pull_name_of
 from relay_localcloud.runtimes.kubernetes.situations import Step
 from relay_localcloud.runtimes.kubernetes.tenants import Manifest
 from relay_localcloud.runtimes.kubernetes.turns import Turn
@@ -43,7 +43,8 @@ async def carry_out(kube: Kube, turn: Turn) -> JsonObject | None:
             with suppress(Conflict):  # another Pod has its name by now
                 await kube.delete(PODS, turn.namespace, turn.name, uid=turn.uid)
         case Step.SWEEP:
-            await kube.delete(SECRETS, turn.namespace, turn.name)
+            for secret in (turn.name, pull_name_of(turn.holding.id)):
+                await kube.delete(SECRETS, turn.namespace, secret)
             if turn.holding.standing is Standing.END:
                 await kube.delete(VOLUMES, turn.namespace, turn.name)
         case Step.NOTHING:

@@ -166,6 +166,13 @@ class Node(Observed):
     status: NodeStatus = NodeStatus()
 
 
+def is_ready(pod: Pod, container: str) -> bool:
+    """Whether a container passes its health check, on a node that reports, in a Pod that takes requests."""
+    whole = condition(pod.status.conditions, "Ready")
+    said = any(each.name == container and each.ready for each in pod.status.container_statuses)
+    return said and (whole is None or whole.status == "True")
+
+
 def condition(conditions: Sequence[Condition], kind: str) -> Condition | None:
     """The condition of a type, if there is one."""
     return next((each for each in conditions if each.type == kind), None)

@@ -12,6 +12,7 @@ from relay_kube.access import SERVICE_ACCOUNT, AccessError
 from relay_kube.kube import Kube, KubeError, NotFound, ResourceType
 from relay_localcloud.capacity import catalog
 from relay_localcloud.kernel.store import Store
+from relay_localcloud.kernel.vault import Vault
 from relay_localcloud.runtimes.kubernetes import config, holdings
 from relay_localcloud.runtimes.kubernetes.config import ClusterConfig, RuntimeConfig
 from relay_localcloud.runtimes.kubernetes.endpoints import Outside
@@ -35,7 +36,7 @@ def read(arguments: config.Arguments) -> RuntimeConfig:
 
 
 @asynccontextmanager
-async def opened(store: Store, said: RuntimeConfig) -> AsyncIterator[Reconciler]:
+async def opened(store: Store, said: RuntimeConfig, vault: Vault) -> AsyncIterator[Reconciler]:
     """The runtime, for as long as the context lasts; it does nothing before it runs. Raises Unusable."""
     (cluster,) = said.clusters
     try:
@@ -48,10 +49,11 @@ async def opened(store: Store, said: RuntimeConfig) -> AsyncIterator[Reconciler]
         kube = Kube(api, field_manager=AGENT)
         gateway = await _gateway(kube, cluster)
         with store.transaction(at=0) as tx:
-            terms = Terms(holdings.instance_of(tx), cluster.storage_class, said.privileged_allowed)
+            instance = holdings.instance_of(tx)
+        terms = Terms(instance, cluster.storage_class, cluster.node_selector, said.privileged_allowed)
         outside = None if cluster.kubeconfig is None else Outside(login.server, Proxied(login.headers, login.tls))
         account = account_of(login.headers()) if outside is None else None
-        offer = Offer(terms, gateway, [row.resource for row in table], account)
+        offer = Offer(terms, gateway, [row.resource for row in table], vault, account)
         yield Reconciler(store, kube, offer, table, outside)
 
 

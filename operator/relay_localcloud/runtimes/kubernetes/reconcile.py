@@ -20,7 +20,7 @@ from relay_localcloud.kernel.store import Store, Tx
 from relay_localcloud.runtimes.kubernetes import fleet, holdings, logs, objects, turns
 from relay_localcloud.runtimes.kubernetes.endpoints import Endpoints, Outside
 from relay_localcloud.runtimes.kubernetes.holdings import HOLDINGS, OnKubernetes, Standing
-from relay_localcloud.runtimes.kubernetes.names import CLOUD_ID, CONTAINER, INSTANCE
+from relay_localcloud.runtimes.kubernetes.names import CLOUD_ID, CONTAINER, INSTANCE, REPLICA_ID
 from relay_localcloud.runtimes.kubernetes.nodes import Gpu, NodeFact, NodeSeen, of_node
 from relay_localcloud.runtimes.kubernetes.observed import Event, Metadata, Node, Observed, Pod
 from relay_localcloud.runtimes.kubernetes.situations import Step
@@ -82,9 +82,9 @@ class Reconciler:
         """The runtime, as a transaction has it."""
         return OnKubernetes(tx, self._changed, self._lacking)
 
-    def way(self, organization_id: str, workload_id: str, port: int) -> Way | None:
-        """Where a workload answers at a port of its container; None while that does not run."""
-        return self._endpoints.way(organization_id, workload_id, port)
+    def way(self, organization_id: str, workload_id: str, port: int, uid: str | None = None) -> Way | None:
+        """As `endpoints.py` has it."""
+        return self._endpoints.way(organization_id, workload_id, port, uid)
 
     def log(self, organization_id: str, workload_id: str, *, tail: int | None, follow: bool) -> AsyncIterator[bytes]:
         """What its container prints; nothing while there is none. ApiError 503."""
@@ -196,7 +196,9 @@ class Reconciler:
     def _pod_changed(self, pod: Pod) -> None:
         labels = pod.metadata.labels
         if labels.get(INSTANCE) == self._offer.terms.instance and CLOUD_ID in labels:
-            self._changed(labels[CLOUD_ID])
+            for holder_id in {labels[CLOUD_ID], labels.get(REPLICA_ID, labels[CLOUD_ID])}:
+                self._changed(holder_id)
+            self._endpoints.moved(pod)
             self.moved(labels[CLOUD_ID])
 
     def _event_came(self, event: PodEvent) -> None:

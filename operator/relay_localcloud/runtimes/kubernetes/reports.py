@@ -37,7 +37,7 @@ def _told(tx: Tx, workload: Workload, fact: Fact, known: Sequence[Exited]) -> Wo
             return _started(tx, workload)
         case Exited() if fact not in known:
             ran = moves.apply(tx, workload, Trigger.STARTED)
-            return moves.apply(tx, ran, Trigger.CONTAINER_EXITED, _of_exit(fact))
+            return moves.apply(tx, ran, Trigger.CONTAINER_EXITED, of_exit(fact))
         case Deleted(words) | TakenOff(words) if workload.status is PodStatus.RUNNING:
             again = workload.status_reason == words
             return workload if again else moves.apply(tx, workload, Trigger.CONTAINER_EXITED, words)
@@ -62,6 +62,7 @@ def _says(tx: Tx, workload: Workload, words: str | None) -> Workload:
     return workload if workload.status_reason == words else WORKLOADS.changed(tx, workload, status_reason=words)
 
 
-def _of_exit(exited: Exited) -> str:
+def of_exit(exited: Exited) -> str:
+    """How it ended, in the kubelet's words."""
     said = f" ({exited.reason})" if exited.reason else ""
     return f"{EXITED}: exit code {exited.exit_code}{said}" + (f": {exited.message}" if exited.message else "")

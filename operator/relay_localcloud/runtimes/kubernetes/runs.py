@@ -12,6 +12,7 @@ from relay_localcloud.clusters.clusters import Cluster
 from relay_localcloud.clusters.routes import DEFAULT_PORT
 from relay_localcloud.replicas.rows import Replica
 from relay_localcloud.serving.rows import Deployment
+from relay_localcloud.tooling.registry_credentials import Login
 from relay_localcloud.workloads.workloads import Workload
 from relay_wire.pods import PodCreate
 
@@ -72,6 +73,7 @@ class Run:
     probe: Probe | None = None
     privileged: bool = False
     credential_id: str | None = None
+    login: Login | None = field(default=None, repr=False)  # of the credential; None if that was removed since
     start: int = 1
 
 
@@ -108,7 +110,7 @@ def of_pod(pod: Workload, machine: Machine, public_keys: Sequence[str], start: i
     )
 
 
-def of_cluster(cluster: Cluster, replica: Replica, share: Share, start: int) -> Run | None:
+def of_cluster(cluster: Cluster, replica: Replica, share: Share, start: int, login: Login | None = None) -> Run | None:
     """A replica of a cluster; None if it names no image, so that there is nothing to run."""
     asked = cluster.created_as
     if asked.image_url is None:
@@ -128,6 +130,7 @@ def of_cluster(cluster: Cluster, replica: Replica, share: Share, start: int) -> 
         probe=Probe(asked.health_check_port or port, asked.health_check_path) if checked else None,
         privileged=bool(asked.privileged),
         credential_id=asked.registry_credential_id,
+        login=login,
         start=start,
     )
 

@@ -3,14 +3,22 @@
 import json
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from pydantic import JsonValue
 
-from relay_localcloud.runtimes.kubernetes.names import CONTAINER, START, labels_of, name_of, namespace_of
+from relay_localcloud.runtimes.kubernetes.names import (
+    CONTAINER,
+    START,
+    labels_of,
+    name_of,
+    namespace_of,
+    pull_name_of,
+)
 from relay_localcloud.runtimes.kubernetes.runs import Probe, Run, Share
 from relay_localcloud.runtimes.kubernetes.tenants import Manifest
+from relay_localcloud.tooling.registry_credentials import Login
 
 WORKSPACE: Final = "/workspace"
 AUTHORIZED_KEYS: Final = "authorized_keys"
@@ -23,11 +31,13 @@ AWAY: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 class Terms:
     """What holds for all containers of a cluster; None as storage class: there are no volumes.
 
-    `user_namespaces`: root in a container is nobody on its node, unless the container is privileged.
+    `node_selector` has the labels of the nodes that the cloud may use. `user_namespaces`: root in a container is nobody
+    on its node, unless the container is privileged.
     """
 
     instance: str
     storage_class: str | None = None
+    node_selector: Mapping[str, str] = field(default_factory=dict)
     privileged_allowed: bool = False
     user_namespaces: bool = False
 
@@ -35,26 +45,6 @@ class Terms:
 def of(run: Run, terms: Terms) -> list[Manifest]:
     """All that must be there before a container runs and while it does, in the order in which it is made."""
     return [*_kept(run, terms), *_secrets(run, terms), _pod(run, terms)]
-
-
-def pull_secret(
-    instance: str, organization_id: str, credential_id: str, server: str, login: tuple[str, str]
-) -> Manifest:
-    """A registry credential as the kubelet takes it; `login` is user name and password."""
-    user, password = login
-    known: JsonValue = {"username": user, "password": password, "auth": _base64(f"{user}:{password}")}
-    config = json.dumps({"auths": {server: known}})
-    return {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "type": "kubernetes.io/dockerconfigjson",
-        "metadata": {
-            "name": name_of(credential_id),
-            "namespace": namespace_of(organization_id),
-            "labels": dict(labels_of(instance, credential_id, credential_id)),
-        },
-        "data": {".dockerconfigjson": _base64(config)},
-    }
 
 
 def _kept(run: Run, terms: Terms) -> Iterator[Manifest]:
@@ -80,6 +70,21 @@ def _secrets(run: Run, terms: Terms) -> Iterator[Manifest]:
     if data:
         encoded: JsonValue = {key: _base64(value) for key, value in data.items()}
         yield {"apiVersion": "v1", "kind": "Secret", "metadata": _metadata(run, terms), "data": encoded}
+    if run.login is not None:
+        yield {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "type": "kubernetes.io/dockerconfigjson",
+            "metadata": {**_metadata(run, terms), "name": pull_name_of(run.id)},
+            "data": {".dockerconfigjson": _base64(_docker_config(run.login))},
+        }
+
+
+def _docker_config(login: Login) -> str:
+    """As the kubelet takes it."""
+    auth = _base64(f"{login.username}:{login.password}")
+    known = {"username": login.username, "password": login.password, "auth": auth}
+    return json.dumps({"auths": {login.server: known}})
 
 
 def _pod(run: Run, terms: Terms) -> Manifest:
@@ -95,10 +100,12 @@ def _pod(run: Run, terms: Terms) -> Manifest:
     if run.share.machine is not None:
         spec["affinity"] = _on_node(run.share.machine.name)
         spec["tolerations"] = _tolerations(run.share.machine.resource)
+    elif terms.node_selector:
+        spec["nodeSelector"] = dict(terms.node_selector)
     if terms.user_namespaces and not _is_privileged(run, terms):
         spec["hostUsers"] = False
     if run.credential_id is not None:
-        spec["imagePullSecrets"] = [{"name": name_of(run.credential_id)}]
+        spec["imagePullSecrets"] = [{"name": pull_name_of(run.id)}]
     spec["volumes"] = [{"name": name, **source} for name, (source, _) in volumes.items()]
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from relay_localcloud.runtimes.kubernetes.endpoints import Endpoints
-from relay_localcloud.runtimes.kubernetes.names import INSTANCE
+from relay_localcloud.runtimes.kubernetes.names import CLOUD_ID, INSTANCE, REPLICA_ID
 from relay_localcloud.runtimes.kubernetes.observed import Pod
 from relay_localcloud.runtimes.runtime import Way
 
@@ -18,6 +18,7 @@ RUNS = {"name": "main", "state": {"running": {"startedAt": MADE}}}
 def pod(address: str | None = "10.0.0.9", container: Any = RUNS, owner: str = "mine", **metadata: Any) -> Pod:
     """One that runs."""
     labels = {INSTANCE: owner}
+    metadata = {"namespace": "relay-org-a", **metadata}
     return Pod.model_validate(
         {
             "metadata": {"name": "pod-1", "uid": "u", "creationTimestamp": MADE, "labels": labels, **metadata},
@@ -37,6 +38,60 @@ def way(found: Pod | None) -> Way | None:
     answer = Endpoints(find, "mine", None).way("org_A", "pod_1", 80)
     assert asked == [("relay-org-a", "pod-1")]
     return answer
+
+
+def replica(number: int, *, ready: bool, namespace: str = "relay-org-a") -> Pod:
+    """One of `cluster_1`, whose container runs."""
+    labels = {CLOUD_ID: "cluster_1", REPLICA_ID: f"rep_{number}"}
+    found = pod(f"10.0.0.{number}", {**RUNS, "ready": ready}, name=f"rep-{number}", uid=f"u{number}")
+    metadata = found.metadata.model_copy(update={"namespace": namespace, "labels": {INSTANCE: "mine", **labels}})
+    return found.model_copy(update={"metadata": metadata})
+
+
+class Cluster:
+    """What its Pods are just now."""
+
+    def __init__(self, *pods: Pod) -> None:
+        self.pods = {each.metadata.name: each for each in pods}
+        self.endpoints = Endpoints(lambda _, name: self.pods.get(name), "mine", None)
+        for each in pods:
+            self.endpoints.moved(each)
+
+    def becomes(self, seen: Pod) -> None:
+        self.pods[seen.metadata.name] = seen
+        self.endpoints.moved(seen)
+
+    def goes(self, name: str) -> None:
+        self.endpoints.moved(self.pods.pop(name))
+
+    def answered_by(self, count: int) -> list[str | None]:
+        ways = [self.endpoints.way("org_A", "cluster_1", 80) for _ in range(count)]
+        return [None if each is None else each.uid for each in ways]
+
+
+def test_the_healthy_replicas_answer_in_turn() -> None:
+    cluster = Cluster(replica(1, ready=True), replica(2, ready=False), replica(3, ready=True))
+    assert cluster.answered_by(4) == ["u1", "u3", "u1", "u3"]
+    cluster.becomes(replica(2, ready=True))
+    assert sorted(map(str, cluster.answered_by(3))) == ["u1", "u2", "u3"]
+    cluster.goes("rep-1")
+    cluster.becomes(replica(3, ready=False))
+    assert cluster.answered_by(2) == ["u2", "u2"]
+    cluster.goes("rep-2")
+    assert cluster.answered_by(1) == [None]
+    cluster.goes("rep-3")
+    assert cluster.answered_by(1) == [None]
+
+
+def test_what_passes_to_a_replica_may_go_on_until_its_container_is_gone() -> None:
+    cluster = Cluster(replica(1, ready=True), replica(2, ready=True))
+    assert cluster.endpoints.way("org_A", "cluster_1", 80, "u1") == Way(
+        "http://10.0.0.1:80", "Port 80 of its container", "u1"
+    )
+    cluster.becomes(replica(1, ready=False))
+    assert cluster.endpoints.way("org_A", "cluster_1", 80, "u1") is not None
+    cluster.goes("rep-1")
+    assert cluster.endpoints.way("org_A", "cluster_1", 80, "u1") is None
 
 
 def test_inside_the_cluster_it_is_the_address_of_its_pod() -> None:

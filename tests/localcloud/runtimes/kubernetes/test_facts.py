@@ -77,7 +77,7 @@ def pod(state: Any = None, last: Any = None, *, ready: bool = False, **changed: 
         "qosClass": "Guaranteed",
         "startTime": at(TAKEN),
         "observedGeneration": 1,
-        "conditions": [condition("PodScheduled", "True"), condition("Ready", "False", "ContainersNotReady")],
+        "conditions": [condition("PodScheduled", "True"), condition("Ready", str(ready), "ContainersNotReady")],
         "containerStatuses": [] if state is None else [container],
         **changed.pop("status", {}),
     }
@@ -139,6 +139,11 @@ ON_ITS_WAY_OUT: dict[str, Any] = {"deletionTimestamp": at(NOW), "deletionGracePe
             id="it runs and is not ready",
         ),
         pytest.param(pod(running(NOW), ready=True), [Started(NOW, "10.244.0.9"), Healthy()], id="it is ready"),
+        pytest.param(
+            pod(running(NOW), ready=True, status={"conditions": [condition("Ready", "False")]}),
+            [Started(NOW, "10.244.0.9"), Unhealthy("It has not passed its health check yet.")],
+            id="its kubelet has said so last, and does not report",
+        ),
         pytest.param(pod(CRASH), [CRASHED], id="it exited"),
         pytest.param(pod(BACK_OFF, CRASH), [CRASHED], id="it waits to be started again"),
         pytest.param(

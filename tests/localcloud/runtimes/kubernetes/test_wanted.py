@@ -21,6 +21,7 @@ from relay_localcloud.runtimes.kubernetes.runs import Machine, Run
 from relay_localcloud.runtimes.kubernetes.tenants import Account, Gateway
 from relay_localcloud.runtimes.kubernetes.wanted import Terms
 from relay_localcloud.serving.rows import Deployment
+from relay_localcloud.tooling.registry_credentials import Login
 from relay_localcloud.workloads.workloads import Workload
 from relay_wire.clusters import ClusterCreate
 from relay_wire.pods import PodCreate
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 GOLDENS = Path(__file__).with_name("goldens")
 MACHINE = Machine("gpu-7", "nvidia.com/gpu", gpu_count=8, cpu_millis=95_200, memory_bytes=800 * 1024**3)
 TERMS = Terms("i-1", "fast")
+CHOSEN = replace(TERMS, node_selector={"gpurelay.dev/pool": "true"})
 ORGANIZATION = "org_Ab12"
 
 
@@ -57,7 +59,8 @@ def cluster_replica(machine: Machine | None = MACHINE, **asked: Any) -> Run | No
     asked = {"image_url": "vllm:1", **asked}
     cluster = row(Cluster, id="cluster_3d", organization_id=ORGANIZATION, created_as=ClusterCreate(name="llm", **asked))
     share = runs.cpu_share(CPU_SIZES["small"]) if machine is None else runs.gpu_share(machine, 4)
-    return runs.of_cluster(cluster, replica(), share, start=1)
+    login = Login("ghcr.io", "me", "s3cret") if asked.get("registry_credential_id") else None
+    return runs.of_cluster(cluster, replica(), share, start=1, login=login)
 
 
 def deployment_replica(image: str | None = "engine:1") -> Run | None:
@@ -91,7 +94,6 @@ def organization() -> list[Manifest]:
         tenants.namespace("i-1", ORGANIZATION, privileged=False),
         tenants.quota("i-1", ORGANIZATION, 16, ["nvidia.com/gpu", "amd.com/gpu", "nvidia.com/gpu"]),
         tenants.network_policy("i-1", ORGANIZATION, gateway),
-        wanted.pull_secret("i-1", ORGANIZATION, "rcr_9a", "ghcr.io", ("me", "s3cret")),
     ]
 
 
@@ -112,7 +114,7 @@ CHECKED = cluster_replica(
         ("organization", organization()),
         ("pod", objects(FULL)),
         ("cluster_replica", objects(CHECKED)),
-        ("cpu_replica", objects(cluster_replica(None, health_check_port=9000))),
+        ("cpu_replica", objects(cluster_replica(None, health_check_port=9000), CHOSEN)),
         ("deployment_replica", objects(deployment_replica())),
     ],
 )

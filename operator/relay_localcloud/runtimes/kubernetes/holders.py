@@ -1,0 +1,130 @@
+"""Who holds a Pod: a pod, or a replica of a cluster; each is told what is seen, and says what is to run."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from relay_localcloud.capacity.catalog import CPU_SIZES
+from relay_localcloud.clusters.clusters import Cluster
+from relay_localcloud.clusters.moves import REPLICAS as CLUSTER_REPLICAS
+from relay_localcloud.kernel.store import Tx
+from relay_localcloud.kernel.vault import Vault
+from relay_localcloud.replicas.rows import Replica
+from relay_localcloud.runtimes.kubernetes import replica_reports, reports, runs
+from relay_localcloud.runtimes.kubernetes.facts import Exited, Fact
+from relay_localcloud.runtimes.kubernetes.runs import Machine, Run
+from relay_localcloud.runtimes.kubernetes.wanted import Terms
+from relay_localcloud.tooling import registry_credentials
+from relay_localcloud.workloads.ssh_keys import ATTACHED, KEYS
+from relay_localcloud.workloads.workloads import POD, WORKLOADS, Workload
+
+NO_VOLUMES: Final = "Volumes are not offered here: the administrator of this cloud has named no storage class."
+_NO_IMAGE: Final = "It names no image, so there is nothing to run."
+
+
+class Impossible(Exception):
+    """Nothing can run for a holder; the message says why."""
+
+
+class Holder(Protocol):
+    """A row that holds a Pod while it lasts."""
+
+    @property
+    def organization_id(self) -> str: ...
+    @property
+    def node_id(self) -> str | None:
+        """Where it was placed; None: wherever the scheduler finds room."""
+        ...
+
+    def tell(self, tx: Tx, facts: Sequence[Fact], known: Sequence[Exited]) -> None:
+        """Apply what the facts mean; `known` are exits that were told before."""
+        ...
+
+    def run(self, tx: Tx, machine: Machine | None, start: int, terms: Terms, vault: Vault) -> Run:
+        """What is to run, on its node if it has one. Raises Impossible."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PodHolder:
+    """A pod."""
+
+    workload: Workload
+
+    @property
+    def organization_id(self) -> str:
+        """Whose it is."""
+        return self.workload.organization_id
+
+    @property
+    def node_id(self) -> str | None:
+        """That of its volume."""
+        return self.workload.node_id
+
+    def tell(self, tx: Tx, facts: Sequence[Fact], known: Sequence[Exited]) -> None:
+        """As `reports.py` has it."""
+        reports.tell(tx, self.workload, facts, known)
+
+    def run(self, tx: Tx, machine: Machine | None, start: int, terms: Terms, vault: Vault) -> Run:
+        """With the SSH keys that are attached to it."""
+        assert machine is not None, "a pod has a node"
+        if terms.storage_class is None:
+            raise Impossible(NO_VOLUMES)
+        attached = {each.ssh_key_id for each in ATTACHED.all(tx, workload_id=self.workload.id)}
+        known = KEYS.all(tx, organization_id=self.workload.organization_id)
+        return runs.of_pod(self.workload, machine, [key.public_key for key in known if key.id in attached], start)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterHolder:
+    """A replica of a cluster."""
+
+    cluster: Cluster
+    replica: Replica
+
+    @property
+    def organization_id(self) -> str:
+        """Whose its cluster is."""
+        return self.cluster.organization_id
+
+    @property
+    def node_id(self) -> str | None:
+        """None without GPUs."""
+        return self.replica.node_id
+
+    def tell(self, tx: Tx, facts: Sequence[Fact], known: Sequence[Exited]) -> None:
+        """As `replica_reports.py` has it."""
+        replica_reports.tell(tx, CLUSTER_REPLICAS, self.cluster, self.replica, facts, known)
+
+    def run(self, tx: Tx, machine: Machine | None, start: int, terms: Terms, vault: Vault) -> Run:
+        """With what its registry credential logs in with, while that is there."""
+        cluster = self.cluster
+        if machine is None:
+            share = runs.cpu_share(CPU_SIZES[cluster.resource_size])
+        else:
+            share = runs.gpu_share(machine, cluster.gpus_per_replica)
+        credential_id = cluster.created_as.registry_credential_id
+        login = registry_credentials.login(tx, vault, cluster.organization_id, credential_id)
+        run = runs.of_cluster(cluster, self.replica, share, start, login)
+        if run is None:
+            raise Impossible(_NO_IMAGE)
+        return run
+
+
+def _pod(tx: Tx, holder_id: str) -> PodHolder | None:
+    workload = WORKLOADS.find(tx, id=holder_id)
+    return PodHolder(workload) if workload is not None and workload.kind == POD else None
+
+
+def _cluster_replica(tx: Tx, holder_id: str) -> ClusterHolder | None:
+    replica = CLUSTER_REPLICAS.get(tx, holder_id)
+    cluster = None if replica is None else CLUSTER_REPLICAS.find(tx, replica.group_id)
+    return None if replica is None or cluster is None else ClusterHolder(cluster, replica)
+
+
+_SORTS: Final[Sequence[Callable[[Tx, str], Holder | None]]] = (_pod, _cluster_replica)
+
+
+def find(tx: Tx, holder_id: str) -> Holder | None:
+    """The holder of an id, as its row has it; None if it ended, and its row with it."""
+    return next((found for sort in _SORTS if (found := sort(tx, holder_id)) is not None), None)

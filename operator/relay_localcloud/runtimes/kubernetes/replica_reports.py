@@ -1,0 +1,85 @@
+"""What is seen of a replica comes into its row: facts become triggers and words, and its group is brought in step."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from relay_localcloud.kernel.store import Tx
+from relay_localcloud.replicas.engine import GroupT, Replicas
+from relay_localcloud.replicas.rows import Replica
+from relay_localcloud.replicas.states import REPLICA_TRANSITIONS, ReplicaState, ReplicaTrigger
+from relay_localcloud.runtimes.kubernetes.facts import (
+    NOT_HEALTHY_YET,
+    Awaited,
+    CannotStart,
+    Deleted,
+    Exited,
+    Fact,
+    Failed,
+    Gone,
+    Healthy,
+    Pending,
+    Started,
+    TakenOff,
+    Unhealthy,
+)
+from relay_localcloud.runtimes.kubernetes.reports import EXITED, of_exit
+
+_STARTS_AGAIN: Final = "Its container starts again."
+
+Step = tuple[ReplicaTrigger, str | None]
+"""What happens to a replica, and the words for it."""
+
+
+def steps_of(fact: Fact, known: Sequence[Exited]) -> Iterator[Step]:
+    """What a fact means; `known` are exits that were told before."""
+    match fact:
+        case Started():
+            yield ReplicaTrigger.CONTAINER_RUNS, None
+        case Healthy():
+            yield ReplicaTrigger.CHECK_PASSED, None
+        case Unhealthy(words):
+            yield ReplicaTrigger.CHECK_FAILED, words
+        case Exited() if fact not in known:
+            yield ReplicaTrigger.CONTAINER_RUNS, None
+            yield ReplicaTrigger.CONTAINER_AWAY, of_exit(fact)
+        case Pending(words) | CannotStart(words) | Deleted(words) | TakenOff(words):
+            yield ReplicaTrigger.CONTAINER_AWAY, words
+        case Failed(words):
+            yield ReplicaTrigger.CONTAINER_FAILED, words
+        case Awaited():
+            yield ReplicaTrigger.CONTAINER_AWAY, None
+        case Exited() | Gone():
+            return
+
+
+def tell(
+    tx: Tx, replicas: Replicas[GroupT], group: GroupT, replica: Replica, facts: Sequence[Fact], known: Sequence[Exited]
+) -> None:
+    """Apply what the facts mean, and settle its group if that changed anything; what was told changes nothing."""
+    after = replica
+    for step in (step for fact in facts for step in steps_of(fact, known)):
+        after = _apply(tx, replicas, group, after, step)
+    is_over = Gone() in facts and replicas.facts.stopped is not None
+    if is_over:
+        replicas.apply(tx, group, after, ReplicaTrigger.TERMINATE)
+    if is_over or after != replica:
+        replicas.settle_all(tx, [group.id])
+
+
+def _apply(tx: Tx, replicas: Replicas[GroupT], group: GroupT, replica: Replica, step: Step) -> Replica:
+    trigger, words = step
+    if (replica.status, trigger) in REPLICA_TRANSITIONS:
+        replicas.apply(tx, group, replica, trigger, words or _STARTS_AGAIN)
+        replica = replicas.get(tx, replica.id) or replica
+    if words is not None and words != replica.reason and not _says_more(replica, words):
+        replicas.rows.change(tx, replica.id, reason=words)
+        replica = replace(replica, reason=words)
+    return replica
+
+
+def _says_more(replica: Replica, words: str) -> bool:
+    """Whether what is known of it says more: how it ended, unless it serves or somebody else knows better."""
+    if replica.status in {ReplicaState.HEALTHY, ReplicaState.LOST}:
+        return True
+    return words == NOT_HEALTHY_YET and (replica.reason or "").startswith(EXITED)
