@@ -1,10 +1,10 @@
-"""The entries of the audit log, of each organization on its own, and of the platform (`organization_id` None).
+"""The entries of the audit log, separate for each organization and for the platform (`organization_id` None).
 
-An entry is written in the transaction of the change that it tells of, so there is one exactly where there is the other.
-Uses of models are no changes. Refusals are entries where the caller lacked the right (403).
+An entry is written in the transaction of the change that it describes, so neither exists without the other.
+Uses of models are not changes. A refusal has an entry if the caller lacked the right (403).
 
-No secret is in it: of a request only its operation and the ids of objects are kept, of a key only its prefix; what was
-sent in the place of an id is an id only where it was found or looks like one.
+Entries hold no secrets: of a request only its operation and the ids of objects are stored, of a key only its prefix;
+a path parameter is stored as an id only if the object was found or the text has the form of an id.
 """
 
 import json
@@ -32,18 +32,18 @@ KEPT: Final = 10_000
 
 _USES: Final = frozenset({"POST /v1/chat/completions", "POST /v1/messages"})
 _REPLACEMENTS: Final = frozenset({"POST /_localcloud/import", "POST /_localcloud/reset"})
-"""They put another state in place, and its log with it."""
+"""Operations that replace the state, and its log with it."""
 _UNRECORDED: Final = _USES | _REPLACEMENTS
 _NO_OBJECTS: Final = frozenset({"orgId", "token"})
-"""What is in paths beside ids of objects."""
+"""Path parameters that are not ids of objects."""
 _LONGEST_ID: Final = 100
 _LARGEST_ANSWER: Final = 64 * 1024
 _ID: Final = re.compile(r"[a-z]+_[0-9a-f]{20}")
-"""An identifier that this cloud gave; secrets are longer."""
+"""The form of this cloud's identifiers; secrets are longer."""
 
 Kind = Literal["api_key", "user", "administrator", "ssh_key"]
 LOGIN: Final = "SSH login"
-"""The operation of who logs in through the SSH gateway."""
+"""The operation of a login through the SSH gateway."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ _DROP: Final = Prepared(
 
 
 def record(tx: Tx, scope: Scope, outcome: object) -> None:
-    """Keep what a request did; `outcome` is what its endpoint returned, or the ApiError that it raised."""
+    """Store what a request did; `outcome` is what its endpoint returned, or the ApiError that it raised."""
     exchange = exchange_of(scope)
     if exchange.operation is None or exchange.operation in _UNRECORDED or not _concerns(outcome):
         return
@@ -90,9 +90,7 @@ def record(tx: Tx, scope: Scope, outcome: object) -> None:
     if forbidden and in_path is not None and not _ID.fullmatch(in_path):
         in_path = None
     organization_id = _organization_of(tx, exchange, answered, in_path)
-    if (
-        caller is not None and organization_id is None
-    ):  # of who belongs to none: the platform's log is not theirs to fill
+    if caller is not None and organization_id is None:  # callers without an organization do not fill the platform log
         return
     _keep(
         tx,
@@ -107,7 +105,7 @@ def record(tx: Tx, scope: Scope, outcome: object) -> None:
 
 
 def record_login(tx: Tx, organization_id: str, key_id: str, address: str, object_id: str) -> None:
-    """Keep that somebody logged in to a pod, VM or replica with one of the organization's SSH keys."""
+    """Store that somebody logged in to a pod, VM or replica with one of the organization's SSH keys."""
     _keep(
         tx,
         organization_id,
@@ -127,7 +125,7 @@ def _keep(tx: Tx, organization_id: str | None, **entry: object) -> None:
 
 
 def after(tx: Tx, sequence: int, count: int, organization_id: str | None) -> list[Entry]:
-    """So many entries after one, oldest first; of all organizations and the platform unless one is given."""
+    """The next `count` entries after one, oldest first; of all organizations and the platform unless one is given."""
     whose = {} if organization_id is None else {"organization_id": organization_id}
     return ENTRIES.first(tx, count, _entry.sequence > sequence, **whose)
 
@@ -142,7 +140,7 @@ def _concerns(outcome: object) -> bool:
 
 
 def _answered(outcome: object) -> dict[str, str]:
-    """The ids in what was answered: of the object, and of its organization."""
+    """The ids in the answer: of the object, and of its organization."""
     match outcome:
         case BaseModel():
             found: object = {
@@ -165,7 +163,7 @@ def _object_in_path(exchange: Exchange) -> str | None:
 
 
 def _organization_of(tx: Tx, exchange: Exchange, answered: Mapping[str, str], object_id: str | None) -> str | None:
-    """Whose log it belongs to: never that of an organization that the caller is not of."""
+    """The organization whose log it belongs to; never one that the caller is not a member of."""
     caller, in_path = exchange.principal, exchange.path_params.get("orgId")
     if caller is not None and caller.kind == "api_key":
         return caller.organization_id
@@ -180,7 +178,7 @@ def _organization_of(tx: Tx, exchange: Exchange, answered: Mapping[str, str], ob
 
 
 def _owner_of(tx: Tx, object_id: str | None) -> str | None:
-    """The organization that has the object, or is it; None for what is the platform's, or gone."""
+    """The organization that owns the object, or is it; None if the platform owns it, or if it is gone."""
     if object_id is None:
         return None
     found = _find_owner().run(tx.connection, of_id=object_id).fetchone()

@@ -1,1 +1,1 @@
-"""GPUs: what is on sale, the machines that have them, where workloads land, who reserved or provided them."""
+"""GPUs: what is on sale, the machines that have them, where workloads are placed, who reserved or provided them."""

@@ -1,4 +1,4 @@
-"""IP addresses: every pod and VM on a machine and every replica has one, and a setting says how many there are."""
+"""IP addresses: every pod and VM on a machine and every replica has one; a setting limits their number."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -16,7 +16,7 @@ from relay_localcloud.kernel.store import Tx
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """An address that is taken."""
+    """An assigned address."""
 
     sequence: int
     holder_id: str  # a pod, a VM or a replica
@@ -25,33 +25,33 @@ class Address:
 ADDRESSES: Final = Rows(Address, "addresses", UniqueConstraint("holder_id"))
 _TAKEN: Final = "addresses"
 COUNTED: Final[Totals] = {_TAKEN: (Counted(ADDRESSES.table.name, owner=None),)}
-"""How many are taken, which is asked for each that is taken or given back."""
+"""The number of assigned addresses, which each assignment reads."""
 
 
 def free(tx: Tx) -> int:
-    """How many more may be taken."""
+    """How many more addresses may be assigned."""
     return max(tx.settings.ip_addresses - counts.of_organization(tx.connection, EVERYBODY).get(_TAKEN, 0), 0)
 
 
 def is_one_free(tx: Tx) -> bool:
-    """Whether one more may be taken."""
+    """Whether one more address may be assigned."""
     return free(tx) > 0
 
 
 def none_free(tx: Tx) -> ApiError:
-    """The refusal for whoever needs one more."""
+    """The refusal if no address is left."""
     return saturated(tx, "INSUFFICIENT_IP_CAPACITY", "All IP addresses are in use: try again later.")
 
 
 def take(tx: Tx, holder_id: str) -> None:
-    """Give a holder an address; ApiError INSUFFICIENT_IP_CAPACITY if none is free."""
+    """Assign an address to a holder; ApiError INSUFFICIENT_IP_CAPACITY if none is free."""
     if not is_one_free(tx):
         raise none_free(tx)
     ADDRESSES.insert(tx, holder_id=holder_id)
 
 
 def give_back(tx: Tx, holder_id: str) -> None:
-    """Take a holder's address back, for whoever waits for one; none held is fine."""
+    """Release a holder's address, if it has one, for those that wait for one."""
     had_none = not is_one_free(tx)
     if ADDRESSES.remove(tx, holder_id=holder_id) and had_none:
         vacancies.announce_address(tx)

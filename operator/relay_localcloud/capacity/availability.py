@@ -1,8 +1,8 @@
 """How much of a GPU model an organization can have now, per consumption mode (section 2, "Catalog availability").
 
-Free is what a request of the organization can get: units that nobody reserved, on nodes that it may use, and units
-reserved to it, which only a VM that names its node gets, so that they count in the mode `vm` alone. What is lent to
-spot is apart from that. Nodes that take nothing on (silent, held or removed) count nowhere.
+Free means that a request of the organization can get it: unreserved units on nodes that it may use, and units reserved
+for it; the latter count only in the mode `vm`, since only a VM that names its node gets them. Units lent to spot are
+counted separately. Nodes that accept no workloads (silent, held or removed) are not counted.
 """
 
 from collections import Counter, defaultdict
@@ -18,7 +18,7 @@ from relay_localcloud.capacity.reservations import ReservedUnit
 
 @dataclass(frozen=True, slots=True)
 class NodeCapacity:
-    """A node as one organization sees it: how many units it may have, and how many of them it can have now."""
+    """A node as one organization sees it: how many units the organization may have, and how many it can have now."""
 
     node_id: str
     region: str
@@ -42,7 +42,7 @@ class Availability:
 
 
 def availability(capacities: Sequence[NodeCapacity], tiles: Sequence[int] | None = None) -> Availability:
-    """Sums up nodes; `tiles` are the only counts that can be had, None for every count. A workload is on one node."""
+    """Add up nodes; `tiles` are the only allowed counts, None allows all. A workload is on one node."""
 
     def placeable(free: Iterable[int]) -> tuple[int, ...]:
         most = max(free, default=0)
@@ -62,14 +62,14 @@ def availability(capacities: Sequence[NodeCapacity], tiles: Sequence[int] | None
 
 @dataclass(slots=True)
 class Modes:
-    """The nodes of a model that have something for an organization, in each consumption mode."""
+    """The nodes of a model that have capacity for an organization, in each consumption mode."""
 
     vm: list[NodeCapacity] = field(default_factory=list)
     cluster: list[NodeCapacity] = field(default_factory=list)
 
 
 def by_model(connection: Connection, organization_id: str) -> Mapping[str, Modes]:
-    """What an organization can have of every model of which there is a node that takes workloads on."""
+    """An organization's nodes of every model with a node that accepts workloads."""
     reserved: dict[str, list[ReservedUnit]] = {}
     for unit in reservations.every(connection, organization_id):
         reserved.setdefault(unit.node_id, []).append(unit)

@@ -1,6 +1,6 @@
-"""What is on sale: GPU models, CPU sizes, places and VM templates, with their prices.
+"""What is on sale: GPU models, CPU sizes, locations and VM templates, with their prices.
 
-It is fixed while a cloud is served; how much of it is free is computed from the nodes (`placement.py`).
+It does not change while a cloud is served; what is free is computed from the nodes (`placement.py`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,14 +17,14 @@ _EntryT = TypeVar("_EntryT", bound="DataclassInstance")
 
 EVERY_COUNT: Final = (1, 2, 3, 4, 5, 6, 7, 8)
 NVSWITCH_TILES: Final = (1, 2, 4, 8)  # the partitions that an NVSwitch board can be passed through in
-LARGEST_NODE: Final = 8  # GPUs of a node as they are sold
+LARGEST_NODE: Final = 8  # GPUs of a node that is on sale
 DEFAULT_CPU_SIZE: Final = "small"
 DEFAULT_DISK_GB: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
 class GpuModel:
-    """A GPU model on sale; `vm_tiles` are the counts that VFIO passthrough can carve out of a node."""
+    """A GPU model on sale; `vm_tiles` are the GPU counts that VFIO passthrough supports on a node."""
 
     id: str
     name: str
@@ -47,7 +47,7 @@ class CpuSize:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A data centre and the region that it counts to."""
+    """A data centre and its region."""
 
     id: str
     name: str
@@ -69,7 +69,7 @@ def _by_first_field(*entries: _EntryT) -> Mapping[str, _EntryT]:
 
 
 def entry(field: str, entries: Mapping[str, _EntryT], wanted: str, status: int = 422) -> _EntryT:
-    """What a request names; ApiError for what the catalog does not have."""
+    """The entry that a request names; ApiError if the catalog does not have it."""
     if wanted not in entries:
         raise ApiError(status, f"{field}: there is no {wanted!r}; there are {', '.join(entries)}.")
     return entries[wanted]
@@ -104,16 +104,16 @@ VM_TEMPLATES: Final = _by_first_field(
 )
 
 SEEDED_NODE_LOCATIONS: Final = ("ams1", "iad1")
-"""Every model has one node in each; more come and go through the control interface."""
+"""Every model has one node in each; the control interface adds and removes others."""
 
 
 def sell(models: Iterable[GpuModel]) -> None:
-    """Have these GPU models on sale instead of the built-in ones; call it before a cloud is opened."""
+    """Put these GPU models on sale instead of the built-in ones; call it before a cloud is opened."""
     on_sale = {model.id: model for model in models}
     _GPU_MODELS.clear()
     _GPU_MODELS.update(on_sale)
 
 
 def models_cheapest_first() -> list[GpuModel]:
-    """For those who name no model."""
+    """The models in the order for requests that name none."""
     return sorted(GPU_MODELS.values(), key=lambda model: model.price_per_hour_cents)

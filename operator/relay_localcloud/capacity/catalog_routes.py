@@ -1,4 +1,4 @@
-"""The public catalog (section 4, "Catalog"): what there is, what is free, what it costs. It needs a key, no scope."""
+"""The public catalog (section 4, "Catalog"): what exists, what is free, what it costs. It needs a key, but no scope."""
 
 from collections.abc import Sequence
 

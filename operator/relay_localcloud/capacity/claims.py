@@ -1,7 +1,7 @@
-"""Who holds which GPU, and where there is room: claims of whole units, each with one holder; what is said if none has.
+"""Which GPU has which holder, and which node has room: claims of whole units, each with one holder, and refusals.
 
-`free_count` of a node, its units that nobody holds or reserved, is kept beside its claims, so that finding room reads
-a few index entries and no claim.
+`free_count` of a node, its units that are neither held nor reserved, is stored beside its claims, so that finding room
+reads a few index entries and no claim.
 """
 
 from collections.abc import Collection, Iterator
@@ -31,12 +31,12 @@ from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx
 
 RETRY_AFTER_SECONDS: Final = 10
-"""The suggested wait for transient saturation; section 7 says an integer, not which."""
+"""The suggested wait for transient saturation; section 7 requires an integer, without a value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A unit that somebody holds."""
+    """A unit with a holder."""
 
     node_id: str
     unit: int
@@ -81,12 +81,12 @@ _TIGHTEST: Final = {
     frozenset({"pool"}): _tightest(_IN_POOL),
     frozenset({"region", "pool"}): _tightest(_IN_REGION, _IN_POOL),
 }
-"""By what bounds it beside owner, model and size."""
-_TAKEN = Prepared(select(claims.c.unit).where(claims.c.node_id == bindparam("node")))  # of a node of thousands, maybe
+"""The bounds of a search for room besides owner, model and size."""
+_TAKEN = Prepared(select(claims.c.unit).where(claims.c.node_id == bindparam("node")))  # a node may have thousands
 
 
 def unit_holders(tx: Tx, **equal: object) -> dict[tuple[str, int], str]:
-    """Who holds each claimed unit, of all nodes or of a `node_id`: (node, unit) to the id of the pod, VM or cluster."""
+    """The holders of claimed units of all nodes or of a `node_id`: (node, unit) to the id of the pod, VM or cluster."""
     return {(claim.node_id, claim.unit): claim.workload_id for claim in CLAIMS.all(tx, **equal)}
 
 
@@ -102,14 +102,14 @@ def find_room(connection: Connection, demand: Demand) -> NodeRoom | None:
 
 
 def next_room(connection: Connection, demand: Demand, last: NodeRoom | None) -> NodeRoom | None:
-    """Where to place one more of the same, after one was placed on `last`: the tightest node is so until it is full."""
+    """Where to place another one after `last` took one: the tightest node stays the tightest until it is full."""
     if last is None or last.granted or last.free_count < 2 * demand.gpu_count:
         return find_room(connection, demand)
     return replace(last, free_count=last.free_count - demand.gpu_count)
 
 
 def room_at(connection: Connection, node_id: str, organization_id: str, *, named: bool, spot: bool) -> NodeRoom | None:
-    """One node as an organization may use it; `named` says that it asks for this very node. None for a removed one."""
+    """One node as an organization may use it; `named`: the request names this very node. None for a removed one."""
     room = room_of(connection, node_id)
     if room is None:
         return None
@@ -135,7 +135,7 @@ def _any_could_hold(connection: Connection, demand: Demand) -> bool:
 
 
 def claim(tx: Tx, room: NodeRoom, gpu_count: int, holder_id: str, workload_id: str) -> None:
-    """Give whole GPUs of a node with room to a holder, those that are granted to it first."""
+    """Claim whole GPUs of a node with room for a holder, those that are granted to it first."""
     granted = room.granted[:gpu_count]
     wanted = gpu_count - len(granted)
     taken: set[int] = set()
@@ -149,7 +149,7 @@ def claim(tx: Tx, room: NodeRoom, gpu_count: int, holder_id: str, workload_id: s
 
 
 def release(tx: Tx, holder_id: str) -> None:
-    """Take back every GPU of a holder; none held is fine."""
+    """Release every GPU of a holder, if it has any."""
     released = CLAIMS.all(tx, holder_id=holder_id)
     if not released:
         return
@@ -205,7 +205,7 @@ def saturated(tx: Tx, code: str, message: str) -> ApiError:
 
 
 def no_room(tx: Tx, demand: Demand) -> ApiError:
-    """Why the demand found no node: saturation, or 422 where no node would ever hold it."""
+    """Why the demand found no node: saturation, or 422 if no node could ever hold it."""
     rooms = nodes_of.rooms_for(tx.connection, demand)
     if rooms and not _any_could_hold(tx.connection, demand):
         return _never(demand, max(room.gpu_count for room in rooms))

@@ -1,8 +1,8 @@
-"""The machines: how they come, fall silent, are held back and go (section 3, "Provider node status").
+"""The machines: how they join, fall silent, are held and leave (section 3, "Provider node status").
 
-A node belongs to at most one organization: to the one that alone uses it (`organization_id`), or to the provider that
-enrolled it with a provisioning token (`provider_id`), whose capacity everybody may use; all others are the platform's,
-which administrators' organizations manage.
+A node belongs to at most one organization: to its only user (`organization_id`), or to the provider that enrolled it
+with a provisioning token (`provider_id`), whose capacity everybody may use; all others are the platform's, which
+administrators' organizations manage.
 """
 
 from collections.abc import Iterable
@@ -33,12 +33,12 @@ from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx
 
 COMMUNITY: Final = "community"
-"""The pool of nodes that name no other (section 2, `nodePool`)."""
+"""The pool of nodes without a pool of their own (section 2, `nodePool`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node, removed ones included."""
+    """A node; it may have been removed."""
 
     sequence: int
     id: str
@@ -48,19 +48,19 @@ class Node:
     ram_gb: int
     location: str
     region: str
-    organization_id: str  # the only one that uses it; empty: everybody
+    organization_id: str  # its only user; empty: everybody may use it
     reporting: bool
-    schedulable: bool  # takes new workloads on: reports, is not held, is not removed
+    schedulable: bool  # accepts new workloads: it reports, and is neither held nor removed
     infiniband_agent: bool
     created_at: int
     removed_at: int | None
     hold: str | None  # draining or maintenance, set by its owner
-    provider_id: str | None  # who enrolled it with a provisioning token
+    provider_id: str | None  # the provider that enrolled it with a provisioning token
     node_pool: str = COMMUNITY
 
     @property
     def status(self) -> str:
-        """The status word: a hold covers whether it reports, and removal covers all (section 3)."""
+        """The status word: a hold hides whether the node reports, and removal hides both (section 3)."""
         if self.removed_at is not None:
             return "removed"
         return self.hold or ("online" if self.reporting else "offline")
@@ -80,7 +80,7 @@ NODES: Final = Rows(
 )
 nodes: Final = NODES.table
 ROOM: Final = tuple(nodes.c[field.name] for field in fields(NodeRoom) if field.name in nodes.c)
-"""The columns of a node as placement sees it."""
+"""The columns of a node that placement reads."""
 
 _CHANGE_FREE: Final = Prepared(
     update(nodes).where(nodes.c.id == bindparam("node")).values(free_count=nodes.c.free_count + bindparam("by"))
@@ -98,7 +98,7 @@ _IN_POOL: Final = Prepared(
 
 @dataclass(frozen=True, slots=True)
 class NewNode:
-    """A node to add; `organization_id` alone uses it, or everybody if that is empty."""
+    """A node to add; only `organization_id` uses it, or everybody if that is empty."""
 
     gpu_model_id: str
     gpu_count: int
@@ -111,7 +111,7 @@ class NewNode:
 
 
 def seed_nodes(tx: Tx) -> None:
-    """The nodes that a fresh cloud starts with: two of eight GPUs of every model, in two places."""
+    """Add the nodes of a fresh cloud: two of eight GPUs of every model, in two locations."""
     for model in GPU_MODELS.values():
         for location in SEEDED_NODE_LOCATIONS:
             region = LOCATIONS[location].region
@@ -119,20 +119,20 @@ def seed_nodes(tx: Tx) -> None:
 
 
 def add_node(tx: Tx, node: NewNode) -> str:
-    """Bring a node in, empty and reporting; returns its id."""
+    """Add a node, empty and reporting; returns its id."""
     up = {"reporting": True, "schedulable": True, "infiniband_agent": True, "free_count": node.gpu_count}
     return NODES.insert(tx, **asdict(node), **up, id=tx.new_id("node"), created_at=tx.now).id
 
 
 def get(tx: Tx, node_id: str) -> Node:
-    """A node that is known to exist, removed ones included."""
+    """A node that is known to exist; it may have been removed."""
     node = NODES.find(tx, id=node_id)
     assert node is not None, "nothing outlives its node, whose row stays for good"
     return node
 
 
 def owned_by(organization_id: str) -> ColumnElement[bool]:
-    """Whether a node belongs to this organization: as its provider, as the only one that uses it, as the platform."""
+    """Whether a node belongs to this organization: as its provider, as its only user, or as the platform."""
     administrators = select(tables.organizations.c.id).where(text("administrator"))
     platforms = and_(nodes.c.provider_id.is_(None), nodes.c.organization_id == "")
     return or_(
@@ -143,20 +143,20 @@ def owned_by(organization_id: str) -> ColumnElement[bool]:
 
 
 def owners(tx: Tx, node: Node) -> list[str]:
-    """The organizations that a node belongs to: one, or administrators' if it is the platform's."""
+    """The organizations that a node belongs to: one, or the administrators' if it is the platform's."""
     own = node.provider_id or node.organization_id
     return [own] if own else organizations.administrators(tx)
 
 
 def places(connection: Connection, organization_id: str) -> dict[str, str]:
-    """The region of each location where there are nodes that an organization may use."""
+    """The region of each location that has nodes which an organization may use."""
     used = nodes.c.organization_id.in_(("", organization_id))
     query = select(nodes.c.location, nodes.c.region).where(nodes.c.removed_at.is_(None), used)
     return {row.location: row.region for row in connection.execute(query.order_by(nodes.c.sequence.desc()))}
 
 
 def owned(tx: Tx, organization_id: str) -> list[Node]:
-    """Every node that belongs to an organization, removed ones included, in the order in which they came."""
+    """All nodes of an organization, including removed ones, in the order in which they joined."""
     return NODES.all(tx, owned_by(organization_id))
 
 
@@ -166,7 +166,7 @@ def unit_id(node_id: str, unit: int) -> str:
 
 
 def by_id(tx: Tx, node_ids: Iterable[str]) -> dict[str, Node]:
-    """These nodes, removed ones included, by their ids."""
+    """These nodes, including removed ones, by their ids."""
     return {node.id: node for node in NODES.all(tx, nodes.c.id.in_(list(node_ids)))}
 
 
@@ -181,7 +181,7 @@ def rooms_for(connection: Connection, demand: Demand) -> list[NodeRoom]:
 def pool_of(connection: Connection, demand: Demand) -> str | None:
     """The pool that a demand is placed in; None: in any.
 
-    A pool that no node is in is a name for a lane and nothing else: its demands are placed in the community pool.
+    A pool without nodes is only the name of a lane: its demands are placed in the community pool.
     """
     if demand.node_pool in (None, COMMUNITY):
         return demand.node_pool
@@ -190,7 +190,7 @@ def pool_of(connection: Connection, demand: Demand) -> str | None:
 
 
 def schedulable_rooms(connection: Connection) -> list[NodeRoom]:
-    """The nodes that take workloads on, whoever may use them."""
+    """The nodes that accept workloads, of all organizations."""
     query = select(*ROOM).where(nodes.c.schedulable == text("1"))
     return _rooms(connection, query.order_by(nodes.c.sequence))
 
@@ -205,15 +205,15 @@ def free_by_model(connection: Connection, organization_id: str) -> dict[str, tup
 
 
 def room_of(connection: Connection, node_id: str) -> NodeRoom | None:
-    """One node that was not removed."""
+    """One node; None if it was removed."""
     query = select(*ROOM).where(nodes.c.id == node_id, nodes.c.removed_at.is_(None))
     return next(iter(_rooms(connection, query)), None)
 
 
 def set_standing(tx: Tx, node_id: str, **standing: Any) -> None:  # noqa: ANN401 - of its fields
-    """Say whether a node is `reporting`, or what its owner wants to `hold` it for; what it carries goes on.
+    """Set whether a node is `reporting`, or its owner's `hold`; its workloads go on.
 
-    One that is silent or held takes nothing on.
+    A silent or held node accepts no new workloads.
     """
     node = replace(get(tx, node_id), **standing)
     if node.removed_at is None:
@@ -221,12 +221,12 @@ def set_standing(tx: Tx, node_id: str, **standing: Any) -> None:  # noqa: ANN401
 
 
 def set_removed(tx: Tx, node_id: str) -> None:
-    """Take a node off the platform; whatever sat on it must have been terminated before."""
+    """Remove a node from the platform; its workloads must have been terminated before."""
     NODES.change(tx, node_id, reporting=False, schedulable=False, removed_at=tx.now)
 
 
 def change_free(tx: Tx, node_id: str, by: int) -> None:
-    """Keep that so many more units of a node are free, or fewer."""
+    """Add to a node's count of free units; `by` may be negative."""
     _CHANGE_FREE.run(tx.connection, node=node_id, by=by)
 
 

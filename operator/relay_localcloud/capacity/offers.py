@@ -1,4 +1,4 @@
-"""What a cloud offers at all, which depends on what runs its workloads."""
+"""What a cloud offers at all, which depends on its runtime."""
 
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.kernel.store import Tx
@@ -6,7 +6,7 @@ from relay_localcloud.runtimes.runtime import Noun
 
 
 def require_offered(tx: Tx, noun: Noun) -> None:
-    """Refuses with 422 what the runtime of this cloud cannot make."""
+    """Refuse with 422 what this cloud's runtime does not support."""
     lack = tx.runtime.lacks(noun)
     if lack is not None:
         raise ApiError(422, lack)
@@ -19,6 +19,6 @@ def require_image(tx: Tx, field: str, image: str | None) -> None:
 
 
 def require_made_up(tx: Tx, what: str) -> None:
-    """Refuses with 409 what only a cloud does in which nothing runs."""
+    """Refuse with 409 what only a simulating cloud does."""
     if tx.runtime.reports_by_itself:
         raise ApiError(409, f"{what}: the workloads of this cloud are real containers. A simulated cloud does this.")

@@ -1,4 +1,4 @@
-"""Where a workload lands, decided without I/O.
+"""Where a workload is placed, decided without I/O.
 
 All GPUs of one pod, VM or replica are whole units of ONE node, and a unit has one holder (section 2, "Pod").
 """
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import Final
 
 SPOT: Final = "spot"
-"""The tier whose workloads may have units that are lent, until their owner wants them back (section 2)."""
+"""The tier whose workloads may use lent units until their owner reclaims them (section 2)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What one pod, VM or replica needs of a single node; `shm_gb` is shared memory in GiB, `spot` takes lent units.
+    """What one pod, VM or replica needs of a single node; `shm_gb` is shared memory in GiB, `spot` accepts lent units.
 
-    `node_pool` bounds it to the nodes of a pool. `counted_as` is the field in which its caller asked for GPUs.
+    `node_pool` limits it to the nodes of a pool. `counted_as` is the field in which the caller requested GPUs.
     """
 
     organization_id: str
@@ -33,8 +33,8 @@ class Demand:
 class NodeRoom:
     """A node as placement sees it; `organization_id` is its owner, empty for the platform's own nodes.
 
-    `free_count` counts the units that are placed freely, `granted` are free ones beside them that this demand may have:
-    reserved to its organization, or lent to spot.
+    `free_count` counts the unreserved free units, `granted` are further free units that this demand may have: reserved
+    for its organization, or lent to spot.
     """
 
     id: str
@@ -49,16 +49,16 @@ class NodeRoom:
 
     @property
     def placeable_count(self) -> int:
-        """How many units the demand may have now."""
+        """How many units the demand can have now."""
         return self.free_count + len(self.granted)
 
     def is_open_to(self, organization_id: str) -> bool:
-        """Whether the organization may have the node's units that nobody reserved."""
+        """Whether the organization may use the node's unreserved units."""
         return self.organization_id in ("", organization_id)
 
 
 def could_ever_hold(room: NodeRoom, demand: Demand) -> bool:
-    """Whether the node, empty and up, would hold the demand.
+    """Whether the node could hold the demand if it were empty and up.
 
     Shared memory is bounded by the GPU-proportional share of the node's RAM (section 2, `shmSizeGb`).
     """
@@ -70,10 +70,10 @@ def could_ever_hold(room: NodeRoom, demand: Demand) -> bool:
 
 
 def choose_node(rooms: Iterable[NodeRoom], demand: Demand) -> NodeRoom | None:
-    """The node to place the demand on, or None when none has room.
+    """The node to place the demand on, or None if none has room.
 
     The organization's own nodes come first, then its regions in the order of preference, then units that are granted
-    to it, then the tightest fit, so that whole nodes stay free for those who need them.
+    to it, then the tightest fit, so that whole nodes stay free for demands that need them.
     """
     regions = demand.preferred_regions
     rank = {region: position for position, region in reversed(list(enumerate(regions)))}
@@ -97,7 +97,7 @@ def choose_node(rooms: Iterable[NodeRoom], demand: Demand) -> NodeRoom | None:
 def choose_units(gpu_count: int, taken: Collection[int], wanted: int) -> tuple[int, ...]:
     """The lowest free unit indexes of a node, `wanted` of them.
 
-    Raises ValueError when fewer are free, which means that the node's free count and its units disagree.
+    Raises ValueError if fewer are free, which means that the node's free count and its units disagree.
     """
     free = [index for index in range(gpu_count) if index not in taken]
     if len(free) < wanted:

@@ -1,8 +1,8 @@
 """Reservations of GPU units (section 2, "Node reservation"), the units that are reserved now, and who may have them.
 
-A reservation has its units from `startsAt` until `endsAt`: they are out of the node's `free_count`, for the allowed
-organizations alone, or, while it is released, for whoever asks with tier `spot` (section 2, "Catalog availability").
-A unit that somebody holds when its reservation begins stays with its holder, and is the reservation's afterwards.
+A reservation has its units from `startsAt` until `endsAt`: they are not in the node's `free_count`, and only allowed
+organizations may have them, or, while it is released, any request with tier `spot` (section 2, "Catalog availability").
+A unit that is held when its reservation begins stays with its holder, and is the reservation's afterwards.
 """
 
 from collections.abc import Collection, Sequence
@@ -30,11 +30,11 @@ from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx
 
 PLATFORM_OPERATIONS: Final = "org_platform_ops"
-"""The platform ops org, which every reservation allows (section 2); nobody has a key of it."""
+"""The platform ops org, which every reservation allows (section 2); it has no keys."""
 
 
 class ReservationStatus(StrEnum):
-    """Where a reservation is; section 2 shows no words, so all are assumed."""
+    """The phase of a reservation; section 2 names no values, so all are assumed."""
 
     SCHEDULED = "scheduled"
     ACTIVE = "active"
@@ -44,7 +44,7 @@ class ReservationStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """A reservation; `units` are indexes of the node."""
+    """A reservation; `units` are indexes on the node."""
 
     sequence: int
     id: str
@@ -77,7 +77,7 @@ class Unit:
     unit: int
     reservation_id: str
     lent: bool  # to spot
-    free: bool  # kept beside the claims, as a node's `free_count`
+    free: bool  # stored beside the claims, like a node's `free_count`
 
 
 UNITS: Final = Rows(Unit, "reserved_units", ForeignKeyConstraint(["node_id"], ["nodes.id"]), key=("node_id", "unit"))
@@ -86,7 +86,7 @@ reserved_units: Final = UNITS.table
 
 @dataclass(frozen=True, slots=True)
 class ReservedUnit:
-    """A unit that is reserved at this instant; `allowed` is for the organization that looks."""
+    """A unit that is reserved at this instant; `allowed`: for the organization that asks."""
 
     node_id: str
     unit: int
@@ -96,7 +96,7 @@ class ReservedUnit:
 
 
 def reserve(tx: Tx, reservation: Reservation, taken: Collection[int]) -> None:
-    """Take a reservation's units out of what can be placed freely; `taken` are those that somebody holds."""
+    """Withdraw a reservation's units from free placement; `taken` are those with a holder."""
     for unit in reservation.units:
         whose = {"node_id": reservation.node_id, "unit": unit, "reservation_id": reservation.id}
         UNITS.insert(tx, **whose, lent=False, free=unit not in taken)
@@ -104,24 +104,24 @@ def reserve(tx: Tx, reservation: Reservation, taken: Collection[int]) -> None:
 
 
 def give_back(tx: Tx, reservation: Reservation) -> None:
-    """Let a reservation's units be placed freely again."""
+    """Return a reservation's units to free placement."""
     free = sum(unit.free for unit in UNITS.all(tx, reservation_id=reservation.id))
     UNITS.remove(tx, reservation_id=reservation.id)
     change_free(tx, reservation.node_id, free)
 
 
 def lend(tx: Tx, reservation_id: str, lent: bool) -> None:
-    """Lend a reservation's units to spot, or take them back."""
+    """Lend a reservation's units to spot, or reclaim them."""
     UNITS.change_all(tx, {"lent": lent}, reservation_id=reservation_id)
 
 
 def on_node(tx: Tx, node_id: str) -> frozenset[int]:
-    """The units of a node that are reserved."""
+    """The reserved units of a node."""
     return frozenset(unit.unit for unit in UNITS.all(tx, node_id=node_id))
 
 
 def set_free(tx: Tx, node_id: str, units: Sequence[int], free: bool) -> None:
-    """Keep that reserved units were claimed or released."""
+    """Record that reserved units were claimed or released."""
     for unit in units:
         UNITS.change_all(tx, {"free": free}, node_id=node_id, unit=unit)
 
@@ -129,8 +129,8 @@ def set_free(tx: Tx, node_id: str, units: Sequence[int], free: bool) -> None:
 def granted_units(
     connection: Connection, node_id: str, organization_id: str, *, named: bool, spot: bool
 ) -> tuple[int, ...]:
-    """The free reserved units of a node that a workload may have: its organization's if it names the node, lent
-    ones where it is spot.
+    """The free reserved units of a node that a workload may have: those of its organization if it names the node, and
+    lent ones if it is spot.
     """
     if not (named or spot):
         return ()
@@ -142,7 +142,7 @@ def granted_units(
 
 
 def gives_rights(connection: Connection, node_id: str, organization_id: str, *, spot: bool) -> bool:
-    """Whether some unit of the node is reserved to the organization, or lent where it asks as spot."""
+    """Whether some unit of the node is reserved for the organization, or lent if the request is spot."""
     u = reserved_units.c
     rights = and_(u.lent.is_(False), _allows(organization_id))
     query = select(u.unit).where(u.node_id == node_id, or_(rights, u.lent) if spot else rights)
@@ -150,7 +150,7 @@ def gives_rights(connection: Connection, node_id: str, organization_id: str, *, 
 
 
 def lent_units(connection: Connection, gpu_model_id: str) -> dict[str, tuple[int, ...]]:
-    """The units of a model that are lent to spot and free, by node, on nodes that take workloads on."""
+    """The free units of a model that are lent to spot, by node, on nodes that accept workloads."""
     u, n = reserved_units.c, nodes.c
     query = (
         select(u.node_id, u.unit)
@@ -165,18 +165,18 @@ def lent_units(connection: Connection, gpu_model_id: str) -> dict[str, tuple[int
 
 
 def nodes_lending(count: int) -> Select[str]:
-    """The ids of nodes with at least so many units that are lent to spot, taken or not."""
+    """The ids of nodes with at least so many units lent to spot, held or not."""
     u = reserved_units.c
     return select(u.node_id).where(u.lent).group_by(u.node_id).having(func.count() >= count)
 
 
 def every(connection: Connection, organization_id: str) -> list[ReservedUnit]:
-    """Every unit that is reserved, as an organization sees it."""
+    """Every reserved unit, as an organization sees it."""
     return _seen(connection, _as_seen_by(organization_id))
 
 
 def of_node(connection: Connection, node_id: str, organization_id: str) -> list[ReservedUnit]:
-    """Every unit of a node that is reserved, as an organization sees it."""
+    """Every reserved unit of a node, as an organization sees it."""
     return _seen(connection, _as_seen_by(organization_id).where(reserved_units.c.node_id == node_id))
 
 

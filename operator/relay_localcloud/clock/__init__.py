@@ -1,1 +1,1 @@
-"""The cloud's own time, and what falls due on it."""
+"""The cloud's own time, and what falls due in it."""

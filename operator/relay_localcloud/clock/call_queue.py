@@ -1,6 +1,6 @@
-"""Which calls to receivers may start: an index in memory of the due-queue's outbound items, which are the truth.
+"""Which outbound calls may start: an in-memory index of the due-queue's outbound items, which are authoritative.
 
-An entry may be stale, since its item was cancelled or replaced; whoever takes it looks the item up.
+An entry may be stale because its item was cancelled or replaced; the code that takes it looks up the item.
 """
 
 from collections import Counter, defaultdict, deque
@@ -11,10 +11,10 @@ from relay_localcloud.kernel.due import QueuedCall
 
 
 class CallQueue:
-    """Gives out calls in order of due time, up to `in_all` at once and up to `per_lane` of each lane.
+    """Hands out calls in order of due time, up to `in_all` at once and up to `per_lane` of each lane.
 
-    No organization has more than a third of what all leave free, so that whoever comes next finds room, however long
-    the calls of others take: one alone has a quarter at most. `owner_of` tells whose a lane is.
+    An organization gets no more than a third of what all leave free, so that the next one finds room, however long the
+    calls of others take: one alone has a quarter at most. `owner_of` gives the organization of a lane.
     """
 
     def __init__(self, in_all: int, per_lane: int, owner_of: Callable[[str], str]) -> None:
@@ -22,12 +22,12 @@ class CallQueue:
         self._per_lane = per_lane
         self._owner_of = owner_of
         self._waiting: list[QueuedCall] = []
-        # Calls whose lane was full when their turn came; one comes back for each that ends.
+        # Calls whose lane was full at their turn; one comes back for each that ends.
         self._parked: defaultdict[str, deque[QueuedCall]] = defaultdict(deque)
-        # Calls whose organization had its share then, by organization, as heaps; they come back as the share grows.
+        # Calls whose organization had its share at their turn, as heaps; they come back as the share grows.
         self._beyond_share: dict[str, list[QueuedCall]] = {}
         self._under_way: dict[int, QueuedCall] = {}
-        self._owners: dict[int, str] = {}  # of calls that wait or are under way; a lane may be gone meanwhile
+        self._owners: dict[int, str] = {}  # of calls that wait or are under way; a lane may be deleted meanwhile
         self._in_lane: Counter[str] = Counter()
         self._of_owner: Counter[str] = Counter()
         self._pending: Counter[str] = Counter()
@@ -39,11 +39,11 @@ class CallQueue:
         heappush(self._waiting, call)
 
     def pending(self, owner: str) -> int:
-        """How many calls of an organization wait, for their due time or their turn, or are under way."""
+        """How many calls of an organization wait for their due time or their turn, or are under way."""
         return self._pending[owner]
 
     def take(self, until: int) -> QueuedCall | None:
-        """The next call that is due by `until` and may start, under way from then on; None if there is none."""
+        """The next call that is due by `until` and may start, now counted as under way; None if there is none."""
         while self._waiting and self._waiting[0].due_at <= until and len(self._under_way) < self._in_all:
             call = heappop(self._waiting)
             owner = self._owners[call.item_id]
@@ -63,7 +63,7 @@ class CallQueue:
         return None
 
     def finished(self, call: QueuedCall) -> None:
-        """Make its place free for the next."""
+        """Free the call's place for the next."""
         del self._under_way[call.item_id]
         owner = self._owners.pop(call.item_id)
         _count_down(self._in_lane, call.lane)
@@ -77,13 +77,13 @@ class CallQueue:
             self._recall(waiting)
 
     def next_due(self) -> int | None:
-        """When the next call falls due that could start; None if there is none, or too many are under way."""
+        """When the next call that could start falls due; None if there is none, or too many are under way."""
         if not self._waiting or len(self._under_way) >= self._in_all:
             return None
         return self._waiting[0].due_at
 
     def earliest(self) -> int | None:
-        """When the earliest call fell due, or will, of all that are not finished."""
+        """The earliest due time, past or future, of all unfinished calls."""
         heads = [call.due_at for call in (*self._waiting[:1], *self._under_way.values())]
         heads += [parked[0].due_at for parked in self._parked.values() if parked]
         heads += [beyond[0].due_at for beyond in self._beyond_share.values()]
@@ -93,7 +93,7 @@ class CallQueue:
         return 3 * self._of_owner[owner] < self._in_all - len(self._under_way)
 
     def _recall(self, owner: str) -> None:
-        """Let the first call of an organization that has a share again wait for its turn; the others follow it."""
+        """Let the first waiting call of an organization with a free share wait for its turn; the others follow it."""
         beyond = self._beyond_share.get(owner)
         if beyond and self._has_share(owner):
             heappush(self._waiting, heappop(beyond))

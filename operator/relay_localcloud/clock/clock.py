@@ -1,11 +1,11 @@
 """The cloud's own clock, and the settling of what falls due on it.
 
-Modes: `real` (one second a second, with an offset once it was set or advanced), `frozen` (moves only when told to) and
+Modes: `real` (one second a second, with an offset once it was set or advanced), `frozen` (moves only on request) and
 `scaled` (`rate` seconds a second). Everything that takes time in the cloud is an item on the due-queue.
 
 Order is exact: before a transaction opens, every transition that fell due runs, in order of due time, each at its own
-due time. Calls to webhook receivers and the work of batches take real time, so they run beside; while the clock is
-moved by hand no transition overtakes them past their `barrier`, and the move is over when they are.
+due time. Calls to webhook receivers and the work of batches take real time, so they run concurrently; while the clock
+is moved by hand, no transition overtakes them past their `barrier`, and the move ends when they have ended.
 """
 
 import asyncio
@@ -28,16 +28,16 @@ from relay_localcloud.kernel.store import Store, Tx, read_meta, write_meta
 _log = logging.getLogger(__name__)
 
 SLICE_SECONDS = 0.02
-"""How long transitions run in a row, and one of them longer, before requests get a turn."""
+"""Seconds for which transitions run in a row before requests get a turn; a single transition may exceed them."""
 
 LONGEST_SLEEP_SECONDS = 60.0
 
 KEPT_EVERY = 10 * SECOND
-"""How old, by the machine's clock, the time that is kept may be when the cloud does anything."""
+"""The most that the stored time may lag behind the machine's clock whenever the cloud does anything."""
 
 
 class Clock:
-    """Tells the cloud's time, and makes what falls due happen."""
+    """Tells the cloud's time, and runs what falls due."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Clock:
         self._outbound = outbound
         self._wall = wall
         self._first_mode = first_mode
-        self._held: int | None = None  # how far a move has got
+        self._held: int | None = None  # how far a move has progressed
         self._settling = False
         self._moving = asyncio.Lock()
         self._wake = asyncio.Event()
@@ -65,17 +65,17 @@ class Clock:
             each.changed = self._wake.set
 
     def now(self) -> int:
-        """The cloud's time; while the clock is moved, how far the move has got."""
+        """The cloud's time; during a move, how far the move has progressed."""
         return self.state.at(self._wall()) if self._held is None else self._held
 
     async def change(self, change: ClockChange) -> ClockState:
-        """Change mode and rate, then move; returns when all that fell due is done, calls to receivers included."""
+        """Change mode and rate, then move; returns when all due items are done, outbound calls included."""
         async with self._moving:
             now = self.now()
             gap = self.state.gap if change.gap == "apply" else 0
             target = (now if change.move_to is None else change.move_to) + change.advance_by + gap
             state = _changed(self.state, change, now, target, self._wall())
-            # Written before anything runs: a process killed on the way finds all of it overdue, and none in the future.
+            # Written before anything runs: after a kill during the move, all of it is overdue, and none in the future.
             with self._store.transaction() as tx:
                 _write(tx.connection, state)
             self.state, self._held = state, now
@@ -87,14 +87,14 @@ class Clock:
             return self.state
 
     async def caught_up(self) -> None:
-        """Return when nothing is overdue, or the disk fails it; others have their turn between slices of it."""
+        """Return when nothing is overdue, or the disk fails it; others get their turn between slices of it."""
         with suppress(Unwritable):
             while (item := self._next_transition()) is not None and item.due_at <= (now := self.now()):
                 self._settle(now, SLICE_SECONDS)
                 await asyncio.sleep(0)
 
     def keep(self, tx: Tx) -> None:
-        """Write down how far the time has got, for a start after the machine's clock leapt."""
+        """Store the current time, for a start after the machine's clock has jumped."""
         if self._held is None and self.state.rate:
             self.state = self.state.read(self._wall())
             _write(tx.connection, self.state)
@@ -105,7 +105,7 @@ class Clock:
             while True:
                 self._wake.clear()
                 pause = self._run_what_is_due()
-                await asyncio.sleep(0)  # what is due may be more than a slice, and set the event each time
+                await asyncio.sleep(0)  # due items may take more than a slice, and set the event each time
                 try:
                     await asyncio.wait_for(self._wake.wait(), pause)
                 except TimeoutError:
@@ -114,7 +114,7 @@ class Clock:
             self._keep()
 
     def _run_what_is_due(self) -> float | None:
-        """Real seconds until there is something to run again; what the disk failed stays due."""
+        """Run due items; returns real seconds until the next run. Items that failed on the disk stay due."""
         try:
             if self._held is None:
                 self._keep_in_time()
@@ -127,7 +127,7 @@ class Clock:
             return PATIENCE_SECONDS
 
     def reload(self) -> None:
-        """Read the time again: the state was replaced, and a move that was under way is none in the other."""
+        """Read the time again: the state was replaced, so that a move under way no longer applies."""
         self._next_is_known = False
         self.state, self._held = self._load(), None
         self._look_again()
@@ -161,13 +161,13 @@ class Clock:
         try:
             self._settle(now)
         except Unwritable:
-            # Nothing may happen after what did not: for transactions, time stands still until the disk takes it.
+            # Nothing may overtake a failed transition: for transactions, time stands still until the disk recovers.
             waiting = self._next_transition()
             return now if waiting is None else min(now, waiting.due_at)
         return now
 
     def _settle(self, until: int, within: float = math.inf) -> None:
-        """Run the transitions due by `until`, in order; none begins after so many real seconds."""
+        """Run the transitions due by `until`, in order; none starts after `within` real seconds."""
         self._settling = True
         last_begins = time.perf_counter() + within
         try:
@@ -229,7 +229,7 @@ class Clock:
         self._wake.set()
 
     def _pause(self) -> float | None:
-        """Real seconds until something falls due; None if only a change can make that happen."""
+        """Real seconds until something falls due; None if nothing is scheduled or the clock is frozen."""
         if self._held is not None or self.state.rate == 0:
             return None
         transition = self._next_transition()

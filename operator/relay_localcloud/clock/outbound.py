@@ -1,6 +1,6 @@
-"""Due items that take real time: they run concurrently beside the clock, each kind with limits of its own.
+"""Due items that take real time: they run concurrently beside the clock, each kind with its own limits.
 
-An item stays on the due-queue until its outcome is written, so a process killed on the way does it again.
+An item stays on the due-queue until its outcome is written, so a killed process does it again.
 """
 
 import asyncio
@@ -16,13 +16,13 @@ from relay_localcloud.kernel.due import QueuedCall
 from relay_localcloud.kernel.store import Store, Tx
 
 _OWNERS_KNOWN: Final = 10_000
-"""Lanes whose organization is remembered."""
+"""Lanes whose organization is cached."""
 
 
 class Outbound(ABC):
-    """Starts the items of one kind that the clock says are due: up to `in_all` at once, up to `per_lane` of a lane.
+    """Starts items of one kind when the clock finds them due: up to `in_all` at once, up to `per_lane` of a lane.
 
-    `CallQueue` says what of that each organization has.
+    `CallQueue` divides these places among organizations.
     """
 
     def __init__(self, store: Store, kind: str, in_all: int, per_lane: int) -> None:
@@ -32,7 +32,7 @@ class Outbound(ABC):
         self._new_queue = partial(CallQueue, in_all, per_lane, self._owner_of)
         self.tasks: set[asyncio.Task[bool]] = set()
         self.changed: Callable[[], None] = lambda: None
-        """Called when an item was queued or has ended; the clock sets it."""
+        """Called when an item has been queued or has ended; the clock sets it."""
         store.call_queued[kind] = self._queued
         self._queue = self._read_queue()
 
@@ -42,41 +42,41 @@ class Outbound(ABC):
 
     @abstractmethod
     def _owner(self, tx: Tx, lane: str) -> str | None:
-        """The organization whose lane it is; None for a lane that is gone."""
+        """The organization of a lane; None if the lane is gone."""
 
     @abstractmethod
     def barrier(self) -> int | None:
-        """The first instant whose transitions wait until an item that is not finished has ended; None for no wait."""
+        """The first instant whose transitions must wait for an unfinished item; None for no wait."""
 
     async def abandon(self) -> None:
-        """End what is under way without an outcome; it stays due."""
+        """Stop what is under way without an outcome; it stays due."""
         tasks = list(self.tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def begin_anew(self) -> None:
-        """End what is under way without an outcome, and read what is due in the state that took its place."""
+        """Stop what is under way without an outcome, and read the due items of the new state."""
         for task in self.tasks:
             task.cancel()
         self._owner_of.cache_clear()
         self._queue = self._read_queue()
 
     def begin(self, until: int, at_due_time: bool, horizon: int) -> None:
-        """Start the items due by `until`, as many as may run at once; their time is `until`, or when they fell due."""
+        """Start items due by `until`, as many as may run at once; their time is `until`, or their due time."""
         while (call := self._queue.take(until)) is not None:
             self._start(call, call.due_at if at_due_time else until, horizon)
 
     def next_due(self) -> int | None:
-        """When the next item falls due that is not under way and may be started; None if there is none."""
+        """When the next item that may start falls due; None if there is none."""
         return self._queue.next_due()
 
     def pending(self, organization_id: str) -> int:
-        """How many items of an organization are not finished."""
+        """How many items of an organization are unfinished."""
         return self._queue.pending(organization_id)
 
     def earliest(self) -> int | None:
-        """When the earliest item that is not finished fell due, or will."""
+        """The earliest due time, past or future, of all unfinished items."""
         return self._queue.earliest()
 
     def _read_queue(self) -> CallQueue:
@@ -96,7 +96,7 @@ class Outbound(ABC):
         self.changed()
 
     async def _patient_attempt(self, call: QueuedCall, at: int, horizon: int) -> bool:
-        """Whether it was done; where the disk failed it is to be done again, a while later and under way until then."""
+        """Try one item; False, after a wait, if the disk failed: it stays under way until it is tried again."""
         try:
             await self._attempt(call, at, horizon)
         except Unwritable:
@@ -118,7 +118,7 @@ class Outbound(ABC):
                 queue.add(call)
             self.changed()
             if error is not None:
-                # A defect here, not of whoever was called: the item stays due and is tried again by the next start.
+                # A defect here, not in the receiver: the item stays due and is tried again at the next start.
                 message = f"an item of the kind {self._kind} failed inside the local cloud"
                 asyncio.get_running_loop().call_exception_handler(
                     {"message": message, "exception": error, "task": task}

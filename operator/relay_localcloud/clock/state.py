@@ -1,8 +1,8 @@
 """How the cloud's time follows from the machine's, without I/O.
 
-Whoever sets the machine's clock does not set the cloud's. While the cloud runs, its time goes on evenly. Where it
-starts, it goes on from the highest time that it knew: a clock that went back moves nothing, and a gap that is too large
-to be believed is held until an administrator says what it was, so nothing ends and nothing is billed for it until then.
+Setting the machine's clock does not set the cloud's. While the cloud runs, its time goes on evenly. At a start, it
+continues from the latest time that it knew: a clock that went back moves nothing, and an implausibly large gap is held
+back until an administrator decides about it, so nothing ends and nothing is billed for it until then.
 """
 
 import time
@@ -17,17 +17,17 @@ from relay_localcloud.kernel.instants import DAY, LAST
 Mode = Literal["real", "frozen", "scaled"]
 
 LARGEST_GAP: Final = DAY
-"""By how much the machine's clock may be ahead at a start, without anybody being asked."""
+"""How far ahead the machine's clock may be at a start before an administrator must decide."""
 
 
 class ClockError(ValueError):
-    """The clock cannot be changed like that; the message says why."""
+    """The clock cannot be changed as requested; the message says why."""
 
 
 class ClockState(BaseModel):
     """The cloud's time was `cloud` when the machine's clock showed `wall`, both in microseconds.
 
-    `ahead` is how much of the machine's time was not gone along with; negative where the cloud's time is ahead of it.
+    `ahead` is how much of the machine's time was not followed; negative if the cloud's time is ahead of it.
     """
 
     mode: Mode
@@ -41,11 +41,11 @@ class ClockState(BaseModel):
         return min(self.cloud + round(max(wall - self.wall, 0) * self.rate), LAST)
 
     def read(self, wall: int) -> "ClockState":
-        """The same, as of `wall`."""
+        """The same state with `wall` as its reference."""
         return self.model_copy(update={"cloud": self.at(wall), "wall": max(wall, self.wall)})
 
     def resumed(self, wall: int) -> "ClockState":
-        """How the time goes on where the machine's clock shows `wall` at a start."""
+        """The state after a start at which the machine's clock shows `wall`."""
         if self.rate == 0:
             return self
         since = self.ahead + wall - self.wall
@@ -55,7 +55,7 @@ class ClockState(BaseModel):
 
     @property
     def gap(self) -> int:
-        """What an administrator is asked about, in the cloud's time; 0 for nothing."""
+        """The gap that an administrator must decide about, in the cloud's time; 0 for none."""
         return round(self.ahead * (self.rate or 1)) if self.ahead > LARGEST_GAP else 0
 
 
@@ -63,7 +63,7 @@ class ClockState(BaseModel):
 class ClockChange:
     """A mode, its rate, and how to move: to an instant, or by a span in microseconds; None leaves it as it is.
 
-    `gap` says whether the machine's gap is gone along with, or was none.
+    `gap` says whether to follow the machine's gap or to dismiss it.
     """
 
     mode: Mode | None = None
@@ -74,7 +74,7 @@ class ClockChange:
 
 
 def steady() -> Callable[[], int]:
-    """The machine's clock as it is now, and evenly from then on, in microseconds, whatever it is set to meanwhile."""
-    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # the former counts while the machine sleeps
+    """A function for the machine's time in microseconds, which goes on evenly even if the machine's clock is set."""
+    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # the former also counts while the machine sleeps
     offset = time.time_ns() - time.clock_gettime_ns(clock)
     return lambda: (offset + time.clock_gettime_ns(clock)) // 1000

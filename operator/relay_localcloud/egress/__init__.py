@@ -1,1 +1,1 @@
-"""Where the cloud may be sent by what organizations name, and the connections that hold to it."""
+"""Restricts the addresses that organizations can make the cloud connect to, and the connections to them."""

@@ -1,4 +1,4 @@
-"""Connections to addresses that are allowed. Imports aiohttp: loaded when needed."""
+"""Connections to allowed addresses only. Imports aiohttp: loaded when needed."""
 
 import socket
 from typing import Any
@@ -11,7 +11,7 @@ from relay_localcloud.egress.reach import AddressRefusedError, Reach, check
 
 
 class Resolver(AbstractResolver):
-    """Resolves a name afresh for each connection, and refuses it if any of its addresses is not allowed."""
+    """Resolves a name for each connection, and refuses it if any of its addresses is not allowed."""
 
     def __init__(self, reach: Reach) -> None:
         self._reach = reach
@@ -20,20 +20,20 @@ class Resolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        """Raises AddressRefusedError."""
+        """Resolve a name. Raises AddressRefusedError."""
         results = await self._resolver.resolve(host, port, family)
         for result in results:
             check(self._reach, result["host"])
         return results
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there is nothing to release."""
 
 
 def connector_to(reach: Reach, *, verified: bool, **options: Any) -> aiohttp.TCPConnector:  # noqa: ANN401 - aiohttp's own
-    """Connects to what is within reach only: the check is on the address connected to, whatever names it.
+    """A connector that connects only within reach: the check is on the actual address, whatever name led to it.
 
-    `verified`: certificates must be those of somebody known.
+    `verified`: certificates must be from a known authority.
     """
 
     def checked_socket(address: AddrInfoType) -> socket.socket:

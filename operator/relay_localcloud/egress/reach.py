@@ -15,7 +15,7 @@ _ALL: Final = (ip_network("0.0.0.0/0"), ip_network("::/0"))
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Which addresses may be connected to; `networks` are allowed whatever lies there."""
+    """Which addresses may be connected to; `networks` are always allowed."""
 
     public: bool
     loopback: bool
@@ -23,9 +23,9 @@ class Reach:
 
     @classmethod
     def of_server(cls, host: str, networks: Sequence[Network]) -> Self:
-        """What a cloud that listens on `host` connects to for its organizations.
+        """What a cloud that listens on `host` may connect to for its organizations.
 
-        On loopback, everything: they are one person. Beyond it, public addresses and these networks.
+        On loopback, everything: they are one person. Otherwise, public addresses and these networks.
         """
         return cls(public=True, loopback=True, networks=_ALL) if is_loopback(host) else cls(True, False, networks)
 
@@ -46,13 +46,13 @@ class AddressRefusedError(OSError):
 
 
 def check(reach: Reach, address: str) -> None:
-    """Raises AddressRefusedError if this address may not be connected to."""
+    """Raise AddressRefusedError if this address may not be connected to."""
     if not reach.allows(ip_address(address.partition("%")[0])):
         raise AddressRefusedError("the address is internal or private")
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a server that listens on `host` answers this machine alone."""
+    """Whether only this machine can reach a server that listens on `host`."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
@@ -60,7 +60,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _meant(address: IPv4Address | IPv6Address) -> tuple[IPv4Address | IPv6Address, ...]:
-    """The addresses that a packet to this one may end at."""
+    """The addresses at which a packet to this one may arrive."""
     if isinstance(address, IPv4Address):
         return (address,)
     if address.ipv4_mapped is not None:

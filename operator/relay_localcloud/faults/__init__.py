@@ -1,1 +1,1 @@
-"""What is made to go wrong with requests and answers."""
+"""Faults that are injected into requests and answers."""

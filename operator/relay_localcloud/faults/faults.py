@@ -1,4 +1,4 @@
-"""Faults: which one meets a request or a webhook, counted and kept with the state (interfaces.md, `POST /faults`)."""
+"""Which fault applies to a request or webhook; faults are stored with the state (interfaces.md, `POST /faults`)."""
 
 import random
 from collections.abc import Mapping
@@ -16,13 +16,13 @@ from relay_localcloud.kernel.rows import Rows, shown
 from relay_localcloud.kernel.store import Tx
 
 WEBHOOK = "webhook"
-"""The operation that stands for the calls to webhook receivers."""
+"""The operation that represents calls to webhook receivers."""
 
 LONGEST_DELAY_SECONDS = 86_400
 
 
 def _as_text(value: object) -> object:
-    """A header's value may be given as a number, such as the seconds of a Retry-After."""
+    """Allow a number as a header's value, such as the seconds of a Retry-After."""
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
@@ -35,7 +35,7 @@ _CONFIG: Final = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=Tru
 
 
 class Answered(BaseModel):
-    """What a request is answered with instead of being acted on; without a body it is `{error, code}`."""
+    """The answer to a request, which is not executed; without a body it is `{error, code}`."""
 
     model_config = _CONFIG
 
@@ -45,21 +45,21 @@ class Answered(BaseModel):
 
 
 _VALUES: Final[Mapping[str, Any]] = {
-    # A request is acted on this much later, in real time; a webhook is sent this much later on the cloud's clock.
+    # A request is executed this much later, in real time; a webhook is sent this much later on the cloud's clock.
     "delaySeconds": Delay,
-    # A request is acted on at once, and answered this much later, in real time.
+    # A request is executed at once, and answered this much later, in real time.
     "answerDelaySeconds": Delay,
-    # The connection is cut: `before` it is acted on, or `after`, so that only the reply is lost.
+    # The connection is cut `before` the request is executed, or `after`, so that only the reply is lost.
     "drop": Literal["before", "after"],
-    # Acted on; the first n bytes of the body are sent, then the connection breaks.
+    # Executed; the first n bytes of the body are sent, then the connection breaks.
     "truncateBytes": Annotated[int, Field(ge=0, le=2**31)],
-    # Acted on; a page of HTML takes the body's place, with the same status.
+    # Executed; a page of HTML replaces the body, with the same status.
     "html": Literal[True],
-    # A read answers as it would have so many seconds of the cloud's clock ago.
+    # A read answers as it would have this many seconds ago on the cloud's clock.
     "staleSeconds": Annotated[float, Field(gt=0, le=LONGEST_DELAY_SECONDS, allow_inf_nan=False)],
-    # What is created is billed at this multiple of the price that the catalog quotes.
+    # Created resources are billed at this multiple of the price in the catalog.
     "priceFactor": Annotated[float, Field(ge=0, le=1000, allow_inf_nan=False)],
-    # The model breaks after n pieces of content of a stream; what is not streamed is not affected.
+    # The model fails after n pieces of content of a stream; other answers are not affected.
     "cutStreamAfter": Annotated[int, Field(ge=0, le=2**31)],
     # The webhook never arrives, and is not retried.
     "lose": Literal[True],
@@ -68,7 +68,7 @@ _VALUES: Final[Mapping[str, Any]] = {
     # The webhook is held back until the subscription's next one went out.
     "reorder": Literal[True],
 }
-"""The effects but `status` (`Answered`), by the field that tells them apart, which is all that they have."""
+"""All effects except `status` (`Answered`), by the field that identifies each and is its only one."""
 
 REQUEST_EFFECTS: Final = ("status", "delaySeconds", "answerDelaySeconds", "drop", "truncateBytes", "html")
 WEBHOOK_EFFECTS: Final = ("lose", "duplicate", "delaySeconds", "reorder")
@@ -81,7 +81,7 @@ STREAMED: Final = frozenset({"POST /v1/chat/completions", "POST /v1/messages"})
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a fault does: the field that tells it apart, and its value, `Answered` for a `status`."""
+    """What a fault does: the field that identifies the effect, and its value, `Answered` for a `status`."""
 
     name: str
     value: object
@@ -101,7 +101,7 @@ class FaultCreate(ControlRequest):
 
 @dataclass(frozen=True, slots=True)
 class FaultRow:
-    """A fault as it is kept."""
+    """A stored fault."""
 
     sequence: int
     id: str
@@ -121,7 +121,7 @@ FAULTS: Final = Rows(FaultRow, "faults", Index("faults_by_operation", "operation
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault that meets this one request or webhook."""
+    """A fault that applies to this one request or webhook."""
 
     id: str
     effect: Effect
@@ -139,7 +139,7 @@ def effects_of(operation: str) -> tuple[str, ...]:
 
 
 def parse_effect(operation: str, effect: Mapping[str, Any]) -> Effect:
-    """Read an effect; pydantic's ValidationError, or ValueError if it has no known field that tells it apart."""
+    """Parse an effect; raises pydantic's ValidationError, or ValueError if no known field identifies it."""
     known = effects_of(operation)
     name = next((name for name in known if name in effect), None)
     if name is None:
@@ -156,7 +156,7 @@ def _shape(name: str) -> type[BaseModel]:
 
 
 def add(tx: Tx, fault: FaultCreate) -> dict[str, object]:
-    """Keep a fault; how it is listed."""
+    """Store a fault; returns it as it is listed."""
     asked = {name: value for name, value in fault if value is not None}
     return _shown(FAULTS.insert(tx, id=tx.new_id("flt"), **asked))
 
@@ -167,7 +167,7 @@ def every(tx: Tx) -> list[dict[str, object]]:
 
 
 def meet(tx: Tx, operation: str, organization_id: str | None) -> Fault | None:
-    """The first fault, oldest first, that applies to this occurrence; counts it as seen by every one before."""
+    """The first applicable fault, oldest first; counts this occurrence as seen by every one before it."""
     for row in FAULTS.all(tx, operation=operation):
         if row.organization_id in (None, organization_id):
             applies = _applies(row)
@@ -183,7 +183,7 @@ def operations(tx: Tx) -> frozenset[str]:
 
 
 def any_reads_the_past(tx: Tx) -> bool:
-    """Whether there is a fault that needs to know what rows were."""
+    """Whether any fault needs former versions of rows."""
     return any(READS_THE_PAST in row.effect for row in FAULTS.all(tx))
 
 

@@ -1,4 +1,4 @@
-"""The layer in which faults meet requests: after authentication, before the operation.
+"""The layer that applies faults to requests: after authentication, before the operation.
 
 Cutting a connection needs the server's transport (`ABORT` and `CLOSE` of `http/servers.py`).
 """
@@ -18,13 +18,13 @@ from relay_localcloud.kernel.instants import seconds
 from relay_localcloud.kernel.store import Store
 
 _BODILESS = (204, 304)
-"""Statuses whose answer ends with its head (RFC 9110): what followed would be read as the next answer."""
+"""Statuses whose answer has no body (RFC 9110): a client would read one as the next answer."""
 
 _PAGE = b"<!DOCTYPE html><html><head><title>Gateway</title></head><body><h1>This is not JSON</h1></body></html>\n"
 
 
 class FaultRegistry:
-    """Which operations have faults at all, kept beside the table, since every request asks."""
+    """The operations that have faults, cached beside the table, since every request needs them."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -32,7 +32,7 @@ class FaultRegistry:
         self.reload()
 
     def reload(self) -> None:
-        """Look again, after faults were added, removed or imported."""
+        """Read the table again, after faults were added, removed or imported."""
         with self._store.transaction() as tx:
             self._operations = faults.operations(tx)
             reads_the_past = faults.any_reads_the_past(tx)
@@ -43,7 +43,7 @@ class FaultRegistry:
         return operation in self._operations
 
     def meet(self, operation: str | None, organization_id: str | None) -> Fault | None:
-        """The fault that meets this request."""
+        """The fault that applies to this request."""
         if operation is None or operation not in self._operations:
             return None
         with self._store.transaction() as tx:
@@ -51,7 +51,7 @@ class FaultRegistry:
 
 
 class FaultInjection:
-    """Applies the fault that meets a request."""
+    """Applies a fault to its request."""
 
     def __init__(self, app: ASGIApp, registry: FaultRegistry, refused: ErrorAnswer) -> None:
         self._app = app
@@ -59,7 +59,7 @@ class FaultInjection:
         self._refused = refused
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, as the fault lets it."""
+        """Pass the request on, as its fault allows."""
         exchange = exchange_of(scope)
         organization_id = exchange.principal.organization_id if exchange.principal else None
         fault = self._registry.meet(exchange.operation, organization_id)
@@ -129,7 +129,7 @@ class FaultInjection:
 
 
 class _Reply:
-    """An answer kept back."""
+    """An answer that is held back."""
 
     def __init__(self) -> None:
         self.status = 200
@@ -163,7 +163,7 @@ async def _send_page(reply: _Reply, send: Send) -> None:
 
 
 async def _cut(scope: Scope, receive: Receive, how: str) -> None:
-    """End the connection (ABORT: at once; CLOSE: once what was written is out), and wait until the server knows."""
+    """End the connection (ABORT: at once; CLOSE: once what was written has been sent), and wait until it has ended."""
     scope["extensions"][how]()
     while (await receive())["type"] != "http.disconnect":
         pass

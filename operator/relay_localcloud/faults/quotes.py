@@ -1,4 +1,4 @@
-"""The price that a create locks, which is the catalog's unless the fault `priceFactor` makes it another."""
+"""The price that a create locks: the catalog's, unless the fault `priceFactor` changes it."""
 
 from typing import Annotated
 
@@ -23,9 +23,9 @@ async def _factor(request: Request) -> float:
 
 
 PriceFactor = Annotated[float, Depends(_factor)]
-"""A parameter of an endpoint: 1, or what a fault says."""
+"""A parameter of an endpoint: 1, or the factor of a fault."""
 
 
 def locked(quote_cents: int, factor: float) -> int:
-    """The cents an hour that are shown in the record and billed, for those that the catalog quotes."""
+    """The cents per hour that the record shows and that are billed, for a price in the catalog."""
     return round(quote_cents * factor)

@@ -1,1 +1,1 @@
-"""HTTP as every operation has it: ports, layers, who calls, bodies, errors, pages, and their description."""
+"""HTTP that all operations share: ports, layers, callers, bodies, errors, pages, and their description."""

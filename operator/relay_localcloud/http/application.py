@@ -1,4 +1,4 @@
-"""The innermost layer: calls the endpoint of a request's operation, and makes an answer of every error."""
+"""The innermost layer: calls the endpoint of a request's operation, and turns every error into an answer."""
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -37,7 +37,7 @@ class Application:
         self._done = done
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer."""
+        """Answer the request."""
         scope["app"] = self
         exchange = exchange_of(scope)
         scope["path_params"] = exchange.path_params
@@ -58,7 +58,7 @@ class Application:
     def _note(self, operation: str | None, scope: Scope, error: ApiError) -> None:
         route = self.routes.get(operation or "")
         if route is not None and route.changes:
-            with suppress(ApiError), self._store.transaction() as tx:  # on a full disk a refusal is still an answer
+            with suppress(ApiError), self._store.transaction() as tx:  # on a full disk a refusal is still answered
                 self._done(tx, scope, error)
 
     async def _response(self, operation: str | None, request: Request) -> Response:

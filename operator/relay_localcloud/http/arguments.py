@@ -21,40 +21,40 @@ from relay_localcloud.http.errors import ApiError, sentence
 from relay_localcloud.kernel.store import Tx
 
 Source = Callable[[Request], Awaitable[object]]
-"""What gives a request's argument."""
+"""Computes an argument from a request."""
 
 
 class Marker(Protocol):
     """What a parameter's annotation carries."""
 
     def source(self, parameter: Parameter) -> Source:
-        """Where the argument of this parameter comes from."""
+        """The source of this parameter's argument."""
 
 
 class Call:
-    """A function, and where its arguments come from."""
+    """A function, and the sources of its arguments."""
 
     def __init__(self, function: Callable[..., object]) -> None:
         self._function = function
 
     @cached_property
     def sources(self) -> Mapping[str, Source]:
-        """By the name of the parameter; a `tx` is the caller's to give."""
+        """Sources by parameter name; the caller supplies a `tx`."""
         parameters = signature(self._function).parameters.values()
         return {each.name: _source_of(each) for each in parameters if each.annotation is not Tx}
 
     async def arguments(self, request: Request) -> dict[str, object]:
-        """What the function is called with."""
+        """The function's arguments."""
         return {name: await source(request) for name, source in self.sources.items()}
 
     async def __call__(self, request: Request) -> object:
-        """Call it; it is a coroutine function."""
+        """Call the function, which is a coroutine function."""
         return await cast("Awaitable[object]", self._function(**await self.arguments(request)))
 
 
 @dataclass(frozen=True)
 class Depends:
-    """From a coroutine function, whose own parameters are made likewise."""
+    """The argument is the result of a coroutine function, whose own arguments are found in the same way."""
 
     function: Callable[..., Awaitable[object]]
 
@@ -65,7 +65,7 @@ class Depends:
 
 
 class Value:
-    """One value of the path or of the query string, as pydantic makes it of text; 400 if it cannot."""
+    """One value of the path or of the query string, as pydantic parses it; ApiError 400 if it cannot."""
 
     def __init__(self, name: str, place: Literal["path", "query"], parameter: Parameter) -> None:
         self.name = name
@@ -75,7 +75,7 @@ class Value:
 
     @cached_property
     def adapter(self) -> TypeAdapter[Any]:
-        """What the value must be."""
+        """Validates the value."""
         return TypeAdapter(self._annotation)
 
     @property
@@ -99,7 +99,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Path:
-    """From the path: what is in braces there; a `Field` beside it says more."""
+    """The argument is the path parameter of this name; a `Field` beside it adds constraints."""
 
     alias: str | None = None
 
@@ -110,7 +110,7 @@ class Path:
 
 @dataclass(frozen=True)
 class Query:
-    """From the query string; a `Field` beside it says more."""
+    """The argument is from the query string; a `Field` beside it adds constraints."""
 
     alias: str | None = None
 

@@ -1,4 +1,4 @@
-"""The layer that finds out who calls, before faults and routes see the request."""
+"""The layer that identifies the caller, before faults and routes see the request."""
 
 import hashlib
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from relay_localcloud.http.turns import REFUSED, Turns
 from relay_localcloud.kernel.store import Store, Tx
 
 KNOWN: Final = 10_000
-"""Credentials that are remembered as good; any other takes its turn among the refused before it is looked up."""
+"""Credentials that are remembered as valid; any other waits in the lane of refused ones before it is looked up."""
 
 
 class Authentication:
@@ -50,7 +50,7 @@ class Authentication:
         await self._app(scope, receive, send)
 
     async def _caller(self, headers: Headers) -> Principal:
-        """ApiError 401; who floods with keys that nobody has waits for others who do, and delays nobody else."""
+        """The caller; ApiError 401. A flood of unknown keys delays other callers with unknown keys, and nobody else."""
         try:
             credential = self._credential(headers)
         except ApiError:

@@ -31,19 +31,19 @@ from relay_localcloud.http.loggable import loggable
 
 LARGEST_BODY = 256 * 1024
 MOST_BODY_VALUES = 20_000
-"""Of the management API: each that is wrong or unknown takes longer than a value of a chat."""
+"""The limit of the management API: an invalid or unknown value there costs more than a value of a chat."""
 LARGEST_CONTROL_BODY = 8 * 1024 * 1024
-"""Of what administrators send, such as the body that a fault answers with."""
+"""The limit for bodies from administrators, such as the body that a fault answers with."""
 
 LONGEST_REST = 256 * 1024 * 1024
-"""How much of a body that is too large is waited for: a client that still sends does not read an answer."""
+"""How much of a body that is too large is read: a client that is still sending does not read an answer."""
 
 _ModelT = TypeVar("_ModelT", bound=BaseModel)
 
-# What strict validation lets through though nothing could store or show it: worth a closer look.
+# Passes strict validation, but could perhaps not be stored or shown: it needs a closer look.
 _SUSPICIOUS = re.compile(rb"\\u0000|\d{19}|[0-9][eE]")
 _LONG = 64 * 1024
-"""Bytes of a body whose values are looked at faster than its text is searched."""
+"""Bytes of a body from which checking its values is faster than searching its text."""
 
 _INT64 = 2**63
 
@@ -59,12 +59,12 @@ class BodyReader(Generic[_ModelT]):
         """Read the body; ApiError 400 names the field that is wrong, 413 a body that is too large."""
         raw = await read_body(request, self.marker.largest, self.marker.remedy)
         most = self.marker.most_values
-        if len(raw) > 2 * most and await has_more(raw, most):  # each takes two bytes
+        if len(raw) > 2 * most and await has_more(raw, most):  # each value takes two bytes
             over = f"The body has over {most} values (items of lists and members of objects)"
             raise ApiError(413 if len(raw) > LARGEST_BODY else 400, f"{over}{self.marker.remedy}.")
         document: JsonValue = {} if self.marker.optional and not raw else parse(raw)
         exchange_of(request.scope).body = loggable(len(raw), document) if raw else None
-        await asyncio.sleep(0)  # each of the two may take a while
+        await asyncio.sleep(0)  # each of the two steps may take a while
         with uncollected():
             return self.validated(document, request)
 
@@ -114,7 +114,7 @@ class BodyMarker:
     largest: int = LARGEST_BODY
     most_values: int = MOST_BODY_VALUES
     remedy: str = ""
-    """What to do with a body that is over either, as the end of a sentence."""
+    """What to do about a body that exceeds a limit, as the end of a sentence."""
     reader: type[BodyReader[Any]] = BodyReader
 
     def source(self, parameter: Parameter) -> Source:
@@ -126,7 +126,7 @@ Body = Annotated[_ModelT, BodyMarker()]
 """A parameter that is the request's body: `body: Body[PodCreate]`."""
 
 OptionalBody = Annotated[_ModelT, BodyMarker(optional=True)]
-"""Likewise; no body is read as `{}`."""
+"""An optional body: an absent one is read as `{}`."""
 
 ControlBody = Annotated[
     _ModelT, BodyMarker(known_fields_only=True, largest=LARGEST_CONTROL_BODY, most_values=MOST_VALUES)
@@ -136,22 +136,22 @@ ControlBody = Annotated[
 OptionalControlBody = Annotated[
     _ModelT, BodyMarker(optional=True, known_fields_only=True, largest=LARGEST_CONTROL_BODY, most_values=MOST_VALUES)
 ]
-"""Likewise; no body is read as `{}`."""
+"""An optional body of a control call: an absent one is read as `{}`."""
 
 
 class ControlRequest(BaseModel):
-    """What a control call takes."""
+    """Base of the bodies of control calls."""
 
     model_config = ConfigDict(alias_generator=to_camel, frozen=True, strict=True, defer_build=True)
 
 
 def unstalled(receive: Receive, seconds: float) -> Receive:
-    """Receives a body; ApiError 408, which ends the connection, if nothing of it comes for so long."""
+    """Receive a body; ApiError 408, which ends the connection, if none of it comes for so many seconds."""
     whole = False
 
     async def receive_more() -> Message:
         nonlocal whole
-        if whole:  # what comes then is that the client has gone, however long that takes
+        if whole:  # the next message says that the client has gone, however long that takes
             return await receive()
         try:
             async with asyncio.timeout(seconds):
@@ -166,7 +166,7 @@ def unstalled(receive: Receive, seconds: float) -> Receive:
 
 
 async def read_body(request: Request, largest: int = LARGEST_BODY, remedy: str = "") -> bytes:
-    """The raw body; ApiError 413 if it is over the limit, once the client has sent the rest, which is dropped."""
+    """The raw body; ApiError 413 if it is over the limit, after the client has sent the rest, which is dropped."""
     chunks = bytearray()
     size = 0
     async for chunk in request.stream():
@@ -182,7 +182,7 @@ async def read_body(request: Request, largest: int = LARGEST_BODY, remedy: str =
 
 @uncollected()
 def parse(raw: bytes) -> JsonValue:
-    """Parse JSON; ApiError 400 for what is none, and for values that nothing could store."""
+    """Parse JSON; ApiError 400 for invalid JSON, and for values that cannot be stored."""
     if not raw:
         raise ApiError(400, "The body is empty; it must be a JSON object.")
     try:
@@ -195,7 +195,7 @@ def parse(raw: bytes) -> JsonValue:
 
 
 Answer = BaseModel | Mapping[str, Any] | Sequence[Any]
-"""What is answered as JSON."""
+"""Content of a JSON answer."""
 
 
 def answer(content: Answer, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
@@ -219,7 +219,7 @@ def _model_json(value: object) -> object:
 
 
 def refuse_unstorable(value: JsonValue, where: str) -> None:
-    """ApiError 400 for what the state cannot keep; `where` is the path of fields to it, empty for a whole body."""
+    """Raise ApiError 400 for what the state cannot store; `where` is its path of fields, empty for a whole body."""
     # Recursion is safe: the parser refuses nesting over 200 levels.
     if isinstance(value, dict):
         for key, item in value.items():

@@ -1,4 +1,4 @@
-"""A self-signed certificate for `--tls`: for localhost, this machine's loopback, and how else the cloud is known."""
+"""A self-signed certificate for `--tls`: for localhost, this machine's loopback, and the cloud's other names."""
 
 import ssl
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _LIFE = timedelta(days=3650)
 
 
 def server_context(directory: Path, *hosts: str) -> ssl.SSLContext:
-    """TLS with the certificate in `directory` (`tls.crt`, `tls.key`), which is made if there is none."""
+    """TLS with the certificate in `directory` (`tls.crt`, `tls.key`), which is created if missing."""
     certificate, key = directory / "tls.crt", directory / "tls.key"
     if not (certificate.exists() and key.exists()):
         _write(certificate, key, hosts)

@@ -1,4 +1,4 @@
-"""One connection of HTTP/1.1: what a client may send before anybody is asked who it is has bounds."""
+"""One connection of HTTP/1.1, with bounds on what a client may send before it is authenticated."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from relay_localcloud.kernel.refusals import CODES
 
 ABORT: Final = "relay_localcloud.abort"
 CLOSE: Final = "relay_localcloud.close"
-"""In a scope's extensions: what ends its connection, at once or when what was written is out."""
+"""In a scope's extensions: closes its connection, once what was written has been sent."""
 LARGEST_HEAD: Final = 64 * 1024
 """Bytes of a request line with its headers."""
 MOST_HEADERS: Final = 100
@@ -25,22 +25,22 @@ TOO_LARGE: Final = (
 )
 TOO_LATE: Final = (HTTPStatus.REQUEST_TIMEOUT, f"A request's head takes at most {HEAD_SECONDS:g} seconds.")
 _PIECE: Final = 16 * 1024
-"""Bytes that are parsed at once: of what came with the end of a request, so many at most count towards no head."""
+"""Bytes that are parsed at once: of data that came with the end of a request, at most this much escapes the limit."""
 LINGER_SECONDS: Final = 2.0
-"""How long a refused client has to read why: of a connection that is closed while it sends, it may read nothing."""
+"""How long a refused client has to read the answer: if the connection closed while it sends, it might miss it."""
 
 
 def last_answer(status: HTTPStatus, message: str) -> bytes:
-    """A refusal of what nobody has read, after which its connection ends."""
+    """A refusal of a request that was not read to its end; the connection closes after it."""
     head = f"HTTP/1.1 {status.value} {status.phrase}\r\nconnection: close\r\ncontent-type: application/json\r\n"
     body = json.dumps({"error": message, "code": CODES[status]})
     return f"{head}content-length: {len(body)}\r\n\r\n{body}".encode()
 
 
 class Connection(HttpToolsProtocol):
-    """Its requests know how to end it; a head that is too large is answered 431, one that is too slow 408.
+    """Requests can end their connection; a head that is too large is answered 431, one that is too slow 408.
 
-    One more than its client's address may have is ended at once.
+    A connection beyond the limit of its client's address is closed at once.
     """
 
     _visitor: str | None = None
@@ -93,7 +93,7 @@ class Connection(HttpToolsProtocol):
         super().data_received(data)
         if not self._in_head or self._is_over:
             return
-        # Of what came after the end of a request nobody knows how much is the next one's.
+        # It is unknown how much of the data after the end of a request belongs to the next one.
         self._head_bytes += 0 if self._message_ended else len(data)
         if self._head_bytes > LARGEST_HEAD:
             self._refuse(*TOO_LARGE)
@@ -132,12 +132,12 @@ class Connection(HttpToolsProtocol):
 
     @property
     def _head_size(self) -> int:
-        """Of a head that is whole, as clients usually write it."""
+        """The size of a complete head, as clients usually write it."""
         line = len(self.parser.get_method()) + len(self.url) + len("  HTTP/1.1\r\n\r\n")
         return line + sum(len(name) + len(value) + len(": \r\n") for name, value in self.headers)
 
     def _await_rest_of_head(self) -> None:
-        """Once it has begun, and everything before it is answered."""
+        """Start the deadline of a head, once it has begun and all earlier requests are answered."""
         if self._head_bytes and self._deadline is None and self.cycle.response_complete and not self._is_over:
             self._await_head()
 
@@ -157,14 +157,14 @@ class Connection(HttpToolsProtocol):
             self.transport.close()
 
     def _refuse(self, status: HTTPStatus, message: str) -> None:
-        """Answers, unless an answer to an earlier request is under way, and ends the connection."""
+        """Answer, unless an answer to an earlier request is under way, and end the connection."""
         if self._is_over:
             return
         self._refused = True
         is_answered = self.cycle is None or self.cycle.response_complete
         if is_answered:
             self.transport.write(last_answer(status, message))
-        if not is_answered or not self.transport.can_write_eof():  # TLS has no half of a connection
+        if not is_answered or not self.transport.can_write_eof():  # TLS cannot be closed in one direction
             self.transport.close()
             return
         self.transport.write_eof()

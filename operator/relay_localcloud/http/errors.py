@@ -1,7 +1,7 @@
 """Errors as the management API answers them: `{error, code}` with the statuses of section 7.
 
-Raise `ApiError` anywhere below a route; it rolls the transaction back and becomes the answer. Nothing a caller sends
-may end in a 500: that means a defect here, and its traceback goes to stderr.
+Raise `ApiError` anywhere below a route; it rolls the transaction back and becomes the answer. No input of a caller may
+end in a 500: that means a defect here, and its traceback goes to stderr.
 """
 
 import json
@@ -17,7 +17,7 @@ __all__ = ["ApiError", "ErrorAnswer", "error_response", "management_error", "not
 
 
 def not_found(noun: str, identifier: str) -> ApiError:
-    """The answer for what is absent, or not visible to the caller's organization."""
+    """The answer for a resource that does not exist, or that the caller's organization may not see."""
     return ApiError(404, f"There is no {noun} {identifier!r} in this organization.")
 
 
@@ -28,7 +28,7 @@ def error_response(error: ApiError) -> Response:
 
 
 ErrorAnswer = Callable[[ApiError, Scope], Response]
-"""How an API answers errors: its layers are given this, since each API has a shape of its own."""
+"""How an API answers errors: its layers take this, since each API has its own format."""
 
 
 def management_error(error: ApiError, _: Scope) -> Response:
@@ -37,7 +37,7 @@ def management_error(error: ApiError, _: Scope) -> Response:
 
 
 def sentence(errors: Sequence[Mapping[str, Any]]) -> str:
-    """What is wrong with a request, the first field first, in one sentence; values are never quoted."""
+    """One sentence about what is wrong with a request, by its first wrong field; it never quotes values."""
     first = errors[0]
     field = ".".join(str(part) for part in first["loc"])
     more = f" ({len(errors) - 1} more)" if len(errors) > 1 else ""
@@ -45,7 +45,7 @@ def sentence(errors: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _said(error: Mapping[str, Any]) -> str:
-    """What pydantic says of one field, without its own words for how it came to say so."""
+    """What pydantic says about one field, without its generic prefix and suffix."""
     if error["type"] == "model_type":
         return "it must be a JSON object"
     said, _, _ = error["msg"].removeprefix("Value error, ").partition(" after validation")

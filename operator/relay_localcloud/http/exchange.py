@@ -1,4 +1,4 @@
-"""What is known of one request while it passes the layers; the request log is written from it."""
+"""What the layers learn of one request; the request log is written from it."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -24,21 +24,21 @@ class Exchange:
     path_params: Mapping[str, str]
     principal: "Principal | None" = None
     unread_fields: list[str] = field(default_factory=list)
-    body: str | None = None  # what the log keeps of what was sent
+    body: str | None = None  # the part of the request's body that the log keeps
     fault_id: str | None = None
     price_factor: float = 1.0
     cut_stream_after: int | None = None
-    reply_breaks: bool = False  # a fault breaks the connection in the middle of the reply, or before it
+    reply_breaks: bool = False  # a fault breaks the connection before the reply or in the middle of it
     status: int | None = None
 
     def note_unread(self, names: Iterable[str]) -> None:
-        """Note fields that nothing reads, as many and as much of each as the request log keeps."""
+        """Note fields that nothing reads, within the request log's limits of number and length."""
         room = MOST_UNREAD_FIELDS - len(self.unread_fields)
         self.unread_fields += [name[:LONGEST_FIELD] for name in islice(names, room)]
 
 
 def attach(scope: Scope, exchange: Exchange) -> None:
-    """Make it known to the layers below."""
+    """Attach the exchange to the scope, for the layers below."""
     scope[_KEY] = exchange
 
 
@@ -80,7 +80,7 @@ class Operations:
         return sorted({method for method, _ in self._by_length if self.find(method, path)[0] is not None})
 
     def named(self, operation: str) -> str | None:
-        """The served operation that is meant, whatever its path parameters are called; None if there is none."""
+        """The served operation that a text means, whatever names its path parameters have; None if there is none."""
         method, _, template = operation.partition(" ")
         meant = [_without_name(part) for part in template.split("/")]
         for parts, name in self._by_length.get((method.upper(), len(meant)), ()):

@@ -1,4 +1,4 @@
-"""Whether the cloud answers, for those who start, restart and route to it."""
+"""Whether the cloud answers, for systems that start, restart and route to it."""
 
 from typing import Final
 
@@ -9,9 +9,9 @@ HEALTH: Final = "/healthz"
 
 
 class Health:
-    """Answers `GET /healthz` from outside of all layers: without a key, a turn, a fault or a look at the disk.
+    """Answers `GET /healthz` outside of all layers: without a key, a turn, a fault or a read of the disk.
 
-    An answer means that the state is open and the event loop turns. What is full or faulty stays so after a restart.
+    An answer means that the state is open and the event loop runs. A restart would not help a full or failing disk.
     """
 
     def __init__(self, app: ASGIApp) -> None:

@@ -1,6 +1,6 @@
-"""How many values a JSON text has, found out before it is parsed, in steps that take milliseconds.
+"""Counts the values of a JSON text before it is parsed, in steps of milliseconds.
 
-Parsing and validating cannot be interrupted, and take time by the value rather than by the byte.
+Parsing and validating cannot be interrupted, and their time depends on the number of values rather than of bytes.
 """
 
 import asyncio
@@ -14,10 +14,10 @@ from pydantic import JsonValue
 from pydantic_core import from_json
 
 MOST_VALUES: Final = 50_000
-"""Parsed and validated in less than 100 ms."""
+"""So many values are parsed and validated in less than 100 ms."""
 _IN_TEXT: Final = re.compile(rb'(?:[^"\\]+|\\.)*+', re.DOTALL)
 _OPENING_OR_NEXT: Final = (b",", b"[", b"{")
-"""Each value but the first comes after one of these."""
+"""Each value but the first follows one of these."""
 _QUOTE: Final = ord('"')
 _WINDOW: Final = 64 * 1024
 _TEXTS_A_STEP: Final = 2_000
@@ -25,11 +25,11 @@ _BYTES_A_STEP: Final = 1024 * 1024
 
 
 def exceeds(raw: bytes, most: int = MOST_VALUES) -> Iterator[bool]:
-    """True as soon as it has more values than that, and until then False after each step.
+    """Yield True as soon as the text has more values than `most`, and until then False after each step.
 
     Values are items of lists and members of objects, empty ones counted as if they had one.
     """
-    found = 0  # those in texts included
+    found = 0  # includes those in strings
     for at in range(0, len(raw), _BYTES_A_STEP):
         found += _separators(raw, at, at + _BYTES_A_STEP)
         if found > most:
@@ -54,9 +54,9 @@ def exceeds(raw: bytes, most: int = MOST_VALUES) -> Iterator[bool]:
 
 
 def parsed(raw: bytes | str) -> JsonValue:
-    """What a JSON text says; ValueError if it says nothing.
+    """Parse a JSON text; raises ValueError if it is invalid.
 
-    None of its strings is kept for texts to come, which might be secret, and would hold the memory around it.
+    Strings are not cached for later texts: they may be secret, and would keep the memory around them alive.
     """
     document: JsonValue = from_json(raw, allow_inf_nan=False, cache_strings="none")
     return document
@@ -64,9 +64,9 @@ def parsed(raw: bytes | str) -> JsonValue:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Look for no garbage while a document is read or written: all of it is alive, and to look takes longer.
+    """Pause garbage collection while a document is read or written: all of it is alive, so collecting only costs time.
 
-    Nothing may be awaited inside.
+    Do not await inside.
     """
     outermost = gc.isenabled()
     gc.disable()
@@ -78,7 +78,7 @@ def uncollected() -> Iterator[None]:
 
 
 async def has_more(raw: bytes, most: int = MOST_VALUES) -> bool:
-    """Whether it has more values than that; others have their turn between the steps."""
+    """Whether the text has more values than `most`; other tasks run between the steps."""
     for too_many in exceeds(raw, most):
         if too_many:
             return True
@@ -87,7 +87,7 @@ async def has_more(raw: bytes, most: int = MOST_VALUES) -> bool:
 
 
 def _after_text(raw: bytes, at: int) -> tuple[int, bool]:
-    """Where a text goes on that is not over within a window, or what follows it, and whether it is over."""
+    """Where a string continues that does not end within a window, or where it has ended, and whether it has."""
     match = _IN_TEXT.match(raw, at, at + _WINDOW)
     end = at if match is None else match.end()
     if end < len(raw) and raw[end] == _QUOTE:

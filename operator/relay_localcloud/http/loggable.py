@@ -1,4 +1,4 @@
-"""What people are shown of a body that was sent: every field, and those of its texts that no secret is sent in."""
+"""What the request log shows of a body: every field, and the texts of those fields that never hold secrets."""
 
 import json
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from pydantic import JsonValue
 
 LARGEST: Final = 4 * 1024
-"""Bytes of a body of which more than the size is kept."""
+"""Bytes of the largest body of which more than the size is kept."""
 LONGEST: Final = 2_000
 """Characters that are kept."""
 
@@ -22,17 +22,17 @@ _PLAIN: Final = frozenset(
         *("completion_window", "idempotencyKey"),
     }
 )
-"""Fields of a body itself whose texts are shown. Any other text may be a secret, or somebody's words."""
+"""Top-level fields of a body whose texts are shown. Any other text may be a secret, or private."""
 
 
 def showable(document: JsonValue) -> dict[str, JsonValue]:
-    """The members of a body, with `…` for texts that are left out."""
+    """The members of a body, with `…` in place of hidden texts."""
     members = document.items() if isinstance(document, dict) else ()
     return {name: _kept(value, plain=name in _PLAIN) for name, value in members}
 
 
 def loggable(size: int, document: JsonValue) -> str:
-    """What the log of requests keeps of a body of `size` bytes, as JSON, shortened; of a large one its size alone."""
+    """A body of `size` bytes as the request log keeps it: JSON, shortened; for a large one only the size."""
     if size > LARGEST:
         return f"{_LEFT_OUT} ({size} bytes)"
     kept = json.dumps(showable(document), ensure_ascii=False)

@@ -1,9 +1,9 @@
-"""The OpenAPI description of everything that is served, at `/openapi.json`; it is made when somebody first asks.
+"""The OpenAPI description of all operations, at `/openapi.json`; it is generated at the first request for it.
 
-The models of `relay_wire` read answers leniently, so that a client survives an odd one; what is served is exact: every
-field is there unless it is named here, and none is null unless it is named here.
+The models of `relay_wire` read answers leniently, so that a client survives an unexpected one; the description is
+exact: a field is always present unless it is named here, and never null unless it is named here.
 
-Routes declare what is theirs: `openapi_extra=ASSUMED` for an operation that the specification does not show,
+Routes add their own: `openapi_extra=ASSUMED` for an operation that the specification does not show,
 `response_model` for an answer that the endpoint's annotation does not name. Request bodies are those of `bodies.py`.
 """
 
@@ -47,7 +47,7 @@ _AS_MODELLED: Final = (
     *("Batch", "BatchCounts", "BatchList", "BatchProblem", "BatchProblems", "BatchUsage"),
     *("ClusterDetail", "FileDeleted", "FileList", "FileObject", "Replica"),
 )
-"""Answers that have at least the fields which their models require."""
+"""Answers whose required fields are those that their models require."""
 
 _MAY_BE_ABSENT: Final[Mapping[str, str]] = {
     "ApiKeySummary": "expiresAt lastUsedAt revokedAt",
@@ -63,7 +63,7 @@ _MAY_BE_ABSENT: Final[Mapping[str, str]] = {
     "User": "avatarUrl defaultOrganizationId fullName",
     "VmRecord": "gpuModelId gpuModelName imageUrl provisioningStage statusReason",
 }
-"""Fields that are not always there, by the name of the answer's schema; of all others, all are."""
+"""Fields that may be absent, by the name of the answer's schema; all others are always present."""
 
 _MAY_BE_NULL: Final[Mapping[str, str]] = {
     "Balance": "monthlySpendLimitCents",
@@ -91,7 +91,7 @@ class Api:
 
 
 def described(apis: Sequence[Api]) -> Json:
-    """The document; routes without a tag are left out."""
+    """The OpenAPI document; routes without a tag are left out."""
     routes = [(route, api) for api in apis for route in api.routes if route.tag is not None]
     models = [model for route, api in routes for model in (_model_of(route), api.error) if model is not None]
     inputs: list[tuple[int, JsonSchemaMode, TypeAdapter[Any]]] = [
@@ -115,7 +115,7 @@ def described(apis: Sequence[Api]) -> Json:
 
 
 def _sharpen(name: str, schema: Json) -> None:
-    """Say in an answer's schema what is always there and never null."""
+    """State in an answer's schema what is always present and never null."""
     properties: dict[str, Json] = schema.get("properties", {})
     absent = _MAY_BE_ABSENT.get("Page" if name.startswith("Page_") else name, "").split()
     if properties and name not in _AS_MODELLED:
@@ -168,7 +168,7 @@ def _content(shape: Json, description: str) -> Json:
 
 
 def _model_of(route: Route) -> Any:  # noqa: ANN401 - a model, or a list of one
-    """What is answered, if it is known."""
+    """The model of the answer, if it is known."""
     model = route.said.get("response_model")
     returned = get_annotations(route.endpoint).get("return")
     known = isinstance(returned, type) and issubclass(returned, BaseModel)
@@ -211,7 +211,7 @@ def _bodies(readers: Sequence[BodyReader[Any]]) -> Json:
 
 
 def _loosen(name: str, schema: Json, *, known_fields_only: bool) -> None:
-    """Say in a body's schema that unknown fields are overlooked, and that null in an optional field means absent."""
+    """State in a body's schema that unknown fields are ignored, and that null in an optional field means absent."""
     if not known_fields_only and schema.get("additionalProperties") is False:
         del schema["additionalProperties"]
     required = schema.get("required", ())

@@ -1,4 +1,4 @@
-"""Tables of states: what a trigger does in a state, a move, or nothing, or a refusal since the state forbids it."""
+"""Tables of states: what a trigger does in a state: a move, nothing, or a refusal because of the state."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ _MoveT = TypeVar("_MoveT")
 
 @dataclass(frozen=True)
 class Move(Generic[_StateT, _EffectT]):
-    """To another state, or to the same one again; effects happen in their order."""
+    """A move to another state, or to the same one again; its effects happen in order."""
 
     to: _StateT
     effects: tuple[_EffectT, ...] = ()
@@ -22,7 +22,7 @@ class Move(Generic[_StateT, _EffectT]):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A 409: the state does not allow it."""
+    """A 409: the state does not allow the trigger."""
 
     message: str
     code: str = "conflict"
@@ -39,13 +39,13 @@ STAY: Final = Stay()
 def every_pair(
     rows: Mapping[_StateT, Mapping[_TriggerT, _MoveT | Refusal | Stay]], triggers: Iterable[_TriggerT]
 ) -> Mapping[tuple[_StateT, _TriggerT], _MoveT | Refusal | Stay]:
-    """The table of every state and trigger; nothing happens where a state says nothing of a trigger."""
+    """The complete table of states and triggers; a missing entry means that nothing happens."""
     every = tuple(triggers)
     return {(state, trigger): row.get(trigger, STAY) for state, row in rows.items() for trigger in every}
 
 
 def decided(outcome: _MoveT | Refusal | Stay) -> _MoveT | None:
-    """The move that a table has, None if nothing happens; ApiError 409 if it is refused."""
+    """The move that a table gives, None if nothing happens; ApiError 409 if the state refuses."""
     match outcome:
         case Refusal(message, code):
             raise ApiError(409, message, code)

@@ -24,7 +24,7 @@ _WRITTEN: Final = re.compile(r"[0-9a-f]{16}:\[([0-9]{1,18})\]")
 
 
 class Sequenced(Protocol):
-    """A row with a number that later rows have greater ones than."""
+    """A row with a number that increases from row to row."""
 
     @property
     def sequence(self) -> int: ...
@@ -48,10 +48,11 @@ class Page:
         shown: Callable[[_SequencedT], object],
         parts: Callable[[_SequencedT], int] = lambda _: 1,
     ) -> dict[str, object]:
-        """The answer `{items, nextCursor?}`; `rows` gives up to so many, the newest first, of those before a number.
+        """The answer `{items, nextCursor?}`; `rows(before, count)` gives up to `count` rows numbered below `before`,
+        the newest first.
 
-        `parts` says of how many an item consists: the page ends before there are too many.
-        ApiError 400 for a cursor that this list did not give.
+        `parts` gives the number of parts of an item: the page ends before there are too many.
+        ApiError 400 for a cursor that is not from this list.
         """
         found = rows(self._before(listing, organization_id), self.limit + 1)
         ends = accumulate(parts(row) for row in found[1 : self.limit])

@@ -35,7 +35,7 @@ SCOPES = (
     "billing:read",
     "org:write",
 )
-"""Every scope there is; `org:write` is assumed."""
+"""All scopes; `org:write` is assumed."""
 
 _READING = frozenset({"clusters:read", "vms:read", "billing:read"})
 _WORKING = _READING | {"clusters:write", "vms:write", "inference"}
@@ -46,12 +46,12 @@ SCOPES_OF_ROLE: Mapping[str, frozenset[str]] = {
     "admin": frozenset(SCOPES),
     "owner": frozenset(SCOPES),
 }
-"""What a session's role amounts to in scopes (assumed): whoami shows them, and a key it makes can have no more."""
+"""The scopes that a session's role amounts to (assumed): whoami shows them, and they bound keys that it creates."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """What an operation needs: any one of these scopes of a key (none: any key), or one of these roles of a session."""
+    """What an operation needs: one of these scopes of a key (if empty: any key), or one of these roles of a session."""
 
     scopes: frozenset[str]
     roles: frozenset[str]
@@ -65,32 +65,32 @@ class Principal:
     """A caller: an API key, or the session of a user with a role in each of their organizations."""
 
     kind: Literal["api_key", "user"]
-    organization_id: str  # empty for a session whose user belongs to none
+    organization_id: str  # empty for a session whose user belongs to no organization
     scopes: frozenset[str]
     user_id: str | None = None
     roles: Mapping[str, str] = field(default_factory=dict)
     rule: Rule = ANYONE
-    admitted: list[str] = field(default_factory=list)  # to resources of which organizations it was let
-    name: str = ""  # what logs may say: the prefix of a key, the id of a user
+    admitted: list[str] = field(default_factory=list)  # organizations whose resources it was given access to
+    name: str = ""  # identifies the caller in logs: the prefix of a key, the id of a user
     expires_at: int | None = None  # of a key; None: never
 
     def belongs_to(self, organization_id: str) -> bool:
-        """Whether the caller is of that organization."""
+        """Whether the caller belongs to that organization."""
         if self.kind == "api_key":
             return organization_id == self.organization_id
         return organization_id in self.roles
 
     def acting_in(self, organization_id: str) -> "Principal":
-        """A session with its role in this organization; a key, and whoever does not belong there, as they are."""
+        """A session with its role in this organization; a key, or a session of a non-member, unchanged."""
         role = self.roles.get(organization_id)
         return self if role is None else replace(self, organization_id=organization_id, scopes=SCOPES_OF_ROLE[role])
 
     def holds(self, scope: str, organization_id: str) -> bool:
-        """Whether the caller may do there what the scope is for: a key by its scopes, a session by its role."""
+        """Whether the caller has a scope in that organization: a key by its scopes, a session by its role."""
         return scope in self.acting_in(organization_id).scopes
 
     def admit(self, organization_id: str, noun: str, identifier: str) -> None:
-        """Let the caller at a resource named by its bare id: ApiError 404 unless it is theirs, 403 by role."""
+        """Allow access to a resource named by its bare id: ApiError 404 unless it is the caller's, 403 by role."""
         if not self.belongs_to(organization_id):
             raise not_found(noun, identifier)
         self.admitted.append(organization_id)
@@ -98,7 +98,7 @@ class Principal:
             self.check_role(organization_id)
 
     def check(self, rule: Rule, organization_id: str | None) -> "Principal":
-        """The caller as acting under a rule, here if an organization is given; ApiError 403 if they may not."""
+        """The caller acting under a rule, in this organization if one is given; ApiError 403 if the rule forbids it."""
         if not self.organization_id:
             raise ApiError(403, "You belong to no organization: POST /v1/onboarding/bootstrap makes your first one.")
         if organization_id is not None and not self.belongs_to(organization_id):
@@ -112,23 +112,23 @@ class Principal:
         return acting
 
     def check_role(self, organization_id: str) -> None:
-        """ApiError 403 if a session's role in this organization does not suffice for the rule it acts under."""
+        """Raise ApiError 403 unless the rule allows a session's role in this organization."""
         role = self.roles[organization_id]
         if role not in self.rule.roles:
             raise ApiError(403, f"A {role} may not do this; it takes one of: {', '.join(sorted(self.rule.roles))}.")
 
 
 def require(*scopes: str, roles: frozenset[str] = ROLES, at_home: bool = False) -> Depends:
-    """A dependency that lets the caller pass by this rule, and gives the endpoint the caller.
+    """A dependency that checks the caller against this rule, and gives the endpoint the caller.
 
-    `at_home` is for paths whose parameters name nothing that another organization could own: a session's role counts
-    in the organization it acts in, as it does where a path has no parameters.
+    `at_home` is for paths whose parameters name nothing that another organization could own: the role that counts is
+    the one in the organization that the session acts in, as for paths without parameters.
     """
     rule = Rule(frozenset(scopes), roles)
 
     async def caller(request: Request) -> Principal:
         principal = exchange_of(request.scope).principal
-        assert principal is not None  # Authentication let nobody else through
+        assert principal is not None  # Authentication has refused all others
         named = request.path_params.get("orgId")
         return principal.check(rule, principal.organization_id if at_home or not request.path_params else named)
 
@@ -158,7 +158,7 @@ MemberReader = Annotated[Principal, require("org:write")]
 ProviderReader = Annotated[Principal, require("org:write")]
 EarningsReader = Annotated[Principal, require("billing:read", "org:write")]
 ProxyReader = Annotated[Principal, require("inference")]
-# Webhooks, SSH keys, registry credentials, runner pools: an operator has only a key, with the scopes of its workloads.
+# Webhooks, SSH keys, registry credentials, runner pools: an operator's only key has the scopes of its workloads.
 ToolingReader = Annotated[Principal, require("clusters:write", "vms:write")]
 ToolingWriter = Annotated[Principal, require("clusters:write", "vms:write", roles=WORKERS)]
 

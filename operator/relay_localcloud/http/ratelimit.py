@@ -22,16 +22,16 @@ from relay_localcloud.kernel.store import Store
 from relay_localcloud.settings import Settings
 
 MOST_BUCKETS: Final = 10_000
-"""How many are looked through for full ones, which say no more than none, before another is added."""
+"""Buckets that are kept before full ones, which are equivalent to absent ones, are removed to add another."""
 
 _MINUTE: Final = 60.0
 _LEAST: Final = 1e-9
-"""Requests a second; a window of more than 31 years says no more."""
+"""Requests per second; a lower rate has a window of more than 31 years, which makes no difference."""
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How many requests, at least one, in how many seconds; of each caller, or of each organization."""
+    """How many requests, at least one, in how many seconds; for each caller, or for each organization."""
 
     name: str
     of: Literal["caller", "organization"]
@@ -40,17 +40,17 @@ class Policy:
 
     @property
     def per_second(self) -> float:
-        """What comes back of the quota in a second."""
+        """How much of the quota is restored per second."""
         return self.quota / self.seconds
 
     @property
     def item(self) -> str:
-        """The policy as RateLimit-Policy lists it."""
+        """The policy in the format of RateLimit-Policy."""
         return f'"{self.name}";q={math.floor(self.quota)};w={math.ceil(self.seconds)}'
 
     def bucket_of(self, principal: Principal) -> "_BucketName":
-        """What a caller's requests are counted in; a policy that changes begins anew."""
-        organization = principal.organization_id or principal.name  # who belongs to none is as good as one
+        """The bucket that counts a caller's requests; a changed policy has new buckets."""
+        organization = principal.organization_id or principal.name  # a caller without an organization is treated as one
         return self, organization, principal.name if self.of == "caller" else ""
 
 
@@ -59,35 +59,35 @@ _BucketName = tuple[Policy, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What a policy leaves of its quota."""
+    """What is left of a policy's quota."""
 
     policy: Policy
     left: float
 
     @property
     def wait(self) -> float:
-        """In how many seconds there is one request left; 0 if there is."""
+        """Seconds until one request is left; 0 if there is one."""
         return max(0.0, (1 - self.left) / self.policy.per_second)
 
     @property
     def item(self) -> str:
-        """The standing as RateLimit lists it.
+        """The standing in the format of RateLimit.
 
-        Its window is as long as what is left takes to come back: nobody is told to send faster than the policy allows.
+        Its window is the time that restores what is left: no client is told to send faster than the policy allows.
         """
         left = math.floor(self.left)
         return f'"{self.policy.name}";r={left};t={math.ceil(max(self.wait, left / self.policy.per_second))}'
 
 
 class RateLimiter:
-    """A bucket for each policy and whoever it is about: what was spent of the quota, and when; an empty one is none."""
+    """A bucket for each policy and each caller or organization: what was spent, and when; an empty one is not kept."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._buckets: dict[_BucketName, tuple[float, float]] = {}
 
     def ask(self, policies: Sequence[Policy], principal: Principal) -> tuple[bool, list[Standing]]:
-        """Whether a request may pass, which counts it under every policy; and what each leaves then."""
+        """Whether a request may pass, which counts it under every policy; and what is then left of each."""
         now = self._monotonic()
         spent = {name: self._spent(name, now) for name in (policy.bucket_of(principal) for policy in policies)}
         passes = all(name[0].quota - each >= 1 for name, each in spent.items())
@@ -99,7 +99,7 @@ class RateLimiter:
         return passes, [Standing(name[0], name[0].quota - each) for name, each in spent.items()]
 
     def forget(self) -> None:
-        """Begin again with whole quotas."""
+        """Reset all quotas."""
         self._buckets.clear()
 
     def _spent(self, name: _BucketName, now: float) -> float:
@@ -108,9 +108,9 @@ class RateLimiter:
 
 
 class RateLimit:
-    """Answers 429 with Retry-After in whole seconds once somebody sends more than a policy allows.
+    """Answers 429 with Retry-After in whole seconds when a caller exceeds a policy.
 
-    `per_second` says how many requests a second an organization may send.
+    `per_second` gives the requests per second that an organization may send.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class RateLimit:
         self._refused = refused
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or answer 429; what a fault answers says what the fault says."""
+        """Pass the request on, or answer 429; a fault's answer keeps the fault's headers."""
         exchange = exchange_of(scope)
         if exchange.principal is None:
             await self._app(scope, receive, send)
@@ -149,7 +149,7 @@ class RateLimit:
 
 
 def policies_of(settings: Settings, per_second: float) -> tuple[Policy, ...]:
-    """The policies of an organization that may send so many requests a second; a setting of nothing is none."""
+    """The policies of an organization with a rate of requests per second; a setting of 0 is no policy."""
     return _policies(
         settings.key_requests_per_minute,
         settings.organization_requests_per_minute,

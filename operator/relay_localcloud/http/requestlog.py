@@ -1,6 +1,6 @@
 """The log of requests at `GET /_localcloud/requests`, in memory: the newest 50,000, of at most 32 MiB.
 
-Once it is full, each organization has at least an even share of it, so that none pushes out another's requests.
+A full log guarantees each organization an even share, so that no organization displaces another's requests.
 """
 
 from collections import defaultdict, deque
@@ -21,18 +21,18 @@ from relay_localcloud.kernel.shares import even_share
 
 KEPT: Final = 50_000
 LARGEST: Final = 32 * 1024 * 1024
-"""Bytes of memory; a request as programs send it takes less than half a thousand."""
+"""Bytes of memory; a typical request takes less than 500."""
 LONGEST_PATH: Final = 4096
 
 _SHORTENED_AT: Final = 16
-"""It grows by one part in so many beyond its bounds before it is shortened to them."""
+"""The log exceeds its bounds by one part in so many before it is shortened."""
 _FIXED_SIZE: Final = 300
-"""Bytes that a request takes beside the texts that its sender chose."""
+"""Bytes that a request takes besides the texts that its sender chose."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedRequest:
-    """One request, logged when its answer began or was withheld; `status` is None if it was never acted on."""
+    """One request, logged when its answer began or was withheld; `status` is None if the request was not executed."""
 
     seq: int
     at: int
@@ -47,7 +47,7 @@ class LoggedRequest:
 
     @property
     def size(self) -> int:
-        """About how many bytes of memory it takes."""
+        """About how many bytes of memory the request takes."""
         return _FIXED_SIZE + getsizeof(self.path) + getsizeof(self.body) + sum(map(getsizeof, self.unread_fields))
 
     def as_json(self) -> dict[str, object]:
@@ -60,7 +60,7 @@ _SHOWN: Final = tuple(each.name for each in fields(LoggedRequest) if each.name !
 
 @dataclass(slots=True)
 class _Share:
-    """What is kept of one organization's requests, oldest first."""
+    """The logged requests of one organization, oldest first."""
 
     requests: deque[LoggedRequest] = field(default_factory=deque)
     size: int = 0
@@ -74,7 +74,7 @@ class _Share:
 
 
 class RequestLog:
-    """The newest requests, numbered from 1 on; requests without a valid key share what one organization has."""
+    """The newest requests, numbered from 1; requests without a valid key share the room of one organization."""
 
     def __init__(self, now: Callable[[], int]) -> None:
         self._now = now
@@ -106,7 +106,7 @@ class RequestLog:
             self._shorten()
 
     def forget(self) -> None:
-        """Begin again at 1."""
+        """Delete all requests, and restart at 1."""
         self._shares.clear()
         self._count = self._size = self._last = 0
 
@@ -143,7 +143,7 @@ class RequestLog:
 
 
 class RequestLogging:
-    """The outermost layer: names the operation, and logs what became of the request; control calls are not logged."""
+    """The outermost layer: names the operation and logs the outcome of the request; control calls are not logged."""
 
     def __init__(self, app: ASGIApp, operations: Operations, log: RequestLog) -> None:
         self._app = app
@@ -151,7 +151,7 @@ class RequestLogging:
         self._log = log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on; log it before its answer is sent, so that whoever has the answer finds it logged."""
+        """Pass the request on; log it before its answer is sent, so that a client with the answer finds the entry."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

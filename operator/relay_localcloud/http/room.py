@@ -1,4 +1,4 @@
-"""The layer that keeps room on the disk for what reads, stops, ends and falls due."""
+"""The layer that keeps room on the disk for reading, stopping, ending and due items."""
 
 from typing import Final
 
@@ -13,12 +13,12 @@ _RETRY_AFTER: Final = {"Retry-After": "60"}
 
 
 def goes_on(method: str, path: str) -> bool:
-    """Whether an operation is served though the disk is nearly full; control is, since it is how room is made."""
+    """Whether an operation is served while the disk is nearly full; control is, since it can free room."""
     return method in _MAKE_NOTHING or not path.startswith("/v1/") or path.rpartition("/")[2] in _ENDS
 
 
 class KeepsRoom:
-    """Answers 503 to what may make something while less than the reserve is free."""
+    """Answers 503 to operations that may create something while less than the reserve is free."""
 
     def __init__(self, app: ASGIApp, store: Store, refused: ErrorAnswer) -> None:
         self._app = app

@@ -5,8 +5,8 @@
     @router.get("/v1/vms/{id}/snapshots", summary="List snapshots")
     def list_snapshots(caller: VmReader, vm_id: ResourceId, page: PageRequest, tx: Tx) -> SnapshotList: ...
 
-A plain function runs in one transaction, `tx`, and what it returns is answered once that is on disk: a model or a dict
-as JSON, None as 204, a `Response` as it is. A coroutine function opens transactions of its own.
+A plain function runs in one transaction, `tx`, and its result is answered once the transaction is on disk: a model or
+a dict as JSON, None as 204, a `Response` as it is. A coroutine function opens transactions of its own.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -27,7 +27,7 @@ from relay_localcloud.kernel.store import Tx
 Transaction = Callable[[], AbstractContextManager[Tx]]
 
 Done = Callable[[Tx, Scope, object], None]
-"""Called with what an endpoint returned, where possible in its own transaction, or with the ApiError that it raised."""
+"""Called with the endpoint's result, if possible in its own transaction, or with the ApiError that it raised."""
 
 _EndpointT = TypeVar("_EndpointT", bound=Callable[..., object])
 
@@ -37,10 +37,10 @@ class _Decorator(Protocol):
 
 
 class Said(TypedDict, total=False):
-    """What a route says of itself in the OpenAPI description."""
+    """A route's part of the OpenAPI description."""
 
     summary: str
-    response_model: Any  # what is answered, where the endpoint's own annotation does not say it
+    response_model: Any  # of the answer, if the endpoint's own annotation does not state it
     status_code: int
     openapi_extra: Mapping[str, Any] | Callable[[], Mapping[str, Any]]
     responses: Mapping[int, Mapping[str, Any]]
@@ -63,16 +63,16 @@ class Route:
 
     @cached_property
     def call(self) -> Call:
-        """The endpoint with where its arguments come from."""
+        """The endpoint with the sources of its arguments."""
         return Call(self.endpoint)
 
     @property
     def changes(self) -> bool:
-        """Whether it is there to change something."""
+        """Whether the operation may change something."""
         return self.method != "GET"
 
     async def respond(self, request: Request, transaction: Transaction, done: Done) -> Response:
-        """Call the endpoint, and make a response of what it returns; `done` learns of changes."""
+        """Call the endpoint, and turn its result into a response; `done` is called if the operation is a change."""
         arguments = await self.call.arguments(request)
         if iscoroutinefunction(self.endpoint):
             result = await self.endpoint(**arguments)
@@ -90,7 +90,7 @@ class Route:
 
 
 class Router:
-    """The operations of a noun; those without a tag are not described."""
+    """The operations of a noun; without a tag, the OpenAPI description omits them."""
 
     def __init__(self, tag: str | None = None) -> None:
         self._tag = tag
@@ -117,7 +117,7 @@ class Router:
         return self._route("DELETE", path, said)
 
     def below(self, prefix: str, tag: str) -> Iterator[Route]:
-        """Its routes with a prefix before their paths, described under a tag."""
+        """The router's operations with a prefix before their paths, described under a tag."""
         for route in self.routes:
             yield replace(route, path=prefix + route.path, tag=tag)
 

@@ -1,4 +1,4 @@
-"""HTTP servers: several ports in one process and one event loop, started and ended together."""
+"""HTTP servers: several ports in one process and one event loop, started and stopped together."""
 
 import asyncio
 import socket
@@ -16,17 +16,17 @@ from relay_localcloud.http.visitors import Visitors
 
 
 class ListenError(Exception):
-    """A port cannot be had; the message says which and why."""
+    """A port is not available; the message says which and why."""
 
 
 class Server(uvicorn.Server):
-    """One port. Signals are the process's affair, and being ready can be waited for."""
+    """One port. It leaves signals to the process, and `ready` waits until it answers."""
 
     def __init__(self, app: ASGIApp, visitors: Visitors, listener: socket.socket, tls: ssl.SSLContext | None) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
-                http=cast(Any, partial(Connection, visitors)),  # it is called, and nothing else
+                http=cast(Any, partial(Connection, visitors)),  # uvicorn only calls it
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -47,12 +47,12 @@ class Server(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, then say so."""
+        """Start, then signal readiness."""
         await super().startup(sockets)
         self._ready.set()
 
     def end(self) -> None:
-        """Let `run_until_told` return."""
+        """Make `run_until_told` return."""
         self.should_exit = True
 
     async def run_until_told(self) -> None:
@@ -65,12 +65,12 @@ class Server(uvicorn.Server):
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Bind a port (0: any free one); ListenError if it cannot be had."""
+    """Bind a port (0: any free one); raises ListenError if it is not available."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listener = socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
         raise ListenError(f"Port {port} on {host} cannot be listened on: {error}. Choose another, or 0.") from error
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # which asyncio's own loop sets on none it accepts
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # asyncio does not set it on accepted connections
     listener.setblocking(False)
     return listener

@@ -1,4 +1,4 @@
-"""Fair turns: while many requests wait for the event loop, organizations take turns, whoever sends how many."""
+"""Fair turns: while many requests wait for the event loop, organizations take turns, whatever number each sends."""
 
 import asyncio
 from collections import OrderedDict, deque
@@ -10,21 +10,21 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from relay_localcloud.http.exchange import exchange_of
 
 REFUSED: Final = "refused"
-"""The lane of all whose credential is not known."""
+"""The lane of all unknown credentials."""
 
 ROUNDS: Final = 3
-"""Of the event loop, between one request that waited and the next.
+"""Rounds of the event loop between one waiting request and the next.
 
-A request that arrives takes about as many until it begins: so of those that wait it meets one, not one in each round.
+An arriving request takes about as many until it begins: so it meets one of those that wait, not one in each round.
 """
 
 _Waiting = asyncio.Future[None]
 
 
 class Turns:
-    """Lets requests begin one after another, of each lane in turn, whatever their port.
+    """Lets requests begin one after another, one of each lane in turn, on all ports.
 
-    Who finds none of its own lane before it begins at once: so who asks little waits little.
+    A request that finds its own lane empty begins at once: so a caller with few requests waits little.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Turns:
         self._beats = False
 
     async def of(self, lane: str) -> None:
-        """Return when it is this lane's turn."""
+        """Return when it is the turn of a request of this lane."""
         loop = asyncio.get_running_loop()
         if not self._beats:
             self._beats = True
@@ -58,8 +58,8 @@ class Turns:
             lane, waiting = self._lanes.popitem(last=False)
             first = waiting.popleft()
             if waiting:
-                self._lanes[lane] = waiting  # behind the others
-            if not first.done():  # whoever waited may have gone
+                self._lanes[lane] = waiting  # behind the other lanes
+            if not first.done():  # the request may have been cancelled
                 first.set_result(None)
                 asyncio.get_running_loop().call_soon(self._wait, ROUNDS)
                 return
@@ -68,9 +68,9 @@ class Turns:
 
 
 class FairTurns:
-    """A request waits for a turn of its organization, and so does each piece of a body, either way, if more follows.
+    """Makes a request wait for its organization's turn, as well as each piece of a body, either way, if more follows.
 
-    Those of nobody, such as control's, share one lane.
+    Requests without an organization, such as control's, share one lane.
     """
 
     def __init__(self, app: ASGIApp, turns: Turns) -> None:
@@ -98,7 +98,7 @@ class FairTurns:
 
 
 class CatchesUp:
-    """Before a request is looked at, what fell due by then happens, in slices between which others have their turn."""
+    """Runs what has fallen due before a request is handled, in slices between which other requests get a turn."""
 
     def __init__(self, app: ASGIApp, caught_up: Callable[[], Awaitable[None]]) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""What is being answered: it ends where the state is replaced, so that it cannot write into the other one."""
+"""Requests under way: they end when the state is replaced, so that they cannot write into the new one."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -13,11 +13,11 @@ _Answer = TypeVar("_Answer")
 
 
 class Replaced(Exception):
-    """The state was replaced while this was being answered."""
+    """The state was replaced while this request was under way."""
 
 
 class UnderWay:
-    """The requests that are being answered, on every port."""
+    """The requests under way, on every port."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[object]] = set()
@@ -25,7 +25,7 @@ class UnderWay:
         self._one_left = asyncio.Event()
 
     async def answer(self, answering: Awaitable[_Answer]) -> _Answer:
-        """What is awaited, in this task; Replaced once it was ended."""
+        """Await the answer in this task; raises Replaced if it was ended."""
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
@@ -42,26 +42,26 @@ class UnderWay:
             self._one_left.set()
 
     def end_others(self) -> None:
-        """End every request but the caller's: none of them does another step."""
+        """End every request but the caller's: none of them takes another step."""
         others = self._tasks - {asyncio.current_task()} - self._ended
         self._ended |= others
         for task in others:
             task.cancel()
 
     async def others_ended(self) -> None:
-        """Return once all that were told to end have."""
+        """Return once all of them have ended."""
         while self._ended:
             self._one_left.clear()
             await self._one_left.wait()
 
 
 def replaced_error() -> ApiError:
-    """503: what a request under way is answered."""
+    """The 503 for a request under way."""
     return ApiError(503, "The cloud's whole state was replaced while this was under way.")
 
 
 class EndedByReplacement:
-    """Answers 503 where the state was replaced meanwhile, or breaks the answer off that had begun."""
+    """Answers 503 if the state was replaced meanwhile, or breaks off an answer that had begun."""
 
     def __init__(self, app: ASGIApp, under_way: UnderWay, refused: ErrorAnswer) -> None:
         self._app = app
@@ -83,5 +83,5 @@ class EndedByReplacement:
         except Replaced:
             if not begun:
                 await self._refused(replaced_error(), scope)(scope, receive, send)
-            elif not complete:  # a complete one is left alone: the caller's next request may be on its connection
+            elif not complete:  # leave a complete one alone: the caller's next request may use its connection
                 scope["extensions"][ABORT]()

@@ -1,4 +1,4 @@
-"""Who has connections open, over all ports: beyond loopback, an address has a bounded number of them."""
+"""Counts open connections by client, over all ports: beyond loopback, an address may have a limited number."""
 
 from collections import Counter
 from ipaddress import IPv6Address, IPv6Network, ip_address
@@ -7,14 +7,14 @@ from typing import Any, Final, Protocol
 from relay_localcloud.kernel.store import Store
 
 _PREFIX_OF_ONE: Final = 64
-"""Bits of IPv6 by which a network is one visitor's: it has as many addresses below it as it wants."""
+"""Prefix length of an IPv6 network that counts as one client: it can use any number of addresses below it."""
 
 
 class Connected(Protocol):
-    """A connection that says where its other end is, as `asyncio.BaseTransport` does."""
+    """A connection that knows its peer, as `asyncio.BaseTransport` does."""
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:  # noqa: ANN401 - as asyncio has it
-        """`peername`: the address, before more."""
+        """`peername`: a tuple that begins with the address."""
         ...
 
 
@@ -26,9 +26,9 @@ class Visitors:
         self._open: Counter[str] = Counter()
 
     def come(self, connection: Connected) -> str | None:
-        """Whose connection this is, counted until `go`; None if it is one too many."""
+        """The client whose connection this is, counted until `go`; None if it has too many."""
         peer = connection.get_extra_info("peername")
-        visitor = visitor_at(str(peer[0])) if peer else ""  # who has hung up already has no address
+        visitor = visitor_at(str(peer[0])) if peer else ""  # a client that has disconnected already has no address
         most = self._store.settings.connections_per_address
         if most and self._store.beyond_loopback and self._open[visitor] >= most:
             return None
@@ -37,18 +37,18 @@ class Visitors:
 
     @property
     def stalled_seconds(self) -> float:
-        """How long a body may stand still, in either direction."""
+        """Seconds for which a body may stand still, in either direction."""
         return self._store.settings.stalled_body_seconds
 
     def go(self, visitor: str) -> None:
-        """A connection has ended."""
+        """Stop counting an ended connection."""
         self._open[visitor] -= 1
         if not self._open[visitor]:
             del self._open[visitor]
 
 
 def visitor_at(host: str) -> str:
-    """What counts as one address: an address of IPv4, however it is written, or a network of IPv6."""
+    """What counts as one client: an IPv4 address, however it is written, or an IPv6 network."""
     address = ip_address(host.partition("%")[0])
     if not isinstance(address, IPv6Address):
         return str(address)

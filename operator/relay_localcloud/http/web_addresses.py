@@ -1,4 +1,4 @@
-"""Which texts are http and https addresses that may be kept and called."""
+"""Which texts are http and https addresses that may be stored and called."""
 
 from urllib.parse import SplitResult, urlsplit
 
@@ -16,6 +16,6 @@ def web_address(text: str) -> SplitResult | None:
 
 
 def is_base_address(text: str) -> bool:
-    """Whether paths can be put below it: an http or https URL without credentials, query and fragment."""
+    """Whether paths can be appended to it: an http or https URL without credentials, query and fragment."""
     parts = web_address(text)
     return parts is not None and "@" not in parts.netloc and not (parts.query or parts.fragment)

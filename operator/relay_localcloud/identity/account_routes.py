@@ -1,4 +1,4 @@
-"""Who the caller is, and what a person says about themselves (section 4, "Account and identity")."""
+"""Who the caller is, and users' profiles (section 4, "Account and identity")."""
 
 from relay_localcloud.http.bodies import Body, OptionalBody
 from relay_localcloud.http.errors import ApiError

@@ -50,9 +50,9 @@ def revoke_api_key(_: OrganizationWriter, organization_id: OrganizationId, key_i
 
 
 def granted_scopes(creator: Principal, scopes: list[str] | None) -> list[str]:
-    """The scopes of a key that this caller makes, the creator's unless told otherwise.
+    """The scopes of a key that this caller creates, by default the creator's own.
 
-    ApiError 400 for unknown ones, 403 for more than the creator has.
+    ApiError 400 for unknown scopes, 403 for scopes that the creator lacks.
     """
     wanted = creator.scopes if scopes is None else scopes
     unknown = [scope for scope in wanted if scope not in SCOPES]
@@ -65,7 +65,7 @@ def granted_scopes(creator: Principal, scopes: list[str] | None) -> list[str]:
 
 
 def _require_shorter_life(creator: Principal, expires_at: int | None) -> None:
-    """Refuse with 403 a key that would outlive the key that makes it (assumed)."""
+    """Refuse with 403 a key that would outlive the key that creates it (assumed)."""
     if creator.expires_at is not None and (expires_at is None or expires_at > creator.expires_at):
         raise ApiError(
             403,

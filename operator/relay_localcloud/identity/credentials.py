@@ -1,4 +1,4 @@
-"""API keys and user sessions: made, found again, revoked. Only digests are kept (section 5)."""
+"""API keys and user sessions: creation, lookup and revocation. Only digests are stored (section 5)."""
 
 import hashlib
 import secrets
@@ -24,9 +24,9 @@ LEGACY_KEY_PREFIX = "vl_"  # earlier-issued keys still authenticate (section 5, 
 SESSION_PREFIX = "ust_"
 SESSION_LIFE = DAY
 MOST_SESSIONS: Final = 100
-"""Of one user (assumed); each further one ends the oldest."""
+"""Sessions of one user (assumed); a further one ends the oldest."""
 
-_SHOWN = 11  # the prefix and 8 characters, which say nothing about the other 40
+_SHOWN = 11  # the prefix and 8 characters, which reveal nothing about the other 40
 _USE_IS_WRITTEN_EVERY = MINUTE
 
 
@@ -67,12 +67,12 @@ class RefusedKey(ApiError):
 
 
 def new_secret(prefix: str) -> str:
-    """A fresh secret of 48 hexadecimal digits after its prefix."""
+    """A new secret of 48 hexadecimal digits after its prefix."""
     return prefix + secrets.token_hex(24)
 
 
 def expiry(now: int, expires_in_seconds: int | None) -> int | None:
-    """When a key expires that is to live so long; absent or not above 0 means never (section 2)."""
+    """When a key with this lifetime expires; an absent or non-positive lifetime means never (section 2)."""
     if expires_in_seconds is None or expires_in_seconds <= 0:
         return None
     return min(now + expires_in_seconds * SECOND, LAST)
@@ -88,7 +88,7 @@ def create_key(
     *,
     plaintext: str | None = None,
 ) -> tuple[ApiKey, str]:
-    """Make an API key: what is kept of it, and its plain text, which nothing else ever has."""
+    """Create an API key: its record, and its plain text, which is not stored."""
     plaintext = plaintext or new_secret(prefix)
     key = KEYS.insert(
         tx,
@@ -105,7 +105,7 @@ def create_key(
 
 
 def live_keys(tx: Tx, organization_id: str) -> list[ApiKey]:
-    """The organization's keys that authenticate now, oldest first."""
+    """The organization's valid keys, oldest first."""
     keys = KEYS.all(tx, organization_id=organization_id, revoked_at=None)
     return [key for key in keys if key.expires_at is None or key.expires_at > tx.now]
 
@@ -113,10 +113,10 @@ def live_keys(tx: Tx, organization_id: str) -> list[ApiKey]:
 def create_session(tx: Tx, user_id: str, organization_id: str = "", *, token: str | None = None) -> str:
     """Open a user session, which lasts 24 hours of the cloud's clock (assumed), and return its token.
 
-    A user has the newest 100; of all users, those that expired a day ago are forgotten.
+    A user keeps the newest 100; of all users, sessions that expired a day ago are deleted.
 
-    Wherever a path names no organization it acts in the user's default one, else in `organization_id`, else in the one
-    that the user joined first; never in one that the user does not belong to.
+    If a path names no organization, the session acts in the user's default one, else in `organization_id`, else in the
+    one that the user joined first; never in one that the user is not a member of.
     """
     token = token or new_secret(SESSION_PREFIX)
     values = {
@@ -135,7 +135,7 @@ def create_session(tx: Tx, user_id: str, organization_id: str = "", *, token: st
 
 
 def authenticate(tx: Tx, credential: str) -> Principal:
-    """Who this key or session token belongs to; ApiError 401 if it is invalid, revoked or expired (section 5)."""
+    """The caller with this key or session token; ApiError 401 if it is invalid, revoked or expired (section 5)."""
     if credential.startswith((KEY_PREFIX, LEGACY_KEY_PREFIX)):
         return _key_holder(tx, credential)
     return _session_user(tx, credential)
@@ -175,5 +175,5 @@ def _session_user(tx: Tx, credential: str) -> Principal:
 
 
 def digest(credential: str) -> str:
-    """What is kept of a secret: its SHA-256 in hexadecimal."""
+    """The stored form of a secret: its SHA-256 in hexadecimal."""
     return hashlib.sha256(credential.encode()).hexdigest()

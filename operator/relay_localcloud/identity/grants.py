@@ -1,11 +1,11 @@
-"""Who may give which role: nobody more than they hold, and owners are an owner's affair (assumed)."""
+"""Who may grant which role: nobody above their own, and only owners may change owners (assumed)."""
 
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.principal import SCOPES_OF_ROLE, Principal
 
 
 def require_may_change(caller: Principal, organization_id: str, had: str | None, gets: str | None) -> None:
-    """Refuse with 403 to take a person from one role to another that the caller may not give; None is no member."""
+    """Refuse with 403 a change from one role to another that the caller may not grant; None: not a member."""
     if "owner" in (had, gets) and caller.roles.get(organization_id) != "owner":
         raise ApiError(403, "Only an owner's session makes owners, changes their role and removes them.")
     beyond = _scopes(gets) - _scopes(had) - caller.scopes

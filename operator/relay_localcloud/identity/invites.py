@@ -1,7 +1,7 @@
-"""Invites: an e-mail with a token that makes whoever accepts it a member (accepting is assumed; section 2, its result).
+"""Invites: e-mails with a token that makes the user who accepts it a member (section 2; how to accept it is assumed).
 
-An invite to the e-mail of a user is theirs alone. One to an e-mail that nobody has signed up with is for whoever holds
-its token, which only that mailbox received.
+Only its addressee may accept an invite to the e-mail of a user. An invite to an unknown e-mail is for the holder of its
+token, which only that mailbox received.
 """
 
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ from relay_localcloud.kernel.store import Tx
 from relay_localcloud.quotas import quotas
 
 _REMEMBERED: Final = DAY
-"""How long it is 410, and not 404, to accept an invite that was accepted or has expired, at least."""
+"""The least time for which accepting a used or expired invite is answered 410 rather than 404."""
 
 
 @dataclass(frozen=True)
 class Invite:
-    """Who is invited, as what, and for how many seconds."""
+    """The invited e-mail, the role, and the seconds of validity."""
 
     email: str
     role: str
@@ -30,7 +30,7 @@ class Invite:
 
 
 def send(tx: Tx, organization_id: str, invite: Invite) -> str:
-    """Make an invite and write its e-mail; returns the token, of which only the digest and that e-mail are kept.
+    """Create an invite and write its e-mail; returns the token, of which only the digest and that e-mail are kept.
 
     ApiError 403 beyond the quota.
     """
@@ -54,9 +54,9 @@ def send(tx: Tx, organization_id: str, invite: Invite) -> str:
 
 
 def accept(tx: Tx, token: str, user_id: str) -> tuple[str, str]:
-    """Make the user a member: the organization and the role.
+    """Make the user a member; returns the organization and the role.
 
-    ApiError 404 for an unknown token, 410 for one that expired or was used, 403 for somebody else's, 409 for who is a
+    ApiError 404 for an unknown token, 410 for an expired or used one, 403 for somebody else's, 409 for a user who is a
     member already.
     """
     of_token = tables.invites.c.digest == credentials.digest(token)

@@ -1,4 +1,4 @@
-"""Who belongs to an organization, and in which role (section 4, "Organizations").
+"""The members of an organization, and their roles (section 4, "Organizations").
 
 An organization always has an owner: the last one can neither leave nor take another role.
 """
@@ -26,7 +26,7 @@ def join(tx: Tx, organization_id: str, user_id: str, role: str) -> None:
 
 
 def add(tx: Tx, organization_id: str, email: str, role: str) -> RowMapping:
-    """Make the user with this e-mail a member; ApiError 404 if nobody has it, 409 for who is one already."""
+    """Make the user with this e-mail a member; ApiError 404 if there is none, 409 for one who is a member already."""
     user_id = users.by_email(tx, email)
     if user_id is None:
         raise ApiError(404, "Nobody with this e-mail has signed up.")
@@ -35,7 +35,7 @@ def add(tx: Tx, organization_id: str, email: str, role: str) -> RowMapping:
 
 
 def change_role(tx: Tx, organization_id: str, user_id: str, role: str) -> RowMapping:
-    """Give a member another role; ApiError 404 for who is none, 409 if nobody would be owner any more."""
+    """Give a member another role; ApiError 404 if the user is not a member, 409 for the last owner."""
     if member(tx, organization_id, user_id)["role"] == "owner" != role:
         _require_another_owner(tx, organization_id, user_id)
     of_member = tables.members.c
@@ -56,14 +56,14 @@ def remove(tx: Tx, organization_id: str, user_id: str) -> None:
 
 
 def member(tx: Tx, organization_id: str, user_id: str) -> RowMapping:
-    """A member with e-mail and name; ApiError 404 if the user is none."""
+    """A member with e-mail and name; ApiError 404 if the user is not a member."""
     for row in every(tx, organization_id, user_id):
         return row
     raise not_found("member", user_id)
 
 
 def every(tx: Tx, organization_id: str, user_id: str | None = None) -> Sequence[RowMapping]:
-    """The members of an organization, or one of them, in the order in which they joined."""
+    """The members of an organization, or only this user, in the order in which they joined."""
     of_member, user, said = tables.members.c, tables.users.c, tables.profiles.c
     query = (
         select(of_member.user_id, user.email, said.full_name, of_member.role, of_member.joined_at)

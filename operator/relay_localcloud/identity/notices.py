@@ -1,4 +1,4 @@
-"""E-mails to the people behind an organization."""
+"""E-mails to the people of an organization."""
 
 from sqlalchemy import select
 
@@ -7,7 +7,7 @@ from relay_localcloud.kernel.store import Tx
 
 
 def tell_owners(tx: Tx, organization_id: str, subject: str, body: str) -> None:
-    """Tell who hears of what happens to an organization: its own address for bills, else those of its owners."""
+    """E-mail an organization at its billing address; without one, at the addresses of its owners."""
     for address in _addresses(tx, organization_id):
         tx.email(organization_id, address, subject, body)
 

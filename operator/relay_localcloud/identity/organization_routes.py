@@ -1,4 +1,4 @@
-"""Organizations, their people and roles (section 4, "Organizations"); the control interface sends invites."""
+"""Organizations, their members and roles (section 4, "Organizations"); the control interface sends invites."""
 
 from typing import Annotated
 
@@ -38,9 +38,9 @@ def create_organization(user_id: SessionUser, body: Body[OrganizationCreate], tx
 
 
 async def _reader(request: Request, organization_id: OrganizationId, cloud: CurrentCloud) -> Principal:
-    """ApiError 404 for a session that asks for an organization that is none; a key is of another one then: 403."""
+    """The caller; ApiError 404 for a session if there is no such organization, 403 for a key of another one."""
     caller = exchange_of(request.scope).principal
-    assert caller is not None  # Authentication let nobody else through
+    assert caller is not None  # Authentication has refused all others
     if caller.kind == "user":
         with cloud.store.transaction() as tx:
             organizations.organization(tx, organization_id)
@@ -83,7 +83,7 @@ def update_member(
 ) -> Member:
     """Counts for open sessions, too. 409 for the last owner; other owners take an owner's session, else 403."""
     had = members.member(tx, organization_id, user_id)["role"]
-    changed = members.change_role(tx, organization_id, user_id, body.role)  # first: nobody may do it to the last owner
+    changed = members.change_role(tx, organization_id, user_id, body.role)  # first: the last owner is 409 to everybody
     grants.require_may_change(caller, organization_id, had, body.role)
     return _member(changed)
 

@@ -20,7 +20,7 @@ from relay_wire.orgs import OrganizationCreate
 SEEDED_NAME = "Local"
 USUAL_BALANCE_CENTS = 100_000
 MOST_OWNED = 100
-"""Organizations of one user (assumed): each has quotas of its own."""
+"""Organizations that one user may own (assumed): each has its own quotas."""
 
 _STANDING = Prepared(select(tables.organizations.c.suspended).where(tables.organizations.c.id == bindparam("of_id")))
 _ADMINISTRATORS = Prepared(
@@ -31,7 +31,7 @@ _NAME = Prepared(select(tables.organizations.c.name).where(tables.organizations.
 
 @dataclass(frozen=True)
 class Founded:
-    """A fresh organization and the credentials of its owner."""
+    """A new organization and the credentials of its owner."""
 
     organization_id: str
     api_key: str
@@ -42,9 +42,9 @@ class Founded:
 def found(
     tx: Tx, name: str, balance_cents: int, scopes: Sequence[str] = SCOPES, announced: Founded | None = None
 ) -> Founded:
-    """Make an organization with a balance, an owner, a key with these scopes, and a session of the owner.
+    """Create an organization with a balance, an owner, a key with these scopes, and a session of the owner.
 
-    Ids and credentials are those that were announced, if some were.
+    Ids and credentials are taken from `announced`, if it is given.
     """
     founded = announced or Founded(
         tx.new_id("org"), credentials.new_secret(KEY_PREFIX), credentials.new_secret(SESSION_PREFIX), tx.new_id("usr")
@@ -58,9 +58,9 @@ def found(
 
 
 def create(tx: Tx, wanted: OrganizationCreate, owner_id: str, *, organization_id: str | None = None) -> str:
-    """Make an organization without funds whose owner is this user, and return its id.
+    """Create an organization without funds whose owner is this user, and return its id.
 
-    ApiError 409 for a taken slug, 403 for who owns as many as anybody may.
+    ApiError 409 for a taken slug, 403 if the user owns the maximum already.
     """
     owned = sum(each["role"] == "owner" for each in members.memberships(tx, owner_id))
     if owned >= MOST_OWNED:
@@ -77,7 +77,7 @@ def create(tx: Tx, wanted: OrganizationCreate, owner_id: str, *, organization_id
 
 
 def change(tx: Tx, organization_id: str, values: Mapping[str, object]) -> None:
-    """Set these columns of an organization, and what follows from them."""
+    """Set these columns of an organization, and apply what follows from them."""
     if values:
         changed = update(tables.organizations).where(tables.organizations.c.id == organization_id)
         tx.connection.execute(changed.values(**values))
@@ -108,15 +108,15 @@ def standing_of(tx: Tx, organization_id: str) -> str | None:
 
 
 def administrators(tx: Tx) -> list[str]:
-    """The organizations of the platform itself."""
+    """The platform's own organizations."""
     return [row[0] for row in _ADMINISTRATORS.run(tx.connection).fetchall()]
 
 
 def seed(tx: Tx, announced: Founded | None = None) -> tuple[Founded, bool]:
-    """The seeded organization with a key and a session that work, and whether it was made just now.
+    """The seeded organization with a valid key and session, and whether it has just been created.
 
-    Ids and credentials are those that were announced, if some were.
-    The key is kept in plain text, unlike all others, so that the ready line of the next start shows the same one.
+    Ids and credentials are taken from `announced`, if it is given.
+    The key is stored in plain text, unlike all others, so that the ready line of the next start shows the same one.
     """
     kept = read_meta(tx.connection, "seed")
     founded = None if kept is None else Founded(**json.loads(kept))

@@ -1,4 +1,4 @@
-"""Users: the people behind sessions, found by their e-mail, and what they say about themselves."""
+"""Users: the people behind sessions, identified by e-mail, and their profiles."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ _MAIL_DOMAIN = "example.test"
 
 
 def sign_up(tx: Tx, email: str | None = None, *, user_id: str | None = None) -> str:
-    """Make a user, with an address of their own if none is given, and return the user's id."""
+    """Create a user, with a generated address if none is given, and return the user's id."""
     user_id = user_id or tx.new_id("usr")
     address = f"{user_id}@{_MAIL_DOMAIN}" if email is None else email.lower()
     tx.connection.execute(insert(tables.users), {"id": user_id, "email": address, "created_at": tx.now})
@@ -20,12 +20,12 @@ def sign_up(tx: Tx, email: str | None = None, *, user_id: str | None = None) -> 
 
 
 def by_email(tx: Tx, email: str) -> str | None:
-    """The id of the user with this e-mail, however it is capitalized."""
+    """The id of the user with this e-mail, in any capitalization."""
     return tx.connection.execute(select(tables.users.c.id).where(tables.users.c.email == email.lower())).scalar()
 
 
 def profile(tx: Tx, user_id: str) -> RowMapping:
-    """A user's id, e-mail and profile, whose fields are null until they were set."""
+    """A user's id, e-mail and profile; profile fields are null until they are set."""
     user, said = tables.users, tables.profiles.c
     query = select(user.c.id, user.c.email, said.full_name, said.avatar_url, said.default_organization_id)
     joined = query.join_from(user, tables.profiles, user.c.id == said.user_id, isouter=True)

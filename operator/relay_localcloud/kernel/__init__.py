@@ -1,1 +1,1 @@
-"""The state: transactions, schema and migrations, history, exports, secrets at rest. No rule of the cloud is here."""
+"""The state: transactions, schema and migrations, history, exports, secrets at rest. It holds no rules of the cloud."""

@@ -1,7 +1,7 @@
-"""How much each organization has of what is counted: totals that triggers keep, whoever changes the rows.
+"""Totals of what each organization has, kept by triggers, whichever code changes the rows.
 
-A total is exact inside the transaction that changes it, and is rolled back with it; reading one reads no row that it
-counts. Totals are in memory, and are counted when a state is opened.
+A total is exact inside the transaction that changes it, and is rolled back with it; reading a total reads none of the
+rows that it counts. Totals are in memory, and are computed when a state is opened.
 """
 
 import sqlite3
@@ -16,10 +16,10 @@ from relay_localcloud.kernel.prepared import Prepared
 
 @dataclass(frozen=True)
 class Counted:
-    """Rows of a table that count: those for which `where` holds, `amount` each.
+    """The rows of a table that count towards a total: those for which `where` holds; each adds `amount`.
 
     Both are SQL in which `{row}` stands for the row; `changes` names the columns that may change either. `owner` is the
-    column that says whose a row is; None: the whole cloud's (`EVERYBODY`).
+    column with the row's organization; None: the row belongs to the whole cloud (`EVERYBODY`).
     """
 
     table: str
@@ -29,7 +29,7 @@ class Counted:
     owner: str | None = "organization_id"
 
     def owned_by(self, row: str) -> str:
-        """SQL for whose a row is."""
+        """SQL for the organization that a row belongs to."""
         return f"'{EVERYBODY}'" if self.owner is None else f"{row}.{self.owner}"
 
     @property
@@ -39,11 +39,11 @@ class Counted:
 
 
 EVERYBODY: Final = ""
-"""In the place of an organization: of totals of the whole cloud."""
+"""Stands in place of an organization for totals of the whole cloud."""
 
 
 Totals = Mapping[str, Sequence[Counted]]
-"""What counts to each total."""
+"""The rows that count towards each total, by its name."""
 
 _OF_ORGANIZATION: Final = Prepared(
     text("SELECT name, total FROM temp.totals WHERE organization_id = :of_id").bindparams(bindparam("of_id"))
@@ -54,7 +54,7 @@ _BY_ORGANIZATION: Final = Prepared(
 
 
 def open_totals(raw: sqlite3.Connection) -> None:
-    """Begin with no total; once for each connection."""
+    """Create the empty table of totals; once for each connection."""
     raw.execute(
         "CREATE TEMP TABLE totals (organization_id TEXT, name TEXT, total INTEGER NOT NULL, "
         "PRIMARY KEY (organization_id, name)) WITHOUT ROWID"
@@ -62,7 +62,7 @@ def open_totals(raw: sqlite3.Connection) -> None:
 
 
 def track(raw: sqlite3.Connection, totals: Totals) -> None:
-    """Count what there is, and whatever changes from here on."""
+    """Count the existing rows, and keep the totals from here on."""
     for name, every in totals.items():
         for number, counted in enumerate(every):
             raw.execute(_count(name, counted))
@@ -71,12 +71,12 @@ def track(raw: sqlite3.Connection, totals: Totals) -> None:
 
 
 def of_organization(connection: Connection, organization_id: str) -> dict[str, int]:
-    """Its totals by name; what it never had is not among them."""
+    """The organization's totals by name; a total that never had a row is absent."""
     return dict(_OF_ORGANIZATION.run(connection, of_id=organization_id).fetchall())
 
 
 def by_organization(connection: Connection, name: str) -> dict[str, int]:
-    """One total of every organization that ever had any of it."""
+    """One total of every organization for which it ever had a row."""
     return dict(_BY_ORGANIZATION.run(connection, of_name=name).fetchall())
 
 
@@ -104,7 +104,7 @@ def _bookkeeping(trigger: str, name: str, counted: Counted) -> Iterator[str]:
 
 
 def _changed(name: str, counted: Counted, row: str, sign: str) -> str:
-    # No upsert: what caused the trigger may say OR REPLACE, which would then hold for it, too.
+    # No upsert: a statement that fires the trigger may say OR REPLACE, which would then apply to the upsert, too.
     where, amount = (part.format(row=row) for part in (counted.where, counted.amount))
     owner = counted.owned_by(row)
     of_row = f"organization_id = {owner} AND name = '{name}'"

@@ -1,7 +1,7 @@
-"""What the disk below a state may do: be full, read-only, or give back something else than was written.
+"""How the disk below a state may fail: it is full or read-only, or returns other data than was written.
 
-Before the ready line that ends the program with a sentence (`StateError`); afterwards it is 503 for whoever asked
-(`Unwritable`), and what was due is tried again. Either way the transaction is rolled back whole.
+Before the ready line such a failure ends the program with a sentence (`StateError`); afterwards the request is answered
+503 (`Unwritable`), and due items are tried again. Either way the whole transaction is rolled back.
 """
 
 import os
@@ -19,7 +19,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from relay_localcloud.kernel.refusals import ApiError
 
 PATIENCE_SECONDS: Final = 1.0
-"""How long, in real time, after a failure of the disk what was due is tried again."""
+"""Real seconds after a failure of the disk until due items are tried again."""
 
 _NO_ROOM: Final = frozenset(
     {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
@@ -32,11 +32,11 @@ class StateError(Exception):
 
 
 class StateFileError(ValueError):
-    """A document is no state that can be read; the message says what is wrong."""
+    """A document is not a readable state; the message says what is wrong."""
 
 
 class Unwritable(ApiError):
-    """The disk took nothing: the answer is 503, and nothing of the request was kept."""
+    """The disk could not be written: the answer is 503, and nothing of the request was kept."""
 
     def __init__(self, cause: BaseException) -> None:
         super().__init__(503, f"Nothing was changed, since the disk of the local cloud failed: {cause}.")
@@ -44,14 +44,14 @@ class Unwritable(ApiError):
 
 
 def require_state(directory: Path) -> None:
-    """StateError unless there is a state: commands that work on one create none."""
+    """Raise StateError unless there is a state: commands that work on one do not create one."""
     if not (directory / "state.db").is_file():
         raise StateError(f"There is no state in {directory}: give the directory that serve has as --state.")
 
 
 @contextmanager
 def opening(directory: Path) -> Iterator[None]:
-    """Read and write a state for the first time; StateError if that cannot be done."""
+    """A context that reads and writes a state for the first time; raises StateError if that fails."""
     try:
         yield
     except (OSError, sqlite3.Error, SQLAlchemyError, Unwritable, ValidationError, JSONDecodeError) as error:
@@ -65,9 +65,9 @@ def opening(directory: Path) -> Iterator[None]:
 
 
 def keep_private(directory: Path, *names: str) -> None:
-    """Make the directory and these files if they do not exist: its owner's alone, since keys are in them.
+    """Create the directory and these files if they do not exist, private to their owner, since they hold keys.
 
-    A directory that is somebody else's, such as a volume that is mounted for a group, stays as open as it is.
+    A directory of somebody else's, such as a volume mounted for a group, keeps its permissions.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     _close_to_others(directory)
@@ -82,19 +82,19 @@ def _close_to_others(path: Path) -> None:
 
 
 def free_bytes(directory: Path) -> int:
-    """What the disk of a directory has left for us."""
+    """The free bytes on the directory's disk."""
     left = os.statvfs(directory)
     return left.f_bavail * left.f_frsize
 
 
 def failure(error: BaseException) -> Unwritable | None:
-    """What ended a transaction, if that was the disk."""
+    """The answer to a failure of the disk; None if the error is not one."""
     cause = _cause(error)
     return Unwritable(cause) if _code(cause) in _NO_ROOM | _DAMAGED else None
 
 
 def check(raw: sqlite3.Connection) -> None:
-    """Look whether the file is whole; sqlite3.DatabaseError if it is damaged."""
+    """Check that the file is intact; raises sqlite3.DatabaseError if it is damaged."""
     (found,) = raw.execute("PRAGMA quick_check(1)").fetchone()
     if found != "ok":
         raise sqlite3.DatabaseError(f"state.db is damaged ({found.splitlines()[-1]})")

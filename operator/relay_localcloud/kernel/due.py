@@ -1,7 +1,7 @@
 """The persisted due-queue: the only timer of the local cloud.
 
 An item falls due at an instant of the cloud's clock. There is at most one per `kind` and `subject`: scheduling again
-replaces it. Items come in order of `due_at`, then of scheduling. Items with a `lane` take real time and run
+replaces it. Items are ordered by `due_at`, then by when they were scheduled. Items with a `lane` take real time and run
 concurrently (`clock/outbound.py`): calls to webhook receivers, and the work of batches; all others are transitions, run
 by a `DueHandler`, each in a transaction of its own whose `now` is exactly `due_at`.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DueItem:
-    """Something that happens to `subject` (an id) at `due_at`; `payload` is what the scheduler wanted remembered."""
+    """Something that happens to `subject` (an id) at `due_at`; `payload` is data from the scheduler."""
 
     id: int
     due_at: int
@@ -58,7 +58,7 @@ _NEXT_TRANSITION = Prepared(
 )
 
 DueHandler = Callable[["Tx", DueItem], None]
-"""What a transition does. The item is already off the queue; it may schedule itself again."""
+"""Runs a transition. The item is already off the queue; the handler may schedule it again."""
 
 
 def schedule(
@@ -69,14 +69,14 @@ def schedule(
     payload: Mapping[str, JsonValue],
     lane: str | None = None,
 ) -> int:
-    """Put an item on the queue, in place of an earlier one of the same kind and subject; the item's id."""
+    """Put an item on the queue, replacing one of the same kind and subject; returns the item's id."""
     text = json.dumps(payload) if payload else "{}"
     written = _SCHEDULE.run(connection, id=None, due_at=due_at, kind=kind, subject=subject, lane=lane, payload=text)
     return written.lastrowid or 0
 
 
 def cancel(connection: Connection, kind: str, subject: str) -> None:
-    """Take an item off the queue; none there is fine."""
+    """Take an item off the queue, if it is there."""
     _CANCEL.run(connection, of_kind=kind, of_subject=subject)
 
 
@@ -86,12 +86,12 @@ def is_scheduled(connection: Connection, kind: str, subject: str) -> bool:
 
 
 def remove(connection: Connection, item_id: int) -> bool:
-    """Take exactly this item off the queue; False if it was cancelled or replaced meanwhile."""
+    """Take exactly this item off the queue; False if it has been cancelled or replaced."""
     return _REMOVE.run(connection, item=item_id).rowcount == 1
 
 
 def taken(connection: Connection, item_id: int) -> Mapping[str, JsonValue] | None:
-    """Take exactly this item off the queue: its payload; None if it was cancelled or replaced meanwhile."""
+    """Take exactly this item off the queue and return its payload; None if it has been cancelled or replaced."""
     row = _TAKE.run(connection, item=item_id).fetchone()
     payload: Mapping[str, JsonValue] | None = None if row is None else json.loads(row[0])
     return payload
@@ -104,7 +104,7 @@ def next_transition(connection: Connection) -> DueItem | None:
 
 
 def queued_calls(connection: Connection, kind: str) -> list[QueuedCall]:
-    """Every outbound item of a kind on the queue, those under way included."""
+    """All outbound items of a kind on the queue, including those under way."""
     item = tables.due.c
     query = select(item.due_at, item.id, item.lane).where(item.lane.is_not(None), item.kind == kind)
     return [QueuedCall(row.due_at, row.id, row.lane) for row in connection.execute(query)]

@@ -1,10 +1,10 @@
-"""What rows were, so that a read can answer as of a while ago (the fault `staleSeconds`).
+"""Former versions of rows, so that a read can answer as of a past instant (the fault `staleSeconds`).
 
 While a fault reads the past, temporary triggers keep, in memory, each row as it was before a change, with the instant
-of the change; not those of tables that are `UNREAD`. `overlay` then puts views of the tables' names before the tables:
-whatever reads in that transaction reads the past.
-The newest `KEPT` changes of a table are remembered, fewer where all tables together would take more than `LARGEST`;
-before those, before the fault and before a restart, all counts as it is.
+of the change; tables in `UNREAD` are left out. `overlay` then shadows the tables with views of the same names, so that
+every read in that transaction reads the past.
+The newest `KEPT` changes of a table are remembered, fewer if all tables together would take more than `LARGEST`;
+a read from before those, before the fault or before a restart sees the present rows.
 """
 
 import sqlite3
@@ -42,14 +42,14 @@ UNREAD: Final = frozenset(
         "webhook_deliveries",
     }
 )
-"""The tables that no read of the API answers from."""
+"""Tables from which the API never reads an answer."""
 
 KEPT: Final = 10_000
 LARGEST: Final = 32 * 1024 * 1024
-"""How many bytes of memory the past may take: one change is a row, and rows have environments."""
+"""Bytes of memory that the past may take: one change keeps a whole row, and rows contain environments."""
 
 _REMEMBERED: Final = {"INSERT": "NEW", "UPDATE": "OLD", "DELETE": "OLD"}
-"""By the kind of a change: which version of the row says which row it is."""
+"""For each kind of change, the version of the row that identifies it."""
 
 _lag: ContextVar[int] = ContextVar("lag", default=0)
 
@@ -65,7 +65,7 @@ def reading_as_of(lag: int) -> Iterator[None]:
 
 
 def current_lag() -> int:
-    """How far behind this task reads, in microseconds."""
+    """How far in the past this task reads, in microseconds."""
     return _lag.get()
 
 
@@ -78,7 +78,7 @@ def begin(raw: sqlite3.Connection, now: Callable[[], int]) -> None:
 
 
 def end(raw: sqlite3.Connection) -> None:
-    """Forget all of it, and remember nothing from here on."""
+    """Forget all changes, and stop remembering."""
     for table in _tracked():
         for event in _REMEMBERED:
             raw.execute(f"DROP TRIGGER temp.past_{table.name}_{event}")
@@ -86,7 +86,7 @@ def end(raw: sqlite3.Connection) -> None:
 
 
 def shorten(raw: sqlite3.Connection) -> None:
-    """Forget the older half of every table's past where all together take more than `LARGEST`."""
+    """Forget the older half of every table's past if all together take more than `LARGEST`."""
     if _taken(raw) <= LARGEST:
         return
     for table in _tracked():
@@ -96,11 +96,11 @@ def shorten(raw: sqlite3.Connection) -> None:
 
 @contextmanager
 def overlay(raw: sqlite3.Connection, then: int) -> Iterator[None]:
-    """Put the tracked tables as they were at `then` before the tables themselves; reads only."""
+    """Shadow the tracked tables with their rows at `then`; for reads only."""
     for table in _tracked():
         raw.execute(_view(table, then))
     yield
-    for table in _tracked():  # where an exception leaves them, the rollback takes them away
+    for table in _tracked():  # if an exception skips this, the rollback drops the views
         raw.execute(f"DROP VIEW temp.{table.name}")
 
 

@@ -24,7 +24,7 @@ def optional_timestamp(instant: int | None) -> str | None:
 
 
 def parse_timestamp(text: str) -> int:
-    """Read RFC 3339 with a zone; ValueError if it is none, or outside 1970..9999."""
+    """Read RFC 3339 with a zone; raises ValueError for any other text, or outside 1970..9999."""
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         raise ValueError("a timestamp needs its zone, such as 2026-01-01T00:00:00Z")

@@ -1,6 +1,6 @@
-"""The key that secrets at rest are sealed under: a file, in the state directory or elsewhere.
+"""The key that seals secrets at rest: a file, in the state directory or elsewhere.
 
-The database has its fingerprint, in a table of its own: it tells of these rows as they lie here, so no export has it.
+The database keeps the key's fingerprint in a table of its own, which is not exported: it concerns these rows only.
 """
 
 import os
@@ -17,9 +17,9 @@ _RECREATED: Final = "registry credentials, runner pools that have a grant, and b
 
 
 def open_vault(store: Store, key_file: Path | None) -> Vault:
-    """The vault of a cloud; its key is made if there is none, in memory if neither state nor key is a file.
+    """The vault of a cloud; creates a missing key, in memory if neither the state nor the key is a file.
 
-    StateError if the key cannot be read or made, or secrets are sealed under another one.
+    Raises StateError if the key cannot be read or created, or if secrets are sealed under another key.
     """
     if store.directory is None and key_file is None:
         return Vault(secrets.token_bytes(KEY_BYTES))
@@ -41,12 +41,12 @@ def open_vault(store: Store, key_file: Path | None) -> Vault:
 
 
 def usual(directory: Path | None) -> Path:
-    """Where the key of a state is unless it is said."""
+    """The default path of a state's key."""
     return (directory or Path()) / KEY_FILE
 
 
 def require(vault: Vault, known: str | None, path: Path) -> None:
-    """StateError if secrets are sealed under another key than the one at `path`."""
+    """Raise StateError if secrets are sealed under another key than the one at `path`."""
     if known not in {None, vault.fingerprint}:
         raise StateError(
             f"The secrets of this state are sealed under another key than that at {path}: name the right one with "
@@ -56,9 +56,9 @@ def require(vault: Vault, known: str | None, path: Path) -> None:
 
 
 def fingerprint(tx: Tx, directory: Path | None) -> str | None:
-    """That of the key which secrets are sealed under; None for a fresh state.
+    """The fingerprint of the key that secrets are sealed under; None for a fresh state.
 
-    A former release noted none: it is the key in the directory then.
+    A former release recorded none: then it is the fingerprint of the key in the directory.
     """
     tx.connection.exec_driver_sql("CREATE TABLE IF NOT EXISTS sealed_under (fingerprint TEXT NOT NULL)")
     row = tx.connection.exec_driver_sql("SELECT fingerprint FROM sealed_under").fetchone()
@@ -69,13 +69,13 @@ def fingerprint(tx: Tx, directory: Path | None) -> str | None:
 
 
 def note(tx: Tx, vault: Vault) -> None:
-    """From here on, secrets are sealed under this key."""
+    """Record this key as the one that secrets are sealed under."""
     tx.connection.exec_driver_sql("DELETE FROM sealed_under")
     tx.connection.exec_driver_sql("INSERT INTO sealed_under VALUES (?)", (vault.fingerprint,))
 
 
 def read(path: Path) -> Vault:
-    """The vault whose key is in this file: 64 hexadecimal digits; StateError if there is none."""
+    """The vault whose key is in this file: 64 hexadecimal digits; raises StateError if the file has none."""
     try:
         key = bytes.fromhex(path.read_text(encoding="ascii"))
     except (OSError, ValueError) as error:
@@ -86,7 +86,7 @@ def read(path: Path) -> Vault:
 
 
 def make(path: Path) -> Vault:
-    """The vault of a fresh key, which is in this file from here on, for its owner alone; StateError if it cannot."""
+    """Create a key in this file, private to its owner, and return its vault; raises StateError if that fails."""
     begun = path.with_name(f"{path.name}.part")  # a process that is killed here must not leave half a key
     key = secrets.token_bytes(KEY_BYTES)
     try:

@@ -1,4 +1,4 @@
-"""Memory that is needed no more goes back to the system: between requests, so that few of them wait for it."""
+"""Returns unused memory to the system, between requests, so that few of them wait for it."""
 
 import asyncio
 import ctypes
@@ -11,25 +11,25 @@ from typing import Final
 EVERY_SECONDS: Final = 5.0
 _GROWTH: Final = 4 * 1024 * 1024
 _SWEEPS_OF_THE_YOUNG: Final = 10
-"""Before a sweep of everything, as Python has it."""
+"""Sweeps of the young generations before a sweep of everything, as in Python's default."""
 EVERYTHING_EACH: Final = 720
-"""Sweeps until all that lives is looked through again: an hour under load, and then it takes 60 ms."""
+"""Collections until all living objects are examined again: an hour under load, and it takes 60 ms."""
 _NEVER: Final = 2**31 - 1
 _M_MMAP_THRESHOLD: Final = -3
 _LARGE_BLOCK_BYTES: Final = 128 * 1024
 
 
 def return_large_blocks() -> None:
-    """Hold glibc's threshold at its default: each large body raises it, and then large bodies stay on the heap."""
+    """Fix glibc's threshold at its default: each large body raises it, after which large bodies stay on the heap."""
     if adjust := _glibc("mallopt"):
         adjust(_M_MMAP_THRESHOLD, _LARGE_BLOCK_BYTES)
 
 
 async def tidy() -> None:
-    """Every few seconds, if there was work: end what is garbage, and return what it took.
+    """Collect garbage every few seconds if there was work, and return its memory to the system.
 
-    Left to itself, Python looks through all that lives many times a second under load, and a request waits each time.
-    What lived through a sweep is not looked at again for a long while: hardly any of it becomes garbage in circles.
+    By default, Python examines all living objects many times a second under load, and a request waits each time.
+    An object that survives a collection is not examined for a long while: hardly any becomes part of a garbage cycle.
     """
     trim = _glibc("malloc_trim") or (lambda _: None)
     gc.set_threshold(*gc.get_threshold()[:2], _NEVER)
@@ -47,11 +47,11 @@ async def tidy() -> None:
 
 
 def _glibc(function: str) -> Callable[..., object] | None:
-    """None with another C library."""
+    """A function of glibc; None with another C library."""
     found: Callable[..., object] | None = getattr(ctypes.CDLL(None), function, None)
     return found
 
 
 def _resident() -> int:
-    """Bytes of memory that this process has."""
+    """Bytes of resident memory of this process."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * getpagesize()

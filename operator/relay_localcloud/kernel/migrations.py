@@ -1,8 +1,8 @@
-"""States of former versions, brought to this one in the one transaction that opens them.
+"""Migrates states of former versions to this one, in the one transaction that opens them.
 
 Tables, columns and indexes that a state lacks are added to it, whatever its version: new columns are nullable or have
-a constant default. What else must happen to a state of version n is the function `MIGRATIONS[n]`, which leads to
-n + 1; it is plain SQL and pure arithmetic, since the rest of the program may change after it.
+a constant default. Any other change to a state of version n is the function `MIGRATIONS[n]`, which leads to n + 1;
+it is plain SQL and pure arithmetic, since the rest of the program may change after it.
 """
 
 import json
@@ -21,11 +21,11 @@ from relay_localcloud.kernel.instants import DAY, LAST, SECOND
 from relay_localcloud.kernel.schema import SCHEMA_VERSION, metadata
 
 Migration = Callable[[sqlite3.Connection, frozenset[str]], None]
-"""Changes a state's rows, its tables being complete; the second argument names the tables that it lacked."""
+"""Changes a state's rows, once all tables exist; the second argument names the tables that were missing."""
 
 
 def migrate(connection: Connection, raw: sqlite3.Connection, version: int) -> None:
-    """Bring a state of this version or a former one to this version, in the transaction that is open."""
+    """Migrate a state of this or a former version to this version, in the open transaction."""
     lacked = _add_tables(connection, raw)
     for former in range(version, SCHEMA_VERSION):
         MIGRATIONS[former](raw, lacked)
@@ -61,7 +61,7 @@ def _default(column: Column[object]) -> str:
 
 
 def _cards_settlements_and_recharges(raw: sqlite3.Connection, lacked: frozenset[str]) -> None:
-    # Version 1 began without cards, without settlements, and with auto-recharge settings that nothing acted on.
+    # Version 1 had no cards, no settlements, and auto-recharge settings without effect.
     if "payment_methods" not in lacked:
         return
     raw.execute(
@@ -83,7 +83,7 @@ def _cards_settlements_and_recharges(raw: sqlite3.Connection, lacked: frozenset[
 
 
 def _settlement_at(second: int) -> int:
-    """The first time that it is the 1st, 00:10 UTC, not before a second."""
+    """The first settlement time (day 1 of a month, 00:10 UTC) at or after a second."""
     before = datetime.fromtimestamp(second - 601, UTC)
     start = (before.replace(day=1) + timedelta(days=32)).replace(day=1, hour=0, minute=10, second=0)
     return int(start.timestamp())
@@ -96,7 +96,7 @@ def _schedule(raw: sqlite3.Connection, kind: str, organization_id: str, second: 
 
 
 def _addresses(raw: sqlite3.Connection, lacked: frozenset[str]) -> None:
-    # Version 2 counted whoever had an address and wrote it nowhere.
+    # Version 2 counted the holders of addresses and did not store them.
     if "addresses" not in lacked:
         return
     raw.execute(
@@ -108,18 +108,18 @@ def _addresses(raw: sqlite3.Connection, lacked: frozenset[str]) -> None:
 
 
 def _catalogs(raw: sqlite3.Connection, _: frozenset[str]) -> None:
-    # Version 3 let a deployment of a built-in model, whoever's it was, answer everybody.
+    # In version 3 a deployment of a built-in model answered requests of every organization.
     raw.execute("UPDATE serving_deployments SET catalog_id = organization_id")
 
 
 def _microseconds(raw: sqlite3.Connection, _: frozenset[str]) -> None:
-    # Version 4 billed by whole seconds of the clock, so that a stint within one of them cost nothing.
+    # Version 4 billed by whole seconds of the clock, so that a run within one of them cost nothing.
     raw.execute("UPDATE accounts SET read_at = read_at * 1000000, month_start = month_start * 1000000")
     raw.execute("UPDATE usage_records SET started_at = started_at * 1000000, ended_at = ended_at * 1000000")
 
 
 def _ended(raw: sqlite3.Connection, _: frozenset[str]) -> None:
-    # Version 5 kept for ever what had ended. What is read for a while goes once the newest of it is over.
+    # Version 5 kept ended rows for ever. Rows with a retention period go once the newest of them has exceeded it.
     raw.execute("DELETE FROM replicas WHERE terminated_at IS NOT NULL")
     raw.execute("DELETE FROM serving_replicas WHERE terminated_at IS NOT NULL")
     raw.execute("DELETE FROM serving_deployments WHERE gone_at IS NOT NULL")
@@ -139,7 +139,7 @@ def _ended(raw: sqlite3.Connection, _: frozenset[str]) -> None:
 
 
 def _usage_in_sums(raw: sqlite3.Connection, lacked: frozenset[str]) -> None:
-    # Version 6 read every run to tell what an organization used, and every run but the forgotten for what nodes earned.
+    # Version 6 computed an organization's usage from all runs, and a node's earnings from all runs but forgotten ones.
     if "usage_days" not in lacked:
         return
     raw.execute(
@@ -163,7 +163,7 @@ def _usage_in_sums(raw: sqlite3.Connection, lacked: frozenset[str]) -> None:
 
 
 def _shares_of_webhooks(raw: sqlite3.Connection, _: frozenset[str]) -> None:
-    # Version 7 made everybody wait for events of many subscriptions, and added up all attempts to shorten their log.
+    # In version 7 events of many subscriptions delayed everybody, and shortening the log added up all attempts.
     raw.execute("UPDATE due SET lane = json_extract(payload, '$.organization_id') WHERE kind = 'webhook.fan_out'")
     raw.execute(
         "UPDATE webhook_attempts SET size = 300 + coalesce(length(error), 0) + coalesce("
@@ -189,4 +189,4 @@ MIGRATIONS: Final[Mapping[int, Migration]] = {
     6: _usage_in_sums,
     7: _shares_of_webhooks,
 }
-"""By the version that each leads away from."""
+"""Migrations by the version that each starts from."""

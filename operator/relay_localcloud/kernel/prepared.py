@@ -1,6 +1,6 @@
-"""Statements that are compiled once, when they first run, for those that run on every request or transition.
+"""Statements that are compiled once, at their first run; for statements that run on every request or transition.
 
-Building a Core statement and looking it up in the cache costs several times what SQLite needs to run it.
+Building a Core statement and looking it up in the cache costs several times as much as SQLite needs to run it.
 """
 
 import sqlite3
@@ -17,7 +17,7 @@ _DIALECT = sqlite.dialect(paramstyle="named")
 class Prepared:
     """A Core statement as SQL; its `bindparam`s, or an insert's columns, are the parameters of `run`.
 
-    Rows come as SQLite has them: plain tuples in the order of the statement's columns, booleans as 0 and 1.
+    Rows are as SQLite returns them: plain tuples in the order of the statement's columns, booleans as 0 and 1.
     """
 
     def __init__(self, statement: ClauseElement) -> None:
@@ -36,7 +36,7 @@ class Prepared:
 
 
 def adding(table: Table, *keys: str) -> Prepared:
-    """Adds to the counts of the row with these keys, and gives the counts as they are then; parameters: `new_...`."""
+    """Adds to the counts of the row with these keys, and returns the new counts; parameters: `new_...`."""
     counts = [column for column in table.c if column.name not in keys]
     row = insert(table).values({column.name: bindparam(f"new_{column.name}") for column in table.c})
     more = {column.name: column + row.excluded[column.name] for column in counts}

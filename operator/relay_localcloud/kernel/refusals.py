@@ -1,4 +1,4 @@
-"""What refuses a request, wherever that is known: `http/errors.py` makes an answer of it."""
+"""Errors that refuse a request, raised at any depth; `http/errors.py` turns them into answers."""
 
 from collections.abc import Mapping
 
@@ -27,12 +27,12 @@ LONGEST_MESSAGE = 400
 
 
 def usual_code(status: int) -> str:
-    """The code of errors of a status that have none of their own."""
+    """The default error code of a status."""
     return CODES.get(status, "error")
 
 
 class ApiError(Exception):
-    """An answer that is an error: its status, a sentence for people, and a code for programs."""
+    """An error answer: its status, a sentence for people, and a code for programs."""
 
     def __init__(
         self, status: int, message: str, code: str | None = None, headers: Mapping[str, str] | None = None
@@ -45,5 +45,5 @@ class ApiError(Exception):
 
 
 def shortened(message: str) -> str:
-    """A message that repeats something long, without its middle."""
+    """A message without its middle if it is long because it repeats some input."""
     return message if len(message) <= LONGEST_MESSAGE else f"{message[:300]} ... {message[-90:]}"

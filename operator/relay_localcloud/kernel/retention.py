@@ -1,4 +1,4 @@
-"""Rows that have ended are remembered for a while, and then deleted."""
+"""Ended rows are remembered for a while, and then deleted."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,17 +13,17 @@ from relay_localcloud.kernel.schema import metadata
 from relay_localcloud.kernel.store import Tx
 
 FORGET: Final = "forget"
-"""The due item of a table some of whose rows have ended; there is none if none has."""
+"""The kind of the due item for a table with ended rows; a table without any has no item."""
 
 AT_ONCE: Final = 500
-"""Rows that are deleted in one transaction, which holds up every request."""
+"""Rows that are deleted in one transaction, which delays every request."""
 
 
 @dataclass(frozen=True)
 class Remembered:
-    """Rows of a table, for so long after the instant in the column `ended`; the column `key` tells them apart.
+    """Retention of a table's rows: how long after the instant in the column `ended`; `key` identifies a row.
 
-    `parts` are columns of other tables (`table.column`) that name the key of what they belong to, and go with it.
+    `parts` are columns of other tables (`table.column`) that refer to `key`; their rows are deleted with it.
     """
 
     table: Table
@@ -33,12 +33,12 @@ class Remembered:
     key: str = "id"
 
     def one_ended(self, tx: Tx) -> None:
-        """Have it deleted in time."""
+        """Schedule the deletion of a row that has just ended."""
         if not due.is_scheduled(tx.connection, FORGET, self.table.name):
             tx.schedule(tx.now + self.kept, FORGET, self.table.name)
 
     def forget(self, tx: Tx) -> None:
-        """Delete what ended long enough ago, the oldest first and not all at once, and come back for the rest."""
+        """Delete rows whose time is over, the oldest first and a limited number, and schedule the rest."""
         ended, key = self.table.c[self.ended], self.table.c[self.key]
         over: Select[Any] = select(key).where(ended <= tx.now - self.kept).order_by(ended, key).limit(AT_ONCE)
         for part in self.parts:
@@ -52,6 +52,6 @@ class Remembered:
 
 
 def handlers(every: Iterable[Remembered]) -> Mapping[str, DueHandler]:
-    """What happens when rows of these have been remembered for long enough."""
+    """Handlers that delete the rows of these tables when their time is over."""
     by_table = {each.table.name: each for each in every}
     return {FORGET: lambda tx, item: by_table[item.subject].forget(tx)}

@@ -63,9 +63,9 @@ _FIRST_COME: Final[ColumnElement[int]] = literal_column("rowid", Integer)
 
 
 class Rows(Generic[_RowT]):
-    """The rows of a table, the oldest first, or by `order`; `named` gives columns other names than their fields have.
+    """The rows of a table, ordered by `order`, the oldest first; `named` maps fields to columns with other names.
 
-    Where a method takes `equal`, it is about the rows whose fields have these values, None included.
+    A method with `equal` affects the rows whose fields have these values; None matches null.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Rows(Generic[_RowT]):
         self._statements: dict[object, Prepared] = {}
 
     def of(self, values: Iterable[Any]) -> _RowT:
-        """The row that has these values, as the table keeps them, in the order of the fields."""
+        """The row with these column values, in the order of the fields."""
         decoded = list(values)
         for place, decode in self._decoders:
             if decoded[place] is not None:
@@ -98,27 +98,27 @@ class Rows(Generic[_RowT]):
         return self._row(*decoded)
 
     def insert(self, tx: Tx, **values: object) -> _RowT:
-        """Keep a row; what is absent has its default, or is null."""
+        """Insert a row; an absent field has its default, or is null."""
         kept = self._kept(self._defaults | values)
         written = self._statement("insert", lambda: insert_into(self.table)).run(tx.connection, **kept)
         return self.of((kept | {"sequence": written.lastrowid} if "sequence" in kept else kept).values())
 
     def put(self, tx: Tx, **values: object) -> None:
-        """Keep a row in the place of the one that has its key."""
+        """Insert a row, replacing the one with the same key."""
         statement = self._statement("put", lambda: insert_into(self.table).prefix_with("OR REPLACE"))
         statement.run(tx.connection, **self._kept(self._defaults | values))
 
     def add(self, tx: Tx, **values: object) -> bool:
-        """Keep a row if none has its key; whether that was so."""
+        """Insert a row if none has its key; returns whether it did."""
         statement = self._statement("add", lambda: insert_into(self.table).prefix_with("OR IGNORE"))
         return statement.run(tx.connection, **self._kept(self._defaults | values)).rowcount == 1
 
     def change(self, tx: Tx, row_id: object, **values: object) -> None:
-        """Change fields of the row with this id; if it has none, its first field names it."""
+        """Change fields of the row with this id; the first field serves as id if there is no `id`."""
         self.change_all(tx, values, **{self._id: row_id})
 
     def change_all(self, tx: Tx, values: Mapping[str, object], **equal: object) -> int:
-        """Change fields of rows; of how many."""
+        """Change fields of rows; returns how many rows."""
         kept = self._kept(values)
 
         def statement() -> ClauseElement:
@@ -129,22 +129,22 @@ class Rows(Generic[_RowT]):
         return change.run(tx.connection, **kept, **_parameters(equal)).rowcount
 
     def changed(self, tx: Tx, row: _RowT, **values: object) -> _RowT:
-        """The row with these values, kept."""
+        """Change fields of a row; returns the changed row."""
         self.change(tx, getattr(row, self._id), **values)
         return replace(row, **values)
 
     def updated(self, tx: Tx, row: _RowT, **values: object) -> _RowT:
-        """Likewise; if that makes it another one, its `updated_at` is now."""
+        """Like `changed`, but sets `updated_at` to now if a value differs."""
         same = all(getattr(row, field) == value for field, value in values.items())
         return row if same else self.changed(tx, row, updated_at=tx.now, **values)
 
     def remove(self, tx: Tx, **equal: object) -> int:
-        """Delete rows; how many there were."""
+        """Delete rows; returns how many."""
         statement = self._statement(("remove", *_shape(equal)), lambda: delete(self.table).where(*self._are(equal)))
         return statement.run(tx.connection, **_parameters(equal)).rowcount
 
     def find(self, tx: Tx, **equal: object) -> _RowT | None:
-        """The one row, or any of several."""
+        """A matching row, any of several; None if there is none."""
         statement = self._statement(("find", *_shape(equal)), lambda: self._those(*self._are(equal)).limit(1))
         found = statement.run(tx.connection, **_parameters(equal)).fetchone()
         return None if found is None else self.of(found)
@@ -159,7 +159,7 @@ class Rows(Generic[_RowT]):
         return int(counted.fetchone()[0])
 
     def all(self, tx: Tx, *where: ColumnElement[bool], **equal: object) -> list[_RowT]:
-        """Every row, the oldest first; with `where` those for which that holds as well."""
+        """All rows, the oldest first; `where` restricts them further."""
 
         def statement() -> Select[Any]:
             return self._those(*where, *self._are(equal)).order_by(self._order)
@@ -170,12 +170,12 @@ class Rows(Generic[_RowT]):
         return [self.of(row) for row in found]
 
     def first(self, tx: Tx, count: int, *where: ColumnElement[bool], **equal: object) -> list[_RowT]:
-        """So many rows for which `where` holds, the oldest first."""
+        """The first `count` rows for which `where` holds, the oldest first."""
         query = self._those(*where, *self._are(equal)).order_by(self._order).limit(count)
         return [self.of(row) for row in tx.connection.execute(query, _parameters(equal))]
 
     def page(self, tx: Tx, before: int | None, count: int, **equal: object) -> list[_RowT]:
-        """So many rows, the newest first, of all or of those before a sequence number."""
+        """A page of `count` rows, the newest first; with `before`, only those before this sequence number."""
 
         def statement() -> ClauseElement:
             earlier = () if before is None else (self._order < bindparam("before", type_=Integer),)
@@ -206,7 +206,7 @@ class Rows(Generic[_RowT]):
 
 
 def shown(row: Any, *names: str) -> dict[str, object]:  # noqa: ANN401 - whatever has fields
-    """Fields, all of a row unless some are named, as they are answered: in camel case, instants as timestamps."""
+    """The fields of a row, by default all, as answers show them: names in camel case, instants as timestamps."""
     return {_camel(name): _answered(name, getattr(row, name)) for name in names or [each.name for each in fields(row)]}
 
 

@@ -10,4 +10,4 @@ from sqlalchemy import MetaData
 metadata = MetaData()
 
 SCHEMA_VERSION = 8
-"""Stamped into every state; a newer one is refused, a former one is migrated (`migrations.py`)."""
+"""The version in every state; a newer one is refused, an older one is migrated (`migrations.py`)."""

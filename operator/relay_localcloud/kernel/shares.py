@@ -1,12 +1,12 @@
-"""Room that organizations share: whoever needs much of it takes nothing from those who need little."""
+"""Room shared by organizations: one that needs much of it takes nothing from those that need little."""
 
 from collections.abc import Iterable
 
 
 def even_share(held: Iterable[int], room: int) -> int:
-    """The most that each may keep so that all together keep at most `room`; whoever has less keeps all of it.
+    """The most that each may keep so that all together keep at most `room`; a holder of less keeps all of it.
 
-    At least an even part of the room; what some do not need is shared among the others.
+    It is at least an even part of the room; what some do not need is shared among the others.
     """
     amounts = sorted(held)
     left = room

@@ -32,7 +32,7 @@ from relay_localcloud.runtimes.runtime import Runtime
 from relay_localcloud.settings import Settings
 
 _STATEMENTS = 1_000
-"""How many compiled statements SQLite keeps: all there are."""
+"""How many compiled statements SQLite keeps: enough for all of them."""
 
 _LETTERS_KEPT = 1_000
 """E-mails of each organization in the outbox."""
@@ -57,15 +57,15 @@ _WRITE_META = Prepared(insert(tables.meta).prefix_with("OR REPLACE"))
 
 
 Emitted = Callable[["Tx", str, str, Mapping[str, JsonValue]], None]
-"""What records an event: of which organization, its type, its data."""
+"""Records an event; its arguments: the organization, the type, the data."""
 
 RuntimeOf = Callable[["Tx"], Runtime]
-"""The runtime, as a transaction has it."""
+"""Gives a transaction its runtime."""
 
 
 @dataclass
 class Tx:
-    """One transaction, and all that may be done in it. `now` is the cloud's time, fixed for the transaction."""
+    """One transaction, and its operations. `now` is the cloud's time, fixed for the transaction."""
 
     connection: Connection
     now: int
@@ -80,7 +80,7 @@ class Tx:
 
     @property
     def runtime(self) -> Runtime:
-        """What runs what the rows want: whoever changes that tells it."""
+        """The runtime of this cloud: code that changes the desired state of a workload notifies it."""
         return self._runtime_of(self)
 
     def schedule(
@@ -103,7 +103,7 @@ class Tx:
             self._calls.append((kind, QueuedCall(due_at, item_id, lane)))
 
     def cancel(self, kind: str, subject: str) -> None:
-        """Take back what was scheduled; nothing there is fine."""
+        """Cancel a scheduled item, if there is one."""
         due.cancel(self.connection, kind, subject)
         self._queue_changed = True
 
@@ -118,7 +118,7 @@ class Tx:
         _DROP_LETTERS.run(self.connection, organization=organization_id)
 
     def new_id(self, prefix: str) -> str:
-        """Make an identifier that was never given before, such as `pod_3f...`."""
+        """Create an identifier that has never been used, such as `pod_3f...`."""
         return f"{prefix}_{secrets.token_hex(10)}"
 
     def after_commit(self, callback: Callable[[], None]) -> None:
@@ -126,16 +126,16 @@ class Tx:
         self._after_commit.append(callback)
 
     def note(self, write: "Callable[[Tx], None]") -> None:
-        """Write what nobody misses, once this transaction is on disk; where the disk is full, it is left out."""
+        """Write something of little importance once this transaction is on disk; a full disk drops it."""
         self._notes.append(write)
 
 
 class Store:
-    """The one connection, and the facts that are read so often that they are kept beside it."""
+    """The one connection, and facts that are cached beside it because they are read often."""
 
     def __init__(self, connection: Connection, directory: Path | None = None, lock: IO[str] | None = None) -> None:
         self.directory = directory
-        """Where the state is kept; None if it is in memory."""
+        """Where the state is kept; None if it is only in memory."""
         self._connection = connection
         self._raw = cast("sqlite3.Connection", connection.connection.driver_connection)
         counts.open_totals(self._raw)
@@ -148,24 +148,24 @@ class Store:
         self.beyond_loopback = False
         """Whether other machines can reach this cloud."""
         self.current_time: Callable[[], int] = lambda: 0
-        """What `now` is in a transaction; the clock sets it, and runs what fell due before it answers."""
+        """Gives the `now` of a transaction; the clock sets it, and runs what fell due before it answers."""
         self.queue_changed: Callable[[], None] = lambda: None
         """Called once a transaction that scheduled or cancelled a transition is on disk; the clock sets it."""
         self.emitted: Emitted = lambda *_: None
-        """Called in the transaction that tells of an event; `webhooks/` sets it."""
+        """Called in the transaction that emits an event; `webhooks/` sets it."""
         self.runtime_of: RuntimeOf = _nothing_runs
-        """What a transaction has as its `runtime`; `app.py` sets it."""
+        """Gives a transaction its `runtime`; `app.py` sets it."""
         self.call_queued: dict[str, Callable[[QueuedCall], None]] = {}
-        """By kind: called once an outbound item that was scheduled is on disk; `clock/outbound.py` sets it."""
+        """By kind: called once a scheduled outbound item is on disk; `clock/outbound.py` sets it."""
 
     @classmethod
     def ephemeral(cls) -> "Store":
-        """State in memory, gone with the process."""
+        """State in memory, which is lost with the process."""
         return cls(_connect(":memory:"))
 
     @classmethod
     def at(cls, directory: Path) -> "Store":
-        """State in a directory, made if it does not exist; StateError if it cannot be used."""
+        """State in a directory, which is created if missing; raises StateError if it cannot be used."""
         with disk.opening(directory):
             disk.keep_private(directory, "lock", "state.db")
             lock = _lock(directory / "lock")
@@ -173,19 +173,19 @@ class Store:
 
     @property
     def has_room(self) -> bool:
-        """Whether the disk has more left than the reserve, which is for what stops, ends and falls due."""
+        """Whether the disk has more free space than the reserve, which is for stopping, ending and due items."""
         return self.directory is None or disk.free_bytes(self.directory) > self.settings.disk_reserve_bytes
 
     @property
     def revision(self) -> int:
-        """A number that is greater after every change."""
+        """A number that increases with every change."""
         return self._raw.total_changes
 
     @contextmanager
     def transaction(self, at: int | None = None) -> Iterator[Tx]:
-        """Everything inside happens, or nothing does; `at` is the time in it, the clock's unless a due item says so.
+        """Everything inside happens, or nothing does; `at` is its time, by default the clock's; due items pass theirs.
 
-        Unwritable where the disk is full or fails.
+        Raises Unwritable if the disk is full or fails.
         """
         lag = history.current_lag() if at is None and self._remembers else 0
         now = (self.current_time() if at is None else at) - lag
@@ -212,12 +212,12 @@ class Store:
                 write(noting)
 
     def reload(self) -> None:
-        """Read again what is kept beside the connection, after an import."""
+        """Read the cached facts again, after an import."""
         self.remember_past(wanted=False)
         self.settings = _read_settings(self._connection)
 
     def remember_past(self, *, wanted: bool) -> None:
-        """From here on keep what rows were, so that transactions can read as of a while ago; or forget all of it."""
+        """Start to keep former versions of rows, so that transactions can read the past; or forget all of them."""
         if wanted and not self._remembers:
             history.begin(self._raw, lambda: self._now)
         if self._remembers and not wanted:
@@ -225,10 +225,10 @@ class Store:
         self._remembers = wanted
 
     def watch(self, table: Table, key: str, of: Sequence[str], changed: Callable[[str], None]) -> None:
-        """Call `changed` with a row's `key` when the row goes or comes, or one of the columns `of` is written.
+        """Call `changed` with a row's `key` when the row is inserted or deleted, or one of the columns `of` is written.
 
-        So what is kept of rows in memory can be forgotten, whoever changed them. It is called inside the transaction,
-        also in one that rolls back: forget, and read anew later.
+        Caches of rows are invalidated by it, whichever code changes the rows. It is called inside the transaction, also
+        in one that rolls back: invalidate, and read again later.
         """
         function = f"{table.name}_changed_{next(self._watches)}"
         self._raw.create_function(function, 1, changed)
@@ -239,20 +239,20 @@ class Store:
             )
 
     def count(self, totals: Totals) -> None:
-        """Keep these totals of each organization from here on (`counts.py`). Once."""
+        """Keep these totals of each organization from here on (`counts.py`). Call it once."""
         counts.track(self._raw, totals)
 
     def change_settings(self, tx: Tx, settings: Settings) -> None:
-        """Keep other settings; transactions after this one see them."""
+        """Replace the settings; later transactions see the new ones."""
         write_meta(tx.connection, "settings", settings.model_dump_json(by_alias=True))
         tx.after_commit(lambda: setattr(self, "settings", settings))
 
     def flush(self) -> None:
-        """Have what was committed on the disk itself, and nothing of what it replaced."""
+        """Write committed data to the disk itself, and remove what it replaced."""
         self._raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
-        """Let go of the file and of its lock."""
+        """Close the file and release its lock."""
         self._connection.close()
         self._connection.engine.dispose()
         if self._lock is not None:
@@ -260,7 +260,7 @@ class Store:
 
 
 def read_meta(connection: Connection, name: str) -> str | None:
-    """A single fact, as JSON."""
+    """A single fact, as JSON; None if it is not set."""
     kept: tuple[str] | None = _READ_META.run(connection, of_name=name).fetchone()
     return None if kept is None else kept[0]
 
@@ -277,7 +277,7 @@ def _nothing_runs(_: Tx) -> Runtime:
 def _connect(path: str) -> Connection:
     raw = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=_STATEMENTS)
     raw.execute("PRAGMA journal_mode=WAL")
-    # A killed process loses nothing that was committed; only a power cut may, and then never the file's integrity.
+    # A killed process loses nothing that was committed; only a power failure may, and it never corrupts the file.
     raw.execute("PRAGMA synchronous=NORMAL")
     raw.execute("PRAGMA cache_size=-65536")
     raw.execute("PRAGMA temp_store=MEMORY")
@@ -289,7 +289,7 @@ def _connect(path: str) -> Connection:
             "start it with the release that wrote it, or choose another directory."
         )
     connection = create_engine("sqlite://", creator=lambda: raw, poolclass=StaticPool).connect()
-    # SQLAlchemy's own transaction says nothing to SQLite and never ends: its bookkeeping for each of ours would cost
+    # SQLAlchemy's own transaction is not visible to SQLite and never ends: its bookkeeping for each of ours would cost
     # as much as a read does.
     connection.begin()
     with _immediate(raw):
@@ -305,7 +305,7 @@ def _connect(path: str) -> Connection:
 
 @contextmanager
 def _immediate(raw: sqlite3.Connection) -> Iterator[None]:
-    """A transaction of SQLite's, which has the write lock from its beginning."""
+    """A transaction of SQLite, which holds the write lock from its beginning."""
     raw.execute("BEGIN IMMEDIATE")
     try:
         yield

@@ -1,4 +1,4 @@
-"""Tables of the core, and of what rooms below identity know of it; others are rows beside their rules (`rows.py`)."""
+"""Tables of the core, and those that rooms below identity use; all others are beside their rules (`rows.py`)."""
 
 from sqlalchemy import (
     BigInteger,
@@ -19,7 +19,7 @@ from sqlalchemy import (
 from relay_localcloud.kernel.schema import metadata
 
 FIRST_COME: ColumnElement[int] = literal_column("rowid", Integer)
-"""Sorts a table without a sequence of its own in the order of insertion, also within one instant of a frozen clock."""
+"""Sorts a table without a sequence column in the order of insertion, also within one instant of a frozen clock."""
 
 meta = Table(
     "meta",
@@ -36,12 +36,12 @@ due = Table(
     Column("due_at", BigInteger, nullable=False),
     Column("kind", String, nullable=False),
     Column("subject", String, nullable=False),
-    Column("lane", String),  # null: a transition; else the webhook whose receiver is called
+    Column("lane", String),  # null: a transition; otherwise what an outbound item shares limits with, such as a webhook
     Column("payload", Text, nullable=False),
     UniqueConstraint("kind", "subject"),
     Index("due_order", "lane", "due_at", "id"),
     Index("due_calls", "lane", sqlite_where=text("lane IS NOT NULL")),
-    sqlite_autoincrement=True,  # an id under way is never given to another item
+    sqlite_autoincrement=True,  # the id of an item under way is never reused
 )
 
 organizations = Table(
@@ -55,7 +55,7 @@ organizations = Table(
     Column("suspended", String),  # null, "balance" or "review"
     Column("infiniband", Boolean, nullable=False, default=False),
     Column("provider", Boolean, nullable=False, default=False),
-    Column("administrator", Boolean, nullable=False, default=False),  # whose models are everybody's
+    Column("administrator", Boolean, nullable=False, default=False),  # its models are shared with everybody
     Column("batch_access", Boolean, nullable=False, default=True),
     Column("deposit_cap_cents", BigInteger, nullable=False, default=50_000),
     Column("auto_stop_floor_cents", BigInteger, nullable=False, default=0),
@@ -89,7 +89,7 @@ profiles = Table(
     Column("avatar_url", Text),
     Column("default_organization_id", String),
 )
-"""What users say about themselves; who never did has no row."""
+"""What users enter about themselves; a user who never did has no row."""
 
 invites = Table(
     "invites",
@@ -108,7 +108,7 @@ sessions = Table(
     metadata,
     Column("digest", String, primary_key=True),  # SHA-256 of the token
     Column("user_id", ForeignKey("users.id"), nullable=False),
-    Column("organization_id", String, nullable=False),  # where it acts; empty: wherever its user belongs first
+    Column("organization_id", String, nullable=False),  # where it acts; empty: in the first organization of its user
     Column("created_at", BigInteger, nullable=False),
     Column("expires_at", BigInteger, nullable=False),
     Index("sessions_of_user", "user_id"),

@@ -1,6 +1,6 @@
-"""Secrets at rest: AES-256-GCM under a key that is never in the database, and so in no export.
+"""Secrets at rest: AES-256-GCM under a key that is never in the database, and so never in an export.
 
-`kernel/keys.py` has the files that keys are in.
+`kernel/keys.py` manages the key files.
 """
 
 import base64
@@ -17,24 +17,24 @@ _NONCE_BYTES: Final = 12
 
 
 class Unreadable(Exception):
-    """This was sealed under another key, or is no sealed secret."""
+    """The secret was sealed under another key, or is not a sealed secret."""
 
 
 class Vault:
-    """Seals secrets and opens them again. `owner` is what a secret belongs to; it opens for that alone."""
+    """Seals and opens secrets. `owner` is what a secret belongs to; it opens for that owner only."""
 
     def __init__(self, key: bytes) -> None:
         self._cipher = AESGCM(key)
         self.fingerprint = hashlib.sha256(b"relay-localcloud key " + key).hexdigest()[:16]
-        """Tells keys apart, and says nothing about them."""
+        """Identifies the key, and reveals nothing about it."""
 
     def seal(self, secret: str, owner: str) -> str:
-        """The secret as it may be kept."""
+        """The secret in sealed form, for storage."""
         nonce = secrets.token_bytes(_NONCE_BYTES)
         return base64.b64encode(nonce + self._cipher.encrypt(nonce, secret.encode(), owner.encode())).decode()
 
     def open(self, sealed: str, owner: str) -> str:
-        """The secret itself; Unreadable if it was not sealed here for this owner."""
+        """The secret itself; raises Unreadable if it was not sealed here for this owner."""
         try:
             raw = base64.b64decode(sealed, validate=True)
             return self._cipher.decrypt(raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], owner.encode()).decode()
@@ -43,5 +43,5 @@ class Vault:
 
 
 def owner_of(organization_id: str, resource_id: str) -> str:
-    """What the secret of an organization's resource belongs to."""
+    """The `owner` of a secret of an organization's resource."""
     return f"{organization_id}/{resource_id}"

@@ -1,1 +1,1 @@
-"""The catalog of models: the built-in ones, and the servers that an organization put behind a model."""
+"""The catalog of models: the built-in ones, and the servers that an organization registered for a model."""

@@ -1,4 +1,4 @@
-"""Real servers that an organization registered behind a model, which is there for it as long as there is one."""
+"""Real servers that an organization registered for a model; the model exists for it while it has one."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -15,7 +15,7 @@ BUILT_IN_ENDPOINT: Final = "local://built-in"
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server over the network behind a model; `endpoint` is the base address including /v1."""
+    """A server for a model, reached over the network; `endpoint` is the base address including /v1."""
 
     id: str
     ref: str
@@ -25,7 +25,7 @@ class Server:
     weight: int
     max_concurrency: int
     sealed_key: str | None = field(default=None, repr=False)
-    key_owner: str = ""  # whom the key opens for (`kernel/vault.py`)
+    key_owner: str = ""  # the owner that the key is sealed for (`kernel/vault.py`)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +45,12 @@ class Registered:
     weight: int
     max_concurrency: int  # 0: no cap
     created_at: int
-    api_key: str | None = field(default=None, repr=False)  # plain, in rows of former states until they are opened
+    api_key: str | None = field(default=None, repr=False)  # plain, in states of former releases until opened
     sealed_key: str | None = field(default=None, repr=False)  # encrypted (`kernel/vault.py`)
 
     @property
     def server(self) -> Server:
-        """What is asked."""
+        """The server to send requests to."""
         families, owner = frozenset(self.native_families), owner_of(self.organization_id, self.id)
         shared = (self.auth, self.weight, self.max_concurrency)
         return Server(self.id, self.ref, self.endpoint, families, *shared, self.sealed_key, owner)
@@ -74,16 +74,16 @@ def add(tx: Tx, vault: Vault, organization_id: str, model_id: str, asked: Backen
 
 
 def change(tx: Tx, vault: Vault, backend: Registered, asked: BackendUpdate) -> Registered:
-    """Change what is given of a backend; requests that are under way end as they would have."""
+    """Change the given fields of a backend; requests under way are not affected."""
     values = _kept(vault, backend.organization_id, backend.id, asked)
     return BACKENDS.changed(tx, backend, **values) if values else backend
 
 
 def seal_keys(tx: Tx, vault: Vault) -> None:
-    """Encrypt the keys that a state of a former release has in plain text."""
+    """Encrypt the keys that a state from a former release has in plain text."""
     found = BACKENDS.all(tx, BACKENDS.columns["api_key"].is_not(None))
     if found:
-        tx.connection.exec_driver_sql("PRAGMA secure_delete=ON")  # else free pages of the file keep the plain text
+        tx.connection.exec_driver_sql("PRAGMA secure_delete=ON")  # otherwise free pages keep the plain text
     for each in found:
         sealed = vault.seal(each.api_key or "", owner_of(each.organization_id, each.id))
         BACKENDS.change(tx, each.id, sealed_key=sealed, api_key=None)
@@ -92,7 +92,7 @@ def seal_keys(tx: Tx, vault: Vault) -> None:
 def _kept(
     vault: Vault, organization_id: str, backend_id: str, asked: BackendCreate | BackendUpdate
 ) -> dict[str, object]:
-    """What is asked, as the table keeps it."""
+    """The fields of a request, as the table stores them."""
     values: dict[str, object] = asked.model_dump(by_alias=False, exclude_none=True, exclude={"api_key"})
     if asked.native_families is not None:
         values["native_families"] = tuple(asked.native_families)

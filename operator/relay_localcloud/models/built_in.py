@@ -1,4 +1,4 @@
-"""The built-in models (interfaces.md): deterministic, without a network, each there to be relied on by a test."""
+"""The built-in models (interfaces.md): deterministic, without a network, each useful for some tests."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ BOTH: Final = (Family.CHAT_COMPLETIONS, Family.MESSAGES)
 
 @dataclass(frozen=True, slots=True)
 class BuiltInModel:
-    """A model that the local cloud answers by itself: with an echo unless it calls tools or fails."""
+    """A model that the local cloud answers itself: with an echo unless it calls tools or fails."""
 
     id: str
     families: tuple[Family, ...]
     calls_tools: bool = False
     failure: tuple[int, str] | None = None
-    """The status and the message with which it fails, always."""
+    """The status and the message with which it always fails."""
 
 
 _MODELS: Final = (

@@ -1,1 +1,1 @@
-"""Money: what runs is metered, balances are charged, settled and filled up (sections 2, 3, 4 and 8)."""
+"""Money: running workloads are metered, balances are charged, settled and recharged (sections 2, 3, 4 and 8)."""

@@ -1,8 +1,8 @@
 """What running workloads cost, in exact integers and without I/O.
 
-Rates are integer cents an hour, time is microseconds, so usage is counted in cent-microseconds an hour ("units"): a
-rate of 249 accrues 249 units a microsecond. Nothing is rounded before it is shown or settled, so a stint costs what it
-ran, however short it is.
+Rates are integer cents per hour, time is in microseconds, so usage is counted in cent-microseconds per hour ("units"):
+a rate of 249 accrues 249 units a microsecond. Nothing is rounded before it is shown or settled, so the cost of a stint
+is exact, however short it is.
 """
 
 from calendar import monthrange
@@ -67,7 +67,7 @@ def settlement_at(instant: int) -> int:
 
 
 def read(meter: Meter, instant: int) -> Meter:
-    """The meter brought forward to `instant`; usage before the month of `instant` becomes `earlier_units`."""
+    """The meter read at `instant`; usage before the month of `instant` becomes `earlier_units`."""
     if instant <= meter.read_at:
         return meter
     start = month_start(instant)
@@ -91,7 +91,7 @@ def cents(units: int) -> int:
 def instant_below(meter: Meter, balance_cents: int, floor_cents: int) -> int | None:
     """The first instant, not before `read_at`, at which the available balance is below the floor; None for never.
 
-    Available is the balance less accrued usage in whole cents.
+    Available is the balance minus accrued usage in whole cents.
     """
     missing = UNITS_PER_CENT * (balance_cents - floor_cents + 1) - meter.accrued_units
     if missing <= 0:
@@ -102,7 +102,7 @@ def instant_below(meter: Meter, balance_cents: int, floor_cents: int) -> int | N
 
 
 def runway_hours(available_cents: int, floor_cents: int, burn: int) -> float | None:
-    """Hours until the floor at the present burn; None when nothing burns, 0 at or below the floor (section 2)."""
+    """Hours until the floor at the present burn; None if the burn is 0, 0 at or below the floor (section 2)."""
     if burn <= 0:
         return None
     return max(0, available_cents - floor_cents) / burn
@@ -117,7 +117,7 @@ def min_deposit_cents(available_cents: int, floor_cents: int, burn: int, cap_cen
 
 
 def shares_in_cents(units: list[int]) -> list[int]:
-    """Each entry in whole cents, such that they sum up to the floored total."""
+    """Each entry in whole cents, so that they add up to the floored total."""
     shares: list[int] = []
     running = 0
     for amount in units:

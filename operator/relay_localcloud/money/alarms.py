@@ -1,8 +1,8 @@
-"""What money makes happen by itself: the auto-stop, the auto-recharge, and the monthly settlement.
+"""What happens because of an organization's money: the auto-stop, the auto-recharge, and the monthly settlement.
 
-Below the floor all that an organization runs is stopped (sections 3 and 8). Below the threshold its card is charged
-(section 2): one charge at a time, once a minute, and less and less often while declined. On the 1st at 00:10 UTC the
-month before is settled by one debit of whole cents, the rest carried (assumed).
+Below the floor all workloads of an organization are stopped (sections 3 and 8). Below the threshold its card is charged
+(section 2): one charge at a time, once a minute, and ever less often while declined. On the 1st at 00:10 UTC the
+previous month is settled by one debit of whole cents, the rest carried (assumed).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,19 +19,21 @@ from relay_wire.billing import AutoRecharge, AutoRechargeUpdate
 REASON: Final = "The balance ran out: add funds, then restart it."
 
 FIRST_RETRY: Final = HOUR
-"""After a declined recharge (assumed), and twice as long after each further one."""
+"""The wait after a declined recharge (assumed); each further decline doubles it."""
 
 _MOST_DOUBLINGS: Final = 20
 
 AT_ONCE: Final = 100
-"""Workloads that are stopped, or kept, in one transaction, which holds up every request."""
+"""Workloads that are stopped, or kept, in one transaction, which delays every request."""
 
 Stop = Callable[[Tx, str, str], bool]
-"""Stops what an organization runs of a kind: its id, and what its people are told. True: there is more of it."""
+"""Stops an organization's workloads of one kind; its arguments: the organization's id and a message for its people.
+Returns True if there are more.
+"""
 
 
 def handlers(stops: Sequence[Stop]) -> Mapping[str, DueHandler]:
-    """The handlers of all three; the auto-stop stops one kind after the other, at one instant if not at once."""
+    """The handlers of all three; the auto-stop stops kind after kind, all at one instant of the clock."""
 
     def auto_stop(tx: Tx, item: DueItem) -> None:
         if any(stop(tx, item.subject, REASON) for stop in stops):
@@ -53,7 +55,7 @@ def recharge_settings(tx: Tx, organization_id: str) -> AutoRecharge:
 
 
 def set_recharge(tx: Tx, organization_id: str, settings: AutoRechargeUpdate) -> None:
-    """Keep other settings, which hold at once; ApiError 503 if payments are unconfigured."""
+    """Save new settings, which apply at once; ApiError 503 if payments are unconfigured."""
     payments.require_configured(tx)
     billing.open_account(tx, organization_id)
     ACCOUNTS.change(tx, organization_id, **{f"recharge_{name}": value for name, value in settings})
@@ -76,7 +78,7 @@ def _recharge(tx: Tx, item: DueItem) -> None:
 
 
 def _after(attempts: Attempts, at: int, charge_id: str | None) -> Attempts:
-    """What follows an attempt at an instant; `charge_id` is None if it was declined."""
+    """The attempts after one at an instant; `charge_id` is None if it was declined."""
     if charge_id is not None:
         return replace(attempts, charge_id=charge_id, not_before=at + payments.PAUSE)
     wait = FIRST_RETRY * 2 ** min(attempts.declined, _MOST_DOUBLINGS)

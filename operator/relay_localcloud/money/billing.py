@@ -1,9 +1,9 @@
 """Money: the ledger, the meter of each organization, and one usage record per running stint.
 
-Usage is never accrued by a timer: a meter is read forward when somebody asks (`accrual.py`). What falls due are two
-alarms, the auto-stop and the auto-recharge, set for the first instant at which the available balance is below the floor
-or the threshold, and set again whenever the burn, the balance or one of the two changes; and the monthly settlement,
-which changes nothing that is available.
+No timer accrues usage: a meter is read forward on request (`accrual.py`). What falls due are two alarms, the auto-stop
+and the auto-recharge, set for the first instant at which the available balance is below the floor or the threshold, and
+set again whenever the burn, the balance or one of the two changes; and the monthly settlement, which does not change
+what is available.
 """
 
 from collections import defaultdict
@@ -37,7 +37,7 @@ _LIMITS: Final = Prepared(
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """An organization's money, its meter read at the time of asking."""
+    """An organization's money, with its meter read at the time of the request."""
 
     organization_id: str
     balance_cents: int
@@ -63,9 +63,9 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Billed:
-    """Who a stint is billed for; the rate is for all of it, in cents an hour, and stays as it is.
+    """What a stint is billed for; the rate covers all of it, in cents per hour, and does not change.
 
-    `node_id` is the machine that it runs on, whose provider earns by it; None without GPUs.
+    `node_id` is the node that it runs on, whose provider earns by it; None without GPUs.
     """
 
     organization_id: str
@@ -79,7 +79,7 @@ class Billed:
 
 
 def account(tx: Tx, organization_id: str) -> Account:
-    """The organization's account as of `tx.now`; empty if nothing was ever posted or used."""
+    """The organization's account as of `tx.now`; empty if nothing has been posted or used."""
     limits = _LIMITS.run(tx.connection, organization=organization_id).fetchone()
     if limits is None:
         raise ApiError(404, f"There is no organization {organization_id!r}.")
@@ -93,7 +93,7 @@ def account(tx: Tx, organization_id: str) -> Account:
 
 
 def require_funds(tx: Tx, organization_id: str) -> None:
-    """The deploy gate: refuses with 402 if nothing is available above the floor, or the month's limit is spent."""
+    """The deploy gate: refuse with 402 if nothing is available above the floor, or the month's limit is spent."""
     has = account(tx, organization_id)
     if has.available_cents <= has.floor_cents:
         raise ApiError(
@@ -113,14 +113,14 @@ def require_funds(tx: Tx, organization_id: str) -> None:
 
 
 def start_billing(tx: Tx, billed: Billed) -> None:
-    """Open a usage record: a running stint begins now, at the rate given."""
+    """Open a usage record: a running stint begins now, at the given rate."""
     USAGE.insert(tx, started_at=tx.now, **asdict(billed))
     days.began(tx, billed.organization_id, billed.rate_cents)
     _change_burn(tx, billed.organization_id, billed.rate_cents)
 
 
 def stop_billing(tx: Tx, organization_id: str, *holder_ids: str) -> None:
-    """Close the open usage records of holders, and count them together; none open is fine."""
+    """Close the open usage records of holders, if any, and count them together."""
     found = (USAGE.find(tx, holder_id=holder_id, ended_at=None) for holder_id in holder_ids)
     stints = [stint for stint in found if stint is not None]
     if not stints:
@@ -139,33 +139,33 @@ def stop_billing(tx: Tx, organization_id: str, *holder_ids: str) -> None:
 
 
 def post(tx: Tx, organization_id: str, kind: Kind, amount_cents: int, description: str) -> None:
-    """Write a transaction and change the balance by it; money that comes in counts as funding."""
+    """Write a transaction and change the balance by it; incoming money counts as funding."""
     _write(tx, organization_id, kind, amount_cents, description)
     _funded(tx, organization_id)
 
 
 def debit(tx: Tx, organization_id: str, cents: int, description: str) -> None:
-    """Take off the balance what was used and never accrued, with a transaction."""
+    """Debit the balance by usage that was never accrued, with a transaction."""
     _write(tx, organization_id, "usage", -cents, description)
     _set_alarms(tx, account(tx, organization_id))
 
 
 def settle(tx: Tx, has: Account, cents: int, description: str) -> None:
-    """Make whole cents of accrued usage of earlier months a transaction; what is available stays the same."""
+    """Turn whole cents of accrued usage of earlier months into a transaction; what is available stays the same."""
     _write(tx, has.organization_id, "usage", -cents, description)
     rest = has.meter.earlier_units - cents * accrual.UNITS_PER_CENT
     ACCOUNTS.change(tx, has.organization_id, **metered(replace(has.meter, earlier_units=rest)))
 
 
 def expect_settlement(tx: Tx, organization_id: str, since: int) -> None:
-    """Set the first settlement that is not before the instant `since`."""
+    """Schedule the first settlement that is not before the instant `since`."""
     due_at = accrual.settlement_at(since)
     if due_at <= LAST:
         tx.schedule(due_at, SETTLEMENT, organization_id)
 
 
 def set_balance(tx: Tx, organization_id: str, balance_cents: int) -> None:
-    """Make the balance this value, by a credit of the difference (control interface)."""
+    """Set the balance to this value, by a credit of the difference (control interface)."""
     difference = balance_cents - account(tx, organization_id).balance_cents
     if difference:
         post(tx, organization_id, "credit", difference, "Balance set through the control interface")
@@ -175,13 +175,13 @@ def set_balance(tx: Tx, organization_id: str, balance_cents: int) -> None:
 
 
 def open_account(tx: Tx, organization_id: str) -> None:
-    """Give an organization its account, with the one saved card that a fresh one has; one that is there is fine."""
+    """Open an organization's account, with one saved card, unless it has one."""
     if ACCOUNTS.add(tx, organization_id=organization_id, balance_cents=0, **metered(_fresh_meter(tx))):
         CARDS.insert(tx, id=tx.new_id("pm"), organization_id=organization_id, **USUAL_CARD)
 
 
 def reset_alarms(tx: Tx, organization_id: str) -> None:
-    """Set the alarms anew after the organization's floor or its auto-recharge was changed."""
+    """Set the alarms again after a change of the organization's floor or auto-recharge."""
     _set_alarms(tx, account(tx, organization_id))
 
 
@@ -217,7 +217,7 @@ def _change_burn(tx: Tx, organization_id: str, by: int) -> None:
 
 
 def _set_alarms(tx: Tx, has: Account) -> None:
-    """Set the auto-stop and the auto-recharge for when they are due, or take them back."""
+    """Schedule the auto-stop and the auto-recharge for the instants at which they are due, or cancel them."""
     stop_at = accrual.instant_below(has.meter, has.balance_cents, has.floor_cents) if has.meter.burn else None
     _set_alarm(tx, AUTO_STOP, has.organization_id, stop_at, tx.now)
     if has.recharge_threshold_cents is None:

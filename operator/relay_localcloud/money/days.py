@@ -1,7 +1,7 @@
-"""What ran by day, as running totals: what an organization used is read from a row a day, however many runs there were.
+"""Usage by day, as running totals: an organization's usage is read from a row per day, however many runs there were.
 
-A run that begins an instant into its day has not run for that long by the end of it; the day on which it ends counts it
-the other way round. So two sums a day are exact for any time that ends now or at midnight.
+A run that begins at an offset into its day has not run for that offset by the end of the day; for the day on which it
+ends, the reverse holds. So two sums a day are exact for any time that ends now or at midnight.
 """
 
 from collections.abc import Iterator
@@ -19,30 +19,30 @@ from relay_localcloud.money.ledger import KEPT_UNIT
 
 @dataclass(frozen=True, slots=True)
 class UsageDay:
-    """Of the runs that begin on a day (UTC) less those that end on it: how many, their rates, and how late they are."""
+    """The runs that begin on a day (UTC) minus those that end on it: their number, rates, and offsets from midnight."""
 
     organization_id: str
     day: int  # its first instant
     runs: int
-    burn: int  # cents an hour
-    late: int  # microseconds after midnight
+    burn: int  # cents per hour
+    late: int  # microseconds after midnight, of all runs together
     late_units: int  # units of `accrual.py` in that time
     late_rest: int
 
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """Microseconds in which something ran, and units."""
+    """Microseconds of running, and units."""
 
     ran: int
     units: int
 
     def __add__(self, other: "Total") -> "Total":
-        """Both together."""
+        """The sum of both."""
         return Total(self.ran + other.ran, self.units + other.units)
 
     def __sub__(self, other: "Total") -> "Total":
-        """What is left of it."""
+        """The difference of both."""
         return Total(self.ran - other.ran, self.units - other.units)
 
 
@@ -57,17 +57,17 @@ _BEFORE: Final = Prepared(
 
 
 def began(tx: Tx, organization_id: str, rate_cents: int) -> None:
-    """A run begins now at this rate."""
+    """Count a run that begins now at this rate."""
     _count(tx, organization_id, 1, rate_cents)
 
 
 def ended(tx: Tx, organization_id: str, runs: int, burn: int) -> None:
-    """So many runs end now, with these cents an hour together."""
+    """Count runs that end now; `burn` is their cents per hour together."""
     _count(tx, organization_id, -runs, -burn)
 
 
 def totals(tx: Tx, organization_id: str, since: int, until: int) -> Iterator[Total]:
-    """Of each day from midnight `since` to the day of `until`, which is now."""
+    """The total of each day from midnight `since` to the day of `until`, which is now."""
     runs, burn = _BEFORE.run(tx.connection, organization=organization_id, since=since).fetchone()
     kept = {row.day: row for row in DAYS.all(tx, _day.day >= since, organization_id=organization_id)}
     for start in range(since, until + 1, DAY):

@@ -1,4 +1,4 @@
-"""What nodes earned by runs that are over, in units of `accrual.py` by month, however long ago and however many."""
+"""What nodes earned by ended runs, in units of `accrual.py` by month, in a size independent of the number of runs."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from relay_localcloud.money import accrual
 
 @dataclass(frozen=True, slots=True)
 class Earned:
-    """What a node earned: units by the start of the month."""
+    """What a node earned: units by the start of each month."""
 
     node_id: str
     by_month: dict[str, int]
@@ -21,7 +21,7 @@ EARNED: Final = Rows(Earned, "past_earnings", key=("node_id",))
 
 
 def earn(tx: Tx, node_id: str, runs: Iterable[tuple[int, int]]) -> None:
-    """Runs on a node end now; of each, since when it ran and at how many cents an hour."""
+    """Count runs on a node that end now: when each began, and its cents per hour."""
     EARNED.add(tx, node_id=node_id, by_month={})
     kept = EARNED.find(tx, node_id=node_id)
     by_month = {} if kept is None else dict(kept.by_month)

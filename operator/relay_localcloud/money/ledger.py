@@ -1,4 +1,4 @@
-"""What is kept of money: accounts with their meters, transactions, usage records, cards, attempts to recharge."""
+"""Stored facts about money: accounts with their meters, transactions, usage records, cards, recharge attempts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from relay_wire.billing import AutoRecharge
 Kind = Literal["deposit", "usage", "credit", "refund"]
 
 KEPT_UNIT: Final = SECOND
-"""Units can outgrow the integers of SQLite: whole 1/3600 cents are kept, and what is over as a rest."""
+"""Units can exceed the integers of SQLite: whole 1/3600 cents are stored, and the remainder separately."""
 
 RECHARGE_DEFAULTS: Final = AutoRecharge(enabled=False, threshold_cents=1000, amount_cents=5000)
 USUAL_CARD: Final[Mapping[str, Any]] = {
@@ -25,12 +25,12 @@ USUAL_CARD: Final[Mapping[str, Any]] = {
     "exp_year": 2099,
     "requires_action": False,
 }
-"""A card that works, as a fresh organization has one."""
+"""The valid card of a new organization."""
 
 
 @dataclass(frozen=True, slots=True)
 class AccountRow:
-    """An organization's account; the fields from `read_at` to `burn`, and both rests, are those of its meter."""
+    """An organization's account; the fields from `read_at` to `burn`, and both rests, are its meter."""
 
     organization_id: str
     balance_cents: int
@@ -39,7 +39,7 @@ class AccountRow:
     month_units: int
     earlier_units: int
     burn: int
-    funded_at: int | None  # when money last came in that lifted it over the floor
+    funded_at: int | None  # when incoming money last lifted it over the floor
     recharge_enabled: bool = False
     recharge_threshold_cents: int = RECHARGE_DEFAULTS.threshold_cents
     recharge_amount_cents: int = RECHARGE_DEFAULTS.amount_cents
@@ -48,7 +48,7 @@ class AccountRow:
 
     @property
     def meter(self) -> Meter:
-        """As it was read last."""
+        """The meter as it was last read."""
         month_units = self.month_units * KEPT_UNIT + self.month_rest
         earlier_units = self.earlier_units * KEPT_UNIT + self.earlier_rest
         return Meter(self.read_at, self.month_start, month_units, earlier_units, self.burn)
@@ -56,7 +56,7 @@ class AccountRow:
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """What came in, or was settled."""
+    """A credit or a settlement."""
 
     sequence: int
     id: str
@@ -69,7 +69,7 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class UsageRecord:
-    """A running stint: who it is billed to, and at which rate, which stays as it is."""
+    """A stint: who pays for it, and its rate, which does not change."""
 
     sequence: int
     organization_id: str
@@ -78,10 +78,10 @@ class UsageRecord:
     kind: str
     name: str
     gpu_model_id: str | None
-    rate_cents: int  # of all of it, an hour
+    rate_cents: int  # of all of it, per hour
     started_at: int
     ended_at: int | None
-    node_id: str | None  # where the holder's GPUs are, whose provider earns by it; None: it has none
+    node_id: str | None  # where the holder's GPUs are, whose provider earns by it; None: without GPUs
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +100,12 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """How auto-recharge went last; an organization that never recharged has no row."""
+    """The latest results of auto-recharge; an organization that never recharged has no row."""
 
     organization_id: str
-    charge_id: str | None = None  # under way
+    charge_id: str | None = None  # of the charge under way
     declined: int = 0  # in a row
-    not_before: int = 0  # when the next may be
+    not_before: int = 0  # the earliest instant of the next one
 
 
 ACCOUNTS: Final = Rows(AccountRow, "accounts", key=("organization_id",))
@@ -122,7 +122,7 @@ USAGE: Final = Rows(
     Index("ended_usage", "ended_at", sqlite_where=text("ended_at IS NOT NULL")),
 )
 ENDED: Final = Remembered(USAGE.table, "ended_at", kept=400 * DAY, key="sequence")
-"""For longer than what is answered goes back: 365 days, from the first of a month."""
+"""Longer than the range of answers: 365 days, from the first of a month."""
 CARDS: Final = Rows(Card, "payment_methods", Index("cards_of_organization", "organization_id", "sequence"))
 ATTEMPTS: Final = Rows(Attempts, "recharge_attempts", key=("organization_id",))
 

@@ -1,4 +1,4 @@
-"""The payment processor: it charges saved cards, and credits balances by its payment-success notification alone."""
+"""The payment processor: it charges saved cards; only its payment-success notification credits a balance."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,21 +23,21 @@ Reason = Literal["deposit", "auto_recharge"]
 MODE: Final[TypeAdapter[Mode]] = TypeAdapter(Mode)
 NOTIFICATION: Final = "payments.notification"
 NOTIFIED_AFTER: Final = 2 * SECOND
-"""How long the processor takes in mode auto (assumed)."""
+"""The processor's delay in mode auto (assumed)."""
 
 PAUSE: Final = MINUTE
-"""Between two recharges (assumed): section 2 speaks of ticks."""
+"""The wait between two recharges (assumed): section 2 speaks of ticks."""
 
 SHOWN_CHARGES: Final = 1000
 KEY_REUSED: Final = "IDEMPOTENCY_KEY_REUSED"
-"""The code of a deposit whose key came with another amount."""
+"""The error code for a deposit whose key was used with another amount."""
 
 _DESCRIPTIONS: Final[Mapping[str, str]] = {"deposit": "Deposit", "auto_recharge": "Auto-recharge"}
 
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """A charge of a card, in whatever state."""
+    """A charge of a card, in any state."""
 
     sequence: int
     id: str
@@ -53,7 +53,7 @@ CHARGES: Final = Rows(Charge, "charges", Index("charge_of_key", "organization_id
 
 
 def mode(tx: Tx) -> Mode:
-    """How the processor behaves: as it was told, else by itself, unless strangers could fund themselves by that."""
+    """The processor's mode: as set, else automatic, unless strangers could fund themselves with that."""
     kept = read_meta(tx.connection, "payments")
     if kept is not None:
         return MODE.validate_json(kept)
@@ -61,12 +61,12 @@ def mode(tx: Tx) -> Mode:
 
 
 def set_mode(tx: Tx, wanted: Mode) -> None:
-    """Make the processor behave differently from here on; what it took on already goes on as it was."""
+    """Change the processor's mode; charges under way are not affected."""
     write_meta(tx.connection, "payments", MODE.dump_json(wanted).decode())
 
 
 def require_configured(tx: Tx) -> None:
-    """Refuses with 503 if there is no processor (section 7)."""
+    """Refuse with 503 if there is no processor (section 7)."""
     if mode(tx) == "unconfigured":
         message = "Payments are not configured: no card can be charged or changed; an administrator adds funds."
         raise ApiError(503, message, "PAYMENTS_UNCONFIGURED")
@@ -75,7 +75,7 @@ def require_configured(tx: Tx) -> None:
 def deposit(tx: Tx, organization_id: str, body: DepositRequest) -> Charge:
     """Charge the default card; the same idempotency key answers the same charge (section 2, "Deposit request").
 
-    ApiError 400 outside the bounds of the moment and without a card, 409 for a key that came with another amount.
+    ApiError 400 outside the current bounds and without a card, 409 for a key that was used with another amount.
     """
     require_configured(tx)
     of_key = {"organization_id": organization_id, "idempotency_key": body.idempotency_key}
@@ -104,7 +104,7 @@ def default_card(tx: Tx, organization_id: str) -> Card | None:
 def charge(
     tx: Tx, organization_id: str, reason: Reason, amount_cents: int, card: Card, idempotency_key: str | None = None
 ) -> Charge:
-    """Charge a card off-session; what comes of it is in its status, and later in the processor's notification."""
+    """Charge a card off-session; the outcome is in its status, and later in the processor's notification."""
     behaviour = mode(tx)
     status = _status(behaviour, card)
     made = CHARGES.insert(
@@ -123,7 +123,7 @@ def charge(
 
 
 def confirm(tx: Tx, charge_id: str) -> Charge:
-    """Take the processor's notification that a charge succeeded: credit it, once however often it comes.
+    """Take the processor's notification that a charge succeeded: credit it, only once even if notified repeatedly.
 
     ApiError 404 for an unknown charge, 409 for a declined one.
     """
@@ -143,7 +143,7 @@ def confirm(tx: Tx, charge_id: str) -> Charge:
 
 
 def add_card(tx: Tx, organization_id: str, **card: object) -> str:
-    """Save a card, and let auto-recharge try again soon; the card's id."""
+    """Save a card, and let auto-recharge try again soon; returns the card's id."""
     saved = CARDS.insert(tx, id=tx.new_id("pm"), organization_id=organization_id, **card)
     retry_soon(tx, organization_id)
     billing.reset_alarms(tx, organization_id)
@@ -151,20 +151,20 @@ def add_card(tx: Tx, organization_id: str, **card: object) -> str:
 
 
 def retry_soon(tx: Tx, organization_id: str) -> None:
-    """Forget what was declined: the card is another or was charged since, or the settings are saved again."""
+    """Forget declined charges: there is another card, or a charge succeeded, or the settings were saved again."""
     attempts = ATTEMPTS.find(tx, organization_id=organization_id)
     if attempts is not None:
         ATTEMPTS.changed(tx, attempts, declined=0, not_before=min(attempts.not_before, tx.now + PAUSE))
 
 
 def recent(tx: Tx, organization_id: str | None) -> list[Charge]:
-    """The newest charges, of one organization or of all, the oldest first."""
+    """The newest charges, of one organization or of all, in order from the oldest."""
     mine = {} if organization_id is None else {"organization_id": organization_id}
     return CHARGES.page(tx, None, SHOWN_CHARGES, **mine)[::-1]
 
 
 def count(tx: Tx, organization_id: str) -> int:
-    """How many charges there were, in whatever state."""
+    """How many charges there have been, in any state."""
     query = select(func.count()).where(CHARGES.table.c.organization_id == organization_id)
     return int(tx.connection.execute(query).scalar_one())
 

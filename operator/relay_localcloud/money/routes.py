@@ -33,7 +33,7 @@ router = Router("Billing")
 
 MOST_DAYS: Final = 365
 SHOWN_TRANSACTIONS: Final = 200
-"""How many of them a balance shows (assumed)."""
+"""How many transactions a balance shows (assumed)."""
 
 PUBLISHABLE_KEY: Final = "pk_test_localcloud"
 

@@ -1,4 +1,4 @@
-"""What was used, by resource and by day."""
+"""Usage by resource and by day."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -15,12 +15,12 @@ from relay_localcloud.money.days import Total
 from relay_localcloud.money.ledger import USAGE, UsageRecord, usage_records
 
 MOST_RUNS: Final = 5_000
-"""How many of a month's are shown by resource: those that run, and then those that ended last (assumed)."""
+"""How many runs of a month are shown by resource: current ones, then those that ended last (assumed)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """What one resource used in a time; without one, what is not shown by resource."""
+    """What one resource used in a period; without a resource, all that is not shown by resource."""
 
     resource_id: str | None
     kind: str | None
@@ -31,7 +31,7 @@ class Used:
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """What was used on the day (UTC) that begins at `start`, and the units of its month before it."""
+    """What was used on the day (UTC) that begins at `start`, and the units of its month before that day."""
 
     start: int
     total: Total
@@ -39,12 +39,12 @@ class Day:
 
     @property
     def cents(self) -> int:
-        """Those of a month's days sum up to its own, so they do not depend on how many days are asked for."""
+        """The day's cents: a month's days add up to its cents, and do not depend on how many days are requested."""
         return accrual.cents(self.units_before + self.total.units) - accrual.cents(self.units_before)
 
 
 def used_since(tx: Tx, organization_id: str, midnight: int, until: int) -> list[Used]:
-    """What each resource used from `midnight` to `until`, which is now, the oldest first; the rest in one, the last."""
+    """What each resource used from `midnight` to `until`, which is now, the oldest first; the last one is the rest."""
     total = reduce(add, days.totals(tx, organization_id, midnight, until), Total(0, 0))
     shown = _by_resource(latest(tx, organization_id, midnight), midnight, until)
     rest = reduce(lambda left, used: left - used.total, shown, total)
@@ -68,7 +68,7 @@ def by_day(tx: Tx, organization_id: str, count: int, until: int) -> list[Day]:
 
 
 def latest(tx: Tx, organization_id: str, since: int) -> list[UsageRecord]:
-    """Up to `MOST_RUNS` that run, or ended after an instant."""
+    """Up to `MOST_RUNS` runs that are current, or ended after an instant."""
     record, found = usage_records.c, list[UsageRecord]()
     for where, newest in ((record.ended_at.is_(None), record.sequence), (record.ended_at > since, record.ended_at)):
         query = select(*USAGE.columns.values()).where(record.organization_id == organization_id, where)

@@ -1,1 +1,1 @@
-"""What the owners of machines do: enrol, hold and remove nodes, reserve units of them, lend those to spot, earn."""
+"""What the owners of machines do: enrol, hold and remove nodes, reserve their units, lend these to spot, and earn."""

@@ -1,6 +1,6 @@
-"""Organizations that bring machines in: how they apply, and how the platform decides (section 4, "Providers").
+"""Organizations that provide machines: how they apply, and how the platform decides (section 4, "Providers").
 
-An organization has one application, the latest; how it is decided, and what comes of it, is assumed.
+An organization has one application, the latest; how it is decided, and its consequences, are assumed.
 """
 
 from dataclasses import dataclass
@@ -71,7 +71,7 @@ def provider_status(_: ProviderReader, organization_id: OrganizationId, tx: Tx) 
 
 
 def decide(tx: Tx, organization_id: str, *, admit: bool) -> None:
-    """Make an organization a provider, or no longer one; that decides its application, and its owners hear of it."""
+    """Make an organization a provider, or revoke that; this decides its application, and its owners are notified."""
     was = is_provider(tx, organization_id)
     made = APPLICATIONS.find(tx, organization_id=organization_id)
     verdict = "approved" if admit else "rejected"
@@ -85,19 +85,19 @@ def decide(tx: Tx, organization_id: str, *, admit: bool) -> None:
 
 
 def is_provider(tx: Tx, organization_id: str) -> bool:
-    """Whether an organization may enrol nodes; ApiError 404 if there is none."""
+    """Whether an organization may enrol nodes; ApiError 404 if it does not exist."""
     return bool(organizations.organization(tx, organization_id)["provider"])
 
 
 def require_provider(tx: Tx, organization_id: str) -> None:
-    """Refuses what only providers may do, with 403."""
+    """Refuse with 403 what only providers may do."""
     if not is_provider(tx, organization_id):
         path = f"POST /v1/orgs/{organization_id}/provider/apply"
         raise ApiError(403, f"This organization is not a provider: {path} asks to become one.")
 
 
 def owned_node(tx: Tx, organization_id: str, node_id: str) -> Node:
-    """A node that belongs to an organization, removed ones included; ApiError 404 for any other."""
+    """A node of an organization, which may have been removed; ApiError 404 for any other."""
     node = NODES.find(tx, id=node_id)
     if node is None or organization_id not in nodes.owners(tx, node):
         raise not_found("node", node_id)

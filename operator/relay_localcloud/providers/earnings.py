@@ -1,8 +1,8 @@
-"""What a provider's nodes earn: all that usage on them costs, exactly (section 4, "Providers"; the share is assumed).
+"""What a provider's nodes earn: the exact cost of all usage on them (section 4, "Providers"; the share is assumed).
 
 Payouts are monthly, at the instant at which the month's usage is settled: whole cents, the rest carried to the next.
-Both follow from what nodes earned by runs that are over, and from those that run, so nothing is written when a payout
-falls due.
+Earnings and payouts are computed from the earnings of ended runs and from current runs, so nothing is written when a
+payout falls due.
 """
 
 from collections import defaultdict
@@ -21,7 +21,7 @@ from relay_localcloud.money.ledger import usage_records
 
 @dataclass(frozen=True, slots=True)
 class Stint:
-    """Usage of a node from one instant to another, at cents an hour; `ended_at` None: it still runs."""
+    """Usage of a node from one instant to another, in cents per hour; `ended_at` None: it still runs."""
 
     node_id: str
     started_at: int
@@ -41,7 +41,7 @@ class Payout:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """All that was earned up to an instant, in units of `money/accrual.py`: by node, and by the start of the month."""
+    """All earnings up to an instant, in units of `money/accrual.py`: by node, and by the start of the month."""
 
     read_at: int
     by_node: Mapping[str, int]
@@ -49,17 +49,17 @@ class Statement:
 
     @property
     def total_cents(self) -> int:
-        """All of it in whole cents, floored."""
+        """The total in whole cents, floored."""
         return accrual.cents(sum(self.by_node.values()))
 
     @property
     def cents_by_node(self) -> dict[str, int]:
-        """Whole cents of each node, which sum up to the total."""
+        """Whole cents of each node, which add up to the total."""
         return dict(zip(self.by_node, accrual.shares_in_cents(list(self.by_node.values())), strict=True))
 
     @property
     def payouts(self) -> list[Payout]:
-        """What was paid by then, the oldest first; a month without a whole cent has none."""
+        """The payouts up to that instant, the oldest first; a month without a whole cent has none."""
         paid: list[Payout] = []
         units = 0
         for start in sorted(self.by_month):
@@ -77,7 +77,7 @@ class Statement:
 def statement(
     node_ids: Iterable[str], stints: Iterable[Stint], instant: int, before: Iterable[Earned] = ()
 ) -> Statement:
-    """Add stints up to an instant to what was earned before; every one of the nodes has an entry, in their order."""
+    """Add stints up to an instant to earlier earnings; every one of the nodes has an entry, in their order."""
     by_node = dict.fromkeys(node_ids, 0)
     by_month: defaultdict[int, int] = defaultdict(int)
     for earned in before:

@@ -1,7 +1,7 @@
-"""What happens to workloads when their node falls silent, returns, is held back, or is removed (section 3).
+"""What happens to workloads when their node falls silent, returns, is held, or is removed (section 3).
 
-Whether a node reports and whether its owner holds it back are independent: its silence interrupts what it carries also
-while it is held, and a hold keeps new workloads off it and touches nothing that it carries.
+Whether a node reports and whether its owner holds it are independent: a silent node interrupts its workloads even if
+it is held, and a hold keeps new workloads off the node and does not affect those that it has.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,19 +28,19 @@ GRACE: Final = "node.grace"
 
 
 def came(tx: Tx, gpu_model_id: str) -> None:
-    """A node of this model joined, empty."""
+    """An empty node of this model joined."""
     announce_vacancy(tx, gpu_model_id)
 
 
 def fell_silent(tx: Tx, node_id: str) -> None:
-    """The node stopped reporting: replicas on it are unhealthy at once, pods and VMs have the grace."""
+    """The node stopped reporting: its replicas are unhealthy at once, its pods and VMs after the grace period."""
     nodes.set_standing(tx, node_id, reporting=False)
     tx.schedule(tx.now + seconds(tx.settings.interruption_grace_seconds), GRACE, node_id)
     _to_replicas(tx, node_id, ReplicaTrigger.NODE_SILENT, "Its node does not report.")()
 
 
 def returned(tx: Tx, node_id: str) -> None:
-    """The node reports again: everything on it goes on, or waits for the runtime to report that it runs."""
+    """The node reports again: its workloads go on, or wait until the runtime reports that they run."""
     nodes.set_standing(tx, node_id, reporting=True)
     tx.cancel(GRACE, node_id)
     for workload in _at_work(tx, node_id):
@@ -63,9 +63,9 @@ def _on_return(tx: Tx, workload: Workload) -> Trigger:
 
 
 def set_by_owner(tx: Tx, node_id: str, status: NodeStatus) -> None:
-    """Do what a node's owner wants of it; ApiError 400 for `offline`, 404 for a removed node, which stays so.
+    """Apply a status that the owner sets; ApiError 400 for `offline`, 404 for a removed node, which stays removed.
 
-    `online` clears the hold, and whether the node reports decides at once what it is.
+    `online` clears the hold; the status then depends on whether the node reports.
     """
     node = nodes.get(tx, node_id)
     if status == "offline":
@@ -103,7 +103,7 @@ def _grace_over(tx: Tx, item: DueItem) -> None:
 
 
 def _to_replicas(tx: Tx, node_id: str, trigger: ReplicaTrigger, reason: str | None) -> Callable[[], None]:
-    """Let something happen to every replica on a node; what is returned settles what they belong to."""
+    """Apply a trigger to every replica on a node; call the result to settle their clusters and deployments."""
     affected = [(kind, kind.to_those_on(tx, node_id, trigger, reason)) for kind in _KINDS]
 
     def settle() -> None:

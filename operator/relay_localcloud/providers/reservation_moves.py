@@ -1,4 +1,4 @@
-"""Carries out what `reservation_states.py` decides: reserves, lends and gives back units, and ends spot workloads."""
+"""Carries out what `reservation_states.py` decides: reserves, lends and returns units, and ends spot workloads."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
@@ -33,7 +33,7 @@ _REASONS: Final[Mapping[ReservationTrigger, str]] = {
 
 
 def apply(tx: Tx, reservation: Reservation, trigger: ReservationTrigger) -> Reservation:
-    """Do what the table says; ApiError 409 if the status does not allow it. Returns the reservation as it is."""
+    """Make the move that the table gives; ApiError 409 if the status does not allow it. Returns the new reservation."""
     move = decided(RESERVATION_TRANSITIONS[reservation.status, trigger])
     if move is None:
         return reservation
@@ -43,7 +43,7 @@ def apply(tx: Tx, reservation: Reservation, trigger: ReservationTrigger) -> Rese
 
 
 def arm(tx: Tx, reservation: Reservation) -> Reservation:
-    """Let a reservation begin, at once or at its time, and set when it ends."""
+    """Start a reservation, at once or at its time, and schedule its end."""
     if reservation.ends_at is not None:
         tx.schedule(reservation.ends_at, END, reservation.id)
     if reservation.starts_at <= tx.now:
@@ -53,7 +53,7 @@ def arm(tx: Tx, reservation: Reservation) -> Reservation:
 
 
 def delete(tx: Tx, reservation: Reservation) -> None:
-    """End a reservation and forget it; ApiError 409 while its own organizations use its units."""
+    """End and delete a reservation; ApiError 409 while its own organizations use its units."""
     if reservation.status is ReservationStatus.ACTIVE:
         _require_unused(tx, reservation, ReservationTrigger.ENDED)
     apply(tx, reservation, ReservationTrigger.ENDED)
@@ -63,7 +63,7 @@ def delete(tx: Tx, reservation: Reservation) -> None:
 
 
 def guests(tx: Tx, reservation: Reservation) -> list[str]:
-    """The ids of the VMs and clusters that have lent units of a reservation."""
+    """The ids of the VMs and clusters that hold lent units of a reservation."""
     if reservation.status is not ReservationStatus.RELEASED:
         return []
     held = claims.holdings(tx, reservation.node_id, reservation.units)
@@ -92,7 +92,7 @@ def _lend(tx: Tx, reservation: Reservation, _: ReservationTrigger) -> None:
 
 
 def _take_back(tx: Tx, reservation: Reservation, trigger: ReservationTrigger) -> None:
-    reservations.lend(tx, reservation.id, lent=False)  # first, so that what is evicted does not come back
+    reservations.lend(tx, reservation.id, lent=False)  # first, so that evicted workloads do not come back
     _evict(tx, reservation.node_id, reservation.units, _REASONS[trigger])
 
 
@@ -106,7 +106,7 @@ def _announce(tx: Tx, reservation: Reservation) -> None:
 
 
 def _evict(tx: Tx, node_id: str, units: Collection[int], reason: str) -> None:
-    """End whatever holds these units: VMs for good, replicas to be replaced if there is room."""
+    """End the holders of these units: VMs for good; replicas are replaced if there is room."""
     affected: dict[str, Cluster] = {}
     held = claims.holdings(tx, node_id, units)
     for holder_id, workload_id in dict.fromkeys((claim.holder_id, claim.workload_id) for claim in held):
@@ -139,7 +139,7 @@ def _starts(tx: Tx, item: DueItem) -> None:
     reservation = RESERVATIONS.find(tx, id=item.subject)
     assert reservation is not None, "what is deleted takes its due items along"
     for other in RESERVATIONS.all(tx, node_id=reservation.node_id):
-        # One that ends in this very instant may stand further down the queue.
+        # The end of another reservation at this very instant may come later in the queue.
         if other.ends_at is not None and other.ends_at <= tx.now:
             apply(tx, other, ReservationTrigger.ENDED)
     apply(tx, reservation, ReservationTrigger.STARTED)

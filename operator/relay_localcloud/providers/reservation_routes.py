@@ -1,6 +1,6 @@
 """Reservations of a provider node's GPU units (section 2, "Node reservation"); paths and answers are assumed.
 
-The owner of the node makes and deletes them; it and the managing organizations read, release and reclaim them.
+The owner of the node creates and deletes them; it and the managing organizations read, release and reclaim them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -37,7 +37,7 @@ router = Router("Providers")
 PATH = "/v1/orgs/{orgId}/provider/nodes/{nodeId}/reservations"
 
 MOST_RESERVATIONS: Final = 200
-"""Of a node (assumed), as all of them are read to find room for another."""
+"""Reservations of one node (assumed); all of them are read to find room for another."""
 
 
 @router.post(PATH, response_model=ReservationAnswer, summary="Reserve GPU units", openapi_extra=ASSUMED)
@@ -135,10 +135,10 @@ def _shown(tx: Tx, reservation: Reservation) -> dict[str, object]:
 
 
 def _create(tx: Tx, node: Node, body: ReservationCreate) -> Reservation:
-    """Reserve units of a node, from now on or from `startsAt`.
+    """Reserve units of a node, from now or from `startsAt`.
 
-    ApiError 400 for a window that is none, 422 for units and organizations that do not exist, 409 for units that
-    somebody holds or reserved for a part of that time.
+    ApiError 400 for an invalid window, 422 for units and organizations that do not exist, 409 for units that are held,
+    or reserved for a part of that time.
     """
     starts_at, ends_at = _window(tx, body)
     units = _units(node, body.unit_ids)

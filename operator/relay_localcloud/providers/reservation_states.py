@@ -1,6 +1,6 @@
-"""The states of reservations and what moves them; the specification shows none, so all is assumed.
+"""The states of reservations and their triggers; all is assumed, since the specification shows none.
 
-A call that finds what it wants changes nothing, so that it can be repeated when its answer was lost.
+A call succeeds without a change if its goal is reached already, so that it can be repeated after a lost answer.
 """
 
 from collections.abc import Mapping
@@ -14,20 +14,20 @@ from relay_localcloud.http.outcomes import Move, Refusal, Stay, every_pair
 class ReservationTrigger(Enum):
     """What happens to a reservation."""
 
-    STARTED = auto()  # by its window, as the next
+    STARTED = auto()  # by its window, as is the next
     ENDED = auto()
-    RELEASE = auto()  # by the caller, as the next
+    RELEASE = auto()  # by the caller, as is the next
     RECLAIM = auto()
 
 
 class ReservationEffect(Enum):
-    """What a move does beside changing the status."""
+    """What a move does besides changing the status."""
 
     RESERVE_UNITS = auto()
     REQUIRE_UNUSED = auto()
     LEND_UNITS = auto()
     TAKE_UNITS_BACK = auto()  # the spot workloads on them end
-    GIVE_UNITS_BACK = auto()  # to whoever may use the node
+    GIVE_UNITS_BACK = auto()  # to free placement
 
 
 ReservationMove = Move[S, ReservationEffect]

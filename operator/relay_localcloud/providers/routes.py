@@ -1,4 +1,4 @@
-"""An organization as a provider of GPUs (section 4, "Providers"): its nodes, its figures, what it earns."""
+"""An organization as a provider of GPUs (section 4, "Providers"): its nodes, statistics and earnings."""
 
 import hashlib
 from collections import Counter
@@ -91,14 +91,14 @@ def provider_earnings(_: EarningsReader, organization_id: OrganizationId, tx: Tx
 
 
 def _shown(node: Node, held: Mapping[str, int]) -> dict[str, object]:
-    """A node as its provider sees it (section 3, "Provider node status"): how many use it, and not who."""
+    """A node as its provider sees it (section 3, "Provider node status"): how many workloads it has, but not whose."""
     gpus = [{"id": unit_id, "gpuModelId": node.gpu_model_id} for unit_id in node.unit_ids]
     used = {"gpus": gpus, "workloads": held.get(node.id, 0)}
     return {**shown(node, "id", "status"), **used, **shown(node, "location", "region", "node_pool", "created_at")}
 
 
 def _held(tx: Tx, organization_id: str) -> dict[str, int]:
-    """By node, how many pods, VMs and replicas hold GPUs of it; nodes that nobody uses are left out."""
+    """By node, how many pods, VMs and replicas hold its GPUs; unused nodes are absent."""
     claim = claims.claims.c
     holders = func.count(distinct(claim.holder_id)).label("holders")
     query = select(claim.node_id, holders).select_from(claims.claims).join(nodes.nodes)
@@ -119,7 +119,7 @@ def _node_stats(tx: Tx, organization_id: str) -> dict[str, int]:
 
 
 def _payout(organization_id: str, payout: Payout) -> dict[str, object]:
-    # One organization has one payout a month, so the two name it for good.
+    # An organization has one payout a month, so the organization and the month identify it.
     named = hashlib.sha256(f"{organization_id}\n{payout.start // SECOND}".encode()).hexdigest()[:20]
     return {
         "id": f"payout_{named}",

@@ -1,6 +1,6 @@
-"""Provisioning tokens: what a provider's machines enrol with (sections 2 and 4, "Provisioning token", "Providers").
+"""Provisioning tokens, with which a provider's machines enrol (sections 2 and 4, "Provisioning token", "Providers").
 
-Only the digest of a token is kept. One that was revoked leaves the list, and its row stays to say why it is refused.
+Only the digest of a token is stored. A revoked token leaves the list; its row stays, to explain why it is refused.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ from relay_wire.provider import ProvisioningTokenCreate, ProvisioningTokenCreate
 router = Router("Providers")
 
 USUAL_HOURS: Final = 24
-"""How long a token enrols nodes unless it says otherwise (assumed)."""
+"""The default lifetime of a token (assumed)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Token:
     node_type: str | None
     node_pool: str
     max_nodes: int  # 0: no quota
-    used_nodes: int  # ever enrolled, removed ones included
+    used_nodes: int  # all enrolled nodes, including removed ones
     created_at: int
     expires_at: int
     revoked_at: int | None
@@ -59,7 +59,7 @@ REVOKED: Final = Remembered(TOKENS.table, "revoked_at")
 
 
 class TokenState(StrEnum):
-    """Whether a token enrols nodes, or why it does not any more."""
+    """Whether a token enrols nodes, or why it no longer does."""
 
     ACTIVE = "active"
     USED_UP = "used_up"
@@ -68,7 +68,7 @@ class TokenState(StrEnum):
 
 
 def state_of(token: Token, now: int) -> TokenState:
-    """The state of a token at an instant; the reason that lasts comes first."""
+    """The state of a token at an instant; the permanent reasons come first."""
     if token.revoked_at is not None:
         return TokenState.REVOKED
     if token.expires_at <= now:
@@ -112,10 +112,10 @@ def revoke_provisioning_token(
 
 
 def redeem(tx: Tx, plaintext: str) -> Token:
-    """Use a token up by one node: its row.
+    """Use a token for one node; returns its row.
 
-    ApiError 404 for an unknown token, 410 for one that expired or was revoked, 409 for one whose quota is used up, 403
-    where its organization is no longer a provider.
+    ApiError 404 for an unknown token, 410 for an expired or revoked one, 409 for one whose quota is used up, 403 if its
+    organization is no longer a provider.
     """
     token = TOKENS.find(tx, digest=credentials.digest(plaintext))
     if token is None:
@@ -130,7 +130,7 @@ def redeem(tx: Tx, plaintext: str) -> Token:
 
 
 def _create(tx: Tx, organization_id: str, wanted: ProvisioningTokenCreate) -> tuple[Token, str]:
-    """Make a token of a provider: its row, and the plain text that nothing else ever has."""
+    """Create a token of a provider: its row, and the plain text, which is not stored."""
     plaintext = credentials.new_secret("prov_")
     token_id = tx.new_id("ptok")
     token = TOKENS.insert(

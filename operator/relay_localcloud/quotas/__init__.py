@@ -1,1 +1,1 @@
-"""How much an organization may have of everything, so that none takes the cloud from the others."""
+"""Limits on what an organization may have, so that none takes the cloud from the others."""

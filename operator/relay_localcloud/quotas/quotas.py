@@ -1,7 +1,7 @@
-"""Quotas (assumed): how much of everything an organization has at most, unless control set another limit for it.
+"""Quotas (assumed): how much of everything an organization may have, unless control sets another limit for it.
 
-Whoever makes more of something calls `require` before. Nobody else does, so what stops, ends, shrinks or reads is never
-refused, and a limit below what there is takes nothing away.
+Code that creates something calls `require` first. Nothing else does, so stopping, ending, shrinking and reading are
+never refused, and a limit below the present number removes nothing.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,7 +18,7 @@ QUOTA_EXCEEDED: Final = "QUOTA_EXCEEDED"
 
 @dataclass(frozen=True, eq=False)
 class Quota:
-    """What is bounded: its name in JSON, its usual limit, and how to have less of it."""
+    """What a quota limits: its name in JSON, its default, and advice for a caller at the limit."""
 
     name: str
     usual: int
@@ -54,7 +54,7 @@ MEMBERS: Final = Quota("members", 1_000, "remove some")
 INVITES: Final = Quota("invites", 1_000, "wait, since accepted and expired ones count for another 24 hours")
 USAGE_RECORDS: Final = Quota("usageRecords", 200_000, "wait, since the cloud forgets what ran 400 days after its end")
 REQUESTS_PER_SECOND: Final = Quota("requestsPerSecond", 4_000, "wait a second")
-"""Nothing is counted to it: `Rates` says what it is, and who is over it gets 429 (`http/ratelimit.py`)."""
+"""Nothing is counted for it: `Rates` gives the limit, and a caller over it gets 429 (`http/ratelimit.py`)."""
 
 QUOTAS: Final = (
     *(PODS, TERMINATED_PODS, VMS, TERMINATED_VMS, CLUSTERS, TERMINATED_CLUSTERS, REPLICAS, DEPLOYMENTS, GPUS),
@@ -62,7 +62,7 @@ QUOTAS: Final = (
     *(REGISTRY_CREDENTIALS, RUNNER_POOLS, BACKENDS, PROVISIONING_TOKENS, MEMBERS, INVITES, USAGE_RECORDS),
     REQUESTS_PER_SECOND,
 )
-"""Every quota, in the order in which they are shown; `counted.py` says what counts to each."""
+"""All quotas, in the order in which they are shown; `counted.py` says what counts towards each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Standing:
 
 
 def standings(tx: Tx, organization_id: str, quotas: Iterable[Quota] = QUOTAS) -> Iterator[Standing]:
-    """How an organization stands with each of these quotas, in their order."""
+    """The organization's use of each of these quotas, in their order."""
     used = counts.of_organization(tx.connection, organization_id)
     limits = {limit.quota: limit.most for limit in LIMITS.all(tx, organization_id=organization_id)}
     for quota in quotas:
@@ -95,14 +95,14 @@ def standings(tx: Tx, organization_id: str, quotas: Iterable[Quota] = QUOTAS) ->
 
 
 def require(tx: Tx, organization_id: str, more: Mapping[Quota, int]) -> None:
-    """Refuse with 403 and QUOTA_EXCEEDED what would be more than the organization may have; nothing more never is."""
+    """Refuse with 403 and QUOTA_EXCEEDED what would exceed the organization's limits; adding nothing never does."""
     for standing in standings(tx, organization_id, (quota for quota, amount in more.items() if amount > 0)):
         if standing.used + more[standing.quota] > standing.limit:
             raise ApiError(403, _refusal(standing), QUOTA_EXCEEDED)
 
 
 def left(tx: Tx, organization_id: str, quota: Quota) -> int:
-    """How much more of it the organization may have; negative if it has more than that already."""
+    """How much more the organization may have; negative if it exceeds the limit already."""
     (standing,) = standings(tx, organization_id, [quota])
     return standing.limit - standing.used
 
@@ -116,7 +116,7 @@ def _refusal(standing: Standing) -> str:
 
 
 def set_limits(tx: Tx, organization_id: str, limits: Mapping[str, int | None]) -> None:
-    """Give an organization limits of its own, by the names of quotas; None brings the usual one back."""
+    """Set limits of an organization by the names of quotas; None restores the default."""
     for name, most in limits.items():
         LIMITS.remove(tx, organization_id=organization_id, quota=name)
         if most is not None:
@@ -124,7 +124,7 @@ def set_limits(tx: Tx, organization_id: str, limits: Mapping[str, int | None]) -
 
 
 class Rates:
-    """How many requests a second organizations may send, which is asked at each of them."""
+    """How many requests per second organizations may send; every request reads it."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -132,7 +132,7 @@ class Rates:
         store.watch(LIMITS.table, "organization_id", ("most",), self._forget)
 
     def of(self, organization_id: str) -> int:
-        """Its limit, at least 1."""
+        """The organization's limit, at least 1."""
         if organization_id not in self._known:
             with self._store.transaction() as tx:
                 (standing,) = standings(tx, organization_id, [REQUESTS_PER_SECOND])

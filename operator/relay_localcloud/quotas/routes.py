@@ -1,4 +1,4 @@
-"""What an organization may have, and what it has (assumed)."""
+"""An organization's quotas and their use (assumed)."""
 
 from relay_localcloud.http.openapi import ASSUMED
 from relay_localcloud.http.principal import Anyone, OrganizationId
@@ -18,5 +18,5 @@ def list_quotas(_: Anyone, organization_id: OrganizationId, tx: Tx) -> QuotaList
 
 
 def shown(standing: Standing) -> Quota:
-    """A quota as it is answered."""
+    """A quota as the API shows it."""
     return Quota(name=standing.quota.name, limit=standing.limit, used=standing.used)
