@@ -81,7 +81,7 @@ def _endpoint(body: BatchCreate) -> Family:
 
 
 def _keep_inline(tx: Tx, cloud: Cloud, organization_id: str, body: BatchCreate) -> str:
-    """Make a file of the records that came inline, so that they can be read again."""
+    """Store records that came inline as a file, so that they can be read again."""
     file_id = tx.new_id("file")
     content = b"".join(to_json(record) + b"\n" for record in body.requests or ())
     rows.require_room(tx, organization_id, len(content))

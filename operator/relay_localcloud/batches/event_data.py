@@ -1,10 +1,10 @@
-"""The data of server-sent events, from pieces of a stream, as whoever reads the stream sees it."""
+"""Parses the data of server-sent events from pieces of a stream, as a reader of the stream sees it."""
 
 from collections.abc import Iterator
 
 
 class EventData:
-    """Takes the pieces of one stream in their order. Lines end with CR, LF or both, and a piece may end anywhere."""
+    """Takes the pieces of one stream in order. Lines end with CR, LF or both, and a piece may end anywhere."""
 
     def __init__(self) -> None:
         self._line = bytearray()
@@ -22,7 +22,7 @@ class EventData:
             self._line = bytearray(line)
 
     def rest(self) -> Iterator[bytes]:
-        """The data of the event that the stream broke off in, if any."""
+        """The data of an event in which the stream broke off, if any."""
         return self.fed(b"\n\n")
 
     def _ended(self, line: bytes) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""Tool executors: who answers the calls that a model makes between its turns. Imports aiohttp: loaded when needed."""
+"""Tool executors: they answer a model's tool calls between its turns. Imports aiohttp: loaded when needed."""
 
 import asyncio
 import socket
@@ -16,12 +16,12 @@ from relay_localcloud.egress.reach import AddressRefusedError
 from relay_localcloud.http.json_values import MOST_VALUES, has_more
 
 ToolCall = Mapping[str, Any]
-"""A call as the model made it: `{id, type, function: {name, arguments}}`."""
+"""A tool call of the model: `{id, type, function: {name, arguments}}`."""
 
 LARGEST_ANSWER: Final = 10 * 1024 * 1024
 
 _LEEWAY_SECONDS: Final = 1.0
-"""Whoever waits for a round gives up first; this bounds what is left then, such as the farewell of a session."""
+"""Beyond a round's own time limit, which ends it first; limits what remains then, such as closing a session."""
 _LONGEST_LOOKUP_SECONDS: Final = 5.0
 
 
@@ -34,36 +34,36 @@ class ToolRoundError(Exception):
 
 
 def executor_error(problem: str) -> ToolRoundError:
-    """The executor did not do its part."""
+    """The failure of a round because the executor misbehaved."""
     return ToolRoundError("tool_executor_error", f"The tool executor failed: {problem}.")
 
 
 def refused_address() -> ToolRoundError:
-    """The executor is where nobody may be sent."""
+    """The failure of a round because the executor's address is not allowed."""
     return ToolRoundError(
         "invalid_tool_config", "body.relay.tool_config: url: it does not resolve to an address that is allowed."
     )
 
 
 async def require_few_values(raw: bytes) -> None:
-    """Raises ToolRoundError if reading this answer would hold up everybody else."""
+    """Raise ToolRoundError if parsing this answer would delay everybody else."""
     if await has_more(raw):
         raise executor_error(f"its answer has over {MOST_VALUES} values")
 
 
 def too_large() -> ToolRoundError:
-    """The executor answered more than is read."""
+    """The failure of a round because the executor's answer exceeds the limit."""
     return executor_error(f"its answer is over {LARGEST_ANSWER} bytes")
 
 
 class Executor(Protocol):
-    """Answers the calls of one record, round by round."""
+    """Answers the tool calls of one record, round by round."""
 
     async def run(self, calls: Sequence[ToolCall]) -> list[str]:
-        """The result of each call, in their order. Raises ToolRoundError, and TimeoutError from within."""
+        """The result of each call, in order. Raises ToolRoundError, and TimeoutError from within."""
 
     async def __aenter__(self) -> Self:
-        """Be ready for rounds."""
+        """Prepare for rounds."""
 
     async def __aexit__(self, *_: object) -> None:
         """Close what is open."""
@@ -90,16 +90,16 @@ class HttpExecutor:
         self._custom_id = custom_id
 
     async def __aenter__(self) -> Self:
-        """Open a session; nothing is connected yet."""
+        """Open a session; no connection is made yet."""
         self._session = session(self._tools)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Close the"""
+        """Close the session."""
         await self._session.close()
 
     async def run(self, calls: Sequence[ToolCall]) -> list[str]:
-        """One POST."""
+        """Answer a round with one POST."""
         body: dict[str, JsonValue] = {
             "custom_id": self._custom_id,
             "context": None if self._tools.context is None else dict(self._tools.context),
@@ -140,8 +140,8 @@ def _contents(raw: bytes, calls: Sequence[ToolCall]) -> list[str]:
 
 
 def session(tools: Tools) -> aiohttp.ClientSession:
-    """A session for one record; whatever it connects to is checked by its address, which a name cannot hide."""
-    # Only loopback is let in by that setting, and executors on a laptop have certificates of their own making.
+    """A session for one record; it checks every address that it connects to, whatever the name."""
+    # Only that setting allows loopback, and executors on a laptop have self-signed certificates.
     verified = not tools.reach.loopback
     connector = connector_to(tools.reach, verified=verified, force_close=True)
     headers = {} if tools.authorization is None else {"Authorization": tools.authorization}
@@ -155,9 +155,9 @@ def session(tools: Tools) -> aiohttp.ClientSession:
 
 
 async def leads_astray(tools: Tools) -> bool:
-    """Whether the name resolves to an address that is not allowed, or over plain http to none at all.
+    """Whether the name resolves to an address that is not allowed, or, for plain http, does not resolve.
 
-    With https, a name that does not resolve may never be called, or resolve by then.
+    With https, a name that does not resolve may never be called, or may resolve by then.
     """
     url = URL(tools.url)
     try:

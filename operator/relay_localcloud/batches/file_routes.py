@@ -142,9 +142,9 @@ async def _each(body: Iterator[bytes]) -> AsyncIterator[bytes]:
 
 
 def _range(header: str | None, size: int) -> range | None:
-    """The bytes that a Range header with a single range asks for (RFC 9110, section 14); None for all of them.
+    """The bytes that a Range header with a single range requests (RFC 9110, section 14); None for all of them.
 
-    An empty range is one that the content does not have; a header of another form asks for all.
+    An empty range is one outside the content; a header in another form requests all.
     """
     match = None if header is None else _SINGLE.fullmatch(header)
     if match is None or match.groups() == ("", ""):

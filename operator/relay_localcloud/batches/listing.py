@@ -1,4 +1,4 @@
-"""Lists of files and of batches: newest first, `after` an id, `limit` up to 200 (assumed), as section 2 has them."""
+"""Lists of files and of batches: newest first, `after` an id, `limit` up to 200 (assumed), as in section 2."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -14,13 +14,13 @@ from relay_localcloud.kernel.store import Tx
 
 @dataclass(frozen=True)
 class Listing:
-    """Which page is asked for."""
+    """The requested page."""
 
     after: str | None
     limit: int
 
     def of(self, tx: Tx, rows: Rows[File] | Rows[Batch], organization_id: str, **equal: object) -> dict[str, object]:
-        """The page; ApiError 400 for an `after` that this organization's list never had."""
+        """The page; ApiError 400 for an `after` that was never in this organization's list."""
         last = rows.find(tx, id=self.after, organization_id=organization_id) if self.after else None
         if self.after and last is None:
             raise ApiError(

@@ -30,19 +30,19 @@ from relay_localcloud.batches.tool_config import Tools
 from relay_localcloud.egress.connections import was_refused
 from relay_localcloud.http.json_values import MOST_VALUES, has_more
 
-# What goes wrong is the record's failure, not the cloud's; and an executor's URL may have a secret in it.
+# Errors are failures of the record, not of the cloud, and an executor's URL may contain a secret: keep them unlogged.
 for _name in ("mcp", "httpx2"):
     logging.getLogger(_name).setLevel(logging.CRITICAL)
 
 _EVENTS: Final = "text/event-stream"
 _STEP: Final = 16 * 1024
-"""Bytes of an answer that are read in a row: they may be as many lines as half of them."""
+"""Bytes of an answer that are read at once: up to half as many lines."""
 _HOP_BY_HOP: Final = frozenset({"connection", "transfer-encoding", "content-length", "accept-encoding", "host"})
 _DONE_HERE: Final = frozenset({"content-encoding", "content-type"})
 
 
 class McpExecutor:
-    """Calls each tool by its name; the context goes along as `params._meta`. One MCP session a record."""
+    """Calls each tool by its name; the context is sent as `params._meta`. One MCP session per record."""
 
     def __init__(self, tools: Tools) -> None:
         self._tools = tools
@@ -51,17 +51,17 @@ class McpExecutor:
         self._failure: ToolRoundError | None = None
 
     async def __aenter__(self) -> Self:
-        """Nothing is connected before the first round."""
+        """Do nothing: the first round connects."""
         return self
 
     async def __aexit__(self, *_: object) -> None:
         """End the MCP session."""
-        # The answers are there; how the server takes the farewell is its affair.
+        # All answers have arrived; a server that fails at the farewell changes nothing.
         with suppress(MCPError, httpx2.HTTPError, ExceptionGroup):
             await self._stack.aclose()
 
     async def run(self, calls: Sequence[ToolCall]) -> list[str]:
-        """One `tools/call` for each call, one after another."""
+        """Send one `tools/call` for each call, one after another."""
         try:
             client = await self._connected()
             return [await self._call(client, call) for call in calls]
@@ -105,7 +105,7 @@ class McpExecutor:
 class _Transport(httpx2.AsyncBaseTransport):
     """Sends httpx2's requests over a session that checks the addresses it connects to.
 
-    `failed` is told what no error of the Model Context Protocol says.
+    `failed` is called with failures that no error of the Model Context Protocol expresses.
     """
 
     def __init__(self, session: aiohttp.ClientSession, failed: Callable[[ToolRoundError], None]) -> None:
@@ -113,7 +113,7 @@ class _Transport(httpx2.AsyncBaseTransport):
         self._failed = failed
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Answers as soon as the head of the response is there."""
+        """Return as soon as the head of the response has arrived."""
         headers = [(name, value) for name, value in request.headers.items() if name.lower() not in _HOP_BY_HOP]
         try:
             answer = await self._session.request(
@@ -134,7 +134,7 @@ class _Transport(httpx2.AsyncBaseTransport):
 
 
 class _Body(httpx2.AsyncByteStream):
-    """The body of an answer, as it comes, up to a limit; it breaks off before the end of what has too many values."""
+    """The body of an answer, as it arrives, up to a limit; one with too many values breaks off before its end."""
 
     def __init__(self, answer: aiohttp.ClientResponse, failed: Callable[[ToolRoundError], None]) -> None:
         self._answer = answer
@@ -148,7 +148,7 @@ class _Body(httpx2.AsyncByteStream):
                     await asyncio.sleep(0)
         except ToolRoundError as failure:
             self._failed(failure)
-            raise httpx2.StreamError(str(failure)) from failure  # the one that the client answers in all cases
+            raise httpx2.StreamError(str(failure)) from failure  # the client turns every such error into a failed call
         except (aiohttp.ClientError, TimeoutError) as error:
             raise httpx2.ReadError(type(error).__name__) from error
 
@@ -173,11 +173,11 @@ class _Body(httpx2.AsyncByteStream):
 
 
 async def _unread(_: str, __: CallToolResult) -> None:
-    """Nobody looks if a result is as its tool's schema says: both are the server's, and a pattern may take for ever."""
+    """Do not validate a result against its tool's schema: both are the server's, and a pattern may take for ever."""
 
 
 def _text(result: CallToolResult) -> str:
-    """What the model reads, errors of a tool included: the texts as lines, else the structured content as JSON."""
+    """What the model reads, including errors of a tool: the texts as lines, else the structured content as JSON."""
     texts = [part.text for part in result.content if isinstance(part, TextContent)]
     if texts or result.structured_content is None:
         return "\n".join(texts)

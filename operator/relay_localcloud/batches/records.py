@@ -1,4 +1,4 @@
-"""Records of batches (section 2), and the lines of what became of them (assumed: OpenAI's); without I/O."""
+"""Records of batches (section 2), and the lines of their outcomes (assumed: OpenAI's); without I/O."""
 
 import json
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from relay_localcloud.inference.invoke import Answer
 from relay_wire.inference import Family
 
 LONGEST_LINE: Final = 10 * 1024 * 1024
-"""Bytes of one record: a body that could not be sent online cannot be sent here (section 8, "Inference body")."""
+"""Bytes of one record: a body that is too large to be sent online cannot be sent here (section 8, "Inference body")."""
 
 OWNED_KEY: Final = "relay"
 """The key of a body that belongs to the worker; the model never sees it."""
@@ -22,7 +22,7 @@ OWNED_KEY: Final = "relay"
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why a whole batch fails; `line` counts from 1, None if no single line is to blame."""
+    """Why a whole batch fails; `line` counts from 1, None if the problem is not in a single line."""
 
     code: str
     message: str
@@ -31,7 +31,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record of a batch that passed validation."""
+    """One record of a batch, which has passed validation."""
 
     custom_id: str
     model: str
@@ -70,14 +70,14 @@ def read(line: bytes, endpoint: Family, number: int = 0) -> Record | Problem:
 
 
 def valid(line: bytes, endpoint: Family) -> Record:
-    """Read one line of an input that passed validation."""
+    """Read one line of an input that has passed validation."""
     record = read(line, endpoint)
     assert isinstance(record, Record)
     return record
 
 
 def failure_of(record: Record) -> RecordFailure | None:
-    """What no batch can do for a record, whatever the model; None for nothing."""
+    """Why no model can do a record; None if one can."""
     if record.body.get("stream"):
         return RecordFailure("stream_unsupported", "body.stream: a batch does not stream; leave it out.")
     if "tool_config" in record.body:
@@ -88,15 +88,15 @@ def failure_of(record: Record) -> RecordFailure | None:
 
 
 def sent_to_model(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The body as the model gets it: without the key that the worker owns."""
+    """The body as the model receives it: without the key that belongs to the worker."""
     return {name: value for name, value in body.items() if name != OWNED_KEY}
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a record: what the model answered with its status, or why it was not asked or not listened to.
+    """The outcome of a record: the model's answer with its status, or why it was not asked or its answer not used.
 
-    `usage` is of every invocation that answered, also if the record failed after it, at the batch's price.
+    `usage` is that of every answered invocation, even if the record failed afterwards, at the batch's price.
     """
 
     status: int | None
@@ -111,47 +111,47 @@ class Outcome:
 
     @classmethod
     def refused(cls, error: InferenceError, endpoint: Family, usage: Usage = NOTHING) -> "Outcome":
-        """The model refused, after what it had answered before."""
+        """The model refused; `usage` is that of its earlier answers."""
         return cls(error.status, error.body(endpoint), usage=usage)
 
     @classmethod
     def failed(cls, failure: RecordFailure, usage: Usage = NOTHING) -> "Outcome":
-        """It was not asked, or not listened to any more."""
+        """The model was not asked, or its answer not used."""
         return cls(None, None, failure, usage)
 
     @property
     def lacks_funds(self) -> bool:
-        """Whether the model was not asked at all, for want of funds."""
+        """Whether the model was not asked at all because of insufficient funds."""
         return self.status == INSUFFICIENT_BALANCE[0] and self.usage == NOTHING
 
     @property
     def succeeded(self) -> bool:
-        """Whether it belongs into the output file."""
+        """Whether it belongs in the output file."""
         return self.failure is None and self.status is not None and self.status < 400
 
 
 @dataclass
 class Progress:
-    """What a slice of the work adds: a line for each record in one of both files, counts, and what is charged."""
+    """What a slice of the work adds: a line per record in one of the two files, counts, and the usage to charge."""
 
     output: bytearray = field(default_factory=bytearray)
     errors: bytearray = field(default_factory=bytearray)
     done: int = 0
     completed: int = 0
     failed: int = 0
-    usage: Usage = NOTHING  # each record that was not expired is one request
+    usage: Usage = NOTHING  # each record that has not expired is one request
     end: int = 0
-    """Where in the input the next record begins."""
+    """The position in the input at which the next record begins."""
 
     def add(self, identifier: str, custom_id: str, outcome: Outcome, end: int) -> None:
-        """A record was done; its line ended at `end`."""
+        """Add a finished record whose line ended at `end`."""
         self._write(identifier, custom_id, outcome, end)
         self.completed += outcome.succeeded
         self.failed += not outcome.succeeded
         self.usage += replace(outcome.usage, requests=1)
 
     def expire(self, identifier: str, custom_id: str, end: int) -> None:
-        """A record was not done in time: it gets its line, and counts neither as completed nor as failed."""
+        """Add a record that was not done in time: it gets a line, and counts neither as completed nor as failed."""
         failure = RecordFailure("batch_expired", "The batch's completion window ended before this record was done.")
         self._write(identifier, custom_id, Outcome.failed(failure), end)
 

@@ -1,4 +1,4 @@
-"""Files and batches as they are kept, and the objects that they are shown as (section 2; files are assumed)."""
+"""Files and batches as they are stored, and the objects that show them (section 2; files are assumed)."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -20,11 +20,11 @@ from relay_wire.batches import FINAL, BatchStatus
 from relay_wire.inference import Family
 
 WINDOW: Final = 24 * HOUR
-"""How long a batch has (section 8, "Batch completion window")."""
+"""The completion window of a batch (section 8, "Batch completion window")."""
 
 STEP: Final = "batch.step"
 PHASE: Final = SECOND
-"""How long validating, finalizing and cancelling take (assumed)."""
+"""The duration of validating, finalizing and cancelling (assumed)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class File:
     purpose: str
     bytes: int
     created_at: int
-    deleted_at: int | None = None  # the row stays: a list may go on after a file that is gone
+    deleted_at: int | None = None  # the row stays: a list may continue after a deleted file
 
     def as_json(self) -> dict[str, object]:
         """The file object."""
@@ -55,7 +55,7 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A batch, and how far the work on it has got: what lies behind these places in its files was not acknowledged."""
+    """A batch, and the progress of the work on it: what its files hold beyond these positions was not acknowledged."""
 
     sequence: int
     id: str
@@ -65,11 +65,11 @@ class Batch:
     input_file_id: str
     model: str | None
     metadata: dict[str, str] | None
-    problems: str | None  # a JSON array: what validation found
+    problems: str | None  # a JSON array of the problems that validation found
     created_at: int
     expires_at: int
     ended_at: int | None
-    ending: BatchStatus | None  # how finalizing or cancelling ends
+    ending: BatchStatus | None  # the status after finalizing or cancelling
     output_file_id: str
     error_file_id: str
     total: int = 0
@@ -79,13 +79,13 @@ class Batch:
     output_tokens: int = 0
     cost_nano_usd: int = 0
     records_done: int = 0
-    records_wanted: int = 0  # the total, or fewer once it is cancelled
+    records_wanted: int = 0  # the total, or fewer once the batch is cancelled
     input_offset: int = 0
     output_bytes: int = 0
     error_bytes: int = 0
 
     def as_json(self) -> dict[str, object]:
-        """The batch object; optional fields that it does not have are left out."""
+        """The batch object; optional fields without a value are left out."""
         ended = {} if self.ended_at is None else {f"{self.status}_at": self.ended_at // SECOND}
         usage = {name: getattr(self, name) for name in ("input_tokens", "output_tokens", "cost_nano_usd")}
         optional = {
@@ -132,18 +132,18 @@ _LIVE: Final = BATCHES.columns["status"].not_in(FINAL)
 
 
 def require_room(tx: Tx, organization_id: str, size: int) -> None:
-    """Refuse with 403 one more file of this size than the quotas of the organization allow."""
+    """Refuse with 403 another file of this size if the organization's quotas do not allow it."""
     quotas.require(tx, organization_id, {quotas.FILES: 1, quotas.DELETED_FILES: 1, quotas.FILE_BYTES: size})
 
 
 def keep_file(tx: Tx, organization_id: str, file_id: str, filename: str, purpose: str, size: int) -> File:
-    """Make a file whose content is on the disk."""
+    """Create the file of a content that is on the disk."""
     named = {"filename": filename, "purpose": purpose, "bytes": size}
     return FILES.insert(tx, id=file_id, organization_id=organization_id, **named, created_at=tx.now)
 
 
 def find_file(tx: Tx, organization_id: str, file_id: str) -> File:
-    """A file; ApiError 404 if this organization has none of that id."""
+    """A file; ApiError 404 if this organization has none with that id."""
     file = FILES.find(tx, id=file_id, organization_id=organization_id, deleted_at=None)
     if file is None:
         raise not_found("file", file_id)
@@ -158,7 +158,7 @@ def known_files(tx: Tx) -> set[str]:
 def make(
     tx: Tx, organization_id: str, endpoint: Family, input_file_id: str, metadata: Mapping[str, str] | None
 ) -> Batch:
-    """Make a batch that waits for its validation."""
+    """Create a batch that waits for its validation."""
     return BATCHES.insert(
         tx,
         id=tx.new_id("batch"),
@@ -175,7 +175,7 @@ def make(
 
 
 def find(tx: Tx, organization_id: str, batch_id: str) -> Batch:
-    """A batch; ApiError 404 if this organization has none of that id."""
+    """A batch; ApiError 404 if this organization has none with that id."""
     batch = BATCHES.find(tx, id=batch_id, organization_id=organization_id)
     if batch is None:
         raise not_found("batch", batch_id)
@@ -183,7 +183,7 @@ def find(tx: Tx, organization_id: str, batch_id: str) -> Batch:
 
 
 def move(tx: Tx, batch: Batch, trigger: Trigger, **values: object) -> bool:
-    """Go to the next status with these values; False if this trigger moves nothing."""
+    """Move to the next status with these values; False if the trigger does not apply to the batch's status."""
     following = MOVES.get((batch.status, trigger))
     if following is None:
         return False
@@ -195,14 +195,14 @@ def move(tx: Tx, batch: Batch, trigger: Trigger, **values: object) -> bool:
 
 
 def end(tx: Tx, batch: Batch) -> None:
-    """Go to the final status that was settled with finalizing or cancelling."""
+    """Move to the final status that was decided with finalizing or cancelling."""
     assert batch.ending is not None
     ENDED.one_ended(tx)
     BATCHES.change(tx, batch.id, status=batch.ending, ended_at=tx.now)
 
 
 def add(tx: Tx, batch: Batch, progress: Progress) -> None:
-    """Count what was done."""
+    """Add the progress to the batch's counts and positions."""
     BATCHES.change(
         tx,
         batch.id,
@@ -224,7 +224,7 @@ def is_input_of_live_batch(tx: Tx, file_id: str) -> bool:
 
 
 def contents_at_work(tx: Tx) -> dict[str, int]:
-    """The files that live batches write and that are not in the table of files yet: their sizes by id."""
+    """Files that live batches write and that are not in the table of files yet: their sizes by id."""
     places = [
         ((batch.output_file_id, batch.output_bytes), (batch.error_file_id, batch.error_bytes))
         for batch in BATCHES.all(tx, _LIVE)
@@ -233,19 +233,19 @@ def contents_at_work(tx: Tx) -> dict[str, int]:
 
 
 def contents(tx: Tx) -> dict[str, int]:
-    """The bytes of every content that there must be, by the id of its file."""
+    """The size of every content that must exist, by the id of its file."""
     written = {file_id: size for file_id, size in contents_at_work(tx).items() if size}
     return {file.id: file.bytes for file in FILES.all(tx, deleted_at=None)} | written
 
 
 def problems_as_json(problems: Sequence[Problem]) -> str:
-    """Problems as the column keeps them."""
+    """Problems in the column's format."""
     return json.dumps([asdict(problem) for problem in problems])
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step of the work that is due; `time_is_up` says that it is the end of the completion window."""
+    """A step of the work that is due; `time_is_up`: the completion window has ended."""
 
     item_id: int
     batch: Batch
@@ -254,7 +254,7 @@ class Step:
 
 
 def step(tx: Tx, item_id: int) -> Step | None:
-    """The step that a due item stands for; None if it was replaced."""
+    """The step of a due item; None if the item was replaced."""
     item = tables.due.c
     found = tx.connection.execute(select(item.subject, item.due_at, item.payload).where(item.id == item_id)).first()
     batch = None if found is None else BATCHES.find(tx, id=found.subject)
@@ -264,12 +264,12 @@ def step(tx: Tx, item_id: int) -> Step | None:
 
 
 def schedule(tx: Tx, batch_id: str, due_at: int, *, time_is_up: bool = False) -> None:
-    """Make the one next step of a batch that has not ended fall due; replaces the one that was."""
+    """Schedule the one next step of a batch that has not ended, replacing the previous one."""
     tx.schedule(due_at, STEP, batch_id, {"time_is_up": True} if time_is_up else None, lane=batch_id)
 
 
 def schedule_record(tx: Tx, batch: Batch, after: int) -> None:
-    """Make the next record be done its time after `after`, or the batch's time be up before that."""
+    """Schedule the end of the next record, which begins at `after`, or the end of the window if that is earlier."""
     done_at = after + seconds(tx.settings.batch_record_seconds)
     if done_at > batch.expires_at:
         schedule(tx, batch.id, batch.expires_at, time_is_up=True)

@@ -1,8 +1,8 @@
 """The work on batches: one due item each, a step at a time, beside the clock (`clock/outbound.py`).
 
 A step is a slice of records, or one record that takes real time. Its lines are written to the files first, then one
-transaction keeps how far it got, the counts, the charge and the next step. A process killed between the two does the
-step again, over the same places of the files: no record is charged twice, no line is lost or doubled.
+transaction stores the progress, the counts, the charge and the next step. A process killed between the two repeats the
+step at the same positions of the files: no record is charged twice, no line is lost or doubled.
 """
 
 import logging
@@ -37,7 +37,7 @@ from relay_wire.files import OUTPUT
 _log = logging.getLogger(__name__)
 
 PATIENCE: Final = 60 * SECOND
-"""After which a step is tried again whose files could not be read or written, or whose record could not be paid."""
+"""The wait before a step is tried again whose files could not be read or written, or whose record could not be paid."""
 
 AT_ONCE: Final = 256
 NO_ROOM: Final = Outcome.failed(
@@ -48,7 +48,7 @@ SLICE_SECONDS: Final = 0.005
 
 
 class BatchRunner(Outbound):
-    """Takes the steps that the clock says are due."""
+    """Runs steps when the clock finds them due."""
 
     def __init__(self, store: Store, storage: FileStorage, worker: Worker, funds: Funds, turns: Turns) -> None:
         super().__init__(store, STEP, AT_ONCE, per_lane=1)
@@ -58,13 +58,13 @@ class BatchRunner(Outbound):
         self._turns = turns  # a step blocks the event loop as a request does, and waits for its turn among them
 
     async def __aenter__(self) -> Self:
-        """Be there for the steps; they are begun by the clock."""
+        """Do nothing: the clock begins the steps."""
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Give up what is under way; it stays due."""
+        """Abandon what is under way; it stays due."""
         await self.abandon()
 
     def _owner(self, tx: Tx, lane: str) -> str | None:
@@ -72,12 +72,12 @@ class BatchRunner(Outbound):
         return None if batch is None else batch.organization_id
 
     def barrier(self) -> int | None:
-        """A step changes what any transition after it finds: the balance."""
+        """A step changes the balance, which any later transition reads."""
         earliest = self.earliest()
         return None if earliest is None else earliest + 1
 
     async def _attempt(self, queued: QueuedCall, at: int, horizon: int) -> None:
-        del at  # a step happens when it was due: after a pause of the process, too
+        del at  # a step happens at its due time, even after a pause of the process
         await self._turn(self._owner_of(queued.lane))
         with self._store.transaction(at=0) as tx:
             step = rows.step(tx, queued.item_id)
@@ -97,7 +97,7 @@ class BatchRunner(Outbound):
         await self._turns.of(f"batches of {organization_id}")
 
     def _took(self, step: Step, horizon: int) -> bool:
-        """Take the step at once; False if it takes real time."""
+        """Do the step at once; False if it takes real time."""
         batch = step.batch
         match batch.status:
             case BatchStatus.VALIDATING:
@@ -114,7 +114,7 @@ class BatchRunner(Outbound):
 
     @contextmanager
     def _postponed_by_the_disk(self, step: Step) -> Iterator[None]:
-        """Where the files cannot be read or written, nothing was kept of the step: it is tried again later."""
+        """If the files cannot be read or written, nothing of the step is kept: schedule it again."""
         try:
             yield
         except OSError as error:
@@ -143,7 +143,7 @@ class BatchRunner(Outbound):
             schedule_record(tx, batch, tx.now)
 
     def _do_slice(self, step: Step, horizon: int) -> bool:
-        """Do records that can be paid and are done by `horizon`; False if the next one takes real time."""
+        """Do records that can be paid and end by `horizon`; False if the next one takes real time."""
         batch, at = step.batch, step.due_at
         enough = time.thread_time() + SLICE_SECONDS
         record_time = seconds(self._store.settings.batch_record_seconds)
@@ -187,7 +187,7 @@ class BatchRunner(Outbound):
                     self._keep(tx, step, progress, tx.now)
 
     def _wait_for_funds(self, tx: Tx, step: Step) -> None:
-        """Try the record again later, while the batch has time; one that is being cancelled ends without it."""
+        """Try the record again later, within the batch's window; a batch that is being cancelled ends without it."""
         batch = step.batch
         if not due.remove(tx.connection, step.item_id):
             return
@@ -198,7 +198,7 @@ class BatchRunner(Outbound):
             schedule_record(tx, batch, step.due_at + PATIENCE)
 
     def _expire_slice(self, step: Step) -> None:
-        """Give records that were not done in time their lines."""
+        """Write the lines of records that were not done in time."""
         batch, progress = step.batch, Progress(end=step.batch.input_offset)
         enough = time.thread_time() + SLICE_SECONDS
         for line, end in self._lines(batch):
@@ -209,14 +209,14 @@ class BatchRunner(Outbound):
             self._keep(tx, step, progress, step.due_at)
 
     def _lines(self, batch: Batch) -> Iterator[tuple[bytes, int]]:
-        """The lines of the records that are wanted and not done, each with where it ends."""
+        """The lines of the wanted records that are not done, each with the position of its end."""
         with self._storage.read(batch.input_file_id, batch.input_offset) as content:
             wanted = batch.records_wanted - batch.records_done
             for _, line in islice(validation.lines(content), wanted):
                 yield line, content.tell()
 
     def _keep(self, tx: Tx, step: Step, progress: Progress, at: int) -> None:
-        """Write down what was done by `at`, charge it, and make the next step due."""
+        """Store what was done by `at`, charge it, and schedule the next step."""
         batch = BATCHES.find(tx, id=step.batch.id)
         if batch is None or batch.records_done != step.batch.records_done:
             return
@@ -225,7 +225,7 @@ class BatchRunner(Outbound):
         rows.add(tx, batch, progress)
         charge(tx, batch.organization_id, progress.usage)
         if not due.remove(tx.connection, step.item_id):
-            return  # it was cancelled meanwhile: that made the next step due
+            return  # the batch was cancelled meanwhile, which has scheduled the next step
         if batch.status is not BatchStatus.IN_PROGRESS:
             schedule(tx, batch.id, step.due_at)
         elif batch.records_done + progress.done < batch.records_wanted:
@@ -241,7 +241,7 @@ class BatchRunner(Outbound):
                 schedule(tx, step.batch.id, tx.now + PHASE)
 
     def _finish(self, step: Step) -> None:
-        """Make the files public that have a line, and end the batch."""
+        """Publish the files that have lines, and end the batch."""
         batch = step.batch
         contents = {
             "output": (batch.output_file_id, batch.output_bytes),
@@ -259,10 +259,10 @@ class BatchRunner(Outbound):
             rows.end(tx, batch)
 
     def _finished_at(self, step: Step) -> int:
-        """When something ends that took real time."""
+        """When a step that takes real time ends."""
         return max(step.due_at, self._store.current_time())
 
 
 def new_identifier() -> str:
-    """What makes the ids of a result line its own."""
+    """The unique part of the ids in a result line."""
     return secrets.token_hex(12)

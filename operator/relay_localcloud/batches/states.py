@@ -1,4 +1,4 @@
-"""Which status a batch goes to when something happens to it (section 3, "Batch status"; the triggers are assumed)."""
+"""The transitions of a batch's status (section 3, "Batch status"; the triggers are assumed)."""
 
 from collections.abc import Mapping
 from enum import Enum, auto
@@ -25,11 +25,11 @@ MOVES: Final[Mapping[tuple[BatchStatus, Trigger], BatchStatus]] = {
     (BatchStatus.IN_PROGRESS, Trigger.TIME_IS_UP): BatchStatus.FINALIZING,
     (BatchStatus.IN_PROGRESS, Trigger.CANCEL): BatchStatus.CANCELLING,
 }
-"""What is not here does not happen: a cancellation is refused, and work that comes too late is dropped."""
+"""A missing entry does not happen: a cancellation is refused, and late work is dropped."""
 
 ENDINGS: Final[Mapping[Trigger, BatchStatus]] = {
     Trigger.ALL_RECORDS_DONE: BatchStatus.COMPLETED,
     Trigger.TIME_IS_UP: BatchStatus.EXPIRED,
     Trigger.CANCEL: BatchStatus.CANCELLED,
 }
-"""How a batch ends that has gone to finalizing or cancelling by this."""
+"""The final status of a batch that this trigger moved to finalizing or cancelling."""

@@ -1,7 +1,7 @@
-"""The contents of files: one file on the disk each, in the state directory, or in a temporary one.
+"""The contents of files: one file each on the disk, in the state directory, or in a temporary one.
 
-The table is the truth. What is on the disk without being in it was never acknowledged, and `keep_only` removes it. An
-exported state has the contents beside its tables: `{files: {id: base64}}`.
+The table is authoritative. A content on the disk that is not in it was never acknowledged, and `keep_only` removes it.
+An exported state has the contents beside its tables: `{files: {id: base64}}`.
 """
 
 import base64
@@ -34,28 +34,28 @@ class FileStorage:
         self._discarded: set[str] = set()
 
     def close(self) -> None:
-        """Remove the contents where the state is in memory."""
+        """Remove the contents if the state is in memory."""
         if self._temporary is not None:
             self._temporary.cleanup()
 
     def require_room(self) -> None:
-        """OSError if only the reserve of the disk is left, which is not for files."""
+        """Raise OSError if only the disk's reserve is left, which is not for files."""
         if not self._store.has_room:
             raise OSError(ENOSPC, "what the disk has left is kept for what stops, ends and falls due")
 
     def begin(self, file_id: str) -> IO[bytes]:
-        """Open a content that arrives; it does not count before `complete`."""
+        """Open a content for an upload; it does not count before `complete`."""
         self.require_room()
         return (self._opened() / (file_id + _PART)).open("wb")
 
     def complete(self, file_id: str) -> None:
-        """Make what was begun the content."""
+        """Turn the file of `begin` into the content."""
         directory = self._opened()
         (directory / (file_id + _PART)).rename(directory / file_id)
         self._discarded.discard(file_id)
 
     def discard(self, file_id: str) -> None:
-        """Remove a content, whole or begun; none there is fine. While a backup reads, it waits for the next one."""
+        """Remove a content, whether complete, begun or absent. While a backup reads, this waits for the next call."""
         directory = self._opened()
         self._discarded.add(file_id)
         with suppress(BlockingIOError), _locked(self._store.directory or directory, fcntl.LOCK_EX | fcntl.LOCK_NB):
@@ -64,7 +64,7 @@ class FileStorage:
             self._discarded.clear()
 
     def write(self, file_id: str, content: bytes) -> None:
-        """Keep a content that is in memory."""
+        """Write a content that is in memory."""
         try:
             with self.begin(file_id) as file:
                 file.write(content)
@@ -80,7 +80,7 @@ class FileStorage:
         return file
 
     def append(self, file_id: str, offset: int, lines: bytes | bytearray) -> None:
-        """Write at `offset`, over what a process that was killed may have left there."""
+        """Write at `offset`, over what a killed process may have left there."""
         if not lines:
             return
         self.require_room()
@@ -90,7 +90,7 @@ class FileStorage:
             file.write(lines)
 
     def cut(self, file_id: str, size: int) -> None:
-        """Drop what lies behind `size`."""
+        """Truncate to `size`."""
         with (self._opened() / file_id).open("r+b") as file:
             file.truncate(size)
 
@@ -130,7 +130,7 @@ def _locked(directory: Path, how: int) -> Iterator[None]:
 
 @contextmanager
 def held(state: Path) -> Iterator[None]:
-    """Have no content of a state discarded meanwhile; an import, a reset and a start still remove some."""
+    """While this lasts, no content of a state is discarded; an import, a reset and a start still remove some."""
     with _locked(state, fcntl.LOCK_SH):
         yield
 
@@ -144,7 +144,7 @@ def pieces(file: IO[bytes], count: int, size: int = 256 * 1024) -> Iterator[byte
 
 
 def restore(tx: Tx, storage: FileStorage, document: JsonValue) -> None:
-    """Put a document's contents onto the disk, after its tables; StateFileError if one is missing or unreadable."""
+    """Write a document's contents to the disk, after its tables; StateFileError if one is missing or unreadable."""
     given = document.get("files", {}) if isinstance(document, dict) else {}
     if not isinstance(given, dict):
         raise StateFileError("files is not an object")
@@ -157,7 +157,7 @@ def restore(tx: Tx, storage: FileStorage, document: JsonValue) -> None:
 
 
 def sweep(tx: Tx, storage: FileStorage) -> None:
-    """Remove every content that no file and no batch at work has."""
+    """Remove every content that belongs to no file and to no live batch."""
     storage.keep_only(_known(tx))
 
 

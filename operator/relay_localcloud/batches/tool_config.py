@@ -1,4 +1,4 @@
-"""Tool configs of records (section 2, "Tool config"): read, clamped, and refused if they are malformed.
+"""Tool configs of records (section 2, "Tool config"): parsed, clamped, and refused if they are malformed.
 
 Internal and private addresses are rejected.
 """
@@ -29,7 +29,7 @@ _HEADER = re.compile(r"[\x20-\x7e]*")
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """A tool config that can be used: the numbers are clamped, `reach` is what its address may lead to."""
+    """A usable tool config: the numbers are clamped, `reach` limits the addresses that its URL may resolve to."""
 
     url: str
     kind: Literal["http", "mcp"]
@@ -41,7 +41,7 @@ class Tools:
 
 
 def tools_of(body: Mapping[str, Any], endpoint: Family, *, allow_loopback: bool) -> Tools | RecordFailure | None:
-    """What a record's tool config says; None if it has none."""
+    """A record's tool config; None if it has none."""
     extensions = body.get(OWNED_KEY)
     if extensions is None:
         return None
@@ -77,7 +77,7 @@ def _checked(config: ToolConfig, allow_loopback: bool) -> Tools | RecordFailure:
 
 
 def _reach(url: str, allow_loopback: bool) -> Reach | None:
-    """What this URL may lead to; None if it is not allowed whatever it resolves to."""
+    """The addresses that this URL may resolve to; None if it is not allowed in any case."""
     parts = web_address(url) if len(url) <= _LONGEST_URL else None
     if parts is None:
         return None
@@ -88,7 +88,7 @@ def _reach(url: str, allow_loopback: bool) -> Reach | None:
 
 
 def _may_be_reached(host: str, reach: Reach) -> bool:
-    """Whether a host may be allowed: an address says so itself, a name only once it is resolved."""
+    """Whether a host may be allowed: an address is checked here, a name only once it is resolved."""
     if host == "localhost" or host.endswith(".localhost"):
         return reach.loopback
     try:

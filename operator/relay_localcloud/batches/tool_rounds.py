@@ -42,7 +42,7 @@ async def take_turns(ask: AskModel, tools: Tools, record: Record) -> Outcome:
 async def _turns(
     ask: AskModel, executor: Executor, tools: Tools, body: dict[str, Any], answers: list[Answer]
 ) -> dict[str, Any]:
-    """The last answer; each is added to `answers`, so that it is charged whatever comes after it."""
+    """The last answer; each one is added to `answers`, so that it is charged whatever happens after it."""
     rounds = 0
     while True:
         answer = await ask(body)
@@ -73,7 +73,7 @@ async def _round(executor: Executor, tools: Tools, calls: Sequence[ToolCall]) ->
 
 
 def _turn(body: Mapping[str, Any]) -> tuple[Mapping[str, Any], Sequence[ToolCall]]:
-    """The assistant's message of a turn, and the tools that it calls; a server may answer anything."""
+    """The assistant's message of a turn, and its tool calls; a server may answer anything."""
     choices = body.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
     message = choice.get("message")
@@ -93,7 +93,7 @@ def _is_call(call: object) -> bool:
 async def _executor(tools: Tools, custom_id: str) -> Executor:
     if tools.kind == "http":
         return HttpExecutor(tools, custom_id)
-    # The MCP client takes a second to load, and most batches have no use for it.
+    # The MCP client takes a second to load, and most batches do not need it.
     module = await asyncio.to_thread(import_module, "relay_localcloud.batches.mcp_executor")
     executor: Executor = module.McpExecutor(tools)
     return executor

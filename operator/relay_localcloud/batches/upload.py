@@ -1,4 +1,4 @@
-"""Uploads (multipart/form-data): written to the disk while they arrive, and a file only once they are whole."""
+"""Uploads (multipart/form-data): written to the disk while they arrive; a file exists only once they are complete."""
 
 import logging
 from collections import Counter
@@ -21,14 +21,14 @@ _log = logging.getLogger(__name__)
 
 
 class Uploads:
-    """How many uploads each organization has under way."""
+    """Counts the uploads under way of each organization."""
 
     def __init__(self) -> None:
         self._under_way: Counter[str] = Counter()
 
     @contextmanager
     def one_more(self, organization_id: str, most: int) -> Iterator[bool]:
-        """Count one for as long as this lasts; False if `most` are under way already."""
+        """Count one more while this lasts; False if `most` are under way already."""
         if self._under_way[organization_id] >= most:
             yield False
             return
@@ -44,15 +44,15 @@ class MultipartError(ValueError):
 
 
 class MultipartUpload:
-    """Push the body in with `feed`, then call `finish`; the file's bytes are written to `file`, up to the limit."""
+    """Pass the body to `feed`, then call `finish`; the file's bytes are written to `file`, up to the limit."""
 
     def __init__(self, content_type: str, file: IO[bytes]) -> None:
-        """Raises MultipartError if the Content-Type is another one, or has no boundary that is one."""
+        """Raises MultipartError if the Content-Type is another one, or has no valid boundary."""
         kind, options = parse_options_header(content_type)
         if kind != b"multipart/form-data" or not options.get(b"boundary"):
             raise MultipartError("the Content-Type must be multipart/form-data with its boundary")
         self.filename: str | None = None
-        """None as long as no file came."""
+        """None until a file has come."""
         self.size = 0
         self.fields: dict[str, str] = {}
         self._file = file
@@ -79,14 +79,14 @@ class MultipartUpload:
             raise MultipartError(f"the boundary is not usable: {error}") from error
 
     def feed(self, data: bytes) -> None:
-        """Read on; MultipartError if this cannot be a part of an upload."""
+        """Parse the next piece; MultipartError if this cannot be a part of an upload."""
         try:
             self._parser.write(data)
         except FormParserError as error:
             raise MultipartError(f"the body is not multipart/form-data: {error}") from error
 
     def finish(self) -> None:
-        """The body has ended; MultipartError if it ended too early or had no file."""
+        """End the body; MultipartError if it ended too early or had no file."""
         if not self._ended:
             raise MultipartError("the body ends before its last boundary")
         if self.filename is None:
@@ -134,7 +134,7 @@ class MultipartUpload:
 
 @contextmanager
 def needing_room() -> Iterator[None]:
-    """Answer 503 where a file cannot be written."""
+    """Answer 503 if a file cannot be written."""
     try:
         yield
     except OSError as error:
@@ -143,9 +143,9 @@ def needing_room() -> Iterator[None]:
 
 
 async def receive(storage: FileStorage, file_id: str, content_type: str, body: AsyncIterator[bytes]) -> tuple[str, int]:
-    """Read an upload to its end: the file's name and size, its content in the storage.
+    """Read an upload to its end; returns the file's name and size, with its content in the storage.
 
-    ApiError 400 and 413, and whatever breaks the connection, leave nothing behind.
+    ApiError 400 and 413, and a broken connection, leave nothing behind.
     """
     try:
         with storage.begin(file_id) as file:
@@ -164,7 +164,7 @@ async def _with_room(storage: FileStorage, body: AsyncIterator[bytes]) -> AsyncI
 
 
 async def drain(body: AsyncIterator[bytes]) -> None:
-    """Read what the client still sends, which would not see an answer before it has sent everything."""
+    """Read what the client still sends, since it would not see an answer before it has sent everything."""
     async for _ in body:
         pass
 

@@ -1,4 +1,4 @@
-"""Validation of a batch's input: every line once, in slices, with memory that does not grow with the file."""
+"""Validates a batch's input: every line once, in slices, with memory that does not grow with the file."""
 
 import hashlib
 import sqlite3
@@ -12,30 +12,30 @@ from relay_localcloud.http.json_values import MOST_VALUES, exceeds
 from relay_wire.inference import Family
 
 MOST_PROBLEMS: Final = 100
-"""How many problems are reported; the lines after those are not looked at."""
+"""How many problems are reported; later lines are not read."""
 
 MOST_BLANK_LINES: Final = 10_000
-"""How many blank lines in a row are read over where a record follows them."""
+"""How many blank lines in a row are skipped if a record follows them."""
 
 _LINES_A_SLICE: Final = 200
 _BYTES_A_SLICE: Final = 256 * 1024
-_SHOWN: Final = 100  # characters of what a line says
+_SHOWN: Final = 100  # characters that are quoted from a line
 
 
 @dataclass
 class Findings:
-    """What validation found: how many records, of which model, and what is wrong."""
+    """The results of validation: how many records, for which model, and the problems."""
 
     records: int = 0
     model: str | None = None
     problems: list[Problem] = field(default_factory=list)
     blank_lines: int = 0
-    """How many of them came last."""
+    """How many blank lines came last."""
     finished: bool = False
 
 
 def examine(content: IO[bytes], endpoint: Family, serves: Callable[[str], bool]) -> Iterator[Findings]:
-    """Read the whole input; yields after each slice what was found so far. `serves` knows which models there are.
+    """Read the whole input; yields the findings so far after each slice. `serves` says whether a model exists.
 
     Closes the content.
     """
@@ -70,12 +70,12 @@ def examine(content: IO[bytes], endpoint: Family, serves: Callable[[str], bool])
 
 
 def lines(content: IO[bytes]) -> Iterator[tuple[int, bytes]]:
-    """The lines that have a record, with their numbers."""
+    """The lines with a record, and their numbers."""
     return ((number, line) for number, line in _numbered(content) if not line.isspace())
 
 
 def _numbered(content: IO[bytes]) -> Iterator[tuple[int, bytes]]:
-    """All lines; one that is too long comes cut, just over the limit."""
+    """All lines; an overlong one is cut just over the limit."""
     number = 0
     while line := content.readline(LONGEST_LINE + 1):
         number += 1
@@ -111,7 +111,7 @@ def _look(line: bytes, number: int, endpoint: Family, found: Findings, seen: "_S
 
 
 class _Seen:
-    """Which custom_ids there were: digests, in a temporary database that SQLite moves to the disk as it grows."""
+    """The custom_ids so far: digests, in a temporary database that SQLite moves to the disk as it grows."""
 
     def __init__(self) -> None:
         self._connection = sqlite3.connect("", isolation_level=None)
@@ -119,7 +119,7 @@ class _Seen:
         self._connection.execute("BEGIN")
 
     def add(self, custom_id: str) -> bool:
-        """Whether it was not there yet."""
+        """Add a custom_id; False if it is there already."""
         digest = hashlib.blake2b(custom_id.encode(), digest_size=16).digest()
         return self._connection.execute("INSERT OR IGNORE INTO seen VALUES (?)", (digest,)).rowcount == 1
 

@@ -1,4 +1,4 @@
-"""What a batch does with one record: refuses it, asks the model, or lets the model and the tools take turns."""
+"""What a batch does with one record: refuses it, asks the model, or alternates between the model and the tools."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -17,18 +17,18 @@ from relay_localcloud.kernel.store import Store, Tx
 from relay_wire.inference import Family
 
 Ask = Callable[[str, Family, JsonValue, Reserve], Awaitable[Answer]]
-"""Asks any model on behalf of an organization; raises InferenceError."""
+"""Asks any model for an organization; raises InferenceError."""
 
 
 class Worker:
-    """Does records; charging and writing down are the runner's."""
+    """Does records; the runner charges and writes them."""
 
     def __init__(self, store: Store, ask: Ask) -> None:
         self._store = store
         self._ask = ask
 
     def serves(self, organization_id: str, endpoint: Family, model: str) -> bool:
-        """Whether there is such a model for this organization, whatever the families that it serves."""
+        """Whether this organization has such a model, in any family."""
         try:
             with self._store.transaction(at=0) as tx:
                 find_model(tx, organization_id, model, endpoint)
@@ -53,12 +53,12 @@ class Worker:
         return None if answer is None else Outcome.answered(answer)
 
     async def later(self, organization_id: str, endpoint: Family, record: Record, hold: Hold) -> Outcome:
-        """Do a record that takes real time; `hold` has what it took until it is charged."""
+        """Do a record that takes real time; `hold` keeps its cost reserved until it is charged."""
         tools = self._tools(record, endpoint)
         if isinstance(tools, RecordFailure):
             return Outcome.failed(tools)
         if tools is not None:
-            # aiohttp takes a fifth of the start to load, and most batches have no use for it.
+            # aiohttp takes a fifth of the start time to load, and most batches do not need it.
             rounds = await asyncio.to_thread(import_module, "relay_localcloud.batches.tool_rounds")
             outcome: Outcome = await rounds.take_turns(
                 partial(self._asked, organization_id, endpoint, hold), tools, record

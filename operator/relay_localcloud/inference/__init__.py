@@ -1,1 +1,1 @@
-"""The inference API, on a port of its own: chat completions, messages, models, and the backends behind them."""
+"""The inference API, on its own port: chat completions, messages, models, and the backends of models."""

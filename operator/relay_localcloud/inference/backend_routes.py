@@ -1,7 +1,7 @@
-"""Catalog backends, on the management port: real OpenAI-compatible servers behind a model id (all assumed).
+"""Catalog backends, on the management port: real OpenAI-compatible servers for a model id (all assumed).
 
 Sessions of owners and admins, and keys with `org:write`, may register them, each for its own organization. The built-in
-engine and the deployments that the organization has published are shown beside them, under their own ids.
+engine and the organization's published deployments are listed with them, under their own ids.
 """
 
 from typing import Annotated, Final

@@ -1,4 +1,4 @@
-"""The bodies of the inference API: as `http/bodies.py`, up to 10 MiB (section 8)."""
+"""The bodies of the inference API: like `http/bodies.py`, up to 10 MiB (section 8)."""
 
 from typing import Annotated, TypeVar
 
@@ -26,7 +26,7 @@ class _AskedReader(BodyReader[_AskedT]):
 
 
 def read(model: type[_AskedT], document: JsonValue) -> _AskedT:
-    """A document as what a model is asked, unknown fields kept; InferenceError 400 names the field that is wrong."""
+    """Parse a document as a request to a model, keeping unknown fields; InferenceError 400 names the wrong field."""
     try:
         return model.model_validate(document)
     except ValidationError as error:
@@ -36,7 +36,7 @@ def read(model: type[_AskedT], document: JsonValue) -> _AskedT:
 
 _TO_A_FILE = ": upload the records as a file with POST /v1/files, and give its id as input_file_id"
 RecordsBody = Annotated[_ModelT, BodyMarker(largest=LARGEST_BODY, most_values=MOST_VALUES, remedy=_TO_A_FILE)]
-"""A parameter that is the request's body, and may hold the records of a batch."""
+"""A parameter that is the request's body, which may contain the records of a batch."""
 
 AskedBody = Annotated[_AskedT, BodyMarker(largest=LARGEST_BODY, most_values=MOST_VALUES, reader=_AskedReader)]
-"""The request's body that goes on to a model: its unknown fields are kept."""
+"""A request's body that is passed on to a model: its unknown fields are kept."""

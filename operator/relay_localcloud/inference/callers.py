@@ -1,6 +1,6 @@
-"""Who may use the inference API: the key that is sent (section 5, rule 8), and what its organization must be.
+"""Who may use the inference API: which key is sent (section 5, rule 8), and the conditions for its organization.
 
-An endpoint declares it with its first parameter, so that it comes before the body. `InferenceReader`: a key with the
+An endpoint declares them with its first parameter, so that they come before the body. `InferenceReader`: a key with the
 scope `inference`, 403 otherwise. `InferenceCaller`: also an organization in good standing, 403 otherwise.
 `PayingCaller`: also one whose available balance is not below the spending floor, 402 otherwise. For batches it must
 have access to them as well, 404 otherwise.
@@ -43,7 +43,7 @@ _REFUSALS: Final[Mapping[str, Row]] = {
 
 
 def credential(headers: Headers) -> str:
-    """The API key that is sent, as bearer token or as `x-api-key`; the bearer token goes first. InferenceError 401."""
+    """The API key of a request: the bearer token, else `x-api-key`. InferenceError 401."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     bearer = token.strip() if scheme.lower() == "bearer" else ""
     key = bearer or headers.get("x-api-key", "").strip()
@@ -58,7 +58,7 @@ def credential(headers: Headers) -> str:
 
 
 def holder(tx: Tx, key: str) -> Principal:
-    """Whose API key this is; InferenceError 401."""
+    """The organization's principal for this API key; InferenceError 401."""
     try:
         return authenticate(tx, key)
     except RefusedKey as refused:
@@ -82,11 +82,11 @@ def _with_batch_access(tx: Tx, organization_id: str) -> None:
 
 
 def _caller(*conditions: Callable[[Tx, str], None]) -> Callable[[Request, CurrentCloud], Awaitable[Principal]]:
-    """A dependency that lets the caller pass under these conditions, the first that does not hold being told."""
+    """A dependency that admits the caller under these conditions, and reports the first that does not hold."""
 
     async def caller(request: Request, cloud: CurrentCloud) -> Principal:
         principal = exchange_of(request.scope).principal
-        assert principal is not None  # Authentication let nobody else through
+        assert principal is not None  # Authentication has refused all others
         if SCOPE not in principal.scopes:
             raise InferenceError(*INSUFFICIENT_SCOPE, f"This needs a key with the scope {SCOPE}.")
         if conditions:

@@ -1,7 +1,7 @@
-"""What is behind a model: the built-in engine, real servers that an organization registered, deployments.
+"""The backends of a model: the built-in engine, servers that an organization registered, deployments.
 
-A model is there for an organization that has a backend for it or deploys it. For the others, what an administrator's
-organization has is behind it. The built-in ones are there for all.
+A model exists for an organization that has a backend for it or deploys it. For others, the backends of an
+administrator's organization answer for it. The built-in models exist for all.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,25 +23,25 @@ _BUILT_IN_SINCE: Final = 1_767_225_600 * SECOND  # 2026-01-01
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What may answer for a model in one family: servers and deployments, oldest first, and the built-in engine."""
+    """The backends of a model in one family: servers and deployments, oldest first, and the built-in engine."""
 
     id: str
     servers: Sequence[Server]
     built_in: BuiltInModel | None
     deployments: Sequence[Published] = ()
     is_own: bool = True
-    """Whether servers and deployments are of the organization that asks, which may know who of them answers."""
+    """Whether the servers and deployments belong to the calling organization, which may learn which of them answers."""
 
     @property
     def is_local(self) -> bool:
-        """Whether the built-in engine answers: it is the head of the overflow tail, and never at capacity."""
+        """Whether the built-in engine answers: it comes first in the overflow tail, and is never at capacity."""
         return self.built_in is not None and not any(
             (*(server.weight for server in self.servers), *(each.weight for each in self.deployments))
         )
 
 
 def find_model(tx: Tx, organization_id: str, model_id: str, family: Family) -> Model:
-    """The model as it serves the family; InferenceError 404 model_not_found, 400 unsupported_api."""
+    """The model for a request of the family; InferenceError 404 model_not_found, 400 unsupported_api."""
     owner_id, behind, published = _behind(tx, organization_id, model_id)
     built_in = BUILT_IN.get(model_id)
     if built_in is None and not behind and not published:
@@ -56,12 +56,12 @@ def find_model(tx: Tx, organization_id: str, model_id: str, family: Family) -> M
 
 
 def _owners(tx: Tx, organization_id: str) -> list[str]:
-    """Whose models the organization may use: its own before those of administrators."""
+    """The organizations whose models this one may use: itself before administrators."""
     return list(dict.fromkeys((organization_id, *organizations.administrators(tx))))
 
 
 def _behind(tx: Tx, organization_id: str, model_id: str) -> tuple[str, list[Server], list[Published]]:
-    """The first owner with something behind the model, and what that is; the organization itself if nobody has."""
+    """The first owner with backends for the model, and these; the organization itself if nobody has any."""
     for owner_id in _owners(tx, organization_id):
         servers = [row.server for row in BACKENDS.all(tx, organization_id=owner_id, model_id=model_id)]
         published = traffic.behind(tx, owner_id, model_id)
@@ -71,7 +71,7 @@ def _behind(tx: Tx, organization_id: str, model_id: str) -> tuple[str, list[Serv
 
 
 def listed(tx: Tx, organization_id: str) -> list[dict[str, Any]]:
-    """The built-in models, then those that the organization or an administrator's has something behind."""
+    """The built-in models, then those for which the organization or an administrator's has a backend."""
     apis = {model.id: {family.api for family in model.families} for model in BUILT_IN.values()}
     since = dict.fromkeys(apis, _BUILT_IN_SINCE)
     claimed: set[str] = set()
@@ -85,7 +85,7 @@ def listed(tx: Tx, organization_id: str) -> list[dict[str, Any]]:
 
 
 def _served(tx: Tx, owner_id: str) -> Iterator[tuple[str, Iterable[str], int]]:
-    """Each thing that an owner has behind a model: which model, the families, and since when."""
+    """An owner's backends: for each, the model, the families, and when it was created."""
     for row in BACKENDS.all(tx, organization_id=owner_id):
         yield row.model_id, row.native_families, row.created_at
     for each in traffic.of_organization(tx, owner_id):
@@ -93,7 +93,7 @@ def _served(tx: Tx, owner_id: str) -> Iterator[tuple[str, Iterable[str], int]]:
 
 
 def _shown(model_id: str, apis: set[str], since: int) -> dict[str, Any]:
-    """As both client libraries read it."""
+    """The model in a form that both client libraries read."""
     # `object`, `created` and `owned_by` are OpenAI's; `type`, `display_name` and `created_at` are Anthropic's.
     return {
         "id": model_id,

@@ -1,8 +1,8 @@
 """What tokens cost: summed exactly in nano-USD, debited in whole cents, the rest carried to the next charge.
 
-A debit is a transaction of its own at once, so tokens are never accrued usage: `availableCents` is `balanceCents` less
-what workloads accrued, as section 2 has it. What was asked is counted by organization and day; batches count as well,
-each record as a request.
+A debit is an immediate transaction, so tokens are never accrued usage: `availableCents` is `balanceCents` minus what
+workloads accrued, as section 2 defines it. Requests are counted by organization and day, including those of batches,
+each record as one request.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ inference_charges = Table(
     "inference_charges",
     metadata,
     Column("organization_id", String, primary_key=True),
-    Column("charged_nano_usd", BigInteger, nullable=False),  # ever
+    Column("charged_nano_usd", BigInteger, nullable=False),  # since the beginning
 )
 
 inference_usage = Table(
@@ -47,7 +47,7 @@ _USE = adding(inference_usage, "organization_id", "day")
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Requests that were answered, the tokens that they took, and what those cost."""
+    """Answered requests, their tokens, and the cost of these."""
 
     requests: int = 0
     input_tokens: int = 0
@@ -61,15 +61,15 @@ class Usage:
 
     @property
     def halved(self) -> "Usage":
-        """For what a batch pays (assumed)."""
+        """The usage at the price of a batch (assumed)."""
         return replace(self, cost_nano_usd=self.cost_nano_usd // 2)
 
     def __add__(self, other: "Usage") -> "Usage":
-        """Both together."""
+        """The sum of both."""
         return Usage(*map(sum, zip(_counts(self), _counts(other), strict=True)))
 
     def as_json(self) -> dict[str, int]:
-        """As answers show it."""
+        """The usage as answers show it."""
         return dict(zip(("requests", "inputTokens", "outputTokens", "costNanoUsd"), _counts(self), strict=True))
 
 
@@ -81,7 +81,7 @@ def _counts(used: Usage) -> tuple[int, ...]:
 
 
 def charge(tx: Tx, organization_id: str, used: Usage) -> None:
-    """Charge an organization for tokens; debits the whole cents that are full."""
+    """Charge an organization for tokens; debits complete cents."""
     if used.requests:
         _run(_USE, tx, {"organization_id": organization_id, "day": _day(tx.now), **asdict(used)})
     nano_usd = used.cost_nano_usd
@@ -94,13 +94,13 @@ def charge(tx: Tx, organization_id: str, used: Usage) -> None:
 
 
 def carried(tx: Tx, organization_id: str) -> int:
-    """Nano-USD that were charged and not debited yet, less than a cent."""
+    """Nano-USD that were charged and not yet debited, less than a cent."""
     row = _CHARGED.run(tx.connection, organization=organization_id).fetchone()
     return 0 if row is None else int(row[0]) % NANO_USD_PER_CENT
 
 
 def daily(tx: Tx, organization_id: str, days: int) -> list[tuple[str, Usage]]:
-    """The last `days` days with their dates, the oldest first, today included."""
+    """The last `days` days with their dates, the oldest first, including today."""
     today, usage = _day(tx.now), inference_usage.c
     since = today - (days - 1) * DAY
     query = select(usage.day, usage.requests, usage.input_tokens, usage.output_tokens, usage.cost_nano_usd).where(

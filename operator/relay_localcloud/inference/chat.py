@@ -1,4 +1,4 @@
-"""The chat completions family: what a request says to a built-in model, and its answer in OpenAI's shapes."""
+"""The chat completions family: a request as a built-in model's prompt, and answers in OpenAI's format."""
 
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing
@@ -32,7 +32,7 @@ class Chat:
     end: ClassVar = DONE
 
     def prompt(self, request: ChatRequest) -> Prompt:
-        """What a built-in model reads of the request."""
+        """What a built-in model reads from the request."""
         texts = [(message, text_of(message.content)) for message in request.messages]
         limits = [limit for limit in (request.max_tokens, request.max_completion_tokens) if limit is not None]
         return Prompt(
@@ -62,10 +62,10 @@ class Chat:
         return {**base, "choices": choices, "usage": _usage(turn)}
 
     def frames(self, request: ChatRequest, turn: Turn, identifier: str, created: int) -> Iterator[Frame]:
-        """The answer as the chunks of a stream, one a word; the usage last if it was asked for."""
+        """The answer as the chunks of a stream, one per word; the usage last if it was requested."""
         asked = _wants_usage(request)
         base = {"id": identifier, "object": "chat.completion.chunk", "created": created, "model": request.model}
-        # Where usage is asked for, every chunk but the last says that it has none.
+        # If usage is requested, every chunk but the last has null usage.
         rest: Json = {"usage": None} if asked else {}
         for index in range(turn.choices):
             for part, delta in _deltas(turn, _call_id(identifier, index)):
@@ -94,7 +94,7 @@ class Chat:
         raise cut()
 
     def said(self, document: Json) -> JsonValue:
-        """The contents and the calls of every choice."""
+        """The contents and the tool calls of every choice."""
         return _said(document, "message")
 
     def event(self, data: Mapping[str, Any]) -> bytes:
@@ -113,7 +113,7 @@ def _usage(turn: Turn) -> dict[str, int]:
 
 
 def _offered(request: ChatRequest) -> str | None:
-    """The function that a model would call: the one that the request chooses, else the first."""
+    """The function that a model would call: the one that the request chooses, else the first; None without any."""
     names = [tool.function.name for tool in request.tools or () if tool.function is not None]
     match request.tool_choice:
         case "none":

@@ -1,4 +1,4 @@
-"""The API families as one shape: what reads a request, and writes what a model answers, in the words of each."""
+"""The interface of the API families: reads a request, and writes a model's answer, each in its own format."""
 
 import json
 from collections.abc import AsyncGenerator, Iterator, Mapping
@@ -18,36 +18,36 @@ _MOST_TOKENS = 2**40
 
 
 class Dialect(Protocol[_RequestT]):
-    """One family: `chat.py` and `messages.py` have the two."""
+    """One family; `chat.py` and `messages.py` implement the two."""
 
     family: ClassVar[Family]
     request: type[_RequestT]
     prefix: ClassVar[str]
-    """What the ids of its answers begin with."""
+    """The prefix of the ids of its answers."""
     counts: ClassVar[tuple[str, str]]
-    """What tokens are called in its usage, in and out."""
+    """The names of token counts in its usage, input and output."""
     stream_options: ClassVar[Json]
-    """What a server is sent so that its stream ends with its usage."""
+    """Sent to a server so that its stream ends with its usage."""
     end: ClassVar[bytes]
-    """What a whole stream ends with."""
+    """The last bytes of a complete stream."""
 
     def prompt(self, request: _RequestT) -> Prompt:
-        """What a built-in model reads of the request."""
+        """What a built-in model reads from the request."""
 
     def whole(self, request: _RequestT, turn: Turn, identifier: str, created: int) -> Json:
         """A built-in model's answer as one object; `created` in seconds."""
 
     def frames(self, request: _RequestT, turn: Turn, identifier: str, created: int) -> Iterator[Frame]:
-        """The same as the events of a stream, one a word."""
+        """The same as the events of a stream, one per word."""
 
     def relayed(self, request: _RequestT, prompt: Prompt, events: AsyncGenerator[str, None]) -> Source:
-        """A server's stream under the model's public id; InferenceError if it ends before its end."""
+        """A server's stream under the model's public id; InferenceError if it breaks off."""
 
     def said(self, document: Json) -> JsonValue:
         """What the model said in a server's answer."""
 
     def event(self, data: Mapping[str, Any]) -> bytes:
-        """A frame as it is sent."""
+        """A frame in its wire format."""
 
 
 def text_of(content: Content | None) -> str:
@@ -64,13 +64,13 @@ def data_event(data: Mapping[str, Any]) -> bytes:
 
 
 def usage_in(usage: JsonValue, names: tuple[str, str]) -> Usage | None:
-    """The tokens that a server says it took; None if it does not say."""
+    """The tokens that a server reports; None if it reports none."""
     counts = [count_in(usage, name, -1) for name in names]
     return None if min(counts) < 0 else Usage.of(*counts)
 
 
 def count_in(usage: JsonValue, name: str, otherwise: int) -> int:
-    """One count of a server's usage."""
+    """One count of a server's usage, else `otherwise`."""
     value = usage.get(name) if isinstance(usage, dict) else None
     return value if isinstance(value, int) and 0 <= value < _MOST_TOKENS else otherwise
 

@@ -1,6 +1,6 @@
-"""What built-in models answer: pure functions from a prompt, the same for both API families.
+"""Answers of the built-in models: pure functions from a prompt, the same for both API families.
 
-Tokens are whitespace-separated words, in and out (interfaces.md).
+Tokens are whitespace-separated words, in input and output (interfaces.md).
 """
 
 import re
@@ -17,17 +17,17 @@ from relay_localcloud.models.built_in import BuiltInModel
 from relay_wire.inference import ResponseFormat
 
 LARGEST_ANSWER: Final = 10 * 1024 * 1024
-"""Bytes of an answer: of a built-in model, the texts of all its choices (assumed)."""
+"""Bytes of an answer: for a built-in model, of the texts of all its choices (assumed)."""
 
 _WORD = re.compile(r"\s*+\S++|\s++")
-"""A word with the space before it, or the space at the end: nothing is looked at twice, however much space there is."""
+"""A word with the space before it, or the space at the end; it never backtracks, however much space there is."""
 _DONE = "done"
 _SPACE_OR_NOT = bytes(ord(" ") if chr(code).isspace() and code < 128 else ord("x") for code in range(256))
 _BEGIN: Final = b" x"
-"""Of a word, in a text as `_marked` shows it."""
+"""The beginning of a word in a text that `_marked` returns."""
 _WINDOW: Final = 16 * 1024
 _WIDE_SPACES = [chr(code).encode() for code in range(128, 0x3001) if chr(code).isspace()]
-"""All that Unicode has beyond ASCII."""
+"""Unicode's spaces beyond ASCII."""
 
 
 class Finish(Enum):
@@ -41,11 +41,11 @@ class Finish(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What of a request a built-in model reads, and how large that is for the bounds of serving deployments.
+    """What a built-in model reads from a request, and its size for the bounds of serving deployments.
 
-    Section 2 names bytes and leaves open of what. Counted is what was said, as UTF-8: the text of every message, and of
-    `system` in the Messages family, where the text parts of one content are lines. Roles, tools, images and the JSON
-    around it all count nothing.
+    Section 2 speaks of bytes, but not of which. Counted is the text in UTF-8: that of every message, and of `system` in
+    the Messages family, with the text parts of one content as lines. Roles, tools, images and the surrounding JSON do
+    not count.
     """
 
     said: str  # the last user message
@@ -60,18 +60,18 @@ class Prompt:
 
     @property
     def input_tokens(self) -> int:
-        """How many tokens were said."""
+        """The number of tokens in all texts."""
         return sum(words(text) for text in self.texts)
 
     @property
     def size(self) -> int:
-        """How many bytes."""
+        """The number of bytes in all texts."""
         return sum(len(text.encode()) for text in self.texts)
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What a model answers, in each of its choices: a text, or the call of a tool with its arguments as JSON."""
+    """A model's answer in each of its choices: a text, or a tool call with its arguments as JSON."""
 
     finish: Finish
     text: str
@@ -83,12 +83,12 @@ class Turn:
 
     @property
     def usage(self) -> Usage:
-        """The request that it answers."""
+        """The usage of the request that it answers."""
         return Usage.of(self.input_tokens, self.output_tokens)
 
 
 def turn(model: BuiltInModel, prompt: Prompt) -> Turn:
-    """The model's turn; InferenceError if the model is one that fails, or all choices together are too large."""
+    """The model's turn; InferenceError if the model is one that fails, or if all choices together are too large."""
     if model.failure is not None:
         raise of_api_error(ApiError(*model.failure))
     if not model.calls_tools:
@@ -104,12 +104,12 @@ def turn(model: BuiltInModel, prompt: Prompt) -> Turn:
 
 
 def words(text: str) -> int:
-    """How many tokens a text has: as many as `split` makes of it, in a tenth of the time."""
+    """The number of tokens in a text: the same as `split` gives, in a tenth of the time."""
     return _marked(text).count(_BEGIN)
 
 
 def first_words(text: str, count: int) -> str | None:
-    """As much of a text as has so many words; None if it has no more than these. Nothing behind them is looked at."""
+    """The beginning of a text with `count` words; None if the text has no more. It reads nothing after them."""
     left = count
     for start in range(0, len(text), _WINDOW):
         window = text[start : start + _WINDOW]
@@ -126,7 +126,7 @@ def first_words(text: str, count: int) -> str | None:
 
 
 def _marked(text: str) -> bytes:
-    """A space, and for each byte of a text a space or an x."""
+    """A space, followed by a space or an x for each byte of a text."""
     raw = text.encode()
     if not text.isascii():
         for space in _WIDE_SPACES:
@@ -135,7 +135,7 @@ def _marked(text: str) -> bytes:
 
 
 def pieces(text: str) -> Iterator[str]:
-    """The text word by word; together they are the text, each word with the space before it."""
+    """The text word by word, each with the space before it; joined, they are the text."""
     ahead = ""
     for match in _WORD.finditer(text):
         piece = match.group()

@@ -17,7 +17,7 @@ from relay_localcloud.kernel.refusals import usual_code
 from relay_wire.inference import Family
 
 Row = tuple[int, str, str | None]
-"""Status, type and code; the code is null where the table of section 7 is blank."""
+"""Status, type and code; the code is null if the table of section 7 leaves it blank."""
 
 INVALID_REQUEST: Final[Row] = (400, "invalid_request_error", None)
 UNSUPPORTED_API: Final[Row] = (400, "invalid_request_error", "unsupported_api")
@@ -77,20 +77,20 @@ class InferenceError(ApiError):
         self.code = code
 
     def body(self, family: Family) -> dict[str, JsonValue]:
-        """The body: the Messages family says `"type": "error"` beside the error (assumed)."""
+        """The body; in the Messages family it has `"type": "error"` beside the error (assumed)."""
         error: JsonValue = {"message": self.message, "type": self.type, "code": self.code}
         return {"type": "error", "error": error} if family is Family.MESSAGES else {"error": error}
 
 
 def of_api_error(error: ApiError) -> InferenceError:
-    """The same refusal in the words of the inference API."""
+    """The same refusal as the inference API states it."""
     _, kind, code = _ROW_OF_STATUS.get(error.status, DEFECT)
     own_code = None if error.code == usual_code(error.status) else error.code
     return InferenceError(error.status, kind, own_code or code, error.message, error.headers)
 
 
 def error_response(refusal: ApiError, scope: Scope) -> Response:
-    """The error as an HTTP answer, in the shape of the family that was called."""
+    """The error as an HTTP answer, in the format of the family that was called."""
     error = refusal if isinstance(refusal, InferenceError) else of_api_error(refusal)
     family = Family.MESSAGES if scope["path"].startswith(Family.MESSAGES) else Family.CHAT_COMPLETIONS
     return Response(json.dumps(error.body(family)), error.status, error.headers, "application/json")

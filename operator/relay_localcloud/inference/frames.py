@@ -1,8 +1,8 @@
-"""Streams as server-sent events (section 7, "Streaming"): what a source says, until it ends or is cut.
+"""Streams as server-sent events (section 7, "Streaming"): the frames of a source, until it ends or is cut.
 
-A source yields frames and, last, what they took. A stream that is cut ends with an error frame and `[DONE]`,
-and is not billed; one that is whole is billed before its last event is sent. Of one that its client leaves, what was
-sent is billed (assumed): an interruption is ours.
+A source yields frames and, last, the usage. A stream that is cut ends with an error frame and `[DONE]`, and is not
+billed; a complete one is billed before its last event is sent. If the client leaves, what was sent is billed
+(assumed): only an interruption by the cloud is free.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _IN_A_ROW = 64
 
 
 class Part(Enum):
-    """Where in an answer a frame stands: before its content, a piece of it, or after."""
+    """A frame's place in an answer: before its content, a piece of it, or after."""
 
     HEAD = auto()
     CONTENT = auto()
@@ -47,16 +47,16 @@ Source = AsyncGenerator[Frame | Usage, None]
 
 
 async def told(frames: Iterator[Frame], usage: Usage) -> Source:
-    """A source whose frames are there already."""
+    """A source of frames that are known already."""
     for number, frame in enumerate(frames, 1):
         yield frame
         if number % _IN_A_ROW == 0:
-            await asyncio.sleep(0)  # others get a turn, and a client that went away is noticed
+            await asyncio.sleep(0)  # others get a turn, and the server notices a client that has left
     yield usage
 
 
 async def broken_after(source: Source, pieces: int) -> Source:
-    """A source whose model breaks after so many pieces of content."""
+    """A source whose model fails after so many pieces of content."""
     async with aclosing(source):
         async for said in source:
             if isinstance(said, Frame) and said.part is not Part.HEAD and pieces == 0:
@@ -66,7 +66,7 @@ async def broken_after(source: Source, pieces: int) -> Source:
 
 
 class Bill:
-    """What is charged for a stream: once, or never where we cut it; `partly` says what a number of pieces took."""
+    """The charge for a stream: once, or never if the cloud cuts it; `partly` gives the usage for a number of pieces."""
 
     def __init__(self, partly: Callable[[int], Usage], charge: Callable[[Usage], None]) -> None:
         self._partly = partly
@@ -75,27 +75,27 @@ class Bill:
         self._open = True
 
     def sent(self, frame: Frame) -> None:
-        """Count a frame that is on its way."""
+        """Count a frame that is being sent."""
         self._pieces += frame.part is Part.CONTENT
 
     def whole(self, used: Usage) -> None:
-        """Charge all of it: nothing can cut it any more."""
+        """Charge all of it: nothing can cut the stream any more."""
         if self._open:
             self._open = False
             self._charge(used)
 
     def left(self) -> None:
-        """Charge what was sent until its client went away."""
+        """Charge what was sent until the client left."""
         if self._open:
             self.whole(self._partly(self._pieces))
 
     def cut(self) -> None:
-        """Charge nothing: the cut is ours."""
+        """Charge nothing: the cloud cuts the stream."""
         self._open = False
 
 
 async def events(source: Source, dialect: "Dialect[Any]", bill: Bill) -> AsyncGenerator[bytes, None]:
-    """The source as bytes on the wire."""
+    """The source in its wire format."""
     try:
         async for said in source:
             if isinstance(said, Usage):
@@ -112,9 +112,9 @@ async def events(source: Source, dialect: "Dialect[Any]", bill: Bill) -> AsyncGe
 
 
 class EventStream(StreamingResponse):
-    """An answer of events, which ends its source also where the client goes away, and charges for it then.
+    """An answer of events; if the client leaves, it also ends its source and charges for what was sent.
 
-    `held` is let go in the end, however it comes.
+    `held` is released at the end, in every case.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class EventStream(StreamingResponse):
         self._held = held
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
+        """Send the answer."""
         with self._held:
             try:
                 await super().__call__(scope, receive, send)
@@ -137,6 +137,6 @@ class EventStream(StreamingResponse):
                 await self._source.aclose()
 
     async def listen_for_disconnect(self, receive: Receive) -> None:
-        """Return once the client is gone; only then is it said, not where the server or the state ends the stream."""
+        """Return once the client has left; note that only then, not if the server or a new state ends the stream."""
         await super().listen_for_disconnect(receive)
         self._bill.left()

@@ -1,8 +1,8 @@
-"""What organizations can still pay for tokens, and what of that is reserved for what is asked on their behalf.
+"""What organizations can still spend on tokens, and what of that is reserved for requests under way.
 
-A model is asked only if the most that its answer can cost can be paid. That much stays reserved until the answer is
-charged, so what runs at once cannot cost more than there is. Reservations are in memory: a process that ended asks
-nobody any more.
+A model is asked only if the greatest cost of its answer can be paid. That much stays reserved until the answer is
+charged, so concurrent requests cannot cost more than the available balance. Reservations are in memory: they end with
+the process, as its requests do.
 """
 
 from collections import Counter
@@ -33,13 +33,13 @@ class Funds:
         self._reserved: Counter[str] = Counter()
 
     def left(self, tx: Tx, organization_id: str) -> int:
-        """Nano-USD that can be spent before the available balance is below the floor; negative where it is."""
+        """Nano-USD that can be spent before the available balance is below the floor; negative if it is below."""
         available, floor = _cents(tx, organization_id)
         last = (available - floor + 1) * NANO_USD_PER_CENT - 1
         return last - carried(tx, organization_id) - self._reserved[organization_id]
 
     def require(self, tx: Tx, organization_id: str, most: Usage) -> None:
-        """InferenceError 402 if that much cannot be paid."""
+        """Raise InferenceError 402 if that much cannot be paid."""
         left = self.left(tx, organization_id)
         if most.cost_nano_usd > left:
             raise InferenceError(
@@ -49,14 +49,14 @@ class Funds:
             )
 
     def reserve(self, organization_id: str, nano_usd: int) -> None:
-        """Reserve more, or less where negative."""
+        """Reserve more; less if `nano_usd` is negative."""
         self._reserved[organization_id] += nano_usd
         if not self._reserved[organization_id]:
             del self._reserved[organization_id]
 
 
 class Hold:
-    """What is reserved for one request, or for one record of a batch, until it is left."""
+    """The reservation for one request, or for one record of a batch, while the context lasts."""
 
     def __init__(self, funds: Funds, store: Store, organization_id: str) -> None:
         self._funds = funds
@@ -66,23 +66,23 @@ class Hold:
         self._reserved = 0
 
     def __enter__(self) -> Self:
-        """Nothing is reserved yet."""
+        """Reserve nothing yet."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Reserve nothing any more: it is charged, or will never be."""
+        """End the reservation: the usage is charged, or never will be."""
         self._become(0)
 
     def reserve(self, most: Usage) -> None:
-        """Before a model is asked: reserve what its answer can take; InferenceError 402 if that cannot be paid."""
+        """Reserve the most that an answer can use, before a model is asked; InferenceError 402 if that is not left."""
         with self._store.transaction() as tx:
             self._funds.require(tx, self._organization_id, most)
         self._become(self._taken + most.cost_nano_usd)
 
     def took(self, used: Usage) -> None:
-        """After it answered: reserve what that took, all answers together, which is yet to be charged."""
+        """After it answered: reserve what all answers so far used, which is yet to be charged."""
         self._taken += used.cost_nano_usd
         self._become(self._taken)
 
@@ -92,7 +92,7 @@ class Hold:
 
 
 def _cents(tx: Tx, organization_id: str) -> tuple[int, int]:
-    """What is available, and the floor that it may reach."""
+    """The available cents, and the floor."""
     has = billing.account(tx, organization_id)
     override = tx.settings.inference_floor_cents
     return has.available_cents, has.floor_cents if override is None else override

@@ -1,11 +1,11 @@
-"""Asking a model once: what online requests and the records of batches have in common.
+"""Asking a model once: the common part of online requests and records of batches.
 
     answer = invoke_now(tx, organization_id, family, body)    # None if the model's server is over the network
     answer = await invoke(store, upstreams, organization_id, family, body, reserve)
 
-Neither charges: `charges.charge` does, whole for an online request, half for a batch. Answers of servers over the
-network are passed on under the model's public id. Tokens are what such a server's own usage says, if they can be; where
-it says nothing, words are counted, and of a stream its pieces.
+Neither charges: `charges.charge` does, in full for an online request, half for a batch. Answers of servers over the
+network are passed on under the model's public id. Tokens are those of such a server's own usage, if plausible; without
+a usage, words are counted, and for a stream its pieces.
 """
 
 import json
@@ -37,16 +37,16 @@ from relay_localcloud.models.built_in import BuiltInModel
 from relay_wire.inference import ChatRequest, Family, MessagesRequest
 
 LONGEST_ANSWER: Final = 131_072
-"""Tokens that one choice of a server's answer is charged for at most (assumed); `max_tokens` may say fewer."""
+"""The most tokens that are charged for one choice of a server's answer (assumed); `max_tokens` may say fewer."""
 
 Reserve = Callable[[Usage], None]
-"""Takes what an answer can take at most, before a model is asked; raises InferenceError 402."""
+"""Called with the most that an answer can use, before a model is asked; raises InferenceError 402."""
 
 DIALECTS: Final[Mapping[Family, Dialect[Any]]] = {Chat.family: Chat(), Messages.family: Messages()}
 
 
 class Question:
-    """What a model is asked, in the words of a family."""
+    """A request to a model, in the format of a family."""
 
     def __init__(self, family: Family, request: ChatRequest | MessagesRequest) -> None:
         self.dialect = DIALECTS[family]
@@ -55,27 +55,27 @@ class Question:
 
     @classmethod
     def read(cls, family: Family, body: JsonValue) -> "Question":
-        """From a body; InferenceError 400."""
+        """Read a body; InferenceError 400."""
         return cls(family, read(DIALECTS[family].request, body))
 
     @uncollected()
     def sent(self, server: Server, *, stream: bool) -> bytes:
-        """What a server is asked: the request with all its fields, and its usage if it streams."""
+        """The body for a server: the request with all its fields, and with a request for usage if it streams."""
         body: Json = self.request.model_dump(mode="json", exclude_unset=True, exclude={"stream_options"})
         options = self.dialect.stream_options if stream else {}
         return json.dumps({**body, "model": server.ref, "stream": stream, **options}).encode()
 
     def bounded(self, said: Usage, asked_bytes: int, answered_bytes: int) -> Usage:
-        """What a server says that it took, as far as that can be: a token has a byte, and `max_tokens` holds."""
+        """The usage that a server reports, within what is possible: a token has a byte, and `max_tokens` holds."""
         most = min(answered_bytes, self._longest)
         return Usage.of(min(said.input_tokens, asked_bytes), min(said.output_tokens, most))
 
     def most(self, asked_bytes: int) -> Usage:
-        """The most that a server can have taken."""
+        """The most that a server can have used."""
         return Usage.of(asked_bytes, self._longest)
 
     def partly(self, pieces: int) -> Usage:
-        """What it took up to so many pieces of a stream."""
+        """The usage for a number of pieces of a stream."""
         return Usage.of(self.prompt.input_tokens, min(pieces, self._longest))
 
     @property
@@ -84,13 +84,13 @@ class Question:
         return (LONGEST_ANSWER if limit is None else min(limit, LONGEST_ANSWER)) * self.prompt.choices
 
     def identifier(self) -> str:
-        """A fresh id for its answer."""
+        """A new id for its answer."""
         return f"{self.dialect.prefix}-{secrets.token_hex(12)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a model answered, and what that took online; `headers` name the deployment, to its own organization."""
+    """A model's answer, and its usage at the online price; `headers` name the deployment, only to its organization."""
 
     body: Json
     usage: Usage
@@ -99,7 +99,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Streaming:
-    """What a model answers piece by piece; `headers` as those of `Answer`."""
+    """A model's answer piece by piece; `headers` as those of `Answer`."""
 
     source: Source
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -122,12 +122,12 @@ async def invoke(
 
 
 def answer_now(model: Model, asked: Question, now: int) -> Answer | None:
-    """What the built-in engine answers; None if it is not what answers. Raises InferenceError."""
+    """The built-in engine's answer; None if another backend answers. Raises InferenceError."""
     return _told(model.built_in, asked, now) if model.is_local and model.built_in else None
 
 
 async def answer(upstreams: Upstreams, model: Model, asked: Question, now: int, reserve: Reserve) -> Answer:
-    """What the model answers, by the one whose turn it is. Raises InferenceError."""
+    """The model's answer, from the backend whose turn it is. Raises InferenceError."""
     behind, turn = _reached(upstreams, model, asked)
     if isinstance(behind, BuiltInModel):
         answered = _told(behind, asked, now)
@@ -142,7 +142,7 @@ async def answer(upstreams: Upstreams, model: Model, asked: Question, now: int, 
 
 
 async def stream(upstreams: Upstreams, model: Model, asked: Question, now: int, reserve: Reserve) -> Streaming:
-    """What the model answers, piece by piece. Raises InferenceError, here for what is known before the first piece."""
+    """The model's answer, piece by piece. Raises InferenceError; here, for errors before the first piece."""
     behind, turn = _reached(upstreams, model, asked)
     if not isinstance(behind, BuiltInModel):
         sent = asked.sent(behind, stream=True)
@@ -165,7 +165,7 @@ def _used(asked: Question, document: Json) -> Usage:
 
 
 async def _relayed(asked: Question, asked_bytes: int, events: AsyncGenerator[str, None]) -> Source:
-    """A server's stream, with what it can have taken."""
+    """A server's stream, with its plausible usage."""
     heard = 0
 
     async def counted() -> AsyncGenerator[str, None]:
@@ -181,7 +181,7 @@ async def _relayed(asked: Question, asked_bytes: int, events: AsyncGenerator[str
 
 
 def _reached(upstreams: Upstreams, model: Model, asked: Question) -> tuple[BuiltInModel | Server, Turn | None]:
-    """What answers, and whose turn it is if that is a replica."""
+    """The backend that answers, and the replica's turn if it is one."""
     chosen = routing.choose(model, upstreams.under_way, upstreams.draw(), asked.prompt.size)
     if chosen is None:
         raise InferenceError(*UPSTREAM_UNAVAILABLE, f"All capacity for the model {model.id!r} is in use.")

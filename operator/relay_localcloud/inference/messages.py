@@ -1,4 +1,4 @@
-"""The Messages family: what a request says to a built-in model, and its answer in Anthropic's shapes."""
+"""The Messages family: a request as a built-in model's prompt, and answers in Anthropic's format."""
 
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing
@@ -32,7 +32,7 @@ class Messages:
     end: ClassVar = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
 
     def prompt(self, request: MessagesRequest) -> Prompt:
-        """What a built-in model reads of the request."""
+        """What a built-in model reads from the request."""
         texts = [(message, text_of(message.content)) for message in request.messages]
         return Prompt(
             said=next((text for message, text in reversed(texts) if message.role == "user"), texts[-1][1]),
@@ -55,7 +55,7 @@ class Messages:
         }
 
     def frames(self, request: MessagesRequest, turn: Turn, identifier: str, created: int) -> Iterator[Frame]:
-        """The answer as the events of a stream, a delta a word, up to its `message_stop`."""
+        """The answer as the events of a stream, one delta per word, up to its `message_stop`."""
         begun = {
             **self.whole(request, turn, identifier, created),
             "content": [],
@@ -76,7 +76,7 @@ class Messages:
         yield Frame(Part.TAIL, {"type": "message_delta", "delta": ended, "usage": used})
 
     async def relayed(self, request: MessagesRequest, prompt: Prompt, events: AsyncGenerator[str, None]) -> Source:
-        """A server's stream up to its `message_stop`; InferenceError if it ends without."""
+        """A server's stream up to its `message_stop`; InferenceError if it ends without one."""
         asked, spoken = prompt.input_tokens, 0
         async with aclosing(events):
             async for data in events:
@@ -103,10 +103,10 @@ class Messages:
         raise cut()
 
     def said(self, document: Json) -> JsonValue:
-        """The content."""
+        """The content of the answer."""
         content: JsonValue = document.get("content")
         return content
 
     def event(self, data: Mapping[str, Any]) -> bytes:
-        """An event of its type."""
+        """An event with its type."""
         return b"event: " + str(data["type"]).encode() + b"\n" + data_event(data)

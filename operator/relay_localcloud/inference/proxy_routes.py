@@ -1,4 +1,4 @@
-"""The OpenAI-style proxy, which is the inference API: how to reach it, and what was used (shapes assumed)."""
+"""The OpenAI-style proxy, which is the inference API: its address, and its usage (shapes assumed)."""
 
 from typing import Annotated, Final
 

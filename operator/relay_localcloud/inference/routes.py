@@ -128,7 +128,7 @@ def _streamed(
 
 
 async def _unless_left(request: Request, asking: Coroutine[None, None, _Answer]) -> _Answer:
-    """What a model answers; ClientDisconnect where the client goes away meanwhile, and the model is asked no longer."""
+    """A model's answer; if the client leaves, cancels the request to the model and raises ClientDisconnect."""
     asked, left = asyncio.ensure_future(asking), asyncio.ensure_future(_left(request))
     try:
         await asyncio.wait((asked, left), return_when=asyncio.FIRST_COMPLETED)

@@ -1,7 +1,7 @@
-"""What of a model answers a request (section 2, "Inference catalog backend" and "Serving deployment"): pure.
+"""Which backend of a model answers a request (section 2, "Inference catalog backend" and "Serving deployment"): pure.
 
-`POST /_localcloud/upstreams {image, url}` says which server stands for an `engineImage`; it is asked as a replica would
-be, at `/v1/chat/completions` or `/v1/messages` below that URL, for the deployment's `servedModelId`.
+`POST /_localcloud/upstreams {image, url}` sets the server that represents an `engineImage`; it gets requests as a
+replica would, at `/v1/chat/completions` or `/v1/messages` below that URL, for the deployment's `servedModelId`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,19 +14,19 @@ from relay_localcloud.serving.traffic import Published
 
 DEPLOYMENT_HEADER = "x-relay-deployment"
 REPLICA_HEADER = "x-relay-replica"
-"""Response headers of the local cloud that say which deployment answered, and which replica of it."""
+"""Response headers of the local cloud that name the deployment that answered, and its replica."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """It is the turn of a replica of a deployment."""
+    """The turn of a replica of a deployment."""
 
     deployment: Published
     replica_id: str
 
     @property
     def behind(self) -> Server | BuiltInModel:
-        """The server that stands for its image, under the replica's id; else the built-in model, or the echo."""
+        """The server that represents its image, under the replica's id; else the built-in model, or the echo."""
         deployment = self.deployment
         url = deployment.replicas[self.replica_id]
         if url is None:
@@ -36,7 +36,7 @@ class Turn:
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers that name who answered."""
+        """The headers that name the replica."""
         return {DEPLOYMENT_HEADER: self.deployment.id, REPLICA_HEADER: self.replica_id}
 
 
@@ -44,12 +44,12 @@ Chosen = Server | BuiltInModel | Turn
 
 
 def choose(model: Model, under_way: Mapping[str, int], draw: float, prompt_bytes: int = 0) -> Chosen | None:
-    """One by its weight among those with room; else the overflow tail; None if all capacity is in use.
+    """Choose by weight among backends with room, else from the overflow tail; None if all capacity is in use.
 
-    `under_way` counts requests by server and replica id; `draw` is uniform in [0, 1). Deployments take prompts within
-    the bounds of their lane. The tail is what has weight 0: first the standby of lanes whose weighted members are full,
-    then the built-in engine, which has room always, then servers in the order in which they were registered, then other
-    standby. A green that has no weight yet takes nothing.
+    `under_way` counts requests by server and replica id; `draw` is uniform in [0, 1). Deployments accept prompts within
+    the bounds of their lane. The tail has the backends of weight 0: first the standby of lanes whose weighted members
+    are full, then the built-in engine, which always has room, then servers in the order of registration, then other
+    standby. A green without weight gets nothing.
     """
     servers = [server for server in model.servers if _has_room(server, under_way)]
     taking = [each for each in model.deployments if each.lane.takes(prompt_bytes)]

@@ -1,4 +1,4 @@
-"""Structured output of built-in models: what was said, as a JSON object or as a value of a JSON schema. Pure."""
+"""Structured output of built-in models: the text as a JSON object or as a value of a JSON schema. Pure."""
 
 import json
 import math
@@ -16,7 +16,7 @@ LONGEST_ANSWER: Final = 1024 * 1024
 """Characters of all strings together."""
 DEEPEST: Final = 64
 MOST_NUMBER: Final = 10**15
-"""Of a bound: what is larger is not told apart from its neighbours."""
+"""The largest bound: a larger number may not differ from its neighbours."""
 _FIELD: Final = "response_format.json_schema.schema"
 _FORMATS: Final[Mapping[str, str]] = {
     "date-time": "2026-01-01T00:00:00Z",
@@ -34,7 +34,7 @@ _NOT_FOLLOWED: Final = (
     *("pattern", "not", "if", "contains", "patternProperties", "propertyNames", "minProperties", "maxProperties"),
     *("dependentRequired", "dependentSchemas", "uniqueItems", "$dynamicRef", "unevaluatedItems"),
 )
-"""Keywords that a value made without them may break."""
+"""Keywords that a value built without them may violate."""
 _NAMING: Final = ("properties", "required")
 _FOLLOWED: Final = (
     *("const", "enum", "$ref", "anyOf", "oneOf", "allOf", "type", *_NAMING, "additionalProperties"),
@@ -47,11 +47,11 @@ _Schema: TypeAlias = dict[str, JsonValue]
 
 
 class _EndlessError(Exception):
-    """Every value of this schema contains another one of it."""
+    """Every value of this schema contains another value of it."""
 
 
 def answer_in(form: ResponseFormat, said: str) -> str:
-    """What was said, in the form that was asked for; InferenceError 400 if a built-in model cannot follow it."""
+    """The text in the requested form; InferenceError 400 if a built-in model cannot produce it."""
     if form.json_schema is not None and form.type == "json_schema":
         root = form.json_schema.get("schema")
         return json.dumps(_Maker(root, said).value(), ensure_ascii=False)
@@ -69,7 +69,7 @@ def _is_object(text: str) -> bool:
 
 @dataclass(slots=True)
 class _Maker:
-    """Makes one value: strings are what was said, optional properties are there, of alternatives the first is taken."""
+    """Builds one value: strings are the text, optional properties are present, of alternatives the first is taken."""
 
     root: JsonValue
     said: str
@@ -96,7 +96,7 @@ class _Maker:
         return self._combined(known, at, refs, depth)
 
     def _spend(self, values: int, at: str) -> None:
-        """All work is in proportion to what is spent: few words can describe without end."""
+        """Limit all work, which is proportional to this count: a short schema can describe values without end."""
         self.values += values
         if self.values > MOST_VALUES:
             raise _refused(at, f"it describes more than {MOST_VALUES} values, or more than {DEEPEST} levels")
@@ -205,14 +205,14 @@ def _followed(schema: JsonValue, at: str) -> _Schema:
 
 
 def _size(schema: JsonValue) -> int:
-    """How much there is to be merged or gone through before the first value is made."""
+    """The number of items to merge or visit before the first value is built."""
     if not isinstance(schema, dict):
         return 1
     return 1 + sum(len(value) for name in _NAMING if isinstance(value := schema.get(name), dict | list))
 
 
 def _all_of(rest: _Schema, parts: list[JsonValue], at: str) -> dict[str, JsonValue]:
-    """One schema of several: their properties and what they require together, of the rest what the last one says."""
+    """One schema from several: their properties and requirements together; of other keywords the last one applies."""
     whole = dict(rest)
     for each in parts:
         part = _followed(each, at)
@@ -233,7 +233,7 @@ def _integer(schema: _Schema, at: str) -> int:
 
 
 def _number(schema: _Schema, at: str) -> float:
-    """Zero if it may be, else what is nearest to a bound."""
+    """Zero if it is allowed, else the number nearest to a bound."""
     step = _bound(schema, "multipleOf", at)
     low, above = _bound(schema, "minimum", at), _bound(schema, "exclusiveMinimum", at)
     high, below = _bound(schema, "maximum", at), _bound(schema, "exclusiveMaximum", at)

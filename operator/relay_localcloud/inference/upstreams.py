@@ -1,4 +1,4 @@
-"""Requests to the servers that are registered behind models: OpenAI-compatible, over real HTTP."""
+"""Requests to the servers of models: OpenAI-compatible, over real HTTP."""
 
 import re
 from collections import Counter
@@ -34,20 +34,20 @@ CONNECT_SECONDS: Final = 10.0
 SILENT_SECONDS: Final = 300.0
 WHOLE_SECONDS: Final = 3600.0
 LARGEST_REFUSAL: Final = 64 * 1024
-"""Of more nothing is told."""
+"""A larger refusal is not passed on."""
 
 _PASSED_ON: Final[Mapping[int, Row]] = {
     row[0]: row for row in (INVALID_REQUEST, PAYLOAD_TOO_LARGE, REJECTED, RATE_LIMITED, UPSTREAM_UNAVAILABLE)
 }
-"""Refusals that mean the same to our caller; every other means that the server behind the model is unwell."""
+"""Refusals that mean the same to the caller; any other means that the model's server is failing."""
 
 Json = dict[str, JsonValue]
 
 
 class Upstreams:
-    """Calls servers, and knows how many requests are under way at each.
+    """Calls servers, and counts the requests under way at each.
 
-    `draw` is uniform in [0, 1); `vault` opens the keys of servers; `reach` is where they may be.
+    `draw` is uniform in [0, 1); `vault` opens the keys of servers; `reach` limits their addresses.
     """
 
     def __init__(self, draw: Callable[[], float], vault: Vault, reach: Reach) -> None:
@@ -58,7 +58,7 @@ class Upstreams:
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
-        """Connections are opened when they are needed."""
+        """Do nothing: connections are opened on demand."""
         return self
 
     async def __aexit__(
@@ -69,7 +69,7 @@ class Upstreams:
             await self._session.close()
 
     async def ask(self, server: Server, family: Family, body: bytes) -> tuple[Json, int]:
-        """Its answer to one request, and how many bytes that had. Raises InferenceError."""
+        """The server's answer to one request, and its size in bytes. Raises InferenceError."""
         async with self._posted(server, family, body) as response:
             raw = await _read(response)
         await _require_few_values(raw)
@@ -79,9 +79,9 @@ class Upstreams:
         return document, len(raw)
 
     async def stream(self, server: Server, family: Family, body: bytes) -> AsyncGenerator[str, None]:
-        """The data of each event, from a stream that has begun. Raises InferenceError, also if it is cut."""
+        """The data of each event, from a stream that has begun. Raises InferenceError, also if the stream is cut."""
         opened = self._events(server, family, body)
-        await anext(opened)  # the status is known
+        await anext(opened)  # by then the status is known
         return opened
 
     async def counted(self, replica_id: str, source: Source) -> Source:
@@ -226,7 +226,7 @@ def _parsed_or_none(raw: bytes) -> JsonValue:
 
 
 def parsed_event(data: str) -> Json:
-    """The data of an event as a JSON object; InferenceError if it is none, or says that the stream was cut."""
+    """The data of an event as a JSON object; InferenceError if it is not one, or reports that the stream was cut."""
     document = _parsed(data)
     if not isinstance(document, dict):
         raise _unwell("sent an event that is not a JSON object")
@@ -236,7 +236,7 @@ def parsed_event(data: str) -> Json:
 
 
 def cut() -> InferenceError:
-    """What a stream ends with whose server went away."""
+    """The error at the end of a stream whose server disconnected."""
     return _unwell("broke off in the middle of its answer")
 
 
