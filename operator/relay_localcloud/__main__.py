@@ -14,12 +14,12 @@ from relay_localcloud.http.web_addresses import web_address
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; 0 once it is done, or after SIGTERM or Ctrl-C; 1 with a sentence on stderr if it cannot."""
+    """Run the command line; returns 0 when done, or after SIGTERM or Ctrl-C; 1 with a sentence on stderr on failure."""
     chosen = _parser().parse_args(arguments)
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
-    for talkative in ("uvicorn.error", "asyncssh"):  # the latter tells of every command that somebody runs
+    for talkative in ("uvicorn.error", "asyncssh"):  # the latter logs every command that a user runs
         logging.getLogger(talkative).setLevel(logging.WARNING)
-    # Loading makes no garbage: collecting meanwhile costs a sixth of the start, and afterwards it is never looked at.
+    # Loading makes no garbage: collecting meanwhile costs a sixth of the start, and later nothing of it is collected.
     gc.disable()
     module = import_module(chosen.module)
     gc.freeze()
@@ -169,7 +169,7 @@ def _domain(text: str) -> str:
 
 
 def _public_url(text: str) -> str:
-    """Scheme and host as browsers write an origin; pages of the console link to each other from the root."""
+    """Check a public URL: scheme and host in the form of an origin; the console's pages link from the root."""
     url = web_address(text.lower().rstrip("/"))
     if url is None or "@" in url.netloc or url.path or url.query or url.fragment:
         raise argparse.ArgumentTypeError(f"{text!r} is not a scheme and a host, such as https://cloud.example.com")

@@ -1,4 +1,4 @@
-"""Where a cloud listens, and what its URLs say of that."""
+"""Where a cloud listens, and the URLs that follow from it."""
 
 import json
 import logging
@@ -26,17 +26,17 @@ class Binding:
     inference_port: int
     gateway_port: int
     ssh_port: int | None
-    """None: the usual one, or any while somebody has that."""
+    """None: the default port, or any free one if that is taken."""
     tls: bool
     advertised: str = ""
-    """The name that URLs have; without one, they name the listening address."""
+    """The name in URLs; if empty, URLs have the listening address."""
     gateway_domain: str = "localhost"
     public_url: str | None = None
-    """Where people and programs reach the management port; None: where it listens."""
+    """The URL at which people and programs reach the management port; None: where it listens."""
 
     @property
     def known_as(self) -> str:
-        """The host of URLs and of the certificate."""
+        """The host in URLs and in the certificate."""
         return self.advertised or self.host
 
     @property
@@ -47,7 +47,7 @@ class Binding:
 
 @dataclass(frozen=True)
 class Urls:
-    """What the ready line says; `endpoints` is below whose host those of workloads are."""
+    """The URLs of the ready line; the hosts of workloads' endpoints are below that of `endpoints`."""
 
     management: str
     inference: str
@@ -57,13 +57,13 @@ class Urls:
 
 
 def bound(binding: Binding, stack: AsyncExitStack) -> list[socket.socket]:
-    """The ports of management, inference, gateway and SSH; ListenError if one cannot be had."""
+    """The bound ports of management, inference, gateway and SSH; raises ListenError if one is not available."""
     ports = (binding.management_port, binding.inference_port, binding.gateway_port)
     return [stack.enter_context(each) for each in (*(listen(binding.host, port) for port in ports), _for_ssh(binding))]
 
 
 def urls(binding: Binding, listeners: list[socket.socket]) -> Urls:
-    """Of what listens there."""
+    """The URLs of these listeners."""
     host = f"[{binding.known_as}]" if ":" in binding.known_as else binding.known_as
     management, inference, gateway, ssh = (listener.getsockname()[1] for listener in listeners)
     scheme = "https" if binding.tls else "http"
@@ -77,7 +77,7 @@ def urls(binding: Binding, listeners: list[socket.socket]) -> Urls:
 
 
 def ready_line(said: Urls, founded: Founded) -> str:
-    """What is printed once the cloud answers."""
+    """The line that is printed once the cloud answers."""
     return json.dumps(
         {
             "managementUrl": said.management,
@@ -94,7 +94,7 @@ def ready_line(said: Urls, founded: Founded) -> str:
 
 
 def _for_ssh(binding: Binding) -> socket.socket:
-    """Its port; of several clouds beside each other, all but the first need not be told another."""
+    """The SSH port; of several clouds on one machine, all but the first take a free one unless told otherwise."""
     try:
         return listen(binding.host, SSH_PORT if binding.ssh_port is None else binding.ssh_port)
     except ListenError as error:

@@ -1,7 +1,7 @@
-"""The composition of the local cloud: its handlers, its routes, its layers. The one place where they are listed.
+"""The composition of the local cloud: its handlers, its routes, its layers. All of them are listed here.
 
-Layers, outermost first: health, request log, the end of what a reset comes upon, authentication, rate limit, room on
-the disk, faults, then the routes.
+Layers, outermost first: health, request log, the end of requests at a reset, authentication, rate limit, room on the
+disk, faults, then the routes.
 """
 
 import random
@@ -115,7 +115,7 @@ HANDLERS: Mapping[str, DueHandler] = {
         )
     ),
 }
-"""What happens when a transition falls due, by its kind; composed of each noun's own table."""
+"""The handler of each kind of transition, from the tables of all nouns."""
 
 ROUTERS: tuple[Router, ...] = (
     account_routes.router,
@@ -145,7 +145,7 @@ ROUTERS: tuple[Router, ...] = (
 """The management API."""
 
 LIST_VMS_ROUTERS: tuple[Router, ...] = (vm_routes.list_router,)
-"""What `--list-vms` adds: the lists that the specification does not have."""
+"""The lists that `--list-vms` adds, which the specification does not have."""
 
 CONTROL_ROUTERS: tuple[Router, ...] = (
     control_behaviour.router,
@@ -172,12 +172,12 @@ class Options:
     public_control: bool = False
     admin_token: str | None = None
     reach: Reach = field(default_factory=lambda: Reach.of_server("localhost", ()))
-    """Where organizations may have webhooks and servers of models."""
+    """The addresses that organizations' webhooks and model servers may have."""
     beyond_loopback: bool = False
     key_file: Path | None = None
-    """Of the key of secrets at rest; None: in the state, or in memory."""
+    """The file with the key of secrets at rest; None: it is in the state directory, or in memory."""
     public_url: str | None = None
-    """Where the management port is reached; None: where it listens."""
+    """The URL at which the management port is reached; None: where it listens."""
 
 
 def management_routes(options: Options) -> list[Route]:
@@ -190,9 +190,9 @@ def management_routes(options: Options) -> list[Route]:
 def open_cloud(
     store: Store, options: Options, gateway_url: str, inference_url: str, runtime: "Reconciler | None" = None
 ) -> Cloud:
-    """Put the parts of a cloud together on its state; `gateway_url` is where workloads have their endpoints.
+    """Create the parts of a cloud on its state; `gateway_url` is the base URL of workload endpoints.
 
-    `runtime` runs them; None: they are simulated.
+    `runtime` runs the workloads; None: they are simulated.
     """
     store.beyond_loopback = options.beyond_loopback
     store.runtime_of = Simulated if runtime is None else runtime.runtime_of

@@ -1,7 +1,7 @@
-"""`relay-localcloud backup`: a copy of a state directory as it was at one instant, also while a cloud serves it.
+"""`relay-localcloud backup`: a copy of a state directory as it was at one instant, even while a cloud serves it.
 
-The database is copied in one step, within which a cloud goes on writing; then the contents that its tables name, which
-only ever grow behind what the tables know of. None is discarded meanwhile; if an import removes some, all begins again.
+The database is copied in one step, while a cloud may go on writing; then the contents that its tables name, which
+only grow beyond what the tables know. None is discarded meanwhile; if an import removes some, the backup starts again.
 """
 
 import json
@@ -27,7 +27,7 @@ _ATTEMPTS: Final = 3
 
 
 def start(chosen: Namespace) -> int:
-    """Back up as the command line says; 0 with a line of JSON on stdout, 1 with a sentence on stderr."""
+    """Back up as the command line says; returns 0 with a line of JSON on stdout, 1 with a sentence on stderr."""
     try:
         contents = back_up(chosen.state, chosen.target)
     except StateError as error:
@@ -38,9 +38,9 @@ def start(chosen: Namespace) -> int:
 
 
 def back_up(state: Path, target: Path) -> Mapping[str, int]:
-    """Copy a state to a directory that is not there yet, and open the copy once; the bytes of its contents by file.
+    """Copy a state to a new directory, and open the copy once; returns the bytes of its contents by file.
 
-    StateError if that cannot be done; nothing is left of it then.
+    Raises StateError if that fails, and then leaves nothing behind.
     """
     disk.require_state(state)
     if target.exists():
@@ -78,7 +78,7 @@ def _copy_database(source: Path, target: Path) -> None:
 
 
 def _contents_of(part: Path) -> Mapping[str, int]:
-    """What the copy names, it having been opened as a start opens it: whole, and of a version that can be read."""
+    """The sizes of the contents that the copy names, after a check that it opens: intact, and of a readable version."""
     with closing(Store.at(part)) as store, store.transaction(at=0) as tx:
         contents = rows.contents(tx)
     (part / "lock").unlink()
@@ -89,7 +89,7 @@ def _contents_of(part: Path) -> Mapping[str, int]:
 
 
 def _has_content(source: Path, target: Path, size: int) -> bool:
-    """Whether the first bytes of a content, so many, are in its copy; they are copied if they are not yet."""
+    """Copy a content up to `size` bytes, unless the copy has them already; returns whether it is complete."""
     if target.exists() and target.stat().st_size == size:
         return True
     try:

@@ -1,4 +1,4 @@
-"""What every route works with: the parts of one running local cloud, and how an endpoint gets at them."""
+"""What every route uses: the parts of one running local cloud, and how an endpoint gets them."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -49,14 +49,14 @@ class Cloud:
     under_way: UnderWay
     turns: Turns
     containers: Containers | None = None
-    """What runs; None: nothing does."""
+    """The containers of workloads; None: workloads are simulated."""
     public_url: str | None = None
-    """Where the management port is reached; None: where a request was sent to."""
+    """The URL at which the management port is reached; None: where a request was sent to."""
 
     def begin_anew(self) -> None:
-        """Go on from the state that was put in the place of the former one, in the step in which that was committed.
+        """Continue with the state that has replaced the former one, in the step in which that was committed.
 
-        Nothing is awaited, so neither what was due nor what was being called or answered is seen again.
+        There is no await, so nothing that was due, called or answered in the former state goes on.
         """
         self.under_way.end_others()
         self.store.reload()

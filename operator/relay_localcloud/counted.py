@@ -1,4 +1,4 @@
-"""What counts to each quota, of the rows of every room."""
+"""Which rows of all rooms count towards each quota."""
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum

@@ -1,6 +1,6 @@
 """The composition of the inference API: its routes and its layers, in the order of the management API's.
 
-Nothing limits the rate of its requests (section 8).
+The rate of its requests is not limited (section 8).
 """
 
 from functools import cache
@@ -33,7 +33,7 @@ API: Final = Api(
 
 
 def application(cloud: Cloud) -> ASGIApp:
-    """What answers at the inference port."""
+    """The application of the inference port."""
     parts: dict[type, object] = {Cloud: cloud}
     description = cache(lambda: openapi.described([API]))
     app = Application(API.routes, parts, cloud.store, error_response, description, entries.record)

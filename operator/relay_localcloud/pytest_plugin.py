@@ -1,4 +1,4 @@
-"""The fixture `localcloud` of pytest: one cloud process a session, reset for each test, with its own organization."""
+"""The pytest fixture `localcloud`: one cloud process per session, reset for each test, with its own organization."""
 
 from __future__ import annotations
 
@@ -49,25 +49,25 @@ class LocalCloud:
         return _call(method, self.control_url + path, body)
 
     def advance(self, seconds: float) -> dict[str, Any]:
-        """Moves the clock, which stands still otherwise; returns `{now, mode, rate}` once all that fell due is done."""
+        """Move the clock, which otherwise stands still; returns `{now, mode, rate}` once all due items are done."""
         return self.control("POST", "/clock", {"advanceSeconds": seconds})
 
     def fault(self, operation: str, effect: dict[str, Any], **more: object) -> dict[str, Any]:
-        """A fault in this organization's requests: `operation` is `METHOD /path/{template}`; `more`: count, skip."""
+        """Fault this organization's requests: `operation` is `METHOD /path/{template}`; `more`: count, skip."""
         fault = {"operation": operation, "organizationId": self.organization_id, "effect": effect, **more}
         return self.control("POST", "/faults", fault)
 
     def clear_faults(self) -> None:
-        """Removes all faults."""
+        """Remove all faults."""
         self.control("DELETE", "/faults")
 
     def requests(self) -> list[Any]:
-        """What this organization sent, the oldest first: `{method, path, operation, status, ...}`."""
+        """The requests of this organization, the oldest first: `{method, path, operation, status, ...}`."""
         sent: list[Any] = self.control("GET", f"/requests?organizationId={self.organization_id}")["items"]
         return sent
 
     def reset(self) -> LocalCloud:
-        """The cloud as it started, with another organization: all that the test made is gone, its key too."""
+        """The cloud as it started, with a new organization: all that the test created is gone, including its key."""
         self.control("POST", "/reset")
         return _with_organization(self)
 
@@ -104,7 +104,7 @@ def localcloud_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loc
 
 @pytest.fixture
 def localcloud(localcloud_process: LocalCloud) -> LocalCloud:
-    """The session's cloud, reset, with an organization that is this test's alone."""
+    """The session's cloud, reset, with an organization that only this test uses."""
     return localcloud_process.reset()
 
 

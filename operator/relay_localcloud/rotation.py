@@ -1,7 +1,7 @@
-"""`relay-localcloud rotate-key`: the secrets of a state that nobody serves are sealed under another key.
+"""`relay-localcloud rotate-key`: seals the secrets of a state under another key, while no cloud serves it.
 
-One transaction seals all of them anew and notes the key. So whatever ends it, the secrets are under the former key or
-under the other one, which is on the disk before; and to run it again ends what was begun.
+One transaction seals all of them again and records the key. So however it ends, the secrets are under the former key,
+or under the other one, which is on the disk before; running it again completes it.
 """
 
 import json
@@ -28,11 +28,11 @@ SEALED: Final[tuple[tuple[Rows[Any], str], ...]] = (
     (BACKENDS, "sealed_key"),
     (HOST_KEYS, "sealed"),
 )
-"""Every field that a vault sealed, of rows with an `id` and an `organization_id`."""
+"""Every field that a vault seals, in rows with an `id` and an `organization_id`."""
 
 
 def start(chosen: Namespace) -> int:
-    """Rotate as the command line says; 0 with a line of JSON on stdout, 1 with a sentence on stderr."""
+    """Rotate as the command line says; returns 0 with a line of JSON on stdout, 1 with a sentence on stderr."""
     try:
         sealed = rotate(chosen.state, chosen.key_file or keys.usual(chosen.state), chosen.new_key_file)
     except StateError as error:
@@ -43,9 +43,9 @@ def start(chosen: Namespace) -> int:
 
 
 def rotate(state: Path, former: Path, other: Path) -> int:
-    """Seal every secret of a state under the key at `other`, which is made if there is none; how many were sealed.
+    """Seal every secret of a state under the key at `other`, which is created if missing; returns how many were sealed.
 
-    StateError if a cloud serves the state, or `former` is not the key that they are sealed under.
+    Raises StateError if a cloud serves the state, or if the secrets are not sealed under the key at `former`.
     """
     disk.require_state(state)
     with disk.opening(state), closing(Store.at(state)) as store:
@@ -62,14 +62,14 @@ def _sealed_anew(tx: Tx, known: str | None, former: Path, other: Path) -> int:
     opening = keys.read(former)
     keys.require(opening, known, former)
     sealing = there or keys.make(other)
-    tx.connection.exec_driver_sql("PRAGMA secure_delete=ON")  # else free pages keep what the former key opens
+    tx.connection.exec_driver_sql("PRAGMA secure_delete=ON")  # otherwise free pages keep what the former key opens
     sealed = sum(_reseal(tx, opening, sealing, rows, field) for rows, field in SEALED)
     keys.note(tx, sealing)
     return sealed
 
 
 def _reseal(tx: Tx, opening: Vault, sealing: Vault, rows: Rows[Any], field: str) -> int:
-    """Seal one field of all rows; what was imported from under yet another key stays as it is."""
+    """Seal one field of all rows; a secret that was imported under a third key stays as it is."""
     sealed = 0
     for row in rows.all(tx):
         owner = owner_of(row.organization_id, row.id)

@@ -45,7 +45,7 @@ _Port = Server | GatewayServer | SshServer
 
 
 def start(chosen: Namespace) -> int:
-    """Serve as the command line says; 0 once told to end, 1 with a sentence on stderr if it cannot start."""
+    """Serve as the command line says; returns 0 when told to end, 1 with a sentence on stderr if it cannot start."""
     ports = (chosen.port, chosen.inference_port, chosen.gateway_port, chosen.ssh_port)
     binding = Binding(chosen.host, *ports, chosen.tls, chosen.advertise, chosen.gateway_domain, chosen.public_url)
     switches = (chosen.list_vms, chosen.public_control, chosen.admin_token_file)
@@ -64,7 +64,7 @@ def start(chosen: Namespace) -> int:
 
 
 def _containers(chosen: Namespace) -> "RuntimeConfig | None":
-    """What is said of the cluster that runs workloads; None: nothing runs. Raises Unusable."""
+    """The configuration of the cluster that runs workloads; None: they are simulated. Raises Unusable."""
     if chosen.runtime == "simulated":
         if chosen.runtime_config is not None or chosen.cluster:
             raise Unusable("--runtime-config and --cluster are of --runtime kubernetes")
@@ -77,7 +77,7 @@ def _containers(chosen: Namespace) -> "RuntimeConfig | None":
 
 
 def _take_descriptors() -> None:
-    """As many as may be had without asking: connections of strangers must not leave none for our own."""
+    """Raise the limit of descriptors as far as allowed: strangers' connections must leave some for the cloud's own."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     enough = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
     if soft < enough:
@@ -117,7 +117,7 @@ async def serve(binding: Binding, options: Options, containers: "RuntimeConfig |
 
 
 def _require_same_runtime(store: Store, containers: "RuntimeConfig | None") -> None:
-    """StateError if the state is of another runtime: its workloads would be billed, and nobody would run them."""
+    """Raise StateError if the state is of another runtime: its workloads would be billed without running."""
     with store.transaction(at=0) as tx:
         real, fresh = read_meta(tx.connection, INSTANCE) is not None, is_fresh(tx)
     if real != (containers is not None) and (real or not fresh):
@@ -145,7 +145,7 @@ async def _run(cloud: Cloud, servers: list[_Port], line: str, runtime: "Reconcil
     async with cloud.upstreams, cloud.deliveries, cloud.batches:
         working = [asyncio.create_task(work) for work in (cloud.clock.run(), *([runtime.run()] if runtime else ()))]
         stopping, returning = asyncio.create_task(ended.wait()), asyncio.create_task(memory.tidy())
-        # Only the signal may end it: a defect in the clock must not leave a cloud behind whose time stands still.
+        # Only the signal may end it: after a defect in the clock, a cloud whose time stands still must not go on.
         done, _ = await asyncio.wait([*working, stopping, *serving], return_when=asyncio.FIRST_COMPLETED)
         for server in servers:
             server.end()
