@@ -1,1 +1,1 @@
-"""The control interface, under `/_localcloud`: what no API call can do. Who may use it: `access.py`."""
+"""The control interface, under `/_localcloud`: what the API cannot do. `access.py` says who may use it."""

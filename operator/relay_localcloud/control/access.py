@@ -1,7 +1,7 @@
-"""Who may use the control interface: whoever knows the admin token; without one, this machine alone.
+"""Who may use the control interface: holders of the admin token; without a token, only this machine.
 
-The console is part of it. A browser on this machine also runs the pages of strangers, so a name that a stranger made
-point here is refused (DNS rebinding), and so is a change that another site's page asks for.
+The console is part of it. A browser on this machine also runs the pages of strangers, so a stranger's name that
+resolves to this machine is refused (DNS rebinding), as is a change that another site's page requests.
 """
 
 import binascii
@@ -18,7 +18,7 @@ from relay_localcloud.http.errors import ApiError, error_response
 
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _OWN_PAGES: Final = frozenset({"same-origin", "none"})
-"""What `Sec-Fetch-Site` says of this origin's own pages and of a person who typed the address."""
+"""`Sec-Fetch-Site` for this origin's own pages, and for an address that a person typed."""
 
 
 _TOKEN_WANTED: Final = ApiError(
@@ -31,8 +31,8 @@ _TOKEN_WANTED: Final = ApiError(
 class ControlAccess:
     """Refuses `/_localcloud` and the console to strangers, other machines and other sites.
 
-    With a token, nobody is let in without it, this machine included: a webhook may point at it. `origin` is what
-    browsers have as that of the console if they reach it through a proxy.
+    If there is a token, every request needs it, even from this machine: a webhook may point at it. `origin` is the
+    console's origin in browsers that reach it through a proxy.
     """
 
     def __init__(self, app: ASGIApp, *, anywhere: bool, token: str | None = None, origin: str | None = None) -> None:
@@ -67,7 +67,7 @@ class ControlAccess:
 
 
 def _secret(authorization: str) -> bytes:
-    """What was sent as a bearer token, or as the password of Basic, which is how a browser asks a person for it."""
+    """The secret of a bearer token, or the password of Basic, for which a browser asks a person."""
     scheme, _, credential = authorization.partition(" ")
     if scheme.lower() == "bearer":
         return credential.strip().encode()
@@ -101,7 +101,7 @@ def _names_this_machine(host: str) -> bool:
 
 
 def _is_foreign(scope: Scope, headers: Headers, public: str | None) -> bool:
-    """Whether a browser sent it for another site's page; forms of the console come from browsers, so they must say."""
+    """Whether a browser sent it for another site's page; the console's forms are from browsers and need a header."""
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
     if site is None and origin is None:
         return not scope["path"].startswith("/_localcloud/")

@@ -86,7 +86,7 @@ async def change_settings(request: Request, cloud: CurrentCloud) -> Response:
 
 
 def set_settings(cloud: Cloud, tx: Tx, wanted: Mapping[str, JsonValue]) -> Settings:
-    """Change those that are named, in camel case; ApiError 400 if one cannot be so."""
+    """Change the named settings, in camel case; ApiError 400 for an invalid value."""
     kept = tx.settings.model_dump(by_alias=True)
     try:
         changed = Settings.model_validate({**kept, **wanted}, by_alias=True, by_name=False)

@@ -28,7 +28,7 @@ _FACTS: Mapping[str, TypeAdapter[Any]] = {
     "seed": TypeAdapter(Founded),
     "payments": payments.MODE,
 }
-"""The single facts of the table `meta`, all read when a state is opened."""
+"""The single facts of the table `meta`, all of which are read when a state is opened."""
 
 
 def exported(tx: Tx) -> dict[str, JsonValue]:
@@ -38,7 +38,7 @@ def exported(tx: Tx) -> dict[str, JsonValue]:
 
 
 def replace(tx: Tx, document: JsonValue) -> int:
-    """Put a document's rows in the place of all there are, and return how many; StateFileError leaves all as it was."""
+    """Replace all rows by a document's, and return how many; a StateFileError leaves all as it was."""
     try:
         rows = _rows_of(document)
         clear(tx)
@@ -72,7 +72,7 @@ def _rows_of(document: JsonValue) -> dict[str, list[Row]]:
 
 
 def is_fresh(tx: Tx) -> bool:
-    """Whether nothing was ever kept here but the clock."""
+    """Whether nothing was ever stored here except the clock."""
     return tx.connection.execute(select(func.count()).select_from(metadata.tables["organizations"])).scalar() == 0
 
 
@@ -91,7 +91,7 @@ def _rows(table: Table, given: JsonValue) -> list[Row]:
         raise StateFileError(f"tables.{table.name} is not a list")
     names = {column.name for column in table.columns}
     if given and isinstance(given[0], dict):
-        names &= given[0].keys()  # a release may add columns, with defaults, without a version of its own
+        names &= given[0].keys()  # a release may add columns with defaults without a new version
     for row in given:
         if not isinstance(row, dict) or row.keys() != names:
             raise StateFileError(f"a row of tables.{table.name} has other fields than {', '.join(sorted(names))}")
@@ -108,7 +108,7 @@ def _fits(table: Table, row: Mapping[str, JsonValue]) -> list[bool]:
 def _upgraded(tables: Mapping[str, Sequence[Row]], version: int) -> dict[str, list[Row]]:
     """The rows of a former version in all tables of this one, migrated in a database in memory.
 
-    SQLAlchemyError or sqlite3.Error if a row fits no table of its own.
+    SQLAlchemyError or sqlite3.Error if a row does not fit its own table.
     """
     raw = sqlite3.connect(":memory:", isolation_level=None)
     engine = create_engine("sqlite://", creator=lambda: raw, poolclass=StaticPool)

@@ -1,4 +1,4 @@
-"""`/_localcloud/orgs`, `/users`: fresh organizations and people, their credentials, and what no API call changes."""
+"""`/_localcloud/orgs`, `/users`: new organizations and people, their credentials, and what the API cannot change."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal
@@ -41,7 +41,7 @@ class OrganizationChange(ControlRequest):
 
     balance_cents: Cents | None = None
     credit_cents: Cents | None = None
-    """Added to the balance, or taken off it where negative."""
+    """Added to the balance; a negative amount is debited."""
     suspended: bool | Literal["review"] | None = None
     infiniband: bool | None = None
     provider: bool | None = None
@@ -51,7 +51,7 @@ class OrganizationChange(ControlRequest):
     auto_stop_floor_cents: Cents | None = None
     monthly_spend_limit_cents: Annotated[int, Field(ge=0, le=10**15)] | None = None
     quotas: dict[str, Annotated[int, Field(ge=0, le=10**15)] | None] | None = None
-    """By name; null brings the usual limit back."""
+    """By name; null restores the default limit."""
 
 
 class SessionCreate(ControlRequest):

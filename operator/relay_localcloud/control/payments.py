@@ -1,4 +1,4 @@
-"""`/_localcloud/payments`: the payment processor behind deposits and auto-recharge; and saved cards."""
+"""`/_localcloud/payments`: the payment processor of deposits and auto-recharge; and saved cards."""
 
 from typing import Annotated
 

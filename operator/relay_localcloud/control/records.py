@@ -23,7 +23,7 @@ from relay_localcloud.webhooks import webhooks
 router = Router()
 
 _IN_A_PIECE: Final = 1_000
-"""How many entries are read at once: other requests are served between two."""
+"""How many entries are read at once: other requests are served between two reads."""
 
 OrganizationFilter = Annotated[str | None, Query("organizationId"), Field(description="Only this organization's.")]
 
@@ -111,7 +111,7 @@ def _letter(row: Any) -> dict[str, object]:  # noqa: ANN401 - of the table
 
 
 def _pieces(cloud: Cloud, after: Callable[[Tx, int], Sequence[Any]]) -> Iterator[Sequence[Any]]:
-    """Rows after a number, piece by piece, each read when it is asked for."""
+    """Rows after a number, piece by piece, each read on demand."""
     last = 0
     while True:
         with cloud.store.transaction() as tx:
@@ -123,7 +123,7 @@ def _pieces(cloud: Cloud, after: Callable[[Tx, int], Sequence[Any]]) -> Iterator
 
 
 def _listed(pieces: Iterator[Sequence[object]]) -> Response:
-    """`{items}`, read and sent a piece at a time."""
+    """An answer `{items}`, read and sent a piece at a time."""
     return StreamingResponse(_items(pieces), media_type="application/json")
 
 

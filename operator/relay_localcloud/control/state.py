@@ -1,4 +1,4 @@
-"""`/_localcloud/export`, `/import`: the whole state as one JSON file; `/reset`: a fresh one, what it begins with."""
+"""`/_localcloud/export`, `/import`: the whole state as one JSON file; `/reset`: a fresh state, and how it is filled."""
 
 from pydantic import JsonValue
 from starlette.requests import Request
@@ -26,9 +26,9 @@ LARGEST_FILE = 512 * 1024 * 1024
 
 
 def seed(cloud: Cloud, document: JsonValue, announced: Founded | None = None) -> Founded:
-    """Fill a fresh state, from an exported one where given; the credentials of the seeded organization.
+    """Fill a fresh state, from an exported one if given; returns the credentials of the seeded organization.
 
-    They are those that were announced, if some were. StateFileError if the document is no exported state.
+    They are taken from `announced`, if it is given. StateFileError if the document is not an exported state.
     """
     with cloud.store.transaction(at=0) as tx:
         if document is not None and exports.is_fresh(tx):
@@ -46,15 +46,15 @@ def seed(cloud: Cloud, document: JsonValue, announced: Founded | None = None) ->
 
 
 class Reset:
-    """Brings a cloud back to what its start made of an empty state; what the ready line announced stays true."""
+    """Resets a cloud to the state after its first start; the ready line's credentials stay valid."""
 
     def __init__(self, document: JsonValue, announced: Founded) -> None:
         self._document = document
         self._announced = announced
 
     async def __call__(self, cloud: Cloud) -> None:
-        """Every other request under way ends with 503."""
-        # Nothing is awaited here, so nothing of the former state can write into the fresh one.
+        """Reset; every other request under way ends with 503."""
+        # There is no await here, so nothing of the former state can write into the new one.
         with cloud.store.transaction(at=0) as tx, host_keys.kept(tx, cloud.vault):
             exports.clear(tx)
         seed(cloud, self._document, self._announced)

@@ -1,4 +1,4 @@
-"""`/_localcloud/workloads`, `/transfers`, `/upstreams`: what happens to workloads, and who answers for them."""
+"""`/_localcloud/workloads`, `/transfers`, `/upstreams`: events of workloads, and which servers answer for them."""
 
 from typing import Annotated, Final, Literal
 

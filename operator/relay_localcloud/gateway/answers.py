@@ -1,4 +1,4 @@
-"""Responses at the gateway: with the headers they were given, and none that its HTTP library would add."""
+"""Responses at the gateway: with the given headers, and none that the HTTP library would add."""
 
 import json
 
@@ -9,7 +9,7 @@ from relay_localcloud.http.errors import ApiError
 
 class _Unadorned(web.StreamResponse):
     async def _prepare_headers(self) -> None:
-        # The one place where aiohttp adds them; there is no option. `Date` stays: an origin should send it.
+        # aiohttp adds them only here; there is no option. `Date` stays: an origin should send it.
         added = [name for name in ("Server", "Content-Type") if name not in self.headers]
         await super()._prepare_headers()
         for name in added:
@@ -17,15 +17,15 @@ class _Unadorned(web.StreamResponse):
 
 
 class Streamed(_Unadorned):
-    """An answer that is written as it comes."""
+    """An answer that is written piece by piece."""
 
 
 class Whole(_Unadorned, web.Response):
-    """An answer that is known whole."""
+    """An answer that is known as a whole."""
 
 
 def json_answer(body: bytes, status: int = 200) -> Whole:
-    """A JSON document, already written."""
+    """An answer with a JSON document that is encoded already."""
     return Whole(body=body, status=status, headers={"Content-Type": "application/json"})
 
 

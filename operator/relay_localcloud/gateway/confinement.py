@@ -1,6 +1,6 @@
-"""What a workload's answer may not say to a browser, since it would count for other workloads too.
+"""Restricts a workload's answers in browsers, so that they do not affect other workloads.
 
-Each host is one workload's; below `/_w/<id>` all workloads are of one origin, where `prefix` is that path.
+Each host has one workload; below `/_w/<id>` all workloads share one origin, and `prefix` is that path.
 """
 
 from typing import Final
@@ -12,16 +12,16 @@ from relay_localcloud.gateway.headers import passed_on
 from relay_localcloud.http.errors import ApiError
 
 _OF_THE_DOMAIN: Final = frozenset({"clear-site-data"})
-"""Counts for hosts beside its own: it clears the cookies of the registrable domain."""
+"""Affects hosts besides its own: it clears the cookies of the registrable domain."""
 
 _OF_THE_ORIGIN: Final = frozenset(
     {"accept-ch", "alt-svc", "nel", "report-to", "service-worker-allowed", "strict-transport-security"}
 )
-"""Count for every path of the origin or host."""
+"""Headers that affect every path of the origin or host."""
 
 
 def confined(headers: CIMultiDictProxy[str], prefix: str) -> CIMultiDict[str]:
-    """The headers of an answer, with nothing in them that counts beyond the workload that sent it."""
+    """The headers of an answer, limited to the workload that sent it."""
     kept = passed_on(headers, _OF_THE_DOMAIN | _OF_THE_ORIGIN if prefix else _OF_THE_DOMAIN)
     for cookie in kept.popall("Set-Cookie", ()):
         kept.add("Set-Cookie", _confined_cookie(cookie, prefix))
@@ -29,13 +29,13 @@ def confined(headers: CIMultiDictProxy[str], prefix: str) -> CIMultiDict[str]:
 
 
 def require_confined(request: web.BaseRequest, prefix: str) -> None:
-    """ApiError 403 if a browser fetches a service worker that would rule the folder that `prefix` is in."""
+    """Raise ApiError 403 if a browser requests a service worker that would control the folder of `prefix`."""
     if prefix and request.rel_url.raw_path == prefix and "Service-Worker" in request.headers:
         raise ApiError(403, f"A service worker from here would control other workloads: put it below {prefix}/.")
 
 
 def _confined_cookie(cookie: str, prefix: str) -> str:
-    """The cookie for its own host alone, and for paths below `prefix`."""
+    """The cookie, limited to its own host and to paths below `prefix`."""
     pair, *attributes = cookie.split(";")
     kept = [each for each in attributes if _name(each) != "domain"]
     if prefix:

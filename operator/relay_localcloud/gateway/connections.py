@@ -1,6 +1,6 @@
-"""HTTP/1.1 at the gateway's port, as aiohttp serves it: it streams both ways and speaks WebSocket.
+"""HTTP/1.1 at the gateway's port, served by aiohttp: it streams both ways and supports WebSocket.
 
-Of each request: which workload, whether it may pass, and what answers it.
+For each request it decides: which workload, whether it may pass, and what answers it.
 """
 
 import asyncio
@@ -80,7 +80,7 @@ class _Handler:
             return await self._passed(passage, endpoint, path, consumed)
 
     async def _admitted(self, endpoint: Endpoint, request: web.BaseRequest) -> frozenset[str]:
-        """Who is let in; ApiError otherwise, in the turn of all who are refused: whoever is flooded waits for none."""
+        """The headers that the gateway withholds; refused requests get their ApiError in a lane of their own."""
         is_known = endpoint.public or passages.is_known(endpoint, request.headers, self._directory)
         await self._turns.of(_lane(endpoint) if is_known else REFUSED)
         return passages.admit(endpoint, request.headers, self._directory)
@@ -106,14 +106,14 @@ class _Handler:
 
 
 def _lane(endpoint: Endpoint) -> str:
-    """Whose turn visits take: their organization's; strangers', whom it lets in, have one beside it."""
+    """The lane of a visit: that of the workload's organization; its strangers, if it admits them, have a second one."""
     return f"visitors of {endpoint.organization_id}" if endpoint.public else endpoint.organization_id
 
 
 class _Connection(web.RequestHandler):
-    """One client; what is no HTTP is answered as every other error, and a defect here is a 500 with its traceback.
+    """One client; an invalid request is answered like any other error, and a defect here is a 500 with its traceback.
 
-    Its heads have the bounds of `http/connections.py`; one more than its address may have is ended at once.
+    The bounds of heads are those of `http/connections.py`; a connection beyond its address's limit is closed at once.
     """
 
     _visitor: str | None = None
@@ -126,7 +126,7 @@ class _Connection(web.RequestHandler):
         self._taking = Taking(lambda: visitors.stalled_seconds)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Wait for the first head, or end it."""
+        """Wait for the first head, or close the connection."""
         super().connection_made(transport)
         self._visitor = self._visitors.come(transport)
         if self._visitor is None:
@@ -135,7 +135,7 @@ class _Connection(web.RequestHandler):
             self._await_head()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Count it no more."""
+        """Stop counting the connection."""
         if self._visitor is not None:
             self._visitors.go(self._visitor)
         self._stop_waiting()
@@ -143,18 +143,18 @@ class _Connection(web.RequestHandler):
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """More waits for the client than the transport likes to hold."""
+        """The transport's buffer is over its high mark."""
         super().pause_writing()
         if self.transport is not None:
             self._taking.begin(self.transport)
 
     def resume_writing(self) -> None:
-        """It has taken most of it."""
+        """The client has read most of the buffer."""
         super().resume_writing()
         self._taking.end()
 
     def data_received(self, data: bytes) -> None:
-        """Read a head, no further than its bound, or what follows one."""
+        """Read a head, up to its bound, or what follows one."""
         next_request = self._waiter  # None until it waits for the first one, and while one is under way
         super().data_received(data)
         if self._request_count if next_request is None else next_request.done():
@@ -183,7 +183,7 @@ class _Connection(web.RequestHandler):
     def handle_error(
         self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
     ) -> web.StreamResponse:
-        """The gateway's own error; ConnectionError if an answer has begun already."""
+        """The gateway's own error; raises ConnectionError if an answer has begun already."""
         if status >= 500:
             self.log_exception("The gateway failed at a request", exc_info=exc)
         if request.writer.output_size > 0:
@@ -195,7 +195,7 @@ class _Connection(web.RequestHandler):
 
 
 class Connections:
-    """Everything that is open at the gateway's port."""
+    """The open connections of the gateway's port."""
 
     def __init__(
         self, directory: Directory, names: Names, under_way: UnderWay, turns: Turns, visitors: Visitors
@@ -206,7 +206,7 @@ class Connections:
         self._loop = asyncio.get_running_loop()
 
     def open(self) -> asyncio.Protocol:
-        """What speaks with the next client."""
+        """The protocol for the next client."""
         return _Connection(
             self._visitors,
             self._server,
@@ -220,7 +220,7 @@ class Connections:
         )
 
     async def close(self, within: float) -> None:
-        """Close what is idle at once, the rest after that many seconds."""
+        """Close idle connections at once, the others after `within` seconds."""
         self._server.pre_shutdown()
         await self._server.shutdown(within)
         await self._handler.close()

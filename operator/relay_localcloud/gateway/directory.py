@@ -1,7 +1,7 @@
-"""Endpoints, keys and upstreams, remembered between requests: one that was answered before costs no database read.
+"""Endpoints, keys and upstreams, cached between requests: a repeated lookup costs no database read.
 
-What changes in the database is forgotten in the same transaction, whoever changes it (`Store.watch`), and read again
-when it is next asked for.
+A change in the database removes the cached entry in the same transaction, whichever code makes it (`Store.watch`); the
+next lookup reads it again.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,17 +29,17 @@ from relay_localcloud.workloads import images
 from relay_localcloud.workloads.workloads import workloads
 
 _REMEMBERED: Final = 20_000
-"""How many endpoints and how many keys are remembered; then all are forgotten and read again."""
+"""How many endpoints and how many keys are cached; beyond that, all are dropped and read again."""
 
 _READ_AGAIN_EVERY: Final = MINUTE
-"""On the cloud's clock: how old what is remembered of a key may be, so that `lastUsedAt` stays true to the minute."""
+"""The greatest age, on the cloud's clock, of a cached key, so that `lastUsedAt` is right to the minute."""
 
 
 _KEY_EXPIRES: Final = "gateway.key_expires"
 
 
 def _forget_expired(tx: Tx, item: DueItem) -> None:
-    # Written as it is: whoever watches keys hears of it.
+    # Written unchanged: this notifies the watchers of keys.
     key = KEYS.find(tx, id=item.subject)
     if key is not None:
         KEYS.change(tx, key.id, expires_at=key.expires_at)
@@ -62,7 +62,7 @@ class _Key:
 class Directory:
     """What the gateway looks up for each request; `now` is the cloud's time.
 
-    `containers` has those that run; None: nothing does, and who is said to answer for an image, or the echo, answers.
+    `containers` are those that run; None: workloads are simulated, and an image's upstream, or the echo, answers.
     """
 
     def __init__(self, store: Store, now: Callable[[], int], containers: Containers | None = None) -> None:
@@ -70,14 +70,14 @@ class Directory:
         self._now = now
         self._containers = containers
         self._endpoints: dict[str, Endpoint] = {}
-        # A label is never the id of another workload, so both find an endpoint in one table.
+        # A label is never the id of another workload, so one table can hold both.
         self._keys: dict[str, _Key] = {}
         self._keys_were_forgotten = False
         self._upstreams: dict[str, str] | None = None
         self.on_change: Callable[[str], None] = lambda _: None
-        """Called in the transaction, with the id of a workload whose endpoint changed."""
+        """Called in the transaction with the id of a workload whose endpoint has changed."""
         self.on_key_change: Callable[[str | None], None] = lambda _: None
-        """Likewise, with the id of the organization whose key changed; None if that is not remembered."""
+        """Called in the transaction with the organization whose key has changed; None if the key is not cached."""
         if containers is not None:
             containers.moved = self._container_moved
         store.watch(workloads, "id", WORKLOAD_COLUMNS, self._forget_endpoint)
@@ -86,7 +86,7 @@ class Directory:
         store.watch(images.gateway_upstreams, "image", ("url",), self._forget_upstreams)
 
     def endpoint(self, target: Target) -> Endpoint | None:
-        """The live workload that is meant; None if there is none, or not at such a host."""
+        """The live workload of a request; None if there is none, or not at such a host."""
         match target:
             case LabelTarget(label, port):
                 found = self._found(label, "label")
@@ -97,7 +97,7 @@ class Directory:
                 assert_never(never)
 
     def organization_of_key(self, credential: str) -> str | None:
-        """Whose API key this is; None if it is not a key, or is revoked or expired."""
+        """The organization of an API key; None if it is not a key, or is revoked or expired."""
         if not credential.isascii() or not credential.startswith((KEY_PREFIX, LEGACY_KEY_PREFIX)):
             return None
         fingerprint = digest(credential)
@@ -110,14 +110,14 @@ class Directory:
         return key.organization_id
 
     def remembers(self, credential: str, organization_id: str) -> bool:
-        """Whether this is known, without a look, as a key of the organization."""
+        """Whether this is cached as a key of the organization; it reads nothing."""
         key = self._keys.get(digest(credential))
         return key is not None and key.organization_id == organization_id
 
     def way(self, endpoint: Endpoint, uid: str | None = None) -> Way | None:
-        """Where requests to a workload go; None: to the echo. ApiError 503 while no container of it runs.
+        """Where requests to a workload go; None: to the echo. ApiError 503 while none of its containers runs.
 
-        With `uid`, where those go that were sent to this container, and 503 once it does not run.
+        With `uid`, where requests to this container go; ApiError 503 once it no longer runs.
         """
         if self._containers is None:
             url = self.upstream(endpoint.image)
@@ -149,7 +149,7 @@ class Directory:
 
     def _read_key(self, credential: str, fingerprint: str) -> _Key | None:
         try:
-            with self._store.transaction() as tx:  # in which it may expire, and has to be remembered until then
+            with self._store.transaction() as tx:  # opening it may expire the key, which must be cached until then
                 authenticate(tx, credential)
                 found = KEYS.find(tx, digest=fingerprint)
                 assert found is not None
@@ -176,7 +176,7 @@ class Directory:
 
     def _forget_key(self, fingerprint: str) -> None:
         key = self._keys.pop(fingerprint, None)
-        if key is not None or self._keys_were_forgotten:  # else nobody was ever let in by it, such as by a new key
+        if key is not None or self._keys_were_forgotten:  # otherwise the key, such as a new one, has admitted nobody
             self.on_key_change(None if key is None else key.organization_id)
 
     def _forget_upstreams(self, _: str) -> None:

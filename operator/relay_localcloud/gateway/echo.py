@@ -1,4 +1,4 @@
-"""What answers for workloads whose image has no upstream: an echo of method, path, headers and body."""
+"""The answer for workloads whose image has no upstream: an echo of method, path, headers and body."""
 
 import codecs
 import json
@@ -22,7 +22,7 @@ _PIECE: Final = 64 * 1024
 async def echo(passage: Passage, path: str, headers: CIMultiDict[str]) -> web.StreamResponse:
     """Answer `{"method", "path", "headers", "body"}`: what the workload would get; names of headers in lowercase.
 
-    A body is answered once it is whole, since many clients read nothing before; over 1 MiB it waits on the disk.
+    The answer follows the whole body, since many clients read nothing before; over 1 MiB the body waits on the disk.
     ApiError 413 if it is over 256 MiB.
     """
     request = passage.request

@@ -1,6 +1,6 @@
-"""What the gateway knows of a workload: whose it is, whether it is public, whether it serves, what its image is.
+"""What the gateway knows about a workload: its organization, whether it is public and serves, and its image.
 
-A request names one by its Host, or on loopback by the path `/_w/<workload id>/`, where names cannot be resolved.
+A request names one by its Host, or, on loopback, where names may not resolve, by the path `/_w/<workload id>/`.
 """
 
 import re
@@ -17,7 +17,7 @@ from relay_wire.pods import PodStatus
 
 WORKLOAD_COLUMNS: Final = ("status", "public", "organization_id", "image", "terminated_at")
 CLUSTER_COLUMNS: Final = ("status", "active_replicas", "organization_id", "terminated_at")
-"""The columns of either table that an endpoint is made of and that may change."""
+"""The columns of either table that an endpoint depends on and that may change."""
 
 _SERVING: Final = (ClusterStatus.RUNNING, ClusterStatus.DEGRADED)
 
@@ -30,7 +30,7 @@ HIGHEST_PORT: Final = 65_535
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where one workload answers."""
+    """The endpoint of one workload."""
 
     workload_id: str
     label: str
@@ -43,7 +43,7 @@ class Endpoint:
     """Why it does not answer, in words; None: it serves."""
     image: str | None
     port: int
-    """At which the container listens."""
+    """The port at which the container listens."""
     deploy_token: str | None = None
 
 
@@ -82,7 +82,7 @@ def find(tx: Tx, **named: str) -> Endpoint | None:
 
 @dataclass(frozen=True, slots=True)
 class LabelTarget:
-    """Named by the label of its endpoint's host; `port` in the per-port form of production VMs (section 2, "VM")."""
+    """A workload named by the label of its host; `port` in the per-port form of production VMs (section 2, "VM")."""
 
     label: str
     port: int | None
@@ -90,7 +90,7 @@ class LabelTarget:
 
 @dataclass(frozen=True, slots=True)
 class IdTarget:
-    """Named by its id in the path; `prefix` is the part of the path that the workload does not see."""
+    """A workload named by its id in the path; `prefix` is the part of the path that the workload does not see."""
 
     workload_id: str
     prefix: str
@@ -106,10 +106,10 @@ class Names:
     domain: str = "localhost"
     """What follows the label in the host of an endpoint."""
     by_path: bool = True
-    """Whether a path names one too. All that are named so are of one origin, so it is for one person's cloud."""
+    """Whether a path may name one, too. Such workloads share one origin, so this is for one person's cloud."""
 
     def target(self, host: str, path: str) -> tuple[Target, str] | None:
-        """The workload that is meant, and the path and query that it sees; None if none is named."""
+        """The workload that a request names, and the path and query that it sees; None if none is named."""
         if not path.startswith("/"):
             return None
         name, suffix = _PORT.sub("", host).rstrip(".").lower(), f".{self.domain}"

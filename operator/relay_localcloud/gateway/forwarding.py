@@ -1,4 +1,4 @@
-"""Requests on their way to a workload's upstream, and the answers on their way back: as they come, never whole."""
+"""Relays requests to a workload's upstream, and the answers back: piece by piece, never as a whole."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -18,14 +18,14 @@ from relay_localcloud.runtimes.runtime import Way
 
 CONNECT_SECONDS: Final = 10.0
 SILENT_SECONDS: Final = 300.0
-"""How long an upstream may say nothing once it has the request, and a client neither send nor take anything."""
+"""How long an upstream may be silent once it has the request, and how long a client may neither send nor read."""
 
 _NOT_ADDED: Final = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 
 
 def open_session() -> aiohttp.ClientSession:
-    """Connections to upstreams: nothing in them is followed, unpacked, kept or retried on the workload's behalf."""
-    # Upstreams close idle connections after five seconds or more; one that is used for longer may break under a POST.
+    """A session for upstreams: it follows, unpacks, stores and retries nothing on the workload's behalf."""
+    # Upstreams close idle connections after five seconds or more; a POST on one that is kept longer may fail.
     connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=2)
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENT_SECONDS)
     return aiohttp.ClientSession(
@@ -42,7 +42,7 @@ async def forward(
 ) -> web.StreamResponse:
     """Relay one exchange.
 
-    ApiError 400 for a body that is malformed, 502 where the upstream does not answer.
+    ApiError 400 for a malformed body, 502 if the upstream does not answer.
     """
     request, body = passage.request, Body(passage)
     sent = body.pieces() if request.body_exists else None
@@ -61,7 +61,7 @@ async def forward(
         try:
             await _pour(answer.content, passage, response)
         except (aiohttp.ClientError, TimeoutError, OSError):
-            # The client must not take what came so far for the whole answer.
+            # The client must not mistake what has arrived so far for the whole answer.
             if request.transport is not None:
                 request.transport.abort()
         return response
@@ -77,18 +77,18 @@ async def _pour(source: aiohttp.StreamReader, passage: Passage, response: web.St
 
 
 class Body:
-    """A request's body while it is sent on."""
+    """A request's body while it is relayed."""
 
     def __init__(self, passage: Passage) -> None:
         self._content = passage.request.content
         self._turn = passage.turn
         self.fault: ApiError | None = None
-        """Why it broke off, if it was the client that broke it off."""
+        """Why the body broke off, if the client is the cause."""
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """The body as it comes. ApiError 400 if it stops coming, or is not framed as HTTP says."""
+        """The body piece by piece. ApiError 400 if it stops arriving, or violates HTTP's framing."""
         try:
-            # With what is there, if only nothing: the request's head waits for its first piece.
+            # With what is there, maybe nothing: the request's head waits for its first piece.
             yield self._content.read_nowait()
             while not self._content.at_eof():
                 async with asyncio.timeout(SILENT_SECONDS):

@@ -1,4 +1,4 @@
-"""Headers on their way through the gateway (RFC 9110, section 7.6; RFC 7239's older spellings)."""
+"""Headers that pass through the gateway (RFC 9110, section 7.6; RFC 7239's older spellings)."""
 
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
@@ -24,7 +24,7 @@ _SET_HERE: Final = frozenset({"x-forwarded-host", "x-forwarded-proto", "x-forwar
 
 
 def passed_on(headers: CIMultiDictProxy[str], without: AbstractSet[str] = frozenset()) -> CIMultiDict[str]:
-    """The headers that are for the other end, in their order, repeated ones too."""
+    """The headers for the other end, in their order, including repeated ones."""
     dropped = _HOP_BY_HOP | without | _named(headers.getall("connection", ()))
     return CIMultiDict((name, _utf8(value)) for name, value in headers.items() if name.lower() not in dropped)
 
@@ -32,9 +32,9 @@ def passed_on(headers: CIMultiDictProxy[str], without: AbstractSet[str] = frozen
 def to_workload(
     headers: CIMultiDictProxy[str], consumed: AbstractSet[str], client: str | None, scheme: str, prefix: str
 ) -> CIMultiDict[str]:
-    """A request's headers as the workload gets them: without keys, and with where the request came from.
+    """A request's headers as the workload gets them: without keys, and with the origin of the request.
 
-    `Host` stays what the client sent, since that is the name the workload is known by.
+    `Host` stays as the client sent it, since the workload is known by that name.
     """
     sent = passed_on(headers, consumed | _ANSWERED_HERE | _SET_HERE)
     hops = [*sent.popall("x-forwarded-for", ()), *([client] if client else [])]
@@ -51,7 +51,7 @@ def _named(connection: Iterable[str]) -> frozenset[str]:
 
 
 def _utf8(value: str) -> str:
-    """A value whose bytes were not UTF-8 as the Latin-1 that it was meant to be, since only UTF-8 can be written."""
+    """A value whose bytes were not UTF-8, read as the Latin-1 that was meant, since only UTF-8 can be written."""
     if value.isascii() or not any("\udc80" <= character <= "\udcff" for character in value):
         return value
     return value.encode(errors="surrogateescape").decode("latin-1")

@@ -1,4 +1,4 @@
-"""Who may pass to a workload (section 5, "Workload endpoints"), and what is passing: it ends with what let it in."""
+"""Who may pass to a workload (section 5, "Workload endpoints"), and what is passing: it ends with its admission."""
 
 import asyncio
 import secrets
@@ -18,9 +18,9 @@ _ANY_KEY: Final = frozenset({"x-api-key", "authorization"})
 
 
 def admit(endpoint: Endpoint, headers: Mapping[str, str], directory: Directory) -> frozenset[str]:
-    """The headers that the gateway keeps to itself of a request that may pass.
+    """The headers that the gateway withholds from the workload; the request may pass.
 
-    ApiError 401 without a valid key, 403 with one of another organization, 503 where the workload does not serve.
+    ApiError 401 without a valid key, 403 with one of another organization, 503 if the workload does not serve.
     """
     consumed = frozenset[str]() if endpoint.public else _check_key(endpoint, headers, directory)
     if endpoint.unready is not None:
@@ -33,7 +33,7 @@ def admit(endpoint: Endpoint, headers: Mapping[str, str], directory: Directory) 
 
 
 def is_known(endpoint: Endpoint, headers: Mapping[str, str], directory: Directory) -> bool:
-    """Whether a request to a private endpoint has what lets in, as far as that is remembered."""
+    """Whether a request to a private endpoint has a cached key that admits it."""
     key, _ = _credential(headers)
     return _is_deploy_token(endpoint, key) or directory.remembers(key, endpoint.organization_id)
 
@@ -62,16 +62,16 @@ def _check_key(endpoint: Endpoint, headers: Mapping[str, str], directory: Direct
 
 
 def _credential(headers: Mapping[str, str]) -> tuple[str, frozenset[str]]:
-    """The key that was sent, the bearer token before `x-api-key`, and the headers that may carry keys."""
+    """The key of a request, the bearer token before `x-api-key`, and the headers that may carry keys."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":
         return token.strip() or headers.get("x-api-key", "").strip(), _ANY_KEY
-    # Authorization of another scheme is not a key: it is the application's own, beside a key in x-api-key.
+    # Authorization with another scheme is the application's own, beside a key in x-api-key.
     return headers.get("x-api-key", "").strip(), _API_KEY
 
 
 class Passage:
-    """A request that was let in, for as long as it and its answer last, or its WebSocket."""
+    """An admitted request, while it and its answer last, or its WebSocket."""
 
     def __init__(
         self, request: web.BaseRequest, target: Target, organization_id: str, turn: Callable[[], Awaitable[None]]
@@ -79,27 +79,27 @@ class Passage:
         self.request = request
         self.target = target
         self.organization_id = organization_id
-        """Whose workload it is to."""
+        """The organization of its workload."""
         self.turn = turn
-        """Waited for by each piece and message, in both directions: so whoever sends many delays nobody else."""
+        """Awaited for each piece and message, in both directions: so a client that sends many delays nobody else."""
         self.way: Way | None = None
         """Where it goes, once that is known; None: to the echo."""
         self.end: Callable[[], Awaitable[None]] = self.abort
-        """Breaks it off; a WebSocket has a way of its own."""
+        """Breaks it off; a WebSocket sets its own way to end."""
 
     @property
     def prefix(self) -> str:
-        """The path of a workload without a host of its own."""
+        """The path prefix of a workload without its own host."""
         return self.target.prefix if isinstance(self.target, IdTarget) else ""
 
     async def abort(self) -> None:
-        """Break the connection, so that nobody takes what came so far for the whole answer."""
+        """Break the connection, so that nobody mistakes what has arrived so far for the whole answer."""
         if self.request.transport is not None:
             self.request.transport.abort()
 
 
 class Passages:
-    """Everything that is passing. What would not be let in any more is ended at once."""
+    """All passages. Those that would no longer be admitted are ended at once."""
 
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
@@ -110,7 +110,7 @@ class Passages:
 
     @contextmanager
     def through(self, workload_id: str, passage: Passage) -> Iterator[None]:
-        """Count it for as long as this lasts."""
+        """Register a passage while this lasts."""
         beside = self._by_workload.setdefault(workload_id, set())
         beside.add(passage)
         try:
@@ -122,7 +122,7 @@ class Passages:
 
     def _look_again(self, workload_id: str) -> None:
         if workload_id in self._by_workload:
-            # This is inside a transaction: what it changes can be read, and is true, only after it.
+            # This runs inside a transaction: its change can be read, and is certain, only after it.
             asyncio.get_running_loop().call_soon(self._end_refused, workload_id)
 
     def _look_again_at_those_of(self, organization_id: str | None) -> None:
@@ -143,7 +143,7 @@ class Passages:
             return False
         try:
             admit(endpoint, passage.request.headers, self._directory)
-            # An address is another workload's once its container is gone.
+            # An address may belong to another workload once its container is gone.
             self._directory.way(endpoint, None if passage.way is None else passage.way.uid)
         except ApiError:
             return False

@@ -18,7 +18,7 @@ _GRACE_SECONDS: Final = 1.0
 
 
 class GatewayServer:
-    """Listens from the start, and loads what it serves with when the first client comes."""
+    """Listens from the start, and loads its modules when the first client connects."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class GatewayServer:
         self._told = asyncio.Event()
 
     def end(self) -> None:
-        """Let `run_until_told` return."""
+        """Make `run_until_told` return."""
         self._told.set()
 
     async def run_until_told(self) -> None:
@@ -61,7 +61,7 @@ class GatewayServer:
 
     def _opened(self) -> asyncio.Protocol:
         if self._connections is None:
-            # It takes a fifth of the start, and nobody may ever visit a workload.
+            # Loading takes a fifth of the start, and perhaps nobody ever visits a workload.
             from relay_localcloud.gateway.connections import Connections  # noqa: PLC0415
 
             self._connections = Connections(self._directory, self._names, self._under_way, self._turns, self._visitors)

@@ -1,4 +1,4 @@
-"""Requests on a way that an API server passes on: nothing of theirs may count for that server itself."""
+"""Requests on a way through an API server: nothing in them may affect that server itself."""
 
 from ssl import SSLContext
 from typing import Final
@@ -11,11 +11,11 @@ from relay_localcloud.http.errors import ApiError
 from relay_localcloud.runtimes.runtime import Way
 
 _OF_THE_SERVER: Final = ("authorization", "impersonate-", "x-remote-")
-"""How headers begin that say to an API server who asks."""
+"""Prefixes of headers that tell an API server who the caller is."""
 
 
 def url_on(way: Way, path: str) -> URL:
-    """What is asked, character for character as it was sent: what it means is the workload's affair.
+    """The request's URL, character for character as it was sent: the workload interprets it.
 
     ApiError 400 for a path that an API server could take for one of its own.
     """
@@ -25,7 +25,7 @@ def url_on(way: Way, path: str) -> URL:
 
 
 def headers_on(way: Way, headers: CIMultiDict[str]) -> CIMultiDict[str]:
-    """The headers of a request, and those by which the server that passes it on knows the cloud."""
+    """The headers of a request, and those with which the API server authenticates the cloud."""
     if way.proxied is None:
         return headers
     kept = CIMultiDict((name, value) for name, value in headers.items() if not _counts(name))
@@ -34,12 +34,12 @@ def headers_on(way: Way, headers: CIMultiDict[str]) -> CIMultiDict[str]:
 
 
 def unreachable(way: Way, failure: BaseException) -> ApiError:
-    """502: what is to answer for the workload could not be used."""
+    """The 502 for a failure to reach what answers for the workload."""
     return ApiError(502, f"{way.name} did not answer ({type(failure).__name__}).")
 
 
 def tls_on(way: Way) -> SSLContext | bool:
-    """What a session is given as `ssl`."""
+    """The `ssl` argument of a session."""
     return True if way.proxied is None else way.proxied.tls
 
 

@@ -1,4 +1,4 @@
-"""WebSockets through the gateway, message by message, pings and closing codes included."""
+"""WebSockets through the gateway, message by message, including pings and closing codes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -24,7 +24,7 @@ _GOING_AWAY: Final = 1001
 _UPSTREAM_LOST: Final = 1014
 _FAREWELL_SECONDS: Final = 1.0
 _UNSENDABLE: Final = frozenset({0, 1005, 1006, 1015})
-"""Codes that say that none was sent; they are never on the wire (RFC 6455, section 7.4.1)."""
+"""Codes that mean that none was sent; they are never on the wire (RFC 6455, section 7.4.1)."""
 
 Socket = web.WebSocketResponse | aiohttp.ClientWebSocketResponse
 
@@ -34,11 +34,11 @@ _SENT: Final[Mapping[WSMsgType, Callable[[Socket, Any], Awaitable[None]]]] = {
     WSMsgType.PING: lambda sink, data: sink.ping(data),
     WSMsgType.PONG: lambda sink, data: sink.pong(data),
 }
-"""How each kind of message is sent; what is no message ends the conversation."""
+"""How to send each kind of message; any other kind ends the conversation."""
 
 
 def is_handshake(request: web.BaseRequest) -> bool:
-    """Whether the request asks for a WebSocket; ApiError 400 if it asks in a way that RFC 6455 does not have."""
+    """Whether the request asks for a WebSocket; ApiError 400 if it does so in a way that RFC 6455 does not allow."""
     if request.method != "GET" or request.headers.get("Upgrade", "").lower() != "websocket":
         return False
     if not web.WebSocketResponse().can_prepare(request):
@@ -60,7 +60,7 @@ async def echo_messages(passage: Passage) -> web.StreamResponse:
 async def bridge(
     passage: Passage, session: aiohttp.ClientSession, way: Way, url: URL, headers: CIMultiDict[str]
 ) -> web.StreamResponse:
-    """Connect the client with the upstream until either ends it. ApiError if the upstream does not take it."""
+    """Connect the client with the upstream until either ends it. ApiError if the upstream refuses."""
     offered = [
         name.strip() for name in ",".join(headers.popall("Sec-WebSocket-Protocol", [])).split(",") if name.strip()
     ]
@@ -96,12 +96,12 @@ async def bridge(
             for task in both:
                 task.cancel()
             await asyncio.gather(*both, return_exceptions=True)
-            await far.close(code=_GOING_AWAY)  # says nothing where it is closed
+            await far.close(code=_GOING_AWAY)  # does nothing if it is closed
         return near
 
 
 async def _dismiss(passage: Passage, *sockets: Socket) -> None:
-    """Say to both ends that it is over, and do not wait long for their answers."""
+    """Close both ends, and wait only briefly for their answers."""
     with suppress(TimeoutError, ConnectionError):
         async with asyncio.timeout(_FAREWELL_SECONDS):
             await asyncio.gather(*(socket.close(code=_GOING_AWAY) for socket in sockets))
@@ -109,9 +109,9 @@ async def _dismiss(passage: Passage, *sockets: Socket) -> None:
 
 
 async def _pass_on(passage: Passage, source: Socket, sink: Socket, when_lost: int) -> None:
-    """Every message of one side to the other, then how it ended: with its code, or `when_lost` where it said nothing.
+    """Relay every message of one side, then how it ended: its code, or `when_lost` if it sent none.
 
-    A side that closes is answered once the other has closed too, as if they spoke with each other.
+    A side that closes is answered only once the other has closed, too, as if they were connected directly.
     """
     while (message := await source.receive()).type in _SENT:
         await passage.turn()

@@ -1,4 +1,4 @@
-"""What must hold before a pod or VM exists: names, funds, room; then its row, its GPUs and its start."""
+"""The conditions for a new pod or VM: names, funds, room; then its row, its GPUs and its start."""
 
 import json
 from collections.abc import Callable
@@ -34,27 +34,27 @@ GPU_SIZES: Final = tuple(f"gpu-{count}x" for count in EVERY_COUNT)
 
 
 def require_free_name(tx: Tx, organization_id: str, kind: str, name: str | None) -> None:
-    """Refuses a name that a live resource of the kind has, with 409."""
+    """Refuse with 409 the name of a live resource of the same kind."""
     named = {"organization_id": organization_id, "kind": kind, "name": name, "terminated_at": None}
     if name is not None and WORKLOADS.find(tx, **named) is not None:
         raise ApiError(409, f"There is a live {kind} {name!r} already; names are free again after termination.")
 
 
 def require_quotas(tx: Tx, organization_id: str, kind: str, request_bytes: int, gpu_count: int) -> None:
-    """Refuses with 403 one more workload than the quotas of the organization allow."""
+    """Refuse with 403 another workload that the organization's quotas do not allow."""
     live, ended = _QUOTAS[kind]
     more = {live: 1, ended: 1, quotas.GPUS: gpu_count, quotas.REQUEST_BYTES: request_bytes}
     quotas.require(tx, organization_id, {**more, quotas.USAGE_RECORDS: 1})
 
 
 def require_disk(disk_size_gb: int | None) -> None:
-    """Refuses a disk of nothing, and one larger than any (assumed), with 400."""
+    """Refuse with 400 an empty disk, and one above the largest size (assumed)."""
     if disk_size_gb is not None and not 1 <= disk_size_gb <= LARGEST_DISK_GB:
         raise ApiError(400, f"diskSizeGb: from 1 to {LARGEST_DISK_GB}.")
 
 
 def require_regions(tx: Tx, body: VmCreate | ClusterCreate) -> None:
-    """Refuses with 422 who wants to be nowhere but in regions that nobody has."""
+    """Refuse with 422 a request that is limited to regions which do not exist."""
     asked = body.preferred_regions
     if not asked or body.allow_fallback is not False:
         return
@@ -64,7 +64,7 @@ def require_regions(tx: Tx, body: VmCreate | ClusterCreate) -> None:
 
 
 def gpu_size(resource_size: str | None, gpu_count: int) -> str:
-    """The size of what has GPUs; ApiError 422 for one that the catalog does not have."""
+    """The size of a workload with GPUs; ApiError 422 for one that the catalog does not have."""
     if resource_size is None:
         return f"gpu-{gpu_count}x"
     if resource_size not in CPU_SIZES and resource_size not in GPU_SIZES:
@@ -74,19 +74,19 @@ def gpu_size(resource_size: str | None, gpu_count: int) -> str:
 
 
 def require_count(field: str, count: int | None) -> None:
-    """Refuses a negative number of GPUs, with 400."""
+    """Refuse with 400 a negative number of GPUs."""
     if count is not None and count < 0:
         raise ApiError(400, f"{field}: at least 0.")
 
 
 def require_tier(tier: str, tiers: frozenset[str]) -> None:
-    """Refuses unknown tiers with 400."""
+    """Refuse with 400 an unknown tier."""
     if tier not in tiers:
         raise ApiError(400, f"tier: there is no {tier!r}; there are {', '.join(sorted(tiers))}.")
 
 
 def room_for(tx: Tx, demand: Demand) -> NodeRoom:
-    """The node to place a demand on; the capacity codes or 422 if there is none."""
+    """The node to place a demand on; raises the capacity codes or 422 if there is none."""
     room = claims.find_room(tx.connection, demand)
     if room is None:
         raise no_room(tx, demand)
@@ -94,7 +94,7 @@ def room_for(tx: Tx, demand: Demand) -> NodeRoom:
 
 
 def visible_node(tx: Tx, node_id: str, organization_id: str, *, spot: bool = False) -> NodeRoom:
-    """A node as the organization may use it, by its reserved units also; ApiError 404 if it has no rights on it."""
+    """A node as the organization may use it, including its reserved units; ApiError 404 if it has no rights on it."""
     room = claims.room_at(tx.connection, node_id, organization_id, named=True, spot=spot)
     if room is not None and (
         room.is_open_to(organization_id)
@@ -105,7 +105,7 @@ def visible_node(tx: Tx, node_id: str, organization_id: str, *, spot: bool = Fal
 
 
 def room_on(tx: Tx, node_id: str, demand: Demand) -> NodeRoom:
-    """Room on a node that the caller names: no fallback; one without rights on it reads as not found (section 2)."""
+    """Room on a node that the caller names, without a fallback; a node without rights is not found (section 2)."""
     room = visible_node(tx, node_id, demand.organization_id, spot=demand.spot)
     if not could_ever_hold(room, demand):
         wanted = f"{demand.gpu_count} x {demand.gpu_model_id}"
@@ -121,7 +121,7 @@ def room_on(tx: Tx, node_id: str, demand: Demand) -> NodeRoom:
 
 
 def cheapest_with_room(tx: Tx, demand_of: Callable[[GpuModel], Demand]) -> tuple[GpuModel, NodeRoom]:
-    """The cheapest model that has room now, for those who name none."""
+    """The cheapest model that has room now, for requests that name none."""
     cheapest_first = models_cheapest_first()
     for model in cheapest_first:
         room = claims.find_room(tx.connection, demand_of(model))
@@ -138,9 +138,9 @@ def create(
     gpu_count: int = 0,
     **fields: object,
 ) -> Workload:
-    """Make a pod or VM as its body says, give it its GPUs, and let it start.
+    """Create a pod or VM from its body, claim its GPUs, and let it start.
 
-    `room` is its node, None for a CPU VM; `fields` are those of its row that the two have from different places.
+    `room` is its node, None for a CPU VM; `fields` are columns that pods and VMs take from different places.
     """
     billing.require_funds(tx, organization_id)
     kind = POD if isinstance(body, PodCreate) else VM

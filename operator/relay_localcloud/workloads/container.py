@@ -1,6 +1,6 @@
-"""What a create may say of the container that it starts: image, variables, health checks (section 2).
+"""Checks of the container that a create describes: image, variables, health checks (section 2).
 
-Section 2 gives types only: the bounds are assumed, and there so that nothing meaningless is kept.
+Section 2 gives only types: the bounds are assumed, so that nothing meaningless is stored.
 """
 
 import re
@@ -29,7 +29,7 @@ _CreateT = TypeVar("_CreateT", VmCreate, ClusterCreate)
 
 
 def check(body: VmCreate | ClusterCreate) -> None:
-    """Refuses with 400 what no container could be started with."""
+    """Refuse with 400 what no container could be started with."""
     check_image("imageUrl", body.image_url)
     if len(body.resource_size or "") > LONGEST_SIZE:
         raise ApiError(400, f"resourceSize: at most {LONGEST_SIZE} characters.")
@@ -45,13 +45,13 @@ def check(body: VmCreate | ClusterCreate) -> None:
 
 
 def check_image(field: str, image: str | None) -> None:
-    """Refuses what cannot name an image."""
+    """Refuse a text that cannot name an image."""
     if image is not None and (len(image) > LONGEST_REFERENCE or _REFERENCE.fullmatch(image) is None):
         raise ApiError(400, f"{field}: this does not name a container image, such as docker.io/library/ubuntu:24.04.")
 
 
 def check_variables(variables: Mapping[str, str]) -> None:
-    """Refuses names that no environment can have, and more than is kept; the values are anybody's."""
+    """Refuse invalid names of variables, and more than are stored; values are arbitrary."""
     if sum(len(name) + len(value) for name, value in variables.items()) > LARGEST_ENVIRONMENT:
         raise ApiError(400, f"envVars: at most {LARGEST_ENVIRONMENT} characters in names and values together.")
     if any(not name or "=" in name for name in variables):
@@ -59,7 +59,7 @@ def check_variables(variables: Mapping[str, str]) -> None:
 
 
 def check_list(field: str, values: Sequence[str] | None, most: int) -> None:
-    """Refuses more entries than there may be, and empty ones."""
+    """Refuse too many entries, and empty ones."""
     if values is None:
         return
     if len(values) > most:
@@ -69,7 +69,7 @@ def check_list(field: str, values: Sequence[str] | None, most: int) -> None:
 
 
 def from_template(body: _CreateT) -> _CreateT:
-    """The request with what its template says if it says nothing itself; ApiError 422 for an unknown template."""
+    """The request with its template's values where it has none; ApiError 422 for an unknown template."""
     if body.template_id is None:
         return body
     template = catalog.entry("templateId", VM_TEMPLATES, body.template_id)

@@ -1,4 +1,4 @@
-"""Where requests to workloads of an image go, as `POST /_localcloud/upstreams` says."""
+"""The URLs that requests to workloads of an image go to, as set by `POST /_localcloud/upstreams`."""
 
 from typing import Final
 
@@ -21,7 +21,7 @@ def put(tx: Tx, image: str, url: str) -> None:
 
 
 def remove(tx: Tx, image: str) -> bool:
-    """Let the echo answer for workloads of the image again; whether something else did."""
+    """Let the echo answer for workloads of the image again; returns whether it had a URL."""
     return tx.connection.execute(delete(gateway_upstreams).where(gateway_upstreams.c.image == image)).rowcount > 0
 
 

@@ -1,4 +1,4 @@
-"""Logs of VMs and pods as text; the path is assumed. A pod's is what its container prints, and empty if none runs."""
+"""Logs of VMs and pods as text; the path is assumed. A pod's log is its container's output, and empty without one."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -19,7 +19,7 @@ from relay_wire.pods import PodStatus
 router = Router("VMs and pods")
 
 LOOK_SECONDS: Final = 0.1
-"""How often a follower looks whether something changed, in real time."""
+"""The real seconds after which a follower looks for changes."""
 
 Tail = Annotated[int | None, Query(), Field(ge=0, le=10_000, description="Only so many lines from the end.")]
 Follow = Annotated[bool, Query(), Field(description="Go on with new lines until it is terminated.")]

@@ -1,4 +1,4 @@
-"""Carries out what `transitions.py` decides: changes the row, claims and releases, bills, tells."""
+"""Carries out what `transitions.py` decides: changes the row, claims and releases, bills, notifies."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ from relay_wire.events import EventType
 from relay_wire.pods import PodStatus
 
 TIMER: Final = "workload.timer"
-"""The one due item of a workload; its state says what it is for."""
+"""The kind of a workload's only due item; its state gives the meaning."""
 
 FACTS: Final = Facts(started=TIMER, stopped=TIMER)
 
@@ -53,7 +53,7 @@ class Cause:
 
 
 def apply(tx: Tx, workload: Workload, trigger: Trigger, reason: str | None = None) -> Workload:
-    """Do what the table says; ApiError 409 if the state does not allow it. Returns the workload as it is after."""
+    """Make the move that the table gives; ApiError 409 if the state does not allow it. Returns the new workload."""
     move = decided(TRANSITIONS[workload.status, trigger])
     return workload if move is None else _carry_out(tx, workload, move, Cause(trigger, reason))
 
@@ -117,11 +117,11 @@ _CPU_VMS: Final = "cpuVms"
 _HOLDS: Final = ", ".join(sorted(repr(status.value) for status in HOLDS_GPUS))
 _IS_CPU_VM: Final = f"{{row}}.kind = '{workloads.VM}' AND {{row}}.gpu_model_id IS NULL AND {{row}}.status IN ({_HOLDS})"
 COUNTED: Final[Totals] = {_CPU_VMS: (Counted(workloads.workloads.name, _IS_CPU_VM, changes=("status",), owner=None),)}
-"""How many slots for CPU VMs are taken."""
+"""The number of CPU VM slots in use."""
 
 
 def require_cpu_slot(tx: Tx) -> None:
-    """Refuses a CPU VM, which sits on no node, beyond what a setting says that the cloud has slots for."""
+    """Refuse a CPU VM, which has no node, if all slots that a setting allows are in use."""
     if counts.of_organization(tx.connection, EVERYBODY).get(_CPU_VMS, 0) >= tx.settings.cpu_slots:
         raise saturated(tx, "INSUFFICIENT_CPU_CAPACITY", "All slots for CPU VMs are taken: try again later.")
 
@@ -158,7 +158,7 @@ def _stop_billing(tx: Tx, workload: Workload, _: Cause) -> None:
 
 
 def _send_email(tx: Tx, workload: Workload, cause: Cause) -> None:
-    """Before it is deleted with its volume (section 3)."""
+    """E-mail the owners before the workload is deleted with its volume (section 3)."""
     subject = f"{workload.name} is being deleted"
     body = f"The {workload.kind} {workload.name} ({workload.id}) is being deleted with its volume. "
     tell_owners(tx, workload.organization_id, subject, body + (cause.reason or "It was terminated."))
@@ -193,7 +193,7 @@ _EFFECTS: Final[Mapping[Effect, Callable[[Tx, Workload, Cause], None]]] = {
 
 
 def balance_ran_out(tx: Tx, organization_id: str, reason: str) -> bool:
-    """Stop running pods and VMs of an organization; pods are deleted after a while, and say so."""
+    """Stop running pods and VMs of an organization; the status of pods says when they will be deleted."""
     pods_end = f"{reason} It is deleted with its volume 7 days after the stop unless funds are added."
     running = WORKLOADS.first(tx, AT_ONCE, workloads.RUNNING, organization_id=organization_id)
     for workload in running:
@@ -202,9 +202,9 @@ def balance_ran_out(tx: Tx, organization_id: str, reason: str) -> bool:
 
 
 def forget_who_ran_out(tx: Tx, workload: Workload, reason: str | None) -> None:
-    """Keep a workload that the balance stopped for as long as its organization likes; `reason` is what it says then."""
+    """Keep a workload that the balance stopped for an unlimited time; `reason` is its new status reason."""
     WORKLOADS.change(tx, workload.id, out_of_funds_at=None, status_reason=reason)
-    if workload.status is PodStatus.STOPPED:  # while it is stopping, its timer is for that
+    if workload.status is PodStatus.STOPPED:  # while it is stopping, the timer is for the stop
         WORKLOADS.change(tx, workload.id, due_at=None)
         tx.cancel(TIMER, workload.id)
 
@@ -225,7 +225,7 @@ def _timer_ended(tx: Tx, item: DueItem) -> None:
 
 def _start_ended(tx: Tx, workload: Workload) -> None:
     if workload.node_id is not None and not nodes.get(tx, workload.node_id).reporting:
-        WORKLOADS.change(tx, workload.id, due_at=None)  # it runs as soon as the node is back
+        WORKLOADS.change(tx, workload.id, due_at=None)  # it starts as soon as the node is back
     else:
         apply(tx, workload, Trigger.STARTED)
 

@@ -1,4 +1,4 @@
-"""Pods (section 2, "Pod"; section 4, "VMs and pods"). They are read and acted on as VMs: `vm_routes.py`."""
+"""Pods (section 2, "Pod"; section 4, "VMs and pods"). Reads and actions are those of VMs: `vm_routes.py`."""
 
 from relay_localcloud.capacity import catalog, nodes
 from relay_localcloud.capacity.catalog import DEFAULT_DISK_GB, GPU_MODELS, GpuModel
@@ -34,7 +34,7 @@ def create_pod(
 
 
 def make_pod(tx: Tx, organization_id: str, body: PodCreate, factor: float = 1.0) -> Workload:
-    """A pod as its body says, at the catalog's price times a factor; ApiError as the operation answers it."""
+    """Create a pod from its body, at the catalog's price times a factor; ApiError as the operation answers it."""
     require_offered(tx, Noun.POD)
     _check(body)
     admission.require_free_name(tx, organization_id, POD, body.name)

@@ -1,4 +1,4 @@
-"""The VM record: how pods and VMs are answered (section 2, "VM")."""
+"""The VM record: how answers show pods and VMs (section 2, "VM")."""
 
 from urllib.parse import urlsplit
 
@@ -20,13 +20,13 @@ def shown_status(workload: Workload) -> str:
 
 
 def endpoint_url(label: str, gateway_url: str) -> str:
-    """Where the gateway answers for a label."""
+    """The URL at which the gateway answers for a label."""
     gateway = urlsplit(gateway_url)
     return f"{gateway.scheme}://{label}.{gateway.netloc}/"
 
 
 def vm_record(workload: Workload, now: int, gateway_url: str) -> dict[str, object]:
-    """Every field of the record that has a value."""
+    """All fields of the record that have a value."""
     model = GPU_MODELS.get(workload.gpu_model_id or "")
     per_port = workload.capability_tier == PRODUCTION
     host = f"{workload.http_port}-{workload.label}" if per_port else workload.label
@@ -49,7 +49,7 @@ def vm_record(workload: Workload, now: int, gateway_url: str) -> dict[str, objec
 
 
 def guest_record(workload: Workload) -> dict[str, object]:
-    """What the owner of its spot capacity is told of a VM that it ended: nothing that is its organization's own."""
+    """What the owner of spot capacity may see of a VM that it ended: nothing that belongs to the VM's organization."""
     return shown(workload, "id", "status", "status_reason", "tier")
 
 

@@ -1,7 +1,7 @@
-"""Snapshots of a VM's disk (section 2, "Create snapshot"); all but that they have a name is assumed, paths too.
+"""Snapshots of a VM's disk (section 2, "Create snapshot"); everything but their name is assumed, including paths.
 
-A snapshot takes `SNAPSHOT_SECONDS` of the cloud's clock, costs nothing, and ends with its VM: no operation takes one,
-so it would be of no use without the disk that it is of. Pods have none ("no undo, no snapshot", section 3).
+A snapshot takes `SNAPSHOT_SECONDS` of the cloud's clock, costs nothing, and ends with its VM: no operation restores
+one, so it would be useless without its disk. Pods have none ("no undo, no snapshot", section 3).
 """
 
 from collections.abc import Mapping
@@ -35,13 +35,13 @@ SnapshotId = Annotated[str, Path("snapshotId")]
 
 SNAPSHOT_SECONDS: Final = 10.0
 MOST_SNAPSHOTS: Final = 100
-"""Of one VM."""
+"""Snapshots of one VM."""
 
 DONE: Final = "snapshot.done"
-"""The due item of a snapshot that is being made."""
+"""The kind of the due item that completes a snapshot."""
 
 HAS_A_DISK_AT_HAND: Final = frozenset({PodStatus.RUNNING, PodStatus.STOPPED, PodStatus.FAILED})
-"""States in which a snapshot may be begun: before, there is no disk yet; else it is on its way, away, or gone."""
+"""States that allow a snapshot: before them there is no disk yet; in others it is in transition, absent or deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def remove_all(tx: Tx, vm_id: str) -> None:
 
 
 def _begin(tx: Tx, vm: Workload, name: str) -> SnapshotRow:
-    """Begin a snapshot; ApiError 422 for a pod, 409 in other states, for a name that is taken, and beyond the most."""
+    """Begin a snapshot; ApiError 422 for a pod, 409 in other states, for a used name, and beyond the maximum."""
     if vm.kind != VM:
         raise ApiError(422, "Pods have no snapshots; what must last is in the volume at /workspace.")
     if vm.status not in HAS_A_DISK_AT_HAND:
@@ -135,7 +135,7 @@ def _begin(tx: Tx, vm: Workload, name: str) -> SnapshotRow:
 
 
 def _shown(row: SnapshotRow, vm: Workload) -> Snapshot:
-    """A snapshot as it is answered; it belongs to whom its VM belongs."""
+    """A snapshot as the API shows it; it belongs to its VM's organization."""
     return Snapshot.model_validate({**shown(row), "organizationId": vm.organization_id})
 
 

@@ -1,4 +1,4 @@
-"""SSH keys registered on the organization, and on which workloads they are (section 4, "VMs and pods").
+"""SSH keys that an organization has registered, and the workloads that have them (section 4, "VMs and pods").
 
 Listing and deleting are assumed.
 """
@@ -44,7 +44,7 @@ class KeyRow:
 
 @dataclass(frozen=True, slots=True)
 class AttachedKey:
-    """A key that is on a workload (section 2, "Attach SSH key")."""
+    """A key that is attached to a workload (section 2, "Attach SSH key")."""
 
     workload_id: str
     ssh_key_id: str
@@ -98,7 +98,7 @@ def delete_ssh_key(_: ToolingWriter, organization_id: OrganizationId, key_id: Re
 
 
 def remove_key(tx: Tx, organization_id: str, key_id: str) -> None:
-    """Remove a key from the organization and from whatever it is on; ApiError 404 if the organization has none such."""
+    """Remove a key from the organization and from all workloads; ApiError 404 if the organization has no such key."""
     if not KEYS.remove(tx, id=key_id, organization_id=organization_id):
         raise not_found("SSH key", key_id)
     ATTACHED.remove(tx, ssh_key_id=key_id)
@@ -120,26 +120,26 @@ def attach_ssh_key(
 
 
 def require_known(tx: Tx, organization_id: str, key_ids: Collection[str], field: str = "sshKeyIds") -> None:
-    """Refuses SSH keys that the organization did not register, with 422."""
+    """Refuse with 422 SSH keys that the organization did not register."""
     unknown = set(key_ids) - {row.id for row in KEYS.all(tx, organization_id=organization_id)} if key_ids else set()
     if unknown:
         raise ApiError(422, f"{field}: this organization has no key {min(unknown)!r}.")
 
 
 def attach(tx: Tx, workload_id: str, key_ids: Collection[str]) -> None:
-    """Put keys on a workload beside those that it has; one that is there already stays as it is."""
+    """Attach further keys to a workload; one that is attached already does not change."""
     for key_id in key_ids:
         ATTACHED.add(tx, workload_id=workload_id, ssh_key_id=key_id, attached_at=tx.now)
 
 
 def attach_only(tx: Tx, workload_id: str, key_ids: Collection[str]) -> None:
-    """Put these keys on a workload in the place of those that it has."""
+    """Attach these keys to a workload in place of all others."""
     ATTACHED.remove(tx, workload_id=workload_id)
     attach(tx, workload_id, key_ids)
 
 
 def is_public_key(text: str) -> bool:
-    """Whether this is an OpenSSH public key of a kind that is still in use."""
+    """Whether this is an OpenSSH public key of a type that is still in use."""
     try:
         load_ssh_public_key(text.strip().encode())
     except (ValueError, UnsupportedAlgorithm):

@@ -1,8 +1,8 @@
 """Transfers: a pod or VM changes its organization (section 2, "Accept transfer"; all else is assumed).
 
-The control interface offers, the receiving organization accepts. What was used up to that second is the former
-organization's to pay, all after it the receiving one's; the locked rate stays. A workload has one open offer: a
-newer one withdraws it.
+The control interface offers, the receiving organization accepts. Usage before that second is billed to the former
+organization, all later usage to the receiving one; the locked rate stays. A workload has one open offer: a newer one
+withdraws it.
 """
 
 from dataclasses import dataclass
@@ -64,7 +64,7 @@ def accept_transfer(
 
 
 def offer(tx: Tx, workload: Workload, to_organization_id: str) -> str:
-    """Offer a workload to another organization, in the place of an earlier offer; the transfer's id."""
+    """Offer a workload to another organization, in place of an earlier offer; returns the transfer's id."""
     require_offered(tx, Noun.TRANSFER)
     if workload.status is PodStatus.TERMINATED:
         raise ApiError(409, "It is terminated.")
@@ -84,9 +84,9 @@ def offer(tx: Tx, workload: Workload, to_organization_id: str) -> str:
 
 
 def _accept(tx: Tx, caller: Principal, transfer_id: str, ssh_key_ids: list[str]) -> Workload:
-    """Give the workload to the caller's organization with these SSH keys of it.
+    """Give the workload to the caller's organization, with these SSH keys of that organization.
 
-    ApiError 404 for whoever it was not offered to, 410 for an offer that was withdrawn, 409 where it was accepted
+    ApiError 404 unless it was offered to the caller's organization, 410 for a withdrawn offer, 409 if it was accepted
     before, the workload has ended, its name is taken or its node is not for this organization, 422 for unknown keys.
     """
     transfer = _visible(tx, caller, transfer_id)
@@ -121,7 +121,7 @@ def _visible(tx: Tx, caller: Principal, transfer_id: str) -> Transfer:
 
 
 def _may_sit(tx: Tx, workload: Workload, node_id: str, receiver: str) -> bool:
-    """Whether the organization may have every unit that the workload holds, or else some unit of its node."""
+    """Whether the organization may use all units that the workload holds; if it holds none, some unit of its node."""
     held = claims.CLAIMS.all(tx, holder_id=workload.id)
     is_open = nodes.get(tx, node_id).organization_id in {"", receiver}
     if not held:

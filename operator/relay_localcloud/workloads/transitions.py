@@ -1,8 +1,8 @@
-"""The states of pods and VMs and what moves them: section 3, "Pod status", as one table.
+"""The states of pods and VMs and their transitions: section 3, "Pod status", as one table.
 
-Every pair of state and trigger is in `TRANSITIONS`. Assumed are: `stopping` lies between running and stopped; `failed`
-holds no GPU and keeps the volume; a node that stays away during a start interrupts it; VMs follow the same table, their
-`deploying` is shown as `provisioning`.
+Every pair of state and trigger is in `TRANSITIONS`. Assumptions: `stopping` lies between running and stopped; `failed`
+holds no GPU and keeps the volume; a node that stays away during a start interrupts it; VMs follow the same table, and
+their `deploying` is shown as `provisioning`.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from relay_wire.pods import PodStatus as S
 class Trigger(Enum):
     """What happens to a workload."""
 
-    STOP = auto()  # by the caller, as the next two
+    STOP = auto()  # by the caller, as are the next two
     RESTART = auto()
     TERMINATE = auto()
     STARTED = auto()
@@ -27,16 +27,16 @@ class Trigger(Enum):
     CONTAINER_EXITED = auto()
     FAILED = auto()
     NODE_LOST = auto()  # silent for longer than the grace
-    NODE_RETURNED = auto()  # and what is on it goes on
-    NODE_SEEN_AGAIN = auto()  # what runs on it is going to be reported
+    NODE_RETURNED = auto()  # and its workloads go on
+    NODE_SEEN_AGAIN = auto()  # the runtime will report what runs on it
     NODE_REMOVED = auto()
-    RECLAIMED = auto()  # its spot capacity, by the owner
+    RECLAIMED = auto()  # spot capacity, by its owner
     BALANCE_RAN_OUT = auto()
     RETENTION_OVER = auto()
 
 
 class Effect(Enum):
-    """What a move does beside changing the state."""
+    """What a move does besides changing the state."""
 
     CLAIM_GPUS = auto()
     RELEASE_GPUS = auto()
@@ -44,22 +44,22 @@ class Effect(Enum):
     STOP_BILLING = auto()
     SEND_EMAIL = auto()
     BOOT = auto()
-    DELETE_DISK = auto()  # and what is of it: snapshots, the log
+    DELETE_DISK = auto()  # and what belongs to it: snapshots, the log
     TELL_RUNNING = auto()
     TELL_STOPPED = auto()
     TELL_TERMINATED = auto()
 
 
 class Timer(Enum):
-    """What the cloud ends of itself after a move, and how long that takes."""
+    """What the cloud does by itself after a move, and when."""
 
     RETENTION = auto()  # 7 days
-    RETENTION_IF_UNFUNDED = auto()  # 7 days, where the balance stopped it
+    RETENTION_IF_UNFUNDED = auto()  # 7 days, if the balance stopped it
 
 
 @dataclass(frozen=True)
 class Move(outcomes.Move[S, Effect]):
-    """After its effects the runtime learns what is wanted from then on (None: what was), and the timer is set."""
+    """After the effects the runtime learns what is wanted from then on (None: as before), and the timer is set."""
 
     wanted: Wanted | None = None
     timer: Timer | None = None
@@ -145,7 +145,7 @@ HOLDS_GPUS: Final = frozenset({S.DEPLOYING, S.RUNNING, S.STOPPING, S.INTERRUPTED
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The node of the volume, as a start finds it; the pod starts there or not at all."""
+    """The volume's node at a start; the pod starts there or not at all."""
 
     reporting: bool
     free_gpus: int
@@ -154,7 +154,7 @@ class Home:
 
 
 def start_refusal(home: Home, gpu_count: int, infiniband: bool) -> Refusal | None:
-    """Why a stopped or failed workload cannot start on its node, or None if it can (section 3, rows 3 to 5).
+    """Why a stopped or failed workload cannot start on its node; None if it can (section 3, rows 3 to 5).
 
     `infiniband` says whether the organization is enabled for it.
     """

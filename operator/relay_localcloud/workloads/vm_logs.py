@@ -1,11 +1,11 @@
-"""The log of a VM, as far as there is one without anything that runs: its boots, its cloudInit, its health checks.
+"""The log of a simulated VM: its boots, its cloudInit, its health checks.
 
-`cloudInit` runs once per disk, on its first boot (section 2, "VM"). Nothing is executed here, so no script fails; one
-that did would change nothing either, since a failing script does not stop the VM starting or being billed.
+`cloudInit` runs once per disk, on its first boot (section 2, "VM"). Nothing is executed here, so no script fails; a
+failure would change nothing either, since a failing script does not stop the VM starting or being billed.
 
-What a failing health check does (section 2, `healthChecks`, `healthCheckPath`, `healthCheckPort`) is assumed: the VM
-stays `running`, is billed and answers; `statusReason` says what fails, until the check passes again or the VM boots.
-Checks fail and pass when the control interface says so.
+The effect of a failing health check (section 2, `healthChecks`, `healthCheckPath`, `healthCheckPort`) is assumed: the
+VM stays `running`, is billed and answers; `statusReason` says what fails, until the check passes again or the VM boots.
+The control interface makes checks fail and pass.
 """
 
 import json
@@ -27,7 +27,7 @@ HEALTH_CHECK: Final = "health-check"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of the log of a live VM: it is on the disk, and goes with it."""
+    """A line of the log of a live VM: it is on the disk, and is deleted with it."""
 
     sequence: int
     vm_id: str
@@ -48,7 +48,7 @@ _DROP: Final = Prepared(
 
 
 def boot(tx: Tx, vm: Workload) -> None:
-    """Note a boot, and run what runs on the first one of a disk; pods do not boot."""
+    """Log a boot, and `cloudInit` if it is the first one of a disk; pods do not boot."""
     if vm.kind != VM:
         return
     script = json.loads(vm.request).get("cloudInit")
@@ -59,7 +59,7 @@ def boot(tx: Tx, vm: Workload) -> None:
 
 
 def write(tx: Tx, vm_id: str, source: str, line: str) -> None:
-    """Add a line; the oldest goes if there are too many."""
+    """Add a line; the oldest line is deleted if there are too many."""
     LINES.insert(tx, vm_id=vm_id, at=tx.now, source=source, line=line)
     _DROP.run(tx.connection, of_vm=vm_id)
 
@@ -70,12 +70,12 @@ def lines_of(tx: Tx, vm_id: str, after: int = 0) -> list[Line]:
 
 
 def remove_all(tx: Tx, vm_id: str) -> None:
-    """Forget the log of a VM whose disk is deleted."""
+    """Delete the log of a VM whose disk is deleted."""
     LINES.remove(tx, vm_id=vm_id)
 
 
 def report_health(tx: Tx, vm: Workload, *, healthy: bool, reason: str | None) -> None:
-    """Let the checks of a VM fail or pass; ApiError 409 if it has none, or does not run."""
+    """Make the checks of a VM fail or pass; ApiError 409 if it has none, or does not run."""
     checked = _checked(vm)
     if checked is None:
         raise ApiError(409, "The VM was created without healthChecks, healthCheckPath and healthCheckPort.")
@@ -87,7 +87,7 @@ def report_health(tx: Tx, vm: Workload, *, healthy: bool, reason: str | None) ->
 
 
 def _checked(vm: Workload) -> str | None:
-    """What is checked, in words; None: nothing is."""
+    """A description of what is checked; None: nothing is."""
     asked = json.loads(vm.request)
     path, port, kinds = asked.get("healthCheckPath"), asked.get("healthCheckPort"), asked.get("healthChecks") or []
     if path is None and port is None and not kinds:

@@ -46,7 +46,7 @@ def create_vm(
 
 
 def make_vm(tx: Tx, vault: Vault, organization_id: str, body: VmCreate, factor: float = 1.0) -> Workload:
-    """A VM as its body says, at the catalog's price times a factor; ApiError as the operation answers it."""
+    """Create a VM from its body, at the catalog's price times a factor; ApiError as the operation answers it."""
     require_offered(tx, Noun.VM)
     tier = body.tier or "standard"
     admission.require_disk(body.disk_size_gb)
@@ -172,9 +172,9 @@ def _fields(body: VmCreate, tier: str, **priced: object) -> dict[str, Any]:
 
 
 def _end_guest(tx: Tx, caller: Principal, workload_id: str) -> Workload | None:
-    """Terminate a spot VM of somebody else on units that the caller lends; None if it is not the caller's to end.
+    """Terminate another organization's spot VM on units that the caller lends; None if the caller may not end it.
 
-    That takes the owner of the node, or an organization that manages the reservation. ApiError 403 by role.
+    The caller must own the node, or be an organization that manages the reservation. ApiError 403 by role.
     """
     workload = workloads.find(tx, workload_id)
     if workload is None or workload.tier != SPOT or caller.belongs_to(workload.organization_id):

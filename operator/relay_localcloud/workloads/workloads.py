@@ -1,4 +1,4 @@
-"""Pods and VMs as they are kept: one table, one record."""
+"""Stored pods and VMs: one table, one record."""
 
 import json
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ POD: Final = "pod"
 VM: Final = "vm"
 
 READABLE_AFTER_TERMINATION: Final = DAY
-"""How long a terminated workload is still answered (assumed)."""
+"""How long a terminated workload can still be read (assumed)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +36,14 @@ class Workload:
     status_reason: str | None
     out_of_funds_at: int | None  # when the balance stopped it; None: it did not
     changed_at: int
-    placed_at: int | None  # while deploying: when its container starts
-    due_at: int | None  # when its timer ends; None: none is set
+    placed_at: int | None  # while deploying: the instant at which its container starts
+    due_at: int | None  # when its timer ends; None: no timer is set
     created_at: int
     terminated_at: int | None
-    node_id: str | None  # where its volume is, for good; None: a CPU VM
+    node_id: str | None  # the permanent place of its volume; None: a CPU VM
     gpu_model_id: str | None
     gpu_count: int
-    price_per_hour_cents: int  # of all of it, locked at create
+    price_per_hour_cents: int  # of all of it, locked at the create
     image: str | None
     public: bool
     label: str  # of its endpoint's host
@@ -58,7 +58,7 @@ class Workload:
 
     @property
     def billed(self) -> Billed:
-        """Whom its running stints are billed to, and at which rate."""
+        """What its running stints are billed for, to whom, and at which rate."""
         return Billed(
             organization_id=self.organization_id,
             holder_id=self.id,
@@ -72,12 +72,12 @@ class Workload:
 
     @property
     def named_its_node(self) -> bool:
-        """Whether its create asked for the node it is on, which reserved units take (section 2, `nodeId`)."""
+        """Whether its create named the node that it is on, as reserved units require (section 2, `nodeId`)."""
         return self.kind == VM and json.loads(self.request).get("nodeId") is not None
 
     @property
     def event_data(self) -> dict[str, JsonValue]:
-        """What names it in `data` of its events; pods are named as pods as well."""
+        """What identifies it in `data` of its events; a pod also has the fields of a pod."""
         named: dict[str, JsonValue] = {"vmId": self.id, "organizationId": self.organization_id, "name": self.name}
         return {**named, "podId": self.id} if self.kind == POD else named
 
@@ -103,20 +103,20 @@ ENDED: Final = Remembered(
     workloads, "terminated_at", READABLE_AFTER_TERMINATION, ("attached_ssh_keys.workload_id", "transfers.workload_id")
 )
 RUNNING: Final = workloads.c.status == text("'running'")
-"""As the index of running workloads has it."""
+"""In the form that the index of running workloads has."""
 OUT_OF_FUNDS: Final = workloads.c.out_of_funds_at.is_not(None)
 """Stopped by the balance."""
 
 
 def find(tx: Tx, workload_id: str) -> Workload | None:
-    """A workload by its id; a terminated one for 24 hours only."""
+    """A workload by its id; a terminated one only for 24 hours."""
     workload = WORKLOADS.find(tx, id=workload_id)
     gone = None if workload is None else workload.terminated_at
     return None if gone is not None and tx.now - gone >= READABLE_AFTER_TERMINATION else workload
 
 
 def visible(tx: Tx, caller: Principal, workload_id: str) -> Workload:
-    """A workload that the caller may act on; ApiError 404 if there is none in its organization, 403 by role."""
+    """A workload that the caller may use; ApiError 404 if the caller's organization does not have it, 403 by role."""
     workload = find(tx, workload_id)
     if workload is None:
         raise not_found("VM or pod", workload_id)
@@ -125,5 +125,5 @@ def visible(tx: Tx, caller: Principal, workload_id: str) -> Workload:
 
 
 def on_node(tx: Tx, node_id: str) -> list[Workload]:
-    """Every live workload whose home is the node, the oldest first."""
+    """All live workloads whose home is the node, the oldest first."""
     return WORKLOADS.all(tx, node_id=node_id, terminated_at=None)
