@@ -93,7 +93,7 @@ class BatchRunner(Outbound):
                 await self._do_one(step)
 
     async def _turn(self, organization_id: str) -> None:
-        """Wait for the turn of an organization's batches, which is one beside that of its requests."""
+        """Wait for the turn of an organization's batches, which have a lane of their own beside its requests."""
         await self._turns.of(f"batches of {organization_id}")
 
     def _took(self, step: Step, horizon: int) -> bool:

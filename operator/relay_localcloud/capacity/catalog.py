@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _EntryT = TypeVar("_EntryT", bound="DataclassInstance")
 
 EVERY_COUNT: Final = (1, 2, 3, 4, 5, 6, 7, 8)
-NVSWITCH_TILES: Final = (1, 2, 4, 8)  # the partitions that an NVSwitch board can be passed through in
+NVSWITCH_TILES: Final = (1, 2, 4, 8)  # partition sizes in which an NVSwitch board can be passed through
 LARGEST_NODE: Final = 8  # GPUs of a node that is on sale
 DEFAULT_CPU_SIZE: Final = "small"
 DEFAULT_DISK_GB: Final = 50

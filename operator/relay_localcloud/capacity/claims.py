@@ -118,7 +118,7 @@ def room_at(connection: Connection, node_id: str, organization_id: str, *, named
 
 
 def _any_could_hold(connection: Connection, demand: Demand) -> bool:
-    """Whether some node, empty and up, would hold the demand."""
+    """Whether some node could hold the demand if it were empty and up."""
     if demand.node_pool is not None:
         return any(could_ever_hold(room, demand) for room in nodes_of.rooms_for(connection, demand))
     n = nodes.c

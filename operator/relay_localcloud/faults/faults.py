@@ -65,7 +65,7 @@ _VALUES: Final[Mapping[str, Any]] = {
     "lose": Literal[True],
     # The webhook is sent with n extra copies.
     "duplicate": Annotated[int, Field(ge=1, le=1000)],
-    # The webhook is held back until the subscription's next one went out.
+    # The webhook is held back until the subscription's next one has been sent.
     "reorder": Literal[True],
 }
 """All effects except `status` (`Answered`), by the field that identifies each and is its only one."""

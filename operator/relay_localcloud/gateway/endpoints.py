@@ -40,7 +40,7 @@ class Endpoint:
     per_port: bool
     """Whether its host names a port, as a production VM's does."""
     unready: str | None
-    """Why it does not answer, in words; None: it serves."""
+    """Why it does not serve, for people; None: it serves."""
     image: str | None
     port: int
     """The port at which the container listens."""

@@ -4,8 +4,8 @@
     ResourceId = Annotated[str, Path("id")]
     Days = Annotated[int, Query(), Field(ge=1, le=90, description="How many days.")]
 
-They are made in the order of the parameters, so that whoever may not call (403) is not told what is wrong with the
-body (400).
+Arguments are found in the order of the parameters, so that a caller without the right (403) does not learn what is
+wrong with the body (400).
 """
 
 from collections.abc import Awaitable, Callable, Mapping

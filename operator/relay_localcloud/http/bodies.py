@@ -5,7 +5,7 @@
         return answer(record)
 
 Put the caller before the body among the parameters: parameters are resolved in order, and a missing scope (403) comes
-before an invalid body (400). The Content-Type is not looked at; JSON is not coerced (`"1"` and `true` are no integers);
+before an invalid body (400). The Content-Type is ignored; JSON is not coerced (`"1"` and `true` are not integers);
 unknown fields are accepted and shown as `unreadFields` in the request log.
 """
 

@@ -19,7 +19,7 @@ from relay_localcloud.http.arguments import Depends, Query
 from relay_localcloud.http.errors import ApiError
 
 MOST_PARTS: Final = 1_000
-"""Of all items of a page but the first together: an answer holds up everybody else while it is made."""
+"""The most parts of a page's items, not counting the first item: making an answer delays everybody else."""
 _WRITTEN: Final = re.compile(r"[0-9a-f]{16}:\[([0-9]{1,18})\]")
 
 

@@ -6,9 +6,9 @@ the aliases at the end, as its first parameter:
     async def create_pod(caller: VmWriter, body: ..., cloud: CurrentCloud) -> Response: ...
 
 That checks scopes (keys) or the role (sessions), and that an `{orgId}` in the path is the caller's: 403 otherwise.
-`Authentication` made a session act in the organization of the path, or in its user's own where the path has none.
+`Authentication` lets a session act in the organization of the path, or in its user's own if the path has none.
 Where the path names a resource by its bare id, look it up and call `caller.admit(organization_id, "pod", id)`: 404
-unless the caller's organization owns it, 403 where the role does not suffice. What belongs to a person and not to an
+unless the caller's organization owns it, 403 if the role does not suffice. An operation on a person rather than an
 organization takes `SessionUser` instead, which is the user's id; a key gets 403 there.
 """
 

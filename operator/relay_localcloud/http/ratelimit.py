@@ -1,6 +1,6 @@
 """The rate limits of the management API (section 7, 429), in real time; inference has none (section 8).
 
-Every answer to a caller that is known says what is left, in the fields of draft-ietf-httpapi-ratelimit-headers-11:
+Every answer to a known caller says what is left, in the fields of draft-ietf-httpapi-ratelimit-headers-11:
 
     RateLimit-Policy: "key";q=120000;w=60, "organization";q=240000;w=60, "burst";q=4000;w=1
     RateLimit: "key";r=119999;t=60, "organization";r=239999;t=60, "burst";r=3999;t=1

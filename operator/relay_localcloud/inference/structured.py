@@ -16,7 +16,7 @@ LONGEST_ANSWER: Final = 1024 * 1024
 """Characters of all strings together."""
 DEEPEST: Final = 64
 MOST_NUMBER: Final = 10**15
-"""The largest bound: a larger number may not differ from its neighbours."""
+"""The largest bound that is accepted: as a float, a larger number may equal its neighbours."""
 _FIELD: Final = "response_format.json_schema.schema"
 _FORMATS: Final[Mapping[str, str]] = {
     "date-time": "2026-01-01T00:00:00Z",

@@ -35,7 +35,7 @@ class DueItem:
 
 @dataclass(frozen=True, order=True, slots=True)
 class QueuedCall:
-    """An outbound due item: when it falls due, its id, and the lane (the webhook) it belongs to."""
+    """An outbound due item: when it falls due, its id, and its lane, such as a webhook."""
 
     due_at: int
     item_id: int

@@ -92,9 +92,9 @@ class Tx:
         *,
         lane: str | None = None,
     ) -> None:
-        """Make `kind`'s handler run for `subject` at `due_at`; replaces what was scheduled for the same two.
+        """Make `kind`'s handler run for `subject` at `due_at`; replaces an earlier item of the same two.
 
-        `lane` makes it outbound (`clock/outbound.py`): it takes real time, and runs beside all but those of its lane.
+        `lane` makes it outbound (`clock/outbound.py`): it takes real time, and runs concurrently with other lanes.
         """
         item_id = due.schedule(self.connection, due_at, kind, subject, payload or {}, lane)
         if lane is None:
@@ -126,7 +126,7 @@ class Tx:
         self._after_commit.append(callback)
 
     def note(self, write: "Callable[[Tx], None]") -> None:
-        """Write something of little importance once this transaction is on disk; a full disk drops it."""
+        """Write something of little importance once this transaction is on disk; it is left out if the disk is full."""
         self._notes.append(write)
 
 

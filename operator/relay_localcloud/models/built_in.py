@@ -7,7 +7,7 @@ from typing import Final
 from relay_wire.inference import Family
 
 NANO_USD_PER_TOKEN: Final = 100
-"""The price of every model, in or out (assumed); a batch pays half."""
+"""The price of every model, for input and output (assumed); a batch pays half."""
 
 BOTH: Final = (Family.CHAT_COMPLETIONS, Family.MESSAGES)
 

@@ -50,7 +50,7 @@ def month_end(start: int) -> int:
 
 
 def by_month(since: int, until: int) -> Iterator[tuple[int, int]]:
-    """The months of a time, by their start, and how much of it is in each."""
+    """The months of a period, by their start, and how much of the period is in each."""
     while since < until:
         start = month_start(since)
         over = min(month_end(start), until)
@@ -59,7 +59,7 @@ def by_month(since: int, until: int) -> Iterator[tuple[int, int]]:
 
 
 def settlement_at(instant: int) -> int:
-    """The first settlement of a month that is not before `instant`."""
+    """The instant of the first monthly settlement that is not before `instant`."""
     start = month_start(instant)
     if instant <= start + SETTLED_AFTER:
         return start + SETTLED_AFTER
