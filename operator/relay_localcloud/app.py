@@ -203,7 +203,7 @@ def open_cloud(
     deliveries = Deliveries(store, faults, options.reach, turns)
     files = FileStorage(store)
     vault = keys.open_vault(store, options.key_file)
-    upstreams = Upstreams(random.random, vault, options.reach)
+    upstreams = Upstreams(random.random, vault, options.reach, runtime)
     funds = Funds()
     batches = BatchRunner(store, files, Worker(store, partial(invoke, store, upstreams)), funds, turns)
     clock = Clock(store, HANDLERS, [deliveries.fan_out, deliveries, batches], steady(), options.first_mode)

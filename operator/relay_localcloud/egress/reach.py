@@ -27,7 +27,12 @@ class Reach:
 
         On loopback, everything: they are one person. Otherwise, public addresses and these networks.
         """
-        return cls(public=True, loopback=True, networks=_ALL) if is_loopback(host) else cls(True, False, networks)
+        return cls.everywhere() if is_loopback(host) else cls(True, False, networks)
+
+    @classmethod
+    def everywhere(cls) -> Self:
+        """Every address: for whom nobody but the cloud names them."""
+        return cls(public=True, loopback=True, networks=_ALL)
 
     def allows(self, address: Address) -> bool:
         """Whether this address may be connected to."""

@@ -34,6 +34,7 @@ from relay_localcloud.kernel.instants import SECOND
 from relay_localcloud.kernel.store import Store, Tx
 from relay_localcloud.models.backends import Server
 from relay_localcloud.models.built_in import BuiltInModel
+from relay_localcloud.runtimes.runtime import Containers
 from relay_wire.inference import ChatRequest, Family, MessagesRequest
 
 LONGEST_ANSWER: Final = 131_072
@@ -185,7 +186,16 @@ def _reached(upstreams: Upstreams, model: Model, asked: Question) -> tuple[Built
     chosen = routing.choose(model, upstreams.under_way, upstreams.draw(), asked.prompt.size)
     if chosen is None:
         raise InferenceError(*UPSTREAM_UNAVAILABLE, f"All capacity for the model {model.id!r} is in use.")
-    return (chosen.behind, chosen) if isinstance(chosen, Turn) else (chosen, None)
+    return (_of(chosen, upstreams.containers), chosen) if isinstance(chosen, Turn) else (chosen, None)
+
+
+def _of(turn: Turn, containers: Containers | None) -> BuiltInModel | Server:
+    if containers is None:
+        return turn.behind
+    way = containers.way(turn.deployment.organization_id, turn.replica_id, turn.deployment.port)
+    if way is None:
+        raise InferenceError(*UPSTREAM_UNAVAILABLE, "The replica whose turn it is does not run just now: try again.")
+    return turn.at(way)
 
 
 def _told(built_in: BuiltInModel, asked: Question, now: int) -> Answer:

@@ -1,7 +1,8 @@
 """Which backend of a model answers a request (section 2, "Inference catalog backend" and "Serving deployment"): pure.
 
-`POST /_localcloud/upstreams {image, url}` sets the server that represents an `engineImage`; it gets requests as a
-replica would, at `/v1/chat/completions` or `/v1/messages` below that URL, for the deployment's `servedModelId`.
+A replica gets requests at `/v1/chat/completions` or `/v1/messages`, for the deployment's `servedModelId`: at its own
+address where containers run, and elsewhere below the URL of the server that represents its `engineImage`, which
+`POST /_localcloud/upstreams {image, url}` sets.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from relay_localcloud.inference.catalog import Model
 from relay_localcloud.models.backends import Server
 from relay_localcloud.models.built_in import BOTH, BUILT_IN, BuiltInModel
+from relay_localcloud.runtimes.runtime import Way
 from relay_localcloud.serving.traffic import Published
 
 DEPLOYMENT_HEADER = "x-relay-deployment"
@@ -26,13 +28,19 @@ class Turn:
 
     @property
     def behind(self) -> Server | BuiltInModel:
-        """The server that represents its image, under the replica's id; else the built-in model, or the echo."""
-        deployment = self.deployment
-        url = deployment.replicas[self.replica_id]
+        """Without containers: the server that represents its image; else the built-in model, or the echo."""
+        url = self.deployment.replicas[self.replica_id]
         if url is None:
-            return BUILT_IN.get(deployment.model_id) or BuiltInModel(deployment.model_id, BOTH)
-        endpoint, ref = url.rstrip("/").removesuffix("/v1") + "/v1", deployment.served_model_id
-        return Server(self.replica_id, ref, endpoint, deployment.apis, "none", deployment.weight, deployment.cap)
+            return BUILT_IN.get(self.deployment.model_id) or BuiltInModel(self.deployment.model_id, BOTH)
+        return self._server(url.rstrip("/").removesuffix("/v1"))
+
+    def at(self, way: Way) -> Server:
+        """The container of the replica."""
+        return self._server(way.url, way)
+
+    def _server(self, url: str, way: Way | None = None) -> Server:
+        its, ref = self.deployment, self.deployment.served_model_id
+        return Server(self.replica_id, ref, f"{url}/v1", its.apis, "none", its.weight, its.cap, way=way)
 
     @property
     def headers(self) -> dict[str, str]:

@@ -25,6 +25,7 @@ from relay_localcloud.inference.errors import (
 from relay_localcloud.inference.frames import Source
 from relay_localcloud.kernel.vault import Unreadable, Vault
 from relay_localcloud.models.backends import Server
+from relay_localcloud.runtimes.runtime import Containers
 from relay_wire.inference import Family
 
 if TYPE_CHECKING:
@@ -47,15 +48,19 @@ Json = dict[str, JsonValue]
 class Upstreams:
     """Calls servers, and counts the requests under way at each.
 
-    `draw` is uniform in [0, 1); `vault` opens the keys of servers; `reach` limits their addresses.
+    `draw` is uniform in [0, 1); `vault` opens the keys of servers; `reach` limits their addresses. `containers` has the
+    replicas that run; None: nothing runs.
     """
 
-    def __init__(self, draw: Callable[[], float], vault: Vault, reach: Reach) -> None:
+    def __init__(
+        self, draw: Callable[[], float], vault: Vault, reach: Reach, containers: Containers | None = None
+    ) -> None:
         self._vault = vault
         self._reach = reach
+        self.containers = containers
         self.draw = draw
         self.under_way: Counter[str] = Counter()
-        self._session: aiohttp.ClientSession | None = None
+        self._sessions: dict[bool, aiohttp.ClientSession] = {}  # by whether they lead anywhere
 
     async def __aenter__(self) -> Self:
         """Do nothing: connections are opened on demand."""
@@ -65,8 +70,8 @@ class Upstreams:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Close the connections."""
-        if self._session is not None:
-            await self._session.close()
+        for session in self._sessions.values():
+            await session.close()
 
     async def ask(self, server: Server, family: Family, body: bytes) -> tuple[Json, int]:
         """The server's answer to one request, and its size in bytes. Raises InferenceError."""
@@ -122,11 +127,12 @@ class Upstreams:
 
         with self._counting(server.id):
             try:
-                async with self._opened(aiohttp).post(
+                async with self._opened(aiohttp, anywhere=server.way is not None).post(
                     server.endpoint.rstrip("/") + family.removeprefix("/v1"),
                     data=body,
                     headers=_headers(server, self._vault),
                     allow_redirects=False,
+                    ssl=True if server.way is None or server.way.proxied is None else server.way.proxied.tls,
                 ) as response:
                     if response.status != 200:
                         raise await _refusal(response)
@@ -134,14 +140,16 @@ class Upstreams:
             except (aiohttp.ClientError, TimeoutError, OSError) as failure:
                 raise _unwell(f"cannot be used ({type(failure).__name__})") from failure
 
-    def _opened(self, http: Any) -> "aiohttp.ClientSession":  # noqa: ANN401 - the module aiohttp
-        if self._session is None:
+    def _opened(self, http: Any, *, anywhere: bool) -> "aiohttp.ClientSession":  # noqa: ANN401 - the module aiohttp
+        if anywhere not in self._sessions:
             timeout = http.ClientTimeout(total=WHOLE_SECONDS, sock_connect=CONNECT_SECONDS, sock_read=SILENT_SECONDS)
             from relay_localcloud.egress.connections import connector_to  # noqa: PLC0415 - it loads aiohttp
 
-            connector = connector_to(self._reach, verified=True, limit=0, keepalive_timeout=2)
-            self._session = http.ClientSession(connector=connector, timeout=timeout, cookie_jar=http.DummyCookieJar())
-        return self._session
+            reach = Reach.everywhere() if anywhere else self._reach
+            connector = connector_to(reach, verified=True, limit=0, keepalive_timeout=2)
+            jar = http.DummyCookieJar()
+            self._sessions[anywhere] = http.ClientSession(connector=connector, timeout=timeout, cookie_jar=jar)
+        return self._sessions[anywhere]
 
 
 def _headers(server: Server, vault: Vault) -> dict[str, str]:
@@ -156,6 +164,8 @@ def _headers(server: Server, vault: Vault) -> dict[str, str]:
             raise _unwell(f"takes {server.auth}, which the local cloud cannot sign")
         case _ as never:
             assert_never(never)
+    if server.way is not None and server.way.proxied is not None:
+        headers.update(server.way.proxied.headers())
     return headers
 
 

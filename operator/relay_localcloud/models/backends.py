@@ -8,6 +8,7 @@ from sqlalchemy import Index
 from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.kernel.vault import Vault, owner_of
+from relay_localcloud.runtimes.runtime import Way
 from relay_wire.inference import BackendAuth, BackendCreate, BackendUpdate
 
 BUILT_IN_ENDPOINT: Final = "local://built-in"
@@ -26,6 +27,7 @@ class Server:
     max_concurrency: int
     sealed_key: str | None = field(default=None, repr=False)
     key_owner: str = ""  # the owner that the key is sealed for (`kernel/vault.py`)
+    way: Way | None = None  # to the container that it is, which `reach` does not limit
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """Serving deployments and their replicas as they are kept."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,6 +15,8 @@ from relay_localcloud.serving.states import SERVING
 from relay_wire.serving import DeploymentCreate, DeploymentStatus
 
 _LIVE: Final = text("gone_at IS NULL")
+ENGINE_PORTS: Final[Mapping[str, int]] = {"vllm": 8000, "sglang": 30000, "trtllm": 8000}
+"""At which engines listen by themselves (assumed)."""
 
 
 @dataclass(frozen=True, slots=True)

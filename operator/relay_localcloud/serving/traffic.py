@@ -11,7 +11,7 @@ from relay_localcloud.kernel.prepared import Prepared
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.replicas.states import ReplicaState
 from relay_localcloud.serving.lanes import Lane
-from relay_localcloud.serving.rows import deployments, replicas
+from relay_localcloud.serving.rows import ENGINE_PORTS, deployments, replicas
 from relay_localcloud.workloads.images import gateway_upstreams
 from relay_wire.serving import GREEN, DeploymentStatus
 
@@ -21,6 +21,7 @@ class Published:
     """A deployment that is published as a backend of its model; its healthy replicas are the oldest first."""
 
     id: str
+    organization_id: str
     model_id: str
     served_model_id: str
     apis: frozenset[str]
@@ -29,8 +30,9 @@ class Published:
     lane: Lane
     is_green: bool
     created_at: int
+    port: int  # at which its engine listens
     replicas: Mapping[str, str | None]
-    """By id: the URL of the server that answers for its image, None if the built-in engine does."""
+    """By id: where nothing runs, the URL of the server that answers for its image; None if the built-in engine does."""
 
     def free_replica(self, under_way: Mapping[str, int]) -> str | None:
         """The least busy of the replicas that have room; the oldest of several."""
@@ -50,6 +52,7 @@ def _published(*conditions: ColumnElement[bool]) -> Prepared:
     query = (
         select(
             d.id,
+            d.organization_id,
             d.public_model_id,
             _field("servedModelId"),
             _field("nativeFamilies"),
@@ -60,6 +63,7 @@ def _published(*conditions: ColumnElement[bool]) -> Prepared:
             d.max_prompt_bytes,
             _field("rolloutRole"),
             d.created_at,
+            _field("engine"),
             r.id,
             gateway_upstreams.c.url,
         )
@@ -90,14 +94,15 @@ def of_organization(tx: Tx, organization_id: str) -> list[Published]:
 def _grouped(found: Sequence[tuple[Any, ...]]) -> list[Published]:
     grouped: dict[str, Published] = {}
     members: dict[str, dict[str, str | None]] = {}
-    for identifier, model, served, apis, weight, cap, pool, low, high, role, since, replica, url in found:
+    for identifier, owner, model, served, apis, weight, cap, pool, low, high, role, since, engine, each, url in found:
         mine = members.setdefault(identifier, {})
-        if replica is not None:
-            mine[replica] = url
+        if each is not None:
+            mine[each] = url
         if identifier not in grouped:
             lane = Lane(pool, low, high)
             families = frozenset(json.loads(apis))
+            port, is_green = ENGINE_PORTS[engine], role == GREEN
             grouped[identifier] = Published(
-                identifier, model, served, families, weight, cap, lane, role == GREEN, since, mine
+                identifier, owner, model, served, families, weight, cap, lane, is_green, since, port, mine
             )
     return list(grouped.values())

@@ -11,17 +11,6 @@ from tests.support.localcloud import CloudRefusal
 if TYPE_CHECKING:
     from tests.cluster.kubernetes_runtime.stage import Stage
 
-DEPLOYMENT = {
-    "publicModelId": "m",
-    "engine": "vllm",
-    "servedModelId": "m",
-    "gpuModelId": "h100",
-    "gpuCountPerReplica": 1,
-    "replicasMin": 1,
-    "replicasMax": 1,
-    "replicasDesired": 1,
-}
-
 
 async def refusal(stage: Stage, method: str, path: str, body: Any = None) -> tuple[int, str]:
     """Its status and its words."""
@@ -32,14 +21,8 @@ async def refusal(stage: Stage, method: str, path: str, body: Any = None) -> tup
 
 async def test_what_is_not_offered_says_what_to_use(stage: Stage) -> None:
     of_organization = f"/v1/orgs/{stage.organization.id}"
-    deployment = {**DEPLOYMENT, "organizationId": stage.organization.id}
-    for path, body in (
-        (f"{of_organization}/vms/create", {"name": "vm"}),
-        ("/v1/serving/deployments", deployment),
-    ):
-        status, words = await refusal(stage, "POST", path, body)
-        assert status == 422, words
-        assert "create a pod (POST /v1/pods)" in words
+    status, words = await refusal(stage, "POST", f"{of_organization}/vms/create", {"name": "vm"})
+    assert (status, "create a pod (POST /v1/pods)" in words) == (422, True)
 
 
 async def test_the_catalog_has_room_for_clusters_and_none_for_vms(stage: Stage) -> None:

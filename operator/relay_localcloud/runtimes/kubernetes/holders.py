@@ -1,4 +1,7 @@
-"""Who holds a Pod: a pod, or a replica of a cluster; each is told what is seen, and says what is to run."""
+"""Who holds a Pod: a pod, or a replica of a cluster or of a serving deployment.
+
+Each is told what is seen, and says what is to run.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,6 +17,8 @@ from relay_localcloud.runtimes.kubernetes import replica_reports, reports, runs
 from relay_localcloud.runtimes.kubernetes.facts import Exited, Fact
 from relay_localcloud.runtimes.kubernetes.runs import Machine, Run
 from relay_localcloud.runtimes.kubernetes.wanted import Terms
+from relay_localcloud.serving.moves import REPLICAS as DEPLOYMENT_REPLICAS
+from relay_localcloud.serving.rows import Deployment
 from relay_localcloud.tooling import registry_credentials
 from relay_localcloud.workloads.ssh_keys import ATTACHED, KEYS
 from relay_localcloud.workloads.workloads import POD, WORKLOADS, Workload
@@ -111,6 +116,36 @@ class ClusterHolder:
         return run
 
 
+@dataclass(frozen=True, slots=True)
+class DeploymentHolder:
+    """A replica of a serving deployment."""
+
+    deployment: Deployment
+    replica: Replica
+
+    @property
+    def organization_id(self) -> str:
+        """Whose its deployment is."""
+        return self.deployment.organization_id
+
+    @property
+    def node_id(self) -> str | None:
+        """Where its GPUs are."""
+        return self.replica.node_id
+
+    def tell(self, tx: Tx, facts: Sequence[Fact], known: Sequence[Exited]) -> None:
+        """As `replica_reports.py` has it."""
+        replica_reports.tell(tx, DEPLOYMENT_REPLICAS, self.deployment, self.replica, facts, known)
+
+    def run(self, tx: Tx, machine: Machine | None, start: int, terms: Terms, vault: Vault) -> Run:
+        """Of the image that its row has, which a rollout replaces."""
+        assert machine is not None, "a replica of a deployment has GPUs"
+        run = runs.of_deployment(self.deployment, self.replica, machine, start)
+        if run is None:
+            raise Impossible(_NO_IMAGE)
+        return run
+
+
 def _pod(tx: Tx, holder_id: str) -> PodHolder | None:
     workload = WORKLOADS.find(tx, id=holder_id)
     return PodHolder(workload) if workload is not None and workload.kind == POD else None
@@ -122,7 +157,13 @@ def _cluster_replica(tx: Tx, holder_id: str) -> ClusterHolder | None:
     return None if replica is None or cluster is None else ClusterHolder(cluster, replica)
 
 
-_SORTS: Final[Sequence[Callable[[Tx, str], Holder | None]]] = (_pod, _cluster_replica)
+def _deployment_replica(tx: Tx, holder_id: str) -> DeploymentHolder | None:
+    replica = DEPLOYMENT_REPLICAS.get(tx, holder_id)
+    deployment = None if replica is None else DEPLOYMENT_REPLICAS.find(tx, replica.group_id)
+    return None if replica is None or deployment is None else DeploymentHolder(deployment, replica)
+
+
+_SORTS: Final[Sequence[Callable[[Tx, str], Holder | None]]] = (_pod, _cluster_replica, _deployment_replica)
 
 
 def find(tx: Tx, holder_id: str) -> Holder | None:

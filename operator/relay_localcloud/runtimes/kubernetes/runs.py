@@ -1,6 +1,6 @@
 """What is to run, read from rows: one shape for pods, for replicas of clusters and for those of deployments.
 
-Assumed: the ports of engines are those that they listen on by themselves, and each answers `/health`.
+Assumed: each engine answers `/health`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,14 +11,13 @@ from relay_localcloud.capacity.catalog import DEFAULT_DISK_GB, CpuSize
 from relay_localcloud.clusters.clusters import Cluster
 from relay_localcloud.clusters.routes import DEFAULT_PORT
 from relay_localcloud.replicas.rows import Replica
-from relay_localcloud.serving.rows import Deployment
+from relay_localcloud.serving.rows import ENGINE_PORTS, Deployment
 from relay_localcloud.tooling.registry_credentials import Login
 from relay_localcloud.workloads.workloads import Workload
 from relay_wire.pods import PodCreate
 
 MIB: Final = 1024 * 1024
 HEALTH: Final = "/health"
-ENGINE_PORTS: Final[Mapping[str, int]] = {"vllm": 8000, "sglang": 30000, "trtllm": 8000}
 
 
 @dataclass(frozen=True, slots=True)

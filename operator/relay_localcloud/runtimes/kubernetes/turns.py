@@ -22,8 +22,6 @@ from relay_localcloud.runtimes.runtime import Noun
 _NO_PRIVILEGE: Final = "privileged: the administrator of this cloud allows no privileged containers."
 _NOT_OFFERED: Final[Mapping[Noun, str]] = {
     Noun.VM: "VMs are not offered here, since this cloud runs containers on Kubernetes: create a pod (POST /v1/pods).",
-    Noun.DEPLOYMENT: "Serving deployments are not offered here yet: create a pod (POST /v1/pods) of the engine's "
-    "image, and register its endpoint as an inference backend.",
     Noun.SNAPSHOT: "Snapshots are not offered here: copy what matters off /workspace from inside the pod.",
     Noun.KERNEL_MODULE: "kernelModules: whoever administers the nodes of this cloud loads modules into their kernels.",
     Noun.TRANSFER: "A pod does not change its organization here, since its volume does not: create another one there.",
