@@ -1,0 +1,89 @@
+"""Replicas of clusters and of serving deployments are containers of a real node."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import openai
+import pytest
+
+from relay_localcloud.runtimes.kubernetes.names import name_of, namespace_of
+from tests.node.cloud.workload_image import IMAGE
+from tests.support.eventually import eventually
+
+if TYPE_CHECKING:
+    from tests.node.cloud.customer import Customer
+    from tests.node.cloud.house import House
+
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.skipif("RELAY_TEST_KUBECONFIG" in os.environ, reason="only the project's own node has pretended GPUs"),
+]
+
+Json = dict[str, Any]
+
+
+async def becomes(customer: Customer, path: str, status: str, healthy: int) -> Json:
+    """What a path answers, once it has this status and so many healthy replicas."""
+
+    def is_so(found: Json) -> bool:
+        return found["status"] == status and sum(bool(each["healthy"]) for each in found["replicas"]) == healthy
+
+    what = f"{path} is {status} with {healthy} healthy replicas"
+    return await eventually(lambda: customer.team.call("GET", path), is_so, within=120, what=what)
+
+
+async def hosts(customer: Customer, found: Json, count: int) -> set[str]:
+    """Who answers so many requests to an endpoint."""
+    return {(await customer.answers(found, "/")).partition(" ")[0] for _ in range(count)}
+
+
+async def has_no_pods(customer: Customer, cloud_id: str) -> None:
+    """Return once the node has no Pod of it."""
+    labels, space = f"gpurelay.dev/cloud-id={cloud_id}", namespace_of(customer.team.id)
+    look = lambda: customer.kube.list("Pod", space, labelSelector=labels)  # noqa: E731 - one look
+    await eventually(look, lambda pods: not pods, what=f"no Pod of {cloud_id} is left")
+
+
+async def test_an_endpoint_has_three_containers_behind_it_and_spares_the_one_that_is_sick(customer: Customer) -> None:
+    wanted = {"name": "web", "imageUrl": IMAGE, "gpuModelId": "h100", "gpusPerReplica": 1, "replicaCount": 3}
+    checked = {"containerPort": 80, "healthCheckPath": "/health"}
+    created = await customer.team.call("POST", f"/v1/orgs/{customer.team.id}/clusters/create", wanted | checked)
+    path = f"/v1/clusters/{created['id']}/detail"
+    found = await becomes(customer, path, "running", 3)
+    everybody = {name_of(each["id"]) for each in found["replicas"]}
+    assert await hosts(customer, found, 12) == everybody
+
+    _, sick = await customer.ask(found, "POST", "/sick/30", customer.team.api_key)
+    assert sick in everybody
+    found = await becomes(customer, path, "degraded", 2)
+    assert await hosts(customer, found, 12) == everybody - {sick}
+    found = await becomes(customer, path, "running", 3)
+
+    await customer.team.call("POST", f"/v1/clusters/{created['id']}/scale", {"replicaCount": 1})
+    await becomes(customer, path, "running", 1)
+    await customer.team.call("POST", f"/v1/clusters/{created['id']}/terminate")
+    await has_no_pods(customer, created["id"])
+    (billed,) = [one for one in await customer.team.billed() if one["resourceId"] == created["id"]]
+    assert billed["cents"] > 0
+
+
+async def test_the_openai_client_is_answered_by_a_container_behind_a_serving_deployment(
+    house: House, customer: Customer
+) -> None:
+    counts = {"gpuCountPerReplica": 1, "replicasMin": 0, "replicasMax": 2, "replicasDesired": 2}
+    model = {"publicModelId": "echo", "servedModelId": "echo", "engine": "vllm", "engineImage": IMAGE}
+    more = {"organizationId": customer.team.id, "gpuModelId": "h100", "backendWeight": 1, "env": {"PORT": "8000"}}
+    created = await customer.team.call("POST", "/v1/serving/deployments", model | counts | more)
+    path = f"/v1/serving/deployments/{created['id']}"
+    found = await becomes(customer, path, "running", 2)
+    everybody = {f"from {name_of(each['id'])}" for each in found["replicas"]}
+    url = f"http://127.0.0.1:{house.ports.inference}/v1"
+    async with openai.AsyncOpenAI(api_key=customer.team.api_key, base_url=url) as client:
+        asked = [{"role": "user", "content": "who are you?"}]
+        answer = await client.chat.completions.create(model="echo", messages=asked)  # type: ignore[arg-type]
+    assert answer.choices[0].message.content in everybody
+
+    await customer.team.call("DELETE", path)
+    await has_no_pods(customer, created["id"])
