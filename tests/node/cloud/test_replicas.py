@@ -55,7 +55,7 @@ async def test_an_endpoint_has_three_containers_behind_it_and_spares_the_one_tha
     everybody = {name_of(each["id"]) for each in found["replicas"]}
     assert await hosts(customer, found, 12) == everybody
 
-    _, sick = await customer.ask(found, "POST", "/sick/30", customer.team.api_key)
+    _, sick = await customer.ask(found, "POST", "/sick/60", customer.team.api_key)
     assert sick in everybody
     found = await becomes(customer, path, "degraded", 2)
     assert await hosts(customer, found, 12) == everybody - {sick}

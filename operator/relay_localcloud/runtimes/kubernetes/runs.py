@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from relay_localcloud.capacity.catalog import DEFAULT_DISK_GB, CpuSize
+from relay_localcloud.capacity.catalog import CpuSize
 from relay_localcloud.clusters.clusters import Cluster
 from relay_localcloud.clusters.routes import DEFAULT_PORT
 from relay_localcloud.replicas.rows import Replica
@@ -62,7 +62,7 @@ class Run:
     image: str
     share: Share
     port: int
-    disk_gb: int = DEFAULT_DISK_GB
+    disk_gb: int | None = None  # what was asked for
     command: Sequence[str] = ()
     arguments: Sequence[str] = field(default=(), repr=False)
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -100,7 +100,7 @@ def of_pod(pod: Workload, machine: Machine, public_keys: Sequence[str], start: i
         image=asked.image,
         share=gpu_share(machine, pod.gpu_count),
         port=pod.http_port,
-        disk_gb=pod.disk_size_gb or DEFAULT_DISK_GB,
+        disk_gb=pod.disk_size_gb,
         environment=asked.env_vars or {},
         public_keys=[*dict.fromkeys([*(asked.ssh_keys or ()), *public_keys])],
         shm_gb=asked.shm_size_gb,
@@ -123,7 +123,7 @@ def of_cluster(cluster: Cluster, replica: Replica, share: Share, start: int, log
         image=asked.image_url,
         share=share,
         port=port,
-        disk_gb=asked.disk_size_gb or DEFAULT_DISK_GB,
+        disk_gb=asked.disk_size_gb,
         command=asked.container_command or (),
         environment=asked.env_vars or {},
         probe=Probe(asked.health_check_port or port, asked.health_check_path) if checked else None,

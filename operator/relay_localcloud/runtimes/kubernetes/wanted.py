@@ -8,6 +8,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from relay_localcloud.capacity.catalog import DEFAULT_DISK_GB
 from relay_localcloud.runtimes.kubernetes.names import (
     CONTAINER,
     START,
@@ -23,6 +24,9 @@ from relay_localcloud.tooling.registry_credentials import Login
 WORKSPACE: Final = "/workspace"
 AUTHORIZED_KEYS: Final = "authorized_keys"
 SSH_DIRECTORY: Final = "/root/.ssh"
+DISK: Final = "ephemeral-storage"
+UNASKED_DISK_GB: Final = 1
+"""What a node keeps free for a container whose disk nobody asked for: a small disk is to serve all GPUs of its node."""
 AWAY: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 """Taints of nodes that fell silent: what is on them stays, so that its GPUs stay held."""
 
@@ -111,12 +115,13 @@ def _pod(run: Run, terms: Terms) -> Manifest:
 
 
 def _container(run: Run, terms: Terms, volumes: Mapping[str, tuple[Manifest, Manifest]]) -> Manifest:
-    amounts: JsonValue = {**_amounts(run.share), "ephemeral-storage": f"{run.disk_gb}Gi"}
+    limits: JsonValue = {**_amounts(run.share), DISK: f"{run.disk_gb or DEFAULT_DISK_GB}Gi"}
+    requests: JsonValue = {**_amounts(run.share), DISK: f"{run.disk_gb or UNASKED_DISK_GB}Gi"}
     container: Manifest = {
         "name": CONTAINER,
         "image": run.image,
         "ports": [{"containerPort": run.port}],
-        "resources": {"limits": amounts, "requests": amounts},
+        "resources": {"limits": limits, "requests": requests},
     }
     if run.command:
         container["command"] = [_literally(word) for word in run.command]
