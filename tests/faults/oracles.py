@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _PASSING = frozenset(
     {"id", "cloudName", "createToken", "attempt", "envDigest", "endpointUrl", "nodeId", "observedGeneration", "message"}
     | {"orphans", "digest", "batchId", "inputFileId", "outputFileId", "errorFileId", "answersVersion", "errorsVersion"}
-    | {"nodeRegion"}  # wherever there is room by then
+    | {"nodeRegion", "nodeLocation", "nodeHostname"}  # wherever there is room by then
 )
 _MOMENT = re.compile(r"(Time|Since|At|Deadline)$")
 # Of an account, who it is, and what follows from how long something has run.

@@ -11,8 +11,13 @@ from tests.support.eventually import eventually
 from tests.support.manifests import condition, gpu_cluster, gpu_pod, stalled
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.support.kube import Manifest
     from tests.support.workspace import Workspace
+
+L40S_CENTS = 89
+"""Of one GPU, an hour."""
 
 
 def _exhausted(item: Manifest | None) -> bool:
@@ -115,15 +120,14 @@ async def test_a_cluster_stopped_for_its_balance_is_started_when_funds_are_back(
     assert started["status"]["id"] == cluster["status"]["id"]
 
 
-async def test_a_cluster_has_a_price_as_long_as_a_budget_limits_it(brisk_workspace: Workspace) -> None:
+async def test_a_cluster_has_a_price_with_and_without_a_budget(brisk_workspace: Workspace) -> None:
+    def priced(replicas: int) -> Callable[[Manifest | None], bool]:
+        return lambda item: bool(item and item["status"].get("pricePerHourCents") == replicas * L40S_CENTS)
+
     await brisk_workspace.apply(gpu_cluster(replicas=1, budget={"maxPricePerHourCents": 10_000}))
-
-    def priced(item: Manifest | None) -> bool:
-        return bool(item and item["status"].get("pricePerHourCents"))
-
-    await brisk_workspace.becomes("GpuCluster", "llm", priced)
-    await brisk_workspace.kube.patch("GpuCluster", "llm", {"spec": {"budget": None}})
-    await brisk_workspace.becomes("GpuCluster", "llm", lambda item: item is not None and not priced(item))
+    await brisk_workspace.becomes("GpuCluster", "llm", priced(1))
+    await brisk_workspace.kube.patch("GpuCluster", "llm", {"spec": {"budget": None, "replicas": 2}})
+    await brisk_workspace.becomes("GpuCluster", "llm", priced(2))
 
 
 async def test_a_pod_not_funded_for_a_week_is_gone_and_told_so(brisk_private_workspace: Workspace) -> None:

@@ -30,6 +30,8 @@ GET /v1/pods/capacity
 GET /v1/orgs/{orgId}/api-keys
 POST /v1/orgs/{orgId}/api-keys/create
 DELETE /v1/orgs/{orgId}/api-keys/{id}
+GET /v1/orgs/{orgId}
+PATCH /v1/orgs/{orgId}
 POST /v1/orgs/{orgId}/members/add
 GET /v1/orgs/{orgId}/members
 PATCH /v1/orgs/{orgId}/members/{userId}

@@ -23,7 +23,7 @@ _NO_PRIVILEGE: Final = "privileged: the administrator of this cloud allows no pr
 _NOT_OFFERED: Final[Mapping[Noun, str]] = {
     Noun.VM: "VMs are not offered here, since this cloud runs containers on Kubernetes: create a pod (POST /v1/pods).",
     Noun.SNAPSHOT: "Snapshots are not offered here: copy what matters off /workspace from inside the pod.",
-    Noun.KERNEL_MODULE: "kernelModules: whoever administers the nodes of this cloud loads modules into their kernels.",
+    Noun.KERNEL_MODULE: "kernelModules: ask the administrator of this cloud's nodes to load modules into kernels.",
     Noun.TRANSFER: "A pod does not change its organization here, since its volume does not: create another one there.",
 }
 TAKEN = "There is a Pod of this name that is not this cloud's: its administrator must take it away."
