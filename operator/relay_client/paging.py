@@ -146,7 +146,9 @@ async def _after(
             return
         last = page.last_id or (page.data[-1].id if page.data else None)
         if last is None:
-            raise Unreadable(operation.name, "the list is said to go on, but not where", status=200)
+            raise Unreadable(
+                operation.name, "the list has more pages, but does not say where the next one is", status=200
+            )
         if last in seen:
             raise Unreadable(operation.name, "the list repeats a page, so it has no end", status=200)
         seen.add(last)

@@ -71,7 +71,7 @@ def of_pod(folder: Path = SERVICE_ACCOUNT, environment: Mapping[str, str] = os.e
     """The ServiceAccount of the Pod that this process is in. Raises AccessError."""
     host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT", "443")
     if host is None:
-        raise AccessError("this process is in no Pod: name a kubeconfig")
+        raise AccessError("this process does not run in a Pod: name a kubeconfig")
     token = FileToken(folder / "token")
     token()
     try:

@@ -140,7 +140,7 @@ def _add_runtime(command: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=KUBECONFIG",
-        help="a cluster as whom a kubeconfig says, beside --runtime-config (default: that of this Pod)",
+        help="the kubeconfig of a cluster that --runtime-config names (default: the cluster of this Pod)",
     )
 
 

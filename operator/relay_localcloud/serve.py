@@ -67,10 +67,10 @@ def _containers(chosen: Namespace) -> "RuntimeConfig | None":
     """The configuration of the cluster that runs workloads; None: they are simulated. Raises Unusable."""
     if chosen.runtime == "simulated":
         if chosen.runtime_config is not None or chosen.cluster:
-            raise Unusable("--runtime-config and --cluster are of --runtime kubernetes")
+            raise Unusable("--runtime-config and --cluster need --runtime kubernetes")
         return None
     if chosen.state is None or chosen.seed is not None or chosen.clock != "real":
-        raise Unusable("--runtime kubernetes needs --state DIR, begins empty (no --seed), and its clock is real")
+        raise Unusable("--runtime kubernetes needs --state DIR, and works with neither --seed nor --clock frozen")
     from relay_localcloud.runtimes.kubernetes import opening  # noqa: PLC0415 - only this runtime needs it
 
     return opening.read((chosen.runtime_config, dict(chosen.cluster)))
@@ -122,7 +122,9 @@ def _require_same_runtime(store: Store, containers: "RuntimeConfig | None") -> N
         real, fresh = read_meta(tx.connection, INSTANCE) is not None, is_fresh(tx)
     if real != (containers is not None) and (real or not fresh):
         whose = "--runtime kubernetes" if real else "--runtime simulated"
-        raise StateError(f"The state directory {store.directory} is of {whose}: serve it so, or choose another.")
+        raise StateError(
+            f"The state directory {store.directory} belongs to {whose}: serve it with that, or choose another."
+        )
 
 
 async def _opened(stack: AsyncExitStack, store: Store, options: Options, containers: "RuntimeConfig") -> "Reconciler":

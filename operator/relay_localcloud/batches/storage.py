@@ -41,7 +41,7 @@ class FileStorage:
     def require_room(self) -> None:
         """Raise OSError if only the disk's reserve is left, which is not for files."""
         if not self._store.has_room:
-            raise OSError(ENOSPC, "what the disk has left is kept for what stops, ends and falls due")
+            raise OSError(ENOSPC, "the rest of the disk is reserved for what stops, ends and falls due")
 
     def begin(self, file_id: str) -> IO[bytes]:
         """Open a content for an upload; it does not count before `complete`."""

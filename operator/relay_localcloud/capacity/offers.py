@@ -21,4 +21,6 @@ def require_image(tx: Tx, field: str, image: str | None) -> None:
 def require_made_up(tx: Tx, what: str) -> None:
     """Refuse with 409 what only a simulating cloud does."""
     if tx.runtime.reports_by_itself:
-        raise ApiError(409, f"{what}: the workloads of this cloud are real containers. A simulated cloud does this.")
+        raise ApiError(
+            409, f"{what}: only a simulated cloud does this, and the workloads of this cloud are real containers."
+        )

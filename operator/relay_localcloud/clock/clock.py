@@ -270,7 +270,7 @@ def _tell(state: ClockState) -> None:
             state.ahead // SECOND,
         )
     elif state.ahead < 0:
-        _log.warning("The machine's clock is %d s behind this cloud's time, which goes on.", -state.ahead // SECOND)
+        _log.warning("The machine's clock is %d s behind this cloud's time, which continues.", -state.ahead // SECOND)
 
 
 def _write(connection: Connection, state: ClockState) -> None:

@@ -22,7 +22,7 @@ def content(reading: Reading) -> dict[str, object]:
     batch_id = reading.requested.word("id") or ""
     batch = BATCHES.find(reading.tx, id=batch_id)
     if batch is None:
-        raise ApiError(404, f"There is no batch {batch_id!r}: it is forgotten, or never was.")
+        raise ApiError(404, f"There is no batch {batch_id!r}: the cloud has forgotten it, or it never existed.")
     problems = json.loads(batch.problems or "[]")
     return {
         "title": "Batch",

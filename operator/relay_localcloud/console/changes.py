@@ -85,7 +85,7 @@ def make(tx: Tx, workload_id: str, change: Change, replica_count: int | None) ->
     elif deployment is not None:
         _to_deployment(tx, deployment, change, replica_count)
     else:
-        raise ApiError(404, f"There is no workload {workload_id!r}: it is gone, or never was.")
+        raise ApiError(404, f"There is no workload {workload_id!r}: it was deleted, or never existed.")
 
 
 def _to_pod_or_vm(tx: Tx, workload: Workload, change: Change) -> None:

@@ -60,7 +60,7 @@ def remove_key(tx: Tx, key_id: str) -> None:
     """Remove an SSH key of whatever organization; ApiError 404 if it is gone."""
     key = ssh_keys.KEYS.find(tx, id=key_id)
     if key is None:
-        raise ApiError(404, f"There is no SSH key {key_id!r}: it is gone, or never was.")
+        raise ApiError(404, f"There is no SSH key {key_id!r}: it was deleted, or never existed.")
     ssh_keys.remove_key(tx, key.organization_id, key.id)
 
 

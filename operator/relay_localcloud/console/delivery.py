@@ -20,7 +20,7 @@ def content(reading: Reading) -> dict[str, object]:
     named = ATTEMPTS.find(tx, id=identifier)
     delivery = DELIVERIES.find(tx, id=identifier if named is None else named.delivery_id)
     if delivery is None:
-        raise ApiError(404, f"There is no delivery {identifier!r}: it is too old, or never was.")
+        raise ApiError(404, f"There is no delivery {identifier!r}: it is no longer kept, or never existed.")
     webhook = WEBHOOKS.find(tx, id=delivery.webhook_id)
     attempt, item = ATTEMPTS.table.c, tables.due.c
     made = select(ATTEMPTS.table).where(attempt.webhook_id == delivery.webhook_id, attempt.delivery_id == delivery.id)

@@ -61,7 +61,7 @@ def found(tx: Tx, workload_id: str) -> tuple[Kind, RowMapping]:
         row = tx.connection.execute(select(kind.table).where(kind.table.c.id == workload_id)).mappings().first()
         if row is not None:
             return kind, row
-    raise ApiError(404, f"There is no workload {workload_id!r}: it is gone, or never was.")
+    raise ApiError(404, f"There is no workload {workload_id!r}: it was deleted, or never existed.")
 
 
 def cost_cents(tx: Tx, workload_id: str) -> int:

@@ -59,7 +59,9 @@ def content(reading: Reading) -> dict[str, object]:
     """Workloads of every kind, newest first, those of one state where asked."""
     status, find = reading.requested.word("status"), reading.requested.word("find")
     creating = reading.requested.word("create")
-    empty = f"Nothing here has the name or id {find}." if find else f"Nothing here is {status}." if status else None
+    empty = (
+        f"No workload here has the name or id {find}." if find else f"No workload here is {status}." if status else None
+    )
     parts = []
     for kind in KINDS:
         conditions = [kind.ended.is_(None) if status is None else kind.table.c.status == status]

@@ -101,7 +101,7 @@ def change_node(node_id: ResourceId, body: ControlBody[NodeChange], tx: Tx) -> A
 def _enrolled(tx: Tx, node: NewNode, provisioning_token: str) -> NewNode:
     token = tokens.redeem(tx, provisioning_token)
     if node.organization_id not in ("", token.organization_id):
-        raise ApiError(400, "orgId: the provisioning token is of another organization; leave one of the two out.")
+        raise ApiError(400, "orgId: the provisioning token belongs to another organization; leave one of the two out.")
     return replace(node, provider_id=token.organization_id, node_pool=token.node_pool)
 
 

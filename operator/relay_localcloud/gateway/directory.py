@@ -124,7 +124,9 @@ class Directory:
             return None if url is None else Way(url, f"The image's upstream {url}")
         way = self._containers.way(endpoint.organization_id, endpoint.workload_id, endpoint.port, uid)
         if way is None:
-            message = f"The container of the {endpoint.noun} {endpoint.workload_id} does not run just now: try again."
+            message = (
+                f"The container of the {endpoint.noun} {endpoint.workload_id} does not run at the moment: try again."
+            )
             raise ApiError(503, message, "workload_not_running")
         return way
 

@@ -103,7 +103,7 @@ class Principal:
             raise ApiError(403, "You belong to no organization: POST /v1/onboarding/bootstrap makes your first one.")
         if organization_id is not None and not self.belongs_to(organization_id):
             named = {"api_key": "key", "user": "session"}[self.kind]
-            raise ApiError(403, f"This {named} is not of the organization {organization_id!r}.")
+            raise ApiError(403, f"This {named} does not belong to the organization {organization_id!r}.")
         if self.kind == "api_key" and rule.scopes and rule.scopes.isdisjoint(self.scopes):
             raise ApiError(403, f"This needs a key with the scope {' or '.join(sorted(rule.scopes))}.")
         acting = replace(self, rule=rule)
@@ -139,7 +139,7 @@ async def _session_user(request: Request) -> str:
     principal = exchange_of(request.scope).principal
     assert principal is not None  # as above
     if principal.user_id is None:
-        raise ApiError(403, "This takes a user session; an API key belongs to an organization and to no person.")
+        raise ApiError(403, "This takes a user session; an API key belongs to an organization, not to a person.")
     return principal.user_id
 
 

@@ -31,7 +31,7 @@ class KeepsRoom:
             await self._app(scope, receive, send)
             return
         message = (
-            "The disk of the local cloud is nearly full: what reads, stops, ends and deletes goes on, "
-            "everything else waits for room."
+            "The disk of the local cloud is nearly full: until there is room, "
+            "it takes only requests that read, stop, end or delete."
         )
         await self._refused(ApiError(503, message, headers=_RETRY_AFTER), scope)(scope, receive, send)

@@ -31,7 +31,7 @@ _MODELS: Final = (
     BuiltInModel("refuse", BOTH, failure=(422, "The model rejected the request.")),
     BuiltInModel("busy", BOTH, failure=(429, "The model is busy: back off, then try again.")),
     BuiltInModel("down", BOTH, failure=(502, "The model is temporarily unavailable.")),
-    BuiltInModel("full", BOTH, failure=(503, "All capacity for the model is unavailable.")),
+    BuiltInModel("full", BOTH, failure=(503, "All capacity for the model is in use.")),
 )
 
 BUILT_IN: Final[Mapping[str, BuiltInModel]] = {model.id: model for model in _MODELS}

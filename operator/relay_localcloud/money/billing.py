@@ -106,8 +106,8 @@ def require_funds(tx: Tx, organization_id: str) -> None:
     if limit is not None and spent >= limit:
         raise ApiError(
             402,
-            f"The month's usage of {spent} cents has reached the spend limit of {limit}: what runs goes on, nothing "
-            "else starts before the month is over or the limit is raised.",
+            f"The month's usage of {spent} cents has reached the spend limit of {limit}: what runs continues, and "
+            "nothing else starts until the month is over or the limit is raised.",
             "SPEND_LIMIT_REACHED",
         )
 

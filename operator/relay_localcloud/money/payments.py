@@ -85,7 +85,7 @@ def deposit(tx: Tx, organization_id: str, body: DepositRequest) -> Charge:
             raise ApiError(
                 409,
                 f"idempotencyKey: it came with {earlier.amount_cents} cents before, and now with {body.amount_cents}: "
-                "take another key for another deposit.",
+                "use another key for another deposit.",
                 KEY_REUSED,
             )
         return earlier
@@ -179,8 +179,8 @@ def _require_allowed(has: billing.Account, amount_cents: int) -> None:
     if amount_cents < has.min_deposit_cents:
         raise ApiError(
             400,
-            f"amountCents: {amount_cents} is below the smallest deposit of the moment, {has.min_deposit_cents}: "
-            "at least 1000, and what lasts for three days of what runs.",
+            f"amountCents: {amount_cents} is below the smallest deposit, {has.min_deposit_cents}: "
+            "1000, or the cost of three days of what runs.",
             "INSUFFICIENT_RUNWAY",
         )
 

@@ -176,9 +176,9 @@ def _window(tx: Tx, body: ReservationCreate) -> tuple[int, int | None]:
         return starts_at, None
     ends_at = _instant("endsAt", body.ends_at)
     if ends_at <= starts_at:
-        raise ApiError(400, "endsAt: it must lie after startsAt.")
+        raise ApiError(400, "endsAt: it must be after startsAt.")
     if ends_at <= tx.now:
-        raise ApiError(400, f"endsAt: it must lie in the future; it is {timestamp(tx.now)} now.")
+        raise ApiError(400, f"endsAt: it must be in the future; it is {timestamp(tx.now)} now.")
     return starts_at, ends_at
 
 

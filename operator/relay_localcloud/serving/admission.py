@@ -37,11 +37,11 @@ LASTING: Final = (
     Rule(lambda d: d.replicas_min <= d.replicas_max, "replicasMin: it cannot be above replicasMax."),
     Rule(
         lambda d: d.replicas_min <= d.replicas_desired <= d.replicas_max,
-        "replicasDesired: it lies within replicasMin and replicasMax.",
+        "replicasDesired: it must be from replicasMin to replicasMax.",
     ),
     Rule(
         lambda d: not d.max_prompt_bytes or d.min_prompt_bytes < d.max_prompt_bytes,
-        "minPromptBytes: the floor lies below the ceiling maxPromptBytes.",
+        "minPromptBytes: it must be below maxPromptBytes.",
     ),
     Rule(
         lambda d: not (d.isolated and d.backend_weight),
@@ -103,7 +103,9 @@ def change(tx: Tx, deployment: Deployment, asked: DeploymentChange) -> Deploymen
     changes = {name: value for name in asked.model_fields_set if (value := getattr(asked, name)) is not None}
     spec = deployment.spec.model_copy(update=changes)
     if spec.rollout_role == GREEN and deployment.spec.rollout_role != GREEN:
-        raise ApiError(400, "rolloutRole: a green is made as one; this deployment is a member of its lane already.")
+        raise ApiError(
+            400, "rolloutRole: an existing deployment cannot become green; create another with rolloutRole green."
+        )
     _require(LASTING, spec)
     trigger = _trigger(deployment, asked, spec)
     decided(TRANSITIONS[deployment.status, trigger])
@@ -184,7 +186,7 @@ def _generation(deployment: Deployment, spec: DeploymentCreate, had: int) -> int
     if had and spec.rollout_strategy != "rolling":
         raise ApiError(
             409,
-            "What its replicas run is replaced by a green (POST with rolloutRole green); with rolloutStrategy rolling "
-            "it can be changed in place.",
+            "To change what its replicas run, create a deployment with rolloutRole green; with rolloutStrategy "
+            "rolling, it can be changed in place.",
         )
     return deployment.generation + 1

@@ -115,7 +115,7 @@ def _begin(tx: Tx, vm: Workload, name: str) -> SnapshotRow:
     if vm.kind != VM:
         raise ApiError(422, "Pods have no snapshots; what must last is in the volume at /workspace.")
     if vm.status not in HAS_A_DISK_AT_HAND:
-        raise ApiError(409, "A snapshot is made of a VM that is running, stopped or failed.")
+        raise ApiError(409, "Only a VM that is running, stopped or failed can have a snapshot taken.")
     names = [row.name for row in SNAPSHOTS.all(tx, vm_id=vm.id)]
     if name in names:
         raise ApiError(409, f"The VM has a snapshot {name!r} already.")

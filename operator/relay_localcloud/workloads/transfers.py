@@ -69,7 +69,7 @@ def offer(tx: Tx, workload: Workload, to_organization_id: str) -> str:
     if workload.status is PodStatus.TERMINATED:
         raise ApiError(409, "It is terminated.")
     if workload.organization_id == to_organization_id:
-        raise ApiError(409, "It is that organization's already.")
+        raise ApiError(409, "It belongs to that organization already.")
     for earlier in TRANSFERS.all(tx, workload_id=workload.id, accepted_at=None, withdrawn_at=None):
         TRANSFERS.change(tx, earlier.id, withdrawn_at=tx.now)
     made = TRANSFERS.insert(

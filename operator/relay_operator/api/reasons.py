@@ -54,7 +54,7 @@ TYPES: Final[dict[ConditionType, TypeDoc]] = {
         Polarity.NEGATIVE, "only while True", "There is no progress until somebody acts; the message says who."
     ),
     ConditionType.CAPACITY_AVAILABLE: TypeDoc(
-        Polarity.POSITIVE, "only while False", "The cloud had no room at the last attempt; it is tried again."
+        Polarity.POSITIVE, "only while False", "The cloud had no room at the last attempt; the operator tries again."
     ),
     ConditionType.CREATE_OUTCOME_UNKNOWN: TypeDoc(
         Polarity.NEGATIVE,
@@ -124,23 +124,24 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
     Resolver.NOBODY: {
         Reason.RUNNING: "It runs, as asked.",
         Reason.STOPPED: "It is stopped, as asked.",
-        Reason.AVAILABLE: "The account's key works; what does not run, such as a key, is in the cloud as asked; the "
-        "cloud sells the model.",
+        Reason.AVAILABLE: "Of an account: its key works. Of what does not run, such as an SshKey: it is in the cloud "
+        "as asked. Of a GpuModel: the cloud sells it.",
         Reason.REMOVED: "It is gone from the cloud, as `status: removed` asks.",
         Reason.SUBSCRIBED: "The webhook subscription exists and is enabled.",
         Reason.COMPLETED: "Every record has its line in the published output.",
         Reason.SCHEDULED: "Batches start at the times of the schedule.",
     },
     Resolver.OPERATOR: {
-        Reason.CREATING: "Nothing exists in the cloud yet: the create is being sent. What does not run, such as a "
-        "snapshot: the cloud is making it.",
+        Reason.CREATING: "Nothing exists in the cloud yet: the create is being sent. Of what does not run, such as "
+        "a snapshot: the cloud is making it.",
         Reason.WAITING_FOR_ACCOUNT: "The account is missing, cannot be used yet, or is being subscribed to the "
         "cloud's webhooks: until then nothing is created. The message says which.",
         Reason.WAITING_FOR_RETRY: "The last attempt failed; the next is at `status.nextAttemptTime`.",
         Reason.UPDATING: "A change is being made in place.",
         Reason.RECREATING: "It is deleted and recreated, as `updateStrategy` or `recovery` asks; its volume goes with "
         "it.",
-        Reason.ROTATING: "Another takes its place; what is in the Secret works until then, and a while longer.",
+        Reason.ROTATING: "Another key, token or credential is replacing it; what is in the Secret works until then, "
+        "and for a while longer.",
         Reason.SEARCHING: "The operator is finding out whether something exists before it acts.",
         Reason.ADOPTING: "An existing resource is being taken over.",
         Reason.CONFLICT: "The cloud refuses this in the present state, or something else has the name; the operator "
@@ -166,7 +167,7 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         Reason.PAUSED: "The annotation gpurelay.dev/paused is `true`, or of a batch or schedule "
         "gpurelay.dev/plan-only; remove it to continue.",
         Reason.PLAN_ONLY: "The annotation gpurelay.dev/plan-only is `true`: `status.plan` says what would be done, at "
-        "what price and with what loss; remove it to have it done.",
+        "what price and with what loss; remove the annotation, and the operator does it.",
         Reason.FAILED: "The cloud says that it failed; `status.statusReason` has its words. `recovery.onFailed` can "
         "restart or recreate it.",
         Reason.TERMINATED_EXTERNALLY: "It is gone from the cloud, and the operator did not end it. "
@@ -184,7 +185,7 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         Reason.LANE_INTENT_REQUIRED: "The lane of a ServingDeployment has live deployments already; the message names "
         "them. Set `acknowledgeLaneJoin: true` to join them, or `rollout.role: green` to replace them.",
         Reason.REPLICAS_OUT_OF_BOUNDS: "`replicas.desired` is outside of `replicas.min` and `replicas.max`: nothing is "
-        "created or scaled before it lies between them.",
+        "created or scaled until it is between them.",
         Reason.IDENTITY_MISMATCH: "The resource of `status.id` may not be this object's: it has another name in the "
         "cloud, since `status` was edited, or another object records it too, or it is in another organization than the "
         "account's key. The operator does not touch it; the message says what to correct.",
@@ -192,17 +193,17 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         "`updateStrategy` is Never: put them back, or set `updateStrategy.type: Recreate`.",
         Reason.UNREADABLE: "A field holds what this release cannot read; the message names it. Nothing is done for "
         "the object until it is corrected.",
-        Reason.OBJECT_TOO_LARGE: "The object has more than 512 KiB, so that a status might not fit any more. Nothing "
-        "is created for it before it is smaller.",
-        Reason.NOT_SERVED: "The cloud has no call for what has to be done, or by which to look: the message says "
-        "which, and what to do by hand. `Ready` stays what it was last seen to be, unless the object is being deleted.",
+        Reason.OBJECT_TOO_LARGE: "The object has more than 512 KiB, so its status might not fit. Nothing is created "
+        "until the object is smaller.",
+        Reason.NOT_SERVED: "The cloud lacks a call that the operator needs to act or to look: the message says which, "
+        "and what to do by hand. `Ready` stays what it was last seen to be, unless the object is being deleted.",
         Reason.SPEC_INVALID: "The cloud refuses the spec, or status cannot be written: the message has the words of "
         "the cloud, or of the API server.",
         Reason.ENV_MISSING: "A Secret or ConfigMap that the spec refers to does not exist, or lacks the key.",
         Reason.CONNECTION_REFUSED: "The Secret or ConfigMap of `connection` cannot be written: it is another's, or "
         "the API server refuses it.",
-        Reason.EXPIRED: "It opens nothing any more, and nothing asks for another: delete its Secret, and another is "
-        "made; `rotateBeforeSeconds`, of a ProvisioningToken `renewBeforeSeconds`, makes the next in time.",
+        Reason.EXPIRED: "It is no longer valid, and the spec does not ask for another: delete its Secret to get one. "
+        "`rotateBeforeSeconds`, of a ProvisioningToken `renewBeforeSeconds`, replaces it in time.",
         Reason.SECRET_TAKEN: "The Secret of `secretName` exists and is not this object's, or cannot be written: "
         "nothing is sent. Delete it, or recreate the object with another name.",
         Reason.ENV_CHANGED: "What the environment refers to has changed since the resource was created.",
@@ -226,7 +227,7 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         Reason.OUTPUT_EXISTS: "There is an output already, and `output.onExisting` is Fail. If you paid already, the "
         "cloud keeps the answers until the output is gone or `output` names another place.",
         Reason.OUTPUT_MAY_NOT_FIT: "The input and 400 bytes for each record are more than a ConfigMap holds (1 MiB): "
-        "the answers are likely not to fit: use `output.url`, now or when they do not fit.",
+        "the answers are likely too large. Use `output.url`, now or when they do not fit.",
         Reason.OUTPUT_TOO_LARGE: "The answers do not fit into a ConfigMap (1 MiB): use `output.url`. If you paid "
         "already, the cloud keeps the answers until `output` names another place; nothing is paid again.",
         Reason.OUTPUT_UNAVAILABLE: "The output cannot be written: bucket missing or forbidden, no Secret, or the "
@@ -262,7 +263,7 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         "for it: Reconciling for five minutes, then Stalled.",
         Reason.IN_USE: "It is deleted, and other objects, which the message names, depend on it: delete them first. "
         "Of a GpuVm: it is to be stopped or ended, and waits for a VmSnapshot that is being made of it.",
-        Reason.OFFLINE: "The node does not report: nothing is placed on it until it does. See to the machine; the "
+        Reason.OFFLINE: "The node does not report: nothing is placed on it until it does. Check the machine; the "
         "operator looks again every five minutes.",
         Reason.RUNWAY_SHORT: "The available balance is below the cloud's floor, or lasts for less than a day.",
     },

@@ -136,7 +136,7 @@ def late_create(late: Leftover) -> Wanted:
 
 def unrecorded(trouble: str) -> Wanted:
     """What is left in the cloud, and cannot be written down."""
-    help_ = "see to the operator's rights, quotas and admission policies there: it is tried again"
+    help_ = "check the operator's rights, quotas and admission policies there; the operator tries again"
     return Wanted(ConditionType.LEFTOVER_UNRECORDED, "True", Reason.LEFTOVER_UNRECORDED, f"{clause(trouble)}; {help_}")
 
 

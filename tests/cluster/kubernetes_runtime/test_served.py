@@ -79,7 +79,7 @@ async def test_it_ends_when_it_is_told_to_and_its_workloads_go_on(served: Served
 async def test_a_state_is_served_by_the_runtime_that_it_began_with(served: Served, tmp_path: Path) -> None:
     await served.end()
     simulated = LocalCloud(tmp_path, served.ports)
-    with pytest.raises(StartError, match="is of --runtime kubernetes: serve it so"):
+    with pytest.raises(StartError, match="belongs to --runtime kubernetes: serve it with that"):
         await simulated.start()
 
 
@@ -102,4 +102,4 @@ def test_what_cannot_be_started_says_what_it_needs(
 
 def test_options_of_a_cluster_are_refused_where_nothing_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "--cluster", "eu=there"]) == 1
-    assert "--runtime-config and --cluster are of --runtime kubernetes" in capsys.readouterr().err
+    assert "--runtime-config and --cluster need --runtime kubernetes" in capsys.readouterr().err

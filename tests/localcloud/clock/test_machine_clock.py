@@ -263,7 +263,7 @@ async def test_an_hour_back_between_two_starts_stops_nothing(
     machine.set_clock(-3600)
     server = machine.start()
     try:
-        assert "behind this cloud's time, which goes on" in server.log
+        assert "behind this cloud's time, which continues" in server.log
         await states(server, pods)
         now, _ = await clock(server)
         assert now >= before - (timedelta(minutes=1) if killed else timedelta())

@@ -97,7 +97,7 @@ async def test_what_is_gone_or_has_no_replicas_is_a_clear_page(fresh: Server) ->
     )
     for change in ("restart", "stop", "terminate"):
         code, said = refusal(await press(fresh, "pod_gone", change))
-        assert (code, said) == (404, "There is no workload 'pod_gone': it is gone, or never was.")
+        assert (code, said) == (404, "There is no workload 'pod_gone': it was deleted, or never existed.")
     assert (await press(fresh, pod, "odd")).status == 404
 
 

@@ -218,7 +218,7 @@ async def test_the_clock_is_moved_and_a_node_taken_down_by_keyboard_alone(consol
     await page.keyboard.press("Tab")
     assert (await page.evaluate(FOCUSED)).startswith("Take down")
     await page.keyboard.press("Enter")
-    await console.has_said("The node fell silent")
+    await console.has_said("The node no longer reports")
     assert (await page.evaluate(FOCUSED)).startswith("Bring back"), "the focus was lost"
 
 

@@ -95,7 +95,7 @@ async def test_a_vm_is_created_with_a_key_that_was_added(fresh: Server) -> None:
     assert (await send(fresh, f"keys/{key['id']}/removal", "/console/keys")).status == 303
     assert refusal(await send(fresh, f"keys/{key['id']}/removal", "/console/keys")) == (
         404,
-        f"There is no SSH key {key['id']!r}: it is gone, or never was.",
+        f"There is no SSH key {key['id']!r}: it was deleted, or never existed.",
     )
     assert (await owner.ok("GET", "/v1/orgs/{org}/ssh-keys"))["items"] == []
 
@@ -298,13 +298,13 @@ async def test_a_person_creates_a_pod_lets_it_fail_and_adds_a_node_and_money(con
     await web.get_by_role("spinbutton", name="GPUs").fill("12")
     await console.picture("node-added")
     await console.press("Add the node")
-    await console.has_said("The node is there")
+    await console.has_said("The node was added")
 
     await console.go("Money")
     await web.get_by_text("Deposit", exact=True).click()
     await web.get_by_role("spinbutton", name="Cents").fill("12345")
     await console.press("Charge the card")
-    await console.has_said("The card is charged")
+    await console.has_said("The card is being charged")
     await console.press("+1 min")
     await expect(web.locator("#transactions")).to_contain_text("$123.45")
 

@@ -115,7 +115,7 @@ async def test_a_fault_is_added_met_and_removed(console: Console, fresh: Server)
     await console.go("Faults")
     await console.press("Remove")
     await console.has_said("The fault was removed.")
-    await expect(console.page.locator("#present")).to_contain_text("Nothing is made to go wrong.")
+    await expect(console.page.locator("#present")).to_contain_text("No fault is set.")
     assert (await fresh.ok("GET", "/faults")) == {"items": []}
 
 

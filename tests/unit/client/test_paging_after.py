@@ -85,7 +85,7 @@ async def test_an_empty_page_in_between_is_no_end(inference: Cloud, server: Scri
 
 async def test_more_without_a_place_to_go_on_is_an_error(inference: Cloud, server: ScriptedServer) -> None:
     server.will(page(more=True))
-    with pytest.raises(Unreadable, match="said to go on, but not where"):
+    with pytest.raises(Unreadable, match="does not say where the next one is"):
         await ids(inference)
 
 

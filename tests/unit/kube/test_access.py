@@ -79,7 +79,7 @@ def test_in_a_pod_its_service_account_asks(tmp_path: Path) -> None:
 
 
 def test_in_no_pod_a_kubeconfig_is_asked_for(tmp_path: Path) -> None:
-    with pytest.raises(AccessError, match="in no Pod: name a kubeconfig"):
+    with pytest.raises(AccessError, match="does not run in a Pod: name a kubeconfig"):
         of_pod(tmp_path, {})
 
 

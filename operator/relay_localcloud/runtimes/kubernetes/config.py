@@ -50,7 +50,7 @@ class GpuModelConfig(_Said):
 
 def _one(clusters: Sequence[ClusterConfig]) -> Sequence[ClusterConfig]:
     if len(clusters) != 1:
-        raise ValueError("one cluster is served; several as regions are not offered yet")
+        raise ValueError("give one cluster; several are not supported yet")
     return clusters
 
 

@@ -78,7 +78,11 @@ def _require_own(there: JsonObject, manifest: Manifest) -> None:
     mine, owner = (_metadata(each).get("labels") for each in (manifest, there))
     if not isinstance(mine, dict) or not isinstance(owner, dict) or owner.get(INSTANCE) != mine[INSTANCE]:
         name = _metadata(manifest)["name"]
-        raise Refused(409, "NotOurs", f"the namespace {name} is not this cloud's: its administrator must take it away")
+        raise Refused(
+            409,
+            "NotOurs",
+            f"the namespace {name} does not belong to this cloud: the cluster's administrator must delete it",
+        )
 
 
 def _metadata(manifest: JsonObject) -> JsonObject:

@@ -93,7 +93,7 @@ def test_a_node_without_a_row_is_not_offered_and_says_which_label_it_has() -> No
         "gpu-1", f"Its label {PRODUCT} is 'Tesla-T4', of which the table of GPU models has no row."
     )
     none = of_node(node({}), [], "mine", [H100])
-    assert none == NotOffered("gpu-1", "It has not all labels of any row of the table of GPU models.")
+    assert none == NotOffered("gpu-1", "Its labels match no entry of gpuModels.")
 
 
 def test_a_node_has_all_labels_of_its_row() -> None:
