@@ -213,15 +213,15 @@ class ClusterCloudAccountSpec(AccountSpec):
         None,
         max_length=32,
         json_schema_extra=as_set(),
-        description="Kinds that may use it; what an object of another kind has is only ended. A key or a member that "
-        "one namespace makes opens what all of them have.",
+        description="Kinds of objects that may use it. Of an object of another kind, the operator only ends what it "
+        "has already. A key or a member that one namespace makes has access to what all of them have.",
     )
     allowed_scopes: list[Annotated[str, Field(max_length=64)]] | None = Field(
         None,
         max_length=32,
         json_schema_extra=as_set(),
-        description="Scopes that an ApiKey made with it may have, if allowedKinds lists that kind. Absent: none. With "
-        "the key, a namespace reaches what all of them have.",
+        description="Scopes that an ApiKey made with it may have, if allowedKinds lists that kind. Absent: none. "
+        "Such a key gives its namespace access to what all of them have.",
     )
     allow_adoption: bool = Field(
         False,

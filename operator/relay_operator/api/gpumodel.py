@@ -75,23 +75,23 @@ class GpuModelStatus(ObjectStatus):
         None,
         max_length=MOST,
         json_schema_extra=atomic(),
-        description="Machines without GPUs; in the object catalog alone.",
+        description="Machines without GPUs; only in the object catalog.",
     )
     templates: list[VmTemplate] | None = Field(
         None,
         max_length=MOST,
         json_schema_extra=atomic(),
-        description="Images for VMs and clusters; in the object catalog alone.",
+        description="Images for VMs and clusters; only in the object catalog.",
     )
     locations: list[Location] | None = Field(
-        None, max_length=MOST, json_schema_extra=atomic(), description="Where nodes are; in the object catalog alone."
+        None, max_length=MOST, json_schema_extra=atomic(), description="Where nodes are; only in the object catalog."
     )
     unlisted: list[Id] | None = Field(
         None,
         max_length=MOST,
         json_schema_extra=atomic(),
-        description="Models that have no object, since none can be called so, or there are too many; in the object "
-        "catalog alone.",
+        description="Models without an object, since their id cannot be an object's name, or there are too many; "
+        "only in the object catalog.",
     )
 
 

@@ -87,7 +87,7 @@ class NodeReservation(Resource[NodeReservationSpec, NodeReservationStatus]):
 DEFINITION = definition_of(
     NodeReservation,
     "nres",
-    summary="GPUs of a provider's node that some organizations alone may use.",
+    summary="GPUs of a provider's node that only some organizations may use.",
     columns=(
         Column("Node", ".spec.nodeRef.name"),
         Column("State", ".status.state"),

@@ -118,7 +118,7 @@ class RunSchedule(Model):
         description="When it starts, as cron writes it: minute, hour, day of the month, month and day of the week (0 "
         "to 6 from Sunday, or names). It is not created before the first start."
     )
-    stop: CronTimes = Field(description="When it is stopped, in the same syntax. At a time of both it is stopped.")
+    stop: CronTimes = Field(description="When it is stopped, in the same syntax. If both coincide, it is stopped.")
     time_zone: TimeZoneName | None = Field(
         None, description="The time zone of both, as the IANA list names it. Absent: UTC."
     )

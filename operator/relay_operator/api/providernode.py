@@ -49,11 +49,11 @@ class ProviderNodeSpec(ManagedSpec):
         description="The cloud's identifier of the node. Cannot be changed later.",
     )
     status: Wanted = Field(
-        description="What it is to do. online: take workloads. draining, maintenance: take no more; what runs there "
-        "runs on. removed: leave the cloud for good, which ends all that runs there."
+        description="What it is to do. online: take workloads. draining, maintenance: take no more; running "
+        "workloads continue. removed: leave the cloud for good, which ends all that runs there."
     )
     confirm_removal: str | None = Field(
-        None, max_length=253, description="`nodeId` once more, without which `status: removed` is refused."
+        None, max_length=253, description="`nodeId` repeated; without it `status: removed` is refused."
     )
     deletion_policy: DeletionPolicy = Field(
         DeletionPolicy.ORPHAN,

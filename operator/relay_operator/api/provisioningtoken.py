@@ -29,14 +29,14 @@ class ProvisioningTokenSpec(ManagedSpec):
         None,
         ge=1,
         le=_MOST_HOURS,
-        description="How long machines can join with it, from when it is made. Absent: as long as the cloud gives it.",
+        description="How long machines can join with it, from its creation. Absent: the cloud decides.",
     )
     renew_before_seconds: int | None = Field(
         None,
         ge=1,
         le=_MOST_HOURS * 3600,
-        description="How long before it ends another takes its place in the Secret; the one before works on until it "
-        "ends, and no longer than this. Absent: it is not replaced.",
+        description="How long before it expires another replaces it in the Secret; the former one works until it "
+        "expires, at most this long. Absent: it is not replaced.",
     )
     max_nodes: int | None = Field(
         None, ge=0, le=1_000_000, description="How many machines may join with it. Absent or 0: any number."

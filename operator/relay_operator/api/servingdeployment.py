@@ -68,11 +68,11 @@ class Replicas(Model):
 
     model_config = rules(("self.min <= self.max", "replicas.min cannot be above replicas.max"))
 
-    min: _Replicas = Field(description="The least that may be asked for.")
-    max: int = Field(ge=1, le=MAX_REPLICAS, description="The most that may be asked for.")
+    min: _Replicas = Field(description="The smallest number of replicas that may be desired.")
+    max: int = Field(ge=1, le=MAX_REPLICAS, description="The largest number of replicas that may be desired.")
     desired: _Replicas = Field(
-        description="How many there are to be, from min to max; what `kubectl scale` changes. Outside of that nothing "
-        "is scaled, and the object says so."
+        description="The desired number of replicas, from min to max; `kubectl scale` changes it. Outside these "
+        "bounds nothing is scaled, and the object says so."
     )
 
 
@@ -81,12 +81,12 @@ class Rollout(Model):
 
     role: Role = Field(
         Role.MEMBER,
-        description="green: it is made beside the members of its lane, without traffic, to replace them; taking that "
-        "away promotes it, once all its replicas are healthy. Empty: a member by itself.",
+        description="green: it starts beside the members of its lane, without traffic, to replace them; removing "
+        "the role promotes it once all its replicas are healthy. Empty: an ordinary member of its lane.",
     )
     strategy: Strategy = Field(
         Strategy.BLUE_GREEN,
-        description="blue_green: what replicas run is replaced by a green. rolling: it is changed in "
+        description="blue_green: a green deployment replaces what the replicas run. rolling: it is changed in "
         "place, some replicas at a time.",
     )
     max_unavailable: int = Field(
@@ -100,7 +100,7 @@ class PromptBytes(Model):
     model_config = rules(
         (
             "!has(self.max) || self.max == 0 || !has(self.min) || self.min < self.max",
-            "promptBytes.min lies below promptBytes.max",
+            "promptBytes.min must be below promptBytes.max",
         )
     )
 

@@ -45,14 +45,14 @@ class ApiKeySpec(ManagedSpec):
         "others that the cloud knows; no more than the account's own key may.",
     )
     expires_in_seconds: int | None = Field(
-        None, ge=1, le=10 * 366 * DAY, description="How long it lives from when it is made. Absent: for ever."
+        None, ge=1, le=10 * 366 * DAY, description="How long it is valid, from its creation. Absent: for ever."
     )
     rotate_before_seconds: int | None = Field(
         None,
         ge=1,
         le=10 * 366 * DAY,
-        description="How long before it ends another takes its place in the Secret; the one before works on until it "
-        "ends, and no longer than this. Absent: it is not replaced.",
+        description="How long before it expires another replaces it in the Secret; the former one works until it "
+        "expires, at most this long. Absent: it is not replaced.",
     )
     secret_name: ObjectName = Field(
         description="The Secret of this namespace that keeps the key, as `api-key`. The operator makes it, and it goes "
@@ -64,7 +64,7 @@ class ApiKeyStatus(SupersedingStatus):
     """What the cloud says about one key."""
 
     prefix: str | None = Field(None, max_length=64, description="Its first characters, to tell keys apart.")
-    expires_at: Time | None = Field(None, description="When it stops to work; absent: never.")
+    expires_at: Time | None = Field(None, description="When it expires; absent: never.")
     last_used_at: Time | None = Field(None, description="When it was last used; up to an hour and a poll behind.")
 
 

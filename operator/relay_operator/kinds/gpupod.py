@@ -60,7 +60,7 @@ class GpuPodSpec(WorkloadSpec):
     )
     http_port: Port = Field(80, description="HTTP port of the container that the endpoint shows.")
     public: bool = Field(
-        False, description="Whether the endpoint is open to anybody; otherwise it asks for the account's key."
+        False, description="Whether the endpoint is open to anybody; otherwise it requires the account's key."
     )
     ssh_keys: (
         list[Annotated[str, Field(min_length=1, max_length=16_384, json_schema_extra=field_rules(NO_PRIVATE_KEY))]]

@@ -38,13 +38,13 @@ class GpuVmSpec(ContainerSpec):
 
     gpu: Gpu | None = Field(None, description="Which GPUs, and how many. Absent: none, a VM of a `resourceSize`.")
     public: bool = Field(
-        False, description="Whether the endpoint is open to anybody; otherwise it asks for the account's key."
+        False, description="Whether the endpoint is open to anybody; otherwise it requires the account's key."
     )
     node_id: str | None = Field(
         None,
         min_length=1,
         max_length=253,
-        description="Node to be placed on, and on no other; needed for capacity that is reserved to the organization.",
+        description="Node to be placed on, and on no other; needed for capacity that is reserved for the organization.",
     )
     cloud_init: str | None = Field(
         None,
@@ -61,7 +61,7 @@ class GpuVmSpec(ContainerSpec):
         None,
         max_length=64,
         json_schema_extra=map_by("name"),
-        description="SshKeys of this namespace. One that is added is attached in place; none can be taken off.",
+        description="SshKeys of this namespace. A key that you add is attached in place; a key cannot be removed.",
     )
 
 

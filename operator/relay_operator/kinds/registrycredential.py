@@ -50,12 +50,12 @@ class RegistryCredentialSpec(ManagedSpec):
         "makes it.",
     )
     auth_type: AuthType | None = Field(
-        None, description="How to log in with what credentialsSecretRef leads to: basic, aws_ecr or gcp_gcr."
+        None, description="How to log in with credentialsSecretRef: basic, aws_ecr or gcp_gcr."
     )
     credentials_secret_ref: LocalRef | None = Field(
         None,
-        description="A Secret whose keys are what the registry is logged in to with: username and password for basic, "
-        "those that the cloud asks for otherwise.",
+        description="A Secret with the login: username and password for basic; for the others, the keys that the "
+        "cloud asks for.",
     )
 
 
@@ -75,7 +75,7 @@ class RegistryCredential(Resource[RegistryCredentialSpec, RegistryCredentialStat
 DEFINITION = definition_of(
     RegistryCredential,
     "rcred",
-    summary="What the private images of one registry are pulled with, from a Secret.",
+    summary="The login, from a Secret, with which the cloud pulls private images from one registry.",
     columns=(Column("Server", ".status.server"), Column("Type", ".status.authType"), *RECORD_COLUMNS),
 )
 

@@ -41,7 +41,7 @@ class RunnerPoolSpec(ManagedSpec):
     vcs_owner: _Word | None = Field(None, description="Who owns the installation, as the service calls them.")
     vcs_owner_type: _Word | None = Field(None, description="What the owner is, in the cloud's word: `Organization`.")
     grant_from: SecretSource | None = Field(
-        None, description="What proves that the account may use the installation, read from a Secret."
+        None, description="The proof that the account may use the installation, read from a Secret."
     )
 
 

@@ -35,7 +35,7 @@ class VmSnapshotSpec(ManagedSpec):
 
     model_config = rules(SAME_ACCOUNT, NEVER_STOPPED, _SAME_VM, _SAME_NAME)
 
-    vm_ref: LocalRef = Field(description="The GpuVm of this namespace whose disk it is of. Cannot be changed later.")
+    vm_ref: LocalRef = Field(description="The GpuVm of this namespace whose disk it shows. Cannot be changed later.")
     name: str = Field(
         min_length=1,
         max_length=63,
@@ -48,7 +48,7 @@ class VmSnapshotStatus(PartStatus):
     """What the cloud says about one snapshot."""
 
     size_gb: int | None = Field(None, ge=0, description="Its size in GB.")
-    created_at: Time | None = Field(None, description="Which moment of the disk it is of.")
+    created_at: Time | None = Field(None, description="The moment of the disk that it shows.")
 
 
 class VmSnapshot(Resource[VmSnapshotSpec, VmSnapshotStatus]):

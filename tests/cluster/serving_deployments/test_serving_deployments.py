@@ -111,7 +111,7 @@ async def test_what_the_schema_refuses_and_what_the_cloud_cannot_change(brisk_wo
     odd: dict[str, dict[str, Any]] = {
         "replicas.min cannot be above replicas.max": {"replicas": {"min": 2, "max": 1, "desired": 1}},
         "replicas.max": {"replicas": {"min": 0, "max": 1001, "desired": 1}},
-        "promptBytes.min lies below": {"promptBytes": {"min": 5, "max": 5}},
+        "promptBytes.min must be below": {"promptBytes": {"min": 5, "max": 5}},
         "an isolated deployment gets no traffic": {"isolated": True, "backendWeight": 1},
         "an isolated deployment is in no lane": {"isolated": True, "rollout": {"role": "green"}},
         "replicaRuntime: pod needs weightsRef": {"replicaRuntime": "pod"},
