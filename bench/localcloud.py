@@ -9,6 +9,7 @@ from collections.abc import Callable
 from bench import clock
 from bench.answering import answering
 from bench.cloud_world import UNTIL_RUNNING, Cloud, Floor, Took, cloud, floor
+from bench.console_pages import console_rows
 from bench.mixed_calls import mixed_calls
 from bench.progress import say
 from bench.results import Row
@@ -28,6 +29,8 @@ async def localcloud_rows() -> list[Row]:
         await servers.organization.ok("POST", "/v1/orgs/{org}/webhooks/create", body)
         rows = await _creation(servers, beside)
         rows += await _calls(servers, beside, lambda: receiver.answered)
+        say("pages of the console")
+        rows += await console_rows(servers, PODS)
         rows += [await _start(servers, f"starting with {PODS:,} pods", "under 3 s")]
     async with cloud() as fresh:
         rows.append(await _start(fresh, "starting empty", "under 1 s"))

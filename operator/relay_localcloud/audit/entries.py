@@ -99,7 +99,7 @@ def record(tx: Tx, scope: Scope, outcome: object) -> None:
         actor=None if caller is None else caller.name,
         address=(scope.get("client") or (None,))[0],
         operation=exchange.operation,
-        object_id=answered.get("id") or in_path,
+        object_id=answered.get("id") or exchange.made or in_path,
         forbidden=forbidden,
     )
 

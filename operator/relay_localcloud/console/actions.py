@@ -27,6 +27,7 @@ from relay_localcloud.faults.faults import FaultCreate
 from relay_localcloud.http.arguments import Depends
 from relay_localcloud.http.bodies import read_body, refuse_unstorable
 from relay_localcloud.http.errors import ApiError, sentence
+from relay_localcloud.http.exchange import exchange_of
 from relay_localcloud.http.routing import Router
 from relay_localcloud.money import payments
 from relay_localcloud.money.routes import Deposit
@@ -37,9 +38,10 @@ _MOST_FIELDS: Final = 50
 
 @dataclass(frozen=True)
 class Created:
-    """The id of a workload that was created: its own page is shown next."""
+    """The id of an object that was created; if it has a page of its own, that is shown next."""
 
     id: str
+    has_page: bool
 
 
 @dataclass(frozen=True)
@@ -99,9 +101,9 @@ async def _change_node(pressed: Pressed) -> str:
 
 
 def _creating(noun: str) -> "_Action":
-    async def make(pressed: Pressed) -> str | Created:
+    async def make(pressed: Pressed) -> Created:
         made = creation.create(pressed.cloud, noun, pressed.id, pressed.form)
-        return "key-added" if noun == "keys" else Created(made)
+        return Created(made, has_page=noun != "keys")
 
     return make
 
@@ -237,8 +239,10 @@ def _endpoint(action: _Action) -> Callable[..., object]:
         match done:
             case str():
                 return _leading_to(page.saying(done))
-            case Created():
-                return _leading_to(page.to("/console/workload", id=done.id, done="created"))
+            case Created(id=made):
+                exchange_of(request.scope).made = made
+                own = page.to("/console/workload", id=made, done="created")
+                return _leading_to(own if done.has_page else page.saying("key-added"))
             case _:
                 sent = Refused(action=request.url.path, typed=form)
                 return replace(view, requested=page).answered(PAGES.get(page.path, PAGES["/"]), sent, done)

@@ -105,6 +105,8 @@ async def test_a_vm_with_gpus_is_created(fresh: Server) -> None:
     shown = text_of(await page(fresh, made.headers["location"]))
     assert "2 x l40s" in shown
     assert '"diskSizeGb": 300' in shown
+    assert "POST /console/orgs/{orgId}/vms" in shown, "its page says who created it"
+    assert (await fresh.ok("GET", "/audit"))["items"][-1]["objectId"] in made.headers["location"]
 
 
 async def test_a_cluster_is_created_scaled_and_ended(fresh: Server) -> None:
