@@ -26,9 +26,9 @@ _QUOTED = re.compile(r"'[^' ]{1,2}'|\. _ : ~ @ = \+ -|\.\.\.")
 """Signs that are spoken of."""
 _VERB = re.compile(
     r"\b(?:am|is|are|was|were|be|been|has|have|had|does|did|can|cannot|could|may|might|must|will|would|[a-z]{2,}(?:ed|ing)"
-    r"|(?:add|admit|adopt|allow|answer|apply|ask|begin|belong|break|broke|came|change|choose|close|come|commit|correct"
+    r"|(?:add|admit|adopt|allow|answer|apply|ask|begin|belong|break|broke|came|change|check|choose|close|come|commit|correct"
     r"|cost|create|cut|delete|describe|do|end|exclude|find|fit|forget|forgot|give|go|got|hold|install|keep|lack|last"
-    r"|lead|leave|lend|let|lie|list|live|look|lose|make|name|need|own|pass|pay|print|publish|put|ran|read|recreate|redirect"
+    r"|lead|leave|lend|let|lie|list|live|look|lose|make|match|name|need|own|pass|pay|print|publish|put|ran|read|recreate|redirect"
     r"|refer|refuse|rest|run|save|say|see|send|sent|set|show|stand|start|stay|stop|take|tell|told|took|try|use|wait|want"
     r"|work|write)(?:s|es)?)\b",
     re.IGNORECASE,
