@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, cast
 
-from relay_client import CloudError
+from relay_client import Cloud, CloudError
 from relay_kube.kube import Kube, KubeError
 from relay_operator.api.cloudaccount import Orphans
 from relay_operator.api.meta import ObjectKey
 from relay_operator.budgets.budgets import Budgets
-from relay_operator.budgets.prices import ListedPrices
+from relay_operator.budgets.prices import Prices, Pricing
 from relay_operator.engine import persist
 from relay_operator.engine.account import AccountReady, Accounts
 from relay_operator.engine.backoff import Backoff, PollIntervals, RetryPolicy
@@ -35,7 +35,6 @@ from relay_operator.engine.informer import Informer
 from relay_operator.engine.leftovers import Leftover, Leftovers
 from relay_operator.engine.passes import Pass
 from relay_operator.engine.queue import Priority, Queue, Taken
-from relay_operator.engine.shared_lists import SharedLists
 from relay_operator.engine.traces import Traces
 from relay_operator.engine.vanished import Vanished, _name
 from relay_operator.flows.account.sweep import Sweeper, SweepMemory
@@ -94,6 +93,14 @@ class End(NamedTuple):
 
     action: str
     memory: Frozen
+
+
+class Unpriced(Pricing):
+    """A catalog without prices: what a cluster costs is shown to people, and decides nothing here."""
+
+    async def of(self, _: Cloud) -> Prices:
+        """Of nothing."""
+        return Prices({}, {})
 
 
 @dataclass(slots=True)
@@ -302,7 +309,7 @@ def _managed(
             cache,
             InputReader(kube),
             ValueKeeper(kube),
-            Funding(clusters, accounts, budgets, ListedPrices(SharedLists(300.0, engine.clock))),
+            Funding(clusters, accounts, budgets, Unpriced()),
             engine.clock,
             delays,
             engine.installation,
