@@ -87,7 +87,7 @@ async def test_a_state_is_served_by_the_runtime_that_it_began_with(served: Serve
     ("options", "words"),
     [
         ([], "--runtime kubernetes needs --state DIR"),
-        (["--state", "DIR", "--clock", "frozen"], "its clock is real"),
+        (["--state", "DIR", "--clock", "frozen"], "works with neither --seed nor --clock frozen"),
         (["--state", "DIR"], "needs --runtime-config FILE"),
         (["--state", "DIR", "--runtime-config", "DIR/absent.yaml"], "absent.yaml cannot be read"),
     ],
