@@ -14,8 +14,6 @@ from typing import Final
 
 import openai
 
-from tests.support.eventually import PATIENCE_SECONDS
-
 ENDPOINT: Final = "/v1/chat/completions"
 REFUSALS: dict[str, type[openai.APIStatusError]] = {
     "nonesuch": openai.NotFoundError,
@@ -37,7 +35,7 @@ class Ground:
     def control(self, method: str, path: str, **body: object) -> None:
         """One call of the control interface."""
         request = urllib.request.Request(self.control_url + path, json.dumps(body).encode(), method=method)
-        urllib.request.urlopen(request, timeout=PATIENCE_SECONDS).close()
+        urllib.request.urlopen(request, timeout=180).close()
 
 
 Play = Callable[[Ground], None]

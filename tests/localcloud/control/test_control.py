@@ -239,7 +239,10 @@ async def test_an_exported_state_goes_on_elsewhere(start_server: StartServer, re
 
     stranger = await there.organization()
     await there.ok("POST", "/import", document)
-    assert await there.ok("GET", "/export") == document
+    imported = await there.ok("GET", "/export")
+    # Another key of secrets opens no host key of SSH, so it keeps its own.
+    assert imported["tables"].pop("ssh_host_keys") != document["tables"].pop("ssh_host_keys")
+    assert imported == document
     assert await there.ok("GET", "/clock") == await here.ok("GET", "/clock")
     moved = {"server": there, "key": organization.api_key}
     shown = await request("GET", there.url + "/v1/whoami", key=str(moved["key"]))

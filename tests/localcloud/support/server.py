@@ -137,6 +137,11 @@ class Server:
         return os.pread(self._log.fileno(), size - self._forgotten, self._forgotten).decode(errors="replace")
 
     @property
+    def complaints(self) -> list[str]:
+        """What it logged so far, without what it tells in any case."""
+        return [line for line in self.log.splitlines() if not line.startswith("INFO ")]
+
+    @property
     def resident(self) -> int:
         """Bytes of memory that it has."""
         status = Path(f"/proc/{self.child.pid}/status").read_text()
