@@ -38,10 +38,12 @@ class SshServer:
 
     async def run_until_told(self) -> None:
         """Serve until `end`."""
-        _log.info("The SSH gateway's host key is %s", host_keys.public_key(self._host_key()))
+        host_key = self._host_key()
         self._ready.set()
         if not await self._somebody_came():
             return
+        # Not before: the ready line is the first line of a Pod's log.
+        _log.info("The SSH gateway's host key is %s", host_keys.public_key(host_key))
         # It takes half as long as all the rest of the start, and nobody may ever log in.
         from relay_localcloud.ssh import logins  # noqa: PLC0415
 
