@@ -38,8 +38,8 @@ SELECTED = {"app.kubernetes.io/name": "relay-operator", "app.kubernetes.io/insta
 QUICK = LeaseTimes(duration=2, renew_deadline=1.5, retry=0.2)
 LEASE_SETTINGS = {
     "leader_election": "true",
-    "lease_duration_seconds": "3",
-    "lease_renew_deadline_seconds": "2",
+    "lease_duration_seconds": "15",  # a busy machine keeps a leader from renewing it for seconds
+    "lease_renew_deadline_seconds": "10",
     "lease_retry_seconds": "0.25",
 }
 
