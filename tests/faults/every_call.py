@@ -144,6 +144,8 @@ def may_be_hollow(plan: Plan) -> str:
         return "the account's next look at its money, or at who uses it, asks for it, in whatever phase that is"
     if rule.operation == "GET secrets" and plan.scenario == "rotated-key" and rule.phase == "delete":
         return "the key is read again once a minute, and a deletion is over before"
+    if rule.operation == "GET /v1/pricing" and rule.phase != "create":
+        return "prices are read again by the clock, in whatever phase that is"
     if rule.operation == "POST events" and plan.scenario in _BETWEEN:
         return _BETWEEN[plan.scenario]
     if rule.operation == POD.look[0] and EVERY[plan.scenario].kind is CLUSTER:
