@@ -34,6 +34,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
     "scaled-cluster": Scenario(CLUSTER, "llm", (steps.SCALE_UP, steps.SCALE_DOWN), _CLUSTER),
     "recreated-pod": Scenario(POD, "trainer", (steps.RECREATE,), _POD),
     "recreated-cluster": Scenario(CLUSTER, "llm", (steps.RECREATE,), _CLUSTER),
+    "blue-green-cluster": Scenario(CLUSTER, "llm", (steps.BLUE_GREEN,), _CLUSTER, at_once=2),
     "namespace": Scenario(POD, "trainer", (), _POD, ENDED_WITH_ITS_NAMESPACE, ("PATCH *", "DELETE *")),
     "rotated-key": Scenario(POD, "trainer", (steps.ROTATE,), _POD, own=("GET secrets", "GET /v1/whoami", "PATCH *")),
     "copied-pod": Scenario(POD, "trainer", (steps.COPY,), _POD),

@@ -167,7 +167,7 @@ class Ground:
 
     async def verify_the_past(self) -> None:
         """What must hold of all that was ever made; raises AssertionError."""
-        await self.books.never_two()
+        await self.books.never_more(self.scenario.at_once)
         if self.site.neighbour is not None:
             await self.site.neighbour.is_unharmed(await self.kube.list("CloudAccount"))
 

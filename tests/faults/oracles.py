@@ -7,7 +7,6 @@ import contextlib
 import json
 import re
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
@@ -93,8 +92,8 @@ class Books:
             with contextlib.suppress(CloudRefusal):
                 await organization.call("POST", f"/v1/{path}/{cloud_id}/terminate")
 
-    async def never_two(self) -> None:
-        """No object ever had two at once: whatever it gave its name to was ended before the next was made."""
+    async def never_more(self, at_once: int) -> None:
+        """No object ever had more at once: of whatever it gave its name to, so many were not ended yet at most."""
         ends = {
             one["path"].removesuffix("/terminate").split("/")[-1]: one["at"]
             for one in reversed(await self._log())
@@ -107,7 +106,8 @@ class Books:
                 (made, ends.get(cloud_id, "never"), cloud_id)
             )
         for each in lives.values():
-            for (_, ended, former), (made, _, later) in pairwise(sorted(each)):
+            ordered = sorted(each)
+            for (_, ended, former), (made, _, later) in zip(ordered, ordered[at_once:], strict=False):
                 assert ended <= made, f"{later} was made at {made} for an object that had {former}, ended: {ended}"
 
     def own_ids(self, recorded: Iterable[tuple[str, str]]) -> None:
@@ -122,11 +122,12 @@ class Books:
         """Whatever is alive is recorded by one object, or an account tells that it belongs to none."""
         recorded: dict[str, str] = {}
         for item in items:
-            cloud_id, name = item.get("status", {}).get("id", ""), item["metadata"]["name"]
-            assert cloud_id not in recorded, f"{name} and {recorded[cloud_id]} both say that {cloud_id} is theirs"
-            told_uid = item.get("status", {}).get("identity", {}).get("uid")
-            assert not cloud_id or told_uid == item["metadata"]["uid"], f"{name} has {cloud_id} of another: {told_uid}"
-            recorded |= {cloud_id: name} if cloud_id else {}
+            status, name = item.get("status", {}), item["metadata"]["name"]
+            told_uid = status.get("identity", {}).get("uid")
+            for cloud_id in {status.get("id", ""), *(row["id"] for row in status.get("former") or ())} - {""}:
+                assert cloud_id not in recorded, f"{name} and {recorded[cloud_id]} both say that {cloud_id} is theirs"
+                assert told_uid == item["metadata"]["uid"], f"{name} has {cloud_id} of another: {told_uid}"
+                recorded[cloud_id] = name
         alive = set(await self.alive()) - set(told)
         lost = sorted(alive - set(recorded))
         named = [f"{self.made[one]} ({one}, {await self.status_of(one)})" for one in lost]

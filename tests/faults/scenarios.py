@@ -87,6 +87,8 @@ class Scenario:
     """Whether people take a finalizer off: what the object had may be left to them, if its account tells of it."""
     only: str = ""
     """The phase whose requests are looked at; empty: each."""
+    at_once: int = 1
+    """How many the object may have in the cloud at a time: what is replaced serves until the next one is Ready."""
     met_by: frozenset[str] = frozenset()
     """What its requests meet; empty: all that the table has."""
 

@@ -156,6 +156,9 @@ async def _fire(ground: Ground) -> None:
 STOP, START = changed("stop", powerState="Stopped"), changed("start", powerState="Running")
 SCALE_UP, SCALE_DOWN = changed("scale up", replicas=3), changed("scale down", replicas=1)
 RECREATE = changed("recreate", image="example.com/other:1", updateStrategy={"type": "Recreate"})
+BLUE_GREEN = changed(
+    "blue and green", image="example.com/other:1", updateStrategy={"type": "BlueGreen", "drainSeconds": 1}
+)
 ROTATE = Step("rotate", _rotate)
 COPY = Step("copy", _copy)
 NAMESAKE_IN_MID_CREATE = Step("namesake in mid-create", _replace_in_mid_create)

@@ -124,6 +124,12 @@ def end_outside(world: World, state: State) -> After:
             yield f"somebody ends #{number} in the cloud's console", ended
 
 
+def fail(world: World, state: State) -> After:
+    for number, resource in enumerate(state.resources, 1):
+        if resource.alive and not (resource.ready or resource.failed):
+            yield f"#{number} fails to come up", world.resource(state, number, resource._replace(failed=True))
+
+
 # -- people ----------------------------------------------------------------------------------------------------------
 
 
@@ -317,6 +323,7 @@ ACTS: Mapping[str, Act] = {
     act.__name__: act
     for act in (
         *(crash, depose, stop_old, lag, give_up, lose_answer, reject, lose_write, late, list_lag, lose_webhook),
+        fail,
         *(end_outside, delete, vanish, force, replace_object, copy, restore, edit, scale, switch, rekey),
         *(wipe, wipe_annotations, wipe_status, orphan, stop_policy, abandon, adopt, retry, forge),
     )

@@ -87,7 +87,8 @@ def _observed(state: State, number: int, organization: int) -> asked.Seen | None
 
 def _seen(state: State, number: int) -> asked.Seen:
     resource = state.resources[number - 1]
-    status = "terminated" if not resource.alive else "running" if resource.running else "stopped"
+    lives = "failed" if resource.failed else "running" if resource.running else "stopped"
+    status = "terminated" if not resource.alive else lives if resource.ready or resource.failed else "deploying"
     return asked.Seen(id_of(number), resource.name, status, resource.replicas)
 
 

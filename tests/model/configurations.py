@@ -41,6 +41,8 @@ class Configuration:
     """Whether the usage shows what each resource costs."""
     adoption: bool = False
     recreate: bool = False
+    blue_green: bool = False
+    """What is replaced serves until the next one has come up, which takes its time, and may fail."""
     freeze_after_guard: bool = False
     foreign: bool = False
     """Whether a resource is there that people made."""
@@ -86,6 +88,8 @@ class Configuration:
             spec = {**BATCH_SPEC}
         if self.recreate:
             spec |= {"updateStrategy": {"type": "Recreate"}, "recovery": {"onTerminated": "Recreate"}}
+        if self.blue_green:
+            spec |= {"updateStrategy": {"type": "BlueGreen", "drainSeconds": 0}}
         there = [applied(self.kind, name, number, spec) for number, name in enumerate(self.names[: self.objects], 1)]
         strange = Resource(True, "somebody-elses", 1, "v1", owner=OTHERS)
         if self.both_record:
@@ -237,6 +241,27 @@ CONFIGURATIONS = (
         "a change that recreates, with failover",
         _acts(edit=1, depose=2, crash=1, end_outside=1, reject=1),
         recreate=True,
+        brief=2,
+    ),
+    Configuration(
+        "blue-green",
+        "another takes the place of what serves, with failover",
+        _acts(edit=1, fail=1, depose=1, crash=1, give_up=1, reject=1),
+        blue_green=True,
+        brief=2,
+    ),
+    Configuration(
+        "blue-green-again",
+        "changed again, stopped or deleted while another is on its way",
+        _acts(edit=2, switch=1, fail=1, delete=1, end_outside=1, stop_policy=1),
+        blue_green=True,
+        brief=2,
+    ),
+    Configuration(
+        "blue-green-lost",
+        "answers, writes and annotations lost while another is on its way",
+        _acts(edit=1, give_up=1, lose_answer=1, lose_write=1, late=1, wipe_annotations=1, depose=1, delete=1),
+        blue_green=True,
         brief=2,
     ),
     Configuration(

@@ -8,19 +8,21 @@ I3 Nothing is ended or changed by whom it does not belong to.
 I4 The finalizer, and what is kept of a vanished object, goes only when the resource is gone or kept.
 I5 No object records what was made for another.
 I6 At rest nothing is both recorded and kept to be ended.
+I7 What serves is not ended before another has taken its place; and there are two at most.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tests.model.asked import Terminate
 from tests.model.configurations import OTHERS
 from tests.model.neighbours import ACCOUNT
 from tests.model.objects import BATCH, Known, id_of, known, loaded, number_of
 from tests.model.state import uid_in
 
 if TYPE_CHECKING:
-    from tests.model.asked import Power, Scale, Terminate
+    from tests.model.asked import Power, Scale
     from tests.model.state import Resource, State, Task
     from tests.model.steps import World
 
@@ -31,12 +33,18 @@ def always(world: World, state: State) -> str:
         return ""
     counted = [one for one in state.resources if one.alive or world.config.kind == BATCH]
     owners = [one.owner for one in counted if not one.kept and one.owner != OTHERS]
+    if world.config.blue_green:
+        crowded = any(owners.count(owner) > 2 for owner in owners)
+        return "I7: three living resources of one object" if crowded else ""
     return "I1: two living resources of one object" if len(owners) != len(set(owners)) else ""
 
 
 def writing(world: World, state: State, before: bytes, after: bytes) -> str:
     """I5 and I2: whose id is written into whose status, and which is cleared."""
     was, now = known(before), known(after)
+    relieved = was.serving and not was.deleting and was.id and (now.id, now.serving) == (was.id, 0)
+    if relieved and not state.resources[now.id - 1].ready:
+        return f"I7: #{now.id} has the place of #{was.serving}, and was never Ready"
     if (was.ids, was.recorded_uid) == (now.ids, now.recorded_uid):
         return ""
     for number in was.ids - now.ids:
@@ -89,6 +97,9 @@ def touching(world: World, state: State, task: Task, deed: Terminate | Power | S
         return f"I3: #{number} is touched for {uid}, and is {resource.owner}'s"
     if resource.kept:
         return f"I3: #{number} is touched, which was kept on purpose"
+    serves = any(own.serving == number and not own.deleting for own in _objects(state))
+    if serves and isinstance(deed, Terminate):
+        return f"I7: #{number} is ended, which serves"
     if (task.key.vanished or task.key == ACCOUNT) and has:
         return f"I3: #{number} is ended as nobody's while {uid} has it"
     return ""
@@ -106,7 +117,8 @@ def releasing(state: State, before: bytes) -> str:
         return ""
     others = {other.id for other in _objects(state) if other.uid != own.uid}
     told = _departed_ids(state)
-    allowed = others | told | ({own.id} if own.policy != "Delete" else set())
+    left = own.ids if own.policy == "Orphan" else {own.id} if own.policy == "Stop" else set()
+    allowed = others | told | left
     mine = {n for n, one in enumerate(state.resources, 1) if one.alive and one.uid == own.uid and not one.kept}
     if mine - allowed:
         return f"I4: the finalizer of {own.uid} goes while its resource lives"
@@ -122,7 +134,8 @@ def kept(world: World, state: State, before: bytes) -> State:
         other.uid for other in _objects(state) if other.uid == other.recorded_uid != own.uid and other.id == own.id
     ]
     for number, resource in enumerate(state.resources, 1):
-        wanted = number == own.id and (own.abandoned or own.policy != "Delete")
+        orphaned = own.abandoned or own.policy == "Orphan"
+        wanted = number in own.ids if orphaned else number == own.id and own.policy == "Stop"
         if resource.alive and resource.owner == own.uid and wanted:
             left = resource._replace(owner=heirs[0]) if heirs else resource._replace(kept=True)
             state = world.resource(state, number, left)
@@ -147,6 +160,9 @@ def letting_go(world: World, state: State, task: Task) -> str:
 
 def at_rest(world: World, state: State) -> str:
     """I2, and I1 without excuses, where nothing more happens by itself; and nobody is in the way of another."""
+    for own in _objects(state):
+        if own.serving and not (own.deleting or own.is_open or _alive(state, own.id)):
+            return f"I7: #{own.serving} serves, and has not its place again"
     both = {own.id for own in _objects(state) if own.recorded_uid == own.uid} & _departed_ids(state) - {0}
     if both:
         return f"I6: #{min(both)} is recorded, and kept to be ended: neither can be done"
@@ -182,7 +198,7 @@ def _told(state: State, number: int) -> bool:
                 return True
             continue
         left = known(body)
-        if left.id == number or (left.is_open and left.intent is not None and left.intent.name == resource.name):
+        if number in left.ids or (left.is_open and left.intent is not None and left.intent.name == resource.name):
             return True
     return False
 
@@ -195,7 +211,7 @@ def _departed_ids(state: State) -> set[int]:
     """What ConfigMaps, and processes that are about to write one, stand for."""
     bodies = {body for _, name, body in state.config_maps if name.startswith("vanished")}
     bodies |= {one.body for process in state.processes for one in process.books.departed}
-    return {known(body).id for body in bodies}
+    return {number for body in bodies for number in known(body).ids or {0}}
 
 
 def _alive(state: State, number: int) -> bool:

@@ -24,7 +24,7 @@ EARLIER = "2026-03-01T11:59:00Z"
 """When objects were made."""
 _KEPT_OF_STATUS = (
     "id", "createToken", "cloudName", "identity", "attempt", "specHash", "account", "replacing",
-    "round", "parts", "ending", "completionTime", "cleared",
+    "former", "failedGreen", "round", "parts", "ending", "completionTime", "cleared",
 )  # fmt: skip
 
 
@@ -41,7 +41,9 @@ class Known(NamedTuple):
     is_open: bool
     id: int
     ids: frozenset[int]
-    """All that status records: of a batch, each of its parts has one."""
+    """All that status records: of a batch, each of its parts has one; of a cluster, the old one as well."""
+    serving: int
+    """The old one that serves until the one of `id` is Ready."""
     token: str
     recorded_uid: str
     recorded_organization: str
@@ -159,6 +161,9 @@ def known(text: bytes) -> Known:
     assert intent is None or isinstance(intent, CreateIntent)
     token, rows = str(status.get("createToken") or ""), status.get("parts")
     parts = [str(part(row).get("batchId") or "") for row in rows] if isinstance(rows, list) else []
+    told = status.get("former")
+    former = [part(row) for row in told] if isinstance(told, list) else []
+    old = [str(row.get("id")) for row in former]
     return Known(
         name=str(metadata.get("name")),
         uid=str(metadata.get("uid")),
@@ -169,7 +174,8 @@ def known(text: bytes) -> Known:
         intent=intent,
         is_open=intent is not None and intent.token != token,
         id=number_of(str(status.get("id") or "")),
-        ids=frozenset(map(number_of, (str(status.get("id") or ""), *parts))) - {0},
+        ids=frozenset(map(number_of, (str(status.get("id") or ""), *parts, *old))) - {0},
+        serving=next((number_of(cloud_id) for cloud_id, row in zip(old, former, strict=True) if "until" not in row), 0),
         token=token,
         recorded_uid=str(part(status, "identity").get("uid") or ""),
         recorded_organization=str(part(status, "identity").get("organization") or ""),

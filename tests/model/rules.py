@@ -22,9 +22,10 @@ from relay_operator.engine.leftovers import Leftovers
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.persist import Recorded, Records
 from relay_operator.flows.account.sweep import Sweeper
-from relay_operator.flows.managed import flow, gather
+from relay_operator.flows.managed import blue_green, flow, gather
 from relay_operator.flows.managed.flow import ManagedFlow
 from relay_operator.flows.managed.look import Looker
+from relay_operator.flows.managed.plan import Former
 from tests.model.configurations import Configuration, called
 from tests.model.passes import DELAYS, Passes
 from tests.model.steps import World
@@ -131,6 +132,16 @@ def _none(*_: object) -> tuple[()]:
     return ()
 
 
+def _relieved_at_once(_: object, obj: Any, observed: object, *__: object) -> Former | None:
+    if blue_green.serving(obj.status) is None:
+        return None
+    return Former.SERVING if observed is None else Former.RELIEVED
+
+
+def _nothing_written(*_: object) -> dict[str, object]:
+    return {}
+
+
 def _own(*_: object) -> Whose:
     return Whose.OWN
 
@@ -220,6 +231,16 @@ RULES: Mapping[str, Rule] = {
     ),
     "shared id": Rule(
         "3. what two objects record is changed and ended by neither", "shared", _replaced(Cache, "others", _nobody)
+    ),
+    "Ready first": Rule(
+        "blue and green: what serves has its place until the next one is Ready",
+        "blue-green",
+        _replaced(gather, "standing", _relieved_at_once),
+    ),
+    "reinstated": Rule(
+        "blue and green: what serves has its place again if the next one fails, is refused or not asked for",
+        "blue-green",
+        _replaced(blue_green, "reinstated", _nothing_written),
     ),
     "Lease last": Rule("10. the Lease is given back last", "stop", world=_config(hasty=True)),
 }

@@ -27,6 +27,9 @@ class Resource(NamedTuple):
     """The UID for which it was made, or that took it over; of a batch, with round and part behind it."""
     kept: bool = False
     """Somebody said that it is to stay."""
+    ready: bool = True
+    """It has come up; until then it may fail."""
+    failed: bool = False
 
     @property
     def uid(self) -> str:

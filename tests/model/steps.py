@@ -189,6 +189,9 @@ class World:
             if request.sender != NOBODY:
                 after = self.answered(after, request.sender, self.waiting(state, request), id_of(number))
             yield Move(f"the cloud acts{late}: makes #{number}, named {request.name}", after)
+        for number, resource in enumerate(state.resources, 1):
+            if resource.alive and not (resource.ready or resource.failed):
+                yield Move(f"#{number} comes up", self.resource(state, number, resource._replace(ready=True)))
         for number in state.webhooks:
             for leader in state.leases:
                 if leader != NOBODY:
@@ -199,7 +202,8 @@ class World:
     def acted(self, state: State, place: int) -> tuple[int, State]:
         """The cloud carries out a create."""
         request, number = state.requests[place], len(state.resources) + 1
-        made = Resource(True, request.name, request.organization, request.image, owner=request.owner)
+        ready = not self.config.blue_green
+        made = Resource(True, request.name, request.organization, request.image, owner=request.owner, ready=ready)
         after = state._replace(
             requests=state.requests[:place] + state.requests[place + 1 :], resources=(*state.resources, made)
         )

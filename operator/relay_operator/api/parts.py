@@ -1,7 +1,7 @@
 """What the specs of several kinds share."""
 
 from enum import StrEnum
-from typing import Annotated, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -99,15 +99,32 @@ class UpdateType(StrEnum):
 
     NEVER = "Never"
     RECREATE = "Recreate"
+    BLUE_GREEN = "BlueGreen"
 
 
 class UpdateStrategy(Model):
     """What to do when a field changes that the cloud cannot change in place."""
 
-    type: UpdateType = Field(
+    type: Literal[UpdateType.NEVER, UpdateType.RECREATE] = Field(
         UpdateType.NEVER,
         description="Never: report it and change nothing. Recreate: delete the resource, its volume included, and "
         "make another.",
+    )
+
+
+class ClusterUpdateStrategy(UpdateStrategy):
+    """The same of what can be replaced without a gap."""
+
+    type: UpdateType = Field(  # type: ignore[assignment]  # of the other kinds' types, and one more
+        UpdateType.NEVER,
+        description="Never: report it and change nothing. Recreate: delete the cluster, its disks included, and make "
+        "another. BlueGreen: make another beside it, and once that is Ready let it take its place.",
+    )
+    drain_seconds: int = Field(
+        60,
+        ge=0,
+        le=DAY,
+        description="How long the old cluster lives on once the new one has its place: for connections that go on.",
     )
 
 

@@ -140,6 +140,8 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         Reason.UPDATING: "A change is being made in place.",
         Reason.RECREATING: "It is deleted and recreated, as `updateStrategy` or `recovery` asks; its volume goes with "
         "it.",
+        Reason.REPLACING: "Another cluster takes its place, as updateStrategy BlueGreen asks: the old one, of "
+        "`status.former`, serves until the new one is Ready.",
         Reason.ROTATING: "Another key, token or credential is replacing it; what is in the Secret works until then, "
         "and for a while longer.",
         Reason.SEARCHING: "The operator is finding out whether something exists before it acts.",
@@ -170,6 +172,8 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         "what price and with what loss; remove the annotation, and the operator does it.",
         Reason.FAILED: "The cloud says that it failed; `status.statusReason` has its words. `recovery.onFailed` can "
         "restart or recreate it.",
+        Reason.GREEN_FAILED: "The cluster that was to take the place of this one failed, and was ended: this one "
+        "serves on. The message says how it failed; another is made once the spec changes, or a Secret that it uses.",
         Reason.TERMINATED_EXTERNALLY: "It is gone from the cloud, and the operator did not end it. "
         "For a workload, `recovery.onTerminated: Recreate` creates another.",
         Reason.CREATE_OUTCOME_UNKNOWN: "A create was sent, its answer was lost, and the cloud offers no way to find "

@@ -1,5 +1,6 @@
 """What all workloads share in spec, status and columns."""
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 from pydantic import Field
@@ -148,10 +149,27 @@ class Former(Model):
     until: Time | None = Field(None, description="When it is deleted at the latest; absent: once nothing uses it.")
 
 
+class Blue(Former):
+    """A workload that another takes the place of, with what brings it back if that one does not."""
+
+    until: Time | None = Field(
+        None, description="When it is ended; absent while it serves, since the one beside it is not Ready."
+    )
+    spec_hash: str | None = Field(None, max_length=1024, description="As `specHash` was.")
+    env_digest: str | None = Field(None, max_length=64, description="As `envDigest` was.")
+    references: list[HeldReference] | None = Field(
+        None, max_length=128, json_schema_extra=map_by("kind", "name"), description="As `references` were."
+    )
+    price_per_hour_cents: int | None = Field(
+        None, ge=0, description="What is paid for it, in cents; absent if it is stopped, or nothing says."
+    )
+    gpus: int | None = Field(None, ge=0, description="GPUs that it has in all; absent if it is stopped.")
+
+
 class SupersedingStatus(ManagedStatus):
     """The status of a kind whose resource outlives its replacement for a while, since others still use it."""
 
-    former: list[Former] | None = Field(
+    former: Sequence[Former] | None = Field(
         None,
         max_length=MAX_FORMER,
         json_schema_extra=map_by("id"),
@@ -203,6 +221,29 @@ class WorkloadStatus(PricedStatus):
     )
     recoveries: int | None = Field(
         None, ge=0, description="Restarts and recreations in a row, without a run of ten minutes between them."
+    )
+
+
+class FailedGreen(Model):
+    """What was made to take a resource's place, and failed."""
+
+    asked: str = Field(max_length=64, description="Fingerprint of the spec that it was made for.")
+    env_digest: str | None = Field(None, max_length=64, description="As its `envDigest` was.")
+    message: str = Field(max_length=1024, description="What became of it.")
+
+
+class BlueGreenStatus(WorkloadStatus, SupersedingStatus):
+    """What the status of a kind tells of which one can take the place of another: there are two at most."""
+
+    former: Sequence[Blue] | None = Field(
+        None,
+        max_length=1,
+        json_schema_extra=map_by("id"),
+        description="The old one, with updateStrategy BlueGreen: it serves until the one of `id` is Ready, is drained, "
+        "and ended.",
+    )
+    failed_green: FailedGreen | None = Field(
+        None, description="The last one that was to take its place and failed: none is made for the same spec."
     )
 
 

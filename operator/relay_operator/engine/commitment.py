@@ -1,6 +1,6 @@
 """What an object is paying for an hour, or may begin to pay at any moment: in cents, and in GPUs. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -10,7 +10,7 @@ from relay_operator.api.meta import CREATE_INTENT, CreateIntent, Reservation
 from relay_operator.engine.account_users import Reference
 from relay_operator.engine.manifests import part
 
-_COSTS_NOTHING = frozenset({"stopped", "terminated"})
+COSTS_NOTHING = frozenset({"stopped", "terminated"})
 BILLED = frozenset({"running", "degraded"})
 """States in which a workload costs something at this moment (section 3)."""
 
@@ -48,7 +48,28 @@ NOTHING: Final = Commitment()
 def commitment(
     annotations: Mapping[str, JsonValue], spec: Mapping[str, JsonValue], status: Mapping[str, JsonValue]
 ) -> Commitment:
-    """A reservation counts until status says that it is over, and from then on what the resource is said to cost."""
+    """A reservation counts until status says that it is over, and from then on what the resource is said to cost.
+
+    What is to be replaced, or was, counts beside that as long as it is there.
+    """
+    former = status.get("former")
+    rows = [row for row in former if isinstance(row, dict)] if isinstance(former, list) else []
+    return _present(annotations, spec, status) + aside((row.get("pricePerHourCents"), row.get("gpus")) for row in rows)
+
+
+def aside(rows: Iterable[tuple[JsonValue, JsonValue]]) -> Commitment:
+    """Of resources that another takes the place of: the price of each, and its GPUs, which only what costs has."""
+    each = (
+        Commitment(price, gpus, price) if isinstance(price, int) else Commitment(gpus=gpus, unpriced=1)
+        for price, gpus in rows
+        if isinstance(gpus, int)
+    )
+    return sum(each, NOTHING)
+
+
+def _present(
+    annotations: Mapping[str, JsonValue], spec: Mapping[str, JsonValue], status: Mapping[str, JsonValue]
+) -> Commitment:
     reserved, is_open = _reservation(annotations, status)
     if not status.get("id"):
         if not is_open:
@@ -56,7 +77,7 @@ def commitment(
         return Commitment(reserved.cents, reserved.gpus) if reserved is not None else Commitment(unpriced=1)
     waiting = reserved if reserved is not None and reserved.token != status.get("reservationToken") else None
     state, price = status.get("state"), status.get("pricePerHourCents")
-    if state in _COSTS_NOTHING:
+    if state in COSTS_NOTHING:
         return NOTHING if waiting is None else Commitment(waiting.cents, waiting.gpus)
     cents = price if isinstance(price, int) else None
     gpus, billed = _gpus(spec, status), (cents or 0) if state in BILLED else 0

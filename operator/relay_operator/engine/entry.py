@@ -180,7 +180,7 @@ def entry_of(raw: Mapping[str, JsonValue]) -> Entry:
         over=status.get("cleared") is True,
         owned=owned(metadata, status),
         named=named,
-        held=named if searching else references.held(metadata, status),
+        held=(*(named if searching else references.held(metadata, status)), *references.held_aside(metadata, status)),
     )
 
 

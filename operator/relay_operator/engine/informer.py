@@ -12,7 +12,7 @@ from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.backoff import Random
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.entry import Entry, entry_of, needs_work, others_wrote, uid_of, version_of
-from relay_operator.engine.intent import has
+from relay_operator.engine.intent import aside, has
 from relay_operator.engine.leftovers import Fate, Leftover
 from relay_operator.engine.queue import Priority, Queue
 from relay_operator.engine.vanished import Vanished, vanished
@@ -75,24 +75,26 @@ class Informer:
         entry = entry_of(raw)
         account = self.cache.account_meant(key, entry)
         is_ended = self.cache.get(key._replace(vanished=entry.uid)) is not None
-        if account is None or is_ended or not (entry.cloud_id or entry.searching):
+        if account is None or is_ended:
             return
-        left = has(raw)
-        self.vanished.leftovers.note(
-            Leftover(
-                fate=Fate.ORPHAN,
-                kind=key.kind,
-                account=account,
-                organization=left.organization,
-                id=entry.cloud_id,
-                name=left.name,
-                part_of=left.part_of,
-                of=f"{key.namespace}/{key.name}",
-                uid=entry.uid,
-                since=self.vanished.wall_clock(),
+        left, rows = has(raw), aside(raw)
+        rows += [(entry.cloud_id, left.name)] if entry.cloud_id or entry.searching else []
+        for cloud_id, name in rows:
+            self.vanished.leftovers.note(
+                Leftover(
+                    fate=Fate.ORPHAN,
+                    kind=key.kind,
+                    account=account,
+                    organization=left.organization,
+                    id=cloud_id,
+                    name=name,
+                    part_of=left.part_of,
+                    of=f"{key.namespace}/{key.name}",
+                    uid=entry.uid,
+                    since=self.vanished.wall_clock(),
+                )
             )
-        )
-        self.queue.add(account, Priority.CHANGE)
+            self.queue.add(account, Priority.CHANGE)
 
     async def relist(self, kube: Kube, kind: str, resource: ResourceType, namespaces: tuple[str, ...]) -> None:
         """Read all objects of a kind: drops ghosts that no event told of, and repairs what is stale.

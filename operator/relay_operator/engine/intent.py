@@ -68,6 +68,13 @@ def has(raw: Mapping[str, JsonValue]) -> Has:
     )
 
 
+def aside(raw: Mapping[str, JsonValue]) -> list[tuple[str, str]]:
+    """Ids and names of what it has put aside for another, as status tells."""
+    former = part(raw, "status").get("former")
+    rows = [part(row) for row in former] if isinstance(former, list) else []
+    return [(str(row.get("id") or ""), str(row.get("name") or "")) for row in rows]
+
+
 def fingerprints(fields: Mapping[str, JsonValue]) -> str:
     """A short, stable hash of every field, so that a later difference can be named; secrets must not be in it."""
     return ",".join(f"{name}={_digest(value)}" for name, value in sorted(fields.items()))

@@ -21,7 +21,17 @@ def named(metadata: Mapping[str, JsonValue], spec: Mapping[str, JsonValue]) -> t
 
 def held(metadata: Mapping[str, JsonValue], status: Mapping[str, JsonValue]) -> tuple[ObjectKey, ...]:
     """Those that status tells it was given."""
-    rows = _rows(status["references"]) if "references" in status else ()
+    return _given(metadata, status) if "references" in status else ()
+
+
+def held_aside(metadata: Mapping[str, JsonValue], status: Mapping[str, JsonValue]) -> tuple[ObjectKey, ...]:
+    """Those that what is put aside was given."""
+    rows = _rows(status["former"]) if "former" in status else ()
+    return tuple(key for row in rows if "references" in row for key in _given(metadata, row))
+
+
+def _given(metadata: Mapping[str, JsonValue], given: Mapping[str, JsonValue]) -> tuple[ObjectKey, ...]:
+    rows = _rows(given["references"])
     return tuple(key for row in rows for key in _key(metadata, row.get("kind"), row.get("name")))
 
 

@@ -53,7 +53,7 @@ def storable(status: StatusT) -> StatusT:
     try:
         type(status).model_validate(vars(status))
     except ValidationError as refused:
-        odd = {error["loc"][0] for error in refused.errors(include_input=False)} - {"id"}
+        odd = {error["loc"][0] for error in refused.errors(include_input=False)} - {"id", "former"}
         fields = type(status).model_fields.items()
         return status.model_copy(update={name: None for name, field in fields if odd & {name, field.alias}})
     return status

@@ -30,7 +30,7 @@ from relay_operator.api.meta import ANNOTATION_PREFIX, CREATE_INTENT, PAUSED, PL
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.config_maps import ConfigMaps
 from relay_operator.engine.entry import uid_of
-from relay_operator.engine.intent import has
+from relay_operator.engine.intent import aside, has
 from relay_operator.engine.leftovers import Leftovers
 from relay_operator.engine.manifests import held, part
 from relay_operator.engine.queue import Priority, Queue
@@ -143,9 +143,8 @@ class Vanished:
 
     def _stays(self, raw: Mapping[str, JsonValue]) -> bool:
         """Whether another process kept it on purpose, or what it had put aside: that was kept with it."""
-        left, former = has(raw), part(raw, "status").get("former")
-        rows = [part(row) for row in former] if isinstance(former, list) else []
-        named = [(left.id, left.name), *((str(row.get("id") or ""), str(row.get("name") or "")) for row in rows)]
+        left = has(raw)
+        named = [(left.id, left.name), *aside(raw)]
         return any(self.leftovers.kept(left.organization, cloud_id, name) for cloud_id, name in named)
 
     async def save(self, key: ObjectKey, raw: Mapping[str, JsonValue]) -> None:

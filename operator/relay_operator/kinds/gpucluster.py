@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Literal, TypeAlias
 
 from pydantic import Field, JsonValue
@@ -10,9 +11,9 @@ from relay_client import Cloud, list_clusters, operations
 from relay_operator.api.conditions import Reason
 from relay_operator.api.definition import READY, Column, Scale, definition_of
 from relay_operator.api.meta import GROUP, CreateIntent, Model, ObjectKey, Resource, Time
-from relay_operator.api.parts import ReplicaGpu
+from relay_operator.api.parts import ClusterUpdateStrategy, ReplicaGpu, UpdateType
 from relay_operator.api.schema import field_rules, map_by, rules
-from relay_operator.api.workload import FIRST_COLUMNS, LAST_COLUMNS, SAME_ACCOUNT, WorkloadStatus
+from relay_operator.api.workload import FIRST_COLUMNS, LAST_COLUMNS, SAME_ACCOUNT, BlueGreenStatus
 from relay_operator.budgets.prices import Capacity
 from relay_operator.engine.fit_schema import fit_schema, moment
 from relay_operator.engine.shared_lists import SharedLists
@@ -62,6 +63,9 @@ class GpuClusterSpec(ContainerSpec):
         description="Replicas, at least 1; what `kubectl scale` changes.",
     )
     gpu: ReplicaGpu | None = Field(None, description="Which GPUs each replica has, and how many.")
+    update_strategy: ClusterUpdateStrategy | None = Field(
+        None, description="What to do when a field changes that the cloud cannot change in place."
+    )
 
 
 class ReplicaStatus(Model):
@@ -89,7 +93,7 @@ class ReplicaStatus(Model):
     started_at: Time | None = Field(None, description="When it started.")
 
 
-class GpuClusterStatus(WorkloadStatus):
+class GpuClusterStatus(BlueGreenStatus):
     """What the cloud says about one cluster."""
 
     replicas: int | None = Field(None, ge=0, le=_INT32, description="Replicas that exist.")
@@ -288,6 +292,12 @@ class GpuClusters(ExternalResource[GpuClusterSpec, GpuClusterStatus, SeenCluster
 
         grows = wanted > (observed.summary.replica_count or 0)
         return (Change("scale", Reason.SCALING, send, to=str(wanted), pays=grows),)
+
+    def drain(self, obj: Cluster) -> timedelta | None:
+        strategy = obj.spec.update_strategy
+        if strategy is None or strategy.type is not UpdateType.BLUE_GREEN:
+            return None
+        return timedelta(seconds=strategy.drain_seconds)
 
     def progress(self, observed: SeenCluster) -> Progress:
         return _PROGRESS.get(observed.summary.status, Progress.PENDING)

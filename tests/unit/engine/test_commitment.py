@@ -32,6 +32,16 @@ def mine(known: Cache) -> Commitment:
     ("raw", "expected"),
     [
         (pod(), NOTHING),
+        (pod(former=[{"id": "old", "name": "x", "gpus": 2, "pricePerHourCents": 400}]), Commitment(400, 2, 400)),
+        (pod(former=[{"id": "old", "name": "x", "gpus": 2}]), Commitment(0, 2, unpriced=1)),
+        (pod(former=[{"id": "stopped", "name": "x"}, "garbage"]), NOTHING),
+        (
+            pod(
+                f"{{{TOKEN},{RESERVED}}}",
+                former=[{"id": "old", "name": "x", "gpus": 2, "pricePerHourCents": 400}],
+            ),
+            Commitment(700, 5, 400),
+        ),
         (pod(f"{{{TOKEN}}}"), Commitment(unpriced=1)),
         (pod("garbage"), Commitment(unpriced=1)),
         (pod("garbage", createToken="t0"), NOTHING),

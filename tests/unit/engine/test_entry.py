@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from relay_operator.api.meta import CREATE_INTENT, CreateIntent
+from relay_operator.api.meta import CREATE_INTENT, CreateIntent, ObjectKey
 from relay_operator.engine.entry import Entry, entry_of
 from tests.unit.engine.apiserver import Json
 
@@ -53,3 +53,9 @@ def test_it_is_paused_if_people_say_so() -> None:
 def test_nothing_of_it_is_ended_while_it_is_paused_or_only_plans() -> None:
     held: list[Json] = [{"annotations": {f"gpurelay.dev/{name}": "true"}} for name in ("paused", "plan-only")]
     assert [entry(metadata=one).spared for one in [*held, {}]] == [True, True, False]
+
+
+def test_what_was_given_to_what_is_put_aside_is_held_too() -> None:
+    given: Json = {"kind": "RegistryCredential", "name": "ghcr", "id": "rc-1"}
+    rows: Json = {"former": [{"id": "old", "name": "x", "references": [given]}, {"id": "older", "name": "y"}]}
+    assert entry(status=rows).held == (ObjectKey("RegistryCredential", "team-a", "ghcr"),)

@@ -67,7 +67,8 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
             case actions.Update(name) if facts.observed is not None:
                 change = predicates.change_named(self.resource, facts.observed, facts.change, name)
                 await self._reserve(facts, memory, writer)
-                result = await self._send(facts, change.send, change, ending=change.name == actions.STOP)
+                ending = facts.obj.status.id if change.name == actions.STOP else None
+                result = await self._send(facts, change.send, change, ending=ending)
                 if isinstance(result, Sent):
                     memory.sent = SentChange(facts.obj.status.id or "", change.name, change.to, self.clock())
                 return result
@@ -83,11 +84,13 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
     def guarding(self, facts: Facts[SpecT, StatusT, ObsT]) -> CreateIntent | None:
         """The open intent, or that of an object that has a resource, made from status if somebody took it away."""
         obj, status = facts.obj, facts.obj.status
-        if not status.id:
-            return facts.intent if predicates.intent_open(obj, facts.intent) or former(status) else None
+        aside = former(status)
+        if not (status.id or aside):
+            return facts.intent if predicates.intent_open(obj, facts.intent) else None
+        name = named(status.id, status.cloud_name or "") if status.id else aside[-1].name
         return facts.intent or CreateIntent(
             token=status.create_token or self.new_token(),
-            name=named(status.id, status.cloud_name or ""),
+            name=name,
             attempt=max(status.attempt or 0, 1),
             spec_hash=status.spec_hash or "",
             started_at=obj.metadata.creation_timestamp or facts.now,
@@ -179,7 +182,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
 
     async def _end(self, facts: Facts[SpecT, StatusT, ObsT], cloud_id: str, memory: ManagedMemory) -> Result[ObsT]:
         address = asked(facts.obj.status, cloud_id)
-        result = await self._send(facts, lambda cloud: self.resource.delete(cloud, address), ending=True)
+        result = await self._send(facts, lambda cloud: self.resource.delete(cloud, address), ending=cloud_id)
         if isinstance(result, Sent):  # one that was refused ends nothing: it is sent again, not waited for
             memory.terminated = (cloud_id, self.clock())
         return result
@@ -190,7 +193,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         call: Callable[[Cloud], Awaitable[object]],
         change: Change | None = None,
         *,
-        ending: bool = False,
+        ending: str | None = None,
     ) -> Result[ObsT]:
         try:
             await self._sent(facts, call, ending=ending, paying=change is not None and change.pays)
@@ -205,17 +208,17 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         facts: Facts[SpecT, StatusT, ObsT],
         call: Callable[[Cloud], Awaitable[AnswerT]],
         *,
-        ending: bool = False,
+        ending: str | None = None,
         paying: bool = False,
     ) -> AnswerT:
         """The answer. Raises CloudError, and SupersededError if nothing was sent and another decision is needed.
 
-        `ending`: something may have begun to be made meanwhile of what is stopped or ended. `paying`: other grants
+        `ending` is the id of what is stopped or ended, of which something may be made meanwhile. `paying`: other grants
         may have come to light.
         """
         account, obj = facts.usable_account, facts.obj
-        holds = fence(self.cache, facts.key, obj.metadata, obj.status.id)
-        spared = ending and self.resource.is_source
+        holds = fence(self.cache, facts.key, obj.metadata, ending or obj.status.id)
+        spared = ending is not None and self.resource.is_source
 
         def stands() -> bool:
             afforded = not paying or self.budgets.stands(facts.key, account)

@@ -86,7 +86,30 @@ class DropFormer:
     """Drop the record of a former resource that is gone."""
 
 
-Held = Create | Resend | Discard | Update | Replace | Delete | Forget | SetAside | EndFormer | Release | Expire
+@dataclass(frozen=True, slots=True)
+class SwitchOver:
+    """Lead others to the new resource, which is Ready: from then on the old one is drained."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reinstate:
+    """Record the old resource as the object's own again, since the new one is not to take its place, or is gone."""
+
+
+Held = (
+    Create
+    | Resend
+    | Discard
+    | Update
+    | Replace
+    | Delete
+    | Forget
+    | SetAside
+    | EndFormer
+    | SwitchOver
+    | Release
+    | Expire
+)
 """What the annotation `plan-only` holds back."""
 
 
@@ -113,6 +136,8 @@ Action = (
     | SetAside
     | EndFormer
     | DropFormer
+    | SwitchOver
+    | Reinstate
     | Propose
     | Release
     | Expire

@@ -25,7 +25,8 @@ from relay_operator.engine.queue import Priority
 from relay_operator.engine.report import Report, Return
 from relay_operator.flows.managed import predicates
 from relay_operator.flows.managed.act import Actor
-from relay_operator.flows.managed.actions import Action
+from relay_operator.flows.managed.actions import Action, SwitchOver
+from relay_operator.flows.managed.blue_green import serving
 from relay_operator.flows.managed.connection import ConnectionWriter
 from relay_operator.flows.managed.ending import parse
 from relay_operator.flows.managed.facts import Facts
@@ -38,7 +39,7 @@ from relay_operator.flows.managed.plan import Seen, plan
 from relay_operator.flows.managed.proposal import proposal
 from relay_operator.flows.managed.report import report_of
 from relay_operator.flows.managed.resource import Connects, ExternalResource, ObsT, brought_in, shown_once
-from relay_operator.flows.managed.result import Accepted, Rejected, Result
+from relay_operator.flows.managed.result import Accepted, Rejected, Result, Switched
 from relay_operator.flows.managed.shown_once import Shown
 from relay_operator.flows.managed.status import new_status, still_waiting
 from relay_operator.flows.managed.workload import asked
@@ -108,8 +109,11 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
         if isinstance(result, Accepted) and not facts.view.deleting:
             await self._keep(facts, result.resource, memory)
         memory.unconnected, memory.connection_lost = "", False
-        if facts.observed is not None and not facts.view.deleting:
-            await self._connect(facts, facts.observed, memory)
+        switches = isinstance(action, SwitchOver)
+        waits = serving(facts.obj.status) is not None and not switches  # others are led to the old one until then
+        if facts.observed is not None and not facts.view.deleting and not waits:
+            led = await self._connect(facts, facts.observed, memory)
+            return Switched(facts.observed) if led and switches else result
         return result
 
     async def _keep(self, facts: Facts[SpecT, StatusT, ObsT], observed: ObsT, memory: ManagedMemory) -> None:
@@ -124,20 +128,21 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
             await self.gatherer.values.keep(facts.key, facts.obj.metadata.uid, place, memory.shown)
             memory.shown = Shown()
 
-    async def _connect(self, facts: Facts[SpecT, StatusT, ObsT], observed: ObsT, memory: ManagedMemory) -> None:
-        """Tell others where it is reached."""
+    async def _connect(self, facts: Facts[SpecT, StatusT, ObsT], observed: ObsT, memory: ManagedMemory) -> bool:
+        """Tell others where it is reached; whether all that is asked for tells that."""
         connection, uid = asked(facts.obj.spec).connection, facts.obj.metadata.uid
         if connection is None or not isinstance(self.resource, Connects):
-            return
+            return True
         if predicates.refresh_asked(facts.obj):
             memory.connections.clear()
         intact = facts.exact or await self.connections.intact(facts.key, uid, connection, memory)
         reached = self.resource.reached(observed)
         if reached is None:
             memory.connection_lost = not intact
-        else:
-            problem = await self.connections.write(facts.key, uid, connection, reached, memory)
-            memory.unconnected = problem or ""
+            return False
+        problem = await self.connections.write(facts.key, uid, connection, reached, memory)
+        memory.unconnected = problem or ""
+        return problem is None and bool(reached.endpoint_url)
 
     def tell(
         self,

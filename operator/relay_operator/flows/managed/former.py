@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from relay_operator.api.meta import ObjectKey
-from relay_operator.api.workload import MAX_FORMER, Former, ManagedStatus, SupersedingStatus
+from relay_operator.api.workload import MAX_FORMER, BlueGreenStatus, Former, ManagedStatus, SupersedingStatus
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.intent import named
 
@@ -12,8 +12,8 @@ FULL = f"{MAX_FORMER} former ones are in use, which is the limit: recreate what 
 
 
 def supersedes(status: ManagedStatus) -> bool:
-    """Whether another is made beside what is there, in place of ending that first."""
-    return isinstance(status, SupersedingStatus)
+    """Whether another is made beside what is there, in place of ending that first, whatever the spec says."""
+    return isinstance(status, SupersedingStatus) and not isinstance(status, BlueGreenStatus)
 
 
 def former(status: ManagedStatus) -> Sequence[Former]:

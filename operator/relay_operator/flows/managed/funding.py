@@ -13,8 +13,9 @@ from relay_operator.budgets.lines import Age
 from relay_operator.budgets.prices import Capacity, Pricing, quote
 from relay_operator.engine.account import AccountReady, Accounts
 from relay_operator.engine.actions import Stall, Wait
-from relay_operator.engine.commitment import Commitment
+from relay_operator.engine.commitment import Commitment, aside
 from relay_operator.flows.managed.actions import RESTART, START, STOP
+from relay_operator.flows.managed.blue_green import beside, costs
 from relay_operator.flows.managed.resource import ExternalResource, ObsT, is_priced
 
 
@@ -55,6 +56,8 @@ class Ahead:
     """Another is planned to take the place of what there is."""
     change: str = ""
     """The name of what is to be changed in place."""
+    beside: bool = False
+    """It is made beside what there is, which goes on costing what it costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +102,14 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
         said = Funded(price=None if has is None else quote(prices, has))
         if not (ahead.pays or planned):
             return said
-        there, asked = None if ahead.anew else observed, resource.capacity(obj, model_id)
+        there, asked = None if ahead.anew or ahead.beside else observed, resource.capacity(obj, model_id)
         wanted = asked if there is None else resource.grown(obj, there)
         cents = quote(prices, wanted)
         said = replace(said, quote=cents if there is None else _at_least(cents, obj.status))
         if limited and (ahead.pays or ahead.anew):
-            said = self._allowed(key, obj, account, intent, wanted, said)
+            present = [costs(self.resource, obj, observed, said.price)] if ahead.beside and observed is not None else []
+            kept = beside(obj.status) + aside(present)
+            said = self._allowed(key, obj, account, intent, wanted, said, kept)
         if ahead.anew:
             return _of_the_next(said)
         left = wanted.replicas if ahead.change in _OF_POWER else asked.replicas
@@ -127,19 +132,21 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
         intent: CreateIntent | None,
         wanted: Capacity,
         said: Funded,
+        kept: Commitment,
     ) -> Funded:
-        """With a refusal, or with what is granted; what is only planned is granted nothing."""
+        """With a refusal, or with what is granted beside what is kept; what is only planned is granted nothing."""
         own, cents, planned = _own(obj), said.quote, obj.metadata.plan_only
         if cents is None:
             note = f"the cloud's catalog has no price for {wanted}"
             return replace(said, refusal=Stall(Reason.PRICE_UNKNOWN), note=note)
-        if own is not None and cents > own.max_price_per_hour_cents:
-            limit = own.max_price_per_hour_cents
-            note = f"it costs {cents} cents/h, and budget.maxPricePerHourCents is {limit}: {cents - limit} too much"
+        if own is not None and cents + kept.cents > own.max_price_per_hour_cents:
+            limit, excess = own.max_price_per_hour_cents, cents + kept.cents - own.max_price_per_hour_cents
+            old = f", beside {kept.cents} cents/h of the one that it replaces" if kept.cents else ""
+            note = f"it costs {cents} cents/h{old}, and budget.maxPricePerHourCents is {limit}: {excess} too much"
             return replace(said, refusal=Stall(Reason.BUDGET_EXCEEDED), note=note)
         need = Commitment(cents, wanted.gpus * wanted.replicas)
         ask = self.budgets.would_refuse if planned else self.budgets.ask
-        beyond = ask(key, _age(obj.metadata), account, need)
+        beyond = ask(key, _age(obj.metadata), account, need + kept)
         if beyond:
             return replace(said, refusal=Wait(Reason.WAITING_FOR_BUDGET), note=beyond, asked=True)
         if planned:

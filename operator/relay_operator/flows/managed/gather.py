@@ -18,6 +18,7 @@ from relay_operator.engine.flow import Turn
 from relay_operator.engine.identity import Installation
 from relay_operator.engine.rules import Account
 from relay_operator.flows.managed import links, predicates, recovery, schedule
+from relay_operator.flows.managed.blue_green import has_failed, standing
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.former import former, unused
 from relay_operator.flows.managed.funding import Ahead, Funding
@@ -159,12 +160,15 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         difference, change, differs = predicates.difference(
             self.resource, obj, sight.observed, known, digest, now, linked.ids
         )
-        wanted |= difference is Difference.SUPERSEDED and gate is Gate.OPEN
+        if difference is Difference.BLUE_GREEN and (failed := has_failed(obj, digest)):
+            difference, differs = Difference.GREEN_FAILED, failed.message
+        beside = difference is Difference.BLUE_GREEN and not former(obj.status)
+        wanted |= (beside or difference is Difference.SUPERSEDED) and gate is Gate.OPEN
         unusable = _unusable(self.resource, obj, read, inputs) if wanted else None
         if unusable:
             gate, note = Gate.ENV_MISSING, unusable
         sent, model = self._sent(obj, change, memory), inputs.model_id
-        creates = (sight.seen is Seen.NOTHING or resend) and gate is Gate.OPEN and linked.unmet is None
+        creates = (sight.seen is Seen.NOTHING or resend or beside) and gate is Gate.OPEN and linked.unmet is None
         asked = recovery.recovery(obj, sight.seen, now)
         starts = (
             (asked is Recovery.RESTART or (change is not None and change.pays)) and not sent and gate is not Gate.LATER
@@ -176,9 +180,9 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         soon = sight.seen is Seen.ABSENT or (sight.seen is Seen.NOTHING and gate is Gate.DEAF)
         again = demand is Demand.EXIST and soon
         named = change.name if change is not None else ""
-        ahead = Ahead(pays, again, anew, named)
+        ahead = Ahead(pays, again, anew, named, beside)
         funded = await self.funding.look(turn.key, obj, account, known, sight.observed, model, ahead)
-        aside, idle = await self._former(turn, obj, account, memory, sight)
+        aside, idle = await self._former(turn, obj, account, memory, sight, difference)
         used = self._used(turn.key, demand)
         view = View(
             demand=demand,
@@ -247,8 +251,12 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         account: AccountReady,
         memory: ManagedMemory,
         sight: Sight[ObsT],
+        difference: Difference,
     ) -> tuple[Former, FormerResource | None]:
         """What can be done about those that were put aside, one at a time."""
+        in_service = standing(self.resource, obj, sight.observed, difference, turn.now)
+        if in_service is not None:
+            return in_service, None
         lives = predicates.demand(obj) is Demand.EXIST
         idle = unused(obj.status, self.cache, turn.key, turn.now if lives else None)
         if idle is None or sight.seen is Seen.BLIND:

@@ -19,6 +19,8 @@ from relay_operator.engine.flow import Turn
 from relay_operator.engine.identity import Installation, Whose
 from relay_operator.engine.intent import named
 from relay_operator.flows.managed import predicates
+from relay_operator.flows.managed.blue_green import blues
+from relay_operator.flows.managed.former import former
 from relay_operator.flows.managed.memory import ManagedMemory
 from relay_operator.flows.managed.part_of import asked, whole
 from relay_operator.flows.managed.plan import Demand, Seen
@@ -99,7 +101,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
             others = self.cache.others(key, obj.status.id)
             if others:
                 return Sight(Seen.FOREIGN, note=shared(obj.status.id, key, others))
-            return await self._look_by_id(obj, account, memory, turn.now, Look.EXACT if turn.exact else Look.ROUTINE)
+            return await self._look_by_id(obj, account, memory, turn.now, _closeness(turn, obj))
         refused = ""
         if adopt_id and (is_open or not deleting):
             answer = await self._look_at_adoptee(key, obj, adopt_id, account, intent if is_open else None)
@@ -114,10 +116,10 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         return replace(found, note=f"{found.note}{refused}")
 
     def _adopts(self, obj: Resource[SpecT, StatusT]) -> str:
-        """The id of what is to be taken over; empty if nothing is."""
+        """The id of what is to be taken over; empty if nothing is: what was put aside may be what it names."""
         if brought_in(self.resource):
             return self.resource.given_id(obj) if predicates.demand(obj) is Demand.EXIST else ""
-        return obj.metadata.annotations.get(meta.ADOPT_ID, "")
+        return "" if former(obj.status) else obj.metadata.annotations.get(meta.ADOPT_ID, "")
 
     async def _look_for_another(
         self, key: ObjectKey, obj: Resource[SpecT, StatusT], account: AccountReady
@@ -357,6 +359,11 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         if is_part(self.resource) and intent.part_of != whole(self.resource, obj):
             return Sight(Seen.WITHHELD, note=f"the intent was sent to {intent.part_of!r} {_WITHHELD}")
         return None
+
+
+def _closeness(turn: Turn, obj: Resource[SpecT, StatusT]) -> Look:
+    """What is about to take another's place is read itself: others are led to it."""
+    return Look.EXACT if turn.exact or blues(obj.status) else Look.ROUTINE
 
 
 _FORMER = "was made for a former object of this name"

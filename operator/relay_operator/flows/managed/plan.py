@@ -22,10 +22,12 @@ from relay_operator.flows.managed.actions import (
     Forget,
     Held,
     Propose,
+    Reinstate,
     Replace,
     Resend,
     Rest,
     SetAside,
+    SwitchOver,
     Update,
     Watch,
 )
@@ -101,6 +103,8 @@ class Difference(Enum):
     FORBIDDEN = auto()  # cannot, and updateStrategy is Never
     REPLACEABLE = auto()  # cannot, and updateStrategy is Recreate
     SUPERSEDED = auto()  # cannot, and another is made beside it
+    BLUE_GREEN = auto()  # cannot, and another is made beside it that takes its place once it is Ready
+    GREEN_FAILED = auto()  # the same, and the one that was made for this very spec failed
 
 
 class Former(Enum):
@@ -111,6 +115,9 @@ class Former(Enum):
     UNUSED = auto()  # one is there that nothing uses
     GOING = auto()  # its termination was sent; not confirmed
     GONE = auto()  # its termination is confirmed
+    SERVING = auto()  # it serves, and the resource is to take its place once that is Ready
+    RELIEVED = auto()  # it serves, and the resource that is to take its place is Ready
+    RETURNING = auto()  # it serves, and what is to take its place is not asked for any more
 
 
 class Value(Enum):
@@ -183,6 +190,7 @@ _GATES: dict[Gate, Action] = {
     Gate.LATER: Wait(Reason.WAITING_FOR_RETRY),
 }
 _FORMER: dict[Former, Action] = {Former.UNUSED: EndFormer(), Former.GONE: DropFormer()}
+_IN_SERVICE = frozenset({Former.SERVING, Former.RELIEVED, Former.RETURNING})
 
 
 _LINKABLE = frozenset({Seen.READY, Seen.STOPPED})
@@ -257,6 +265,26 @@ def _orphan(view: View) -> Action | None:
 
 def _former(view: View) -> Action | None:
     return _FORMER.get(view.former)
+
+
+def _reinstate(view: View) -> Action | None:
+    """The old one has its place again if the new one failed, is gone, is not asked for any more, or cannot be made."""
+    if view.former not in _IN_SERVICE:
+        return None
+    unasked = view.former is Former.RETURNING or view.replacing or view.deleting
+    match view.seen:
+        case Seen.GOING:
+            return Wait(Reason.REPLACING)
+        case seen if seen is Seen.GONE or (seen in _NOTHING_OF_OURS and (unasked or _held_up(view))):
+            return Reinstate()
+        case seen if seen is Seen.FAILED or (seen in _THERE and unasked):
+            return _spared(view) or (Delete() if view.replacing else Replace())
+        case _:
+            return None
+
+
+def _switch_over(view: View) -> Action | None:
+    return SwitchOver() if view.former is Former.RELIEVED else None
 
 
 def _delete_former(view: View) -> Action | None:
@@ -364,7 +392,18 @@ def _rotate(view: View) -> Action | None:
 
 
 def _supersede(view: View) -> Action | None:
-    return (_held_up(view) or SetAside()) if view.difference is Difference.SUPERSEDED else None
+    """At most two of what takes another's place: the next one is made once the old one is gone."""
+    match view.difference:
+        case Difference.SUPERSEDED:
+            return _held_up(view) or SetAside()
+        case Difference.GREEN_FAILED if view.recovery is not Recovery.RESTART:
+            return Stall(Reason.GREEN_FAILED)
+        case Difference.BLUE_GREEN if view.former is not Former.NONE:
+            return Wait(Reason.REPLACING)
+        case Difference.BLUE_GREEN:
+            return _held_up(view) or SetAside()
+        case _:
+            return None
 
 
 def _forbidden(view: View) -> Action | None:
@@ -417,6 +456,7 @@ RULES: tuple[Rule, ...] = (
     _delete_with_open_intent,
     _in_use,
     _orphan,
+    _reinstate,
     _delete_former,
     _delete,
     _adopt,
@@ -424,6 +464,7 @@ RULES: tuple[Rule, ...] = (
     _create,
     _gone,
     _unscheduled,
+    _switch_over,
     _replace,
     _former,
     _rotate,

@@ -18,6 +18,7 @@ from relay_operator.flows.managed.resource import (
     ObsT,
     Progress,
     brought_in,
+    drain,
     is_powered,
     refers,
     tries_models,
@@ -34,6 +35,8 @@ _DEMAND_BY_POLICY = {
     DeletionPolicy.ORPHAN: Demand.DELETE_ORPHANING,
 }
 _RUNNING = frozenset({Progress.READY, Progress.DEGRADED, Progress.INTERRUPTED})
+_CHANGED = "a Secret or ConfigMap of the spec has changed"
+_LATER = "another takes its place as soon as it is to run again"
 _RESTARTABLE = frozenset({Progress.READY, Progress.DEGRADED, Progress.FAILED})
 
 
@@ -141,10 +144,31 @@ def difference(
     if former.supersedes(obj.status) and (recreate if differs or silent else outdated):
         full = len(former.former(obj.status)) == MAX_FORMER
         return (Difference.FORBIDDEN, None, former.FULL) if full else (Difference.SUPERSEDED, None, "")
+    if drain(resource, obj) is not None and (differs or silent or outdated):
+        return _blue_green(resource, obj, observed, now, (*differs, *silent) or (_CHANGED,))
     if differs or silent or (outdated and recreate):
         return Difference.REPLACEABLE if recreate else Difference.FORBIDDEN, None, "; ".join(differs + silent)
     changes = changes_of(resource, obj, observed, now, ids)
     return (Difference.CHANGE, changes[0], "") if changes else (Difference.NONE, None, "")
+
+
+def _blue_green(
+    resource: ExternalResource[SpecT, StatusT, ObsT],
+    obj: Resource[SpecT, StatusT],
+    observed: ObsT,
+    now: datetime,
+    differs: tuple[str, ...],
+) -> tuple[Difference, Change | None, str]:
+    """What can be changed in place is changed first; what is to be stopped is replaced once it is to run again.
+
+    Nothing is started or restarted for that: another takes its place.
+    """
+    running = running_wanted(obj, now)
+    changes = resource.changes(obj, observed, running=True) if running else changes_of(resource, obj, observed, now)
+    if changes:
+        return Difference.CHANGE, changes[0], ""
+    why = "; ".join(differs)
+    return (Difference.BLUE_GREEN, None, why) if running else (Difference.NONE, None, f"{_LATER}: {why}")
 
 
 def changes_of(

@@ -8,8 +8,9 @@ from relay_operator.api.workload import PricedStatus, SpecT, StatusT, WorkloadSp
 from relay_operator.engine.actions import Expire, Release
 from relay_operator.flows.managed import actions
 from relay_operator.flows.managed.actions import RESTART, START, STOP, Action, Held, Propose
+from relay_operator.flows.managed.blue_green import serving
 from relay_operator.flows.managed.facts import Facts
-from relay_operator.flows.managed.plan import Recovery, Seen
+from relay_operator.flows.managed.plan import Difference, Recovery, Seen
 from relay_operator.flows.managed.resource import ObsT, is_priced, shown_once
 
 _ACTIONS: Mapping[type[Held], PlannedAction] = {
@@ -20,6 +21,7 @@ _ACTIONS: Mapping[type[Held], PlannedAction] = {
     actions.Forget: PlannedAction.RECREATE,
     actions.SetAside: PlannedAction.RECREATE,
     actions.EndFormer: PlannedAction.DELETE,
+    actions.SwitchOver: PlannedAction.UPDATE,
     Release: PlannedAction.DELETE,
     Expire: PlannedAction.DELETE,
 }
@@ -65,6 +67,8 @@ def sentence(plan: Plan) -> str:
 
 def _planned(facts: Facts[SpecT, StatusT, ObsT], held: Held) -> PlannedAction:
     match held:
+        case actions.Delete() | actions.Replace() if serving(facts.obj.status) is not None:
+            return PlannedAction.DELETE
         case actions.Delete():
             return PlannedAction.DELETE if facts.view.deleting else PlannedAction.RECREATE
         case actions.Update(change):
@@ -75,6 +79,13 @@ def _planned(facts: Facts[SpecT, StatusT, ObsT], held: Held) -> PlannedAction:
 
 def _why(facts: Facts[SpecT, StatusT, ObsT], held: Held) -> str:
     view, has = facts.view, facts.obj.status.id or "what there is"
+    old = serving(facts.obj.status)
+    if isinstance(held, actions.SwitchOver):
+        return f"{has} is Ready: it takes the place of {old.id if old is not None else 'another'}, which is ended later"
+    if old is not None and isinstance(held, actions.Delete | actions.Replace):
+        return f"{has} is not to take the place of {old.id}, which serves on"
+    if isinstance(held, actions.SetAside) and view.difference is Difference.BLUE_GREEN:
+        return f"another takes its place once that is Ready: {facts.note}"
     if type(held) in _REASONS:
         return _REASONS[type(held)]
     match held:
@@ -118,6 +129,8 @@ def _ended(facts: Facts[SpecT, StatusT, ObsT], held: Held, planned: PlannedActio
     if isinstance(held, actions.Update) and held.change in {STOP, RESTART}:
         return [f"what runs in {cloud_id} is interrupted; its volume stays"]
     ended = planned in {PlannedAction.DELETE, PlannedAction.RECREATE} and not isinstance(held, Release)
+    if isinstance(held, actions.SetAside) and facts.view.difference is Difference.BLUE_GREEN:
+        return [f"{cloud_id} is ended once another has its place, and its volume with it"]
     stays = isinstance(held, Expire) and obj.spec.deletion_policy is not DeletionPolicy.DELETE
     if isinstance(held, _HARMLESS) or stays or not ended or not cloud_id:
         return []

@@ -27,14 +27,15 @@ from relay_operator.engine.report import (
     unknown,
     without_account,
 )
-from relay_operator.flows.managed import actions, predicates, recovery, schedule, workload
+from relay_operator.flows.managed import actions, blue_green_report, predicates, recovery, schedule, workload
 from relay_operator.flows.managed.actions import Action
+from relay_operator.flows.managed.blue_green import serving
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.former import former
-from relay_operator.flows.managed.plan import Former, Gate, Recovery, Seen, Value, plan
+from relay_operator.flows.managed.plan import Difference, Former, Gate, Recovery, Seen, Value, plan
 from relay_operator.flows.managed.proposal import proposal, sentence
-from relay_operator.flows.managed.resource import Change, ObsT, Progress, brought_in, shown_once
-from relay_operator.flows.managed.result import Accepted, OutcomeUnknown, Rejected, Result, Sent
+from relay_operator.flows.managed.resource import Change, ObsT, Progress, brought_in, drain, shown_once
+from relay_operator.flows.managed.result import Accepted, OutcomeUnknown, Rejected, Result, Sent, Switched
 
 _OF_OTHERS = frozenset(
     {
@@ -55,11 +56,10 @@ def report_of(
     match result:
         case Rejected(error):
             return _rejected(facts, error)
-        case OutcomeUnknown(error) if isinstance(action, actions.Resend):
-            return _resent(facts, error)
         case OutcomeUnknown(error):
-            message = f"{error}; finding out whether it was created"
-            return unknown(Reason.CREATE_OUTCOME_UNKNOWN, message, Return.SOON)
+            return _unknown(facts, action, error)
+        case Switched(observed):
+            return replace(_progressing(facts, observed), back=Return.SOON)
         case Accepted(observed) if isinstance(action, actions.Adopt):
             return _adopted(facts, facts.resource.detail(observed))
         case Accepted(observed):
@@ -107,6 +107,13 @@ def _doom(deadline: datetime) -> str:
     return f"; deleted by the cloud with its volume on {rfc3339(deadline)} unless it runs again"
 
 
+def _unknown(facts: Facts[SpecT, StatusT, ObsT], action: Action, error: CloudError) -> Report:
+    if isinstance(action, actions.Resend):
+        return _resent(facts, error)
+    message = f"{error}; finding out whether it was created"
+    return unknown(Reason.CREATE_OUTCOME_UNKNOWN, message, Return.SOON)
+
+
 def _resent(facts: Facts[SpecT, StatusT, ObsT], error: CloudError) -> Report:
     """A name clash says that it exists, and not under which id; anything else says as little as before."""
     if isinstance(error, errors.Conflict):
@@ -120,6 +127,8 @@ def _created(facts: Facts[SpecT, StatusT, ObsT], observed: ObsT) -> Report:
     """Ready at once only if nothing is left to be changed, as it is if it was asked for stopped."""
     if not predicates.changes_of(facts.resource, facts.obj, observed, facts.now):
         report = _progressing(facts, observed)
+        if serving(facts.obj.status) is not None and report.ready == "True":
+            return blue_green_report.replacing(facts.resource.detail(observed))
         return replace(report, back=Return.SOON) if former(facts.obj.status) else report
     return Report("False", ConditionType.RECONCILING, Reason.CREATING, facts.resource.detail(observed), Return.SOON)
 
@@ -135,11 +144,15 @@ def _sent(facts: Facts[SpecT, StatusT, ObsT], change: Change | None) -> Report:
         back = Return.TRANSITION if change.told_by_webhook else Return.SHORTLY
         message = f"{change.name} sent to the cloud"
         return Report("False", ConditionType.RECONCILING, change.reason, message, back)
-    reason = Reason.RECREATING if facts.view.replacing and not facts.view.deleting else Reason.DELETING
+    again = Reason.RECREATING if serving(facts.obj.status) is None else Reason.REPLACING
+    reason = again if facts.view.replacing and not facts.view.deleting else Reason.DELETING
     return Report("False", ConditionType.RECONCILING, reason, "termination sent to the cloud")
 
 
 def _decided(facts: Facts[SpecT, StatusT, ObsT], action: Action, *, unreachable: bool) -> Report | None:
+    of_two = blue_green_report.of_action(facts, action)
+    if of_two is not None:
+        return of_two
     match action:
         case Wait(reason):
             return _waiting(facts, reason, unreachable=unreachable)
@@ -155,10 +168,8 @@ def _decided(facts: Facts[SpecT, StatusT, ObsT], action: Action, *, unreachable:
             return _set_aside(facts)
         case actions.DropFormer():
             return _of_the_present(facts, Return.SOON)
-        case Keep():
-            if facts.observed is None:
-                return None
-            return _progressing(facts, facts.observed)
+        case Keep() if facts.observed is not None:
+            return blue_green_report.with_the_old(facts, _progressing(facts, facts.observed))
         case _:
             return None
 
@@ -215,6 +226,8 @@ def _waiting(facts: Facts[SpecT, StatusT, ObsT], reason: Reason, *, unreachable:
             return _without_account(facts, facts.account)
         case Reason.BACK_OFF:
             return _backing_off(facts)
+        case Reason.REPLACING:
+            return blue_green_report.waiting(facts)
         case Reason.OUTSIDE_SCHEDULE:
             return Report("False", ConditionType.RECONCILING, reason, facts.note, Return.SETTLED)
         case Reason.WAITING_FOR_BUDGET:  # it is called as soon as there is room
@@ -260,6 +273,8 @@ def _stalled(facts: Facts[SpecT, StatusT, ObsT], reason: Reason) -> Report:
         message = f"it is no longer valid: delete its Secret to get another, and set {asks}"
     if reason is Reason.IMMUTABLE_FIELD_CHANGED:
         message += ": the cloud cannot change this; put the old value back, or set updateStrategy.type: Recreate"
+    if reason is Reason.GREEN_FAILED:
+        message = blue_green_report.failed(facts)
     if reason is Reason.TERMINATED_EXTERNALLY:
         message = f"{_last_word(facts)}; {_another(facts)}"
     back = Return.TRANSITION if reason is Reason.SECRET_TAKEN else Return.SETTLED  # which no event ends
@@ -307,6 +322,8 @@ def _stopped(facts: Facts[SpecT, StatusT, ObsT], detail: str) -> Report:
     if schedule.resting(spec, now) and not predicates.stopped_for_good(facts.obj, now):
         reason = Reason.OUTSIDE_SCHEDULE
         detail = f"{detail} until its schedule lets it run{schedule.until(spec, now)}"
+    if facts.view.difference is Difference.NONE and drain(facts.resource, facts.obj) is not None and facts.note:
+        detail = f"{detail}; {facts.note}"
     # What the balance stopped is doomed also if it is to be stopped by now: the cloud does not know of that.
     deadline = workload.told(facts.obj.status).deletion_deadline
     doom = "" if deadline is None else _doom(deadline)

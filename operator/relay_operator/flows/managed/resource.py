@@ -371,6 +371,15 @@ class Priced(Protocol[ObjT_contra, ObsT_contra]):
 
 
 @runtime_checkable
+class Replaces(Protocol[ObjT_contra]):
+    """Can be replaced without a gap, by another that is made beside it: its status is a `BlueGreenStatus`."""
+
+    def drain(self, obj: ObjT_contra) -> timedelta | None:
+        """How long the old one lives on after the new one has its place; None if the spec asks for no such thing."""
+        ...
+
+
+@runtime_checkable
 class Powered(Protocol[ObsT_contra]):
     """Can be stopped and started."""
 
@@ -420,6 +429,15 @@ def tries_models(resource: object) -> TypeGuard[TriesModels[Any]]:
 
 def is_priced(resource: object) -> TypeGuard[Priced[Any, Any]]:
     return issubclass(type(resource), Priced)
+
+
+def replaces(resource: object) -> TypeGuard[Replaces[Any]]:
+    return issubclass(type(resource), Replaces)
+
+
+def drain(resource: object, obj: object) -> timedelta | None:
+    """As `Replaces` has it; None of what is not replaced."""
+    return resource.drain(obj) if replaces(resource) else None
 
 
 def is_powered(resource: object) -> TypeGuard[Powered[Any]]:

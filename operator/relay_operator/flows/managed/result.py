@@ -41,4 +41,11 @@ class OutcomeUnknown:
     intent: CreateIntent
 
 
-Result: TypeAlias = Nothing | Accepted[ObsT] | Sent | Rejected | OutcomeUnknown
+@dataclass(frozen=True, slots=True)
+class Switched(Generic[ObsT]):
+    """Others are led to the resource by now, and not to the old one any more."""
+
+    resource: ObsT
+
+
+Result: TypeAlias = Nothing | Accepted[ObsT] | Sent | Rejected | OutcomeUnknown | Switched[ObsT]

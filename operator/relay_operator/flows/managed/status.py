@@ -1,30 +1,30 @@
 """Builds the status to write, and the smallest patch that writes it. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from relay_operator.api import meta
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey, rfc3339
 from relay_operator.api.references import HeldReference
-from relay_operator.api.workload import SpecT, StatusT, WorkloadStatus
+from relay_operator.api.workload import BlueGreenStatus, SpecT, StatusT, WorkloadStatus
 from relay_operator.engine import conditions
 from relay_operator.engine.account import pinned
 from relay_operator.engine.actions import Keep
 from relay_operator.engine.backoff import RetryPolicy
 from relay_operator.engine.commitment import BILLED
 from relay_operator.engine.conditions import Wanted
-from relay_operator.engine.intent import named
+from relay_operator.engine.intent import changed_fields, named
 from relay_operator.engine.report import Report
 from relay_operator.engine.status import conditions_of, of_every_pass, storable, whole_seconds
-from relay_operator.flows.managed import actions, predicates, recovery, schedule
+from relay_operator.flows.managed import actions, blue_green, predicates, recovery, schedule
 from relay_operator.flows.managed.actions import RESTART, START, Action
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.former import supersedes, with_present, without
-from relay_operator.flows.managed.plan import Difference, Recovery, Seen
+from relay_operator.flows.managed.plan import Difference, Former, Recovery, Seen
 from relay_operator.flows.managed.proposal import proposal
-from relay_operator.flows.managed.resource import ObsT, Progress, is_part, shown_once
-from relay_operator.flows.managed.result import Accepted, Rejected, Result, Sent
+from relay_operator.flows.managed.resource import ObsT, Progress, drain, is_part, shown_once
+from relay_operator.flows.managed.result import Accepted, Rejected, Result, Sent, Switched
 from relay_operator.flows.managed.workload import told
 
 Fields = dict[str, object]
@@ -49,6 +49,10 @@ _OF_THE_FORMER = frozenset({"account", "identity"})
 """Of these, what holds for one that is put aside as well."""
 
 
+_APPLIED = frozenset({Difference.REPLACEABLE, Difference.BLUE_GREEN})
+"""How what changed in a Secret comes to be applied."""
+
+
 def new_status(
     facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Result[ObsT], report: Report, retry_policy: RetryPolicy
 ) -> StatusT:
@@ -68,6 +72,8 @@ def new_status(
     changed["next_schedule_time"] = None if facts.view.deleting else schedule.next_change(obj.spec, facts.now)
     if mirrored.state != obj.status.state and "state" not in changed:
         changed["state_since"] = facts.now
+    if blue_green.serving(obj.status) is not None and not isinstance(result, Switched):
+        changed["endpoint_url"] = told(obj.status).endpoint_url  # that of the old one, until it is relieved
     changed.setdefault("deletion_deadline", report.deletion_deadline or _doomed(obj.status, changed))
     fields = type(mirrored).model_fields  # what does not run has less to tell
     after = mirrored.model_copy(update={name: value for name, value in changed.items() if name in fields})
@@ -95,26 +101,59 @@ def _protocol(facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Result
         case Sent(change) if change is not None and change.gives is not None:
             return {"references": _with(facts.obj.status.references or (), change.gives)}
         case Rejected(intent=CreateIntent() as intent):
-            return {"create_token": intent.token, "attempt": intent.attempt}
+            closed = {"create_token": intent.token, "attempt": intent.attempt}
+            return closed | blue_green.reinstated(facts.obj.status, intent)
+        case Switched():
+            return blue_green.switched(facts.obj.status, facts.now + (drain(facts.resource, facts.obj) or timedelta()))
         case _:
-            pass
+            return _of_action(facts, action)
+
+
+def _of_action(facts: Facts[SpecT, StatusT, ObsT], action: Action) -> Fields:
+    """What is only written down."""
     if isinstance(action, actions.CloseIntent):
         token, attempt = (
             (facts.intent.token, facts.intent.attempt) if facts.intent is not None else (MalformedIntent.TOKEN, 1)
         )
-        return {"create_token": token, "attempt": max(attempt, facts.obj.status.attempt or 0)}
+        closed = {"create_token": token, "attempt": max(attempt, facts.obj.status.attempt or 0)}
+        return closed | blue_green.reinstated(facts.obj.status, facts.intent)
     if isinstance(action, actions.Replace):
-        return {"replacing": True}
+        return {"replacing": True} | _failed(facts)
+    if isinstance(action, actions.Reinstate):
+        failed = {} if facts.view.replacing else _failed(facts)
+        return blue_green.reinstated(facts.obj.status, facts.intent) | failed | _ended(facts)
+    if isinstance(action, actions.SetAside) and facts.view.difference is Difference.BLUE_GREEN:
+        return _beside(facts) | _ended(facts)
     if isinstance(action, actions.SetAside):
         lost = (name for name in _OF_THE_RESOURCE if name not in _OF_THE_FORMER)
         return dict.fromkeys(lost) | _ended(facts) | {"former": with_present(facts.obj.status, _until(facts))}
     if isinstance(action, actions.DropFormer) and facts.former is not None:
         return {"former": without(facts.obj.status, facts.former)}
     if isinstance(action, Keep | actions.Update):
-        return {"replacing": None}
+        return {"replacing": None, "failed_green": blue_green.remembered(facts.obj)}
     if isinstance(action, actions.Forget):
         return dict.fromkeys(_OF_THE_RESOURCE) | _ended(facts)
     return {}
+
+
+def _beside(facts: Facts[SpecT, StatusT, ObsT]) -> Fields:
+    status = facts.obj.status
+    assert facts.observed is not None, "only what is there is replaced"
+    assert isinstance(status, BlueGreenStatus), "a kind that replaces says what it had"
+    return blue_green.set_aside(
+        status, *blue_green.costs(facts.resource, facts.obj, facts.observed, facts.funded.price)
+    )
+
+
+def _failed(facts: Facts[SpecT, StatusT, ObsT]) -> Fields:
+    """What was to take another's place and did not, though it is what the spec asks for."""
+    obj, seen = facts.obj, facts.view.seen
+    if facts.view.former not in {Former.SERVING, Former.RELIEVED} or seen not in {Seen.FAILED, Seen.GONE}:
+        return {}
+    if changed_fields(obj.status.spec_hash or "", facts.resource.immutable(obj)):
+        return {}
+    said = facts.note if facts.observed is None else facts.resource.detail(facts.observed)
+    return {"failed_green": blue_green.failed(obj, said)}
 
 
 def _money(facts: Facts[SpecT, StatusT, ObsT], report: Report) -> Fields:
@@ -126,10 +165,13 @@ def _money(facts: Facts[SpecT, StatusT, ObsT], report: Report) -> Fields:
 
 
 def _with_what_is_paid(status: StatusT) -> StatusT:
-    """The price counts only in some states."""
+    """The price counts only in some states; that of the old one as long as it is there."""
     if not isinstance(status, WorkloadStatus):
         return status
-    paying = status.price_per_hour_cents if status.state in BILLED else None
+    own = status.price_per_hour_cents if status.state in BILLED and status.id else None
+    prices = [own, *(row.price_per_hour_cents for row in blue_green.blues(status))]
+    known = [price for price in prices if price is not None]
+    paying = sum(known) if known else None
     return status.model_copy(update={"paying_per_hour_cents": paying})
 
 
@@ -238,7 +280,7 @@ def _conditions(facts: Facts[SpecT, StatusT, ObsT], report: Report) -> Iterator[
     yield from conditions_of(facts.obj.status.conditions, report, facts.now)
     before = facts.obj.status.env_digest
     outdated = facts.env_digest and before and facts.env_digest != before
-    if outdated and facts.view.difference is not Difference.REPLACEABLE and not supersedes(facts.obj.status):
+    if outdated and facts.view.difference not in _APPLIED and not supersedes(facts.obj.status):
         message = (
             "a Secret or ConfigMap of the spec has changed since the create; updateStrategy.type: Recreate applies it"
         )

@@ -26,10 +26,12 @@ from relay_operator.flows.managed.actions import (
     Forget,
     Held,
     Propose,
+    Reinstate,
     Replace,
     Resend,
     Rest,
     SetAside,
+    SwitchOver,
     Update,
 )
 from relay_operator.flows.managed.plan import (
@@ -49,6 +51,7 @@ from relay_operator.flows.managed.plan import (
 
 TOUCHES_THE_CLOUD = (Create, Resend, Adopt, Discard, Update, Delete, EndFormer)
 ENDS = (Delete, Update)
+IN_SERVICE = {Former.SERVING, Former.RELIEVED, Former.RETURNING}
 ALIVE = RECORDED - {Seen.GONE, Seen.MISSING, Seen.GOING}
 
 
@@ -135,7 +138,7 @@ INVARIANTS: dict[str, Callable[[View, Action], bool]] = {
         not isinstance(action, Create | Resend) or view.gate is Gate.OPEN
     ),
     "never a create without what it is to be given": lambda view, action: (
-        not isinstance(action, Create | Resend | Replace) or view.unmet is None
+        not isinstance(action, Create | Resend | Replace) or view.unmet is None or view.former in IN_SERVICE
     ),
     "never a create that may not cost what it costs": lambda view, action: (
         not isinstance(action, Create | Resend) or view.unfunded is None
@@ -209,7 +212,7 @@ INVARIANTS: dict[str, Callable[[View, Action], bool]] = {
     ),
     "an object that lives is never released": lambda view, action: not isinstance(action, Release) or view.deleting,
     "nothing is begun anew before its time": lambda view, action: (
-        not view.held_back or view.replacing or not isinstance(action, Replace | Forget)
+        not view.held_back or view.replacing or not isinstance(action, Replace | Forget) or view.former in IN_SERVICE
     ),
     "what has a value makes room for another only if that can be kept": lambda view, action: (
         not isinstance(action, SetAside) or view.value is not Value.TAKEN
@@ -228,6 +231,26 @@ INVARIANTS: dict[str, Callable[[View, Action], bool]] = {
         or view.former is Former.NONE
         or view.seen is Seen.WITHHELD
         or view.demand in {Demand.DELETE_ORPHANING, Demand.DELETE_ABANDONING}
+    ),
+    "the old one has its place again only where the new one surely is not": lambda view, action: (
+        not isinstance(action, Reinstate) or (view.seen not in SEARCHED | ALIVE and view.former in IN_SERVICE)
+    ),
+    "others are led only to what is Ready, and asked for still": lambda view, action: (
+        not isinstance(action, SwitchOver)
+        or (view.former is Former.RELIEVED and view.seen in ALIVE - {Seen.FAILED} and not view.replacing)
+    ),
+    "what serves is not ended while another is made beside it": lambda view, action: (
+        not isinstance(action, EndFormer | DropFormer) or view.former not in IN_SERVICE
+    ),
+    "there are two at most": lambda view, action: (
+        not (isinstance(action, SetAside) and view.difference is Difference.BLUE_GREEN)
+        or view.former is Former.NONE
+        or view.value is not Value.NONE
+    ),
+    "what failed is not made again": lambda view, action: (
+        not isinstance(action, SetAside)
+        or view.difference is not Difference.GREEN_FAILED
+        or view.value is not Value.NONE
     ),
     "what is gone as people asked is nobody else's doing, and is not made again": lambda view, action: (
         not (view.end_asked and view.seen is Seen.GONE)

@@ -97,6 +97,7 @@ class World:
     """Whether the next process has the kind switched off."""
     random: Callable[[], float] = lambda: 0.5
     kind: Callable[[Pods], MemoryPods] = MemoryPods
+    model: type[GpuPod] = GpuPod
     pricing: "Catalog" = field(default_factory=lambda: Catalog(Prices({"h100": 200, "b200": 500}, {})))
     _tokens: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
 
@@ -217,7 +218,7 @@ class World:
         return ("gpupods", NAMESPACE, name) in self.server.objects
 
     def obj(self, name: str = "train") -> GpuPod:
-        return GpuPod.model_validate(self.raw(name))
+        return self.model.model_validate(self.raw(name))
 
     def status(self, name: str = "train") -> GpuPodStatus:
         return self.obj(name).status

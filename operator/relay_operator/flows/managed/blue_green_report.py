@@ -1,0 +1,57 @@
+"""What is told of two resources of one object: the old one, and the one that takes its place. Pure."""
+
+from dataclasses import replace
+
+from relay_operator.api.conditions import ConditionType, Reason
+from relay_operator.api.meta import rfc3339
+from relay_operator.api.workload import SpecT, StatusT
+from relay_operator.engine.report import Report, Return
+from relay_operator.flows.managed import actions
+from relay_operator.flows.managed.actions import Action
+from relay_operator.flows.managed.blue_green import blues, serving
+from relay_operator.flows.managed.facts import Facts
+from relay_operator.flows.managed.plan import Difference, Seen
+from relay_operator.flows.managed.resource import ObsT
+
+
+def replacing(message: str, back: Return = Return.SOON) -> Report:
+    """While another is made, takes the place, or gives it back."""
+    return Report("False", ConditionType.RECONCILING, Reason.REPLACING, message, back)
+
+
+def of_action(facts: Facts[SpecT, StatusT, ObsT], action: Action) -> Report | None:
+    """What is said of what is decided about the two; None if this is about something else."""
+    has, old = facts.obj.status.id, serving(facts.obj.status)
+    match action:
+        case actions.SetAside() if facts.view.difference is Difference.BLUE_GREEN:
+            return replacing(f"another takes the place of {has}: {facts.note}")
+        case actions.Replace() if old is not None:
+            failed = facts.view.seen is Seen.FAILED and facts.observed is not None
+            why = f"{facts.resource.detail(facts.observed)}; " if failed and facts.observed is not None else ""
+            return replacing(f"{why}{has} is ended, and {old.id} has its place again")
+        case actions.Reinstate():
+            return replacing("the old one has its place again")
+        case actions.SwitchOver():
+            return replacing(f"{has} is Ready, and others are not led to it yet", Return.SHORTLY)
+        case _:
+            return None
+
+
+def with_the_old(facts: Facts[SpecT, StatusT, ObsT], report: Report) -> Report:
+    """What is said of the resource, with a word on the old one."""
+    for old in blues(facts.obj.status):
+        until = "serves until it is Ready" if old.until is None else f"is drained until {rfc3339(old.until)}"
+        report = replace(report, message=f"{report.message}; {old.id} {until}")
+    return report
+
+
+def waiting(facts: Facts[SpecT, StatusT, ObsT]) -> Report:
+    """For the end of the one that gives its place back, or of the one that is drained."""
+    drained = [old.id for old in blues(facts.obj.status) if old.until is not None]
+    word = "".join(f"; it is made once {old}, which is drained, is gone" for old in drained)
+    return replacing(f"{facts.note}{word}", Return.SHORTLY)
+
+
+def failed(facts: Facts[SpecT, StatusT, ObsT]) -> str:
+    """Why no other is made."""
+    return f"{facts.note}: it was ended, and {facts.obj.status.id} serves on; change the spec to have another made"
