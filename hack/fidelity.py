@@ -1,6 +1,6 @@
-"""Whether docs/localcloud/fidelity.md lists every name of the cloud's specification, with tests that prove it.
+"""Checks that docs/localcloud/fidelity.md lists every name of the cloud's specification, with tests that prove it.
 
-`python -m hack.fidelity [--ran FILE] [--specification FILE]`: `--ran` names a file with the tests that passed, one a
+`python -m hack.fidelity [--ran FILE] [--specification FILE]`: `--ran` names a file with the tests that passed, one per
 line, as `make test` writes it; `--specification` also compares the list of names with the specification's own text.
 """
 
@@ -26,7 +26,7 @@ INDEX = "## Every name of the specification"
 
 @dataclass(frozen=True)
 class Row:
-    """One row of the index: names of a kind, the basis, and the tests that prove them."""
+    """One row of the index: names of one kind, their basis (specified or assumed), and the tests that prove them."""
 
     kind: str
     names: tuple[str, ...]
@@ -43,7 +43,7 @@ class Module:
 
 
 def index(document: str) -> list[Row]:
-    """The rows of the index in the document."""
+    """Returns the rows of the document's index."""
     section = document.partition(INDEX)[2].partition("\n## ")[0]
     found = re.findall(r"^\| ([^|`]+) \| (.+?) \| (specified|assumed) \| (.+) \|$", section, re.MULTILINE)
     ticked = re.compile(r"`([^`]+)`")
@@ -54,24 +54,24 @@ def index(document: str) -> list[Row]:
 
 
 def operations(document: str) -> frozenset[str]:
-    """The operations that the document has a row for."""
+    """Returns the operations that have a row in the document, as `METHOD /path`."""
     return frozenset(re.findall(r"^\| `([A-Z]+ /v1/\S+)` \| (?:specified|assumed) \|", document, re.MULTILINE))
 
 
 def tests_named(document: str) -> frozenset[str]:
-    """Every test that the document names."""
+    """Returns the name of every test in the document."""
     return frozenset(re.findall(r"`(test_\w+)`", document))
 
 
 def modules(folder: Path = TESTS) -> list[Module]:
-    """The test modules of a folder."""
+    """Returns the test modules below a folder, in order of path."""
     texts = [path.read_text() for path in sorted(folder.rglob("test_*.py"))]
     defined = re.compile(r"^(?:async )?def (test_\w+)\(", re.MULTILINE)
     return [Module(text, frozenset(defined.findall(text))) for text in texts]
 
 
 def wanted(names: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """Kind and name of everything that the index has to list."""
+    """Yields the kind and name of everything that the index must list."""
     singular = {"events": "event", "codes": "code", "error_types": "error type", "statuses": "status"}
     singular |= {"headers": "header", "limits": "limit"}
     for plural, kind in singular.items():
@@ -86,7 +86,7 @@ def wanted(names: Mapping[str, object]) -> Iterator[tuple[str, str]]:
 
 
 def problems(names: Mapping[str, object], document: str, tested: Iterable[Module]) -> list[str]:
-    """What the document lacks, and what it says that is not so, a sentence each."""
+    """Returns a sentence for each name that the document lacks and for each claim in it that is wrong."""
     tested = list(tested)
     defined = frozenset[str]().union(*(module.tests for module in tested))
     rows = index(document)
@@ -110,13 +110,13 @@ def problems(names: Mapping[str, object], document: str, tested: Iterable[Module
 
 
 def not_run(document: str, ran: Iterable[str]) -> list[str]:
-    """Tests that the document names and that did not run, or did not pass."""
+    """Returns a sentence for each test in the document that is not among those that passed (`ran`, pytest node ids)."""
     passed = {re.sub(r"\[.*", "", line.strip()).rpartition("::")[2] for line in ran}
     return [f"{name} did not pass, or did not run" for name in sorted(tests_named(document) - passed)]
 
 
 def unknown(names: Mapping[str, object], specification: str) -> list[str]:
-    """Names in the specification's text that the list of names lacks."""
+    """Returns a sentence for each name in the specification's text that the list of names lacks."""
     ticked = [name for name in re.findall(r"`([^`]+)`", specification) if not name.startswith("{")]
     in_tables = re.findall(r"^\| Field \|.*\n\|[-|]+\n((?:\|.*\n)+)", specification, re.MULTILINE)
     fields = [name for table in in_tables for name in re.findall(r"^\| (\w+) \|", table, re.MULTILINE)]
@@ -145,7 +145,7 @@ def _texts(value: object) -> list[str]:
 
 
 def main() -> int:
-    """Prints every problem; 1 where there is one."""
+    """Prints every problem; returns 1 if there is any, else 0."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ran", type=Path)
     parser.add_argument("--specification", type=Path)

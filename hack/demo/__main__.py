@@ -1,4 +1,4 @@
-"""`make demo`: a running system with real resources, from nothing, told as it happens."""
+"""`make demo`: starts the whole system, applies the examples, and prints what happens as it happens."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _console = Console(highlight=False, soft_wrap=True)
 
 
 class Narrator:
-    """Prints what happens, each line with the seconds since the examples were applied."""
+    """Prints each event with the seconds since the narrator was created, just before the examples are applied."""
 
     def __init__(self, on_stage: Stage) -> None:
         self._start = time.monotonic()
@@ -38,7 +38,7 @@ class Narrator:
         self._watcher = Watcher(on_stage)
 
     def tell(self, happening: Happening) -> None:
-        """One line: when, who, what."""
+        """Prints one line: time, source, subject, text."""
         line = Text(f"{time.monotonic() - self._start:7.1f} s  ", style="dim")
         line.append(f"{happening.source.value:<11}", style=_COLOURS[happening.source])
         line.append(f"{happening.subject:<32}", style="default")
@@ -46,7 +46,7 @@ class Narrator:
         _console.print(line)
 
     async def tick(self) -> None:
-        """Tells what happened since the last time; an operator that ended is started again, as Kubernetes would."""
+        """Prints what happened since the last tick; restarts an operator that has ended, as Kubernetes would."""
         process = self._stage.operator.process
         if not process.running:
             text = f"exit code {process.exit_code}; started again, as Kubernetes would"
@@ -57,7 +57,7 @@ class Narrator:
 
 
 async def play(*, once: bool) -> int:
-    """The whole demo; answers the exit code."""
+    """Runs the whole demo; returns the exit code."""
     _console.print(
         "\n[bold]relay-operator[/]: GPU-cloud workloads from Kubernetes. All of this runs on your machine, costs "
         "nothing, and ends with Ctrl-C.\n"
@@ -83,7 +83,10 @@ async def play(*, once: bool) -> int:
 
 
 async def _until_ready(on_stage: Stage, narrator: Narrator, wanted: list[Manifest]) -> list[str]:
-    """Tells what happens until all of examples/ is Ready or Complete; answers what is not, or will never be."""
+    """Prints what happens until all of examples/ is Ready or Complete, one object has failed, or time is up.
+
+    Returns a sentence for each object that is neither Ready nor Complete; empty on success.
+    """
     names = {(one["kind"], one["metadata"]["name"]) for one in wanted if one["kind"] in happenings.SHOWN}
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
@@ -118,7 +121,7 @@ async def _second_act(on_stage: Stage, narrator: Narrator) -> None:
 
 
 async def _go_on(narrator: Narrator) -> None:
-    """Tells what people do, until Ctrl-C."""
+    """Prints what happens until Ctrl-C."""
     while True:
         try:
             await narrator.tick()
@@ -174,7 +177,7 @@ async def _until_told_to_end(*, once: bool) -> int:
 
 
 def main() -> int:
-    """Runs the demo; 0 where everything became ready, or was ended by Ctrl-C when that was the way to end it."""
+    """Runs the demo; returns 0 on success, 1 on failure; Ctrl-C counts as failure (130) only with `--once`."""
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
     parser.add_argument("--once", action="store_true", help="end when everything in examples/ is Ready or Complete")
     once: bool = parser.parse_args().once

@@ -1,4 +1,4 @@
-"""What the batches of the demo were answered."""
+"""The first answers of the demo's batches, as lines to print."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHOWN = 3
 
 
 async def told(stage: Stage, manifests: Iterable[Manifest]) -> list[str]:
-    """Of each batch that answers into a ConfigMap: the name of that, and the first answers."""
+    """For each InferenceBatch: the name of its output ConfigMap, then its first answers, one line each."""
     lines: list[str] = []
     for manifest in manifests:
         if manifest["kind"] == "InferenceBatch":

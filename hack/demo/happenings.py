@@ -1,4 +1,4 @@
-"""What happens in the demo, as it happens: objects' states, the operator's calls to the cloud, the cloud's webhooks."""
+"""The events that the demo prints: states of objects, calls of the operator to the cloud, webhooks of the cloud."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from tests.support.localcloud import Json
 
 _DONE = {"InferenceBatch": "Complete"}
-"""The condition that tells of the end, of kinds whose work has one; of the others it is Ready."""
+"""The condition that marks an object as finished, for kinds whose work ends; for every other kind it is Ready."""
 SHOWN = tuple(kind for kind, resource in RESOURCES.items() if resource.prefix.endswith("gpurelay.dev/v1alpha1"))
 
 
 class Source(Enum):
-    """Who is heard."""
+    """The origin of an event; the value is the word that is printed."""
 
     OBJECT = "kubernetes"
     CALL = "operator"
@@ -30,7 +30,7 @@ class Source(Enum):
 
 
 class Tone(Enum):
-    """Whether it is good news."""
+    """Whether an event is good news, bad news, or neither."""
 
     PLAIN = "plain"
     GOOD = "good"
@@ -39,7 +39,7 @@ class Tone(Enum):
 
 @dataclass(frozen=True)
 class Happening:
-    """One line of the demo."""
+    """One event, which the demo prints as one line."""
 
     source: Source
     subject: str
@@ -48,7 +48,7 @@ class Happening:
 
 
 class Watcher:
-    """Asked again and again, tells what happened since it was asked before."""
+    """Collects what happened since the last look."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -57,7 +57,7 @@ class Watcher:
         self._deliveries: set[str] = set()
 
     async def look(self) -> list[Happening]:
-        """In the order of causes: what the operator asked of the cloud, what the cloud sent, what objects say."""
+        """Returns new events, causes first: calls to the cloud, then webhooks, then changed or deleted objects."""
         return [*await self._calls(), *await self._webhooks(), *await self._objects()]
 
     async def _calls(self) -> list[Happening]:
@@ -80,7 +80,7 @@ class Watcher:
 
 
 async def objects(stage: Stage) -> list[Manifest]:
-    """Every object of the operator's kinds in the demo's namespace."""
+    """Returns every object of the operator's kinds in the demo's namespace; kinds without a CRD are skipped."""
     found: list[Manifest] = []
     for kind in SHOWN:
         try:
@@ -92,12 +92,12 @@ async def objects(stage: Stage) -> list[Manifest]:
 
 
 def unfinished(items: Iterable[Manifest]) -> list[str]:
-    """A sentence for each object that is neither Ready nor Complete, and why."""
+    """Returns a sentence with the reason for each object that is neither Ready nor Complete."""
     return [f"{item['kind']} {item['metadata']['name']}: {_why(item)}" for item in items if not _finished(item)]
 
 
 def failed(item: Manifest) -> bool:
-    """Whether it will never be Complete."""
+    """Whether the object has the condition Failed, so that it will never be Complete."""
     return condition(item, "Failed").get("status") == "True"
 
 

@@ -1,4 +1,4 @@
-"""The demo's second act: the operator dies in the middle of a create, and nothing is doubled or lost."""
+"""The demo's second act: the operator is killed during a create, and nothing is created twice or lost."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _TICK = 0.05
 
 
 class PromiseError(Exception):
-    """The second act went otherwise than promised."""
+    """A step of the second act did not happen in time; the text says which."""
 
 
 async def keep(stage: Stage, tell: Callable[[Happening], None], tick: Callable[[], Awaitable[None]]) -> int:
-    """Plays the act and answers how many clusters the cloud was made to create: one, if the promise holds.
+    """Runs the act and returns how many clusters the cloud created: one, if the promise holds.
 
-    `tick` tells what happens meanwhile. Raises PromiseError where the object does not become ready in a minute.
+    `tick` prints what happens meanwhile. Raises PromiseError if a step takes longer than PATIENCE_SECONDS.
     """
     control = stage.cloud.control
     start = max([0, *(item["seq"] for item in await control.requests())])
     await control.fault(CREATE, {"drop": "after"}, count=1)
-    # Were the list to answer, the operator could have found the cluster again before it is killed.
+    # If the list answered, the operator could find the cluster before it is killed.
     await control.fault(_LIST, {"status": 503})
     await stage.kube.apply(gpu_cluster(NAME, replicas=1, model="a100"), "kubectl")
     await _until(stage, tick, lambda: _created(stage, start), "the operator asked the cloud for it")
@@ -51,7 +51,7 @@ async def keep(stage: Stage, tell: Callable[[Happening], None], tick: Callable[[
 
 
 async def clear_away(stage: Stage, tick: Callable[[], Awaitable[None]]) -> None:
-    """Deletes the object of the act; returns when it is gone, in the cloud first."""
+    """Deletes the act's object and returns once it is gone, which is after the cloud has deleted the cluster."""
     await stage.kube.delete("GpuCluster", NAME)
     await _until(stage, tick, lambda: _is_gone(stage), f"GpuCluster {NAME} is gone")
 

@@ -1,4 +1,4 @@
-"""Starts what the demo plays on: control plane, CRDs, local cloud, operator, examples."""
+"""Starts what the demo needs: control plane, CRDs, local cloud and operator; reads the examples."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ EXAMPLES = REPOSITORY / "examples"
 NAMESPACE, OPERATOR_NAMESPACE = "default", "relay-system"
 _WELL_KNOWN = Ports(8400, 8401, 8402, 8403)
 _SETTINGS = {
-    # Alone, so without a Lease: one that was killed is then back at once instead of after the Lease's time.
+    # One replica needs no Lease; with one, a killed operator would wait for its Lease to expire.
     "leader_election": "false",
-    # The batch takes seconds, not hours, and its progress is there to be watched.
+    # The batch takes seconds, not hours, so status must follow its progress closely.
     "poll_transition_seconds": "1",
     "batch_progress_seconds": "1",
 }
@@ -44,7 +44,7 @@ class DemoError(Exception):
 
 @dataclass(frozen=True)
 class Stage:
-    """Everything that runs, and how to reach it."""
+    """The running parts of the demo and how to reach them."""
 
     cluster: Cluster
     kube: Kube
@@ -58,9 +58,9 @@ class Stage:
 async def set_up(
     announce: Callable[[str, str, float], None], chosen: Mapping[str, str] | None = None
 ) -> AsyncIterator[Stage]:
-    """Starts one part after the other, announcing each with what it is and the seconds it took; ends all of it.
+    """Starts the parts in order and stops them all on exit; `announce` gets each part's name, description and seconds.
 
-    `chosen` are more of the operator's settings.
+    `chosen` adds to the operator's settings, or overrides them. Raises DemoError if another demo is running.
     """
     async with contextlib.AsyncExitStack() as ending:
         ending.enter_context(_folder_of_its_own())
@@ -86,7 +86,7 @@ async def set_up(
 
 
 def examples(organization: Organization) -> list[Manifest]:
-    """The key, and what is in examples/."""
+    """Returns the Secret with the organization's API key, then the manifests directly in examples/."""
     texts = [path.read_text() for path in sorted(EXAMPLES.glob("*.yaml"))]
     manifests = [manifest for text in texts for manifest in yaml.safe_load_all(text) if manifest]
     return [api_key_secret(organization.api_key), *manifests]
@@ -108,7 +108,7 @@ def _described(cluster: Cluster) -> str:
 
 
 def _kubectl() -> Path:
-    """A path that can be typed: kubectl itself where it is on PATH, else a link in the demo's folder."""
+    """Returns a short path to type: `kubectl` if it is on PATH, else a link in the demo's folder."""
     if shutil.which("kubectl"):
         return Path("kubectl")
     link = FOLDER / "kubectl"
@@ -117,7 +117,7 @@ def _kubectl() -> Path:
 
 
 def _ports() -> Ports:
-    """The ports that the docs name, or others where somebody listens there."""
+    """Returns the ports that the docs name, or four free ones if any of those is taken."""
     wanted = (_WELL_KNOWN.management, _WELL_KNOWN.inference, _WELL_KNOWN.gateway, _WELL_KNOWN.ssh)
     return _WELL_KNOWN if all(map(_is_free, wanted)) else Ports.free()
 
@@ -134,7 +134,7 @@ def _is_free(port: int) -> bool:
 
 @contextlib.contextmanager
 def _folder_of_its_own() -> Iterator[None]:
-    """Empties the demo's folder, unless another demo runs in it."""
+    """Locks and empties the demo's folder. Raises DemoError if another demo holds the lock."""
     FOLDER.mkdir(exist_ok=True)
     with (FOLDER / "lock").open("w") as lock:
         try:
@@ -152,7 +152,7 @@ class _Stopwatch:
         self._since = time.monotonic()
 
     def lap(self) -> float:
-        """Seconds since the lap before."""
+        """Returns the seconds since the previous lap, or since construction."""
         now = time.monotonic()
         lap, self._since = now - self._since, now
         return lap

@@ -1,4 +1,4 @@
-"""`make dev`: control plane, local cloud and operator from this checkout; a program whose code changes starts again."""
+"""`make dev`: control plane, local cloud and operator from this checkout; restarts a program when its code changes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CODE: Final = {
     OPERATOR: ("relay_wire", "relay_client", "relay_kube", "relay_operator"),
     "local cloud": ("relay_wire", "relay_localcloud"),
 }
-"""The packages that each program runs."""
+"""The packages whose change restarts each program."""
 _OPERATOR: Final = Path(sys.executable).with_name("relay-operator")
 _DEBUGGED: Final = stage.FOLDER / "operator.env"
 _console: Final = Console(highlight=False, soft_wrap=True)
@@ -38,28 +38,28 @@ _console: Final = Console(highlight=False, soft_wrap=True)
 
 @dataclass
 class Program:
-    """A process, and the code that it was started with."""
+    """A process and the modification times of the code that it was started with."""
 
     name: str
     process: Process
     start: Callable[[], Awaitable[None]]
     code: dict[Path, int] = field(default_factory=dict)
     shown: int = 0
-    """Bytes of its log."""
+    """Bytes of its log that were printed."""
     running: bool = True
-    """When it was looked at last."""
+    """Whether it ran at the last check."""
 
     def __post_init__(self) -> None:
         self.code = self._code()
 
     def changed(self) -> str:
-        """A file that changed since the last call; empty if none did."""
+        """Returns one file that changed since the last call, relative to the repository; empty if none did."""
         before, self.code = self.code, self._code()
         files = {path for path, _ in before.items() ^ self.code.items()}
         return str(min(files).relative_to(REPOSITORY)) if files else ""
 
     def logged(self) -> str:
-        """What it has logged since the last call."""
+        """Returns what the process has logged since the last call."""
         with self.process.log.open("rb") as log:
             log.seek(self.shown)
             lines = log.read()
@@ -73,7 +73,7 @@ class Program:
 
 
 async def play(*, debugged: bool) -> None:
-    """All of it, until cancelled."""
+    """Runs everything until cancelled; with `debugged`, the operator is left to a debugger."""
     async with stage.set_up(_announce, {"log_format": "console"}) as on_stage:
         await _prepare(on_stage)
         programs = [Program("local cloud", on_stage.cloud.process, on_stage.cloud.start)]
@@ -105,7 +105,7 @@ async def _keep(program: Program) -> None:
 
 
 async def _start_operator(on_stage: Stage) -> None:
-    """With the CRDs of this code."""
+    """Applies the CRDs of this checkout, then starts the operator. Raises StartError."""
     kubectl = f"{on_stage.kubectl} --kubeconfig={on_stage.cluster.kubeconfig}"
     pipe = f"{_OPERATOR} crds | {kubectl} apply --server-side --force-conflicts --filename=-"
     applying = await asyncio.create_subprocess_shell(pipe, stdout=PIPE, stderr=STDOUT)
@@ -116,7 +116,7 @@ async def _start_operator(on_stage: Stage) -> None:
 
 
 async def _prepare(on_stage: Stage) -> None:
-    """An account with a key, so that every example can be applied; and what a debugger has to set."""
+    """Creates the account and its key, so that any example can be applied; writes the environment for a debugger."""
     for manifest in stage.examples(on_stage.organization):
         if manifest["kind"] in {"Secret", "CloudAccount"}:
             await on_stage.kube.apply(manifest, "kubectl")
@@ -151,7 +151,7 @@ async def _until_told_to_end(*, debugged: bool) -> None:
 
 
 def main() -> int:
-    """Until Ctrl-C; 1 if something cannot start."""
+    """Runs until Ctrl-C and returns 0; returns 1 if something cannot start."""
     parser = argparse.ArgumentParser(prog="make dev", description=__doc__)
     parser.add_argument("--debugged", action="store_true", help="leave the operator to a debugger")
     try:

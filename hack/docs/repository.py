@@ -1,7 +1,7 @@
-"""A hook of MkDocs: what docs/ and the README link to in the rest of the repository is part of the site.
+"""An MkDocs hook that adds to the site every file of the repository that docs/ or the README links to.
 
-The README is the first page. Other Markdown becomes a page under its own path; what is no Markdown becomes a page that
-shows it. A link that leads nowhere is left as it is, and MkDocs, which is strict, refuses it.
+The README is the first page. Other Markdown becomes a page under its own path; any other file becomes a page that
+shows its text. A broken link is left as it is, and MkDocs, in strict mode, rejects it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LINK = re.compile(r"(?<=\]\()(?P<target>[^)\s]+)(?=\))")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Adds the pages for what is linked from docs/ and the README, and from these in turn."""
+    """Adds a page for each file that docs/ and the README link to, directly or through other Markdown."""
     waiting = [PurePosixPath("README.md"), *(_DOCS / one.src_uri for one in files.documentation_pages())]
     seen: set[PurePosixPath] = set()
     while waiting:
@@ -74,7 +74,10 @@ def _linked(source: PurePosixPath, text: str) -> Iterator[tuple[PurePosixPath, s
 
 
 def _file_of(source: PurePosixPath, link: str) -> tuple[PurePosixPath, str] | None:
-    """The file of the repository that a link leads to, and the anchor in it; a folder is its README."""
+    """Returns the repository file that a link leads to, and its anchor; a folder stands for its README.
+
+    None for a link with a scheme, without a path, out of the repository, or to no file.
+    """
     parts = urlsplit(link)
     if parts.scheme or not parts.path:
         return None

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# install.sh: into the cluster of KUBECONFIG, which has both images: the local cloud, the chart, and examples/ in the namespace `demo`.
+# install.sh: installs the local cloud, the chart, and examples/ (in the namespace `demo`) in the cluster of KUBECONFIG, which has both images.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 CLOUD=http://relay-localcloud.relay-cloud.svc.cluster.local
@@ -11,7 +11,7 @@ kubectl rollout status deployment/relay-localcloud --namespace relay-cloud --tim
 helm upgrade --install relay-operator charts/relay-operator --namespace relay-system --create-namespace --wait --timeout 120s \
   --set cloud.baseUrl=$CLOUD:8400 --set cloud.inferenceUrl=$CLOUD:8401 \
   --set webhook.publicUrl=http://relay-operator-webhook.relay-system.svc.cluster.local
-if [ -n "${INSTALLED:-}" ]; then  # the image may be another one under the same tag
+if [ -n "${INSTALLED:-}" ]; then  # the tag stays the same while the image changes
   kubectl rollout restart deployment/relay-operator --namespace relay-system
   kubectl rollout status deployment/relay-operator --namespace relay-system --timeout=120s
 fi

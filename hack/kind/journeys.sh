@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# journeys.sh [OPTIONS]: tests/node on the cluster of `make kind`, or on that of RELAY_TEST_KUBECONFIG. The options are pytest's.
-# What needs parts of the project's own node is skipped, and so is, unless it is root's, what kills the processes of Pods.
+# journeys.sh [OPTIONS]: runs tests/node on the cluster of `make kind` or of RELAY_TEST_KUBECONFIG. The options are pytest's.
+# Tests that need the project's own node are skipped; so are, without root, tests that kill processes of Pods.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 if [ -z "${RELAY_TEST_KUBECONFIG:-}" ]; then

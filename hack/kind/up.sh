@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# up.sh [OPTIONS]: a kind cluster named `relay` with the two images of this source in it, by Docker or podman. What is there is used again.
-# The options are for `kind create cluster`: `--image` names another node image, `--config` another shape.
+# up.sh [OPTIONS]: builds both images and loads them into the kind cluster `relay`, created if it does not exist; uses Docker or podman.
+# The options are for `kind create cluster`: `--image` sets the node image, `--config` the cluster's configuration.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-for CONTAINERS in docker podman ""; do  # a client whose engine does not run is none
+for CONTAINERS in docker podman ""; do  # a client without a running engine does not count
   "$CONTAINERS" info > /dev/null 2>&1 && break
 done
 [ -n "$CONTAINERS" ] || { echo "Docker or podman is needed: neither answers" >&2; exit 1; }
@@ -14,7 +14,7 @@ done
 kind get clusters 2> /dev/null | grep -qx relay || kind create cluster --name relay --wait 120s "$@"
 ARCHIVES=$(mktemp -d); trap 'rm -rf "$ARCHIVES"' EXIT
 for target in operator localcloud; do
-  image=docker.io/library/relay-$target:0.1.0  # as Kubernetes reads relay-$target:0.1.0
+  image=docker.io/library/relay-$target:0.1.0  # the full name that Kubernetes gives relay-$target:0.1.0
   "$CONTAINERS" build --target "$target" --tag "$image" .
   "$CONTAINERS" save --output "$ARCHIVES/$target.tar" "$image"
   kind load image-archive "$ARCHIVES/$target.tar" --name relay

@@ -1,4 +1,4 @@
-"""`python -m hack.node up|down|image`: a node that stays between commands, and its images."""
+"""`python -m hack.node up|down|image`: a node that outlives the command, and the images for it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _record() -> Path:
 
 
 async def _up() -> str:
-    """Starts a node that stays, unless one is up; answers what to print."""
+    """Starts a node that outlives this process, unless one is up; returns the path of its kubeconfig."""
     recorded = _recorded()
     if recorded is not None:
         return str(Path(str(recorded["folder"]), "kubeconfig"))
@@ -48,7 +48,7 @@ def _down() -> str:
 
 
 def _recorded() -> dict[str, Any] | None:
-    """What `up` started, if it runs."""
+    """Returns the folder and process ids of the node that `up` started; None if it no longer runs."""
     try:
         recorded: dict[str, Any] = json.loads(_record().read_text())
     except FileNotFoundError:
@@ -58,7 +58,7 @@ def _recorded() -> dict[str, Any] | None:
 
 
 def main() -> int:
-    """`up` prints the path of the kubeconfig; `down` ends what `up` started; `image` prints where images are."""
+    """`up` prints the path of the kubeconfig; `down` ends the node; `image` prints the paths of the images."""
     parser = argparse.ArgumentParser(prog="python -m hack.node", description=main.__doc__)
     parser.add_argument("command", choices=["up", "down", "image"])
     command = parser.parse_args().command

@@ -1,4 +1,4 @@
-"""A folder as an image of one layer: a docker-archive, which containerd and buildah read. Nothing but tar."""
+"""Writes a folder as an image with one layer: a docker-archive, which containerd and buildah read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NO_TIME: Final = "1970-01-01T00:00:00Z"
 
 
 def write_image(folder: Path, target: Path, name: str, config: Mapping[str, object]) -> None:
-    """The same folder makes the same bytes. `config` is the image's: `Cmd`, `Entrypoint`, `Env`."""
+    """Writes the archive; the same folder gives the same bytes. `config` is the image's: `Cmd`, `Entrypoint`, `Env`."""
     layer = _layer(folder)
     document = {
         "architecture": _ARCHITECTURES[os.uname().machine],

@@ -1,4 +1,4 @@
-"""Root file systems of Debian's packages, as the base of the node and of images: there may be no image registry."""
+"""Root file systems from Debian packages, as the base of the node and of images where no image registry exists."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ _PYTHON: Final = (
 )
 _SOURCES: Final = Path("/etc/apt/sources.list.d/debian.sources")
 _UNREAD: Final = ("doc", "man", "locale", "info")
-"""Below /usr/share, and nothing reads them."""
+"""Folders of /usr/share that nothing reads."""
 BASE_IMAGE: Final = "localhost/python:3.11-slim"
-"""What stands in for the Dockerfile's base where no registry is reached."""
+"""The image that replaces the Dockerfile's base, since no registry may be reachable."""
 _PATH: Final = "PATH=/usr/local/bin:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin"
 _SECONDS: Final = 1800.0
 
 
 def node_root() -> Path:
-    """The root file system of a node; laid once."""
+    """Returns the root file system of a node; built once per machine. Raises BuildError."""
     return _rooted("node-root", _NODE)
 
 
 def python_image() -> Path:
-    """The base image, as a docker-archive; made once from Debian's Python."""
+    """Returns the base image as a docker-archive; built once per machine from Debian's Python. Raises BuildError."""
     root = _rooted("python-root", _PYTHON)
     target = root.with_name(f"{root.name}.tar")
     with locked(target.with_suffix(".lock"), target.name):
@@ -81,7 +81,7 @@ def _lay(root: Path, packages: tuple[str, ...]) -> None:
 
 
 def _mmdebstrap() -> Path:
-    """From PATH, else unpacked from Debian's package: it is one Perl script."""
+    """Returns mmdebstrap from PATH, else unpacks it from its Debian package (it is one Perl script)."""
     found = shutil.which("mmdebstrap")
     if found is not None:
         return Path(found)
@@ -97,7 +97,7 @@ def _mmdebstrap() -> Path:
 
 
 def _download(package: str, folder: Path) -> None:
-    """A machine that never asked for Debian's lists has none."""
+    """Downloads a Debian package into a folder; if that fails, updates the package lists first."""
     try:
         _run(["apt-get", "download", package], folder=folder)
     except BuildError:
@@ -106,7 +106,11 @@ def _download(package: str, folder: Path) -> None:
 
 
 def _as_the_official_image(root: Path) -> None:
-    """`python` and `pip` in /usr/local/bin, pip may install, nothing is compiled, no package sources."""
+    """Makes the root resemble the official Python image.
+
+    `python` and `pip` are in /usr/local/bin, pip may install packages; bytecode, unused parts of the library, and
+    package sources are removed.
+    """
     for name in ("python", "python3", "python3.11"):
         _link(root / "usr/local/bin" / name, "/usr/bin/python3.11")
     _link(root / "usr/local/bin/pip", "/usr/bin/pip3")

@@ -1,4 +1,4 @@
-"""`python forward.py PID PORT HOST HOSTPORT`: 127.0.0.1:PORT leads to HOST:HOSTPORT in the network of that process."""
+"""`python forward.py PID PORT HOST HOSTPORT`: forwards 127.0.0.1:PORT to HOST:HOSTPORT in PID's network namespace."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 async def forward(pid: int, port: int, host: str, host_port: int) -> None:
-    """Serves until it is ended. It listens here, and then moves to the other network for good."""
+    """Serves until cancelled. Listens in the caller's network namespace, then enters that of `pid` for good.
+
+    Raises OSError.
+    """
     listening = socket.create_server(("127.0.0.1", port))
     namespace = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
     if ctypes.CDLL(None, use_errno=True).setns(namespace, _CLONE_NEWNET):

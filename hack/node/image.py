@@ -1,4 +1,4 @@
-"""Builds the Dockerfile's targets with buildah, in a node's root file system and from Debian's Python."""
+"""Builds the Dockerfile's targets with the buildah of a node's root file system, on Debian's Python."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from hack.node.debian import BASE_IMAGE, node_root, python_image
 from tests.support.toolchain import REPOSITORY, BuildError, cache_folder, locked
 
 TARGETS: Final = {"operator": "relay-operator:0.1.0", "localcloud": "relay-localcloud:0.1.0"}
-"""The Dockerfile's targets, and what their images are called."""
+"""The Dockerfile's targets and the names of their images."""
 _SECONDS: Final = 1800.0
 _PIP: Final = (Path("/etc/pip.conf"), Path.home() / ".config" / "pip" / "pip.conf")
 
 
 def built(target: str) -> Path:
-    """The image of a target as a docker-archive; layers that did not change are kept from build to build."""
+    """Builds a target and returns it as a docker-archive; reuses layers that did not change. Raises BuildError."""
     work = cache_folder() / "images"
     for folder in ("upper", "work", "root", "containers", "out"):
         (work / folder).mkdir(parents=True, exist_ok=True)
-    # How pip reaches its index on this machine is mounted for the build alone: nothing of it is in the image.
+    # The machine's pip configuration is mounted during the build only: the image must not contain it.
     (work / "pip.conf").write_text("".join(path.read_text() for path in _PIP if path.exists()))
     (work / "out" / "python.tar").unlink(missing_ok=True)
     os.link(python_image(), work / "out" / "python.tar")

@@ -1,6 +1,6 @@
 #!/bin/bash
-# image.sh NODE-ROOT PROJECT WORK TARGET NAME BASE: one target of the Dockerfile, to WORK/out/TARGET.tar.
-# It runs in a mount namespace of its own; buildah is the node's.
+# image.sh NODE-ROOT PROJECT WORK TARGET NAME BASE: builds one target of the Dockerfile to WORK/out/TARGET.tar.
+# Run it in its own mount namespace; it uses the buildah of NODE-ROOT.
 set -eu
 LOWER=$1 PROJECT=$2 WORK=$3 TARGET=$4 NAME=$5 BASE=$6 ROOT=$3/root
 mount -t overlay overlay -o "lowerdir=$LOWER,upperdir=$WORK/upper,workdir=$WORK/work" "$ROOT"

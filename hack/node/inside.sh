@@ -1,16 +1,17 @@
 #!/bin/bash
-# inside.sh NAME NODE-ROOT PROGRAMS RUNTIME METRICS IMAGES STATE: PID 1 of a node. It lays the node's root, starts every part, and ends with them.
-# All of it is in namespaces of its own (mount, pid, network, cgroup, ipc, uts): no rule, address, mount or setting of the machine changes.
+# inside.sh NAME NODE-ROOT PROGRAMS RUNTIME METRICS IMAGES STATE: PID 1 of a node. It mounts the node's root, starts every component, and
+# ends them on SIGTERM.
+# It runs in its own namespaces (mount, pid, network, cgroup, ipc, uts): no rule, address, mount or setting of the machine changes.
 set -eu
 NAME=$1 LOWER=$2 PROGRAMS=$3 RUNTIME=$4 METRICS=$5 IMAGES=$6 STATE=$7 ROOT=$7/root
 mount -t overlay overlay -o "lowerdir=$LOWER,upperdir=$STATE/upper,workdir=$STATE/work" "$ROOT"
 mkdir -p "$ROOT"/{pki,proc,sys,dev,run,tmp,images,etc/cni/net.d,etc/containerd,opt/cni/bin,opt/node,opt/runtime,opt/metrics,var/lib/containerd,var/lib/kubelet,var/log/node,srv/volumes}
 mount -t proc proc "$ROOT/proc"; mount -t sysfs sysfs "$ROOT/sys"; mount --rbind /dev "$ROOT/dev"
 mount -t tmpfs tmpfs "$ROOT/run"; mount -t tmpfs tmpfs "$ROOT/tmp"; mount -t tmpfs -o mode=755 cgroup "$ROOT/sys/fs/cgroup"
-while read -r controllers; do  # the hierarchies of cgroup v1, as this machine has them mounted
+while read -r controllers; do  # the cgroup v1 hierarchies, with the controllers that this machine combines
   mkdir -p "$ROOT/sys/fs/cgroup/$controllers"; mount -t cgroup -o "$controllers" cgroup "$ROOT/sys/fs/cgroup/$controllers"
 done < <(awk -F: '$2 != "" && $2 !~ /^name=/ {print $2}' /proc/self/cgroup)
-# The kubelet sets these for the whole machine; it is shown files that say that they are set.
+# The kubelet would set these for the whole machine; bind-mounted files make it believe that they are set.
 number=0
 for setting in vm/overcommit_memory=1 vm/panic_on_oom=0 kernel/panic=10 kernel/panic_on_oops=1 kernel/keys/root_maxkeys=1000000 kernel/keys/root_maxbytes=25000000; do
   number=$((number + 1)); echo "${setting#*=}" > "$STATE/setting$number"; mount --bind "$STATE/setting$number" "$ROOT/proc/sys/${setting%=*}"
@@ -24,12 +25,12 @@ for plugin in bridge host-local loopback portmap; do ln -sf "/opt/runtime/$plugi
 hostname "$NAME"; echo "$NAME" > "$ROOT/etc/hostname"; echo "127.0.0.1 localhost $NAME" > "$ROOT/etc/hosts"; : > "$ROOT/etc/resolv.conf"
 cp "$STATE"/config/10-bridge.conflist "$ROOT/etc/cni/net.d/"; cp "$STATE"/config/containerd.toml "$ROOT/etc/containerd/config.toml"; cp "$STATE"/config/{kubelet,proxy,storageclass,volume,metrics}.yaml "$ROOT/etc/"
 
-# A bridge is the node's own address; Pods have another. There is no way out.
+# The node's address is on this bridge; Pods have their own bridge. Nothing routes out of the node.
 ip link set lo up
 ip link add node0 type bridge; ip addr add 10.200.0.1/24 dev node0; ip link set node0 up; ip route add default via 10.200.0.254 dev node0
 echo 1 > /proc/sys/net/ipv4/ip_forward
 
-# Not chroot alone: the machine's root would stay that of the mount namespace, and `kubectl exec` would land in it.
+# chroot alone is not enough: the mount namespace would keep the machine's root, and `kubectl exec` would enter it.
 cd "$ROOT"; mkdir -p old; pivot_root . old
 exec chroot . /bin/bash -s "$NAME" <<'INSIDE'
 NAME=$1; umount -l /old; export PATH=/opt/node:/opt/runtime:/opt/metrics:/usr/sbin:/usr/bin:/sbin:/bin; cd /
@@ -63,7 +64,7 @@ part metrics-server metrics-server --kubeconfig=/pki/admin.kubeconfig --authenti
   --secure-port=4443 --cert-dir=/run/metrics-server --kubelet-insecure-tls --metric-resolution=10s --kubelet-request-timeout=5s
 for number in {1..16}; do mkdir -p "/srv/volumes/$number"; echo ---; sed "s/NUMBER/$number/" /etc/volume.yaml; done | cat /etc/storageclass.yaml - > /etc/volumes.yaml
 $ADMIN apply -f /etc/volumes.yaml -f /etc/metrics.yaml > /var/log/node/applied.log 2>&1
-until_done $ADMIN get --raw /apis/metrics.k8s.io/v1beta1 # a namespace cannot go while an API is served by nobody
+until_done $ADMIN get --raw /apis/metrics.k8s.io/v1beta1 # a namespace cannot be deleted while an APIService has no backend
 wait "$IMPORT"; touch /pki/ready
 trap 'kill 0' TERM; while :; do wait -n || true; sleep 1; done
 INSIDE

@@ -1,6 +1,6 @@
-"""A whole Kubernetes node, without Docker and without an image registry.
+"""A whole Kubernetes node without Docker and without an image registry.
 
-It needs Linux and root, and changes nothing of the machine.
+It needs Linux and root. Apart from cgroups and a folder, which `stop` removes, it leaves the machine as it is.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _HERE: Final = Path(__file__).parent
 _ADDRESS: Final = "10.200.0.1"
-"""The node's own; the same in each, since each has a network of its own."""
+"""The node's address; the same for every node, since each has its own network namespace."""
 _SERVICE_ADDRESS: Final = "10.96.0.1"
 _PARTS: Final = {
     "admin": ("admin", "system:masters"),
@@ -42,14 +42,14 @@ _PARTS: Final = {
     "scheduler": ("system:kube-scheduler", ""),
     "proxy": ("system:kube-proxy", ""),
 }
-"""User and group of each: the API server authorizes them as in any cluster."""
+"""User and group of each component; the API server authorizes them as in any cluster."""
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 _PAUSE: Final = "localhost/pause:1"
 
 
 @dataclass(frozen=True)
 class Node(Cluster):
-    """A cluster of one node. The end of its PID 1 is the end of everything in it."""
+    """A cluster of one node. When its PID 1 ends, everything in it ends."""
 
     name: str
     init: Process
@@ -57,7 +57,7 @@ class Node(Cluster):
 
     @classmethod
     async def start(cls, name: str, images: Sequence[Path], *, outlives_parent: bool = False) -> Node:
-        """With these images (docker-archives) imported. Raises StartError, BuildError."""
+        """Starts a node with these images (docker-archives) imported. Raises StartError, BuildError."""
         why = unfit()
         if why:
             raise StartError(why)
@@ -88,14 +88,14 @@ class Node(Cluster):
 
     @property
     def pid(self) -> int:
-        """Of PID 1 of the node, as the machine counts: `nsenter -t PID -a` looks inside."""
+        """The machine's process id for the node's PID 1; `nsenter -t PID -a` enters the node."""
         said = subprocess.run(
             ["pgrep", "-P", str(self.init.pid)], capture_output=True, text=True, timeout=10, check=True
         )
         return int(said.stdout.split()[0])
 
     async def stop(self, *, keep_logs: bool = False) -> None:
-        """Ends it for good, and takes away everything of it."""
+        """Ends the node and removes everything it left on the machine, except logs with `keep_logs`."""
         await self.forwarding.kill()
         if self.init.running:
             with contextlib.suppress(subprocess.CalledProcessError, ProcessLookupError):
@@ -114,7 +114,7 @@ class Node(Cluster):
 
 
 def unfit() -> str:
-    """Why no node can be started here; empty where one can."""
+    """Returns why this machine cannot start a node; empty if it can."""
     if sys.platform != "linux" or os.geteuid() != 0:
         return "a node needs Linux and root: it makes namespaces, overlays and cgroups"
     if not any(_CGROUPS.glob("*/cgroup.procs")):
@@ -123,7 +123,7 @@ def unfit() -> str:
 
 
 def remove(name: str, folder: Path, *, keep_logs: bool = False) -> None:
-    """What an ended node leaves on the machine."""
+    """Removes the cgroups and the folder of a node that has ended."""
     for cgroup in _CGROUPS.glob(f"*/{_cgroup(name)}"):
         for _ in range(100):
             for inner in sorted(cgroup.rglob("*/"), reverse=True):
@@ -165,12 +165,15 @@ def _provide(folder: Path, images: Sequence[Path]) -> None:
     for image in images:
         try:
             os.link(image, folder / image.name)
-        except OSError:  # on another file system
+        except OSError:  # the folder is on another file system
             shutil.copy(image, folder / image.name)
 
 
 def _write_identities(folder: Path, name: str) -> str:
-    """Tokens, a certificate for the API server, and one for its calls of the kubelet; answers the admin's token."""
+    """Writes tokens, kubeconfigs, keys and the API server's two certificates; returns the administrator's token.
+
+    One certificate serves the API, the other identifies the API server to the kubelet.
+    """
     names = (
         "localhost",
         "kubernetes",
@@ -198,7 +201,7 @@ def _cgroup(name: str) -> str:
 
 
 def _make_cgroups(name: str) -> None:
-    """One of the node's own in every hierarchy of v1; its namespace makes it the root."""
+    """Creates the node's cgroup in every cgroup v1 hierarchy; the node's cgroup namespace makes it the root."""
     for procs in _CGROUPS.glob("*/cgroup.procs"):
         hierarchy = procs.parent
         if hierarchy.is_symlink():

@@ -1,4 +1,4 @@
-"""The programs that a node is made of, built from released Go modules once a machine."""
+"""The programs of a node, built from released Go modules once per machine. Every function raises BuildError."""
 
 from __future__ import annotations
 
@@ -18,20 +18,23 @@ _METRICS_PACKAGE, _METRICS_VERSION = "sigs.k8s.io/metrics-server/cmd/metrics-ser
 
 
 def kubernetes() -> Path:
-    """One binary: etcd, the control plane, kubelet, kube-proxy, a small DNS, and pretended GPUs."""
+    """Returns one binary with etcd, the control plane, kubelet, kube-proxy, a small DNS server and simulated GPUs."""
     return built_from(HERE / "parts", "node")
 
 
 def runtime() -> Path:
-    """The folder with containerd, its shim, its client, and the network plugins."""
+    """Returns the folder with containerd, its shim, its client, and the CNI plugins."""
     return built_folder(HERE / "runtime", "node-runtime", _RUNTIME, tags=_LEFT_OUT)
 
 
 def metrics_server() -> Path:
-    """What `kubectl top` and autoscalers ask. Of its own Kubernetes version: it would move the others in one module."""
+    """Returns metrics-server, which serves `kubectl top` and autoscalers.
+
+    Built outside the node's Go module, where its Kubernetes dependencies would change the versions of the others.
+    """
     return installed_from(_METRICS_PACKAGE, _METRICS_VERSION, "metrics-server")
 
 
 def pause() -> Path:
-    """The folder with what the sandbox of every Pod runs: a static binary, since it is all that its image has."""
+    """Returns the folder with the program of every Pod's sandbox: a static binary, the only file of its image."""
     return built_folder(HERE / "pause", "node-pause", (".",))

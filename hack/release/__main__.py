@@ -1,4 +1,4 @@
-"""`python -m hack.release package|check`: the files of a release, and the proof that they hold."""
+"""`python -m hack.release package|check`: builds the files of a release and checks them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.toolchain import BuildError
 
 
 def main() -> int:
-    """`package` makes dist/release; `check` makes it and installs, pushes, signs and verifies what is in it."""
+    """`package` builds dist/release; `check` also installs, pushes, signs and verifies its contents."""
     parser = argparse.ArgumentParser(prog="python -m hack.release", description=main.__doc__)
     parser.add_argument("command", choices=["package", "check"])
     parser.add_argument("--tag", help="that the release is made of; it must be that of the version")

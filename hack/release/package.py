@@ -1,4 +1,4 @@
-"""What a release is made of, in a folder: wheels, charts, what is in them, notes, and checksums."""
+"""Builds the folder of a release: wheels, charts, a bill of materials, notes, and checksums."""
 
 from __future__ import annotations
 
@@ -28,24 +28,27 @@ _PIP: Final = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--qu
 
 
 class ReleaseError(Exception):
-    """Something is not fit to be released; the text says what."""
+    """The release cannot be built or fails a check; the text says why."""
 
 
 @dataclass(frozen=True)
 class Package:
-    """The files of a release, and the environment that its wheel was installed into."""
+    """The files of a release and the environment that its wheel is installed in."""
 
     version: str
     wheel: Path
     charts: tuple[Path, ...]
-    """One for each of CHARTS."""
+    """One per entry of CHARTS, in that order."""
     contents: Path
-    """CycloneDX: what was installed."""
+    """The bill of materials of `environment`, in CycloneDX."""
     environment: Path
 
 
 def packaged(tag: str | None, scratch: Path) -> Package:
-    """Makes all of it anew; a tag has to be that of the version."""
+    """Rebuilds FOLDER from nothing. Raises ReleaseError, also if `tag` is not `v` and the version.
+
+    Without a tag, the notes are the changelog's section Unreleased.
+    """
     version = _version()
     if tag not in {None, f"v{version}"}:
         raise ReleaseError(f"the tag {tag} is not that of the version {version} in pyproject.toml")
@@ -64,7 +67,7 @@ def packaged(tag: str | None, scratch: Path) -> Package:
 
 
 def installed(wheel: Path, requirements: str, folder: Path) -> Path:
-    """The wheel with exactly what requirements/ names, in an environment that has nothing else."""
+    """Installs the wheel with exactly the pinned requirements in a new environment and returns its folder."""
     venv.create(folder, with_pip=False, symlinks=True)
     locked = REPOSITORY / "requirements" / f"{requirements}.txt"
     pip = (*_PIP, "--python", str(folder / "bin" / "python"), "install")
@@ -74,7 +77,7 @@ def installed(wheel: Path, requirements: str, folder: Path) -> Path:
 
 
 def run(*command: str, **environment: str) -> str:
-    """What a command says; raises ReleaseError with its errors."""
+    """Runs a command and returns its stdout and stderr; raises ReleaseError with its output if it fails."""
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | environment, check=False)
     if done.returncode:
         raise ReleaseError(f"`{' '.join(command)}` failed:\n{done.stderr.strip() or done.stdout.strip()}")
@@ -82,7 +85,7 @@ def run(*command: str, **environment: str) -> str:
 
 
 def _version() -> str:
-    """The one version that package and charts have."""
+    """Returns the version that the package and the charts share; raises ReleaseError if they differ."""
     package: str = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["version"]
     for chart, where in product(CHARTS, ("version", "appVersion")):
         card = yaml.safe_load((chart / "Chart.yaml").read_text())
@@ -92,7 +95,7 @@ def _version() -> str:
 
 
 def _wheel() -> Path:
-    """That of the operator; that of the local cloud alone lies beside it."""
+    """Builds both wheels into FOLDER and returns the operator's; the other one is the local cloud alone."""
     distributions = (str(REPOSITORY), str(REPOSITORY / "distributions" / "localcloud"))
     run(*_PIP, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(FOLDER), *distributions)
     (wheel,) = FOLDER.glob("relay_operator-*.whl")
@@ -106,7 +109,7 @@ def _list_contents(environment: Path, target: Path) -> None:
 
 
 def _notes(section: str) -> str:
-    """The section of the changelog."""
+    """Returns the text of one section of the changelog; raises ReleaseError if it is missing."""
     text = (REPOSITORY / "CHANGELOG.md").read_text()
     found = re.search(rf"^## \[{re.escape(section)}\].*?\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE)
     if found is None:

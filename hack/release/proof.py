@@ -1,4 +1,4 @@
-"""Proof of a release without a network: it installs, its charts come back from a registry, their signatures hold."""
+"""Checks a release against local services: it installs, its charts render from a registry, signatures verify."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _REGISTRY: Final = ("github.com/distribution/distribution/v3/cmd/registry", "v3.1.2")
 _COSIGN: Final = ("github.com/sigstore/cosign/v3/cmd/cosign", "v3.1.3")
 _MADE_ANEW: Final = re.compile(r"^  token: \S+$", re.MULTILINE)
-"""What a chart renders differently each time: a token that nobody is to guess."""
+"""Matches the random token, the only line that a chart renders differently each time."""
 _LOCAL_REGISTRY: Final = """\
 version: 0.1
 log: {{level: warn}}
@@ -31,7 +31,7 @@ http: {{addr: "127.0.0.1:{port}"}}
 
 
 async def proven(package: Package, scratch: Path, say: Callable[[str], None]) -> None:
-    """Raises ReleaseError at the first thing that does not hold."""
+    """Runs every check and passes a sentence per result to `say`; raises ReleaseError at the first that fails."""
     _runs(package, scratch)
     say("the wheel runs in an empty environment: relay-operator, and relay-localcloud with its extra")
     say(f"{package.contents.name} names {_components(package)} components")
@@ -61,7 +61,10 @@ def _runs(package: Package, scratch: Path) -> None:
 
 
 def _components(package: Package) -> int:
-    """How many parts are listed; the operator's own dependencies must be among them, each with its version."""
+    """Returns the number of components in the bill of materials.
+
+    Raises ReleaseError unless the operator's own dependencies are among them, each with its version.
+    """
     listed = json.loads(package.contents.read_text())["components"]
     if not {"kopf", "pydantic", "aiohttp"} <= {one["name"] for one in listed if one.get("version")}:
         raise ReleaseError(f"{package.contents} does not name what is installed")
@@ -69,7 +72,7 @@ def _components(package: Package) -> int:
 
 
 def _pushed(source: Path, packed: Path, version: str, registry: str) -> str:
-    """Pushes a chart and renders it from there; answers its name by digest."""
+    """Pushes a chart, compares what it renders from the registry with the source, and returns its name by digest."""
     said = run(str(helm()), "push", str(packed), f"oci://{registry}", "--plain-http")
     found = re.search(r"Digest: (sha256:[0-9a-f]{64})", said)
     if found is None:
@@ -83,7 +86,7 @@ def _pushed(source: Path, packed: Path, version: str, registry: str) -> str:
 
 
 def _signed(artifact: str, scratch: Path) -> None:
-    """Signs with a key that is thrown away; without Sigstore's services, which a release signs with."""
+    """Signs with a throw-away key and verifies; a release signs with Sigstore's services, which this does not use."""
     cosign = str(installed_from(*_COSIGN, "cosign"))
     scratch.mkdir()
     alone = scratch / "signing.json"
