@@ -1,1 +1,1 @@
-"""What makes containers of what the rows want: its interface, and the runtime that only keeps time."""
+"""Runtimes, which run what the rows want: their interface, the simulated one and the one on Kubernetes."""

@@ -1,7 +1,7 @@
-"""What makes containers of what the rows want, as a transaction has it: `tx.runtime`.
+"""The interface between the rows and what runs for them; a transaction has its runtime as `tx.runtime`.
 
-The rows are the truth of what is wanted. Whoever changes them tells the runtime so in the same transaction, and waits
-for nothing. What a runtime sees it reports in later transactions; the tables of states alone say what that means.
+The rows state what is wanted. A transaction that changes them tells the runtime so, and does not wait for it. A runtime
+reports what it observes in later transactions; only the state tables decide what that means.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -17,29 +17,29 @@ if TYPE_CHECKING:
 
 BOOT: Final = "boot"
 CLOUD_INIT: Final = "cloud-init"
-"""Whose line of a VM's log it is: the VM's, and that of the script which runs on the first boot of a disk."""
+"""The sources of lines in a VM's log: the VM itself, and the script that runs on the first boot of a disk."""
 
 
 INSTANCE: Final = "instance"
-"""The fact of a state that names whose its containers are; a simulated cloud's state has none."""
+"""The key, in a state's metadata, of the id that marks the cloud's containers; a simulated cloud's state has none."""
 
 
 class Unusable(Exception):
-    """What a runtime was given cannot be used; the message says what is wrong and what to do."""
+    """A runtime's arguments or its cluster cannot be used; the message says what is wrong and what to do."""
 
 
 class Wanted(Enum):
-    """What the rows want of a holder of GPUs: of a pod or VM, of a replica, or of all the replicas of a cluster."""
+    """What the rows want of a holder of GPUs: a pod or VM, a replica, or all replicas of a cluster together."""
 
-    STARTED = auto()  # anew: whatever ran of it before ends first
-    RESTARTED = auto()  # its container again; it counts as running meanwhile, and nothing is reported of it
+    STARTED = auto()  # a new start: whatever ran of it before ends first
+    RESTARTED = auto()  # its container starts again; it counts as running meanwhile, and no start is reported
     STOPPED = auto()
-    GONE = auto()  # at once, and nothing is reported of it any more; its volume stays
-    DELETED = auto()  # gone, and its volume with it
+    GONE = auto()  # ended at once, without any further report; its volume stays
+    DELETED = auto()  # gone, and its volume deleted
 
 
 class Noun(StrEnum):
-    """What a runtime may be asked to make."""
+    """What a runtime may or may not support, as users call it."""
 
     POD = "pods"
     VM = "VMs"
@@ -53,7 +53,7 @@ class Noun(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The due items that tell holders of one sort what became of them; None: such holders are not told that."""
+    """The due items that report a start or stop to one sort of holder; None if that sort gets no such report."""
 
     started: str | None = None
     stopped: str | None = None
@@ -61,7 +61,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """When a container starts and when it is as wanted, in microseconds of the cloud's clock; None: nobody knows."""
+    """When a container is placed and when it is as wanted, in microseconds of the cloud's clock; None if unknown."""
 
     placed_at: int | None = None
     due_at: int | None = None
@@ -69,9 +69,9 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """Where a workload answers; `name` is what people call that, and `uid` whose address it is now.
+    """The address of a workload; `name` is what error messages call it, `uid` identifies the container there now.
 
-    With `proxied`, a server passes requests on that is asked as somebody: by these headers, over this TLS.
+    With `proxied`, an API server passes requests on, and needs those credentials.
     """
 
     url: str
@@ -82,29 +82,30 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Proxied:
-    """As whom an API server is asked to pass requests on."""
+    """The credentials for an API server that passes requests on: headers, computed per request, and TLS."""
 
     headers: Callable[[], Mapping[str, str]] = field(repr=False)
     tls: SSLContext = field(repr=False)
 
 
 class Containers(Protocol):
-    """What a runtime that runs containers knows of them, outside of transactions."""
+    """Access to the containers of a runtime that runs some, outside of transactions."""
 
     moved: Callable[[str], None]
-    """Called with a workload's id when its container came, changed or went; the gateway sets it."""
+    """Called with a workload's id when its container appeared, changed or disappeared; the gateway sets it."""
 
     def way(self, organization_id: str, workload_id: str, port: int, uid: str | None = None) -> Way | None:
-        """Where a workload answers at a port of its container; None while that does not run.
+        """The address of a workload at a port of its container; None while the container does not run.
 
-        Of one with replicas it is the healthy one whose turn it is; with `uid` the very container of this `Way.uid`.
+        For a workload with replicas, the next healthy one in turn; with `uid`, only the container with that `Way.uid`.
         """
         ...
 
     def log(self, organization_id: str, workload_id: str, *, tail: int | None, follow: bool) -> AsyncIterator[bytes]:
-        """What its container prints, in pieces: lines with their instants before them; with `follow` until it ends.
+        """Yields the container's output in pieces, each line after its timestamp; with `follow` until the end.
 
-        Nothing while there is no container. ApiError 503 if it cannot be asked.
+        `tail` is the number of last lines; None for all. Yields nothing without a container. Raises ApiError 503 if the
+        log cannot be read.
         """
         ...
 
@@ -124,17 +125,17 @@ class Runtime(Protocol):
 
     @property
     def reports_by_itself(self) -> bool:
-        """Whether it reports what runs on a node that is back; if it does not, all goes on there as if nothing was."""
+        """Whether it reports what runs on a node that returned; if not, everything there goes on as before."""
         ...
 
     def lacks(self, noun: Noun) -> str | None:
-        """Why these cannot be made with it, and what to use, in a sentence; None: they can."""
+        """Why the runtime does not support the noun and what to use instead, in a sentence; None if it does."""
         ...
 
     def want(self, facts: Facts, holder_id: str, wanted: Wanted) -> Expected:
-        """Learn what is wanted from now on; it is done, and reported, after this transaction."""
+        """Record what is wanted from now on; the runtime carries it out, and reports, after this transaction."""
         ...
 
     def boot_log(self, script: str | None) -> Sequence[tuple[str, str]]:
-        """What a VM's log says of a boot, as source and line; `script` is its cloudInit where this boot runs it."""
+        """The (source, line) pairs that a boot adds to a VM's log; `script` is its cloudInit if this boot runs it."""
         ...

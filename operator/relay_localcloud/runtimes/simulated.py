@@ -1,4 +1,4 @@
-"""The runtime in which nothing runs: what is wanted comes true after the seconds that settings say.
+"""The simulated runtime, in which nothing runs: what is wanted becomes true after the delays of the settings.
 
 A report is a due item, written in the transaction that wants something, so a killed process loses none.
 """
@@ -13,21 +13,21 @@ from relay_localcloud.runtimes.runtime import BOOT, CLOUD_INIT, Expected, Facts,
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """Keeps time for all that would run; a `Runtime`."""
+    """Schedules the reports of what would run; a `Runtime`."""
 
     tx: Tx
 
     @property
     def reports_by_itself(self) -> bool:
-        """Nothing runs, so there is nothing to see."""
+        """False: nothing runs, so there is nothing to observe."""
         return False
 
     def lacks(self, noun: Noun) -> str | None:
-        """Nothing."""
+        """None: everything can be simulated."""
         return None
 
     def want(self, facts: Facts, holder_id: str, wanted: Wanted) -> Expected:
-        """Schedule what tells the holder that it is as wanted; what is gone is told nothing."""
+        """Schedule the report that the holder is as wanted; cancel pending reports if it is to be gone."""
         now, settings = self.tx.now, self.tx.settings
         match wanted:
             case Wanted.STARTED:
@@ -44,7 +44,7 @@ class Simulated:
                 return Expected()
 
     def boot_log(self, script: str | None) -> Sequence[tuple[str, str]]:
-        """As if it had booted, and run the script."""
+        """The lines of a VM that booted, and ran the script if there is one."""
         booted = (BOOT, "The VM booted.")
         if script is None:
             return [booted]

@@ -1,1 +1,1 @@
-"""The runtime that makes containers on a Kubernetes cluster."""
+"""The runtime that runs containers on a Kubernetes cluster."""

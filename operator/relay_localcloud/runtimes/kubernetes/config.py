@@ -1,4 +1,4 @@
-"""What an administrator says of clusters and GPU models: `--runtime-config`, and `--cluster` beside it."""
+"""The administrator's configuration of clusters and GPU models: `--runtime-config` and `--cluster`."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ from relay_localcloud.runtimes.runtime import Unusable
 _Word = Annotated[str, Field(min_length=1, max_length=100)]
 _Labels = Mapping[str, str]
 Arguments = tuple[Path | None, Mapping[str, Path]]
-"""`--runtime-config`, and the kubeconfigs of `--cluster` by name."""
+"""The file of `--runtime-config`, and the kubeconfigs of `--cluster` by the name of the cluster."""
 GPU: Final = "nvidia.com/gpu"
 
 
@@ -26,9 +26,9 @@ class _Said(BaseModel):
 
 
 class ClusterConfig(_Said):
-    """A cluster: as whom it is asked, which of its nodes are the cloud's, and of which class volumes are.
+    """A cluster: its credentials, the labels of the nodes that the cloud may use, and the storage class of volumes.
 
-    Without a `kubeconfig` it is the one that this process runs in; without a `storageClass` no pod is offered.
+    Without a `kubeconfig` it is the cluster that this process runs in; without a `storageClass` pods are not offered.
     """
 
     name: _Word
@@ -38,7 +38,7 @@ class ClusterConfig(_Said):
 
 
 class GpuModelConfig(_Said):
-    """A GPU model on sale, and the labels of the nodes that have it; `memoryGb` if it is not a built-in one."""
+    """A GPU model on sale, and the labels of the nodes that have it; a model that is not built in needs `memoryGb`."""
 
     id: _Word
     name: _Word | None = None
@@ -55,7 +55,7 @@ def _one(clusters: Sequence[ClusterConfig]) -> Sequence[ClusterConfig]:
 
 
 class RuntimeConfig(_Said):
-    """The whole document."""
+    """The whole document of `--runtime-config`."""
 
     clusters: Annotated[Sequence[ClusterConfig], AfterValidator(_one)] = (ClusterConfig(name=SOMEWHERE),)
     gpu_models: Annotated[Sequence[GpuModelConfig], Field(min_length=1)]
@@ -63,9 +63,9 @@ class RuntimeConfig(_Said):
 
 
 def read(path: Path | None, clusters: Mapping[str, Path]) -> RuntimeConfig:
-    """The document of a file, with the clusters of the command line, by name, in the place of its own or beside them.
+    """The configuration in a file; `clusters` sets kubeconfigs of the clusters in it, by name, or adds clusters.
 
-    Kubeconfigs in the file are found from its folder. Raises Unusable.
+    Paths of kubeconfigs in the file are relative to its folder. Raises Unusable.
     """
     if path is None:
         raise Unusable("--runtime kubernetes needs --runtime-config FILE, which says which nodes have which GPU model")
@@ -81,12 +81,12 @@ def read(path: Path | None, clusters: Mapping[str, Path]) -> RuntimeConfig:
 
 
 def models(config: RuntimeConfig) -> list[GpuModel]:
-    """What is on sale. Raises Unusable for a model of which nobody knows how much memory it has."""
+    """The models on sale. Raises Unusable for one whose memory is neither configured nor built in."""
     return [_model(each) for each in config.gpu_models]
 
 
 def table(config: RuntimeConfig, cluster: ClusterConfig) -> list[Gpu]:
-    """By which labels the cluster's nodes are known."""
+    """The GPU models with the labels that identify their nodes in the cluster."""
     return [Gpu(each.id, {**cluster.node_selector, **each.node_labels}, each.resource) for each in config.gpu_models]
 
 
@@ -94,7 +94,7 @@ def _with(document: dict[str, object], named: Mapping[str, Path], folder: Path) 
     listed = document.get("clusters")
     clusters = {each.get("name"): each for each in listed if isinstance(each, dict)} if isinstance(listed, list) else {}
     if isinstance(listed, list) and len(clusters) != len(listed):
-        return document  # is refused as it is
+        return document  # a duplicate name or no mapping: left for the validation to refuse
     for cluster in clusters.values():
         if isinstance(cluster.get("kubeconfig"), str):
             cluster["kubeconfig"] = folder / cluster["kubeconfig"]

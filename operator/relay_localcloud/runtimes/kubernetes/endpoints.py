@@ -1,6 +1,6 @@
-"""Where the containers of a cluster answer: at the address of their Pod, or through the API server from outside.
+"""The addresses of a cluster's containers: of their Pods, or, from outside, paths of the API server's proxy.
 
-Of a workload that has replicas, one after another answers, of those that are healthy.
+Requests to a workload with replicas go to its healthy ones in turn.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ FindPod = Callable[[str, str], Pod | None]
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """The API server, for a cloud that runs outside of the cluster."""
+    """The API server as a proxy to Pods, for a cloud that runs outside the cluster."""
 
     url: str
     proxied: Proxied
@@ -30,16 +30,16 @@ class Outside:
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """Of one cluster; `outside` is None for a cloud that runs in it."""
+    """The endpoints of one cluster; `outside` is None for a cloud that runs in it."""
 
     pod: FindPod
     instance: str
     outside: Outside | None
     _turns: dict[str, dict[str, None]] = field(default_factory=dict)
-    """The names of the Pods of replicas, by what they belong to, in the order of their turns."""
+    """The names of replicas' Pods in the order of their turns, by the id of their cluster or deployment."""
 
     def moved(self, pod: Pod) -> None:
-        """A Pod of this cloud came, changed or went."""
+        """Update the turns after a Pod of this cloud appeared, changed or disappeared."""
         labels, name = pod.metadata.labels, pod.metadata.name
         if REPLICA_ID not in labels:
             return
@@ -52,16 +52,16 @@ class Endpoints:
             del self._turns[labels[CLOUD_ID]]
 
     def running(self, organization_id: str, holder_id: str) -> Pod | None:
-        """The Pod of a pod or a replica; None while its container does not run, or if it is not this cloud's."""
+        """The Pod of a pod or replica; None while its container does not run, or if the Pod is not this cloud's."""
         pod = self.pod(namespace_of(organization_id), name_of(holder_id))
         if pod is None or pod.metadata.labels.get(INSTANCE) != self.instance or not _runs(pod):
             return None
         return pod
 
     def way(self, organization_id: str, workload_id: str, port: int, uid: str | None = None) -> Way | None:
-        """Where a workload answers at a port of its container, or of the healthy replica whose turn it is.
+        """The address of a workload's container at a port, or of its next healthy replica in turn.
 
-        With `uid` that of this very Pod, healthy or not. None while none runs that is this cloud's.
+        With `uid`, of exactly that Pod, healthy or not. None if no such Pod of this cloud runs.
         """
         turns = self._turns.get(workload_id, {})
         for name in [*turns] or [workload_id]:
@@ -87,7 +87,7 @@ class Endpoints:
 
 
 def _takes_requests(pod: Pod) -> bool:
-    """A pod answers as soon as it runs, a replica while it is healthy."""
+    """Whether requests go to a Pod that runs: always to that of a pod, to a replica's only while it is healthy."""
     return REPLICA_ID not in pod.metadata.labels or is_ready(pod, CONTAINER)
 
 

@@ -1,7 +1,7 @@
-"""What a Pod and its Events say of the container that is wanted, as facts. Pure.
+"""Facts about the wanted container, read from a Pod and its Events. Pure.
 
-Facts are levels: as long as a Pod says the same, so do they. What a Pod says on a silent node is old: ask nodes first.
-Words are the kubelet's and the scheduler's own, wherever they have any.
+Facts are levels: they hold for as long as the Pod shows the same. The status of a Pod on a silent node is stale, so
+look at nodes first. Messages are the kubelet's and the scheduler's own, if they have any.
 """
 
 import re
@@ -21,30 +21,30 @@ from relay_localcloud.runtimes.kubernetes.observed import (
 )
 
 START_WITHIN: Final = 5 * MINUTE
-"""How long a container that cannot start is tried, from when the kubelet took it or it last ran."""
+"""How long a container that cannot start is retried, since the kubelet accepted its Pod or it last ran."""
 SCHEDULED_WITHIN: Final = 10 * MINUTE
 EXITS: Final = 5
 EXITS_WITHIN: Final = 10 * MINUTE
 RAN: Final = 60 * SECOND
-"""So many exits, within so long, none of which had run for this: it fails."""
+"""A container fails after EXITS exits within EXITS_WITHIN if none of those runs took RAN or longer."""
 MOST_WORDS: Final = 1000
 NOT_HEALTHY_YET: Final = "It has not passed its health check yet."
 
 NEVER: Final = 0
-"""When a container started that did not."""
+"""The `started_at` of a container that ended without having started."""
 
 _SAYS_NOTHING: Final = frozenset({"", "ContainerCreating", "PodInitializing", "CrashLoopBackOff"})
-"""Reasons of waiting that are none for not starting; every other one is, also those of kubelets to come."""
+"""Waiting reasons that do not mean a failed start; every other one does, including those of future kubelets."""
 _BACK_OFF: Final = re.compile(r'Back-off pulling image ".*?"(?:: \w+)?: ')
 _OF_OTHERS: Final = frozenset({"FailedScheduling", "Unhealthy", "BackOff"})
-"""Warnings that say nothing of a start, or nothing that a status does not say as well."""
+"""Reasons of warnings that say nothing about a start, or only what the status says too."""
 _ENDS: Final = frozenset({"Evicted"})
-"""Why a kubelet takes a Pod off its node because of what the container did, or used."""
+"""Reasons for which a kubelet ends a Pod because of what its container did or used."""
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The container runs, at an address inside the cluster, since `at`, which is the kubelet's."""
+    """The container has run since `at`, by the kubelet's clock, at an address inside the cluster."""
 
     at: int
     address: str
@@ -52,7 +52,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Exited:
-    """The container ended, both times are the kubelet's; it starts again by itself."""
+    """The container ended, with both times by the kubelet's clock; Kubernetes restarts it."""
 
     exit_code: int
     reason: str
@@ -75,42 +75,42 @@ class Unhealthy:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """No node takes the Pod: somebody else has what the cloud placed it on."""
+    """No node accepts the Pod: other Pods use the resources on which the cloud placed it."""
 
     words: str
 
 
 @dataclass(frozen=True, slots=True)
 class CannotStart:
-    """The container cannot start, and is still tried."""
+    """The container cannot start, and is still retried."""
 
     words: str
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The container is given up."""
+    """The container is not retried any more."""
 
     words: str
 
 
 @dataclass(frozen=True, slots=True)
 class TakenOff:
-    """The kubelet gave the Pod up for a reason of the node's: it is to be made again."""
+    """The kubelet ended the Pod because of the node, not of the container: the Pod is to be recreated."""
 
     words: str
 
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """The Pod is on its way out; of one that the cloud did not end, somebody else did."""
+    """The Pod is being deleted or has vanished, although its container is wanted."""
 
     words: str
 
 
 @dataclass(frozen=True, slots=True)
 class Awaited:
-    """The Pod that is wanted is still to be made."""
+    """The wanted Pod is still to be created."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +139,9 @@ _Rule: TypeAlias = Callable[[_Look], Iterator[Fact]]
 
 
 def of_pod(pod: Pod | None, events: Sequence[Event], exits: Sequence[Exited], now: int) -> list[Fact]:
-    """What there is to say of a holder whose Pod this is, in the order in which it came to be.
+    """The facts about the holder of this Pod, in the order in which they came about.
 
-    `events` are those of this very Pod; `exits` are the earlier ones of the same start, as `last_exits` had them.
+    `events` are those of exactly this Pod; `exits` are the earlier ones of the same start, as from `last_exits`.
     """
     if pod is None:
         return [Gone()]
@@ -150,12 +150,12 @@ def of_pod(pod: Pod | None, events: Sequence[Event], exits: Sequence[Exited], no
 
 
 def last_exits(pod: Pod, exits: Sequence[Exited]) -> list[Exited]:
-    """The last exits, with those that the Pod tells of, the oldest first: no more than the rules need."""
+    """At most EXITS last exits, the oldest first: those of `exits` and those that the Pod reports."""
     return sorted({*exits, *_exits_of(_container_of(pod))}, key=lambda each: each.finished_at)[-EXITS:]
 
 
 def _container_of(pod: Pod) -> ContainerStatus:
-    """Ours: what else runs in the Pod, whoever administers the cluster put there."""
+    """The status of the cloud's own container; other containers in the Pod are the cluster's, such as sidecars."""
     said = (status for status in pod.status.container_statuses if status.name == CONTAINER)
     return next(said, ContainerStatus(name=CONTAINER))
 
@@ -227,7 +227,7 @@ def _cannot_start(look: _Look) -> Iterator[Fact]:
 
 
 def _refusal(look: _Look) -> str | None:
-    """Why the container does not start, in the kubelet's words; None if it may yet, as while its image is pulled."""
+    """Why the container does not start, in the kubelet's words; None if it still may, as while its image is pulled."""
     state = look.container.state
     if state.running is not None or look.pod.status.start_time is None:
         return None
@@ -241,7 +241,7 @@ def _refusal(look: _Look) -> str | None:
 
 
 def _last_warning(events: Sequence[Event]) -> str | None:
-    """What the last event warns of; an older warning is overcome by what came after it."""
+    """The message of the last event if that warns about a start; a warning before other events is obsolete."""
     last = max(events, key=lambda event: event.at, default=Event())
     return _words(last.message, last.reason) if last.type == "Warning" and last.reason not in _OF_OTHERS else None
 

@@ -1,4 +1,4 @@
-"""The Nodes of a cluster as nodes of the cloud: how they come, fall silent, return and are cordoned."""
+"""The Nodes of a cluster as nodes of the cloud: how they join, fall silent, return and are cordoned."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from relay_localcloud.providers import node_events
 from relay_localcloud.runtimes.kubernetes.nodes import NodeFact, NodeSeen
 
 SOMEWHERE: Final = "cluster"
-"""The location and region of a Node that has no labels for them."""
+"""The location and region of a Node without labels for them."""
 CORDONED: Final = "draining"
 """The hold of a node whose Node is cordoned: nothing starts there."""
 _GIB: Final = 1024**3
@@ -20,7 +20,7 @@ _GIB: Final = 1024**3
 
 @dataclass(frozen=True, slots=True)
 class KnownNode:
-    """Which node of the cloud a Node is, by its name, and whether it was cordoned when it was last seen."""
+    """A Node, by its name, with its node in the cloud and whether it was cordoned when last seen."""
 
     name: str
     node_id: str
@@ -31,7 +31,7 @@ KNOWN: Final = Rows(KnownNode, "kubernetes_nodes", key=("name",))
 
 
 def look(tx: Tx, facts: Iterable[NodeFact]) -> None:
-    """Make the nodes of the cloud what its Nodes say; one that is not among them is silent."""
+    """Update the cloud's nodes from the facts; a known node without a `NodeSeen` is silent."""
     seen = {fact.machine.name: fact for fact in facts if isinstance(fact, NodeSeen)}
     known = {node.name: node for node in KNOWN.all(tx)}
     for name, fact in seen.items():
@@ -44,7 +44,7 @@ def look(tx: Tx, facts: Iterable[NodeFact]) -> None:
 
 
 def name_of_node(tx: Tx, node_id: str) -> str | None:
-    """The Node that a node of the cloud is; None for one that is none."""
+    """The name of the Node behind a node of the cloud; None if there is none."""
     known = KNOWN.find(tx, node_id=node_id)
     return None if known is None else known.name
 

@@ -1,6 +1,6 @@
-"""Who holds a Pod: a pod, or a replica of a cluster or of a serving deployment.
+"""Holders of Pods: a pod, or a replica of a cluster or of a serving deployment.
 
-Each is told what is seen, and says what is to run.
+A holder applies facts about its Pod to its row, and says what is to run.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,17 +32,17 @@ class Impossible(Exception):
 
 
 class Holder(Protocol):
-    """A row that holds a Pod while it lasts."""
+    """A row for which a Pod runs."""
 
     @property
     def organization_id(self) -> str: ...
     @property
     def node_id(self) -> str | None:
-        """Where it was placed; None: wherever the scheduler finds room."""
+        """The node of the cloud that it was placed on; None if the scheduler may choose any."""
         ...
 
     def tell(self, tx: Tx, facts: Sequence[Fact], known: Sequence[Exited]) -> None:
-        """Apply what the facts mean; `known` are exits that were told before."""
+        """Apply the facts; `known` are exits that were reported before."""
         ...
 
     def run(self, tx: Tx, machine: Machine | None, start: int, terms: Terms, vault: Vault) -> Run:
@@ -58,20 +58,20 @@ class PodHolder:
 
     @property
     def organization_id(self) -> str:
-        """Whose it is."""
+        """The organization that owns the pod."""
         return self.workload.organization_id
 
     @property
     def node_id(self) -> str | None:
-        """That of its volume."""
+        """The node that has its volume."""
         return self.workload.node_id
 
     def tell(self, tx: Tx, facts: Sequence[Fact], known: Sequence[Exited]) -> None:
-        """As `reports.py` has it."""
+        """Apply the facts as in `reports.py`."""
         reports.tell(tx, self.workload, facts, known)
 
     def run(self, tx: Tx, machine: Machine | None, start: int, terms: Terms, vault: Vault) -> Run:
-        """With the SSH keys that are attached to it."""
+        """The pod's container, with the SSH keys attached to it. Raises Impossible without a storage class."""
         assert machine is not None, "a pod has a node"
         if terms.storage_class is None:
             raise Impossible(NO_VOLUMES)
@@ -89,20 +89,23 @@ class ClusterHolder:
 
     @property
     def organization_id(self) -> str:
-        """Whose its cluster is."""
+        """The organization that owns the cluster."""
         return self.cluster.organization_id
 
     @property
     def node_id(self) -> str | None:
-        """None without GPUs."""
+        """The node that has its GPUs; None if it uses none."""
         return self.replica.node_id
 
     def tell(self, tx: Tx, facts: Sequence[Fact], known: Sequence[Exited]) -> None:
-        """As `replica_reports.py` has it."""
+        """Apply the facts as in `replica_reports.py`."""
         replica_reports.tell(tx, CLUSTER_REPLICAS, self.cluster, self.replica, facts, known)
 
     def run(self, tx: Tx, machine: Machine | None, start: int, terms: Terms, vault: Vault) -> Run:
-        """With what its registry credential logs in with, while that is there."""
+        """The replica's container, with the login of its registry credential if that can be used.
+
+        Raises Impossible without an image.
+        """
         cluster = self.cluster
         if machine is None:
             share = runs.cpu_share(CPU_SIZES[cluster.resource_size])
@@ -125,20 +128,20 @@ class DeploymentHolder:
 
     @property
     def organization_id(self) -> str:
-        """Whose its deployment is."""
+        """The organization that owns the deployment."""
         return self.deployment.organization_id
 
     @property
     def node_id(self) -> str | None:
-        """Where its GPUs are."""
+        """The node that has its GPUs."""
         return self.replica.node_id
 
     def tell(self, tx: Tx, facts: Sequence[Fact], known: Sequence[Exited]) -> None:
-        """As `replica_reports.py` has it."""
+        """Apply the facts as in `replica_reports.py`."""
         replica_reports.tell(tx, DEPLOYMENT_REPLICAS, self.deployment, self.replica, facts, known)
 
     def run(self, tx: Tx, machine: Machine | None, start: int, terms: Terms, vault: Vault) -> Run:
-        """Of the image that its row has, which a rollout replaces."""
+        """The replica's container, with the image of its own row. Raises Impossible without one."""
         assert machine is not None, "a replica of a deployment has GPUs"
         run = runs.of_deployment(self.deployment, self.replica, machine, start)
         if run is None:
@@ -167,5 +170,5 @@ _SORTS: Final[Sequence[Callable[[Tx, str], Holder | None]]] = (_pod, _cluster_re
 
 
 def find(tx: Tx, holder_id: str) -> Holder | None:
-    """The holder of an id, as its row has it; None if it ended, and its row with it."""
+    """The holder with this id, as its row is now; None if it ended and its row is deleted."""
     return next((found for sort in _SORTS if (found := sort(tx, holder_id)) is not None), None)

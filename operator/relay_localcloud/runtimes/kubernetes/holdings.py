@@ -1,4 +1,4 @@
-"""What is wanted of each holder of GPUs, as the runtime keeps it: which start of it, and what was seen of that."""
+"""What the runtime keeps about each holder of GPUs: what is wanted, its current start, and what was seen of that."""
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -13,29 +13,29 @@ from relay_localcloud.runtimes.kubernetes.facts import Exited
 from relay_localcloud.runtimes.runtime import INSTANCE, Expected, Facts, Noun, Wanted
 
 KEPT: Final = DAY
-"""How long it is known that a holder ended: what a killed process had sent may reach the cluster after it."""
+"""How long the end of a holder is remembered: requests of a killed process may reach the cluster later."""
 
 
 class Standing(StrEnum):
-    """What there is to be of a holder."""
+    """What a holder is to have on the cluster."""
 
     RUN = "run"
-    REST = "rest"  # its volume, and nothing else
+    REST = "rest"  # its volume only
     END = "end"  # nothing
 
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """A holder; `start` counts its starts, from 1, and what follows is of the last one."""
+    """What is kept about a holder; `start` counts its starts from 1, and the fields after it are about the last one."""
 
     id: str
     standing: Standing
     start: int
     since: int
-    uid: str | None  # of its Pod, from when that was seen until it is seen to go
-    exits: tuple[Any, ...]  # the last ones, as `exits_of` reads them
+    uid: str | None  # its Pod's, from when the Pod is first seen until it is seen to leave
+    exits: tuple[Any, ...]  # the last ones; `exits_of` reads them
     ended_at: int | None = None
-    organization_id: str | None = None  # whose it is; None until something of it may be on the cluster
+    organization_id: str | None = None  # the owner; None until objects of the holder may be on the cluster
 
 
 HOLDINGS: Final = Rows(Holding, "kubernetes_holdings", key=("id",))
@@ -50,9 +50,9 @@ _STANDING: Final[Mapping[Wanted, Standing]] = {
 
 @dataclass(frozen=True, slots=True)
 class OnKubernetes:
-    """Keeps what is wanted, and has `changed` called once that is on disk; a `Runtime`.
+    """Records what is wanted, and calls `changed` with the holder's id after the commit; a `Runtime`.
 
-    `lacking` says of what it cannot make why, and what to use.
+    `lacking` says for each noun that it does not support why, and what to use instead.
     """
 
     tx: Tx
@@ -61,15 +61,15 @@ class OnKubernetes:
 
     @property
     def reports_by_itself(self) -> bool:
-        """It sees what runs."""
+        """True: it observes what runs."""
         return True
 
     def lacks(self, noun: Noun) -> str | None:
-        """What the cluster has not, or this runtime does not make yet."""
+        """Why the cluster or this runtime does not support the noun; None if they do."""
         return self.lacking.get(noun)
 
     def want(self, facts: Facts, holder_id: str, wanted: Wanted) -> Expected:
-        """Nobody knows when it comes true."""
+        """Record what is wanted; when it becomes true is unknown."""
         standing = _STANDING[wanted]
         known = HOLDINGS.find(self.tx, id=holder_id)
         start = 0 if known is None else known.start
@@ -90,19 +90,19 @@ class OnKubernetes:
         return Expected()
 
     def boot_log(self, script: str | None) -> Sequence[tuple[str, str]]:
-        """What a VM prints, nobody here reads."""
+        """Empty: this runtime does not run VMs."""
         return []
 
 
 def exits_of(holding: Holding) -> list[Exited]:
-    """The last exits of its present start, the oldest first."""
+    """The last exits of the current start, the oldest first."""
     return [Exited(*each) for each in holding.exits]
 
 
 def saw(tx: Tx, holding: Holding, start: int, uid: str | None, exits: Sequence[Exited]) -> None:
-    """Keep what a Pod says of a start, which may be a later one than a restored state knows of.
+    """Record what a Pod shows of a start, which is later than the row's if the state was restored from a backup.
 
-    `uid` is None of a Pod that is going: another is to come.
+    `uid` is None for a Pod that leaves: another one is to follow.
     """
     seen = {"start": start, "uid": uid, "exits": tuple(list(astuple(each)) for each in exits)}
     if seen != {"start": holding.start, "uid": holding.uid, "exits": holding.exits}:
@@ -110,13 +110,13 @@ def saw(tx: Tx, holding: Holding, start: int, uid: str | None, exits: Sequence[E
 
 
 def forget(tx: Tx) -> None:
-    """Drop the holders that ended long enough ago."""
+    """Drop the holdings that ended more than KEPT ago."""
     ended_at = HOLDINGS.table.c.ended_at
     tx.connection.execute(HOLDINGS.table.delete().where(ended_at <= tx.now - KEPT))
 
 
 def instance_of(tx: Tx) -> str:
-    """What tells the objects of this cloud from those of any other: random, and a part of the state."""
+    """The id that marks this cloud's objects on a cluster: random, created at the first call, kept in the state."""
     kept = read_meta(tx.connection, INSTANCE)
     if kept is None:
         kept = secrets.token_hex(8)

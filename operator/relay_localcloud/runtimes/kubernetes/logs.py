@@ -1,4 +1,4 @@
-"""What containers print, as their kubelets have it."""
+"""The logs of containers, as kubelets keep them."""
 
 from collections.abc import AsyncIterator
 
@@ -10,12 +10,15 @@ from relay_localcloud.runtimes.kubernetes.names import CONTAINER, name_of, names
 async def log_of(
     kube: Kube, organization_id: str, workload_id: str, tail: int | None, *, follow: bool
 ) -> AsyncIterator[bytes]:
-    """The log of the container that runs, or ran last, in its Pod; nothing while there is none. ApiError 503."""
+    """Yields the log of the container that runs, or ran last, in a workload's Pod; nothing without a container.
+
+    Raises ApiError 503 if the log cannot be read.
+    """
     namespace, name = namespace_of(organization_id), name_of(workload_id)
     try:
         async for piece in kube.log(namespace, name, CONTAINER, tail=tail, follow=follow):
             yield piece
-    except (NotFound, Refused) as nothing:  # 400: it waits to start
+    except (NotFound, Refused) as nothing:  # 400: the container waits to start
         if nothing.status not in {400, 404}:
             raise ApiError(503, f"The log cannot be read: {nothing}.") from nothing
     except KubeError as error:

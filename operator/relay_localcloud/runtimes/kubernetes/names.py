@@ -1,4 +1,4 @@
-"""What objects of Kubernetes are called, and the labels by which they are known again."""
+"""The names of the Kubernetes objects, and the labels that identify them."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -7,30 +7,30 @@ INSTANCE: Final = "gpurelay.dev/cloud-instance"
 CLOUD_ID: Final = "gpurelay.dev/cloud-id"
 REPLICA_ID: Final = "gpurelay.dev/replica-id"
 CONTAINER: Final = "main"
-"""The container of a Pod."""
+"""The name of the cloud's container in a Pod."""
 START: Final = "gpurelay.dev/start"
-"""The annotation of a Pod that says which start of its holder it is, from 1."""
+"""The annotation with the number of the holder's start that a Pod belongs to, from 1."""
 
 
 def namespace_of(organization_id: str) -> str:
-    """Where everything of an organization is."""
+    """The namespace of an organization's objects."""
     return f"relay-org-{organization_id.partition('_')[2].lower()}"
 
 
 def name_of(cloud_id: str) -> str:
-    """An id as a name that Kubernetes takes."""
+    """An id as a valid Kubernetes name."""
     return cloud_id.replace("_", "-").lower()
 
 
 def pull_name_of(cloud_id: str) -> str:
-    """What the kubelet logs in to a registry with, for one container."""
+    """The name of the Secret with which the kubelet pulls the image of one container."""
     return f"{name_of(cloud_id)}-pull"
 
 
 def labels_of(instance: str, cloud_id: str, holder_id: str) -> Mapping[str, str]:
-    """Of all that there is for one container, organization or credential.
+    """The labels of every object of one container, organization or credential.
 
-    `holder_id` is another than `cloud_id` if that has replicas.
+    `holder_id` differs from `cloud_id` for a replica, whose `cloud_id` is its cluster or deployment.
     """
     replica = {} if holder_id == cloud_id else {REPLICA_ID: holder_id}
     return {INSTANCE: instance, CLOUD_ID: cloud_id, **replica}

@@ -1,4 +1,4 @@
-"""What a Node says of itself, and what is left on it for the cloud, as facts. Pure."""
+"""Facts about Nodes: what a Node reports, and which of its resources are left for the cloud. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ class NodeSilent:
 
 @dataclass(frozen=True, slots=True)
 class NotOffered:
-    """A Node that is none of the cloud's, and why."""
+    """A Node that the cloud does not use, and why."""
 
     name: str
     words: str
@@ -55,7 +55,7 @@ NodeFact: TypeAlias = NodeSeen | NodeSilent | NotOffered
 
 
 def of_node(node: Node, pods: Iterable[Pod], instance: str, table: Sequence[Gpu]) -> NodeFact:
-    """What a Node says; `pods` are all that are on it, of which those of this cloud count as its own."""
+    """The fact about a Node; `pods` on it that are not this cloud's reduce what is left for the cloud."""
     name, labels = node.metadata.name, node.metadata.labels
     gpu = next((row for row in table if row.labels.items() <= labels.items()), None)
     if gpu is None:
@@ -78,7 +78,7 @@ def _takes_from(pod: Pod, node: Node) -> bool:
 
 
 def _requested(pod: Pod, resource: str) -> Decimal:
-    """As the scheduler counts: what runs beside each other, or more if what runs before that needs more."""
+    """The request of a Pod as the scheduler counts it: the containers together, or an init stage that needs more."""
     beside = sum((_of_container(each, resource) for each in pod.spec.containers), Decimal(0))
     most = sidecars = Decimal(0)
     for each in pod.spec.init_containers:

@@ -1,4 +1,4 @@
-"""What a turn does to a cluster: it makes what is not there, ends the Pod, sweeps the rest; twice does no harm."""
+"""Carries out turns on a cluster: creates missing objects, deletes the Pod, or deletes the rest. Idempotent."""
 
 from contextlib import suppress
 from typing import Final
@@ -31,11 +31,11 @@ _TYPES: Final = {
     "Pod": PODS,
 }
 _CHANGED_IN_PLACE: Final = frozenset({"ResourceQuota", "NetworkPolicy", "Secret"})
-"""What may be there from before and be outdated; the others are as they are."""
+"""Kinds of objects that are patched if they exist, since they may be outdated; others stay as they are."""
 
 
 async def carry_out(kube: Kube, turn: Turn) -> JsonObject | None:
-    """Do it; the Pod as the API server has it if one was made. Raises KubeError."""
+    """Carry out a turn; returns the Pod as the API server has it if it was created. Raises KubeError."""
     match turn.step:
         case Step.MAKE:
             return await _make(kube, turn)
@@ -60,7 +60,10 @@ async def _make(kube: Kube, turn: Turn) -> JsonObject | None:
 
 
 async def _ensure(kube: Kube, namespace: str, manifest: Manifest) -> JsonObject | None:
-    """Make an object, or bring the one that is there up to date; None if it stays as it is."""
+    """Create an object, or patch an existing one of _CHANGED_IN_PLACE; None if it stays as it is.
+
+    Raises Refused for a namespace that does not belong to this cloud.
+    """
     kind, name = str(manifest["kind"]), _metadata(manifest)["name"]
     resource = _TYPES[kind]
     where = namespace if resource.namespaced else None

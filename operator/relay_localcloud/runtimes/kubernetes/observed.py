@@ -1,4 +1,4 @@
-"""Pods, their Events and Nodes as the API server has them, as far as the runtime reads them."""
+"""Pods, their Events and Nodes as the API server returns them, reduced to what the runtime reads."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated
@@ -13,13 +13,13 @@ Instant = Annotated[int, BeforeValidator(parse_timestamp)]
 
 
 class Observed(BaseModel):
-    """What is read of an object; the rest of it is nobody's business here."""
+    """What the runtime reads of an object; other fields are ignored."""
 
     model_config = ConfigDict(alias_generator=to_camel, frozen=True, extra="ignore")
 
 
 class Metadata(Observed):
-    """What every object has."""
+    """The metadata of an object."""
 
     name: str
     uid: str
@@ -31,7 +31,7 @@ class Metadata(Observed):
 
 
 class Condition(Observed):
-    """One of a Pod's or of a Node's; `status` is True, False or Unknown."""
+    """A condition of a Pod or Node; `status` is True, False or Unknown."""
 
     type: str
     status: str
@@ -47,13 +47,13 @@ class Waiting(Observed):
 
 
 class Running(Observed):
-    """Since when a container runs."""
+    """When a running container started."""
 
     started_at: Instant | None = None
 
 
 class Terminated(Observed):
-    """How a container ended; one that never ran started in 1970."""
+    """How a container ended; `startedAt` is 1970 if it never ran."""
 
     exit_code: int
     reason: str = ""
@@ -63,7 +63,7 @@ class Terminated(Observed):
 
 
 class State(Observed):
-    """At most one of the three."""
+    """The state of a container: at most one of the three is set."""
 
     waiting: Waiting | None = None
     running: Running | None = None
@@ -71,7 +71,7 @@ class State(Observed):
 
 
 class ContainerStatus(Observed):
-    """What the kubelet says of a container, and how it ended last."""
+    """What the kubelet reports about a container; `last_state` says how it ended before."""
 
     name: str
     ready: bool = False
@@ -80,7 +80,7 @@ class ContainerStatus(Observed):
 
 
 class PodStatus(Observed):
-    """What scheduler, kubelet and controllers say of a Pod."""
+    """What the scheduler, the kubelet and controllers report about a Pod."""
 
     phase: str = "Pending"
     reason: str = ""
@@ -92,13 +92,13 @@ class PodStatus(Observed):
 
 
 class Resources(Observed):
-    """What a container asks for; the API server fills requests in from limits."""
+    """A container's requests; the API server defaults them from its limits."""
 
     requests: Mapping[str, str] = {}
 
 
 class Container(Observed):
-    """What the scheduler counts of a container; an init container that restarts always runs beside the others."""
+    """What the scheduler counts of a container; an init container with `Always` runs beside the main containers."""
 
     resources: Resources = Resources()
     restart_policy: str | None = None
@@ -122,13 +122,13 @@ class Pod(Observed):
 
 
 class Series(Observed):
-    """When an event was seen last, if it is one of a series."""
+    """When an event of a series was last seen."""
 
     last_observed_time: Instant | None = None
 
 
 class Event(Observed):
-    """An event of a Pod; which of its times are there depends on who wrote it."""
+    """An event of a Pod; which of its times are set depends on its writer."""
 
     type: str = "Normal"
     reason: str = ""
@@ -140,19 +140,19 @@ class Event(Observed):
 
     @property
     def at(self) -> int:
-        """When it was seen last."""
+        """When the event was last seen; 0 if it has no time."""
         in_series = None if self.series is None else self.series.last_observed_time
         return in_series or self.last_timestamp or self.event_time or self.first_timestamp or 0
 
 
 class NodeSpec(Observed):
-    """What an administrator says of a node."""
+    """What an administrator sets on a Node."""
 
     unschedulable: bool = False
 
 
 class NodeStatus(Observed):
-    """What the kubelet says of its node."""
+    """What the kubelet reports about its Node."""
 
     allocatable: Mapping[str, str] = {}
     conditions: Sequence[Condition] = ()
@@ -167,12 +167,12 @@ class Node(Observed):
 
 
 def is_ready(pod: Pod, container: str) -> bool:
-    """Whether a container passes its health check, on a node that reports, in a Pod that takes requests."""
+    """Whether a container is ready in a Pod that is ready; a Pod without that condition counts as ready."""
     whole = condition(pod.status.conditions, "Ready")
     said = any(each.name == container and each.ready for each in pod.status.container_statuses)
     return said and (whole is None or whole.status == "True")
 
 
 def condition(conditions: Sequence[Condition], kind: str) -> Condition | None:
-    """The condition of a type, if there is one."""
+    """The condition of a type; None if there is none."""
     return next((each for each in conditions if each.type == kind), None)

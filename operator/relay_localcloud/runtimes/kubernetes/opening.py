@@ -1,4 +1,4 @@
-"""Opens the runtime of a cloud: its cluster, as whom that is asked, and whose containers are on it."""
+"""Opens the Kubernetes runtime: the credentials for its cluster, and the id that marks this cloud's objects."""
 
 from base64 import urlsafe_b64decode
 from collections.abc import AsyncIterator, Mapping
@@ -24,12 +24,12 @@ from relay_localcloud.runtimes.runtime import Proxied, Unusable
 
 AGENT: Final = "relay-localcloud"
 OWN_LABELS: Final = {"app.kubernetes.io/name": AGENT}
-"""The labels of the Pod of a cloud that runs in its own cluster: what reaches workloads."""
+"""The labels of the cloud's own Pod if it runs in the cluster; network policies admit it to workloads by them."""
 _SLICES: Final = ResourceType("endpointslices", "discovery.k8s.io")
 
 
 def read(arguments: config.Arguments) -> RuntimeConfig:
-    """What the command line says, with its GPU models on sale from here on. Raises Unusable."""
+    """The configuration of the command line, after putting its GPU models on sale. Raises Unusable."""
     said = config.read(*arguments)
     catalog.sell(config.models(said))
     return said
@@ -37,7 +37,7 @@ def read(arguments: config.Arguments) -> RuntimeConfig:
 
 @asynccontextmanager
 async def opened(store: Store, said: RuntimeConfig, vault: Vault) -> AsyncIterator[Reconciler]:
-    """The runtime, for as long as the context lasts; it does nothing before it runs. Raises Unusable."""
+    """Yields the runtime; it does nothing until `run` is called. Raises Unusable."""
     (cluster,) = said.clusters
     try:
         login = access.login(cluster.kubeconfig)
@@ -58,7 +58,7 @@ async def opened(store: Store, said: RuntimeConfig, vault: Vault) -> AsyncIterat
 
 
 def account_of(headers: Mapping[str, str]) -> Account | None:
-    """The ServiceAccount whose token this is; None if it is none's. The API server alone judges whether it is valid."""
+    """The ServiceAccount of a bearer token; None if it belongs to none. Only the API server verifies the token."""
     claims = headers.get("Authorization", "").removeprefix("Bearer ").split(".")[1:2]
     try:
         subject = from_json(urlsafe_b64decode(claims[0] + "=="))["sub"].split(":")
@@ -68,13 +68,13 @@ def account_of(headers: Mapping[str, str]) -> Account | None:
 
 
 async def _gateway(kube: Kube, cluster: ClusterConfig) -> Gateway:
-    """Who reaches workloads: this Pod inside the cluster, and outside of it the API server, which proxies."""
+    """The source of requests to workloads: inside the cluster this Pod, from outside the API server as a proxy."""
     if cluster.kubeconfig is None:
         return Gateway((SERVICE_ACCOUNT / "namespace").read_text().strip(), OWN_LABELS)
     try:
         found = await kube.get(_SLICES, "default", "kubernetes")
     except NotFound:
-        return Gateway()  # of an API server that nothing inside the cluster asks
+        return Gateway()  # an API server without endpoints of its own: nothing inside the cluster calls it
     except KubeError as error:
         raise Unusable(f"the cluster {cluster.name} cannot be asked: {error}") from None
     endpoints = found.get("endpoints")

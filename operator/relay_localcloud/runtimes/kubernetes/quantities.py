@@ -1,4 +1,4 @@
-"""Amounts as Kubernetes writes them, such as `95200m`, `800Gi` and `1e3`."""
+"""Kubernetes quantities, such as `95200m`, `800Gi` and `1e3`."""
 
 import re
 from decimal import Decimal
@@ -11,7 +11,7 @@ _UNITS: Final = {**_DECIMAL, **_BINARY}
 
 
 def amount(text: str) -> Decimal:
-    """Read a quantity; ValueError if it is none."""
+    """Parse a quantity. Raises ValueError if the text is not one."""
     form = _FORM.fullmatch(text)
     if form is None:
         raise ValueError(f"not a quantity of Kubernetes: {text!r}")

@@ -1,7 +1,7 @@
-"""Makes what a cluster has equal to the rows, and the rows equal to what it says: level-triggered, by holder.
+"""Makes a cluster match the rows, and reports to the rows what the cluster shows: level-triggered, per holder.
 
-A look compares one row with one Pod, and does at most one step of `situations.py`. It begins when the row or the Pod
-changed, and every few seconds in any case; so nothing is lost by a kill, and nothing is remembered that a kill loses.
+A turn compares one row with one Pod, and carries out at most one step of `situations.py`. It is due when the row or the
+Pod changed, and every LOOK_SECONDS in any case, so a kill loses nothing.
 """
 
 import asyncio
@@ -32,11 +32,11 @@ _log = logging.getLogger(__name__)
 NODES: Final = ResourceType("nodes", namespaced=False)
 EVENTS: Final = ResourceType("events")
 LOOK_SECONDS: Final = 10.0
-"""How often everything is compared: what only time changes, and what failed, is seen by that."""
+"""The interval of comparing everything, which catches what only time changes, and what failed."""
 AGAIN_SECONDS: Final = 1.0
-"""When what failed is tried again: a namespace that was just made takes no Pods for a moment."""
+"""The delay before a failed step is retried: a new namespace accepts no Pods for a moment."""
 AT_ONCE: Final = 8
-"""Holders that are worked on beside each other."""
+"""How many holders take their turns concurrently."""
 
 
 class _Involved(Observed):
@@ -46,15 +46,15 @@ class _Involved(Observed):
 
 
 class PodEvent(Event):
-    """An event of a Pod, and of which."""
+    """An event, with the Pod that it is about."""
 
     involved: _Involved = Field(default=_Involved(), alias="involvedObject")
 
 
 class Reconciler:
-    """The Kubernetes runtime of one cluster; `runtime_of` is what transactions have of it. `Containers` as well.
+    """The Kubernetes runtime of one cluster; a `Containers`. Transactions use it through `runtime_of`.
 
-    `outside` is the way to Pods for a cloud that does not run in the cluster.
+    `outside` is the way to Pods for a cloud that runs outside the cluster; None if it runs inside.
     """
 
     def __init__(
@@ -76,18 +76,18 @@ class Reconciler:
         self._seen = Seen({}, self._pods.get, self._events_of)
         self._endpoints = Endpoints(self._pods.get, offer.terms.instance, outside)
         self.moved: Callable[[str], None] = lambda _: None
-        """Called with a workload's id when its Pod came, changed or went; the gateway sets it."""
+        """Called with a workload's id when its Pod appeared, changed or disappeared; the gateway sets it."""
 
     def runtime_of(self, tx: Tx) -> OnKubernetes:
-        """The runtime, as a transaction has it."""
+        """The runtime of one transaction."""
         return OnKubernetes(tx, self._changed, self._lacking)
 
     def way(self, organization_id: str, workload_id: str, port: int, uid: str | None = None) -> Way | None:
-        """As `endpoints.py` has it."""
+        """The address of a workload's container, as `Endpoints.way` returns it."""
         return self._endpoints.way(organization_id, workload_id, port, uid)
 
     def log(self, organization_id: str, workload_id: str, *, tail: int | None, follow: bool) -> AsyncIterator[bytes]:
-        """What its container prints; nothing while there is none. ApiError 503."""
+        """Yields the output of its container; nothing without one. Raises ApiError 503."""
         return logs.log_of(self._kube, organization_id, workload_id, tail, follow=follow)
 
     def execute(
@@ -127,7 +127,7 @@ class Reconciler:
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _work(self) -> None:
-        """Take the turns that are due."""
+        """Compare the nodes if that is due, and take turns until none is due."""
         self._wake.clear()
         if self._nodes_due:
             self._compare_nodes()

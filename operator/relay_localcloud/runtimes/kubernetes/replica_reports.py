@@ -1,4 +1,4 @@
-"""What is seen of a replica comes into its row: facts become triggers and words, and its group is brought in step."""
+"""Reports to replicas' rows: facts become triggers and reasons, and then the replica's group is settled."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -28,11 +28,11 @@ from relay_localcloud.runtimes.kubernetes.reports import EXITED, of_exit
 _STARTS_AGAIN: Final = "Its container starts again."
 
 Step = tuple[ReplicaTrigger, str | None]
-"""What happens to a replica, and the words for it."""
+"""What happens to a replica, and the reason; None if there is none."""
 
 
 def steps_of(fact: Fact, known: Sequence[Exited]) -> Iterator[Step]:
-    """What a fact means; `known` are exits that were told before."""
+    """The steps that follow from a fact; `known` are exits that were reported before."""
     match fact:
         case Started():
             yield ReplicaTrigger.CONTAINER_RUNS, None
@@ -56,7 +56,7 @@ def steps_of(fact: Fact, known: Sequence[Exited]) -> Iterator[Step]:
 def tell(
     tx: Tx, replicas: Replicas[GroupT], group: GroupT, replica: Replica, facts: Sequence[Fact], known: Sequence[Exited]
 ) -> None:
-    """Apply what the facts mean, and settle its group if that changed anything; what was told changes nothing."""
+    """Apply the facts, and settle the group if that changed anything; facts reported before change nothing."""
     after = replica
     for step in (step for fact in facts for step in steps_of(fact, known)):
         after = _apply(tx, replicas, group, after, step)
@@ -79,7 +79,7 @@ def _apply(tx: Tx, replicas: Replicas[GroupT], group: GroupT, replica: Replica, 
 
 
 def _says_more(replica: Replica, words: str) -> bool:
-    """Whether what is known of it says more: how it ended, unless it serves or somebody else knows better."""
+    """Whether the present reason stays: if the replica serves or is lost, or if it says how the container exited."""
     if replica.status in {ReplicaState.HEALTHY, ReplicaState.LOST}:
         return True
     return words == NOT_HEALTHY_YET and (replica.reason or "").startswith(EXITED)

@@ -1,4 +1,4 @@
-"""What is seen of a pod comes into its row: facts become triggers and words, once each."""
+"""Reports to pods' rows: facts become triggers and reasons, once each."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -22,11 +22,11 @@ from relay_wire.pods import PodStatus
 
 EXITED: Final = "CONTAINER_EXITED"
 _STARTING: Final = frozenset({PodStatus.DEPLOYING, PodStatus.RUNNING})
-"""Where words say why a container does not run yet, or not again."""
+"""States in which the reason may say why a container does not run yet, or not again."""
 
 
 def tell(tx: Tx, workload: Workload, facts: Sequence[Fact], known: Sequence[Exited]) -> None:
-    """Apply what the facts mean; `known` are exits that were told before. A level that was told changes nothing."""
+    """Apply the facts; `known` are exits that were reported before. A fact reported before changes nothing."""
     for fact in facts:
         workload = _told(tx, workload, fact, known)
 
@@ -63,6 +63,6 @@ def _says(tx: Tx, workload: Workload, words: str | None) -> Workload:
 
 
 def of_exit(exited: Exited) -> str:
-    """How it ended, in the kubelet's words."""
+    """How the container ended, in the kubelet's words."""
     said = f" ({exited.reason})" if exited.reason else ""
     return f"{EXITED}: exit code {exited.exit_code}{said}" + (f": {exited.message}" if exited.message else "")

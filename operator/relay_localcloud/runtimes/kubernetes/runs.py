@@ -1,4 +1,4 @@
-"""What is to run, read from rows: one shape for pods, for replicas of clusters and for those of deployments.
+"""What is to run, read from rows, in one shape for pods and for replicas of clusters and of deployments.
 
 Assumed: each engine answers `/health`.
 """
@@ -22,7 +22,7 @@ HEALTH: Final = "/health"
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A node of Kubernetes: its GPUs, and the CPU and memory that its daemons leave."""
+    """A Node, with the GPUs, CPU and memory that other Pods leave for the cloud."""
 
     name: str
     resource: str  # such as nvidia.com/gpu
@@ -33,7 +33,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one container gets; `machine` is None if it may run on any node."""
+    """The resources of one container; `machine` is None if it may run on any Node."""
 
     machine: Machine | None
     gpu_count: int
@@ -43,7 +43,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """How a container is asked whether it is healthy: by a GET of the path, or by a connection if there is none."""
+    """The health check of a container: a GET of the path, or a TCP connection if the path is None."""
 
     port: int
     path: str | None
@@ -51,9 +51,9 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One container that is wanted, and what it is to find; `cloud_id` is the pod, the cluster or the deployment.
+    """A wanted container and its environment; `cloud_id` is the pod, the cluster or the deployment.
 
-    `start` counts the starts that were wanted of it: the container of an earlier one is not this one.
+    `start` counts the holder's wanted starts: the container of an earlier start is outdated.
     """
 
     id: str
@@ -62,7 +62,7 @@ class Run:
     image: str
     share: Share
     port: int
-    disk_gb: int | None = None  # what was asked for
+    disk_gb: int | None = None  # as requested
     command: Sequence[str] = ()
     arguments: Sequence[str] = field(default=(), repr=False)
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -72,26 +72,26 @@ class Run:
     probe: Probe | None = None
     privileged: bool = False
     credential_id: str | None = None
-    login: Login | None = field(default=None, repr=False)  # of the credential; None if that was removed since
+    login: Login | None = field(default=None, repr=False)  # of the credential; None if that cannot be used
     start: int = 1
 
 
 def gpu_share(machine: Machine, gpu_count: int) -> Share:
-    """GPUs of a node, and as large a part of its CPU and memory as they are of its GPUs.
+    """GPUs of a Node, and the same fraction of its CPU and memory as of its GPUs.
 
-    A node offers fewer than it carries while its device plugin is away; nothing gets more than the node for that.
+    A Node offers fewer GPUs than run on it while its device plugin is down; even then no share exceeds the Node.
     """
     whole = max(gpu_count, machine.gpu_count)
     return Share(machine, gpu_count, machine.cpu_millis * gpu_count // whole, machine.memory_bytes * gpu_count // whole)
 
 
 def cpu_share(size: CpuSize) -> Share:
-    """What has no GPU, on any node."""
+    """The share of a container without GPUs, on any Node."""
     return Share(None, 0, size.vcpu * 1000, size.ram_mb * MIB)
 
 
 def of_pod(pod: Workload, machine: Machine, public_keys: Sequence[str], start: int) -> Run:
-    """A pod on its node; `public_keys` are those that were attached to it, beside those of its create."""
+    """A pod's container on its Node; `public_keys` are those attached to the pod, besides those of its create."""
     asked = PodCreate.model_validate_json(pod.request)
     return Run(
         id=pod.id,
@@ -110,7 +110,7 @@ def of_pod(pod: Workload, machine: Machine, public_keys: Sequence[str], start: i
 
 
 def of_cluster(cluster: Cluster, replica: Replica, share: Share, start: int, login: Login | None = None) -> Run | None:
-    """A replica of a cluster; None if it names no image, so that there is nothing to run."""
+    """The container of a cluster's replica; None if the cluster names no image, so that there is nothing to run."""
     asked = cluster.created_as
     if asked.image_url is None:
         return None
@@ -135,7 +135,7 @@ def of_cluster(cluster: Cluster, replica: Replica, share: Share, start: int, log
 
 
 def of_deployment(deployment: Deployment, replica: Replica, machine: Machine, start: int) -> Run | None:
-    """A replica of a serving deployment, as the row of the replica has its image; None if it has none."""
+    """The container of a serving deployment's replica, with the image in the replica's row; None if it has none."""
     if replica.engine_image is None:
         return None
     port = ENGINE_PORTS[deployment.spec.engine]

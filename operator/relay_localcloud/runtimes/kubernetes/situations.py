@@ -1,4 +1,4 @@
-"""What a holder and its Pod make of each other, as one table: what is to be made, to end, or to be swept. Pure."""
+"""The step that follows from a holder and its Pod, as one table. Pure."""
 
 from collections.abc import Mapping
 from enum import Enum, auto
@@ -12,23 +12,23 @@ _OVER: Final = frozenset({"Succeeded", "Failed"})
 
 
 class Situation(Enum):
-    """What there is under the name of a holder's Pod."""
+    """What exists under the name of a holder's Pod."""
 
     ABSENT = auto()
     FOREIGN = auto()  # a Pod that is not this cloud's
     PRESENT = auto()
-    LATER = auto()  # of a later start than the row knows of, since the state was restored
-    LEAVING = auto()  # on its way out, whoever wanted that
-    OUTDATED = auto()  # of an earlier start, or over
+    LATER = auto()  # of a later start than the row's, since the state was restored from a backup
+    LEAVING = auto()  # being deleted, by whomever
+    OUTDATED = auto()  # of an earlier start, or in phase Succeeded or Failed
 
 
 class Step(Enum):
-    """What is done about it."""
+    """What to do about a situation."""
 
     NOTHING = auto()
-    MAKE = auto()  # whatever of it is not there
-    END = auto()  # the Pod
-    SWEEP = auto()  # what else is there of it; the volume only at the end
+    MAKE = auto()  # create the objects that are missing
+    END = auto()  # delete the Pod
+    SWEEP = auto()  # delete the other objects; the volume only for Standing.END
 
 
 _WITHOUT_POD: Final[Mapping[Situation, Step]] = {
@@ -54,7 +54,7 @@ STEPS: Final[Mapping[Standing, Mapping[Situation, Step]]] = {
 
 
 def situation(holding: Holding, pod: Pod | None, instance: str) -> Situation:
-    """What there is of a holder; `pod` is what has its name."""
+    """The situation of a holder; `pod` is the Pod of its name."""
     if pod is None:
         return Situation.ABSENT
     if pod.metadata.labels.get(INSTANCE) != instance:
@@ -68,6 +68,6 @@ def situation(holding: Holding, pod: Pod | None, instance: str) -> Situation:
 
 
 def start_of(pod: Pod) -> int:
-    """Which start of its holder a Pod is; 0 if somebody took that off it, so that it is made anew."""
+    """The start of its holder that a Pod belongs to; 0 without a valid annotation, so that the Pod is recreated."""
     said = pod.metadata.annotations.get(START, "")
     return int(said) if said.isdecimal() else 0

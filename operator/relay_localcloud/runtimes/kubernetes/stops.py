@@ -1,4 +1,4 @@
-"""A cluster stops once no Pod of its replicas is left: it is told so as a whole."""
+"""Completes the stop of a whole cluster, once no Pod of its replicas is left."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,10 @@ from relay_wire.clusters import ClusterStatus
 
 
 def look(tx: Tx, holding: Holding, pod: Callable[[str, str], Pod | None], instance: str) -> None:
-    """Tell the cluster whose stop this is, if it is done, and forget the stop; forget also what had nothing."""
+    """Mark a stopping cluster as stopped once its Pods are gone, and drop the holding.
+
+    Drops at once the holding of a holder that never had anything on the cluster.
+    """
     cluster = clusters.find(tx, holding.id)
     if cluster is not None and cluster.status is ClusterStatus.STOPPING:
         if any(_is_there(cluster, each.id, pod, instance) for each in moves.REPLICAS.of(tx, cluster.id)):

@@ -1,4 +1,4 @@
-"""What an organization has on a cluster before anything of it runs: a namespace, a quota, and closed doors."""
+"""The objects of an organization that precede its workloads: namespace, role binding, quota and network policy."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,22 +15,22 @@ PRIVATE: Final = {
     "0.0.0.0/0": (
         "10.0.0.0/8",
         "100.64.0.0/10",
-        "168.63.129.16/32",  # Azure's host, a public address that tells nodes their secrets
+        "168.63.129.16/32",  # Azure's host: a public address that serves nodes their secrets
         "169.254.0.0/16",
         "172.16.0.0/12",
         "192.0.0.0/24",
         "192.168.0.0/16",
         "198.18.0.0/15",
-        "240.0.0.0/4",  # of nodes and Pods where the others did not suffice
+        "240.0.0.0/4",  # used for nodes and Pods in clusters that need more addresses
     ),
     "::/0": ("64:ff9b::/96", "64:ff9b:1::/48", "fc00::/7", "fe80::/10"),
 }
-"""Every address, without those of clusters, of nodes and of their metadata, also translated to IPv6."""
+"""All addresses, each with exceptions: those of clusters, nodes and metadata services, also as translated to IPv6."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
-    """Who alone reaches workloads: Pods of a namespace by their labels, or addresses if it runs elsewhere."""
+    """The only source that may reach workloads: Pods by namespace and labels, or networks if it runs elsewhere."""
 
     namespace: str | None = None
     labels: Mapping[str, str] | None = None
@@ -39,19 +39,19 @@ class Gateway:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The ServiceAccount as which a cloud asks the cluster that it runs in."""
+    """The ServiceAccount of a cloud that runs in its own cluster."""
 
     namespace: str
     name: str
 
     @property
     def role(self) -> str:
-        """The ClusterRole that it has in the namespaces that it makes, and nowhere else."""
+        """The ClusterRole that the account has only in the namespaces that it creates."""
         return f"{self.namespace}-{self.name}-organization"
 
 
 def namespace(instance: str, organization_id: str, *, privileged: bool) -> Manifest:
-    """With the Pod security that holds in it; `privileged` is whether the administrator allows it."""
+    """The Namespace with its Pod security level; `privileged` is whether the administrator allows such containers."""
     level = "privileged" if privileged else "baseline"
     owned = labels_of(instance, organization_id, organization_id)
     labels: JsonValue = {**owned, "pod-security.kubernetes.io/enforce": level}
@@ -63,7 +63,7 @@ def namespace(instance: str, organization_id: str, *, privileged: bool) -> Manif
 
 
 def role_binding(instance: str, organization_id: str, account: Account) -> Manifest:
-    """What the cloud may do in the namespace: it may bind this one role, so that it has no rights elsewhere."""
+    """Grants the cloud its role in the namespace; it may bind only this role, so it has no such rights elsewhere."""
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "RoleBinding",
@@ -74,7 +74,7 @@ def role_binding(instance: str, organization_id: str, account: Account) -> Manif
 
 
 def quota(instance: str, organization_id: str, gpu_count: int, resources: Iterable[str]) -> Manifest:
-    """No more GPUs of any sort than the organization may hold."""
+    """Limits each GPU resource to as many GPUs as the organization may hold."""
     hard: JsonValue = {f"requests.{resource}": str(gpu_count) for resource in sorted(set(resources))}
     return {
         "apiVersion": "v1",
@@ -85,7 +85,7 @@ def quota(instance: str, organization_id: str, gpu_count: int, resources: Iterab
 
 
 def network_policy(instance: str, organization_id: str, gateway: Gateway) -> Manifest:
-    """Nobody reaches its Pods but the gateway; they reach names and the internet, and nothing of the cluster."""
+    """Only the gateway reaches the organization's Pods; they reach DNS and the internet, nothing else there."""
     dns: Manifest = {
         "to": [{"namespaceSelector": {}, "podSelector": {"matchLabels": {"k8s-app": "kube-dns"}}}],
         "ports": [{"port": 53, "protocol": protocol} for protocol in ("UDP", "TCP")],

@@ -1,4 +1,4 @@
-"""One look at one holder: its row, its Pod, what that tells, and what is to be done; all in one transaction."""
+"""One turn of one holder: compare its row and Pod, report facts, decide the step; all in one transaction."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,10 +33,10 @@ _STAYS = frozenset({Situation.PRESENT, Situation.LATER})
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What holds for all that runs on a cluster: the terms, who reaches it, and the resources that are counted.
+    """What holds for everything that runs on a cluster: the terms, the gateway, and the resources that quotas count.
 
-    `vault` opens the credentials of registries.
-    `account` is whom a cloud inside the cluster asks as; one outside has all rights that it needs already.
+    `vault` decrypts registry credentials. `account` is the ServiceAccount of a cloud inside the cluster; None outside,
+    where the kubeconfig grants all rights already.
     """
 
     terms: Terms
@@ -48,7 +48,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What is known of a cluster just now: Nodes that report, by name, and Pods and their Events."""
+    """What is known of a cluster now: reporting Nodes by name, Pods by namespace and name, Events by Pod uid."""
 
     machines: Mapping[str, Machine]
     pod: Callable[[str, str], Pod | None]
@@ -57,7 +57,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What is to be done for a holder; `tenant` and `manifests` are what MAKE makes, in their order."""
+    """What is to be done for a holder; MAKE creates `tenant` and then `manifests`, each in order."""
 
     holding: Holding
     namespace: str
@@ -69,14 +69,14 @@ class Turn:
 
 
 def lacking(offer: Offer) -> Mapping[Noun, str]:
-    """What cannot be made on this cluster, and what to use."""
+    """Why this cluster does not support some nouns, and what to use instead."""
     without_volumes = {} if offer.terms.storage_class is not None else {Noun.POD: NO_VOLUMES}
     without_privilege = {} if offer.terms.privileged_allowed else {Noun.PRIVILEGE: _NO_PRIVILEGE}
     return {**_NOT_OFFERED, **without_volumes, **without_privilege}
 
 
 def take(tx: Tx, holder_id: str, seen: Seen, offer: Offer) -> Turn | None:
-    """Tell the row what its Pod says, and decide; None if there is nothing that it could have on the cluster."""
+    """Report to the row what its Pod shows, and decide the step; None if the holder cannot have objects there."""
     holding, holder = HOLDINGS.find(tx, id=holder_id), holders.find(tx, holder_id)
     if holding is None:
         return None
@@ -84,21 +84,21 @@ def take(tx: Tx, holder_id: str, seen: Seen, offer: Offer) -> Turn | None:
     if organization_id is None:
         stops.look(tx, holding, seen.pod, offer.terms.instance)
         return None
-    if holding.organization_id is None:  # from here on something of it may be there
+    if holding.organization_id is None:  # from here on objects of the holder may exist
         HOLDINGS.change(tx, holding.id, organization_id=organization_id)
         holding = replace(holding, organization_id=organization_id)
     namespace, name = namespace_of(organization_id), name_of(holding.id)
     pod = seen.pod(namespace, name)
     if holder is not None:
         _tell(tx, holder, holding, pod, seen, offer)
-        holding = HOLDINGS.find(tx, id=holder_id) or holding  # what was told may have ended it
+        holding = HOLDINGS.find(tx, id=holder_id) or holding  # the facts may have changed what is wanted
     step = STEPS[holding.standing][situation(holding, pod, offer.terms.instance)]
     turn = Turn(holding, namespace, name, step, "" if pod is None else pod.metadata.uid)
     return _making(tx, turn, seen, offer) if step is Step.MAKE else turn
 
 
 def refused(tx: Tx, turn: Turn, words: str) -> None:
-    """The cluster does not take what is wanted: the row says so, and fails if that goes on for long."""
+    """Report to the row that the cluster refuses what is wanted; it fails if that lasts for START_WITHIN."""
     holder, holding = holders.find(tx, turn.holding.id), HOLDINGS.find(tx, id=turn.holding.id)
     if holder is not None and holding == turn.holding and holding.standing is Standing.RUN:
         lasts = tx.now - holding.since >= facts.START_WITHIN
@@ -135,12 +135,12 @@ def _without_pod(holding: Holding, there: Situation) -> Sequence[Fact]:
 
 
 def _reports(tx: Tx, holder: Holder, seen: Seen) -> bool:
-    """Whether its node does; what a Pod says on a silent one is old."""
+    """Whether the holder's node reports; the status of a Pod on a silent node is stale."""
     return holder.node_id is None or fleet.name_of_node(tx, holder.node_id) in seen.machines
 
 
 def _making(tx: Tx, turn: Turn, seen: Seen, offer: Offer) -> Turn:
-    """With all that is to be made; nothing while its node is away, or if it cannot be made here."""
+    """The turn with the objects to create; NOTHING while the holder's node is silent, or if it cannot run here."""
     waiting = replace(turn, step=Step.NOTHING)
     holder = holders.find(tx, turn.holding.id)
     assert holder is not None, "what is to run has a row"

@@ -1,4 +1,4 @@
-"""What Kubernetes is to have for one container: its Pod, its volume, its secrets. Pure; `tenants.py` has the rest."""
+"""The objects of one container: its Pod, volume and Secrets. Pure; `tenants.py` has those of the organization."""
 
 import json
 from base64 import b64encode
@@ -26,17 +26,17 @@ AUTHORIZED_KEYS: Final = "authorized_keys"
 SSH_DIRECTORY: Final = "/root/.ssh"
 DISK: Final = "ephemeral-storage"
 UNASKED_DISK_GB: Final = 1
-"""What a node keeps free for a container whose disk nobody asked for: a small disk is to serve all GPUs of its node."""
+"""The disk that a container without a disk size requests: a small disk must suffice for all GPUs of its node."""
 AWAY: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-"""Taints of nodes that fell silent: what is on them stays, so that its GPUs stay held."""
+"""Taints of silent nodes; Pods there tolerate them, so that their GPUs stay held."""
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What holds for all containers of a cluster; None as storage class: there are no volumes.
+    """What holds for all containers of a cluster; without a storage class there are no volumes.
 
-    `node_selector` has the labels of the nodes that the cloud may use. `user_namespaces`: root in a container is nobody
-    on its node, unless the container is privileged.
+    `node_selector` has the labels of the nodes that the cloud may use. With `user_namespaces`, root in a container is
+    an unprivileged user on its node, unless the container is privileged.
     """
 
     instance: str
@@ -47,12 +47,12 @@ class Terms:
 
 
 def of(run: Run, terms: Terms) -> list[Manifest]:
-    """All that must be there before a container runs and while it does, in the order in which it is made."""
+    """All objects that a container needs, including its Pod, in the order of their creation."""
     return [*_kept(run, terms), *_secrets(run, terms), _pod(run, terms)]
 
 
 def _kept(run: Run, terms: Terms) -> Iterator[Manifest]:
-    """What stays while it is stopped."""
+    """The objects that stay while the holder is stopped."""
     if run.volume_gb is None or terms.storage_class is None:
         return
     yield {
@@ -85,7 +85,7 @@ def _secrets(run: Run, terms: Terms) -> Iterator[Manifest]:
 
 
 def _docker_config(login: Login) -> str:
-    """As the kubelet takes it."""
+    """The login as a Docker config in JSON, which the kubelet reads."""
     auth = _base64(f"{login.username}:{login.password}")
     known = {"username": login.username, "password": login.password, "auth": auth}
     return json.dumps({"auths": {login.server: known}})
@@ -141,11 +141,11 @@ def _container(run: Run, terms: Terms, volumes: Mapping[str, tuple[Manifest, Man
 
 
 def _volumes(run: Run, terms: Terms) -> Iterator[tuple[str, tuple[Manifest, Manifest]]]:
-    """By name: where each is from, and where the container finds it."""
+    """Yields each volume's name, source and mount."""
     if run.volume_gb is not None and terms.storage_class is not None:
         yield "workspace", ({"persistentVolumeClaim": {"claimName": name_of(run.id)}}, {"mountPath": WORKSPACE})
     limit: Manifest = {} if run.shm_gb is None else {"sizeLimit": f"{run.shm_gb}Gi"}
-    memory: Manifest = {"emptyDir": {"medium": "Memory", **limit}}  # of its memory limit; else 64 MB, too few for NCCL
+    memory: Manifest = {"emptyDir": {"medium": "Memory", **limit}}  # counts as memory; the usual 64 MB starve NCCL
     yield "shm", (memory, {"mountPath": "/dev/shm"})  # noqa: S108 - the container's
     if run.public_keys:
         keys: JsonValue = [{"key": AUTHORIZED_KEYS, "path": AUTHORIZED_KEYS, "mode": 0o600}]
@@ -155,7 +155,7 @@ def _volumes(run: Run, terms: Terms) -> Iterator[tuple[str, tuple[Manifest, Mani
 
 
 def _variables(run: Run) -> Mapping[str, tuple[str, str]]:
-    """Names and values by a key that a Secret takes, which the names of variables need not be."""
+    """Variables as (name, value), by a key that is valid in a Secret, as a variable's name need not be."""
     return {f"env-{number}": each for number, each in enumerate(sorted(run.environment.items()))}
 
 
@@ -176,7 +176,7 @@ def _on_node(name: str) -> Manifest:
 
 
 def _tolerations(resource: str) -> JsonValue:
-    """The vendor's taint of GPU nodes, and staying where it is while its node is away; nobody starts on such a node."""
+    """Tolerates the vendor's taint of GPU nodes, and stays on a silent node; no Pod is scheduled to a silent node."""
     vendor = {resource, f"{resource.partition('/')[0]}/gpu"}
     tolerated: list[JsonValue] = [{"key": key, "operator": "Exists", "effect": "NoExecute"} for key in AWAY]
     tolerated += [{"key": key, "operator": "Exists"} for key in sorted(vendor)]
@@ -188,7 +188,7 @@ def _is_privileged(run: Run, terms: Terms) -> bool:
 
 
 def _literally(word: str) -> str:
-    """Kubernetes puts variables in the place of `$(NAME)`, and one dollar in that of two; nobody asked for that."""
+    """Escapes `$`, since Kubernetes expands `$(NAME)` and reduces `$$` to `$`."""
     return word.replace("$", "$$")
 
 
