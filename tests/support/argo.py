@@ -1,4 +1,4 @@
-"""How Argo CD reads an object: the Lua that is shipped for it, run as Argo CD runs it."""
+"""The health of an object in Argo CD: runs the Lua checks that the chart ships, as Argo CD runs them."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ CONFIG_MAP = CHART / "argocd" / "argocd-cm.yaml"
 
 @cache
 def checks() -> dict[str, str]:
-    """Key of argocd-cm to Lua."""
+    """Returns the health checks of the chart's argocd-cm: key to Lua source."""
     found: dict[str, str] = yaml.safe_load(CONFIG_MAP.read_text())["data"]
     return found
 
 
 def is_shipped(item: Manifest) -> bool:
-    """Whether its kind is one of the project's, and not a test's own."""
+    """Whether the chart ships a health check for the object's kind; false for kinds that only tests define."""
     return _key(item) in checks()
 
 
 def argo_health(item: Manifest) -> tuple[Health, str]:
-    """Status and message. Argo CD runs Lua 5.1 with the object as `obj`; what is null there is absent."""
+    """Returns status and message. As in Argo CD, Lua 5.1 sees the object as `obj`, without fields that are null."""
     lua = _lua()
     lua.globals()["obj"] = lua.table_from(_without_nulls(item), recursive=True)
     answer = _compiled(checks()[_key(item)])()

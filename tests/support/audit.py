@@ -1,4 +1,4 @@
-"""What the API server was asked to write, and by whom."""
+"""The write requests that the API server answered, with their users, from its audit log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Writes only, without bodies, one line each when the reply is complete: reading costs nothing.
+# Writes only, without bodies, one line each once the reply is complete: reads are not logged and cost nothing.
 POLICY = """\
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -37,17 +37,20 @@ class Write:
 
 
 class AuditLog:
-    """Reads the audit log of a control plane; lines of one moment may follow a little after the reply."""
+    """Reads the audit log of a control plane; a line may appear shortly after the reply that it records."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def position(self) -> int:
-        """Where the log ends now: pass it to `writes_by` to count from here on."""
+        """Returns the length of the log in bytes; pass it to `writes_by` to read only what follows."""
         return self.path.stat().st_size if self.path.exists() else 0
 
     def writes_by(self, user: str, after: int = 0) -> list[Write]:
-        """Every write of that user (`system:serviceaccount:<namespace>:<name>` for a ServiceAccount), oldest first."""
+        """Returns the writes of a user after a position, oldest first.
+
+        A ServiceAccount is the user `system:serviceaccount:<namespace>:<name>`.
+        """
         if not self.path.exists():
             return []
         with self.path.open("rb") as log:

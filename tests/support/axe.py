@@ -1,4 +1,4 @@
-"""axe-core, which finds what keeps people with screen readers out of a page; from npm, once a machine."""
+"""axe-core, which checks the accessibility of a page; fetched from npm once per machine."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tests.support.toolchain import cache_folder, locked
 
 _PACKAGE = "axe-core@4.14.1"
 _SHA512 = "FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ=="
-"""Its integrity, in Base64: `npm view` says that of another release (`dist.integrity`)."""
+"""SHA-512 of the package in Base64; `npm view` prints it for another release (`dist.integrity`)."""
 
 
 def axe() -> str:
-    """The script; it defines `axe` in the page that it runs in. Raises InstallError."""
+    """Returns the script, which defines `axe` in the page that runs it. Raises InstallError."""
     key = hashlib.sha256(f"{_PACKAGE} {_SHA512}".encode()).hexdigest()[:16]
     script = cache_folder() / f"axe-{key}.js"
     if not script.exists():

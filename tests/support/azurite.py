@@ -1,4 +1,4 @@
-"""Azure's own emulator of Blob Storage, and the few calls that tests make as its account's owner."""
+"""Azurite, Azure's own emulator of Blob Storage, and the few calls that tests make as owner of its account."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _API = "2023-11-03"
 
 @dataclass
 class Azurite:
-    """One emulator with its blobs below `folder`; `url` is what goes into AZURE_STORAGE_ENDPOINT."""
+    """One emulator with its blobs below `folder`; `url` is the value for AZURE_STORAGE_ENDPOINT."""
 
     folder: Path
     account: str = "testaccount"
@@ -46,16 +46,16 @@ class Azurite:
         await self.process.start()
 
     def secret(self, **changed: str) -> dict[str, str]:
-        """The data of a Secret that opens this account, with changes."""
+        """Returns the data of a Secret with this account's credentials, with changes."""
         keys = {"AZURE_STORAGE_ACCOUNT_NAME": self.account, "AZURE_STORAGE_ACCOUNT_KEY": self.key}
         return keys | {"AZURE_STORAGE_ENDPOINT": self.url} | changed
 
     async def create_container(self, container: str) -> None:
-        """Makes an empty container."""
+        """Creates an empty container."""
         (await self._call("PUT", f"/{container}", {"restype": "container"})).raise_for_status()
 
     async def blobs(self, container: str, *, uncommitted: bool = False) -> list[str]:
-        """The names of all blobs, on demand with those of which only blocks are there."""
+        """Returns the names of all blobs; with `uncommitted`, also of blobs that have only uncommitted blocks."""
         query = {"comp": "list", "restype": "container"}
         if uncommitted:
             query["include"] = "uncommittedblobs"
@@ -70,7 +70,7 @@ class Azurite:
         return True
 
     async def _call(self, method: str, path: str, query: dict[str, str]) -> httpx2.Response:
-        """One request without a body, signed with the account's key."""
+        """Makes one request without a body, signed with the account's key."""
         now = dt.datetime.now(dt.UTC).strftime("%a, %d %b %Y %H:%M:%S GMT")
         lines = "".join(f"\n{name}:{value}" for name, value in sorted(query.items()))
         resource = f"/{self.account}/{self.account}{path}{lines}"

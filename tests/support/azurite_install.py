@@ -1,4 +1,4 @@
-"""Installs Azurite once a machine: from its locked npm packages, with `node` from PATH or from PyPI's wheel of it."""
+"""Installs Azurite once per machine, from locked npm packages, with `node` from PATH or from PyPI's wheel."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _MOST_SECONDS = 900.0
 
 
 def azurite_command() -> list[str]:
-    """The beginning of the command line of Azurite's blob service; installed now if it was not before."""
+    """Returns the start of the command line of Azurite's blob service; installs it if needed. Raises InstallError."""
     node, npm = node_and_npm()
     return [*node, str(_installed(npm) / _BLOBS)]
 
 
 def node_and_npm() -> tuple[list[str], list[str]]:
-    """The beginnings of the command lines of node and of npm."""
+    """Returns the start of the command lines of node and of npm. Raises InstallError."""
     node, npm = shutil.which("node"), shutil.which("npm")
     if node and npm and _version_of(node) >= _OLDEST_NODE:
         return [node], [npm]
@@ -68,7 +68,7 @@ def _installed(npm: Sequence[str]) -> Path:
 
 
 def _install_showing_progress(npm: Sequence[str], folder: Path) -> None:
-    """Raises InstallError with what npm said."""
+    """Runs `npm ci`, printing the time every few seconds; raises InstallError with npm's output."""
     _say(f"installing Azurite from its locked npm packages, once (370 MB): kept in {cache_folder()}")
     started = time.monotonic()
     log = folder / "npm.log"

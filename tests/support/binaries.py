@@ -1,4 +1,4 @@
-"""Where etcd, the API server, kubectl and helm come from: from what is there, else built from released modules."""
+"""Finds etcd, the API server, kubectl, helm and other programs of tests, or builds them from released modules."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ACTIONLINT_PACKAGE, _ACTIONLINT_VERSION = "github.com/rhysd/actionlint/cmd/acti
 
 @dataclass(frozen=True)
 class ServerBinaries:
-    """The beginning of each server's command line."""
+    """The start of each server's command line."""
 
     etcd: tuple[str, ...]
     apiserver: tuple[str, ...]
@@ -32,7 +32,10 @@ class ServerBinaries:
 
 
 def server_binaries() -> ServerBinaries:
-    """From KUBEBUILDER_ASSETS (other Kubernetes versions; what envtest does not ship is taken from ours), else ours."""
+    """Returns each server from KUBEBUILDER_ASSETS if it is there, else the one built from hack/controlplane.
+
+    KUBEBUILDER_ASSETS serves to test other Kubernetes versions; envtest ships no kube-controller-manager.
+    """
     return ServerBinaries(
         etcd=_server("etcd"),
         apiserver=_server("kube-apiserver"),
@@ -41,7 +44,7 @@ def server_binaries() -> ServerBinaries:
 
 
 def kubectl() -> Path:
-    """kubectl: beside KUBEBUILDER_ASSETS, from PATH where somebody's own servers are used, else ours."""
+    """Returns kubectl from KUBEBUILDER_ASSETS; from PATH if the servers are not ours; else the one we build."""
     given = _from_assets("kubectl")
     if given is not None:
         return given
@@ -49,7 +52,7 @@ def kubectl() -> Path:
     if on_path and (os.environ.get("KUBEBUILDER_ASSETS") or os.environ.get("RELAY_TEST_KUBECONFIG")):
         return Path(on_path)
     ours = _controlplane()
-    link = ours.parent / "kubectl"  # The binary does what the name it was called by says.
+    link = ours.parent / "kubectl"  # The binary chooses its program by the name it is called by.
     if not link.exists():
         link.unlink(missing_ok=True)
         link.symlink_to(ours.name)
@@ -57,7 +60,7 @@ def kubectl() -> Path:
 
 
 def helm() -> Path:
-    """Helm 4: from PATH if it is that, else built from its released module."""
+    """Returns Helm 4: from PATH if that is version 4, else built from its released module."""
     on_path = shutil.which("helm")
     if on_path:
         said = subprocess.run(
@@ -69,12 +72,12 @@ def helm() -> Path:
 
 
 def promtool() -> Path:
-    """Prometheus' own checker of rules; without the clients of all clouds in which it could discover targets."""
+    """Returns promtool, Prometheus' checker of rules; built without service discovery and its many cloud SDKs."""
     return installed_from(_PROMTOOL_PACKAGE, _PROMTOOL_VERSION, "promtool", tags="remove_all_sd")
 
 
 def actionlint() -> Path:
-    """What knows which workflows GitHub would refuse, or run otherwise than they read."""
+    """Returns actionlint, which finds errors in GitHub workflows."""
     return installed_from(_ACTIONLINT_PACKAGE, _ACTIONLINT_VERSION, "actionlint")
 
 
@@ -104,7 +107,10 @@ def _of_tests_alone() -> None:
 
 
 def main() -> int:
-    """Builds whatever is missing, so that nothing is built in the middle of a test; `demo`: what the demo needs."""
+    """Builds whatever is missing, so that no test has to; with the argument `demo`, only what the demo needs.
+
+    Returns 1 if a build fails.
+    """
     try:
         if not os.environ.get("RELAY_TEST_KUBECONFIG"):
             server_binaries()

@@ -1,4 +1,4 @@
-"""The browser in which the console is tested: one that is there, else a headless Chromium from npm, once a machine."""
+"""The browser that tests the console: an installed one, else a headless Chromium, fetched from npm once per machine."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _PACKAGE = "@sparticuz/chromium@153.0.0"
-"""Chromium's own headless shell with the libraries and a font that it needs; for x86-64 alone."""
+"""Chromium's headless shell with the libraries and a font that it needs; for Linux on x86-64 only."""
 
 _SHA512 = "jiGWqSvPMdu4+P9TilYqAR7yEGPEHINx+lCvE/NqNO/EHYzF/x1hUiI5T6ioVIt7dEy7n88byyT0vk+dnsgQwA=="
-"""Its integrity, in Base64: `npm view` says that of another release (`dist.integrity`)."""
+"""SHA-512 of the package in Base64; `npm view` prints it for another release (`dist.integrity`)."""
 _REMEDY = f"{npm.REMEDY}, install Chromium, or name a browser in RELAY_TEST_BROWSER"
 _PARTS = ("chromium", "al2023.tar", "fonts.tar")
 _ON_PATH = ("chromium", "chromium-browser", "google-chrome")
@@ -53,14 +53,14 @@ FLAGS = (
 
 @dataclass(frozen=True)
 class Browser:
-    """A program, and what its environment needs beside the usual."""
+    """The browser's executable and the environment variables that it needs in addition."""
 
     executable: Path
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
 def browser() -> Browser:
-    """From RELAY_TEST_BROWSER, else from PATH, else ours; raises InstallError."""
+    """Returns the browser of RELAY_TEST_BROWSER, else one on PATH, else the one from npm. Raises InstallError."""
     given = os.environ.get("RELAY_TEST_BROWSER")
     if given:
         return Browser(Path(given))

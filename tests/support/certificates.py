@@ -1,4 +1,4 @@
-"""Throw-away certificates and keys for a control plane on this machine."""
+"""Throw-away certificates and keys for a control plane on this machine; they last 30 days."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LIFE = dt.timedelta(days=30)
 
 
 def write_serving_certificate(folder: Path) -> None:
-    """Writes ca.crt, apiserver.crt and apiserver.key, good for 127.0.0.1 and localhost."""
+    """Writes ca.crt, apiserver.crt and apiserver.key, valid for 127.0.0.1 and localhost."""
     authority = Authority.create("relay-test-ca")
     authority.write(folder)
     authority.serve(folder / "apiserver", ["localhost"], ["127.0.0.1"])
@@ -28,7 +28,7 @@ def write_serving_certificate(folder: Path) -> None:
 
 @dataclass(frozen=True)
 class Authority:
-    """Signs certificates."""
+    """A certificate authority that signs servers' and clients' certificates."""
 
     name: x509.Name
     key: ec.EllipticCurvePrivateKey
@@ -47,13 +47,13 @@ class Authority:
         (folder / "ca.crt").write_bytes(_signed(builder, self.key))
 
     def serve(self, path: Path, names: Sequence[str], addresses: Sequence[str]) -> None:
-        """Writes PATH.crt and PATH.key of a server that is called and reached so."""
+        """Writes PATH.crt and PATH.key of a server with these DNS names and IP addresses."""
         reached = [x509.IPAddress(ipaddress.ip_address(address)) for address in addresses]
         called = x509.SubjectAlternativeName([*map(x509.DNSName, names), *reached])
         self._write(path, _named("kube-apiserver"), ExtendedKeyUsageOID.SERVER_AUTH, called)
 
     def identify(self, path: Path, user: str, group: str) -> None:
-        """Writes PATH.crt and PATH.key of a client, as Kubernetes reads it."""
+        """Writes PATH.crt and PATH.key of a client; Kubernetes reads the user from CN and the group from O."""
         attributes = [
             x509.NameAttribute(NameOID.ORGANIZATION_NAME, group),
             x509.NameAttribute(NameOID.COMMON_NAME, user),
@@ -81,7 +81,7 @@ def _signed(builder: x509.CertificateBuilder, key: ec.EllipticCurvePrivateKey) -
 
 
 def write_signing_key(folder: Path) -> None:
-    """Writes sa.key and sa.pub, with which ServiceAccount tokens are signed and checked."""
+    """Writes sa.key and sa.pub, which sign and verify ServiceAccount tokens."""
     key = ec.generate_private_key(ec.SECP256R1())
     _write_key(folder / "sa.key", key)
     public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)

@@ -1,4 +1,4 @@
-"""The charts with helm itself; and what the operator's gives it in a cluster: CRDs, a ServiceAccount and its rights."""
+"""Renders the charts with helm; installs the CRDs, the ServiceAccount and its rights in a cluster."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ FOREIGN_KINDS = (
     "monitoring.coreos.com/v1/ServiceMonitor",
     "monitoring.coreos.com/v1/PrometheusRule",
 )
-"""What the chart renders if asked to, and what the cluster must have for that."""
+"""Kinds of other projects that the chart renders on demand, if the cluster has them."""
 _POLICIES = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 _ACCESS = ("ServiceAccount", "ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding", *_POLICIES)
 
 
 def sets(*values: str) -> list[str]:
-    """A `--set` for each of the values."""
+    """Returns `--set` before each of the values."""
     return [part for value in values for part in ("--set", value)]
 
 
 def template(chart: Path, *arguments: str) -> list[str]:
-    """The command that renders a chart, as a release of the chart's name."""
+    """Returns the command that renders a chart, as a release with the chart's name."""
     return [str(helm()), "template", chart.name, str(chart), *arguments]
 
 
 def refusal(arguments: Sequence[str], chart: Path = CHART) -> str:
-    """What helm says instead of rendering; raises AssertionError if it renders."""
+    """Returns helm's error output; raises AssertionError if the chart renders."""
     tried = subprocess.run(
         template(chart, *arguments), capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
     )
@@ -54,9 +54,9 @@ def refusal(arguments: Sequence[str], chart: Path = CHART) -> str:
 
 
 async def rendered(namespace: str, *values: str, chart: Path = CHART) -> list[Manifest]:
-    """What `helm template` makes of the chart, with `--set` for each of the values; raises AssertionError.
+    """Renders the chart with `--set` for each of the values; raises AssertionError if helm fails.
 
-    The cluster is taken to have the kinds of others that the chart can render.
+    Helm assumes that the cluster has FOREIGN_KINDS.
     """
     foreign = [part for kind in FOREIGN_KINDS for part in ("--api-versions", kind)]
     command = template(chart, "--namespace", namespace, *foreign, *sets(*values))
@@ -69,7 +69,7 @@ async def rendered(namespace: str, *values: str, chart: Path = CHART) -> list[Ma
 
 
 async def install_crds(kube: Kube) -> None:
-    """Applies crds/ and returns when the API server serves each of them."""
+    """Applies crds/ and returns once the API server serves each kind."""
     definitions = [yaml.safe_load(path.read_text()) for path in sorted((REPOSITORY / "crds").glob("*.yaml"))]
     for definition in definitions:
         await kube.apply(definition)
@@ -81,7 +81,7 @@ async def install_crds(kube: Kube) -> None:
 
 
 async def grant_access(cluster: Cluster, namespace: str, *values: str, chart: Path = CHART) -> Path:
-    """Makes the namespace and a chart's ServiceAccount with its rights; answers a kubeconfig that acts as it."""
+    """Creates the namespace and the chart's ServiceAccount with its rights; returns a kubeconfig that acts as it."""
     manifests = [one for one in await rendered(namespace, *values, chart=chart) if one["kind"] in _ACCESS]
     accounts = [one["metadata"]["name"] for one in manifests if one["kind"] == "ServiceAccount"]
     if len(accounts) != 1:

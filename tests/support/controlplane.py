@@ -1,6 +1,6 @@
-"""A real control plane on this machine: etcd, kube-apiserver and kube-controller-manager as processes of their own.
+"""A real control plane on this machine: etcd, kube-apiserver and kube-controller-manager, one process each.
 
-`python -m tests.support.controlplane up|down` keeps one between commands.
+`python -m tests.support.controlplane up|down` starts and ends one that outlives the command.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tests.support.servers import (
 from tests.support.toolchain import BuildError, cache_folder
 
 _TOKEN_SECONDS = 24 * 3600
-# A tenth of the API server's CPU is collecting garbage, and more while it starts: less often, for 170 MB.
+# Garbage collection takes a tenth of the API server's CPU, more while it starts; less of it costs 170 MB of memory.
 _OF_GO = {"GOGC": "400"}
 
 if TYPE_CHECKING:
@@ -47,13 +47,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cluster:
-    """An API server that an administrator's kubeconfig leads to."""
+    """A cluster, an administrator's kubeconfig for it, and a folder for further kubeconfigs."""
 
     kubeconfig: Path
     folder: Path
 
     async def service_account_kubeconfig(self, namespace: str, name: str) -> Path:
-        """A kubeconfig that acts as that ServiceAccount, by a token of the API server's own making (24 hours)."""
+        """Writes and returns a kubeconfig of a ServiceAccount, with a token from the API server (24 hours)."""
         async with Kube(self.kubeconfig) as kube:
             path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
             reply = await kube.call("POST", path, {"spec": {"expirationSeconds": _TOKEN_SECONDS}})
@@ -67,7 +67,7 @@ class Cluster:
 
 @dataclass(frozen=True)
 class ControlPlane(Cluster):
-    """The three servers, each of which can be killed and started again alone, on the same port with the same data."""
+    """The three servers; each can be killed and restarted alone, on the same port with the same data."""
 
     url: str
     etcd: Process
@@ -89,18 +89,18 @@ class ControlPlane(Cluster):
         return plane
 
     async def stop(self) -> None:
-        """Ends all three for good: etcd's files, 64 MB and more, go at once; logs stay."""
+        """Ends all three for good and removes etcd's data, 64 MB and more; logs stay."""
         for process in (self.controller_manager, self.apiserver, self.etcd):
             await process.kill()
         shutil.rmtree(self.folder / "etcd", ignore_errors=True)
 
     def end_now(self) -> None:
-        """Ends all three, from code that cannot await."""
+        """Ends all three from code that cannot await; etcd's data stay."""
         for process in (self.controller_manager, self.apiserver, self.etcd):
             process.end_now()
 
     def writes_by(self, user: str, after: int = 0) -> list[Write]:
-        """The writes of a user since a position of `audit`, as the API server logged them."""
+        """Returns the writes of a user after a position of `audit`, as the API server logged them."""
         return self.audit.writes_by(user, after)
 
     @classmethod
@@ -136,7 +136,7 @@ class ControlPlane(Cluster):
 
 
 class Ready:
-    """Whether a URL answers 200. The certificate is not checked: the address is this machine's own."""
+    """Checks whether a URL answers 200 within 2 seconds. The certificate is not verified: the address is local."""
 
     def __init__(self, url: str, token: str = "") -> None:
         self.url = url
@@ -155,7 +155,7 @@ class Ready:
 
 
 class _Controllers:
-    """Whether the controllers work: the namespace `default` has its ServiceAccount."""
+    """Checks whether the controllers work: the namespace `default` has its ServiceAccount."""
 
     def __init__(self, kubeconfig: Path) -> None:
         self.kubeconfig = kubeconfig
@@ -173,7 +173,7 @@ def _record() -> Path:
 
 
 async def _up() -> str:
-    """Starts a control plane that stays, unless one is up; answers what to print."""
+    """Starts a control plane that outlives this process, unless one is up; returns the path of its kubeconfig."""
     recorded = _recorded()
     if recorded and all(_is_ours(pid, recorded["folder"]) for pid in recorded["pids"]):
         return str(Path(recorded["folder"], "kubeconfig"))
@@ -206,7 +206,7 @@ def _recorded() -> dict[str, Any] | None:
 
 
 def _is_ours(pid: int, folder: str) -> bool:
-    """Whether that process is still the server that was started in the folder, not a later one with its number."""
+    """Whether the process is the server that was started in the folder, not a later one with the same id."""
     said = subprocess.run(
         ["ps", "-o", "args=", "-p", str(pid)], capture_output=True, text=True, timeout=10, check=False
     )
@@ -214,7 +214,7 @@ def _is_ours(pid: int, folder: str) -> bool:
 
 
 def main() -> int:
-    """`up` prints the path of the kubeconfig; `down` ends what `up` started."""
+    """`up` starts a control plane and prints the path of its kubeconfig; `down` ends it."""
     parser = argparse.ArgumentParser(prog="python -m tests.support.controlplane", description=main.__doc__)
     parser.add_argument("command", choices=["up", "down"])
     try:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 PATIENCE_SECONDS: Final = 180.0
-"""How long a test waits for anything that has to happen: only a failure takes so long, however busy the machine is."""
+"""How long a test waits for anything that must happen: so long that only a failure exceeds it on a busy machine."""
 _UNSEEN = "nothing: the first look did not end"
 
 
@@ -25,11 +25,11 @@ async def eventually(
     what: str = "",
     pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
 ) -> T:
-    """Looks again and again until what it sees is wanted, and answers that.
+    """Calls `look` until `wanted` accepts its value, and returns that value.
 
-    `within` and `every` are seconds; `pause` waits for the next look, at most so long. An AssertionError raised by
-    `look` or `wanted` means "not yet", so either may hold plain asserts. Raises AssertionError, telling what was seen
-    last, when the time is over.
+    `within` and `every` are seconds; `pause` waits between looks, at most `every` seconds. An AssertionError raised by
+    `look` or `wanted` means "not yet", so both may contain plain asserts. Raises AssertionError with the last value
+    after `within` seconds.
     """
     deadline = time.monotonic() + within
     seen: object = _UNSEEN

@@ -1,4 +1,4 @@
-"""A proxy in front of the API server, the local cloud and others: logs every request, does wrong as it is told."""
+"""A proxy in front of the API server, the local cloud and others that logs every request and injects faults."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _WORKLOADS = _PAID | {"inferencebatches", "inferencebatchschedules"}
 
 @dataclass
 class Held:
-    """A call that waits; `rule` says at what moment, and what is to be done meanwhile."""
+    """A call that waits; `action`, that of `rule`, says at which moment and what is done meanwhile."""
 
     rule: Rule
     action: rules.Hold
@@ -48,17 +48,17 @@ class Held:
     _released: asyncio.Event = field(default_factory=asyncio.Event)
 
     def release(self) -> None:
-        """Lets the call go on."""
+        """Lets the call continue."""
         self._released.set()
 
     async def until_released(self) -> None:
-        """Returns when somebody released it."""
+        """Waits for `release`."""
         await self._released.wait()
 
 
 @dataclass(eq=False)
 class _Watch:
-    """A watch that is open; `broken` is set with what is to happen to it, `over` when it need not be silent longer."""
+    """An open watch; `broken` is set to the way it is to break, `over` when a silent watch is to be cut."""
 
     call: Call
     broken: asyncio.Future[rules.BreakWatches]
@@ -66,10 +66,10 @@ class _Watch:
 
 
 class FaultProxy:
-    """Stands before all servers, for one operator. Lives in the event loop that started it.
+    """One operator's proxy to all servers. Use it only in the event loop that started it.
 
-    `kubeconfig` and `urls` lead to the servers through it; the callers' tokens and keys are passed on. Only whole
-    answers are passed on, but for watches, which stream.
+    `kubeconfig` and `urls` lead to the servers through it; callers' tokens and keys are passed on. Answers are read in
+    full before any part is passed on, except watches, which stream.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class FaultProxy:
         self.cloud_url = self.urls[Side.CLOUD]
         self.log: list[Logged] = []
         self.phase = ""
-        """What people did last; every call is named by it."""
+        """The last step of the users in a scenario; part of each call's name."""
         self.held: asyncio.Queue[Held] = asyncio.Queue()
         self._folder = folder
         self._armed: list[Armed] = []
@@ -91,14 +91,14 @@ class FaultProxy:
         self._overtaken: list[tuple[web.BaseRequest, bytes, Logged]] = []
         self._reasons: dict[Call, str] = {}
         self.recorded: set[tuple[str, str]] = set()
-        """Since rules were armed: UIDs of workloads, and the ids that the API server took into their statuses."""
+        """(UID, cloud id) of each paid workload whose status has held that id since the last `arm`."""
         self.made: dict[str, str] = {}
-        """Since then: the names of what was created and costs money, by their ids."""
+        """Names of paid resources that the cloud has created since the last `arm`, by cloud id."""
         self.late: set[str] = set()
-        """Since then: ids of what was created when another attempt at it had been answered."""
+        """Cloud ids that overtaken creates have made since the last `arm`, after a later attempt was answered."""
         self.broken_watches = 0
         self.let_go_at = 0.0
-        """When the last call that was held went on; never, while one is held. Monotonic seconds."""
+        """Monotonic seconds at which the last held call continued; 0 before any, infinite while one is held."""
         self._written = asyncio.Event()
         self._open_gate = asyncio.Event()
         self._open_gate.set()
@@ -107,7 +107,7 @@ class FaultProxy:
         self._ends = contextlib.AsyncExitStack()
 
     async def start(self) -> None:
-        """Listens for every server and writes the kubeconfig."""
+        """Listens in place of every server and writes the kubeconfig."""
         self._folder.mkdir(parents=True, exist_ok=True)
         write_serving_certificate(self._folder)
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -121,14 +121,14 @@ class FaultProxy:
             await self._listen(url, self._handler(side), None)
 
     async def stop(self) -> None:
-        """Ends every connection."""
+        """Cuts open watches and stops listening."""
         self._open_gate.set()
         for watch in self._watches:
             _break(watch, rules.BreakWatches(Breakage.CUT))
         await self._ends.aclose()
 
     def arm(self, *chosen: Rule) -> tuple[Armed, ...]:
-        """From here on these rules apply, and no others; answers what counts their calls. Silent watches are cut."""
+        """Replaces all rules, clears what was recorded, and returns the rules with counters. Silent watches are cut."""
         self.disarm()
         self._reasons.clear()
         self.recorded.clear()
@@ -139,27 +139,27 @@ class FaultProxy:
         return tuple(self._armed)
 
     def disarm(self) -> None:
-        """From here on no rule applies. Silent watches are cut."""
+        """Removes all rules and keeps what was recorded. Silent watches are cut."""
         for watch in self._silent:
             watch.over.set()
         self._armed = []
 
     def also(self, rule: Rule) -> None:
-        """From here on this rule applies too."""
+        """Adds a rule to those that apply."""
         self._armed.append(Armed(rule))
 
     def heal(self) -> None:
-        """From here on no rule applies; what was seen so far stays known. Silent watches are cut."""
+        """The same as `disarm`."""
         self._armed = []
         for watch in self._silent:
             watch.over.set()
 
     def since(self, position: int) -> list[Logged]:
-        """The calls since the log was so long, in the order in which they came."""
+        """Returns the calls after the first `position` ones, in order of arrival."""
         return self.log[position:]
 
     async def written(self, seconds: float) -> None:
-        """Returns when something was written since it last returned, and after so many seconds at the latest."""
+        """Waits for a write to any server since the last return, for at most so many seconds."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._written.wait()
@@ -167,11 +167,11 @@ class FaultProxy:
 
     @property
     def state(self) -> str:
-        """Why each workload is Ready or not, by what the operator wrote last."""
+        """The distinct reasons of Ready that the operator last wrote to workloads since the last `arm`, sorted."""
         return " ".join(sorted(set(self._reasons.values())))
 
     def break_watches(self, how: rules.BreakWatches) -> int:
-        """Breaks every watch that is open; answers how many there were."""
+        """Breaks every open watch; returns how many there were."""
         for watch in self._watches:
             _break(watch, how)
         self.broken_watches += len(self._watches)
@@ -180,7 +180,7 @@ class FaultProxy:
     async def _listen(
         self, url: str, handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]], tls: ssl.SSLContext | None
     ) -> None:
-        # Cancelled when the caller goes away: what a caller that was killed did not get sent is never sent.
+        # A handler is cancelled when its caller disconnects: what is held back from a killed caller is never forwarded.
         server = web.Server(handler, handler_cancellation=True, access_log=None)
         runner = web.ServerRunner(server, shutdown_timeout=0.1)
         await runner.setup()
@@ -224,7 +224,7 @@ class FaultProxy:
         answered = await self._before(request, raw, logged)
         if answered is not None:
             return answered
-        # Shielded: what is on its way to a server arrives there, and is known, even if the caller dies meanwhile.
+        # Shielded: a request on its way to a server arrives there, and is recorded, even if the caller dies meanwhile.
         reply = await asyncio.shield(asyncio.ensure_future(self._forward(request, raw, logged)))
         return await self._after(request, logged, reply)
 
@@ -238,7 +238,7 @@ class FaultProxy:
         return reply
 
     def _take_note(self, call: Call, reply: Reply) -> None:
-        """Remembers what was created, and what was written to the status of a workload."""
+        """Records what the cloud created, and ids and reasons written to the status of workloads."""
         if call.side is Side.CLOUD and call.operation in _CREATES and 200 <= reply.status < 300:
             self.made[json.loads(reply.body)["id"]] = call.subject
         resource = call.operation.removeprefix("PATCH ").removesuffix("/status")
@@ -252,7 +252,7 @@ class FaultProxy:
                     self._reasons[known] = condition["reason"]
 
     async def _before(self, request: web.BaseRequest, raw: bytes, logged: Logged) -> web.StreamResponse | None:
-        """What happens before anything is forwarded; an answer where nothing will be."""
+        """Applies the part of a fault that precedes forwarding; returns an answer if nothing is to be forwarded."""
         match logged.fault and logged.fault.action:
             case rules.Drop():
                 return _dropped(request)
@@ -270,7 +270,7 @@ class FaultProxy:
                 return _dropped(request)
             case rules.Hold(Moment.BEFORE) as hold:
                 await self._hold(logged, hold)
-                if hold.deed is rules.Deed.KILL_OPERATOR:  # The end of its connection may come to be known later.
+                if hold.deed is rules.Deed.KILL_OPERATOR:  # The proxy may learn of the closed connection only later.
                     return _dropped(request)
         return None
 
@@ -292,7 +292,7 @@ class FaultProxy:
         task.add_done_callback(self._forwarding.discard)
 
     async def _after(self, request: web.BaseRequest, logged: Logged, reply: Reply) -> web.StreamResponse:
-        """What becomes of the server's answer."""
+        """Applies the part of a fault that concerns the server's answer, and passes the answer on."""
         match logged.fault and logged.fault.action:
             case rules.LoseReply():
                 return _dropped(request)
@@ -325,7 +325,7 @@ class FaultProxy:
     async def _send_and_freeze(
         self, request: web.BaseRequest, logged: Logged, reply: Reply, action: rules.Hold
     ) -> web.StreamResponse:
-        """Passes the answer on and lets no further call through until released."""
+        """Passes the answer on and blocks all further calls until the held call is released."""
         self._open_gate.clear()
         try:
             sent = await self._send(request, logged, reply)
@@ -338,7 +338,7 @@ class FaultProxy:
         self, request: web.BaseRequest, logged: Logged, reply: Reply, *, keep: int | None = None, seconds: float = 0
     ) -> web.StreamResponse:
         response = web.StreamResponse(status=reply.status, headers=reply.headers)
-        if request.method != "HEAD":  # whose answer tells the length of a body that it does not have
+        if request.method != "HEAD":  # the answer to HEAD has the length of a body that is not sent
             response.content_length = len(reply.body)
         logged.status = reply.status
         await response.prepare(request)
@@ -354,7 +354,7 @@ class FaultProxy:
         return response
 
     async def _watch(self, request: web.BaseRequest, logged: Logged) -> web.StreamResponse:
-        """Streams line by line, so that a watch breaks between two events."""
+        """Passes a watch on line by line, so that it breaks between two events."""
         watch = _Watch(logged.call, asyncio.get_running_loop().create_future())
         async with self._upstream.stream(request) as upstream:
             response = web.StreamResponse(status=upstream.status, headers=passed_on(upstream.headers))
@@ -386,7 +386,7 @@ class FaultProxy:
         return _dropped(request)
 
     async def _stream(self, upstream: aiohttp.ClientResponse, response: web.StreamResponse, watch: _Watch) -> None:
-        """Passes events on until the server ends, or the watch is to break."""
+        """Passes events on until the server ends the stream or the watch is to break. Raises UpstreamLost."""
         while not watch.broken.done():
             reading: asyncio.Future[bytes] = asyncio.ensure_future(upstream.content.readline())
             try:
@@ -420,7 +420,7 @@ def _error_event(code: int) -> bytes:
 
 
 def _dropped(request: web.BaseRequest) -> web.StreamResponse:
-    """Cuts the connection; what is answered reaches nobody."""
+    """Cuts the connection; the returned response is never sent."""
     if request.transport is not None:
         request.transport.abort()
     return web.Response()

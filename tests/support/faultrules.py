@@ -1,4 +1,4 @@
-"""What a fault proxy does wrong, and to which call. Plain data, so that it can be saved and replayed."""
+"""Rules of a fault proxy: which fault to inject into which call. Plain data, so that runs can be saved and replayed."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Json = dict[str, Any]
-# Identifiers of the local cloud: a prefix and hexadecimal digits.
+# Ids of the local cloud: a prefix and hexadecimal digits.
 _CLOUD_ID = re.compile(r"[a-z]+_[0-9a-f]{12,}")
 _WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
 class Side(StrEnum):
-    """Which server a call was for."""
+    """The server that a call is for."""
 
     KUBE = "kube"
     CLOUD = "cloud"
@@ -28,20 +28,20 @@ class Side(StrEnum):
 
 
 class Moment(StrEnum):
-    """How far a call had come."""
+    """How far a call has come."""
 
-    BEFORE = "before"  # nothing was forwarded
-    ACTED = "acted"  # the server's whole answer is here, nothing of it was passed on
-    DELIVERED = "delivered"  # the answer was passed on, and the next call waits
+    BEFORE = "before"  # nothing has been forwarded
+    ACTED = "acted"  # the server's whole answer has arrived, nothing of it has been passed on
+    DELIVERED = "delivered"  # the answer has been passed on, and the next call waits
 
 
 class Deed(StrEnum):
-    """What is done to a process while a call is held; the proxy only tells, somebody else does it."""
+    """What is to be done to a process while a call is held; the proxy only announces it, the test does it."""
 
     KILL_OPERATOR = "kill-operator"  # SIGKILL
     TERMINATE_OPERATOR = "terminate-operator"  # SIGTERM
-    FREEZE_OPERATOR = "freeze-operator"  # SIGSTOP until another one leads and the call goes on, then SIGCONT
-    RESTART_API_SERVER = "restart-api-server"  # SIGKILL, and started again
+    FREEZE_OPERATOR = "freeze-operator"  # SIGSTOP until another replica leads and the call continues, then SIGCONT
+    RESTART_API_SERVER = "restart-api-server"  # SIGKILL, then a new start
     NONE = "none"
 
 
@@ -49,13 +49,13 @@ class Breakage(StrEnum):
     """How a watch breaks."""
 
     ERROR = "error"  # an ERROR event, then the end
-    SILENT = "silent"  # it stays open and tells nothing any more
-    CUT = "cut"  # the connection is gone
+    SILENT = "silent"  # it stays open without further events
+    CUT = "cut"  # the connection is cut
 
 
 @dataclass(frozen=True)
 class Drop:
-    """The connection is dropped; nothing was forwarded."""
+    """The connection is dropped; nothing is forwarded."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class LoseReply:
 
 @dataclass(frozen=True)
 class Answer:
-    """This answer in place of the server's; `acted`: the server gets the request all the same."""
+    """The caller gets this answer instead of the server's; with `acted`, the server still gets the request."""
 
     status: int
     body: str = ""
@@ -75,50 +75,50 @@ class Answer:
 
 @dataclass(frozen=True)
 class Truncate:
-    """The server's answer breaks off after so many bytes of its body."""
+    """The server's answer is cut after `keep` bytes of its body."""
 
     keep: int
 
 
 @dataclass(frozen=True)
 class Delay:
-    """The request is forwarded so many seconds later."""
+    """The request is forwarded after a delay."""
 
     seconds: float
 
 
 @dataclass(frozen=True)
 class Late:
-    """The connection is dropped at once, and the server gets the request so many seconds later all the same."""
+    """The connection is dropped at once, but the server gets the request after a delay."""
 
     seconds: float
 
 
 @dataclass(frozen=True)
 class Overtaken:
-    """The connection is dropped at once, and the server gets the request only when it has answered the next attempt.
+    """The connection is dropped at once; the server gets the request only after it has answered another attempt.
 
-    Of creates, whose names end with the number of the attempt. What meets no next attempt never gets there.
+    For creates, whose names end with the number of the attempt. Without another attempt it is never forwarded.
     """
 
 
 @dataclass(frozen=True)
 class Drip:
-    """The answer's body arrives byte by byte, over so many seconds."""
+    """The answer's body arrives in small pieces, spread over so many seconds."""
 
     seconds: float
 
 
 @dataclass(frozen=True)
 class Hang:
-    """Never answered while the caller waits; `acted`: the server got the request."""
+    """The caller never gets an answer; with `acted`, the server gets the request."""
 
     acted: bool = False
 
 
 @dataclass(frozen=True)
 class Hold:
-    """The call waits at this moment until it is released; meanwhile the deed is done."""
+    """The call waits at this moment until it is released; meanwhile the test does the deed."""
 
     when: Moment
     deed: Deed
@@ -126,7 +126,7 @@ class Hold:
 
 @dataclass(frozen=True)
 class BreakWatches:
-    """Every watch open at the time breaks, once the server has acted; `code` is that of the ERROR event."""
+    """Every open watch breaks once the server has acted on the call; `code` is that of the ERROR event."""
 
     how: Breakage
     code: int = 0
@@ -144,9 +144,9 @@ _ATTEMPT = re.compile(r"-\d{1,3}$")
 class Call:
     """One request, named so that the same step of another run has the same name.
 
-    `operation` is `PATCH gpupods/status` or `POST /v1/vms/{id}/stop`; of Kubernetes, reads are GET, LIST and WATCH.
-    `subject` is the object's name, or the cloud's id; a cloud's create has the name that it asks for. `phase` is what
-    people did last, `state` how the workloads stood by what the operator wrote last.
+    `operation` is for example `PATCH gpupods/status` or `POST /v1/vms/{id}/stop`; reads from Kubernetes are GET, LIST
+    and WATCH. `subject` is the object's name or the cloud id; for a create in the cloud, the requested name. `phase` is
+    the last step of the scenario's users, `state` the reasons of Ready that the operator wrote last.
     """
 
     side: Side
@@ -160,21 +160,21 @@ class Call:
         return f"{self.side}: {self.operation} {self.subject}".rstrip()
 
     def overtakes(self, earlier: Call) -> bool:
-        """Whether it is another attempt at the same create."""
+        """Whether the call is another attempt at the create of `earlier`."""
         stems = {_ATTEMPT.sub("", call.subject) for call in (self, earlier)}
         return self.operation == earlier.operation and len(stems) == 1 and self.subject != earlier.subject
 
     @property
     def writes(self) -> bool:
-        """Whether the call asks for a change."""
+        """Whether the method is one that changes something."""
         return self.operation.partition(" ")[0] in _WRITES
 
 
 @dataclass(frozen=True)
 class Rule:
-    """Does something to the nth call (from 1) that matches, and to `times - 1` more after it; 0 times: to all after it.
+    """Applies `action` to the nth matching call (from 1) and the `times - 1` after it; `times=0` means all after it.
 
-    Texts are patterns of fnmatch, in which `[` is not special.
+    Texts are fnmatch patterns; in `operation`, `[` is not special.
     """
 
     side: Side
@@ -192,7 +192,7 @@ class Rule:
         return f"{self.action} at {call}{when} #{self.nth}" + ("" if self.times == 1 else f" x{self.times or 'all'}")
 
     def matches(self, call: Call) -> bool:
-        """Whether the call is one of those that are counted."""
+        """Whether the call counts towards `nth`."""
         return (
             call.side is self.side
             and fnmatchcase(call.operation, self.operation.replace("[", "[[]"))
@@ -202,12 +202,12 @@ class Rule:
         )
 
     def as_json(self) -> Json:
-        """A form that `from_json` reads."""
+        """Returns the rule as JSON for `from_json`."""
         return {**asdict(self), "action": {"do": type(self.action).__name__, **asdict(self.action)}}
 
     @classmethod
     def from_json(cls, data: Json) -> Rule:
-        """Reads what `as_json` wrote, also after JSON made lists of its tuples."""
+        """Reads what `as_json` returned, also after JSON turned tuples into lists."""
         values = dict(data["action"])
         kind = _ACTIONS[values.pop("do")]
         enums = {"when": Moment, "deed": Deed, "how": Breakage}
@@ -219,14 +219,14 @@ class Rule:
 
 @dataclass
 class Armed:
-    """A rule and how many calls it has counted and met."""
+    """A rule with the number of calls that matched (`seen`) and to which it applied (`met`)."""
 
     rule: Rule
     seen: int = 0
     met: int = 0
 
     def meets(self, call: Call) -> bool:
-        """Counts the call where it matches; whether the rule applies to it."""
+        """Counts the call if it matches; returns whether the rule applies to it."""
         if not self.rule.matches(call):
             return False
         self.seen += 1
@@ -238,7 +238,7 @@ class Armed:
 
 @dataclass
 class Logged:
-    """A call as it went: `status` is what the caller was answered (0: nothing), `fault` the rule that met it."""
+    """A call and its outcome: `status` is the HTTP status that the caller got (0: none), `fault` the applied rule."""
 
     seq: int
     call: Call
@@ -248,7 +248,7 @@ class Logged:
 
 
 def kube_call(method: str, path: str, query: Mapping[str, str], body: Json) -> Call:
-    """Names a request to the Kubernetes API."""
+    """Returns the name of a request to the Kubernetes API."""
     parts = path.strip("/").split("/")
     skipped = {"api": 2, "apis": 3}.get(parts[0])
     if skipped is None or len(parts) <= skipped:
@@ -260,13 +260,13 @@ def kube_call(method: str, path: str, query: Mapping[str, str], body: Json) -> C
     verb = ("GET" if name else "LIST") if method == "GET" else method
     verb = "WATCH" if query.get("watch") in {"1", "true"} else verb
     resource = rest[0] + (f"/{rest[2]}" if len(rest) > 2 else "")
-    named = body.get("regarding") or body.get("metadata") or {}  # an Event's own name is made up each time
+    named = body.get("regarding") or body.get("metadata") or {}  # an Event's own name is random
     subject = name or str(named.get("name", ""))
     return Call(Side.KUBE, f"{verb} {resource}", subject, namespace)
 
 
 def cloud_call(method: str, path: str, body: Json, side: Side = Side.CLOUD) -> Call:
-    """Names a request to the management API, or to the inference API."""
+    """Returns the name of a request to the management API or the inference API."""
     ids = [part for part in path.split("/") if _CLOUD_ID.fullmatch(part)]
     template = "/".join("{id}" if _CLOUD_ID.fullmatch(part) else part for part in path.split("/"))
     subject = str(body.get("name") or "") or (ids[-1] if ids else "")
@@ -274,13 +274,13 @@ def cloud_call(method: str, path: str, body: Json, side: Side = Side.CLOUD) -> C
 
 
 def store_call(method: str, path: str, query: Mapping[str, str]) -> Call:
-    """Names a request to an S3 server: what it is about, and the key."""
+    """Returns the name of a request to an S3 server: the method with what it concerns, and the object's key."""
     part = {"PUT": "part", "POST": "parts"}.get(method, "upload")
     what = "uploads" if "uploads" in query else part if "uploadId" in query else "object"
     return Call(Side.STORE, f"{method} {what}", path.strip("/").partition("/")[2])
 
 
 def kube_failure(status: int, reason: str, message: str) -> str:
-    """The body of a refusal by the Kubernetes API, also the object of a watch's ERROR event."""
+    """Returns the Status of a Kubernetes refusal as JSON: the body of a reply, or the object of an ERROR event."""
     failure = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
     return json.dumps({**failure, "code": status, "reason": reason, "message": message})

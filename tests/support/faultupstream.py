@@ -26,7 +26,7 @@ _HOP_BY_HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "te", 
 
 @dataclass(frozen=True)
 class Reply:
-    """A whole answer; the body as it was on the wire, compressed or not."""
+    """A complete answer; the body as on the wire, perhaps compressed."""
 
     status: int
     headers: CIMultiDict[str]
@@ -34,15 +34,16 @@ class Reply:
 
 
 class UpstreamLost(Exception):
-    """The server could not be reached, or ended the connection before its answer was whole."""
+    """The server could not be reached, or closed the connection before its answer was complete."""
 
 
 class Upstream:
-    """Passes requests on. A connection a request, so that no stale one is ever mistaken for a fault.
+    """Passes requests on, each over a new connection, so that a stale connection never looks like a fault.
 
-    But those to the API server are kept: it keeps them for longer than we do, and most of what they cost is their TLS.
+    Connections to the API server are reused: it keeps idle ones longer than this client does, and TLS handshakes are
+    most of their cost.
 
-    `token` and `namespace` are those of the kubeconfig, which must have a token and one CA or none; `urls` are those of
+    `token` and `namespace` come from the kubeconfig, which must have a token and at most one CA; `urls` are those of
     the other servers.
     """
 
@@ -79,7 +80,7 @@ class Upstream:
         )
 
     async def exchange(self, side: Side, request: web.BaseRequest, raw: bytes) -> Reply:
-        """The server's whole answer; raises UpstreamLost."""
+        """Returns the server's complete answer; raises UpstreamLost."""
         try:
             answer = await self._send(side, request, raw)
             async with answer:
@@ -89,7 +90,7 @@ class Upstream:
 
     @contextlib.asynccontextmanager
     async def stream(self, request: web.BaseRequest) -> AsyncIterator[aiohttp.ClientResponse]:
-        """The answer of the API server while it goes on; raises UpstreamLost where none begins."""
+        """Yields the API server's answer while it streams; raises UpstreamLost if none begins."""
         try:
             answer = await self._send(Side.KUBE, request, b"")
         except (aiohttp.ClientError, TimeoutError) as lost:
@@ -104,7 +105,7 @@ class Upstream:
             raise RuntimeError("Upstream is used outside `async with`")
         headers = passed_on(request.headers)
         if side is Side.STORE:
-            headers["Host"] = request.headers["Host"]  # it is signed
+            headers["Host"] = request.headers["Host"]  # part of the signature
         return await self._sessions[side].request(
             request.method,
             URL(self._urls[side] + request.path_qs, encoded=True),
@@ -115,5 +116,5 @@ class Upstream:
 
 
 def passed_on(headers: Mapping[str, str]) -> CIMultiDict[str]:
-    """The headers without those that are about one connection alone."""
+    """Returns the headers without those that concern one connection only (hop-by-hop)."""
     return CIMultiDict([(name, value) for name, value in headers.items() if name.lower() not in _HOP_BY_HOP])

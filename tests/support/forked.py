@@ -1,11 +1,10 @@
-"""Servers in Python that start by a fork of a process which has loaded them.
+"""Starts Python servers by forking a process that has already imported them.
 
-To load the operator costs most of a second of CPU, the local cloud little less, and tests start some hundred of each.
-A fork begins where loading ends: its process id, session, environment, files and signals are its own, and whoever
-started it sees how it ended. What a program does while it loads is proven by those that are started as users start
-them: the shared operators and clouds.
+Importing the operator costs most of a second of CPU, the local cloud little less, and tests start about a hundred of
+each. A fork skips the imports, but has its own process id, session, environment, files and signals, and its starter
+sees its exit code. The shared operators and clouds start as users start them, so tests still cover the imports.
 
-As a module, this is the process that has loaded them: `python -m tests.support.forked DESCRIPTOR MODULE...`.
+`python -m tests.support.forked DESCRIPTOR MODULE...` is the process that imports and forks.
 """
 
 from __future__ import annotations
@@ -39,32 +38,32 @@ _PR_SET_PDEATHSIG: Final = 1
 
 
 def die_with_parent() -> None:
-    """SIGKILL when the thread ends that started this process."""
+    """Makes the kernel send this process SIGKILL when the thread that started it ends; no effect except on Linux."""
     if _LIBC is not None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class Forked:
-    """A server that was forked, as `subprocess.Popen` shows one."""
+    """A forked server, with the part of the interface of `subprocess.Popen` that Process uses."""
 
     def __init__(self, told: int) -> None:
         self.stdout: IO[bytes] | None = None
         self._told = os.fdopen(told, "rb", buffering=0)
-        """The process id, and later the exit code, a line each."""
+        """A pipe with one line for the process id and, later, one for the exit code."""
         self.pid = int(self._told.readline() or -1)
         if self.pid < 0:
             raise ChildProcessError("the process that has loaded the servers has ended")
         self.returncode: int | None = None
 
     def poll(self) -> int | None:
-        """How it ended (negative: by that signal); None while it runs."""
+        """Returns the exit code (negative: the signal that ended it); None while it runs."""
         if self.returncode is None and select.select([self._told], [], [], 0)[0]:
             self.returncode = int(self._told.readline() or -signal.SIGKILL)
             self._told.close()
         return self.returncode
 
     def wait(self, timeout: float) -> int:
-        """The same, once it has ended; raises subprocess.TimeoutExpired."""
+        """Waits for the exit code; raises subprocess.TimeoutExpired after `timeout` seconds."""
         if self.returncode is None:
             select.select([self._told], [], [], timeout)
         if (ended := self.poll()) is None:
@@ -72,30 +71,30 @@ class Forked:
         return ended
 
     def send_signal(self, number: int) -> None:
-        """Harmless on one that has ended."""
+        """Sends a signal; does nothing if the process has ended."""
         if self.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """Sends SIGKILL; does nothing if the process has ended."""
         self.send_signal(signal.SIGKILL)
 
 
 @dataclass(frozen=True)
 class Program:
-    """The `main(arguments)` of a module that a process has loaded."""
+    """A call of `main(arguments)` in a module that `loaded` has imported."""
 
     loaded: Loaded
     module: str
     arguments: Sequence[str]
 
     def start(self, env: Mapping[str, str] | None, out: int, log: int) -> Forked:
-        """Runs it, with these files as stdout and stderr, until it returns."""
+        """Forks a server that runs it, with the descriptors `out` and `log` as stdout and stderr."""
         return self.loaded.fork(self, os.environ if env is None else env, out, log)
 
     def piped(self, log: int) -> Forked:
-        """The same, with a pipe as stdout."""
+        """Forks a server that runs it, with a pipe as stdout and this process's environment."""
         reads, writes = os.pipe()
         server = self.start(None, writes, log)
         os.close(writes)
@@ -104,14 +103,14 @@ class Program:
 
 
 class Loaded:
-    """The process that has loaded these modules; it starts with the first fork, and ends with this one."""
+    """The process that has imported these modules; it starts at the first fork and ends with this process."""
 
     def __init__(self, *modules: str) -> None:
         self._modules = modules
         self._channel: socket.socket | None = None
 
     def fork(self, program: Program, env: Mapping[str, str], out: int, log: int) -> Forked:
-        """Starts a server: see Program."""
+        """Forks a server that runs the program; raises ChildProcessError if the importing process has ended."""
         if self._channel is None:
             self._channel = self._load()
         request = json.dumps((program.module, list(program.arguments), dict(env))).encode()
@@ -141,12 +140,15 @@ HURRIED_OPERATOR: Final = Program(_OPERATOR, "tests.faults.hurried", ("run",))
 
 
 def cloud(*arguments: str) -> Program:
-    """`relay-localcloud` with these arguments."""
+    """Returns `relay-localcloud` with these arguments."""
     return Program(_CLOUD, "relay_localcloud.__main__", arguments)
 
 
 def _next(channel: socket.socket) -> tuple[str, list[str]]:
-    """Returns in each forked server, and says what it runs; this process ends with the other end of the channel."""
+    """Forks a server per request; returns only in a server, with its module and arguments.
+
+    The process itself exits when the other end of the channel is closed.
+    """
     while True:
         request, files, _, _ = socket.recv_fds(channel, _LONGEST_REQUEST, 3)
         _reap()
@@ -164,14 +166,14 @@ def _next(channel: socket.socket) -> tuple[str, list[str]]:
 
 
 def _reap() -> None:
-    """Waits for those that have ended, so that what they used counts as used by this process."""
+    """Reaps children that have ended, so that their resource usage counts towards this process."""
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
 
 
 def _is_server(files: Sequence[int]) -> bool:
-    """Returns in the server; its parent tells how it ends, and ends with it."""
+    """Forks again and returns only in the server; the parent reports its process id and exit code, then exits."""
     out, log, tells = files
     die_with_parent()
     server = os.fork()
@@ -181,7 +183,7 @@ def _is_server(files: Sequence[int]) -> bool:
         for own, given in enumerate((os.open(os.devnull, os.O_RDONLY), out, log)):
             os.dup2(given, own)
             os.close(given)
-        os.write(tells, f"{os.getpid()}\n".encode())  # It has its session and its files by now.
+        os.write(tells, f"{os.getpid()}\n".encode())  # By now it has its own session and files.
         os.close(tells)
         return True
     os.close(out)

@@ -1,4 +1,4 @@
-"""How `kubectl wait`, Helm, Flux and Argo CD read an object: the rules of kstatus for custom resources."""
+"""The status of an object for `kubectl wait`, Helm, Flux and Argo CD: kstatus' rules for custom resources."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _IN_ARGO: dict[Kstatus, Health] = {
 
 
 def kstatus(item: Manifest) -> Kstatus:
-    """What kstatus computes, having seen that Argo CD reads the same."""
+    """Returns the status that kstatus computes; asserts that Argo CD's health agrees with it."""
     found = _computed(item)
     if is_shipped(item):
         health, _ = argo_health(item)
@@ -30,7 +30,7 @@ def kstatus(item: Manifest) -> Kstatus:
 
 
 def in_argo(item: Manifest, computed: Kstatus) -> Health:
-    """What Argo CD should call it: the same, but that it has a word for what somebody holds back."""
+    """Returns the health that Argo CD should show: as `computed`, except Suspended for a paused or suspended object."""
     held = any(condition(item, name).get("status") == "True" for name in ("Paused", "Suspended"))
     moves = computed in ("Terminating", "Failed") or not _was_seen(item)
     going = condition(item, "Reconciling").get("status") == "True"
@@ -43,7 +43,10 @@ def _was_seen(item: Manifest) -> bool:
 
 
 def _computed(item: Manifest) -> Kstatus:
-    """An object without a word of its own counts as Current; ours have one, since `observedGeneration` begins as -1."""
+    """Applies kstatus' rules.
+
+    An object without any status counts as Current; ours always have one, since `observedGeneration` defaults to -1.
+    """
     metadata, status = item["metadata"], item.get("status") or {}
     if "deletionTimestamp" in metadata:
         return "Terminating"

@@ -1,4 +1,4 @@
-"""A small Kubernetes client for tests, independent of the one the operator uses."""
+"""A small Kubernetes client for tests, independent of the operator's."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FIELD_MANAGER = "relay-tests"
 
 
 class KubeError(Exception):
-    """The API server refused: `status` is the HTTP status, the text its message."""
+    """The API server refused a request; `status` is the HTTP status, `reason` and `message` are those of its answer."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(f"{status} {reason}: {message}")
@@ -33,14 +33,14 @@ class KubeError(Exception):
 
 @dataclass(frozen=True)
 class Resource:
-    """Where objects of a kind live."""
+    """The API path of a kind."""
 
     prefix: str
     plural: str
     namespaced: bool = True
 
     def path(self, namespace: str | None, name: str = "", subresource: str = "") -> str:
-        """The path of an object, or of the collection without a name; without a namespace, of all namespaces."""
+        """Returns the path of an object, or without a name, of its collection; without a namespace, of all of them."""
         inside = f"namespaces/{namespace}" if self.namespaced and namespace else ""
         return "/".join(part for part in (self.prefix, inside, self.plural, name, subresource) if part)
 
@@ -96,9 +96,9 @@ RESOURCES = {
 
 
 class Kube:
-    """Calls an API server as whoever the kubeconfig says. Use it as an async context manager, one per event loop.
+    """Calls an API server as the user of a kubeconfig. Use it as an async context manager, one per event loop.
 
-    `namespace` is where namespaced objects are looked for that do not name one. Refusals raise KubeError.
+    `namespace` is the default namespace. Refusals raise KubeError; `watch` does not detect them.
     """
 
     def __init__(self, kubeconfig: Path, namespace: str = "default") -> None:
@@ -125,7 +125,7 @@ class Kube:
         content_type: str = "application/json",
         params: dict[str, str] | None = None,
     ) -> Manifest:
-        """One request; answers the decoded object."""
+        """Makes one request and returns the decoded object; repeats it while the API server throttles (429)."""
         if self._session is None:
             raise RuntimeError("Kube is used outside `async with`")
         data = None if body is None else json.dumps(body)
@@ -137,17 +137,17 @@ class Kube:
                 answer: Manifest = json.loads(text) if text.startswith("{") else {"message": text}
             if reply.status != 429:
                 break
-            await asyncio.sleep(1)  # as kubectl does: what was turned away was not processed
+            await asyncio.sleep(1)  # as kubectl does: a throttled request was not processed
         if reply.status >= 400:
             raise KubeError(reply.status, answer.get("reason", ""), answer.get("message", ""))
         return answer
 
     async def get(self, kind: str, name: str, namespace: str | None = None) -> Manifest:
-        """The object; KubeError 404 where there is none."""
+        """Returns the object; raises KubeError 404 if it does not exist."""
         return await self.call("GET", self._path(kind, name, namespace))
 
     async def find(self, kind: str, name: str, namespace: str | None = None) -> Manifest | None:
-        """The object, or None where there is none."""
+        """Returns the object, or None if it does not exist."""
         try:
             return await self.get(kind, name, namespace)
         except KubeError as refused:
@@ -158,17 +158,17 @@ class Kube:
     def looking_at(
         self, kind: str, name: str, namespace: str | None = None
     ) -> Callable[[], Awaitable[Manifest | None]]:
-        """What `eventually` asks for: finds the object at each call."""
+        """Returns a function for `eventually` that finds the object at each call."""
         return lambda: self.find(kind, name, namespace)
 
     async def list(self, kind: str, namespace: str | None = None, **params: str) -> list[Manifest]:
-        """The objects of one namespace, or with `namespace=""` of all; `params` as in `labelSelector="app=x"`."""
+        """Returns the objects of a namespace, or of all with `namespace=""`; `params` as in `labelSelector="app=x"`."""
         path = RESOURCES[kind].path(self.namespace if namespace is None else namespace)
         items: list[Manifest] = (await self.call("GET", path, params=params))["items"]
         return items
 
     async def watch(self, kind: str, namespace: str | None = None, **params: str) -> AsyncIterator[Manifest]:
-        """Watch events `{type, object}` from now on or after `resourceVersion=...`, until the caller leaves off."""
+        """Yields watch events `{type, object}`, from now on or after `resourceVersion=...`, until closed."""
         if self._session is None:
             raise RuntimeError("Kube is used outside `async with`")
         path = RESOURCES[kind].path(self.namespace if namespace is None else namespace)
@@ -178,36 +178,36 @@ class Kube:
                 yield json.loads(line)
 
     async def create(self, manifest: Manifest) -> Manifest:
-        """POSTs the manifest."""
+        """Creates the object with POST."""
         resource = RESOURCES[manifest["kind"]]
         return await self.call("POST", resource.path(self._namespace_of(manifest)), manifest)
 
     async def apply(self, manifest: Manifest, manager: str = FIELD_MANAGER, *, force: bool = True) -> Manifest:
-        """Server-side apply."""
+        """Applies the manifest (server-side apply) and returns the object."""
         path = RESOURCES[manifest["kind"]].path(self._namespace_of(manifest), manifest["metadata"]["name"])
         params = {"fieldManager": manager, "force": str(force).lower()}
         return await self.call("PATCH", path, manifest, content_type="application/apply-patch+yaml", params=params)
 
     async def replace(self, manifest: Manifest) -> Manifest:
-        """PUTs the manifest, as `kubectl replace` does."""
+        """Replaces the object with PUT, as `kubectl replace` does."""
         path = RESOURCES[manifest["kind"]].path(self._namespace_of(manifest), manifest["metadata"]["name"])
         return await self.call("PUT", path, manifest)
 
     async def patch(
         self, kind: str, name: str, change: Manifest, namespace: str | None = None, subresource: str = ""
     ) -> Manifest:
-        """JSON merge patch."""
+        """Applies a JSON merge patch."""
         path = self._path(kind, name, namespace, subresource)
         return await self.call("PATCH", path, change, content_type="application/merge-patch+json")
 
     async def annotate(
         self, kind: str, name: str, annotations: dict[str, str | None], namespace: str | None = None
     ) -> Manifest:
-        """Sets annotations, removes those that are None."""
+        """Sets annotations and removes those whose value is None."""
         return await self.patch(kind, name, {"metadata": {"annotations": annotations}}, namespace)
 
     async def delete(self, kind: str, name: str, namespace: str | None = None, **options: object) -> None:
-        """Asks for deletion and does not wait for it; nothing happens where there is no such object."""
+        """Requests the deletion without waiting for it; does nothing if the object does not exist."""
         try:
             await self.call("DELETE", self._path(kind, name, namespace), options or None)
         except KubeError as refused:
@@ -215,7 +215,7 @@ class Kube:
                 raise
 
     async def delete_all(self, kind: str, namespace: str | None = None) -> None:
-        """Asks for the deletion of every object of the kind in the namespace and does not wait for it."""
+        """Requests the deletion of every object of the kind in the namespace, without waiting for it."""
         await self.call("DELETE", RESOURCES[kind].path(namespace or self.namespace))
 
     def _path(self, kind: str, name: str, namespace: str | None, subresource: str = "") -> str:

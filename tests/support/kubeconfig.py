@@ -1,4 +1,4 @@
-"""What a kubeconfig says of its current context."""
+"""Connections from the current context of a kubeconfig."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def connection(kubeconfig: Path) -> kopf.ConnectionInfo:
-    """Certificates and tokens that are in it, or in files that it names; no plugins."""
+    """Returns the server and the credentials, inline or in files that the kubeconfig names; plugins are ignored."""
     import kopf  # noqa: PLC0415 - it takes half a second, which tests without a cluster should not pay for
 
     said = yaml.safe_load(kubeconfig.read_text())
@@ -42,7 +42,7 @@ def connection(kubeconfig: Path) -> kopf.ConnectionInfo:
 
 @asynccontextmanager
 async def session_of(found: kopf.ConnectionInfo) -> AsyncIterator[aiohttp.ClientSession]:
-    """Requests as whom it says."""
+    """Yields a session that makes requests to the server with these credentials."""
     connector = aiohttp.TCPConnector(ssl=found.as_ssl_context())
     async with aiohttp.ClientSession(
         found.server, headers=found.as_http_headers(), connector=connector, read_bufsize=2**21

@@ -15,7 +15,7 @@ from tests.support.eventually import PATIENCE_SECONDS
 
 @dataclass(frozen=True)
 class Ran:
-    """What a command said, and its exit code."""
+    """The output and exit code of a command."""
 
     exit_code: int
     stdout: str
@@ -30,23 +30,26 @@ class Kubectl:
     namespace: str = "default"
 
     async def __call__(self, *arguments: str, stdin: str = "", within: float = PATIENCE_SECONDS) -> str:
-        """Its standard output; raises AssertionError with what it said where it failed."""
+        """Returns kubectl's standard output; raises AssertionError with its errors if it fails."""
         ran = await self.attempt(*arguments, stdin=stdin, within=within)
         if ran.exit_code:
             raise AssertionError(f"kubectl {' '.join(arguments)} ended with {ran.exit_code}:\n{ran.stderr}")
         return ran.stdout
 
     async def attempt(self, *arguments: str, stdin: str = "", within: float = PATIENCE_SECONDS) -> Ran:
-        """The same where a refusal is what is wanted."""
+        """Returns kubectl's output and exit code, for commands that may fail."""
         return await self._ran([str(kubectl()), "--namespace", self.namespace, *arguments], stdin, within)
 
     async def relay(self, command: str, *arguments: str, stdin: str = "", within: float = PATIENCE_SECONDS) -> Ran:
-        """`kubectl relay COMMAND` in the namespace, as kubectl finds it on PATH."""
+        """Runs `kubectl relay COMMAND` in the namespace; kubectl finds the plugin on PATH."""
         plugin = [str(kubectl()), "relay", command, "--namespace", self.namespace, *arguments]
         return await self._ran(plugin, stdin, within)
 
     async def shell(self, command: str, within: float = PATIENCE_SECONDS) -> str:
-        """What a shell makes of a command, with this kubectl and the operator's own program on its path."""
+        """Runs a shell command with this kubectl and the operator's programs on PATH; returns its standard output.
+
+        Raises AssertionError if the command is empty or fails.
+        """
         if not command.strip():
             raise AssertionError("no command to run")
         ran = await self._ran(["bash", "-euo", "pipefail", "-c", command], "", within)

@@ -1,4 +1,4 @@
-"""The local cloud as a process of its own, and what a test does to it from outside."""
+"""The local cloud as a separate process, with the calls that tests make to it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COMMAND = Path(sys.executable).with_name("relay-localcloud")
 
 
 class CloudRefusal(Exception):
-    """The local cloud answered with an error: `status` is the HTTP status, `code` its machine-readable code."""
+    """The local cloud answered with an error; `status` is the HTTP status, `code` the machine-readable code."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(f"{status} {code}: {message}")
@@ -30,7 +30,7 @@ class CloudRefusal(Exception):
 
 
 async def _call(method: str, url: str, body: Json | None, key: str = "", params: Json | None = None) -> Any:
-    """One request on a connection of its own, so that any event loop may make it; 204 answers None."""
+    """Makes one request over a new connection, so that any event loop may call it; returns None for an empty body."""
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     query = {name: str(value) for name, value in (params or {}).items() if value is not None}
     timeout = aiohttp.ClientTimeout(total=PATIENCE_SECONDS)
@@ -47,7 +47,7 @@ async def _call(method: str, url: str, body: Json | None, key: str = "", params:
 
 @dataclass(frozen=True)
 class Organization:
-    """An organization of the local cloud and the key that acts for it: the cloud as its customer sees it."""
+    """An organization of the local cloud with one of its API keys: the cloud as its customer sees it."""
 
     id: str
     api_key: str
@@ -55,35 +55,35 @@ class Organization:
     management_url: str
 
     def with_key(self, api_key: str) -> Organization:
-        """The same with another key of it."""
+        """Returns the same organization with another of its keys."""
         return replace(self, api_key=api_key)
 
     async def call(self, method: str, path: str, body: Json | None = None, **params: object) -> Any:
-        """Any management call with the organization's key; raises CloudRefusal."""
+        """Makes any management call with the organization's key; raises CloudRefusal."""
         return await _call(method, self.management_url + path, body, self.api_key, params)
 
     async def vm(self, workload_id: str) -> Json:
-        """The record of a pod or VM."""
+        """Returns the record of a pod or VM."""
         record: Json = await self.call("GET", f"/v1/vms/{workload_id}")
         return record
 
     async def cluster(self, cluster_id: str) -> Json:
-        """The detail of a cluster."""
+        """Returns the detail of a cluster."""
         detail: Json = await self.call("GET", f"/v1/clusters/{cluster_id}/detail")
         return detail
 
     async def runner_pool(self, pool_id: str) -> Json:
-        """A runner pool, which has no state."""
+        """Returns a runner pool, whose record has no state."""
         record: Json = await self.call("GET", f"/v1/orgs/{self.id}/runner-pools/{pool_id}")
         return record
 
     async def clusters(self) -> list[Json]:
-        """The first 200 clusters."""
+        """Returns the first 200 clusters."""
         page: list[Json] = (await self.call("GET", f"/v1/orgs/{self.id}/clusters", limit=200))["items"]
         return page
 
     async def billed(self) -> list[Json]:
-        """Everything that cost money this month, by the cloud's own books: `{resourceId, kind, name, ...}`."""
+        """Returns what cost money this month according to the cloud's billing: `{resourceId, kind, name, ...}`."""
         usage: list[Json] = (await self.call("GET", f"/v1/orgs/{self.id}/billing/usage"))["breakdown"]
         return usage
 
@@ -97,63 +97,66 @@ class Control:
         self.admin_token = admin_token
 
     async def call(self, method: str, path: str, body: Json | None = None, **params: object) -> Any:
-        """Any control call; raises CloudRefusal."""
+        """Makes any control call; raises CloudRefusal."""
         return await _call(method, self.url + path, body, self.admin_token, params)
 
     async def clock(self, **change: object) -> Json:
-        """`{now, mode, rate}`, after the change (`mode`, `rate`, `set`) if there is one."""
+        """Changes the clock (`mode`, `rate`, `set`), if asked, and returns `{now, mode, rate}`."""
         method = "POST" if change else "GET"
         answer: Json = await self.call(method, "/clock", change or None)
         return answer
 
     async def advance(self, seconds: float) -> Json:
-        """Moves the clock on; when it returns, all that fell due is done, webhook attempts included."""
+        """Advances the clock; returns once everything that fell due is done, including webhook attempts."""
         return await self.clock(advanceSeconds=seconds)
 
     async def create_organization(
         self, name: str, *, balance_cents: int = 100_000, scopes: Sequence[str] | None = None
     ) -> Organization:
-        """A fresh organization with a key that has every scope, or those given."""
+        """Creates an organization with a key that has the given scopes, by default all."""
         body: Json = {"name": name, "balanceCents": balance_cents} | ({"scopes": list(scopes)} if scopes else {})
         made = await self.call("POST", "/orgs", body)
         return Organization(made["organizationId"], made["apiKey"], made["userSessionToken"], self.management_url)
 
     async def change_organization(self, organization_id: str, **change: object) -> None:
-        """`balanceCents`, `suspended`, `autoStopFloorCents` and the rest that no API call can change."""
+        """Changes `balanceCents`, `suspended`, `autoStopFloorCents` and others that no API call can change."""
         await self.call("PATCH", f"/orgs/{organization_id}", change)
 
     async def nodes(self) -> list[Json]:
-        """Every node with the workloads on its GPUs."""
+        """Returns every node with the workloads on its GPUs."""
         items: list[Json] = (await self.call("GET", "/nodes"))["items"]
         return items
 
     async def add_node(self, gpu_model_id: str, gpu_count: int, **more: object) -> Json:
-        """A further node; answers it."""
+        """Adds a node and returns it."""
         node: Json = await self.call("POST", "/nodes", {"gpuModelId": gpu_model_id, "gpuCount": gpu_count, **more})
         return node
 
     async def change_node(self, node_id: str, **change: object) -> None:
-        """`reporting`, `removed`, `infinibandAgent`."""
+        """Changes `reporting`, `removed` or `infinibandAgent` of a node."""
         await self.call("PATCH", f"/nodes/{node_id}", change)
 
     async def node_of(self, workload_id: str) -> Json:
-        """The node on which a workload holds GPUs; raises AssertionError where it holds none."""
+        """Returns a node on which the workload holds GPUs; raises AssertionError if it holds none."""
         for node in await self.nodes():
             if any(unit["workloadId"] == workload_id for unit in node["units"]):
                 return node
         raise AssertionError(f"{workload_id} holds no GPU on any node")
 
     async def event(self, workload_id: str, event: str, **more: object) -> None:
-        """`exit`, `fail` (`reason`), `unhealthy`, `healthy`, `terminateReplica` (`replicaId`)."""
+        """Triggers an event: `exit`, `fail` (`reason`), `unhealthy`, `healthy`, `terminateReplica` (`replicaId`)."""
         await self.call("POST", f"/workloads/{workload_id}/events", {"event": event, **more})
 
     async def settings(self, **change: object) -> Json:
-        """Changes latencies and behaviours; answers all of them."""
+        """Changes latencies and behaviours and returns all of them."""
         answer: Json = await self.call("PATCH", "/settings", change)
         return answer
 
     async def fault(self, operation: str, effect: Json, **more: object) -> str:
-        """A fault on `METHOD /path/{template}` or `webhook`, with `count`, `skip`, `organizationId`; answers its id."""
+        """Adds a fault to `METHOD /path/{template}` or `webhook` and returns its id.
+
+        `more` is `count`, `skip`, `organizationId`.
+        """
         made: Json = await self.call("POST", "/faults", {"operation": operation, "effect": effect, **more})
         fault_id: str = made["id"]
         return fault_id
@@ -167,25 +170,25 @@ class Control:
         await self.call("DELETE", "/faults")
 
     async def requests(self, *, organization: Organization | None = None, after: int | None = None) -> list[Json]:
-        """The log of management and inference requests, oldest first."""
+        """Returns the log of management and inference requests, oldest first; `after` is a `seq` of that log."""
         organization_id = organization.id if organization else None
         items: list[Json] = (await self.call("GET", "/requests", organizationId=organization_id, after=after))["items"]
         return items
 
     async def deliveries(self, *, organization: Organization | None = None) -> list[Json]:
-        """Every webhook attempt, oldest first."""
+        """Returns every webhook attempt, oldest first."""
         organization_id = organization.id if organization else None
         items: list[Json] = (await self.call("GET", "/deliveries", organizationId=organization_id))["items"]
         return items
 
     async def replay(self, delivery_id: str) -> None:
-        """Sends a delivery once more."""
+        """Sends a delivery again."""
         await self.call("POST", f"/deliveries/{delivery_id}/replay")
 
 
 @dataclass(frozen=True)
 class Ports:
-    """Where a local cloud listens."""
+    """The ports of a local cloud."""
 
     management: int
     inference: int
@@ -194,18 +197,18 @@ class Ports:
 
     @classmethod
     def free(cls) -> Ports:
-        """Four that are free."""
+        """Returns four free ports."""
         return cls(free_port(), free_port(), free_port(), free_port())
 
     def urls(self) -> tuple[str, str]:
-        """What an account names: the management and the inference URL."""
+        """Returns the URLs that an account names: management, inference."""
         return f"http://127.0.0.1:{self.management}", f"http://127.0.0.1:{self.inference}"
 
 
 class LocalCloud:
-    """A `relay-localcloud serve` process. Its state is in its folder, so it can be killed and started again.
+    """A `relay-localcloud serve` process. Its state is in `folder`, so that it can be killed and restarted.
 
-    `list_vms`: it also has the list of pods and VMs that the specification leaves open; `more` are further options.
+    With `list_vms` it serves the list of pods and VMs that the specification leaves open; `more` are further options.
     """
 
     def __init__(
@@ -237,25 +240,25 @@ class LocalCloud:
         )
 
     async def start(self) -> None:
-        """Starts it and returns once it answers; raises StartError."""
+        """Starts the process and waits until it announces its URLs; raises StartError."""
         self._stdout.parent.mkdir(parents=True, exist_ok=True)
         self._stdout.write_bytes(b"")
         await self.process.start()
 
     async def freshly_seeded(self) -> None:
-        """Brings the state back that its first start made; starts it where it does not run."""
+        """Resets the cloud to its seeded state; starts it if it does not run."""
         if not self.process.running:
             await self.start()
         await self.control.call("POST", "/reset")
 
     @property
     def announced(self) -> Json:
-        """Its first line: URLs, the seeded organization, its key."""
+        """The first line of its output: URLs, the seeded organization, its key."""
         line: Json = json.loads(self._stdout.read_text().partition("\n")[0])
         return line
 
     def seeded_organization(self) -> Organization:
-        """The organization that every local cloud begins with."""
+        """Returns the organization that every local cloud starts with."""
         line = self.announced
         return Organization(line["organizationId"], line["apiKey"], line["userSessionToken"], self.management_url)
 

@@ -1,4 +1,4 @@
-"""Manifests as tests write them: what matters in a call, the rest as people would have it."""
+"""Builders of manifests: the test passes what matters to it, the rest has usual values."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ SECRET, SECRET_KEY = "relay-api-key", "api-key"
 
 
 def api_key_secret(api_key: str, name: str = SECRET) -> Manifest:
-    """The Secret that a CloudAccount refers to."""
+    """Returns the Secret that a CloudAccount refers to."""
     return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": {SECRET_KEY: api_key}}
 
 
 def cloud_account(base_url: str, inference_url: str, name: str = "default", **spec: object) -> Manifest:
-    """A CloudAccount whose key is in the Secret of `api_key_secret`."""
+    """Returns a CloudAccount whose key is in the Secret of `api_key_secret`."""
     return relay_object(
         "CloudAccount",
         name,
@@ -29,13 +29,13 @@ def cloud_account(base_url: str, inference_url: str, name: str = "default", **sp
 
 
 def gpu_pod(name: str = "trainer", *, model: str = "l40s", count: int = 1, **spec: object) -> Manifest:
-    """A GpuPod with one GPU; further fields of its spec as keywords."""
+    """Returns a GpuPod, by default with one GPU; further fields of its spec as keywords."""
     fields = {"image": "pytorch/pytorch:2.9.0", "gpu": {"modelId": model, "count": count}} | spec
     return relay_object("GpuPod", name, **fields)
 
 
 def gpu_vm(name: str = "box", *, model: str = "l40s", count: int = 1, **spec: object) -> Manifest:
-    """A GpuVm with one GPU; further fields of its spec as keywords."""
+    """Returns a GpuVm, by default with one GPU; further fields of its spec as keywords."""
     fields: dict[str, object] = {"image": "ubuntu:24.04", "gpu": {"modelId": model, "count": count}}
     return relay_object("GpuVm", name, **(fields | spec))
 
@@ -43,7 +43,7 @@ def gpu_vm(name: str = "box", *, model: str = "l40s", count: int = 1, **spec: ob
 def gpu_cluster(
     name: str = "llm", *, replicas: int = 2, model: str = "l40s", count: int = 1, **spec: object
 ) -> Manifest:
-    """A GpuCluster of two replicas with one GPU each; further fields of its spec as keywords."""
+    """Returns a GpuCluster, by default two replicas with one GPU each; further fields of its spec as keywords."""
     fields: dict[str, object] = {
         "image": "vllm/vllm-openai:latest",
         "replicas": replicas,
@@ -54,7 +54,7 @@ def gpu_cluster(
 
 
 def relay_object(kind: str, name: str, **spec: object) -> Manifest:
-    """An object of the operator's group; a field given as None is left out."""
+    """Returns an object of the operator's group; fields that are None are left out."""
     return {
         "apiVersion": API_VERSION,
         "kind": kind,
@@ -64,24 +64,24 @@ def relay_object(kind: str, name: str, **spec: object) -> Manifest:
 
 
 def condition(item: Manifest | None, kind: str) -> Manifest:
-    """The condition of that type; empty where it is absent."""
+    """Returns the condition of that type; empty if the object or the condition is absent."""
     conditions = ((item or {}).get("status") or {}).get("conditions") or []
     return next((one for one in conditions if one["type"] == kind), {})
 
 
 def ready(item: Manifest | None) -> bool:
-    """Ready, and for the spec as it is now."""
+    """Whether the object is Ready for its current spec."""
     return condition(item, "Ready").get("status") == "True" and up_to_date(item)
 
 
 def stalled(item: Manifest | None) -> str:
-    """The reason for which it is Stalled; empty where it is not, or not about the spec as it is now."""
+    """Returns the reason of Stalled; empty if the object is not Stalled for its current spec."""
     found = condition(item, "Stalled")
     reason: str = found.get("reason", "")
     return reason if found.get("status") == "True" and up_to_date(item) else ""
 
 
 def up_to_date(item: Manifest | None) -> bool:
-    """Whether the status speaks of the spec as it is now."""
+    """Whether the status is about the current spec (`observedGeneration`)."""
     status = (item or {}).get("status") or {}
     return item is not None and status.get("observedGeneration") == item["metadata"]["generation"]

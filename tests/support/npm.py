@@ -1,4 +1,4 @@
-"""Archives of npm packages, each checked against the hash that it was pinned with."""
+"""Fetches npm packages, each verified against its pinned hash."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ REMEDY = "make npm's registry reachable"
 
 
 def unpacked(package: str, sha512: str, scratch: Path, remedy: str = REMEDY) -> Path:
-    """The content of a package (`name@version`), below a scratch folder; raises InstallError.
+    """Fetches a package (`name@version`) into a scratch folder and returns the folder of its content.
 
-    `sha512` is its integrity in Base64, as `npm view` says it (`dist.integrity`).
+    `sha512` is its integrity in Base64, as `npm view` prints it (`dist.integrity`). Raises InstallError.
     """
     _, npm = node_and_npm()
     run([*npm, "pack", package, "--silent", "--pack-destination", str(scratch)], scratch, package, remedy)
@@ -35,13 +35,13 @@ def unpacked(package: str, sha512: str, scratch: Path, remedy: str = REMEDY) -> 
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """The content of a tar file."""
+    """Unpacks a tar file into a folder."""
     with tarfile.open(archive) as content:
         content.extractall(folder, filter="data")
 
 
 def run(command: list[str], folder: Path, package: str, remedy: str = REMEDY) -> None:
-    """Wait for a command that installs a package; raises InstallError with what it said."""
+    """Runs a command that installs a package; raises InstallError with its output if it fails."""
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=_MOST_SECONDS, check=False)
     if done.returncode:
         raise InstallError(

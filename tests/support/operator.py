@@ -1,4 +1,4 @@
-"""relay-operator as a process of its own, under the rights that the chart gives it."""
+"""relay-operator as a separate process, with the rights that the chart grants."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 
 class Operator:
-    """A `relay-operator run` process with ports of its own; it can be killed and started again.
+    """A `relay-operator run` process with its own ports; it can be killed and restarted.
 
-    `settings` are RELAY_ variables without the prefix, in lower case: `workers="4"`. `under` is a command that runs it.
-    `program` makes starts cheap for who starts it often: see Process.
+    `settings` are RELAY_ variables in lower case, without the prefix: `workers="4"`. `under` is a command that wraps
+    it. `program` makes frequent starts cheap: see Process.
     """
 
     def __init__(
@@ -50,12 +50,12 @@ class Operator:
             "allowed_base_urls": ",".join(allowed_base_urls),
             "webhook_listen": self.webhook_url.removeprefix("http://"),
             "webhook_public_url": self.webhook_url,
-            # Whose requests and writes are counted is not to depend on whose account is the oldest: no catalog.
+            # No catalog: it uses the oldest account, whose requests and writes a test may count.
             "catalog_account": "nobody/nobody",
             "metrics_listen": self.metrics_url.removeprefix("http://"),
             **(settings or {}),
         }
-        # Nothing of the caller's own RELAY_ or KUBECONFIG may leak in, nor the caller's name, which a container lacks.
+        # The caller's RELAY_ and KUBE variables must not leak in, nor the user's name, which a container lacks.
         env = {name: value for name, value in os.environ.items() if not name.startswith(("RELAY_", "KUBE"))}
         env = {name: value for name, value in env.items() if name not in _WHO}
         env |= {f"RELAY_{name.upper()}": value for name, value in chosen.items()}
@@ -70,28 +70,28 @@ class Operator:
         )
 
     async def start(self) -> None:
-        """Starts it and returns when /readyz answers 200; raises StartError with the end of its log."""
+        """Starts the operator and waits until /readyz answers 200; raises StartError with the end of its log."""
         await self.process.start()
 
     async def kill(self) -> None:
-        """SIGKILL: what a node failure does."""
+        """Sends SIGKILL, as a node failure would, and waits for the end."""
         await self.process.kill()
 
     async def stop(self, within: float = 30.0) -> int | None:
-        """SIGTERM: what Kubernetes does first; answers the exit code."""
+        """Sends SIGTERM, as Kubernetes does, and after `within` seconds SIGKILL; returns the exit code."""
         return await self.process.stop(within)
 
     async def restart(self) -> None:
-        """Stops it in order and starts it again, on the same ports."""
+        """Stops the operator with SIGTERM and starts it again on the same ports."""
         await self.stop()
         await self.start()
 
     def log_lines(self) -> list[dict[str, Any]]:
-        """Its log so far, decoded; anything that is not JSON, such as a traceback, as `{"raw": line}`."""
+        """Returns its log so far, decoded; lines other than JSON objects, such as a traceback, as `{"raw": line}`."""
         return [_decoded(line) for line in self.log.read_text(errors="replace").splitlines()]
 
     async def metric(self, name: str, **labels: str) -> float:
-        """The sum over the samples of that name that carry the labels; 0 where there is none."""
+        """Returns the sum of the samples with that name and at least these labels; 0 if there is none."""
         async with aiohttp.ClientSession() as session, session.get(f"{self.metrics_url}/metrics") as reply:
             text = await reply.text()
         samples = (found for line in text.splitlines() if (found := _SAMPLE.match(line)))

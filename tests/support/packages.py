@@ -1,4 +1,4 @@
-"""Packages that cannot be installed beside the others: in folders of their own, for the PYTHONPATH of a process."""
+"""Packages that conflict with the installed ones: each lock file has its own folder, for a process's PYTHONPATH."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from pathlib import Path
 from tests.support.toolchain import REPOSITORY, cache_folder, locked
 
 OPENAI_2 = REPOSITORY / "requirements" / "openai2.txt"
-"""The client before its move to httpx2, which many still use."""
+"""The OpenAI client before its move to httpx2, which many still use."""
 
 _OPTIONS = ("--quiet", "--disable-pip-version-check", "--no-deps", "--require-hashes", "--only-binary", ":all:")
 
 
 class InstallError(Exception):
-    """The packages of a lock file could not be installed; the text ends with what pip said."""
+    """Packages could not be installed; the text ends with the installer's output."""
 
 
 def packages_of(lock_file: Path) -> Path:
-    """The folder that holds the packages of a lock file; they are installed now if they were not before."""
+    """Returns the folder with the packages of a lock file; installs them if needed. Raises InstallError."""
     digest = hashlib.sha256(f"{platform.python_version()}/{platform.system()}/{platform.machine()}".encode())
     digest.update(lock_file.read_bytes())
     folder = cache_folder() / f"{lock_file.stem}-{digest.hexdigest()[:16]}"

@@ -1,4 +1,4 @@
-"""The pages of the documentation as scripts: a block of shell or Python runs, or a comment before it says why not."""
+"""Documentation pages as scripts: each block of shell or Python runs, unless a comment before it says why not."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NEEDED: Final = tuple(program for program in ("bash", "curl", "jq") if shutil.which(program) is None)
-"""What pages need and this machine lacks."""
+"""Programs that pages need and this machine lacks."""
 NOT_RUN: Final = "<!-- not run: "
 _BLOCK: Final = re.compile(
     rf"(?:^ *{NOT_RUN}(?P<why>.+) -->\n\n)?"
@@ -27,7 +27,7 @@ _NAME: Final = r"`(?P<name>[\w-]+\.(?:csv|py|yaml))`"
 _SAVED_ABOVE: Final = re.compile(rf"Save (?:it|the example)\s+as\s+{_NAME}")
 _SAVED_BELOW: Final = re.compile(rf"{_NAME}(?:\. .*)?:\n\n\Z")
 _LONGEST_SECONDS: Final = 5 * PATIENCE_SECONDS
-"""Of a page, which is many commands."""
+"""The time limit for a page, which has many commands."""
 _SHELLS: Final = ("bash", "console", "sh", "shell")
 _STRICT: Final = """set -eEu -o pipefail
 trap 'echo "failed: $BASH_COMMAND" >&2' ERR
@@ -35,43 +35,43 @@ ended() { :; }
 trap 'kill $(jobs -p) 2> /dev/null || true; ended > /dev/null 2>&1 || true' EXIT
 curl() { command curl --fail-with-body --show-error "$@" || { echo "refused: curl $*" >&2; return 1; }; }
 """
-"""What every page begins with; a page that leaves something behind defines `ended`."""
+"""The start of every page's script; a page that leaves something behind defines `ended` to remove it."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """Lines of shell, and why they do not run: empty if they do."""
+    """Lines of shell and the reason why they do not run; empty if they do."""
 
     shell: str
     why_not: str
 
 
 def pages() -> list[str]:
-    """README and all of docs/ but decisions, which are history; relative to the repository."""
+    """Returns the README and the pages of docs/, except decisions; paths are relative to the repository."""
     found = sorted(str(path.relative_to(REPOSITORY)) for path in (REPOSITORY / "docs").rglob("*.md"))
     return ["README.md", *(page for page in found if not page.startswith("docs/decisions/"))]
 
 
 def of_the_cloud(page: str) -> bool:
-    """Whether it needs the local cloud alone, and no API server."""
+    """Whether the page needs only the local cloud and no API server."""
     return page.startswith(("README", "docs/localcloud", "docs/python-client"))
 
 
 def blocks(page: str) -> list[Block]:
-    """From top to bottom: what is indented, and fences that are Python or that the page has its reader save as a file.
+    """Returns, in order, indented blocks and fences of shell, of Python, or that the reader is told to save as a file.
 
-    Other fences are what commands print, and examples.
+    Other fences are output and examples.
     """
     return list(_blocks((REPOSITORY / page).read_text()))
 
 
 def script(page: str) -> str:
-    """What runs of it, for one shell."""
+    """Returns the blocks of a page that run, as one script."""
     return "\n".join(block.shell for block in blocks(page) if not block.why_not)
 
 
 def ran(lines: str, folder: Path, environment: Mapping[str, str], said: str = "") -> str:
-    """What a shell prints that runs them in a folder; `said` is what is typed. Raises AssertionError if one fails."""
+    """Runs lines of shell in a folder, with `said` as input; returns the output. Raises AssertionError on failure."""
     done = subprocess.run(
         ["bash", "-c", _STRICT + lines],
         cwd=folder,
@@ -102,7 +102,7 @@ def _indented(lines: str) -> str:
 
 
 def _fenced(fence: re.Match[str], before: str, after: str) -> str:
-    """A file that is written, a program that runs, or nothing."""
+    """Returns shell that writes the fence to a file, runs it as Python, or is the fence itself; else empty."""
     saved = _SAVED_BELOW.search(before) or _SAVED_ABOVE.search(after)
     if saved:
         return _here(f"cat > {saved['name']}", fence["fenced"])

@@ -1,4 +1,4 @@
-"""`--passed FILE`: the tests that passed, one a line, for `python -m hack.fidelity --ran FILE`."""
+"""`--passed FILE`: writes the tests that passed, one per line, for `python -m hack.fidelity --ran FILE`."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ if TYPE_CHECKING:
 
 
 class Passed:
-    """Keeps the names of tests that passed, on all workers, and writes them when the run is over."""
+    """Collects the ids of tests that passed, from all workers, and writes them at the end of the run."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._names: set[str] = set()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """A test has been set up, called or torn down."""
+        """Adds a test that passed; removes it if its teardown fails."""
         if report.when == "call" and report.passed:
             self._names.add(report.nodeid)
         elif report.failed:
             self._names.discard(report.nodeid)
 
     def pytest_sessionfinish(self) -> None:
-        """The run is over."""
+        """Writes the sorted ids, one per line."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._path.write_text("".join(f"{name}\n" for name in sorted(self._names)))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`pytest --passed FILE`."""
+    """Adds the option `--passed FILE`."""
     parser.addoption("--passed", type=Path, default=None, help="write the names of the tests that passed to a file")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Workers report to the process that started them, which alone writes."""
+    """Registers Passed, except in workers, whose reports reach the process that started them."""
     path: Path | None = config.getoption("--passed")
     if path is not None and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Passed(path), "passed")

@@ -1,4 +1,4 @@
-"""Child processes that a test can kill and start again, and that never outlive it."""
+"""Child processes that a test can kill and restart, and that by default do not outlive it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
     from pathlib import Path
 
-# Below Linux' range for outgoing connections (32768 and up): while a server is down, no client can be given its port.
+# Below Linux's range for outgoing connections (from 32768): no client can get a server's port while that is down.
 _PORTS = range(20000, 32000)
 _RESERVED: list[socket.socket] = []
-"""Of every port that was given away, the UDP port of the same number, held until this process ends."""
+"""For every port handed out, a socket on the UDP port of the same number, held until this process ends."""
 
 
 class StartError(Exception):
@@ -30,10 +30,10 @@ class StartError(Exception):
 
 
 def free_port(ports: range = _PORTS) -> int:
-    """A port on 127.0.0.1 that nobody listens on and that no outgoing connection is given.
+    """Returns a free TCP port of 127.0.0.1 that no outgoing connection uses.
 
-    Nobody else gets it while this process lives, in this test run or in another one beside it: a server that listens
-    later, or again, finds it free.
+    While this process lives, no other call returns it, in this or in any other test run: a server that listens later,
+    or again, finds it free. Raises StartError if none is found.
     """
     for port in random.sample(ports, min(len(ports), 200)):
         reservation = socket.socket(type=socket.SOCK_DGRAM)
@@ -51,7 +51,7 @@ def free_port(ports: range = _PORTS) -> int:
 
 
 def tail(path: Path, lines: int = 25) -> str:
-    """The last lines of a log file; empty where there is no file."""
+    """Returns the last lines of a log file; empty if there is no file."""
     if not path.exists():
         return ""
     return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
@@ -63,11 +63,11 @@ async def _always() -> bool:
 
 @dataclass
 class Process:
-    """One server process: its command line, its log, and how to tell that it answers.
+    """One server process: its command line, its log, and a check that it is ready.
 
-    `ready` is asked until it answers True. A process dies with its parent unless `outlives_parent`. With `program`, it
-    is that, forked, where that is possible.
-    It is started from the thread that calls `start`, which should be the main one: the kernel ends it with that thread.
+    `ready` is called until it returns True. The process dies with its parent unless `outlives_parent`. With `program`,
+    a fork runs instead of `argv` if the platform allows it.
+    Call `start` from the main thread: the kernel ends the process together with the thread that started it.
     """
 
     name: str
@@ -83,7 +83,7 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """The process id; raises StartError before the first start."""
+        """The process id; raises StartError if the process was never started."""
         if self._child is None:
             raise StartError(f"{self.name} was never started")
         return self._child.pid
@@ -95,11 +95,11 @@ class Process:
 
     @property
     def exit_code(self) -> int | None:
-        """How it ended (negative: by that signal); None while it is alive or was never started."""
+        """The exit code (negative: the signal that ended it); None while it is alive or if it was never started."""
         return None if self._child is None else self._child.poll()
 
     def spawn(self) -> None:
-        """Starts the process without waiting for it; appends to its log."""
+        """Starts the process without waiting for it and appends to its log; raises StartError if it is running."""
         if self.running:
             raise StartError(f"{self.name} is running already (pid {self.pid})")
         self.log.parent.mkdir(parents=True, exist_ok=True)
@@ -113,17 +113,17 @@ class Process:
                 stdout=out,
                 stderr=log,
                 env=self.env,
-                start_new_session=True,  # Ctrl-C reaches the parent alone, which ends its children in order.
+                start_new_session=True,  # Ctrl-C reaches only the parent, which ends its children in order.
                 preexec_fn=None if self.outlives_parent else forked.die_with_parent,  # noqa: PLW1509  one system call
             )
 
     async def start(self) -> None:
-        """Starts the process and returns when it is ready; raises StartError with the end of its log otherwise."""
+        """Starts the process and waits until it is ready; raises StartError with the end of its log."""
         self.spawn()
         await self.until_ready()
 
     async def until_ready(self) -> None:
-        """Returns when the process answers; raises StartError when it ends first or takes too long."""
+        """Waits until the process is ready; raises StartError if it ends first, or takes too long and is killed."""
         deadline = time.monotonic() + self.start_within
         while not await self.ready():
             if not self.running:
@@ -136,24 +136,27 @@ class Process:
             raise StartError(self._why(f"ended with exit code {self.exit_code}"))
 
     async def kill(self) -> None:
-        """SIGKILL, and waits until it is gone. Harmless on a process that has ended."""
+        """Sends SIGKILL and waits up to 10 seconds for the end; does nothing if the process has ended."""
         await self._signal(self._child, signal.SIGKILL)
 
     async def stop(self, within: float = 15.0) -> int | None:
-        """SIGTERM, then SIGKILL after `within` seconds; answers the exit code. What is started meanwhile goes on."""
+        """Sends SIGTERM, then SIGKILL after `within` seconds; returns the exit code.
+
+        A process that `start` makes meanwhile is not touched.
+        """
         child = self._child
         await self._signal(child, signal.SIGTERM, within)
         await self._signal(child, signal.SIGKILL)
         return None if child is None else child.poll()
 
     def end_now(self) -> None:
-        """SIGKILL from code that cannot await."""
+        """Sends SIGKILL and waits for the end, from code that cannot await."""
         if self._child is not None and self._child.poll() is None:
             self._child.kill()
             self._child.wait(timeout=PATIENCE_SECONDS)
 
     async def until_ended(self, within: float = PATIENCE_SECONDS) -> int:
-        """Waits until the process has ended and answers its exit code; raises TimeoutError."""
+        """Waits for the end and returns the exit code; raises TimeoutError, or StartError if it was never started."""
         async with asyncio.timeout(within):
             while self.running:  # noqa: ASYNC110  a child process sets no event
                 await asyncio.sleep(0.02)

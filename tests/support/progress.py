@@ -1,4 +1,4 @@
-"""`--progress`: how far a long run has got, a line at a time, and each failure as it happens."""
+"""`--progress`: prints the progress of a long run line by line, and each failure as it happens."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ if TYPE_CHECKING:
 
 _EVERY_SECONDS: Final = 10.0
 _DEEP: Final = 2
-"""Parts of a path that make a folder of the report: `tests/cluster`."""
+"""How many parts of a path name a folder in the report: `tests/cluster`."""
 
 
 class Progress:
-    """Tells of a run: tests done and failed, seconds, and how far the folders are that are under way."""
+    """Prints the time, the tests done and failed, and the progress of each folder that is under way.
+
+    It prints at most every 10 seconds, and whenever a folder is done.
+    """
 
     def __init__(self, terminal: TerminalReporter) -> None:
         self._terminal = terminal
@@ -31,17 +34,17 @@ class Progress:
         self._finished: set[str] = set()
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """The tests are known, where they run in this process."""
+        """Counts the tests if they run in this process."""
         self._expect(item.nodeid for item in session.items)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: object, ids: list[str]) -> None:
-        """The tests are known, where they run in others: each of these knows all."""
+        """Counts the tests if they run in workers; each worker collects all of them."""
         self._expect(ids)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
-        """No dot and no letter: the lines below take their place."""
+        """Suppresses pytest's dots and letters, which this report replaces."""
         if report.when == "call" and report.passed:
             return "passed", "", ""
         if report.failed:
@@ -49,7 +52,7 @@ class Progress:
         return None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """A test has been set up, called or torn down."""
+        """Prints a failure in full; counts a test as done after its teardown."""
         if report.failed:
             self._failed.add(report.nodeid)
             self._terminal.write_line("")
@@ -61,7 +64,7 @@ class Progress:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """The run is over; failures were told in full."""
+        """Keeps pytest from repeating the failures, which were printed in full."""
         session.config.option.tbstyle = "no"
 
     def _expect(self, names: Iterable[str]) -> None:
@@ -92,13 +95,13 @@ def _folder(nodeid: str) -> str:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`pytest --progress`."""
+    """Adds the option `--progress`."""
     parser.addoption("--progress", action="store_true", help="tell how far the run is, in place of a dot a test")
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Workers report to the process that started them, which alone tells."""
+    """Registers Progress, except in workers, whose reports reach the process that started them."""
     terminal: Any = config.pluginmanager.get_plugin("terminalreporter")
     if config.getoption("--progress") and terminal is not None and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Progress(terminal), "progress")

