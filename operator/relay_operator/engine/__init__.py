@@ -1,1 +1,1 @@
-"""What every flow shares: the queue and its workers, the cache and what feeds it, Kubernetes, Events."""
+"""What all flows share: the queue and its workers, the cache and its informer, writes to Kubernetes, Events."""

@@ -1,4 +1,4 @@
-"""What the engine needs to know of an account, and who tells it."""
+"""The states of an account that the engine distinguishes, and the protocol that resolves accounts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,26 +14,26 @@ from relay_operator.engine.unclaimed_ids import UnclaimedIds
 
 @dataclass(frozen=True, slots=True)
 class AccountReady:
-    """The cloud can be asked with this account's key."""
+    """The account's key works: the cloud can be called with it."""
 
     key: ObjectKey
-    """The account object."""
+    """The CloudAccount or ClusterCloudAccount."""
     cloud: Cloud
     organization_id: str
     unclaimed: UnclaimedIds
     resend_unknown: bool
-    """`createRecovery: RetryByName`: a create whose outcome nobody can find out is sent again."""
+    """`createRecovery: RetryByName`: a create whose outcome cannot be found out is sent again."""
     adoption_allowed: bool
     serves: frozenset[str] | None = None
-    """The kinds that it may be used for; None is all of them."""
+    """The kinds that may use the account; None allows all."""
     grants: frozenset[str] | None = None
-    """The scopes that a key made with it may have; None is all of them."""
+    """The scopes that an ApiKey created with the account may have; None allows all."""
     budget: AccountBudget | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class AccountWaiting:
-    """Missing, or not usable yet: somebody may still bring it."""
+    """The account is missing or not usable yet; this may resolve by itself."""
 
     reason: Reason
     message: str
@@ -41,7 +41,7 @@ class AccountWaiting:
 
 @dataclass(frozen=True, slots=True)
 class AccountRefused:
-    """Key refused; URL, namespace or kind not allowed: a person has to act."""
+    """The key was refused, or the URL, namespace or kind is not allowed: a person has to act."""
 
     reason: Reason
     message: str
@@ -49,11 +49,11 @@ class AccountRefused:
 
 AccountState: TypeAlias = AccountReady | AccountWaiting | AccountRefused
 NOT_ASKED: AccountState = AccountWaiting(Reason.PAUSED, "")
-"""Of an object for which nobody needs to know."""
+"""The account of an object whose pass does not need one: it is paused."""
 
 
 class UsesAccount:
-    """Facts of an object that is made with an account."""
+    """Facts about an object that is created with an account."""
 
     __slots__ = ()
     key: ObjectKey
@@ -61,22 +61,23 @@ class UsesAccount:
 
     @property
     def usable_account(self) -> AccountReady:
-        """The account of whatever is done in the cloud: the plan does nothing there without one."""
+        """The account to act with; the plan acts on the cloud only with a usable one."""
         if not isinstance(self.account, AccountReady):
             raise AssertionError(f"{self.key}: the plan acts on the cloud without an account")
         return self.account
 
 
 def sent_with(intent: CreateIntent) -> AccountRef | None:
-    """The account that the intent names."""
+    """The account that the intent names; None if it names none."""
     kind, name = intent.account_parts
     return AccountRef(kind=AccountKind(kind), name=name) if name else None
 
 
 def pinned(ref: AccountRef | None, recorded: AccountRef | None, intent: CreateIntent | None) -> AccountRef | None:
-    """The account to ask: what exists, or may exist, lives where it was created, whatever the spec resolves to today.
+    """The account to call: a resource that exists, or may exist, stays with the account that created it.
 
-    `recorded` is status.account of a resource with an id, `intent` an open one.
+    `ref` is what the spec resolves to now, `recorded` is status.account of a resource with an id, `intent` is an open
+    one.
     """
     if recorded is not None:
         return recorded
@@ -84,7 +85,10 @@ def pinned(ref: AccountRef | None, recorded: AccountRef | None, intent: CreateIn
 
 
 def elsewhere(recorded: Identity | None, account: AccountReady) -> AccountRefused | None:
-    """What another organization has, this account can tell nothing of: least of all that it is gone."""
+    """A refusal if another organization has the resource; None otherwise.
+
+    A key of one organization proves nothing about a resource of another, least of all that it is gone.
+    """
     if recorded is None or recorded.organization in {"", account.organization_id}:
         return None
     message = (
@@ -97,9 +101,9 @@ def elsewhere(recorded: Identity | None, account: AccountReady) -> AccountRefuse
 def not_served(
     key: ObjectKey, account: AccountReady, *, ending: bool, scopes: Sequence[str] = ()
 ) -> AccountRefused | None:
-    """Why the account may not be used for an object of this kind, or for a key with these scopes.
+    """A refusal if the account may not be used for this kind, or for an ApiKey with these scopes; None otherwise.
 
-    What there is of it can always be ended.
+    What an object already has can always be ended, so that `ending` refuses nothing.
     """
     beyond = sorted(set(scopes) - account.grants) if account.grants is not None else []
     if ending:
@@ -118,30 +122,30 @@ def not_served(
 
 
 class Accounts(Protocol):
-    """Finds the account of an object."""
+    """Resolves the account of an object, and records what passes learn about it."""
 
     async def resolve(self, namespace: str, ref: AccountRef | None) -> AccountState:
-        """`ref` absent: the namespace's CloudAccount `default`, else the ClusterCloudAccount of that name."""
+        """The account's state; without `ref` the CloudAccount `default`, else the ClusterCloudAccount `default`."""
         ...
 
     def deaf_for(self, account: AccountReady) -> float:
-        """Seconds for which nothing is to be created, since its webhooks would not be heard; answered from memory.
+        """Seconds for which to create nothing, since the account's webhooks would not be received yet; from memory.
 
-        0 once the account is subscribed, or cannot be, or was waited for long enough.
+        0 once the account is subscribed, cannot be subscribed, or has been waited for long enough.
         """
         ...
 
     def found_by_polling(self, account: AccountReady) -> None:
-        """A settled object's poll saw a change that a webhook should have told of."""
+        """Record that the poll of a settled object saw a change that a webhook should have reported."""
         ...
 
     def failed(self, account: AccountReady, error: CloudError, whose: ObjectKey | None = None) -> None:
-        """The cloud did not do what was asked of it: after a 401 the Secret is read again at once.
+        """Record an error of the cloud; after a 401 the Secret is read again at once.
 
-        `whose`: for which object; after a 402 it is called once the account has more funds.
+        `whose` is the object of the call: after a 402 it is queued once the account has more funds.
         """
         ...
 
     def lacks_funds(self, account: AccountReady, key: ObjectKey) -> bool:
-        """Whether this object was refused for want of funds, and there are no more of them since; from memory."""
+        """Whether the cloud refused this object for lack of funds, and no funds have been added since; from memory."""
         ...

@@ -11,7 +11,7 @@ DEFAULT_NAME = "default"
 _ACCOUNTS = frozenset(AccountKind)
 
 Reference = tuple[str, str]
-"""Kind and name of an account; empty strings for the namespace's default."""
+"""Kind and name of an account; empty strings mean the namespace's default."""
 
 
 def named_account(namespace: str, kind: str, name: str) -> ObjectKey:
@@ -23,23 +23,26 @@ def named_account(namespace: str, kind: str, name: str) -> ObjectKey:
 
 @dataclass(slots=True)
 class AccountUsers:
-    """O(1) per change. Who names none is kept by namespace: which account is the default there changes as they do."""
+    """Finds the users of an account, O(1) per change.
+
+    Objects that name no account are kept by namespace, since a namespace's default changes as accounts come and go.
+    """
 
     exists: Callable[[ObjectKey], bool]
-    """Whether there is such an account."""
+    """Whether an account exists."""
     without: frozenset[str] = frozenset()
-    """Kinds that use no account, beside the accounts themselves."""
+    """Kinds that use no account; the kinds of accounts need not be in it."""
     _naming: Index[ObjectKey] = field(default_factory=Index)
     _defaulting: Index[str] = field(default_factory=Index)
 
     def move(self, key: ObjectKey, before: Reference | None, after: Reference | None) -> None:
-        """The object referred to `before`, and refers to `after` from now on; None is to no account at all."""
+        """Record that the object's reference changed; None is no reference at all."""
         if before != after and key.kind not in self.without | _ACCOUNTS:
             self._naming.move(key, _named(key, before), _named(key, after))
             self._defaulting.move(key, _unnamed(key, before), _unnamed(key, after))
 
     def of(self, account: ObjectKey) -> Iterator[ObjectKey]:
-        """Who uses it, or would: O(1) each, and for the cluster's default also for each namespace that might."""
+        """Yields the objects that use the account, or would: O(1) each, plus a look per namespace for shared ones."""
         yield from self._naming.of(account)
         if account.name == DEFAULT_NAME:
             shared = account.kind == AccountKind.CLUSTER_CLOUD_ACCOUNT
@@ -48,20 +51,20 @@ class AccountUsers:
                     yield from self._defaulting.of(namespace)
 
     def account_of(self, key: ObjectKey, reference: Reference) -> ObjectKey | None:
-        """What this object's reference means now; None if its kind uses no account, or there is no default.
+        """The account that this object's reference resolves to now; an account resolves to itself.
 
-        An account is its own.
+        None if the kind uses no account, or if there is no default.
         """
         if key.kind in self.without | _ACCOUNTS:
             return key if key.kind in _ACCOUNTS else None
         return self.account_in(key.namespace, reference)
 
     def account_in(self, namespace: str, reference: Reference) -> ObjectKey | None:
-        """What the reference of an object in this namespace means now."""
+        """The account that a reference of an object in this namespace resolves to now; None if there is no default."""
         return named_account(namespace, *reference) if reference[1] else self.default(namespace)
 
     def default(self, namespace: str) -> ObjectKey | None:
-        """The namespace's own account of that name before the cluster's; None if there is neither."""
+        """The namespace's own `default` account, else the cluster's; None if there is neither."""
         kinds = (AccountKind.CLOUD_ACCOUNT, AccountKind.CLUSTER_CLOUD_ACCOUNT)
         candidates = (named_account(namespace, kind, DEFAULT_NAME) for kind in kinds)
         return next(filter(self.exists, candidates), None)

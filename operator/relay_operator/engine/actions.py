@@ -1,4 +1,4 @@
-"""What every flow can do with an object in one pass, whatever else it can. Actions are types."""
+"""Actions that every flow shares: what one pass can do with an object of any kind. Actions are types."""
 
 from dataclasses import dataclass
 
@@ -7,36 +7,36 @@ from relay_operator.api.conditions import Reason
 
 @dataclass(frozen=True, slots=True)
 class Ignore:
-    """Not ours to touch: deleting, and our finalizer is absent."""
+    """Do nothing: the object is being deleted and lacks our finalizer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Remove our finalizer: Kubernetes may let the object go."""
+    """Remove our finalizer, so that Kubernetes may delete the object."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expire:
-    """Delete the object itself, whose time is up; its resource goes the way of every deleted object's."""
+    """Delete the object itself, whose time is up; its resource then ends as that of any deleted object."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Nothing to do until time passes or somebody else acts."""
+    """Do nothing until time passes or something changes."""
 
     reason: Reason
 
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """Only a person can resolve this (or an event that wakes the object)."""
+    """Do nothing until a person resolves this, or an event wakes the object."""
 
     reason: Reason
 
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """All is as it should be, or on its own way there."""
+    """Change nothing: the resource is as desired, or on its way there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,6 @@ class Nothing:
 
 
 LETTING_GO = (Ignore, Release, Expire)
-"""After these nothing is left to come back for."""
+"""The actions after which the object needs no further pass."""
 QUIET = frozenset({"Ignore", "Wait", "Stall", "Keep"})
-"""Names of actions that are worth a line of the log only where they changed status."""
+"""Names of actions that are logged only if they changed status."""

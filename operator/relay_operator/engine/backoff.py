@@ -1,4 +1,4 @@
-"""How long to wait. Pure; randomness is passed in."""
+"""Waiting times. Pure; randomness is passed in."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,30 +6,30 @@ from dataclasses import dataclass
 from relay_operator.engine.report import RetryKind
 
 Random = Callable[[], float]
-"""Uniform in [0, 1)."""
+"""Returns a uniform random number in [0, 1)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Exponential from `initial` to `limit` seconds."""
+    """Exponential backoff from `initial` to `limit` seconds."""
 
     initial: float
     limit: float
 
     def after(self, failures: int, random: Random) -> float:
-        """The wait after so many failures in a row (1 and up), the upper half at random."""
+        """Seconds to wait after this many consecutive failures (1 and up); the upper half is random."""
         ceiling = min(self.initial * 2.0 ** min(max(failures - 1, 0), 30), self.limit)
         return ceiling * (0.5 + random() / 2)
 
 
 def jittered(interval: float, share: float, random: Random) -> float:
-    """The interval, varied by at most `share` of it to either side."""
+    """The interval, varied by up to `share` of it either way."""
     return interval * (1 + share * (2 * random() - 1))
 
 
 @dataclass(frozen=True, slots=True)
 class PollIntervals:
-    """When objects are looked at again. Seconds."""
+    """Seconds between looks at an object, in transition and settled; `jitter` is the share to vary them by."""
 
     transition: float
     settled: float
@@ -38,13 +38,13 @@ class PollIntervals:
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How refused attempts are spread."""
+    """How long a refused attempt waits."""
 
     quick: Backoff
     random: Random
 
     def wait(self, retry: RetryKind, retry_after: float | None, failures: int) -> float:
-        """Seconds until the next attempt; Retry-After is a floor, up to the longest backoff."""
+        """Seconds until the next attempt; Retry-After is a minimum, capped at the longest backoff."""
         match retry:
             case RetryKind.SLOW:
                 return self.quick.limit

@@ -1,4 +1,4 @@
-"""What the watch last said of every object, and who is found by what."""
+"""The last observed state of every object, with indexes."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,27 +16,27 @@ from relay_operator.engine.intent import uid_part
 from relay_operator.engine.tombstones import Tombstones
 
 References: TypeAlias = tuple[tuple[ObjectKey, ...], tuple[ObjectKey, ...]]
-"""What an object names, and what it holds."""
+"""The objects that an object names in its spec, and those that it holds."""
 
 
 @dataclass(slots=True)
 class Cache:
-    """All known objects, with indexes by account, token, UID, owner and cloud id. O(1) per event, and object found."""
+    """All known objects, indexed by account, token, UID, owner and cloud id. O(1) per event and per object found."""
 
     on_owned: Callable[[ObjectKey], None] = lambda _owner: None
-    """Told the owner of an object that came, went, began to be deleted or finished."""
+    """Called with the owner of an object that appeared, was deleted, began to be deleted or finished."""
     on_shared: Callable[[ObjectKey], None] = lambda _holder: None
-    """Told everybody who records a cloud id that another object records too, or did until now."""
+    """Called with every object that records a cloud id which another object records too, or did until now."""
     on_related: Callable[[ObjectKey], None] = lambda _key: None
-    """Told who waits for an object that it refers to and that changed, and who is let go by all that refer to it."""
+    """Called with an object that waits for one that it refers to, once that changes, or that its last users release."""
     on_left: Callable[[ObjectKey, Entry], None] = lambda _key, _entry: None
-    """Told who recorded a cloud id and does so no more, as it was."""
+    """Called with the key and the former entry of an object that no longer records its cloud id."""
     on_freed: Callable[[ObjectKey, str], None] = lambda _account, _namespace: None
-    """Told account and namespace of an object that costs less than before, or is gone."""
+    """Called with account and namespace of an object whose commitment fell, or that was deleted."""
     priced: frozenset[str] = frozenset()
-    """Kinds that cost something by the hour."""
+    """Kinds with an hourly price."""
     without_account: frozenset[str] = frozenset()
-    """Kinds that use no account, beside the accounts themselves."""
+    """Kinds that use no account; the kinds of accounts need not be in it."""
     _entries: dict[ObjectKey, Entry] = field(default_factory=dict)
     _tombstones: Tombstones = field(default_factory=Tombstones)
     _by_cloud_id: Index[str] = field(default_factory=Index)
@@ -58,9 +58,9 @@ class Cache:
         return self._entries.get(key)
 
     def put(self, key: ObjectKey, raw: Mapping[str, JsonValue]) -> tuple[Entry | None, Entry]:
-        """Keep the newer of what is known and what is told; answers what was there before and what is there after.
+        """Keep the newer of the cached and the given object; returns the entries before and after.
 
-        What was read before the object was deleted is not kept: both are the same then.
+        An object older than its own deletion is not kept: both entries are the same then.
         """
         before = self._entries.get(key)
         if self.knows(key, raw):
@@ -72,13 +72,16 @@ class Cache:
         return before, entry
 
     def knows(self, key: ObjectKey, raw: Mapping[str, JsonValue]) -> bool:
-        """Whether this is no news: stale, the echo of the operator's own write, or from before the object's end."""
+        """Whether this is no news: stale, the echo of an own write, or older than the object's deletion."""
         entry, version = self._entries.get(key), version_of(raw)
         known = entry is not None and entry.uid == uid_of(raw) and 0 < version <= entry.version
         return known or self._tombstones.covers(key, version)
 
     def drop(self, key: ObjectKey, uid: str | None = None, version: int = 0) -> Entry | None:
-        """Forget an object, which ended at this version; with `uid`, only that very one."""
+        """Forget an object that was deleted at this version; with `uid`, only if its UID is this one.
+
+        Returns the entry that was dropped.
+        """
         entry = self._entries.get(key)
         if entry is None or (uid is not None and entry.uid != uid):
             self._tombstones.put(key, version)
@@ -90,47 +93,47 @@ class Cache:
         return entry
 
     def with_cloud_id(self, cloud_id: str) -> frozenset[ObjectKey]:
-        """Who records this cloud id in status."""
+        """The objects that record this cloud id in status."""
         return self._by_cloud_id.of(cloud_id)
 
     def others(self, key: ObjectKey, cloud_id: str | None, token: str | None = None) -> frozenset[ObjectKey]:
-        """Who else records this cloud id, or the create of this token."""
+        """The other objects that record this cloud id, or the create with this token."""
         recording = self._by_cloud_id.of(cloud_id) - {key} if cloud_id else frozenset()
         return recording | self.creators(token, key) if token else recording
 
     def with_name(self, cloud_name: str, installation: str, *, but: str) -> frozenset[ObjectKey]:
-        """Who gives this name to what is made for it in the cloud, `but` the object of that UID."""
+        """The objects that give this name to a resource of theirs, except the one with the UID `but`."""
         known = [(key, self._entries[key].uid) for uid in uids_in(cloud_name) for key in self._by_uid.of(uid)]
         return frozenset(key for key, uid in known if uid != but and gave(key, uid, installation, cloud_name))
 
     def owned_by(self, uid: str) -> dict[ObjectKey, Entry]:
-        """What the object with this uid controls."""
+        """The objects that the object with this UID controls."""
         return {key: self._entries[key] for key in self._by_owner.of(uid)}
 
     def with_token(self, token: str) -> frozenset[ObjectKey]:
-        """Whose create this token was."""
+        """The objects whose status records the create with this token."""
         return self._by_token.of(token)
 
     def creators(self, token: str, key: ObjectKey) -> frozenset[ObjectKey]:
-        """Who else's: what was made for the object beside what it has, and is ended on its own, is nobody else's."""
+        """The other objects that record this token, except vanished entries for surplus resources of this object."""
         own = self._entries.get(key)
         surplus = f"{own.uid}-" if own is not None else "-"
         return frozenset(other for other in self._by_token.of(token) - {key} if not other.vanished.startswith(surplus))
 
     def cloud_id_of(self, key: ObjectKey) -> str:
-        """What the object records; empty if it records none, or is not there."""
+        """The cloud id that the object records; empty if it records none or does not exist."""
         entry = self._entries.get(key)
         return "" if entry is None else entry.cloud_id
 
     def holders(self, key: ObjectKey) -> frozenset[ObjectKey]:
-        """Whose resource was given this object's, or may have been: it is not to go before they do."""
+        """The objects whose resource uses this object's resource, or may: this one must not be deleted before them."""
         referring = self._by_reference.of(key)
         return frozenset(other for other in referring if key in self._entries[other].held)
 
     def claim(self, cloud_id: str, key: ObjectKey) -> frozenset[ObjectKey]:
-        """Take an id that the object is about to record, so that no two do; else answers who has it.
+        """Claim an id that the object is about to record; returns the other holders, empty if the claim succeeded.
 
-        A claim holds until `unclaim`, or until the object is forgotten.
+        A claim lasts until `unclaim`, or until the object is dropped. It keeps two objects from recording one id.
         """
         holders = (self.with_cloud_id(cloud_id) | self._by_claim.of(cloud_id)) - {key}
         if not holders:
@@ -139,19 +142,19 @@ class Cache:
         return holders
 
     def unclaim(self, key: ObjectKey) -> None:
-        """What the object recorded speaks for itself from here on."""
+        """End the object's claim: from now on its status records the id."""
         self._by_claim.move(key, self._claims.pop(key, None), None)
 
     def users(self, account: ObjectKey) -> tuple[tuple[ObjectKey, Entry], ...]:
-        """What uses, or would use, this account, and is not over."""
+        """The objects that use, or would use, the account, and that still need it."""
         return tuple((key, self._entries[key]) for key in self._users.of(account))
 
     def searching(self, account: ObjectKey) -> tuple[ObjectKey, ...]:
-        """Whose open intent a resource of this account may answer: what a webhook names may be theirs."""
+        """The objects with an open intent in this account: an id from a webhook may belong to one of them."""
         return tuple(self._searching.of(account))
 
     def committed(self, account: ObjectKey) -> dict[str, Commitment]:
-        """By namespace: the sum over everything there that uses the account."""
+        """The commitments in this account, summed by namespace."""
         sums: dict[str, Commitment] = {}
         for namespace, reference, total in self._commitments.of(account.namespace):
             if self._users.account_in(namespace, reference) == account:
@@ -159,16 +162,16 @@ class Cache:
         return sums
 
     def account_of(self, key: ObjectKey) -> ObjectKey | None:
-        """The account that the object uses, would use, or is; None if it is not known, or there is none."""
+        """The account that the object uses, would use, or is; None if the object is unknown or has no account."""
         entry = self._entries.get(key)
         return None if entry is None else self.account_meant(key, entry)
 
     def account_meant(self, key: ObjectKey, entry: Entry) -> ObjectKey | None:
-        """The same of an entry that may have been replaced."""
+        """The same for an entry, which need not be the cached one any more."""
         return self._users.account_of(key, entry.account)
 
     def default_account(self, namespace: str) -> ObjectKey | None:
-        """What objects of this namespace use that name no account; None if there is no such account."""
+        """The account of objects in this namespace that name none; None if there is no default."""
         return self._users.default(namespace)
 
     def keys(self, kind: str | None = None) -> Iterator[ObjectKey]:
@@ -181,7 +184,11 @@ class Cache:
         return len(self._entries)
 
     def _relate(self, key: ObjectKey, before: Entry | None, after: Entry | None) -> None:
-        """Who refers to whom, and who has to know: what went by while no operator ran, each finds by itself."""
+        """Update references, and call back the objects that wait for this one.
+
+        An object that appears calls back only those that are not settled: at a start every object has a pass of its
+        own.
+        """
         former, present = _references(before), _references(after)
         if former != present:
             self._refer(key, former, present)
@@ -236,7 +243,7 @@ class Cache:
 
 
 def _names(entry: Entry | None) -> tuple[str | None, str | None, str | None, str | None]:
-    """Cloud id, token, its own UID's part in names, and its owner's UID: what it is found by."""
+    """The entry's index names: cloud id, token, the part of its UID that names carry, and its owner's UID."""
     if entry is None:
         return None, None, None, None
     owner = entry.owned.owner_uid if entry.owned is not None else None
@@ -248,12 +255,12 @@ def _references(entry: Entry | None) -> References:
 
 
 def _offered(entry: Entry | None) -> tuple[bool, str] | None:
-    """What those who refer to it wait for."""
+    """What objects that refer to this one wait for: whether it is being deleted, and once settled its cloud id."""
     return None if entry is None else (entry.deleting, entry.cloud_id if entry.settled else "")
 
 
 def _accounts(entry: Entry | None) -> tuple[Reference | None, Reference | None]:
-    """Which account it uses, and in which it searches."""
+    """The account that the object uses, and the one that it searches in; None for either if there is none."""
     if entry is None:
         return None, None
     return None if entry.over else entry.account, entry.account if entry.searching else None

@@ -1,4 +1,4 @@
-"""What an object is paying for an hour, or may begin to pay at any moment: in cents, and in GPUs. Pure."""
+"""The hourly cost of an object, or what it may cost at any moment: in cents, and in GPUs. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,19 +12,19 @@ from relay_operator.engine.manifests import part
 
 COSTS_NOTHING = frozenset({"stopped", "terminated"})
 BILLED = frozenset({"running", "degraded"})
-"""States in which a workload costs something at this moment (section 3)."""
+"""States in which a workload costs something now (section 3)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Commitment:
-    """Of one object, or the sum over several."""
+    """The commitment of one object, or the sum over several."""
 
     cents: int = 0
     gpus: int = 0
     billed: int = 0
-    """Of the cents, those of what runs."""
+    """The part of `cents` that running resources cost."""
     unpriced: int = 0
-    """Objects that cost something, and nothing says how much."""
+    """Objects that cost something of unknown amount."""
 
     def __add__(self, other: "Commitment") -> "Commitment":
         return Commitment(
@@ -38,7 +38,7 @@ class Commitment:
         return self + Commitment(-other.cents, -other.gpus, -other.billed, -other.unpriced)
 
     def covers(self, other: "Commitment") -> bool:
-        """Whether the other asks for no more than this."""
+        """Whether the other commits to no more cents, GPUs and unpriced objects than this."""
         return self.cents >= other.cents and self.gpus >= other.gpus and self.unpriced >= other.unpriced
 
 
@@ -48,9 +48,9 @@ NOTHING: Final = Commitment()
 def commitment(
     annotations: Mapping[str, JsonValue], spec: Mapping[str, JsonValue], status: Mapping[str, JsonValue]
 ) -> Commitment:
-    """A reservation counts until status says that it is over, and from then on what the resource is said to cost.
+    """An object's commitment: its reservation until status ends it, then the price of its resource.
 
-    What is to be replaced, or was, counts beside that as long as it is there.
+    Former resources, which another one replaces or replaced, count in addition until they are gone.
     """
     former = status.get("former")
     rows = [row for row in former if isinstance(row, dict)] if isinstance(former, list) else []
@@ -58,7 +58,7 @@ def commitment(
 
 
 def aside(rows: Iterable[tuple[JsonValue, JsonValue]]) -> Commitment:
-    """Of resources that another takes the place of: the price of each, and its GPUs, which only what costs has."""
+    """The sum over former resources, given as price and GPUs each; a row without GPUs costs nothing."""
     each = (
         Commitment(price, gpus, price) if isinstance(price, int) else Commitment(gpus=gpus, unpriced=1)
         for price, gpus in rows
@@ -89,10 +89,10 @@ def _present(
 def _reservation(
     annotations: Mapping[str, JsonValue], status: Mapping[str, JsonValue]
 ) -> tuple[Reservation | None, bool]:
-    """What was reserved last, and whether the create of the intent has no answer yet."""
+    """The last reservation, and whether the create of the intent is still unanswered."""
     text, ended = annotations.get(CREATE_INTENT), status.get("createToken")
     if not isinstance(text, str) or (status.get("id") and '"reserved"' not in text):
-        return None, False  # parsing takes its time
+        return None, False  # parsing is slow
     intent = CreateIntent.parse(text)
     if not isinstance(intent, CreateIntent):
         return None, intent is not None and not ended
@@ -100,19 +100,19 @@ def _reservation(
 
 
 def _gpus(spec: Mapping[str, JsonValue], status: Mapping[str, JsonValue]) -> int:
-    """Of a cluster, those of all replicas."""
+    """The GPUs; of a cluster, those of all replicas."""
     replicas, count = status.get("replicas", 1), status.get("gpuCount", part(spec, "gpu").get("count"))
     return (count if isinstance(count, int) else 0) * (replicas if isinstance(replicas, int) else 1)
 
 
 @dataclass(slots=True)
 class Commitments:
-    """Sums by namespace and by what its objects name as their account; O(1) for each change."""
+    """Sums by namespace and by account reference. O(1) per change."""
 
     _sums: dict[str, dict[Reference, Commitment]] = field(default_factory=dict)
 
     def add(self, namespace: str, reference: Reference, change: Commitment) -> None:
-        """What an object there is committed to, or what it is not any more as less than nothing."""
+        """Add to the sum; a commitment that ends is added as a negative one."""
         sums = self._sums.setdefault(namespace, {})
         total = sums.pop(reference, NOTHING) + change
         if total != NOTHING:
@@ -121,6 +121,6 @@ class Commitments:
             del self._sums[namespace]
 
     def of(self, namespace: str) -> Iterator[tuple[str, Reference, Commitment]]:
-        """Namespace, what names the account, and the sum: in this namespace, or in all if it is empty."""
+        """Namespace, account reference and sum; an empty namespace means all."""
         namespaces = [namespace] if namespace else self._sums
         return ((one, *each) for one in namespaces for each in self._sums.get(one, {}).items())

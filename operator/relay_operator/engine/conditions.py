@@ -9,23 +9,23 @@ from relay_operator.api.conditions import Condition, ConditionType, Reason
 
 MESSAGE_LIMIT = 1024
 _PATIENCE = timedelta(minutes=5)
-"""For so long what may come by itself is waited for before people are called."""
+"""How long a reason that may resolve by itself is Reconciling before it is Stalled."""
 _FOR_MONEY = frozenset({Reason.WAITING_FOR_BUDGET, Reason.BALANCE_EXHAUSTED})
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a condition should say."""
+    """The desired content of a condition."""
 
     type: ConditionType
     status: Literal["True", "False", "Unknown"]
     reason: str
-    """A `Reason`; what is only carried on may be one of another release."""
+    """A `Reason`; a condition that is carried over may have one of another release."""
     message: str = ""
 
 
 def is_unfunded(conditions: Iterable[Condition]) -> bool:
-    """Whether something waits for money, by the last word of the cloud, or of its account's budget."""
+    """Whether something waits for money, according to the cloud or to the account's budget."""
     exceeded = find(conditions, ConditionType.BUDGET_EXCEEDED)
     return exceeded is not None and exceeded.status == "True" and exceeded.reason in _FOR_MONEY
 
@@ -38,7 +38,7 @@ def find(conditions: Iterable[Condition], wanted: ConditionType) -> Condition | 
 
 
 def waited_out(before: Sequence[Condition], reason: str, now: datetime) -> bool:
-    """Whether a reason that may go by itself has lasted: until then it is Reconciling, from then on Stalled."""
+    """Whether a reason that may resolve by itself has lasted: it is Reconciling before that, and Stalled after it."""
     stalled, waiting = find(before, ConditionType.STALLED), find(before, ConditionType.RECONCILING)
     if stalled is not None and stalled.reason == reason:
         return True
@@ -46,7 +46,7 @@ def waited_out(before: Sequence[Condition], reason: str, now: datetime) -> bool:
 
 
 def written(before: Sequence[Condition], wanted: Iterable[Wanted], generation: int, now: datetime) -> list[Condition]:
-    """Exactly the wanted conditions, in order; a status that stays keeps the time of its last transition."""
+    """Exactly the wanted conditions, in order; a condition whose status is unchanged keeps its transition time."""
     return [_written(find(before, item.type), item, generation, now) for item in wanted]
 
 
@@ -63,5 +63,5 @@ def _written(before: Condition | None, wanted: Wanted, generation: int, now: dat
 
 
 def clipped(text: str) -> str:
-    """As much of the text as a message, or a `statusReason`, may hold."""
+    """The text, cut to what a condition's message or `statusReason` may hold."""
     return text if len(text) <= MESSAGE_LIMIT else text[: MESSAGE_LIMIT - 1] + "…"

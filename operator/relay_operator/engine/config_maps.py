@@ -1,4 +1,4 @@
-"""ConfigMaps of the operator's own namespace, each of which keeps a text."""
+"""ConfigMaps in the operator's own namespace, each of which keeps one text."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,23 +11,23 @@ from relay_operator.engine.manifests import part
 
 @dataclass(frozen=True, slots=True)
 class ConfigMaps:
-    """Those with one label, by which people find them."""
+    """The ConfigMaps with one label, by which people find them."""
 
     kube: Kube
     namespace: str
     label: str
     key: str
-    """Of the text."""
+    """The key of the text in `data`."""
 
     def text(self, config_map: Mapping[str, JsonValue]) -> str | None:
-        """What it keeps; None if it is none of these."""
+        """The text that the ConfigMap keeps; None if it is not one of these."""
         text = part(config_map, "data").get(self.key)
         return text if self.label in part(config_map, "metadata", "labels") and isinstance(text, str) else None
 
     async def put(self, name: str, value: str, text: str, replaces: Callable[[JsonObject], bool] | None = None) -> None:
-        """Create it with this value of the label, or write it again; then only if `replaces` says so of what is there.
+        """Create the ConfigMap with this value of the label, or overwrite it; with `replaces`, only if that accepts it.
 
-        Raises KubeError: Conflict if what `replaces` was asked about is changed meanwhile.
+        `replaces` is called with the present ConfigMap. Raises KubeError: Conflict if the ConfigMap changes after that.
         """
         data: JsonObject = {"data": {self.key: text}}
         labels: JsonObject = {self.label: value}
@@ -44,9 +44,9 @@ class ConfigMaps:
             await self.kube.patch(CONFIG_MAPS, self.namespace, name, data)
 
     async def delete(self, name: str, yields: Callable[[JsonObject], bool] | None = None) -> None:
-        """Delete it, then only if `yields` says so of what is there; absence is success.
+        """Delete the ConfigMap; with `yields`, only if that accepts it. Absence is success.
 
-        Raises KubeError: Conflict if what `yields` was asked about is changed meanwhile.
+        `yields` is called with the present ConfigMap. Raises KubeError: Conflict if the ConfigMap changes after that.
         """
         version = ""
         if yields is not None:

@@ -1,4 +1,4 @@
-"""The one pass over an object, whatever its kind: gather, plan, protect, act, report, come back later."""
+"""The one pass over an object of any kind: gather, plan, protect, act, report, come back later."""
 
 import asyncio
 import logging
@@ -55,7 +55,7 @@ class Engine:
     wall_clock: Callable[[], datetime]
     on_pass: Callable[[Pass], None]
     recording: set[asyncio.Task[KubeError | None]] = field(default_factory=set)
-    """Writes of ids that are under way."""
+    """Writes of ids in progress."""
     installation: Installation = field(default_factory=Installation)
     served: ServedKinds = field(default_factory=ServedKinds)
     clock: Callable[[], float] = time.monotonic
@@ -63,13 +63,13 @@ class Engine:
 
     @property
     def leftovers(self) -> Leftovers:
-        """What lives in the cloud without an object."""
+        """The resources in the cloud that have no object."""
         return self.vanished.leftovers
 
 
 @dataclass(slots=True)
 class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
-    """Takes one kind's objects through passes. Never two over one object at a time: the queue sees to that."""
+    """Takes the objects of one kind through passes; the queue never runs two passes over one object at a time."""
 
     engine: Engine
     flow: Flow[ObjT, FactsT, ActionT, ResultT, MemoryT]
@@ -79,7 +79,7 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         self.memories = Memories(self.flow.memory)
 
     async def reconcile(self, taken: Taken[ObjectKey]) -> None:
-        """One pass. Failures of the Kubernetes API are retried by the queue; nothing is lost by them."""
+        """Run one pass. The queue retries failures of the Kubernetes API; they lose nothing."""
         engine, key, started = self.engine, taken.key, self.engine.clock()
         left = self.memories.get(key)
         if left is not None and not await self._recorded_at_last(key, left):
@@ -107,14 +107,14 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         logger.info("the Kubernetes API did not take it: %s", error)
 
     async def persist(self) -> None:
-        """Before this process ends: until all that was paid for is recorded."""
+        """Wait until everything paid for is recorded; called before this process ends."""
         while left := self.memories.unwritten():
             for key, memory in left:
                 await self._recorded_at_last(key, memory)
             await self.engine.sleep(_SHORTLY)
 
     async def _recorded_at_last(self, key: ObjectKey, memory: MemoryT) -> bool:
-        """What was paid for comes before everything else, though its object be gone; False if it has to wait."""
+        """Record what was paid for before anything else, even if the object is gone; False if that must be retried."""
         try:
             if memory.unwritten is not None:
                 await self._record(key, memory, memory.unwritten)
@@ -138,7 +138,7 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         try:
             return await self._carried_out(turn, obj, memory, writer)
         except Conflict:
-            if memory.kube_failures:  # the watch takes its time to tell what somebody else wrote
+            if memory.kube_failures:  # the watch needs time to report what others wrote
                 await writer.read()
             raise
 
@@ -156,7 +156,7 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
 
         def telling(result: ResultT) -> Told:
             told = self._with_late(turn, metadata, flow.tell(turn, facts, action, result, memory))
-            # What a copy brought along is replaced by its own.
+            # A copy's status is about another object: the patch leads from there to the copy's own.
             return told if obj is read else replace(told, before=read.status)
 
         told = telling(result)
@@ -190,16 +190,17 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         return name, wrote
 
     async def _let_go(self, turn: Turn, facts: FactsT, action: ActionT, writer: ObjectWriter, obj: ObjT) -> bool:
-        """What an action means for the object itself; False if that was gone before. Raises KubeError.
+        """Do to the object itself what the action says; False if the object was already gone. Raises KubeError.
 
-        The watch can take its time to tell of the end, and webhooks wake the object meanwhile.
+        The watch may report the end late, and webhooks may wake the object until then.
         """
         match action:
             case actions.Release():
                 await self._leave(turn, obj, self.flow.leaves(facts), writer)
                 was_there = await finalizer.release(writer, obj.metadata)
                 if obj.metadata.finalizers == [FINALIZER] and not turn.key.vanished:
-                    # Nothing else holds it. The watch may have begun too late to tell, and what it used waits for it.
+                    # Nothing else holds the object. The watch may have begun too late to report its end, and objects
+                    # that it used wait for that.
                     self.engine.cache.drop(turn.key, turn.uid)
                     self.engine.leftovers.was_let_go(turn.uid)
                     self.engine.queue.add(turn.key, Priority.REPAIR)
@@ -211,7 +212,7 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         return True
 
     async def _leave(self, turn: Turn, obj: ObjT, left: tuple[Left, ...], writer: ObjectWriter) -> None:
-        """What stays in the cloud is written down before the finalizer goes. Raises KubeError."""
+        """Record what stays in the cloud before the finalizer is removed. Raises KubeError."""
         key, leftovers = turn.key, self.engine.leftovers
         account = self.engine.cache.account_of(key) or ObjectKey(AccountKind.CLOUD_ACCOUNT, key.namespace, DEFAULT_NAME)
         of, needed = f"{key.namespace}/{key.name}", list[str]()
@@ -232,7 +233,7 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
             leftovers.lets_go(turn.uid)
 
     async def _hold(self, turn: Turn, obj: ObjT, trouble: str, left: tuple[Left, ...], writer: ObjectWriter) -> None:
-        """The object says that it waits until what stays is written down. Raises KubeError."""
+        """Report that the object waits until what it leaves is recorded. Raises KubeError."""
         if not trouble:
             return
         report = held(trouble, [each.id or each.name for each in left])
@@ -243,13 +244,13 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
             self._announce(turn, told, deleting=True)
 
     def _announce(self, turn: Turn, told: Told, *, deleting: bool) -> None:
-        """An Event, if it tells what the status did not tell before."""
+        """Record an Event if the status reports something new."""
         note = noteworthy(told.before.conditions, told.after.conditions, deleting=deleting)
         if note is not None:
             self.engine.recorder.record(turn.key, turn.uid, note)
 
     def _with_late(self, turn: Turn, metadata: ObjectMeta, told: Told) -> Told:
-        """The condition `LateCreate`, as long as what was created too late is there."""
+        """Add the condition `LateCreate` as long as a resource that was created too late exists."""
         late = self.engine.leftovers.late(turn.uid)
         before, others = (
             told.before.conditions,
@@ -261,14 +262,14 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         return replace(told, after=told.after.model_copy(update={"conditions": [*others, *shown]}))
 
     async def _record(self, key: ObjectKey, memory: MemoryT, unwritten: Unwritten) -> Told | None:
-        """What was paid for stands in status, or is taken to its end: it outlives its object.
+        """Record in status what was paid for, or have it ended; goes on if the pass is cancelled.
 
-        Answers what was told instead, where its id is never taken. Raises KubeError: the queue comes back for it.
+        Returns what to report instead if the id can never be written. Raises KubeError: the queue retries.
         """
         task = asyncio.create_task(self._recorded(key, memory, unwritten))
         self.engine.recording.add(task)
         task.add_done_callback(self.engine.recording.discard)
-        await asyncio.wait({task})  # which goes on though the pass is cancelled
+        await asyncio.wait({task})  # the task goes on if the pass is cancelled
         refusal, writer = task.result(), unwritten.writer
         if refusal is None:
             return None
@@ -278,7 +279,7 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         return told
 
     async def _recorded(self, key: ObjectKey, memory: MemoryT, unwritten: Unwritten) -> KubeError | None:
-        """Answers why the id is never taken. Raises KubeError."""
+        """Returns the error if the id can never be written, else None. Raises KubeError."""
         engine, paid, refusal = self.engine, unwritten.paid, None
         raw, after = unwritten.writer.latest(), unwritten.after
         try:
@@ -295,7 +296,7 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
                 await engine.vanished.hand_over(key, {**raw, "status": dict(after)})
             case Recorded.SUPERSEDED:
                 await engine.vanished.hand_over(key, paid.alone(raw, after), paid.cloud_id)
-                engine.queue.add(key, Priority.CHANGE)  # what the other one decided is to be looked at
+                engine.queue.add(key, Priority.CHANGE)  # for a look at what the other process decided
             case Recorded.REFUSED:
                 await engine.vanished.hand_over(key, paid.alone(raw, after))
             case _ as never:
@@ -303,14 +304,14 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         return refusal
 
     async def _report(self, told: Told, writer: ObjectWriter) -> bool:
-        """At most one status write, and only if something changed."""
+        """Write status at most once, and only if something changed; returns whether it was written."""
         patch = status_patch(told.before, told.after)
         if not patch:
             return False
         try:
             await writer.status(patch)
         except NotFound:
-            return False  # deleted meanwhile: the watch will tell
+            return False  # deleted meanwhile: the watch will report it
         return True
 
     def _come_back(self, turn: Turn, facts: FactsT, told: Told, memory: MemoryT, *, deleting: bool) -> None:
@@ -324,7 +325,7 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
     def _due(
         self, turn: Turn, facts: FactsT, told: Told, memory: MemoryT, *, deleting: bool
     ) -> tuple[float, Priority] | None:
-        """Seconds until the next pass, and how urgent it is."""
+        """Seconds until the next pass, and its priority; None if only an event wakes the object."""
         policy, intervals, report = self.engine.retry_policy, self.engine.intervals, told.report
         if report is None and facts.error is not None:
             return policy.quick.after(memory.unanswered, policy.random), Priority.RETRY

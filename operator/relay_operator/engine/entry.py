@@ -1,4 +1,4 @@
-"""One object as the watch last told of it: compact, and what is asked of it without parsing."""
+"""One object as the watch last reported it: compact JSON, and the values that are needed without parsing it."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -29,19 +29,19 @@ from relay_operator.engine.manifests import held, part
 from relay_operator.engine.ownership import Owned, owned
 
 LARGEST = 512 * 1024
-"""Bytes of an object for which something is made: etcd takes three times as many, of which status needs its share."""
+"""The largest object, in bytes, for which anything is created: etcd takes three times as much, and status grows."""
 _BAD = frozenset(
     [(kind.value, "True") for kind, doc in TYPES.items() if doc.polarity is Polarity.NEGATIVE]
     + [(kind.value, "False") for kind, doc in TYPES.items() if doc.polarity is Polarity.POSITIVE]
 ) - {(ConditionType.READY.value, "False")}
-"""Type and status of conditions that tell trouble; that it is not Ready, every new object says."""
+"""Type and status of conditions that report trouble, except `Ready` False, which every new object has."""
 _OURS = frozenset({CREATE_INTENT, API_KEY_SECRET})
 _DROPPED_ANNOTATIONS = frozenset({"kubectl.kubernetes.io/last-applied-configuration"})
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One object: its JSON, and what is asked of it without parsing."""
+    """One object: its JSON, and the values that are needed without parsing it."""
 
     body: bytes
     uid: str
@@ -49,54 +49,54 @@ class Entry:
     generation: int
     deleting: bool
     protected: bool
-    """Both our finalizer and our intent annotation are there."""
+    """Whether both our finalizer and our intent annotation are present."""
     asked: tuple[tuple[str, str], ...]
-    """The annotations that people set and the operator heeds."""
+    """Annotations that people set and the operator obeys, sorted."""
     cloud_id: str
     token: str
-    """Of the create that status tells the end of."""
+    """The token of the create whose result status records."""
     attempted: bool
-    """An intent is there, open or closed: something of it is, or may be, in the cloud."""
+    """Whether an intent is present, open or closed: the object has, or may have, something in the cloud."""
     searching: bool
-    """An intent is open, or a part's create has no answer, and no id is known: it is to be found out."""
+    """Whether a create of the object or of a part has no known result, so that it is searched for."""
     settled: bool
-    """Ready, status is about this very spec, and nothing comes due by the clock."""
+    """Whether it is Ready, its status is about the current spec, and nothing is scheduled."""
     reason: str
-    """Of the Ready condition."""
+    """The reason of the Ready condition."""
     troubles: tuple[str, ...]
-    """The conditions that tell something bad."""
+    """Types of the conditions that report trouble."""
     doomed: bool
-    """Status tells when the cloud deletes it."""
+    """Whether status has the time at which the cloud deletes the resource."""
     committed: Commitment
-    """What it may cost, if it is of a kind that costs something by the hour."""
+    """What it costs, or may cost; counted for kinds with an hourly price."""
     figures: Figures
-    """What it adds to the sums of metrics."""
+    """What it adds to the sums in metrics."""
     account: Reference
-    """The account that was, or would be, used."""
+    """The account that was used, or would be."""
     over: bool
-    """Finished, and nothing of it is left to be done in the cloud: a batch."""
+    """Whether a batch is finished, with nothing left to do in the cloud."""
     owned: Owned | None
-    """Which object controls it, and what that one asks of it."""
+    """What is known of the object that controls it, and for that one; None if there is none."""
     named: tuple[ObjectKey, ...] = ()
     """Objects of ours that its spec refers to."""
     held: tuple[ObjectKey, ...] = ()
-    """Those that what it has in the cloud was given, or may have been."""
+    """Objects whose resources its own resource uses, or may use."""
 
     @property
     def paused(self) -> bool:
-        """Whether people hold every change back."""
+        """Whether people hold back every change."""
         return paused(dict(self.asked))
 
     @property
     def spared(self) -> bool:
-        """Whether nothing of it may be ended."""
+        """Whether nothing of it may be ended: it is paused, or plan-only."""
         return self.paused or dict(self.asked).get(PLAN_ONLY) == "true"
 
     def says(self, cloud_id: str) -> bool:
-        """Whether it asks to adopt this id, or its intent or status names it.
+        """Whether the object asks to adopt this id, or its intent or status names it.
 
-        Conditions do not count: there the operator tells of what is not the object's own. Nor does `adopt-id` on what
-        has a resource already: it takes no other.
+        Conditions do not count, since they may report what belongs to others. Neither does `adopt-id` on an object that
+        already has a resource: it adopts no other.
         """
         if cloud_id.encode() not in self.body:
             return False
@@ -108,7 +108,7 @@ class Entry:
 
 
 def _texts(value: JsonValue) -> Iterator[str]:
-    """All that is in there, but names of fields."""
+    """Yields all texts in a value, without the names of fields."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
@@ -117,7 +117,7 @@ def _texts(value: JsonValue) -> Iterator[str]:
 
 
 def others_wrote(before: Entry, after: Entry) -> bool:
-    """Whether people changed something between the two, or asked for something."""
+    """Whether people recreated, changed, deleted or annotated the object between the two."""
     return (
         before.uid != after.uid
         or before.generation != after.generation
@@ -127,7 +127,7 @@ def others_wrote(before: Entry, after: Entry) -> bool:
 
 
 def needs_work(before: Entry | None, after: Entry) -> bool:
-    """Whether an event asks for a reconcile; the operator's own writes do not."""
+    """Whether an event needs a reconcile; the operator's own writes do not."""
     return (
         before is None
         or others_wrote(before, after)
@@ -138,7 +138,7 @@ def needs_work(before: Entry | None, after: Entry) -> bool:
 
 
 def entry_of(raw: Mapping[str, JsonValue]) -> Entry:
-    """The object as JSON says it; what is of another shape than it should be counts as absent."""
+    """The entry of an object given as JSON; malformed values count as absent."""
     metadata = part(raw, "metadata")
     annotations = part(metadata, "annotations")
     spec, status = part(raw, "spec"), part(raw, "status")
@@ -189,17 +189,17 @@ def _compact(
 ) -> bytes:
     kept = {name: value for name, value in metadata.items() if name != "managedFields"}
     kept["annotations"] = {name: value for name, value in annotations.items() if name not in _DROPPED_ANNOTATIONS}
-    # Copied, since orjson cuts its answer out of a larger buffer: kept as it is, the holes are twice what is in it.
+    # Copied, since orjson returns a slice of a larger buffer: kept uncopied, it would waste twice its own size.
     return memoryview(orjson.dumps({**raw, "metadata": kept})).tobytes()
 
 
 def _open_intent(
     annotations: Mapping[str, JsonValue], status: Mapping[str, JsonValue]
 ) -> CreateIntent | MalformedIntent | None:
-    """The intent whose end no status tells."""
+    """The intent whose result status does not record; None if there is none."""
     text, ended = annotations.get(CREATE_INTENT), status.get("createToken")
     if not isinstance(text, str) or (status.get("id") and status.get("account")):
-        return None  # who has both needs no other answer, and parsing takes its time
+        return None  # with both, no caller needs the intent, and parsing is slow
     intent = CreateIntent.parse(text)
     if isinstance(intent, CreateIntent):
         return None if intent.token == ended else intent
@@ -213,7 +213,7 @@ def _lacks_a_batch(status: Mapping[str, JsonValue]) -> bool:
 
 
 def _sent_with(intent: CreateIntent | MalformedIntent | None) -> Mapping[str, JsonValue]:
-    """The account of a create whose answer no status tells."""
+    """The account that the open intent names; empty if there is none."""
     if not isinstance(intent, CreateIntent) or not intent.account:
         return {}
     kind, name = intent.account_parts
@@ -234,6 +234,6 @@ def uid_of(raw: Mapping[str, JsonValue]) -> str:
 
 
 def version_of(raw: Mapping[str, JsonValue]) -> int:
-    """Resource versions are comparable integers (Kubernetes 1.35 and later; etcd revisions before)."""
+    """The resource version as a comparable integer (Kubernetes 1.35 and later; etcd revisions before), or 0."""
     value = part(raw, "metadata").get("resourceVersion")
     return int(value) if isinstance(value, str) and value.isdigit() else 0

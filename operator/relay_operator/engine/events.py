@@ -1,6 +1,6 @@
-"""Tells people of trouble as Kubernetes Events: few, best effort, behind everything else.
+"""Reports trouble as Kubernetes Events: few, best effort, with the lowest priority.
 
-What goes as asked makes none, so that a create costs three writes and no more.
+An object without trouble gets none, so that a create costs three writes and no more.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 CONTROLLER = "gpurelay.dev/relay-operator"
 NOTE_LIMIT = 1024
 _WAITING = 256
-"""Events that may wait to be written; more are dropped, since status says it all anyway."""
+"""Events that may wait to be written; further ones are dropped, since status reports everything anyway."""
 _WARNED = frozenset(
     {
         Reason.INTERRUPTED,
@@ -30,7 +30,7 @@ _WARNED = frozenset(
         Reason.BACK_OFF,
     }
 )
-"""Reasons on the way that people should hear of."""
+"""Reasons of Reconciling that people are warned of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Note:
 
 
 def noteworthy(before: Sequence[Condition], after: Sequence[Condition], *, deleting: bool) -> Note | None:
-    """What this status says that the last one did not: a new trouble, or the end of one."""
+    """The Event for a trouble that is new in this status, or for the end of one; None if there is neither."""
     trouble = _trouble(after, deleting=deleting)
     if trouble is not None:
         known = _trouble(before, deleting=deleting)
@@ -78,14 +78,14 @@ class Recorder:
     _waiting: asyncio.Queue[tuple[ObjectKey, str, Note]] = field(default_factory=lambda: asyncio.Queue(_WAITING))
 
     def record(self, key: ObjectKey, uid: str, note: Note) -> None:
-        """Never waits and never fails."""
+        """Queue an Event; never waits and never fails."""
         try:
             self._waiting.put_nowait((key, uid, note))
         except asyncio.QueueFull:
             logger.debug("too many Events: one of %s is dropped", key)
 
     async def run(self) -> None:
-        """Writes until cancelled."""
+        """Write until cancelled."""
         while True:
             key, uid, note = await self._waiting.get()
             try:

@@ -1,4 +1,4 @@
-"""What is asked in the moment before a request that changes something in the cloud is sent."""
+"""The check right before a request that changes something in the cloud is sent."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from relay_operator.engine.commands import let_go
 
 
 class SupersededError(Unavailable):
-    """Nothing was sent: the object is not what was decided on any more."""
+    """Nothing was sent: the object is no longer the one that was decided on."""
 
     def __init__(self) -> None:
         super().__init__(0, "Superseded", "the object changed before the request was sent: the operator decides again")
@@ -18,9 +18,10 @@ class SupersededError(Unavailable):
 def fence(
     cache: Cache, key: ObjectKey, metadata: ObjectMeta, cloud_id: str | None, token: str | None = None
 ) -> Callable[[], bool]:
-    """Whether the decision still stands: it is the same object, as people left it, and nobody else records what it has.
+    """Returns a check of whether the decision still stands, for the moment before a request is sent.
 
-    Waiting for a connection and for the account's rate takes its time, and the watch goes on meanwhile.
+    It stands while the object and its generation are the same, people do not hold it back, and no other object records
+    its resource. Waiting for a connection and for the account's rate limit takes time, in which the watch goes on.
     """
     decided_on = (metadata.uid, metadata.generation, metadata.deletion_timestamp is not None)
 
@@ -34,7 +35,7 @@ def fence(
 
 
 def shared(cloud_id: str, key: ObjectKey, others: frozenset[ObjectKey]) -> str:
-    """What is told of something that two objects record: either may be wrong, so that neither touches it."""
+    """The message about a resource that two objects record: either may be wrong, so that neither touches it."""
     whose = ", ".join(sorted(map(str, others)))
     return (
         f"the resource {cloud_id} is also recorded by {whose}: neither changes nor ends it. To leave it to the other, "

@@ -1,4 +1,4 @@
-"""What one object adds to the sums that metrics show."""
+"""What one object adds to the sums in metrics."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from relay_operator.engine.manifests import part
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Of one object, as its status tells; nothing if it does not."""
+    """The figures of one object, from its status; zero or empty if status lacks them."""
 
     gpus: int = 0
-    """Of what runs."""
+    """GPUs that run."""
     model: str = ""
-    """Of these."""
+    """The model of these GPUs."""
     records: tuple[tuple[str, int], ...] = ()
-    """Of a batch, by what came of them."""
+    """A batch's records: (outcome, count)."""
     cost_nano_usd: int = 0
     last_success: float = 0
     """Seconds since the epoch; 0 if there was none."""
@@ -29,7 +29,7 @@ NONE: Final = Figures()
 
 
 def figures_of(status: Mapping[str, JsonValue]) -> Figures:
-    """The figures in a status; what is of another shape than it should be counts for nothing."""
+    """The figures in a status; malformed values count as zero."""
     if "gpuModelId" in status:
         model = status["gpuModelId"]
         return Figures(_number(status.get("gpuCount")) * _running(status), model if isinstance(model, str) else "")
@@ -47,7 +47,7 @@ def figures_of(status: Mapping[str, JsonValue]) -> Figures:
 
 
 def _running(status: Mapping[str, JsonValue]) -> int:
-    """How many of it run: the replicas of a cluster, or the pod."""
+    """How many of it run: the replicas of a cluster; otherwise 1 if its state is `running`, else 0."""
     return _number(status["replicas"]) if "replicas" in status else int(status.get("state") == "running")
 
 

@@ -1,4 +1,4 @@
-"""The finalizer and the intent, which stand on an object before anything is sent for it, and the finalizer's end."""
+"""The finalizer and the create intent, which precede anything sent for an object, and the finalizer's removal."""
 
 from pydantic import JsonValue, ValidationError
 
@@ -8,7 +8,7 @@ from relay_operator.engine.object_writer import ObjectWriter
 
 
 def guarded(metadata: ObjectMeta, intent: CreateIntent) -> bool:
-    """Whether both are there; an object on its way out gets neither any more."""
+    """Whether both are present; true also for an object that is being deleted, which no longer gets either."""
     there = CreateIntent.parse(metadata.annotations.get(CREATE_INTENT)) == intent
     return (FINALIZER in metadata.finalizers and there) or metadata.deletion_timestamp is not None
 
@@ -20,10 +20,10 @@ async def guard(writer: ObjectWriter, metadata: ObjectMeta, intent: CreateIntent
 
 
 async def open_intent(writer: ObjectWriter, metadata: ObjectMeta, intent: CreateIntent) -> None:
-    """Written before anything is sent, so that no crash can make a create look as if it had never been tried.
+    """Write the intent before anything is sent, so that no crash can hide that a create was tried.
 
-    Where the write's answer is lost, what is there decides; nobody but this pass can have sent it. Raises KubeError
-    where it is not there, or the object does not ask for the same any more: nothing is to be sent then.
+    If the write's answer is lost, the object is read: only this pass can have written this intent. Raises KubeError if
+    the intent is not there, or if the object has changed; then nothing may be sent.
     """
     try:
         await guard(writer, metadata, intent)
@@ -44,7 +44,7 @@ async def _landed(writer: ObjectWriter, metadata: ObjectMeta, intent: CreateInte
 
 
 async def release(writer: ObjectWriter, metadata: ObjectMeta) -> bool:
-    """Let the object go; False for one that was gone already. Raises KubeError."""
+    """Remove the finalizer; False if the object was already gone. Raises KubeError."""
     try:
         await writer.last({"finalizers": [name for name in metadata.finalizers if name != FINALIZER]})
     except NotFound:

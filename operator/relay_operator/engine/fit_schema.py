@@ -1,4 +1,4 @@
-"""What the cloud says, brought within what the CRDs take: nothing odd in it keeps a status from being written. Pure."""
+"""Fits what the cloud says into the CRDs' bounds, so that no odd value keeps a status from being written. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,16 +13,16 @@ from relay_operator.api.meta import Model
 _INT64 = 2**63 - 1
 _MOMENT: TypeAdapter[datetime] = TypeAdapter(AwareDatetime)
 _ERA = (datetime(1970, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC))
-"""Go's zero time is in the year 1: a moment that was never set. Neither end can overflow in any time zone."""
+"""A moment that was never set is Go's zero time, in the year 1. Neither end can overflow in any time zone."""
 
 
 def fit_schema(model: type[Model], told: Mapping[str, object]) -> dict[str, object]:
-    """The values of these fields as the model's bounds have them: texts cut, numbers capped, what is neither absent."""
+    """The values within the model's bounds: long texts are cut, large numbers capped, values below a minimum None."""
     return {name: _fit(_bounds(model, name), value) for name, value in told.items()}
 
 
 def moment(text: str | None) -> datetime | None:
-    """A moment the cloud tells; None if it is none, or was never set."""
+    """The moment that the cloud names; None if it is malformed, or was never set."""
     try:
         told = _MOMENT.validate_python(text)
     except (ValidationError, OverflowError):

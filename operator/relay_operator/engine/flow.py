@@ -1,4 +1,4 @@
-"""What a family of kinds tells the one pass that there is: how its objects are read, decided upon and acted upon."""
+"""The contract between the one pass and a family of kinds: how objects are read, decided on and acted on."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,18 +19,18 @@ from relay_operator.engine.report import Report
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One pass: over which object, when, and how urgently it was asked for."""
+    """One pass: its object, its time, and its priority."""
 
     key: ObjectKey
     uid: str
     now: datetime
     priority: Priority
     outdated: str = ""
-    """Why nothing may be created: a CRD is older than this release."""
+    """Why nothing may be created, since a CRD is older than this release; empty if none is."""
 
     @property
     def exact(self) -> bool:
-        """Something changed, or will be changed: this very resource is read, not a listing shared with others."""
+        """Whether to read this very resource, not a shared list: something changed, or will be changed."""
         return self.priority < Priority.POLL
 
 
@@ -44,33 +44,33 @@ class Object(Protocol):
 
 
 class Facts(Protocol):
-    """Gathered once; what follows is decided from it alone."""
+    """What a pass gathered; everything after is decided from it alone."""
 
     @property
     def error(self) -> CloudError | None:
-        """Why the cloud could not be looked at."""
+        """Why the cloud could not be read; None if it could."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a pass led to."""
+    """The outcome of a pass."""
 
     before: ObjectStatus
     after: ObjectStatus
-    """The status as it was read, and as it should be."""
+    """The status as it was read, and the desired one."""
     report: Report | None
-    """None: nothing is to be said."""
+    """None if there is nothing to report."""
     next_attempt: datetime | None = None
-    """When the next attempt is agreed."""
+    """The time that status gives for the next attempt."""
     due: tuple[datetime, ...] = ()
-    """Moments at which the passing of time alone asks for a pass."""
+    """Times at which a pass is due although nothing has changed."""
     name: str = ""
-    """Of what was done; empty: the action's own."""
+    """The name of what was done; empty means the name of the action."""
     summary: str = ""
-    """For the log; empty: the report's message."""
+    """The message for the log; empty means the report's message."""
     once_written: Callable[[], None] | None = None
-    """What may be forgotten only when status tells it."""
+    """Called once status is written, to forget what status records by then."""
 
 
 ObjT = TypeVar("ObjT", bound=Object)
@@ -80,25 +80,25 @@ ResultT = TypeVar("ResultT")
 
 
 class Flow(Protocol[ObjT, FactsT, ActionT, ResultT, MemoryT]):
-    """How one kind's objects go through a pass; `gather`, `act` and `forget` do I/O, the others are pure."""
+    """How the objects of one kind go through a pass; `gather`, `act` and `forget` do I/O, the others are pure."""
 
     @property
     def type(self) -> ResourceType: ...
 
     def parse(self, body: bytes) -> ObjT:
-        """The object, unknown fields ignored. Raises pydantic's ValidationError."""
+        """The object; unknown fields are ignored. Raises pydantic's ValidationError."""
         ...
 
     def own(self, obj: ObjT) -> ObjT:
-        """The object without what was recorded for another."""
+        """The object without what it records for another object."""
         ...
 
     def memory(self, uid: str) -> MemoryT:
-        """Of an object that was not seen before."""
+        """A new memory, for an object that was not seen before."""
         ...
 
     async def gather(self, turn: Turn, obj: ObjT, memory: MemoryT) -> FactsT:
-        """All reading. Raises KubeError."""
+        """Reads everything that the decision needs. Raises KubeError."""
         ...
 
     def plan(self, facts: FactsT) -> ActionT:
@@ -106,29 +106,29 @@ class Flow(Protocol[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         ...
 
     def intent(self, facts: FactsT) -> CreateIntent | None:
-        """The intent that has to stand on the object, with the finalizer; None if nothing of it is in the cloud."""
+        """The intent that must be on the object, with the finalizer; None if it has nothing in the cloud."""
         ...
 
     async def act(self, facts: FactsT, action: ActionT, memory: MemoryT, writer: ObjectWriter) -> ResultT:
-        """At most one change in the cloud; its refusals are results. Raises KubeError."""
+        """Makes at most one change in the cloud; a refusal is a result. Raises KubeError."""
         ...
 
     def tell(self, turn: Turn, facts: FactsT, action: ActionT, result: ResultT, memory: MemoryT) -> Told:
-        """What to say of it, and when to come back."""
+        """What to report, and when to come back."""
         ...
 
     def paid(self, facts: FactsT, result: ResultT) -> PaidFor | None:
-        """What of the object's own is in the cloud that nothing but this result tells of."""
+        """The object's own resource that only this result knows; None if there is none, or status records it."""
         ...
 
     def leaves(self, facts: FactsT) -> tuple[Left, ...]:
-        """What stays in the cloud if the object is let go now."""
+        """What stays in the cloud if the object is released now."""
         ...
 
     def unrecorded(self, result: ResultT, memory: MemoryT, why: str) -> ResultT:
-        """What came of it instead, where status cannot tell what was paid for, and that is ended."""
+        """The result to report if status can never record what was paid for, which is ended then; `why` says so."""
         ...
 
     async def forget(self, key: ObjectKey, memory: MemoryT | None) -> None:
-        """The object is gone."""
+        """Forgets an object that is gone."""
         ...

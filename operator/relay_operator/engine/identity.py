@@ -1,4 +1,4 @@
-"""Whose something in the cloud is: what intents and statuses record, and what names tell. Pure."""
+"""Whose a resource in the cloud is: what intents and statuses record, and what names prove. Pure."""
 
 import hashlib
 import re
@@ -17,12 +17,12 @@ _INSTALLATION = 5
 _ATTEMPT = re.compile(r"-(\d{1,6})$")
 _UID = re.compile(rf"[0-9a-f]{{{UID_PART}}}")
 _LAST_WORDS = 3
-"""Of a name that an operator gave: UID, installation and attempt, of which the last two may be missing."""
+"""Words at the end of a generated name: UID, installation and attempt; the last two may be missing."""
 
 
 @dataclass(slots=True)
 class Installation:
-    """Which cluster's operator this is; known once the cluster was asked."""
+    """The name of this operator's cluster; empty until the cluster was read."""
 
     name: str = ""
 
@@ -31,12 +31,12 @@ class Whose(Enum):
     """For which object something was recorded."""
 
     OWN = auto()
-    RESTORED = auto()  # of this name, and another UID: a backup was restored
+    RESTORED = auto()  # same name, other UID: a backup was restored
     FOREIGN = auto()  # a copy, or of another installation
 
 
 class Recorded(Protocol):
-    """What a status tells of its resource."""
+    """What a status records about its resource."""
 
     @property
     def id(self) -> str | None: ...
@@ -47,7 +47,7 @@ class Recorded(Protocol):
 
 
 class Recording(Protocol):
-    """An object whose status records something."""
+    """An object whose status may record a resource."""
 
     @property
     def metadata(self) -> ObjectMeta: ...
@@ -59,12 +59,12 @@ ObjT = TypeVar("ObjT", bound=Recording)
 
 
 def installation_of(cluster: str) -> str:
-    """Five characters, from the UID of the namespace kube-system: a cluster keeps it for life."""
+    """Five characters of a hash of the UID of the namespace kube-system, which a cluster keeps for life."""
     return hashlib.sha256(cluster.encode()).hexdigest()[:_INSTALLATION]
 
 
 def identity_of(metadata: ObjectMeta, installation: str, organization: str) -> Identity:
-    """What is recorded with everything that is made for this object."""
+    """The identity that is recorded with everything created for this object."""
     return Identity(
         installation=installation,
         namespace=metadata.namespace,
@@ -75,7 +75,7 @@ def identity_of(metadata: ObjectMeta, installation: str, organization: str) -> I
 
 
 def whose(recorded: Identity, metadata: ObjectMeta, installation: str) -> Whose:
-    """What a recorded identity says to this object."""
+    """Whether the identity was recorded for this object, for a namesake that was restored, or for another object."""
     here = (installation, metadata.namespace, metadata.name)
     if (recorded.installation, recorded.namespace, recorded.name) != here:
         return Whose.FOREIGN
@@ -83,7 +83,7 @@ def whose(recorded: Identity, metadata: ObjectMeta, installation: str) -> Whose:
 
 
 def whose_status(status: Recorded, metadata: ObjectMeta, installation: str) -> Whose:
-    """Objects of the first release have no identity: the name that was given proves it, by its UID part."""
+    """Whose the recorded resource is; if there is no identity (first release), the UID part of its name proves it."""
     if status.identity is not None:
         return whose(status.identity, metadata, installation)
     name, adopt_id = status.cloud_name or "", metadata.annotations.get(ADOPT_ID)
@@ -94,7 +94,7 @@ def whose_status(status: Recorded, metadata: ObjectMeta, installation: str) -> W
 
 
 def whose_intent(intent: CreateIntent, metadata: ObjectMeta, installation: str) -> Whose:
-    """One of the first release has no identity, and is taken at its word."""
+    """Whose the intent is; one without an identity (first release) counts as the object's own."""
     return Whose.OWN if intent.identity is None else whose(intent.identity, metadata, installation)
 
 
@@ -111,12 +111,12 @@ def own(obj: ObjT, installation: str) -> ObjT:
 
 
 def uids_in(name: str) -> tuple[str, ...]:
-    """What may be the UID part of a name that an operator gave; none if people gave it."""
+    """The words of a name that may be a UID part; none if people gave the name."""
     return tuple(word for word in name.split("-")[-_LAST_WORDS:] if _UID.fullmatch(word))
 
 
 def gave(metadata: ObjectMeta | ObjectKey, uid: str, installation: str, name: str) -> bool:
-    """Whether the object of this UID gives this name to an attempt; the first release named no installation."""
+    """Whether the object with this UID gives this name to an attempt; the first release named no installation."""
     last = _ATTEMPT.search(name)
     attempts = {1, int(last[1])} if last is not None else {1}
     return any(
@@ -127,13 +127,13 @@ def gave(metadata: ObjectMeta | ObjectKey, uid: str, installation: str, name: st
 
 
 def of_here(name: str, installation: str) -> bool:
-    """Whether an object of this installation gave the name, be it there or gone."""
+    """Whether an object of this installation gave the name; the object may be gone."""
     words = name.split("-")[-_LAST_WORDS:]
     return any(_UID.fullmatch(uid) and where == installation for uid, where in pairwise(words))
 
 
 def is_recorded_for(raw_status: Mapping[str, JsonValue], uid: str, adopt_id: str) -> bool:
-    """Whether a status, as JSON, is about the object of this UID, which has this `adopt-id`."""
+    """Whether a status, as JSON, is about the object with this UID, which has this `adopt-id`."""
     identity = raw_status.get("identity")
     if isinstance(identity, dict):
         return identity.get("uid") == uid
@@ -141,6 +141,6 @@ def is_recorded_for(raw_status: Mapping[str, JsonValue], uid: str, adopt_id: str
 
 
 def _may_be_of(uid: str, name: str, *, adopted: bool) -> bool:
-    """What the first release recorded is of the object whose UID its name has, or of one that adopted it."""
+    """Whether a record of the first release may be this object's: it was adopted, or its name has no other UID."""
     given = uids_in(name)
     return adopted or not given or uid_part(uid) in given

@@ -1,4 +1,4 @@
-"""Objects by something that each of them has one of, or none."""
+"""Objects by a name that they have, such as a cloud id, a token or an owner."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
@@ -11,13 +11,13 @@ NameT = TypeVar("NameT", bound=Hashable)
 
 @dataclass(slots=True)
 class Index(Generic[NameT]):
-    """Keys by name. O(1) per change; a name that nobody has takes no room."""
+    """Keys by name. O(1) per change; a name without objects takes no memory."""
 
     _holders: dict[NameT, ObjectKey | set[ObjectKey]] = field(default_factory=dict)
-    """One key as it is: a set takes 216 bytes, and most names have one object."""
+    """A single key is stored without a set: a set takes 216 bytes, and most names have one object."""
 
     def move(self, key: ObjectKey, before: NameT | None, after: NameT | None) -> None:
-        """The object had `before`, and has `after` from now on; None is no name."""
+        """Replace the object's name `before` with `after`; None is no name."""
         if before == after:
             return
         if before is not None:
@@ -26,14 +26,14 @@ class Index(Generic[NameT]):
             self._add(key, after)
 
     def of(self, name: NameT) -> frozenset[ObjectKey]:
-        """Who has it."""
+        """The objects with this name."""
         held = self._holders.get(name)
         if held is None:
             return frozenset()
         return frozenset(held) if isinstance(held, set) else frozenset((held,))
 
     def names(self) -> tuple[NameT, ...]:
-        """Every name that somebody has."""
+        """All names that have objects."""
         return tuple(self._holders)
 
     def _add(self, key: ObjectKey, name: NameT) -> None:

@@ -1,4 +1,4 @@
-"""Every observation of an object, from watch or list, on its way to cache and queue. O(1) each."""
+"""Takes every observation of an object, from watch or list, to cache and queue. O(1) each."""
 
 import json
 import logging
@@ -20,12 +20,12 @@ from relay_operator.engine.vanished import Vanished, vanished
 logger = logging.getLogger(__name__)
 
 _SETTLED_PER_SECOND = 10.0
-"""How many settled objects a start has looked at: what needs work must not wait behind them."""
+"""Settled objects per second that are polled after a start: urgent work must not wait behind them."""
 
 
 @dataclass(slots=True)
 class Informer:
-    """What the watch, the repairing list and the operator's own writes feed."""
+    """Receives what the watch and the repairing list report."""
 
     cache: Cache
     queue: Queue[ObjectKey]
@@ -34,7 +34,7 @@ class Informer:
     poll_settled: float
 
     def seen(self, kind: str, raw: Mapping[str, JsonValue]) -> None:
-        """An object as it is, or was a moment ago."""
+        """Process an object as it is, or was a moment ago."""
         key = key_of(kind, raw)
         before, after = self.cache.put(key, raw)
         if before is not None and before.uid != after.uid:
@@ -48,11 +48,11 @@ class Informer:
         self.queue.add(key, Priority.DELETE if after.deleting else Priority.CHANGE)
 
     def knows(self, kind: str, raw: Mapping[str, JsonValue]) -> bool:
-        """Whether `seen` would learn nothing from it: it is stale, or the echo of the operator's own write."""
+        """Whether `seen` would learn nothing: the object is stale, or the echo of the operator's own write."""
         return self.cache.knows(key_of(kind, raw), raw)
 
     def gone(self, kind: str, raw: Mapping[str, JsonValue]) -> None:
-        """The API server says that this very object is deleted."""
+        """Process the report that this very object is deleted."""
         key = key_of(kind, raw)
         if vanished(raw):
             self.vanished.take_over(key, raw)
@@ -61,17 +61,17 @@ class Informer:
         self._drop(key, uid_of(raw), version_of(raw))
 
     def _is_there(self, key: ObjectKey, uid: str) -> bool:
-        """Whether the object is known; what the operator let go itself, it has forgotten with that."""
+        """Whether the object is known; one that the operator released itself is forgotten already."""
         entry = self.cache.get(key)
         return entry is not None and entry.uid == uid
 
     def _ghost(self, key: ObjectKey, entry: Entry) -> None:
-        """It is gone, and no event told."""
+        """Process an object that was deleted without an event."""
         if not self.vanished.leftovers.was_let_go(entry.uid):
             self._forced_away(key, json.loads(entry.body))
 
     def _forced_away(self, key: ObjectKey, raw: Mapping[str, JsonValue]) -> None:
-        """Somebody took the finalizer off: what the object had belongs to nobody, and is told until it is gone."""
+        """Record as orphans what an object had in the cloud, whose finalizer somebody removed."""
         entry = entry_of(raw)
         account = self.cache.account_meant(key, entry)
         is_ended = self.cache.get(key._replace(vanished=entry.uid)) is not None
@@ -97,7 +97,7 @@ class Informer:
             self.queue.add(account, Priority.CHANGE)
 
     async def relist(self, kube: Kube, kind: str, resource: ResourceType, namespaces: tuple[str, ...]) -> None:
-        """Read all objects of a kind: drops ghosts that no event told of, and repairs what is stale.
+        """List all objects of a kind: drop those that were deleted without an event, and repair stale ones.
 
         Raises KubeError, and drops nothing, if the list could not be read to its end.
         """
@@ -116,13 +116,14 @@ class Informer:
 
     def _drop(self, key: ObjectKey, uid: str, version: int = 0) -> None:
         if self.cache.drop(key, uid, version) is not None:
-            self.queue.add(key, Priority.REPAIR)  # the reconciler forgets what it remembers of it
+            self.queue.add(key, Priority.REPAIR)  # the reconciler drops its memory of it
 
 
 def keep_answer(cache: Cache, queue: Queue[ObjectKey], key: ObjectKey, raw: Mapping[str, JsonValue]) -> None:
-    """Remember an object as the API server answered a write of ours.
+    """Cache an object as the API server returned it after a write of ours.
 
-    It may show what others wrote just before; the event that tells of that is older than the answer, and passed over.
+    It may contain what others wrote just before. The event about that is older than this answer and is skipped, so that
+    the object is queued here.
     """
     before, after = cache.put(key, raw)
     if before is not None and others_wrote(before, after):

@@ -1,4 +1,4 @@
-"""The create protocol's names and fingerprints. Pure."""
+"""The names and fingerprints of the create protocol. Pure."""
 
 import hashlib
 import json
@@ -18,15 +18,15 @@ _UNSAFE = re.compile(r"[^a-z0-9]+")
 
 
 def uid_part(uid: str) -> str:
-    """What names carry of a UID."""
+    """The part of a UID that names carry."""
     return uid.replace("-", "")[:UID_PART]
 
 
 def cloud_name(namespace: str, name: str, uid: str, installation: str, attempt: int) -> str:
-    """The name one attempt sends: readable, the same every time it is computed, at most 63 characters.
+    """The name that one attempt sends: readable, deterministic, at most 63 characters.
 
-    The UID keeps two objects apart (also a deleted one and its namesake), the installation two clusters in one
-    organization; the attempt keeps a search for this one from finding what an earlier one left behind.
+    The UID keeps two objects apart (also a deleted one and its namesake), and the installation two clusters in one
+    organization; the attempt keeps a search from finding what an earlier attempt left behind.
     """
     parts = (uid_part(uid), installation, str(attempt) if attempt > 1 else "")
     suffix = "".join(f"-{part}" for part in parts if part)
@@ -35,12 +35,12 @@ def cloud_name(namespace: str, name: str, uid: str, installation: str, attempt: 
 
 
 def named(cloud_id: str, name: str) -> str:
-    """What an intent calls a resource that is adopted: people name things in the cloud as they like, and as long."""
+    """The name of an adopted resource as an intent holds it, cut to size: people choose names of any length."""
     return (name or cloud_id)[:MAX_NAME]
 
 
 def intent_of(raw: Mapping[str, JsonValue]) -> CreateIntent | None:
-    """The intent of an object as JSON; None if it has none that can be read."""
+    """The intent of an object given as JSON; None if it has none, or an unreadable one."""
     text = part(raw, "metadata", "annotations").get(CREATE_INTENT)
     intent = CreateIntent.parse(text) if isinstance(text, str) else None
     return intent if isinstance(intent, CreateIntent) else None
@@ -48,7 +48,7 @@ def intent_of(raw: Mapping[str, JsonValue]) -> CreateIntent | None:
 
 @dataclass(frozen=True, slots=True)
 class Has:
-    """What an object has in the cloud, or may have; empty texts if nobody knows."""
+    """What an object has in the cloud, or may have; unknown values are empty."""
 
     id: str
     name: str
@@ -57,7 +57,7 @@ class Has:
 
 
 def has(raw: Mapping[str, JsonValue]) -> Has:
-    """As status tells, and its intent where status does not."""
+    """What status records, or, if status lacks it, what the intent does."""
     status, intent = part(raw, "status"), intent_of(raw)
     sent = intent.identity.organization if intent is not None and intent.identity is not None else ""
     return Has(
@@ -69,25 +69,25 @@ def has(raw: Mapping[str, JsonValue]) -> Has:
 
 
 def aside(raw: Mapping[str, JsonValue]) -> list[tuple[str, str]]:
-    """Ids and names of what it has put aside for another, as status tells."""
+    """Ids and names of former resources, from status."""
     former = part(raw, "status").get("former")
     rows = [part(row) for row in former] if isinstance(former, list) else []
     return [(str(row.get("id") or ""), str(row.get("name") or "")) for row in rows]
 
 
 def fingerprints(fields: Mapping[str, JsonValue]) -> str:
-    """A short, stable hash of every field, so that a later difference can be named; secrets must not be in it."""
+    """A short, stable hash per field, so that a later difference can be named; the fields must not contain secrets."""
     return ",".join(f"{name}={_digest(value)}" for name, value in sorted(fields.items()))
 
 
 def changed_fields(recorded: str, fields: Mapping[str, JsonValue]) -> tuple[str, ...]:
-    """The fields that are not what `recorded` was made from; none if nothing was recorded."""
+    """The fields that differ from those that `recorded` was made from; a field that it lacks does not count."""
     known = dict(part.split("=", 1) for part in recorded.split(",") if "=" in part)
     return tuple(name for name, value in sorted(fields.items()) if name in known and known[name] != _digest(value))
 
 
 def _digest(value: JsonValue) -> str:
-    # Objects ask for the same few things. `typed`: True and 1 are equal, and have other texts.
+    # Objects share few values, hence the cache. `typed`: True equals 1, but their texts differ.
     if value == []:
         return _EMPTY_LIST
     return _remembered(value) if isinstance(value, str | int | None) else _computed(value)

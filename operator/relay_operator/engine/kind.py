@@ -1,4 +1,4 @@
-"""A kind in one line; everything that has to know of all kinds is read from these lines."""
+"""A kind in one line; everything that needs all kinds reads these lines."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,21 +14,24 @@ PartsT = TypeVar("PartsT")
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[PartsT]):
-    """What the operator knows of a kind; `PartsT` is what all flows are made from."""
+    """What the operator knows of a kind; `PartsT` is what flows are built from."""
 
     definition: Definition
     reconciler: Callable[[PartsT], KindReconciler]
     uses_account: bool = True
-    """Whether its objects hold the account that they are made with, until their status says `cleared`."""
+    """Whether its objects use an account, and hold it until their status says `cleared`."""
     shared_by_default: bool = False
-    """Whether a ClusterCloudAccount without `allowedKinds` serves it: only if it opens nothing that others have in the
-    organization, as workloads and batches do not, but keys and members do."""
+    """Whether a ClusterCloudAccount without `allowedKinds` serves the kind.
+
+    Only if its objects give no access to what others have in the organization: workloads and batches give none, keys
+    and members do.
+    """
     worker_share: float = 1.0
-    """Of the workers, at most so many have its objects at a time; what waits for less has their turn first."""
+    """The share of the workers that may have its objects at a time; below 1, objects of other kinds also go first."""
     assumed: bool = False
-    """Whether the cloud's description does not show its calls: it is off until `RELAY_ASSUMED_KINDS` names it."""
+    """Whether the cloud's description lacks its calls: then it is off until `RELAY_ASSUMED_KINDS` names it."""
     wakes_with_owned: bool = False
-    """Whether an object has a pass when another that it controls came, went or finished."""
+    """Whether an object has a pass when another that it controls appears, is deleted or finishes."""
 
     @property
     def name(self) -> str:
@@ -36,5 +39,5 @@ class Kind(Generic[PartsT]):
 
 
 def resource_type(definition: Definition) -> ResourceType:
-    """Where a kind's objects live."""
+    """The kind's type in the Kubernetes API."""
     return ResourceType(definition.plural, GROUP, VERSION, definition.namespaced)

@@ -1,7 +1,7 @@
-"""What lives in the cloud without an object: kept on purpose, an orphan, or created too late.
+"""Resources in the cloud that have no object: kept on purpose, orphaned, or created too late.
 
-A ConfigMap of the operator's own namespace keeps each, since backups are restored without status; whoever deletes it
-lets the operator forget what it stands for.
+A ConfigMap in the operator's own namespace keeps the record of each, since backups are restored without status.
+Deleting that ConfigMap makes the operator forget the resource.
 """
 
 import hashlib
@@ -25,49 +25,49 @@ logger = logging.getLogger(__name__)
 LABEL = f"{ANNOTATION_PREFIX}leftover"
 _RECORD = "resource.json"
 _TRIES = 3
-"""In a row, after which a write that fails without being refused does not seem to heal by itself."""
+"""Consecutive failures after which a write that is not refused does not seem to recover by itself."""
 
 
 class Fate(StrEnum):
-    """Why it has no object, and so what becomes of it."""
+    """Why a resource has no object, and so what happens to it."""
 
-    KEPT = "kept"  # `deletionPolicy` or `abandon` say so: it is never ended
-    ORPHAN = "orphan"  # its object is gone, or was never known: it is told
+    KEPT = "kept"  # kept by `deletionPolicy` or `abandon`: it is never ended
+    ORPHAN = "orphan"  # its object is gone, or was never known: it is reported
     LATE = "late"  # the cloud acted on a create that had been given up: it is ended
 
 
 class Leftover(Model):
-    """One of them."""
+    """The record of one such resource."""
 
     fate: Fate
     kind: str
     account: ObjectKey
     organization: str
     id: str = ""
-    """Empty while it is only known by its name."""
+    """Empty while only the name is known."""
     name: str = ""
-    """The one that it has in the cloud."""
+    """Its name in the cloud."""
     part_of: str = ""
-    """The id of what it is part of, if it is not found without that."""
+    """The id of its whole, if the cloud needs that to find it."""
     of: str = ""
-    """Namespace and name of the object; empty if nobody knows."""
+    """Namespace and name of its object; empty if unknown."""
     uid: str = ""
     since: Time
 
     @property
     def address(self) -> str:
-        """What the cloud is asked for."""
+        """The address to call the cloud with."""
         return address(self.id, self.part_of)
 
     @property
     def config_map(self) -> str:
-        """The same for what is found another time."""
+        """The name of its ConfigMap, the same whenever the resource is found again."""
         return _config_map(self.organization, self.kind, self.id or self.name)
 
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What an object leaves in the cloud as its finalizer goes."""
+    """What an object leaves in the cloud when its finalizer is removed."""
 
     fate: Fate
     id: str
@@ -78,34 +78,34 @@ class Left:
 
 @dataclass(slots=True)
 class Leftovers:
-    """All of them."""
+    """All records."""
 
     kube: Kube
     namespace: str
-    """The operator's own."""
+    """The operator's own namespace."""
     _config_maps: ConfigMaps = field(init=False)
     _records: dict[str, Leftover] = field(default_factory=dict)
-    """By the name of their ConfigMap."""
+    """By the name of the ConfigMap."""
     _by_account: dict[ObjectKey, set[str]] = field(default_factory=dict)
     _late: dict[str, set[str]] = field(default_factory=dict)
-    """By the UID of the object that it was created for."""
+    """By the UID of the object that the resource was created for."""
     _kept: dict[tuple[str, str, str], set[str]] = field(default_factory=dict)
-    """By organization, id and name, of which one is empty."""
+    """By organization, id and name; either id or name is empty."""
     _unsaved: set[str] = field(default_factory=set)
     _retracted: dict[str, Leftover] = field(default_factory=dict)
-    """ConfigMaps that are to go, and what they told."""
+    """Records whose ConfigMap has to be deleted, by its name."""
     _failed: dict[str, tuple[int, KubeError]] = field(default_factory=dict)
-    """How often in a row the write of a ConfigMap failed, and how the last time."""
+    """How often in a row the write of a ConfigMap failed, and the last error."""
     _let_go: set[str] = field(default_factory=set)
-    """UIDs of objects whose finalizer the operator takes off itself, while these are there."""
+    """UIDs of objects whose finalizer the operator removes itself, until they are gone."""
 
     def __post_init__(self) -> None:
         self._config_maps = ConfigMaps(self.kube, self.namespace, LABEL, _RECORD)
 
     def read(self, config_map: Mapping[str, JsonValue], found: set[str]) -> bool:
-        """Whether the ConfigMap keeps one, which is known and among `found` from here on.
+        """Read the record in a ConfigMap, and add its name to `found`; False if it keeps no such record.
 
-        What this process knows and could not write so far is newer than what is read.
+        Changes of this process that are not saved yet win over what is read.
         """
         name, text = str(part(config_map, "metadata").get("name")), self._config_maps.text(config_map)
         if text is None:
@@ -117,13 +117,13 @@ class Leftovers:
         return True
 
     def only(self, found: set[str]) -> None:
-        """Forget what people deleted the ConfigMap of: `found` are all that there are."""
+        """Forget the records whose ConfigMap people deleted; `found` are the ConfigMaps that exist."""
         for name in set(self._records) - found - self._unsaved:
             logger.info("the ConfigMap %s is deleted: what it stood for is forgotten", name)
             self._drop(name)
 
     def note(self, leftover: Leftover) -> None:
-        """Known from here on, and kept by the next `save`; what is kept on purpose stays so."""
+        """Add a record, which the next `save` writes; a resource that is kept on purpose stays so."""
         known = self._records.get(leftover.config_map)
         if known is None or (known.fate is not Fate.KEPT and (known.fate, known.of) != (leftover.fate, leftover.of)):
             logger.warning(
@@ -133,22 +133,22 @@ class Leftovers:
             self._unsaved.add(leftover.config_map)
 
     def retract(self, uid: str) -> None:
-        """What the object of this UID had is taken to its end: it is no orphan."""
+        """Forget the orphans of the object with this UID: what it had is being ended."""
         for record in list(self._records.values()):
             if (record.uid, record.fate) == (uid, Fate.ORPHAN):
                 self.forget(record)
 
     def forget(self, leftover: Leftover) -> None:
-        """It is gone, or an object has it; the next `save` removes its ConfigMap."""
+        """Forget a record, since its resource is gone or has an object; the next `save` deletes its ConfigMap."""
         name = leftover.config_map
         if name not in self._unsaved:
             self._retracted[name] = leftover
         self._drop(name)
 
     async def save(self, needed: Collection[str] | None = None) -> None:
-        """What is refused keeps nothing else from being written, and is tried again by the next call.
+        """Write all changes; a ConfigMap that fails does not hold up the others, and is retried by the next call.
 
-        Raises KubeError if one of these ConfigMaps, or any where None is told, is not as it should be.
+        Raises KubeError if one of the `needed` ConfigMaps failed; None means any of them.
         """
         failed: KubeError | None = None
         for name in sorted(self._retracted.keys() | self._unsaved):
@@ -164,7 +164,7 @@ class Leftovers:
             raise failed
 
     def trouble(self, names: Iterable[str]) -> str:
-        """Why one of these ConfigMaps is not as it should be; empty while that may pass by itself."""
+        """Why one of these ConfigMaps cannot be written; empty while the failure may pass by itself."""
         for name in sorted(names):
             failures, error = self._failed.get(name, (0, None))
             if failures >= _TRIES or isinstance(error, Refused):
@@ -172,12 +172,12 @@ class Leftovers:
         return ""
 
     def of_account(self, account: ObjectKey) -> set[str]:
-        """The names of the ConfigMaps that tell, or told until now, of what this account has in the cloud."""
+        """The names of the ConfigMaps about this account's resources, with those that have to be deleted."""
         gone = {name for name, record in self._retracted.items() if record.account == account}
         return self._by_account.get(account, set()) | gone
 
     async def _save(self, name: str) -> None:
-        """Others may note, retract and save meanwhile. Raises KubeError."""
+        """Write or delete one ConfigMap; others may note, forget and save meanwhile. Raises KubeError."""
         retracted = self._retracted.get(name)
         if retracted is not None:
             was_kept = retracted.fate is Fate.KEPT
@@ -196,7 +196,7 @@ class Leftovers:
             self._unsaved.discard(name)
 
     def _yields(self, there: JsonObject) -> bool:
-        """Whether what is there may go, or be written over: what another process keeps on purpose stays so."""
+        """Whether the present ConfigMap may be deleted or overwritten; takes over one that is kept on purpose."""
         text = self._config_maps.text(there)
         if text is None or part(there, "metadata", "labels").get(LABEL) != Fate.KEPT:
             return True
@@ -206,25 +206,25 @@ class Leftovers:
         return False
 
     def of(self, account: ObjectKey) -> tuple[Leftover, ...]:
-        """Those that this account has in the cloud, the oldest first."""
+        """The records of this account, the oldest first."""
         own = (self._records[name] for name in self._by_account.get(account, ()))
         return tuple(sorted(own, key=lambda record: (record.since, record.config_map)))
 
     def late(self, uid: str) -> tuple[Leftover, ...]:
-        """What was created too late for the object of this UID, and is not gone so far."""
+        """The late resources of the object with this UID that still exist."""
         return tuple(self._records[name] for name in sorted(self._late.get(uid, ())))
 
     def counts(self) -> Counter[Fate]:
-        """How many there are of each fate."""
+        """How many records have each fate."""
         return Counter(record.fate for record in self._records.values())
 
     def by_name(self, organization: str, kind: str, name: str) -> Leftover | None:
-        """The one that is only known by this name."""
+        """The record that is only known by this name; None if there is none."""
         record = self._records.get(_config_map(organization, kind, name))
         return record if record is not None and not record.id else None
 
     def move(self, organization: str, account: ObjectKey, is_there: Callable[[ObjectKey], bool]) -> None:
-        """What an account of this organization left that is gone itself is another's to look after."""
+        """Give the account the records of its organization whose own account is gone."""
         for gone in [other for other in self._by_account if not is_there(other)]:
             for record in self.of(gone):
                 if record.organization == organization:
@@ -232,12 +232,12 @@ class Leftovers:
                     self._unsaved.add(record.config_map)
 
     def known(self, organization: str, kind: str, cloud_id: str) -> bool:
-        """Whether there is a record of this id."""
+        """Whether there is a record with this id."""
         record = self._records.get(_config_map(organization, kind, cloud_id))
         return record is not None and record.id == cloud_id
 
     def kept(self, organization: str, cloud_id: str, name: str) -> bool:
-        """Whether it stays on purpose, whatever else names it."""
+        """Whether the resource is kept on purpose, whatever else names it."""
         return (organization, cloud_id, "") in self._kept or (organization, "", name) in self._kept
 
     def _put(self, record: Leftover) -> None:
@@ -257,22 +257,22 @@ class Leftovers:
                 del index[key]
 
     def _indexes(self, record: Leftover) -> Iterator[tuple[dict[Any, set[str]], Any]]:
-        """Where it is found, and by what."""
+        """Yields the indexes that contain the record, with its key in each."""
         yield self._by_account, record.account
         if record.fate is Fate.LATE:
             yield self._late, record.uid
         if record.fate is Fate.KEPT:
             if record.id:
                 yield self._kept, (record.organization, record.id, "")
-            if record.name and not record.part_of:  # else it is a name that others may have as well
+            if record.name and not record.part_of:  # other parts may have the same name
                 yield self._kept, (record.organization, "", record.name)
 
     def lets_go(self, uid: str) -> None:
-        """The operator takes the finalizer of this object off."""
+        """Note that the operator removes this object's finalizer."""
         self._let_go.add(uid)
 
     def was_let_go(self, uid: str) -> bool:
-        """Whether it did, asked once: the object is gone."""
+        """Whether the operator removed the finalizer of this object, which is gone; true only once."""
         if uid in self._let_go:
             self._let_go.discard(uid)
             return True
@@ -280,13 +280,13 @@ class Leftovers:
 
 
 def _config_map(organization: str, kind: str, what: str) -> str:
-    """`what` is the id, or the name if no id is known."""
+    """The name of a record's ConfigMap; `what` is the id, or the name if no id is known."""
     digest = hashlib.sha256(f"{organization}/{kind}/{what}".encode()).hexdigest()
     return f"leftover-{kind.lower()}-{digest[:16]}"
 
 
 def _read(name: str, text: str) -> Leftover | None:
-    """What a ConfigMap of this name keeps; None if it cannot be read, or somebody else gave the name."""
+    """The record in the ConfigMap of this name; None if it is unreadable, or the name does not fit the record."""
     try:
         record = Leftover.model_validate_json(text)
     except ValidationError:

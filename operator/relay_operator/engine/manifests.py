@@ -1,4 +1,4 @@
-"""Objects of the Kubernetes API as plain JSON. What is of another shape than it should be counts as absent. Pure."""
+"""Objects of the Kubernetes API as plain JSON; malformed values count as absent. Pure."""
 
 import base64
 import binascii
@@ -11,7 +11,7 @@ from relay_operator.api.meta import API_VERSION, FINALIZER, ObjectKey
 
 
 def part(raw: JsonValue | Mapping[str, JsonValue], *path: str) -> Mapping[str, JsonValue]:
-    """What is there; nothing where the path leads nowhere."""
+    """The mapping at this path; empty if there is none."""
     for name in path:
         raw = raw.get(name) if isinstance(raw, dict) else None
     return raw if isinstance(raw, dict) else {}
@@ -24,23 +24,23 @@ def held(metadata: Mapping[str, JsonValue]) -> bool:
 
 
 def owner(key: ObjectKey, uid: str) -> JsonObject:
-    """The reference by which Kubernetes deletes what was written together with the object."""
+    """The owner reference to an object, with which Kubernetes deletes its dependents."""
     return {"apiVersion": API_VERSION, "kind": key.kind, "name": key.name, "uid": uid, "controller": True}
 
 
 def owners(raw: Mapping[str, JsonValue]) -> list[Mapping[str, JsonValue]]:
-    """The references to those that this object is deleted with."""
+    """The owner references of an object."""
     references = part(raw, "metadata").get("ownerReferences")
     return [item for item in references if isinstance(item, Mapping)] if isinstance(references, list) else []
 
 
 def is_owned_by(raw: Mapping[str, JsonValue], uid: str) -> bool:
-    """Whether it is deleted with the object of this UID."""
+    """Whether the object has an owner reference with this UID."""
     return any(reference.get("uid") == uid for reference in owners(raw))
 
 
 def texts(data: JsonValue | Mapping[str, JsonValue], *, encoded: bool) -> Mapping[str, str]:
-    """The texts of a Secret (base64) or a ConfigMap; what is not text is left out."""
+    """The texts in the data of a Secret (base64) or a ConfigMap; values that are not text are left out."""
     found: dict[str, str] = {}
     for name, value in part(data).items():
         if isinstance(value, str):
@@ -52,5 +52,5 @@ def texts(data: JsonValue | Mapping[str, JsonValue], *, encoded: bool) -> Mappin
 
 
 def as_secret(data: Mapping[str, str]) -> JsonObject:
-    """The data of a Secret with these texts."""
+    """These texts as the data of a Secret."""
     return {key: base64.b64encode(value.encode()).decode() for key, value in data.items()}

@@ -1,4 +1,4 @@
-"""The writes of one pass to its object, each bound to what the pass has read: none is made from a stale picture."""
+"""The writes of one pass to its object, each bound to the version that was read, so that none rests on a stale one."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ from relay_operator.engine.entry import uid_of, version_of
 
 
 class Objects(Protocol):
-    """Where the object is; every call raises KubeError."""
+    """The store of the object; every call raises KubeError."""
 
     async def get(self, kind: ResourceType, namespace: str | None, name: str) -> JsonObject:
-        """Raises NotFound."""
+        """The object as it is now. Raises NotFound."""
         ...
 
     async def patch(
@@ -28,37 +28,37 @@ class Objects(Protocol):
         *,
         subresource: str | None = None,
     ) -> JsonObject:
-        """A merge patch. Raises NotFound, Conflict."""
+        """Apply a merge patch; returns the object after it. Raises NotFound, Conflict."""
         ...
 
     async def delete(self, kind: ResourceType, namespace: str | None, name: str, *, uid: str) -> None:
-        """Absence is success."""
+        """Delete the object with this UID; absence is success."""
         ...
 
 
 @dataclass(slots=True)
 class ObjectWriter:
-    """Writes to the object with this uid, as long as nobody else does. Every call raises KubeError."""
+    """Writes to the object with this UID, unless others have written since it was read. Every call raises KubeError."""
 
     objects: Objects
     type: ResourceType
     key: ObjectKey
     uid: str
     version: str
-    """As it was read, or as the last write answered it."""
+    """The version that was read, or that the last write returned."""
     on_answer: Callable[[JsonObject], None]
-    """Told of the object as the API server answered it."""
+    """Called with the object as the API server returned it."""
     body: bytes
-    """The object as the pass has read it."""
+    """The object as the pass read it."""
     last_answer: JsonObject | None = None
-    """None as long as nothing was written or read again."""
+    """None until something is written or read again."""
 
     async def metadata(self, change: Mapping[str, JsonValue]) -> None:
-        """A merge patch of metadata. Raises Conflict if somebody else wrote meanwhile."""
+        """Apply a merge patch to metadata. Raises Conflict if others wrote meanwhile."""
         self.answered(await self._metadata(change))
 
     async def last(self, change: Mapping[str, JsonValue]) -> None:
-        """The same where the object goes with it: what is answered then is not there any more."""
+        """Apply the patch that ends the object: what the API server returns then no longer exists, and is not kept."""
         await self._metadata(change)
 
     async def _metadata(self, change: Mapping[str, JsonValue]) -> JsonObject:
@@ -66,14 +66,14 @@ class ObjectWriter:
         return await self.objects.patch(self.type, self.key.namespace, self.key.name, body)
 
     async def status(self, patch: Mapping[str, JsonValue]) -> None:
-        """A merge patch of status. Raises NotFound, and Conflict if somebody else wrote meanwhile."""
-        # The uid alone would not do: the API server ignores it in a patch of a status.
+        """Apply a merge patch to status. Raises NotFound, and Conflict if others wrote meanwhile."""
+        # The uid alone would not do: the API server ignores it in a patch of status.
         body: JsonObject = {"metadata": {"uid": self.uid, "resourceVersion": self.version}, "status": dict(patch)}
         raw = await self.objects.patch(self.type, self.key.namespace, self.key.name, body, subresource="status")
         self.answered(raw)
 
     async def read(self) -> JsonObject | None:
-        """The object as it is; None if it is gone, or another took its name."""
+        """The object as it is now; None if it is gone, or if another one has its name."""
         try:
             raw = await self.objects.get(self.type, self.key.namespace, self.key.name)
         except NotFound:
@@ -88,12 +88,12 @@ class ObjectWriter:
         await self.objects.delete(self.type, self.key.namespace, self.key.name, uid=self.uid)
 
     def latest(self) -> JsonObject:
-        """The object as it was known last."""
+        """The object as last read or returned."""
         known: JsonObject = orjson.loads(self.body) if self.last_answer is None else self.last_answer
         return known
 
     def answered(self, raw: JsonObject) -> None:
-        """What was read or answered is what later writes are bound to."""
+        """Bind later writes to an object that was read or returned."""
         self.version = str(version_of(raw))
         self.last_answer = raw
         self.on_answer(raw)

@@ -1,4 +1,4 @@
-"""Which object controls which, and what the one that controls asks of the others."""
+"""Which object controls which, and what the controlling one needs to know of the others."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,19 +12,19 @@ _OUTCOMES = ("Complete", "Failed")
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """What is known of an object that another of the operator's objects controls, without parsing it."""
+    """What is known, without parsing it, of an object that another of the operator's objects controls."""
 
     owner: ObjectKey
     owner_uid: str
     created: str
-    """RFC 3339, as all times here; empty if it is not told."""
+    """RFC 3339, as `ended`; empty if unknown."""
     outcome: str
-    """The condition that ended it, `Complete` or `Failed`; empty while it is not finished."""
+    """The condition that ended it, `Complete` or `Failed`; empty until it is finished."""
     ended: str
 
 
 def owned(metadata: Mapping[str, JsonValue], status: Mapping[str, JsonValue]) -> Owned | None:
-    """None if no object of the operator's group controls this one."""
+    """The owner and outcome of an object; None if no object of the operator's group controls it."""
     references = metadata.get("ownerReferences")
     for reference in references if isinstance(references, list) else ():
         if not isinstance(reference, dict) or reference.get("controller") is not True:

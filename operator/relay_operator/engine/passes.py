@@ -1,4 +1,4 @@
-"""What the queue's workers call, and what they tell of it."""
+"""What the workers call, and what is measured of it."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -9,7 +9,7 @@ from relay_operator.engine.queue import Taken
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """What a pass amounted to, for metrics."""
+    """The outcome of a pass, for metrics."""
 
     taken: Taken[ObjectKey]
     outcome: str
@@ -19,10 +19,10 @@ class Pass:
 
 
 class KindReconciler(Protocol):
-    """A reconciler of some kind, whatever its types."""
+    """The reconciler of a kind, without its type parameters."""
 
     async def reconcile(self, taken: Taken[ObjectKey]) -> None: ...
 
     async def persist(self) -> None:
-        """Once no pass is taken any more: until all that was paid for is recorded."""
+        """Wait until everything paid for is recorded; called when passes are no longer started."""
         ...

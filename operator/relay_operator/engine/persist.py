@@ -1,4 +1,4 @@
-"""The one way to write the id of what was paid for: through conflicts, outages and the end of the process."""
+"""The one way to write the id of what was paid for: through conflicts, outages and shutdown."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -22,30 +22,30 @@ if TYPE_CHECKING:
 
 _BACKOFF = Backoff(initial=0.1, limit=1.0)
 _TRIES = 3
-"""In a row. After that the queue comes back for it, since others wait for the worker."""
+"""Consecutive tries; after them the queue retries, since other objects wait for the worker."""
 _NEVER_TAKEN = frozenset({400, 413, 422})
 
 
 class Recorded(Enum):
-    """What became of the write of an id."""
+    """The outcome of writing an id."""
 
     WRITTEN = auto()
-    GONE = auto()  # the object is, or another has its name
-    SOUGHT = auto()  # status was lost, and its intent is open again: what both told is found with what is new
-    SUPERSEDED = auto()  # another process decided on the object meanwhile: what was made is not its own any more
-    REFUSED = auto()  # it will never be taken
+    GONE = auto()  # the object is gone, or another one has its name
+    SOUGHT = auto()  # status was lost, so that its intent is open again: the search for that finds the new resource too
+    SUPERSEDED = auto()  # another process decided on the object meanwhile: the new resource is not its own any more
+    REFUSED = auto()  # the API server will never take it
 
 
 @dataclass(frozen=True, slots=True)
 class PaidFor:
-    """What nothing but a status that is to be written tells of."""
+    """A resource that only a status which is still to be written records."""
 
     cloud_id: str
     deletion_policy: str
-    """The one that ends it, and does nothing else."""
+    """The policy that ends the resource, and does nothing else."""
 
     def alone(self, raw: Mapping[str, JsonValue], after: Mapping[str, JsonValue]) -> JsonObject:
-        """The object as if it had nothing but this, and its end were asked for."""
+        """The object as if it had only this resource, with the policy that ends it."""
         parts = after.get("parts")
         status: JsonObject = {name: value for name, value in after.items() if name != "former"}
         if isinstance(parts, list):
@@ -55,31 +55,31 @@ class PaidFor:
 
 @dataclass(frozen=True, slots=True)
 class Unwritten:
-    """What status has to tell of something that was paid for, and does not tell yet."""
+    """A resource that was paid for, and that status does not record yet."""
 
     writer: ObjectWriter
     patch: Mapping[str, JsonValue]
-    """Leads from what was read to `after`."""
+    """The merge patch from the status that was read to `after`."""
     after: Mapping[str, JsonValue]
     paid: PaidFor
     instead: "Callable[[KubeError], Told]"
-    """What is told where that is refused for good, and what was made is ended."""
+    """Returns what to report if the write is refused for good, and the resource is ended."""
 
 
 def never_taken(error: KubeError) -> bool:
-    """Whether the API server will refuse this very status again, so that what it tells cannot be recorded."""
+    """Whether the API server will refuse this status every time, so that the id cannot be recorded."""
     return isinstance(error, Refused) and error.status in _NEVER_TAKEN
 
 
 @dataclass(frozen=True, slots=True)
 class Persistence:
-    """Writes until it is written, or the object turns out to be gone."""
+    """Writes ids, with retries."""
 
     sleep: Callable[[float], Awaitable[None]]
     random: Random
 
     async def write(self, unwritten: Unwritten) -> Recorded:
-        """Raises KubeError if some tries in a row did not do, or the API server will never take it."""
+        """Write the id; returns the outcome. Raises KubeError after a few failures, or once it is refused for good."""
         known = _records(unwritten.writer.latest())
         failures = 0
         while True:
@@ -93,9 +93,9 @@ class Persistence:
 
 
 async def _landed(unwritten: Unwritten, known: "Records", *, again: bool) -> Recorded:
-    """After a conflict it is written only if nobody decided on the object meanwhile. Raises KubeError.
+    """Write once; after a conflict, only if nobody decided on the object meanwhile. Raises KubeError.
 
-    `again`: the patch leads from what was read at first, and a try that failed may have read later than that.
+    `again`: an earlier try failed, and may have read a later version than the patch starts from.
     """
     writer, patch, after = unwritten.writer, unwritten.patch, unwritten.after
     if not again:
@@ -120,23 +120,23 @@ async def _landed(unwritten: Unwritten, known: "Records", *, again: bool) -> Rec
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """What an object says of what is paid for."""
+    """What an object records about resources that are paid for."""
 
     intent: str
-    """Its token: the same create can be written down in other words. What cannot be read is itself."""
+    """The intent's token, since one create can be written in other words; an unreadable intent stands for itself."""
     token: str
     ids: frozenset[str]
     aside: frozenset[str] = frozenset()
-    """The ids of former resources, which have made room for another and are in use."""
+    """The ids of former resources, which another one replaces and which are still in use."""
 
 
 def after_conflict(known: Records, found: Records, cloud_id: str) -> Recorded | None:
-    """What became of the write of this id if somebody else wrote meanwhile; None: it may still be written. Pure."""
+    """The outcome of writing this id, given what others wrote meanwhile; None if it may still be written. Pure."""
     if cloud_id in found.ids | found.aside:
         return Recorded.WRITTEN
-    # A status or an annotation that was lost is nobody's decision: who decides leaves a token.
+    # A lost status or annotation is not a decision: whoever decides leaves a token.
     if known.token and not found.token and known.token == found.intent:
-        return Recorded.SOUGHT  # it may have told more than this process knew
+        return Recorded.SOUGHT  # status may have recorded more than this process knew
     lost = not (found.token or found.ids)
     same = found.token in {known.token, ""} and found.ids == known.ids
     undecided = found.intent in {known.intent, ""} and (same or lost)
@@ -146,7 +146,7 @@ def after_conflict(known: Records, found: Records, cloud_id: str) -> Recorded | 
 def _records(raw: Mapping[str, JsonValue]) -> Records:
     status, annotations = part(raw, "status"), part(raw, "metadata", "annotations")
     if not is_recorded_for(status, uid_of(raw), str(annotations.get(ADOPT_ID) or "")):
-        status = {}  # what a copy brought along is about another object
+        status = {}  # a copy's status is about another object
     intent = intent_of(raw)
     written = intent.token if intent is not None else str(annotations.get(CREATE_INTENT) or "")
     ids = frozenset((str(status.get("id") or ""), *_texts(status, "parts", "batchId"))) - {""}
@@ -155,6 +155,6 @@ def _records(raw: Mapping[str, JsonValue]) -> Records:
 
 
 def _texts(status: Mapping[str, JsonValue], rows: str, name: str) -> list[str]:
-    """This field of each row."""
+    """This field of each row; empty if a row lacks it."""
     listed = status.get(rows)
     return [str(row.get(name) or "") for row in listed if isinstance(row, dict)] if isinstance(listed, list) else []

@@ -14,10 +14,10 @@ KeyT = TypeVar("KeyT", bound=Hashable)
 
 
 class Priority(IntEnum):
-    """Lower goes first. What stops billing leads; what only looks comes last."""
+    """Lower goes first: what stops billing leads, and what only looks comes last."""
 
     DELETE = 0
-    EVENT = 1  # the cloud says that something changed
+    EVENT = 1  # the cloud reports a change
     CHANGE = 2  # people changed something
     RETRY = 3
     POLL = 4
@@ -26,7 +26,7 @@ class Priority(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Taken(Generic[KeyT]):
-    """A key handed to a worker, why, and when that became known (monotonic seconds)."""
+    """A key handed to a worker, its priority, and since when it was ready (monotonic seconds)."""
 
     key: KeyT
     priority: Priority
@@ -41,45 +41,44 @@ class _Pending:
 
 Lane: TypeAlias = Hashable
 _Ready: TypeAlias = tuple[Priority, bool, int, KeyT, Lane | None]
-"""Priority, whether it gives way, its number in the order of coming, the key and its lane."""
+"""Priority, whether the key gives way, its number in order of arrival, the key and its lane."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shares(Generic[KeyT]):
-    """How many workers the keys of one sort may have at the same time, so that the others find one that is free."""
+    """How many workers a group of keys may have at a time, so that other keys find a free one."""
 
     gives_way: Callable[[KeyT], bool] = lambda _: False
     giving_way: int = 1
-    """Of those that give way, all together."""
+    """For all keys that give way, together."""
     lane: Callable[[KeyT], Lane | None] = lambda _: None
-    """What a key's work may be held up by, together with others of this lane; None if it is by nothing."""
+    """The group of keys that one cause may hold up together, such as an account; None if there is none."""
     in_lane: int = 1
-    """Of each lane."""
+    """For each lane."""
 
 
 @dataclass(slots=True)
 class Queue(Generic[KeyT]):
-    """Keys waiting for a worker, by priority, and among equals in the order they came, after them those that give way.
+    """Keys waiting for a worker: by priority, then those that give way last, then in order of arrival.
 
-    However many there are that give way, or in one lane, no more of them are worked on than their share.
-    A key is ready at most once and with one worker at most: what is added while it is worked on runs
-    after, once. A delayed key that is added again, or ready sooner, keeps the earlier of both times.
-    Work per operation is O(log n); nothing polls.
+    Keys that give way, and the keys of one lane, never have more workers than their share. A key is ready at most once
+    and with one worker at most: if it is added while a worker has it, it runs once more after that. A delayed key that
+    is added again keeps the earlier time. Operations take O(log n); nothing polls.
     """
 
     clock: Callable[[], float]
     shares: Shares[KeyT] = field(default_factory=Shares)
     _ready: dict[bool, list[_Ready[KeyT]]] = field(default_factory=lambda: {False: [], True: []})
-    """By whether they give way."""
+    """By whether the keys give way."""
     _parked: dict[tuple[Lane, bool], list[_Ready[KeyT]]] = field(default_factory=dict)
-    """What was ready as its lane had its share, by lane and by whether it gives way."""
+    """Ready keys whose lane had its share, by lane and by whether they give way."""
     _giving_way: int = 0
-    """How many of those workers have."""
+    """How many workers have keys that give way."""
     _in_lane: Counter[Lane] = field(default_factory=Counter)
     """How many workers each lane has."""
     _pending: dict[KeyT, _Pending] = field(default_factory=dict)
     _working: dict[KeyT, Lane | None] = field(default_factory=dict)
-    """With the lane that each was taken in."""
+    """The keys that workers have, with the lane that each was taken in."""
     _delayed: dict[KeyT, tuple[float, Priority]] = field(default_factory=dict)
     _due: list[tuple[float, int, KeyT]] = field(default_factory=list)
     _order: "itertools.count[int]" = field(default_factory=itertools.count)
@@ -88,7 +87,7 @@ class Queue(Generic[KeyT]):
     _timer_due: float = inf
 
     def add(self, key: KeyT, priority: Priority) -> None:
-        """Make the key ready; a more urgent reason than the one it waits for moves it forward."""
+        """Make the key ready; a more urgent priority moves a waiting key forward."""
         waiting = self._pending.get(key)
         if waiting is None:
             self._pending[key] = _Pending(priority, self.clock())
@@ -101,7 +100,7 @@ class Queue(Generic[KeyT]):
             self._push(key, priority)
 
     def add_after(self, key: KeyT, delay: float, priority: Priority) -> None:
-        """Make the key ready in `delay` seconds, unless it is ready or due sooner."""
+        """Make the key ready in `delay` seconds, unless it is ready, or due earlier."""
         if delay <= 0:
             self.add(key, priority)
             return
@@ -115,9 +114,9 @@ class Queue(Generic[KeyT]):
             self._arm()
 
     async def take(self) -> Taken[KeyT]:
-        """The most urgent ready key; waits for one. The caller must call `done` with it.
+        """Returns the most urgent ready key, and waits for one if there is none. The caller must call `done` with it.
 
-        What was delayed for the key is dropped: whoever works on it decides again when to come back.
+        A delay that was set for the key is dropped: the pass decides when to come back.
         """
         while True:
             self._promote()
@@ -127,14 +126,14 @@ class Queue(Generic[KeyT]):
             await self._wait()
 
     def done(self, key: KeyT) -> None:
-        """The worker is through with the key; what was added meanwhile becomes ready."""
+        """Release the key; if it was added meanwhile, it becomes ready."""
         lane = self._working.pop(key)
         if lane is not None:
             self._in_lane[lane] -= 1
             self._unpark(lane)
         if self.shares.gives_way(key):
             self._giving_way -= 1
-            self._wake_one()  # for one that could not be taken beside it
+            self._wake_one()  # for a key that had to wait for this share
         waiting = self._pending.get(key)
         if waiting is not None:
             self._push(key, waiting.priority)
@@ -144,12 +143,12 @@ class Queue(Generic[KeyT]):
         return key in self._working
 
     def __len__(self) -> int:
-        """Keys ready for a worker, not counting those that are delayed."""
+        """How many keys wait for a worker, without those that are delayed."""
         return len(self._pending)
 
     @property
     def oldest(self) -> float | None:
-        """Since when the longest waiting key has been ready, in the clock's seconds."""
+        """When the longest waiting key became ready, in the clock's seconds; None if none waits."""
         return min((waiting.since for waiting in self._pending.values()), default=None)
 
     def _pop(self) -> Taken[KeyT] | None:
@@ -159,7 +158,7 @@ class Queue(Generic[KeyT]):
             is_full = lane is not None and self._in_lane[lane] >= self.shares.in_lane
             if not self._is_current(first):
                 if lane is not None and not is_full:
-                    self._unpark(lane)  # this one had been, and leaves the place to the next
+                    self._unpark(lane)  # it may have been parked before, and leaves its place to the next
                 continue
             if lane is not None and is_full:
                 heapq.heappush(self._parked.setdefault((lane, gives_way), []), first)
@@ -173,12 +172,12 @@ class Queue(Generic[KeyT]):
         return None
 
     def _is_current(self, ready: _Ready[KeyT]) -> bool:
-        """Whether the key still waits for this; it may have moved forward, and been taken meanwhile."""
+        """Whether the key still waits for this; it may have been moved forward, or taken, since."""
         waiting = self._pending.get(ready[3])
         return waiting is not None and waiting.priority == ready[0] and ready[3] not in self._working
 
     def _foremost(self) -> list[_Ready[KeyT]]:
-        """Those among whom the next one is; empty if none may be taken."""
+        """The heap that has the next key; empty if none may be taken."""
         others, giving_way = self._ready[False], self._ready[True]
         if not giving_way or self._giving_way >= self.shares.giving_way:
             return others
@@ -191,7 +190,7 @@ class Queue(Generic[KeyT]):
         self._wake_one()
 
     def _unpark(self, lane: Lane) -> None:
-        """The lane has less than its share: the first of either sort may be the next."""
+        """Make the first parked key of either sort ready, since the lane has less than its share."""
         if not self._in_lane[lane]:
             del self._in_lane[lane]
         for gives_way in (False, True):
@@ -203,7 +202,7 @@ class Queue(Generic[KeyT]):
                 del self._parked[lane, gives_way]
 
     def _wake_one(self) -> None:
-        """One key wakes one worker, however many wait."""
+        """Wake one worker, since one key needs only one."""
         while self._waiters:
             waiter = self._waiters.popleft()
             if not waiter.done():
@@ -218,11 +217,11 @@ class Queue(Generic[KeyT]):
             await waiter
         except asyncio.CancelledError:
             if waiter.done() and not waiter.cancelled():
-                self._wake_one()  # the key that woke this one is for another
+                self._wake_one()  # another worker has to take the key that woke this one
             raise
 
     def _promote(self) -> None:
-        """Make ready what is due."""
+        """Make due keys ready."""
         now = self.clock()
         while self._due and self._due[0][0] <= now:
             due, _, key = heapq.heappop(self._due)
@@ -231,7 +230,7 @@ class Queue(Generic[KeyT]):
                 self.add(key, current[1])
 
     def _arm(self) -> None:
-        """One timer, for what is due first."""
+        """Set the one timer, for the key that is due first."""
         due = self._due[0][0] if self._due else inf
         if due >= self._timer_due:
             return

@@ -1,4 +1,4 @@
-"""Which objects of ours an object refers to, as its JSON says it. Pure."""
+"""Which objects of ours an object refers to, read from its JSON. Pure."""
 
 from collections.abc import Iterator, Mapping
 
@@ -9,7 +9,7 @@ from relay_operator.api.references import REFERENCES
 
 
 def named(metadata: Mapping[str, JsonValue], spec: Mapping[str, JsonValue]) -> tuple[ObjectKey, ...]:
-    """Those that the spec names."""
+    """The objects that the spec names."""
     return tuple(
         key
         for field, kind in REFERENCES.items()
@@ -20,12 +20,12 @@ def named(metadata: Mapping[str, JsonValue], spec: Mapping[str, JsonValue]) -> t
 
 
 def held(metadata: Mapping[str, JsonValue], status: Mapping[str, JsonValue]) -> tuple[ObjectKey, ...]:
-    """Those that status tells it was given."""
+    """The objects whose resources were given to this one's, according to status."""
     return _given(metadata, status) if "references" in status else ()
 
 
 def held_aside(metadata: Mapping[str, JsonValue], status: Mapping[str, JsonValue]) -> tuple[ObjectKey, ...]:
-    """Those that what is put aside was given."""
+    """The objects whose resources were given to its former resources."""
     rows = _rows(status["former"]) if "former" in status else ()
     return tuple(key for row in rows if "references" in row for key in _given(metadata, row))
 
@@ -36,7 +36,7 @@ def _given(metadata: Mapping[str, JsonValue], given: Mapping[str, JsonValue]) ->
 
 
 def _rows(value: JsonValue) -> Iterator[Mapping[str, JsonValue]]:
-    """Of one reference, or of a list of them."""
+    """Yields the rows of one reference, or of a list of them."""
     return (row for row in (value if isinstance(value, list) else [value]) if isinstance(row, dict))
 
 

@@ -1,4 +1,4 @@
-"""What a pass says of its object, and when it comes back: one form and one table of refusals for every flow. Pure."""
+"""What a pass reports about its object, and when it returns: one form and one table of refusals for all flows. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,22 +18,22 @@ from relay_operator.engine.queue import Priority
 
 
 class Return(Enum):
-    """When the object is looked at again, if no attempt is agreed."""
+    """When to look at the object again, if no next attempt is set."""
 
-    NEVER = auto()  # an event will wake it, or it is going
+    NEVER = auto()  # an event will wake it, or it is being deleted
     SOON = auto()  # there is a next step
-    SHORTLY = auto()  # the cloud has most likely done it already, and no event tells
-    AT_ONCE = auto()  # a webhook was faster than the answer it tells of
-    TRANSITION = auto()  # the cloud is on its way
-    SETTLED = auto()  # as asked, or waiting for people
+    SHORTLY = auto()  # the cloud has most likely done it already, and no event reports it
+    AT_ONCE = auto()  # a webhook was faster than the answer that it is about
+    TRANSITION = auto()  # the cloud is working on it
+    SETTLED = auto()  # as desired, or waiting for people
 
 
 class RetryKind(Enum):
     """How a refused attempt is repeated."""
 
-    QUICK = auto()  # backoff from its beginning
+    QUICK = auto()  # exponential backoff from its beginning
     SLOW = auto()  # only people, or a change elsewhere, can help: the longest backoff
-    ADVISED = auto()  # the cloud's Retry-After where it gave one, else backoff
+    ADVISED = auto()  # the cloud's Retry-After if it gave one, else backoff
 
 
 Trouble: TypeAlias = Literal[ConditionType.RECONCILING, ConditionType.STALLED]
@@ -41,7 +41,7 @@ Trouble: TypeAlias = Literal[ConditionType.RECONCILING, ConditionType.STALLED]
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """`ready` None leaves the Ready condition as it was last known."""
+    """What status is to say; `ready` None leaves the Ready condition as it is."""
 
     ready: Literal["True", "False", "Unknown"] | None
     trouble: Trouble | None
@@ -53,16 +53,16 @@ class Report:
     extra: tuple[Wanted, ...] = ()
     deletion_deadline: datetime | None = None
     next_attempt: datetime | None = None
-    """The moment that is waited for, if it is known without a retry."""
+    """The time that is waited for, if it is known without a retry."""
     patient: bool = False
-    """What `trouble` tells may come by itself: it is told as Reconciling at first, as Stalled once it has lasted."""
+    """Whether `trouble` may resolve by itself: it is Reconciling at first, and Stalled once it has lasted."""
     looks: tuple[tuple[float, Priority], ...] = ()
-    """Further passes that are asked for: seconds from now, and how urgent."""
+    """Further passes: seconds from now, and priority."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """How one kind of refusal reads in status."""
+    """How status reports one kind of refusal."""
 
     reason: Reason
     stalled: bool
@@ -70,11 +70,11 @@ class Refusal:
 
 
 MAY_COME = frozenset({Reason.ACCOUNT_MISSING, Reason.SECRET_MISSING})
-"""What is often applied a moment later: by another part of a GitOps run, or by whoever copies Secrets from a vault."""
+"""What often appears a moment later: another part of a GitOps run applies it, or a controller that copies Secrets."""
 LAST_OWNER = "LAST_OWNER"
-"""What the operator calls a conflict of which the cloud tells no code."""
+"""The operator's code for a conflict that the cloud reports without one."""
 REPLICAS_OUT_OF_BOUNDS = "REPLICAS_OUT_OF_BOUNDS"
-"""What it calls one that it sees before the cloud is asked."""
+"""The operator's code for a conflict that it sees before it calls the cloud."""
 _CONFLICTS: Mapping[str, Refusal] = {
     "POD_NODE_BUSY": Refusal(Reason.POD_NODE_BUSY, stalled=False, retry=RetryKind.QUICK),
     "POD_NODE_OFFLINE": Refusal(Reason.POD_NODE_OFFLINE, stalled=False, retry=RetryKind.QUICK),
@@ -97,51 +97,51 @@ _REFUSALS: tuple[tuple[type[CloudError], Refusal], ...] = (
     (errors.Gone, Refusal(Reason.CONFLICT, stalled=False, retry=RetryKind.QUICK)),
 )
 _SHOWN = 3
-"""Of what is named in a message."""
+"""How many names a message lists."""
 _UNREACHABLE = Refusal(Reason.CLOUD_UNAVAILABLE, stalled=False, retry=RetryKind.ADVISED)
 
 
 def refusal(error: CloudError) -> Refusal:
-    """The row for an error: conflicts by their code, the rest by their class."""
+    """The row for an error: conflicts by their code, other errors by their class."""
     by_code = _CONFLICTS.get(error.code or "") if isinstance(error, errors.Conflict) else None
     return by_code or next((row for kind, row in _REFUSALS if isinstance(error, kind)), _UNREACHABLE)
 
 
 def refused(error: CloudError) -> Report:
-    """The cloud said no, and is asked again."""
+    """The report on a call that the cloud refused, and that is repeated."""
     row = refusal(error)
     trouble: Trouble = ConditionType.STALLED if row.stalled else ConditionType.RECONCILING
     return Report("False", trouble, row.reason, error.message, retry=row.retry, retry_after=error.retry_after)
 
 
 def unfunded(refusal: Report, reason: Reason = Reason.WAITING_FOR_BUDGET) -> Report:
-    """It said so for want of funds; what would only be new, or more, has time."""
+    """The report on a refusal for lack of funds: a create or a growth can wait, so that it is not Stalled."""
     exceeded = Wanted(ConditionType.BUDGET_EXCEEDED, "True", reason, refusal.message)
     return replace(refusal, trouble=ConditionType.RECONCILING, reason=reason, extra=(exceeded,))
 
 
 def unknown(reason: Reason, message: str, back: Return = Return.TRANSITION, *, stalled: bool = False) -> Report:
-    """Nobody knows what became of a create; `stalled`: a person has to find out."""
+    """The report on a create with an unknown outcome; `stalled`: a person has to find out."""
     extra = (Wanted(ConditionType.CREATE_OUTCOME_UNKNOWN, "True", reason, message),)
     trouble: Trouble = ConditionType.STALLED if stalled else ConditionType.RECONCILING
     return Report("False", trouble, reason, message, back, extra=extra)
 
 
 def late_create(late: Leftover) -> Wanted:
-    """What people are told of it."""
+    """The condition about a resource that was created too late."""
     what = f"the resource {late.id}, named {late.name!r}, is being ended"
     message = f"the cloud acted on a create that had been given up: {what}"
     return Wanted(ConditionType.LATE_CREATE, "True", Reason.LATE_CREATE, message)
 
 
 def unrecorded(trouble: str) -> Wanted:
-    """What is left in the cloud, and cannot be written down."""
+    """The condition about a resource that is left in the cloud and cannot be recorded."""
     help_ = "check the operator's rights, quotas and admission policies there; the operator tries again"
     return Wanted(ConditionType.LEFTOVER_UNRECORDED, "True", Reason.LEFTOVER_UNRECORDED, f"{clause(trouble)}; {help_}")
 
 
 def held(trouble: str, left: Sequence[str]) -> Report:
-    """The object stays until what it leaves in the cloud is written down."""
+    """The report on an object that stays until what it leaves in the cloud is recorded."""
     why = unrecorded(trouble)
     more = f" and {len(left) - _SHOWN} more" if len(left) > _SHOWN else ""
     message = (
@@ -161,22 +161,25 @@ _UNPLANNED = Wanted(
 
 
 def held_by(metadata: ObjectMeta) -> Wanted:
-    """The condition of an object that an annotation holds back altogether."""
+    """The condition of an object that an annotation holds back entirely."""
     return PAUSED if metadata.paused else _UNPLANNED
 
 
 def paused(before: ObjectStatus, metadata: ObjectMeta) -> Report:
-    """Nothing is done. `Ready` stays what it was, but of a spec that changed since nothing is known to hold."""
+    """The report on an object that is left alone; `Ready` stays, but is False for a spec that has changed since."""
     ready = conditions.find(before.conditions, ConditionType.READY)
     held = before.observed_generation != metadata.generation or (ready is not None and ready.reason == Reason.PAUSED)
     if metadata.deletion_timestamp is not None:
-        held = False  # deletion is a generation, and no spec
+        held = False  # deletion raises the generation without a change of the spec
     by = held_by(metadata)
     return Report("False" if held else None, None, Reason.PAUSED, by.message, Return.NEVER, extra=(by,))
 
 
 def disabled(kind: str, before: ObjectStatus, metadata: ObjectMeta) -> Report:
-    """Nothing is asked or changed. An object that was Ready stays so; what was on its way is not followed any more."""
+    """The report on an object of a disabled kind, which is neither read nor changed.
+
+    An object that was Ready stays so; a transition is not followed any further.
+    """
     ready = conditions.find(before.conditions, ConditionType.READY)
     stays = ready is not None and ready.status == "True" and before.observed_generation == metadata.generation
     message = (
@@ -188,7 +191,10 @@ def disabled(kind: str, before: ObjectStatus, metadata: ObjectMeta) -> Report:
 
 
 def blind(error: CloudError | None, *, unreachable: bool) -> Report | None:
-    """`Ready` stays what it was last seen to be; a key that is refused is told at once, silence after a while."""
+    """The report on a cloud that cannot be read; None if it can, or if it is silent and not yet `unreachable`.
+
+    `Ready` stays as it was last seen. A refused key is reported at once, silence only after a while.
+    """
     if error is None:
         return None
     row = refusal(error)
@@ -200,12 +206,12 @@ def blind(error: CloudError | None, *, unreachable: bool) -> Report | None:
 
 
 def outdated(message: str) -> Report:
-    """A CRD would drop what has to be recorded."""
+    """The report on a CRD that would drop what has to be recorded."""
     return Report("False", ConditionType.STALLED, Reason.CRD_OUTDATED, message, Return.SETTLED)
 
 
 def without_account(account: AccountWaiting | AccountRefused, *, deleting: bool, recorded: bool) -> Report:
-    """`recorded`: something of the object is in the cloud."""
+    """The report on an object without a usable account; `recorded`: it has something in the cloud."""
     message = account.message
     if deleting:
         message = (

@@ -13,7 +13,7 @@ ActionT = TypeVar("ActionT")
 
 
 class Account(Enum):
-    """Whether the cloud can be asked."""
+    """Whether the account can be used."""
 
     READY = auto()
     WAITING = auto()  # missing, or not usable yet
@@ -25,7 +25,7 @@ class Account(Enum):
 
 
 class View(Protocol):
-    """What these rules look at."""
+    """What these rules read."""
 
     @property
     def deleting(self) -> bool: ...
@@ -50,5 +50,5 @@ def paused(view: View) -> Wait | None:
 
 
 def first(rules: Sequence[Callable[[ViewT], ActionT | None]], view: ViewT) -> ActionT | None:
-    """What the first rule that applies says; None if none does."""
+    """The action of the first rule that applies; None if none does."""
     return next((action for rule in rules if (action := rule(view)) is not None), None)

@@ -1,4 +1,4 @@
-"""Whether the API server keeps what this release writes: its CRDs, beside those that this release needs."""
+"""Whether the API server keeps what this release writes: compares its CRDs with those that this release needs."""
 
 import asyncio
 import logging
@@ -23,7 +23,7 @@ _KIND = "x-kubernetes-group-version-kind"
 
 
 def dropped(needed: Mapping[str, JsonValue], served: Mapping[str, JsonValue], where: str = "") -> Iterator[str]:
-    """The fields of the one schema that an API server with the other prunes; of each, what is in it is not named."""
+    """Yields the fields of `needed` that an API server with `served` prunes, without the fields inside them."""
     if served.get(PRESERVED) is True:
         return
     kept, more = part(served, "properties"), "additionalProperties"
@@ -39,17 +39,20 @@ def dropped(needed: Mapping[str, JsonValue], served: Mapping[str, JsonValue], wh
 
 @dataclass(slots=True)
 class ServedKinds:
-    """What is known of the CRDs of this cluster; as long as they could not be read, nothing is said against them."""
+    """What is known of the cluster's CRDs; until they have been read, they count as up to date."""
 
     needed: Callable[[], Mapping[str, tuple[str, Mapping[str, JsonValue]]]] = dict
-    """By kind: the name of its CRD, and the schema of its objects. Asked at each comparison, and first then."""
+    """Returns the name of the CRD and the schema of its objects, by kind; expensive, and called per comparison."""
     remedy: str = ""
-    """The command that brings them up to date."""
+    """The command that updates the CRDs."""
     outdated: str = ""
-    """Why nothing may be created, and what to do. One is enough: what is made for a pod is told by accounts, too."""
+    """Why nothing may be created, and what to do; empty if nothing is wrong.
+
+    One outdated CRD is enough: what is created for a pod is also recorded on accounts.
+    """
 
     async def compare(self, kube: Kube, cache: Cache, queue: Queue[ObjectKey]) -> None:
-        """Read them, and wake what waited for one. If they cannot be read, that holds nothing up."""
+        """Compare the CRDs, and wake the objects that waited for this; if they cannot be read, nothing is held up."""
         try:
             async with asyncio.timeout(_SECONDS):
                 document = await kube.openapi(GROUP, VERSION)
@@ -65,7 +68,7 @@ class ServedKinds:
                     queue.add(key, Priority.CHANGE)
 
     def learn(self, document: Mapping[str, JsonValue]) -> None:
-        """From the OpenAPI v3 document of our API group."""
+        """Compare with the OpenAPI v3 document of our API group."""
         served = dict(_schemas(document))
         lost = {
             name: fields

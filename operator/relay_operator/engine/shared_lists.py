@@ -1,4 +1,4 @@
-"""One list of an account at a time, shared by all who ask about the same time."""
+"""Lists that callers share who ask at about the same time; one of each is read at a time."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -13,9 +13,9 @@ ListT = TypeVar("ListT")
 
 @dataclass(slots=True)
 class SharedLists(Generic[ListT]):
-    """Lists by cloud connection; a connection that ends takes its lists along. Monotonic seconds.
+    """Lists by cloud connection; they are dropped with their connection. Monotonic seconds.
 
-    `of` tells the lists of one connection apart, where it has several.
+    `of` names the list, if a connection has several.
     """
 
     max_age: float
@@ -25,15 +25,15 @@ class SharedLists(Generic[ListT]):
     )
 
     async def recent(self, cloud: Cloud, read: Callable[[], Coroutine[None, None, ListT]], of: str = "") -> ListT:
-        """What was begun to be read at most `max_age` seconds ago. Raises CloudError; a failed list is not kept."""
+        """A list whose read began at most `max_age` seconds ago. Raises CloudError; a failed list is not kept."""
         begun, task = self._of(cloud).get(of, (float("-inf"), None))
         if task is None or _failed(task) or self.clock() - begun > self.max_age:
             task = self._begin(cloud, read, of)
-        # Shielded: one caller's cancellation must not end what others wait for.
+        # Shielded: one caller's cancellation must not end the read that others wait for.
         return await asyncio.shield(task)
 
     async def fresh(self, cloud: Cloud, read: Callable[[], Coroutine[None, None, ListT]], of: str = "") -> ListT:
-        """What was begun to be read after this was asked: those who ask while a list is under way share the next."""
+        """A list whose read begins after this call; calls during a read share the next one. Raises CloudError."""
         _, before = self._of(cloud).get(of, (0.0, None))
         if before is not None and not before.done():
             await asyncio.wait({before})
@@ -43,7 +43,7 @@ class SharedLists(Generic[ListT]):
         return await asyncio.shield(task)
 
     def asked_for(self, cloud: Cloud) -> bool:
-        """Whether anybody wanted a list of this connection."""
+        """Whether a list of this connection was read."""
         return cloud in self._shared
 
     def _of(self, cloud: Cloud) -> "dict[str, tuple[float, asyncio.Task[ListT]]]":

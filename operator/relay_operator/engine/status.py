@@ -1,4 +1,4 @@
-"""What a status should say, and the smallest patch that says it. Pure; `controller` alone writes it."""
+"""The desired status, and the smallest patch that leads to it. Pure; only `controller` writes it."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -18,7 +18,7 @@ StatusT = TypeVar("StatusT", bound=Model)
 def of_every_pass(
     before: ObjectStatus, metadata: ObjectMeta, wanted: Iterable[Wanted], now: datetime, *, looked: bool
 ) -> dict[str, object]:
-    """The fields that every pass fills in; `looked`: what `reconcile-at` asks for was done."""
+    """The fields that every pass sets; `looked`: what `reconcile-at` requests was done."""
     return {
         "observed_generation": metadata.generation,
         "reconcile_at": metadata.echo(RECONCILE_AT) if looked else before.reconcile_at,
@@ -27,7 +27,7 @@ def of_every_pass(
 
 
 def conditions_of(before: Sequence[Condition], report: Report, now: datetime) -> Iterator[Wanted]:
-    """`Ready` always; `Reconciling` and `Stalled` only while true; the others while they have something to say."""
+    """`Ready` always; `Reconciling` and `Stalled` only while true; the others while they have something to report."""
     ready = conditions.find(before, ConditionType.READY)
     if report.ready is None and ready is not None:
         yield Wanted(ConditionType.READY, ready.status, ready.reason, ready.message)
@@ -41,14 +41,14 @@ def conditions_of(before: Sequence[Condition], report: Report, now: datetime) ->
 
 
 def whole_seconds(now: datetime, wait: float) -> datetime:
-    """The moment after a wait, as status can tell it: never earlier."""
+    """The time after a wait, rounded up to the whole seconds of status."""
     return (now + timedelta(seconds=wait + 0.999)).replace(microsecond=0)
 
 
 def storable(status: StatusT) -> StatusT:
-    """Without what the CRD's bounds refuse: one odd value of the cloud must not keep the id from being written.
+    """The status without values that the CRD's bounds refuse: one odd value must not keep the id from being written.
 
-    What is a model itself was checked as it was made.
+    `id` and `former` stay. A value that is a model itself was validated when it was created.
     """
     try:
         type(status).model_validate(vars(status))
@@ -60,20 +60,20 @@ def storable(status: StatusT) -> StatusT:
 
 
 def dumped(status: ObjectStatus, only: set[str] | None = None) -> dict[str, JsonValue]:
-    """As it stands in the API, all of it or some fields: empty texts are absent."""
+    """The status as JSON, whole or only these fields; empty texts are left out."""
     fields: dict[str, JsonValue] = status.model_dump(mode="json", exclude_none=True, include=only)
     return {name: value for name, value in fields.items() if value != ""}
 
 
 def status_patch(before: ObjectStatus, after: ObjectStatus) -> dict[str, JsonValue]:
-    """The merge patch from one to the other; empty if they are the same."""
+    """The merge patch from one status to the other; empty if they are equal."""
     known = vars(before)
     changed = {name for name, value in vars(after).items() if value != known[name]}
     return merge_patch(dumped(before, changed), dumped(after, changed)) if changed else {}
 
 
 def merge_patch(before: Mapping[str, JsonValue], after: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """What RFC 7386 needs to make one of the other; lists are replaced whole."""
+    """The merge patch (RFC 7386) from `before` to `after`; lists are replaced whole."""
     patch: dict[str, JsonValue] = {name: None for name in before if name not in after}
     for name, value in after.items():
         old = before.get(name)

@@ -1,4 +1,4 @@
-"""What a kind can tell of resources in the cloud without one of its objects."""
+"""What a kind knows of its resources in the cloud without any of its objects."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -10,31 +10,31 @@ from relay_operator.engine.unclaimed_ids import UnclaimedIds
 
 
 class Traces(Protocol):
-    """One kind's. The first three do I/O and raise CloudError; the others answer from what is known.
+    """The traces of one kind. The first three methods do I/O and raise CloudError; the others answer from memory.
 
-    The cloud is asked for one by its id, or by its `address`.
+    A resource is given by its id, or by its `address`.
     """
 
     async def living(self, cloud: Cloud, unclaimed: UnclaimedIds) -> Mapping[str, str]:
-        """Names by id, of all that lives, as far as lists and webhooks tell; a bounded number of requests."""
+        """Names by id of all living resources that lists and webhooks show; takes a bounded number of requests."""
         ...
 
     async def name_of(self, cloud: Cloud, cloud_id: str) -> str | None:
-        """Its name, empty if the cloud does not tell; None if it is gone."""
+        """The resource's name, empty if the cloud does not say; None if it is gone."""
         ...
 
     async def end(self, cloud: Cloud, cloud_id: str) -> None:
-        """Terminate it. Repeatable."""
+        """Terminate the resource. Repeatable."""
         ...
 
     def giver(self, name: str) -> ObjectKey | None:
-        """The object that gave this name, if it is there."""
+        """The object that gave this name; None if it does not exist."""
         ...
 
     def ours(self, name: str) -> bool:
-        """Whether an object of this installation gave it, be it there or gone."""
+        """Whether an object of this installation gave the name; the object may be gone."""
         ...
 
     def is_searched(self, name: str, giver: Entry) -> bool:
-        """Whether the object that gave it finds out by itself what became of this create."""
+        """Whether the object that gave the name finds out by itself what became of this create."""
         ...

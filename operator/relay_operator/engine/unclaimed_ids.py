@@ -7,27 +7,27 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class UnclaimedIds:
-    """One account's unowned ids, newest last, with the name once somebody looked. Bounded."""
+    """The unclaimed ids of one account, newest last, with the names of those that were looked up. Bounded."""
 
     limit: int = 1000
     _names: OrderedDict[str, str | None] = field(default_factory=OrderedDict)
     _words: dict[str, str] = field(default_factory=dict)
 
     def add(self, cloud_id: str) -> None:
-        """A webhook named this id."""
+        """Add an id that a webhook named."""
         self._names.setdefault(cloud_id, None)
         self._names.move_to_end(cloud_id)
         while len(self._names) > self.limit:
             self.discard(next(iter(self._names)))
 
     def learn(self, cloud_id: str, name: str, word: str = "") -> None:
-        """Its name, and the cloud's word for what it is: it is looked up once however many intents are open."""
+        """Record the id's name, and the cloud's word for its kind: one look-up serves all open intents."""
         self.add(cloud_id)
         self._names[cloud_id] = name
         self._words.setdefault(cloud_id, word)
 
     def discard(self, cloud_id: str) -> bool:
-        """It has an owner, or is gone; tells whether it had been seen."""
+        """Remove an id that has an owner, or is gone; returns whether it was known."""
         seen = cloud_id in self._names
         self._names.pop(cloud_id, None)
         self._words.pop(cloud_id, None)
@@ -37,14 +37,14 @@ class UnclaimedIds:
         return cloud_id in self._names
 
     def named(self, name: str) -> str | None:
-        """The id known by this name."""
+        """The id with this name; None if none is known."""
         return next((cloud_id for cloud_id, known in self._names.items() if known == name), None)
 
     def names(self, but: str | None = None) -> Iterator[tuple[str, str]]:
-        """Ids with their names, of those that somebody looked up, `but` those that the cloud has this word for."""
+        """Ids with their names, of those that were looked up, except those that the cloud calls `but`."""
         known = self._names.items()
         return iter([(cloud_id, name) for cloud_id, name in known if name and self._words[cloud_id] != but])
 
     def nameless(self) -> Iterator[str]:
-        """Ids nobody has looked up yet, newest first."""
+        """Ids that were not looked up yet, newest first."""
         return iter([cloud_id for cloud_id, known in reversed(self._names.items()) if known is None])

@@ -1,4 +1,4 @@
-"""An object that cannot be parsed: its status says which field is to blame, and it can be deleted."""
+"""Objects that cannot be parsed: status names the field at fault, and they can be deleted."""
 
 import json
 import logging
@@ -24,15 +24,15 @@ _CONDITIONS: TypeAdapter[list[Condition]] = TypeAdapter(list[Condition])
 
 
 def complaint(invalid: ValidationError) -> str:
-    """Which field is to blame."""
+    """A message that names the field at fault."""
     problem = invalid.errors(include_url=False, include_input=False)[0]
     return f"{'.'.join(map(str, problem['loc']))} cannot be read: {problem['msg']}"
 
 
 async def tell(writer: ObjectWriter, body: bytes, reason: Reason, message: str, now: datetime) -> tuple[Outcome, bool]:
-    """What was done, and whether status was written. Raises KubeError.
+    """Report on the object, or release it; returns what was done, and whether status was written. Raises KubeError.
 
-    Nothing is released that may have something in the cloud, unless people abandon it.
+    An object that may have something in the cloud is released only if people abandon it.
     """
     raw: JsonObject = json.loads(body)
     metadata, status = ObjectMeta.model_validate(raw["metadata"]), part(raw, "status")
@@ -51,7 +51,7 @@ async def tell(writer: ObjectWriter, body: bytes, reason: Reason, message: str, 
 
 
 def _may_own(metadata: ObjectMeta, status: Mapping[str, JsonValue]) -> bool:
-    """Whether something in the cloud, or a Secret, may be kept for it."""
+    """Whether something in the cloud, or a Secret, may belong to the object."""
     if status.get("cleared") is True:
         return False
     noted = {CREATE_INTENT, API_KEY_SECRET} & metadata.annotations.keys()
@@ -85,6 +85,6 @@ async def _write(
         return False
     try:
         await writer.status(patch)
-    except (NotFound, Refused):  # an API server that checks all of the object takes no status for it
+    except (NotFound, Refused):  # an API server that validates the whole object takes no status for it
         return False
     return True

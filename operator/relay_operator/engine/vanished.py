@@ -1,9 +1,9 @@
-"""Objects that went although something of theirs is in the cloud, and that are taken to their end all the same.
+"""Objects that were deleted while they had something in the cloud, which is ended all the same.
 
-The API server decides on a DELETE from what it read: a finalizer that is written in the same moment does not hold the
-object, and it is gone with all that it recorded. Such an object goes on here, as one that is being deleted, and its
-flow takes it to its end as it would any other. A ConfigMap of the operator's own namespace keeps it, so that the next
-process goes on with it; whoever deletes that ConfigMap lets go of what it stands for.
+The API server decides on a DELETE from what it read: a finalizer that is written at the same moment does not hold the
+object, and all that it recorded is gone with it. Such an object lives on here as one that is being deleted, and its
+flow ends its resource as it does for any other. A ConfigMap in the operator's own namespace keeps the object for the
+next process; deleting that ConfigMap makes the operator forget it.
 """
 
 import contextlib
@@ -41,13 +41,13 @@ LABEL = f"{ANNOTATION_PREFIX}vanished"
 _OBJECT = "object.json"
 _PREFIX = "vanished-"
 _UNDONE = frozenset({PAUSED, PLAN_ONLY})
-"""Nobody can take them back if there is no object."""
+"""Annotations that are dropped, since nobody can remove them without an object."""
 
 
 def vanished(raw: Mapping[str, JsonValue]) -> bool:
-    """Whether the API server's last word on an object leaves something in the cloud without an owner.
+    """Whether an object, as the API server last reported it, left something in the cloud without an owner.
 
-    Where a person forces the finalizer off, or the operator takes it off, the object was being deleted.
+    An object that was being deleted did not: somebody forced its finalizer off, or the operator removed it.
     """
     metadata = part(raw, "metadata")
     return held(metadata) and CREATE_INTENT in part(metadata, "annotations") and "deletionTimestamp" not in metadata
@@ -55,22 +55,22 @@ def vanished(raw: Mapping[str, JsonValue]) -> bool:
 
 @dataclass(slots=True)
 class Vanished:
-    """All of them: in the cache under keys of their own, which a namesake does not share."""
+    """All vanished objects, which are in the cache under keys of their own: a namesake does not share them."""
 
     kube: Kube
     namespace: str
-    """The operator's own."""
+    """The operator's own namespace."""
     cache: Cache
     queue: Queue[ObjectKey]
     wall_clock: Callable[[], datetime]
     kinds: frozenset[str]
-    """Those that this release knows: what another one left is left to it."""
+    """The kinds that this release knows; the objects of others are left to the release that wrote them."""
     leftovers: Leftovers = field(init=False)
-    """What stays on purpose is not taken to its end."""
+    """What is kept on purpose is not ended."""
     _config_maps: ConfigMaps = field(init=False)
     _saved: set[ObjectKey] = field(default_factory=set)
     _refused: dict[ObjectKey, str] = field(default_factory=dict)
-    """Why the API server keeps no ConfigMap of it."""
+    """Why the API server refuses the ConfigMap of an object."""
     _known: set[ObjectKey] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -78,21 +78,22 @@ class Vanished:
         self._config_maps = ConfigMaps(self.kube, self.namespace, LABEL, _OBJECT)
 
     async def hand_over(self, key: ObjectKey, raw: Mapping[str, JsonValue], surplus: str = "") -> None:
-        """As `take_over`, and saved at once if it can be: whoever hands it over may not lead any more."""
+        """As `take_over`, and save the object at once if possible, since the caller may not lead any more."""
         own = self.take_over(key, raw, surplus)
         with contextlib.suppress(KubeError):  # its first pass tries again
             await self.objects(own)
 
     def take_over(self, key: ObjectKey, raw: Mapping[str, JsonValue], surplus: str = "") -> ObjectKey:
-        """From here on the object is taken to its end; what is told later of the same one completes what was known.
+        """Begin to end what the object has in the cloud; returns its new key, or `key` if that stays on purpose.
 
-        What people may let grow and its end does not need is left out: it has to fit into a ConfigMap, and to be read.
-        `surplus` is the id of what was made for an object that lives on, and has another.
+        What is reported later of the same object completes what was known. The environment and the managed fields are
+        left out: the object has to fit into a ConfigMap, and to be readable. `surplus` is the id of a resource that was
+        created for an object which lives on with another one.
         """
         number = f"-{hashlib.sha256(surplus.encode()).hexdigest()[:8]}" if surplus else ""
         own = key._replace(vanished=uid_of(raw) + number)
         metadata, known = part(raw, "metadata"), self.body(own) if own in self._known else {}
-        # Whoever tells of it may know less than others did: what people answered, and its id, are not lost by that.
+        # The caller may know less than an earlier one: people's answers, and the id, must not be lost.
         answers = {**_answers(known), **part(metadata, "annotations")}
         annotations = {name: value for name, value in _ours({"annotations": answers}).items() if name not in _UNDONE}
         same_create = part(known, "metadata", "annotations").get(CREATE_INTENT) == annotations.get(CREATE_INTENT)
@@ -117,13 +118,13 @@ class Vanished:
         return own
 
     async def objects(self, key: ObjectKey) -> "DepartedObject":
-        """What takes the place of the API server for this one, once it is saved. Raises KubeError."""
+        """The store that stands in for the API server, once the object is saved. Raises KubeError."""
         if key not in self._saved:
             await self.save(key, self.body(key))
         return DepartedObject(self, key)
 
     async def load(self) -> None:
-        """Go on with what other processes left, and let go of what people deleted. Raises KubeError."""
+        """Go on with objects that other processes left; forget those whose ConfigMap was deleted. Raises KubeError."""
         known_before, found, left = set(self._saved), set[ObjectKey](), set[str]()
         async for page in self.kube.pages(CONFIG_MAPS, self.namespace):
             for config_map in page:
@@ -142,14 +143,14 @@ class Vanished:
             self.drop(key)
 
     def _stays(self, raw: Mapping[str, JsonValue]) -> bool:
-        """Whether another process kept it on purpose, or what it had put aside: that was kept with it."""
+        """Whether another process keeps the resource, or a former one of the same object, on purpose."""
         left = has(raw)
         named = [(left.id, left.name), *aside(raw)]
         return any(self.leftovers.kept(left.organization, cloud_id, name) for cloud_id, name in named)
 
     async def save(self, key: ObjectKey, raw: Mapping[str, JsonValue]) -> None:
-        """Raises KubeError, but if it can never be saved: it goes on in this process alone then."""
-        # No larger than the object was: escaped, what is not ASCII would not fit into a ConfigMap.
+        """Save the object. Raises KubeError, unless it is refused: then the object is known to this process only."""
+        # Not escaped: text beyond ASCII would grow, and the object might not fit into a ConfigMap.
         text = json.dumps({"kind": key.kind, **raw}, ensure_ascii=False, separators=(",", ":"))
         try:
             await self._config_maps.put(_name(key), "true", text)
@@ -162,19 +163,19 @@ class Vanished:
         self._saved.add(key)
 
     async def let_go(self, key: ObjectKey) -> None:
-        """Its end is reached. Raises KubeError."""
+        """Forget an object that has nothing left in the cloud. Raises KubeError."""
         if key in self._saved:
             await self._config_maps.delete(_name(key))
         self.drop(key)
 
     def of(self, account: ObjectKey) -> tuple[JsonObject, ...]:
-        """Those that this account has in the cloud, as they are known."""
+        """The vanished objects of this account, as JSON with their kind."""
         return tuple(
             {"kind": key.kind, **self.body(key)} for key in sorted(self._known) if self.cache.account_of(key) == account
         )
 
     def trouble(self, account: ObjectKey) -> str:
-        """Why what this account has in the cloud without an object is not all written down; empty if it is."""
+        """Why a resource of this account without an object is not recorded; empty if all are."""
         own = (why for key, why in sorted(self._refused.items()) if self.cache.account_of(key) == account)
         return next(own, "") or self.leftovers.trouble(self.leftovers.of_account(account))
 
@@ -184,10 +185,10 @@ class Vanished:
         self._known.discard(key)
         self._tell_account(key)
         self.cache.drop(key)
-        self.queue.add(key, Priority.REPAIR)  # for the flow to forget what it remembers of it
+        self.queue.add(key, Priority.REPAIR)  # the flow drops its memory of it
 
     def _read(self, config_map: Mapping[str, JsonValue]) -> tuple[ObjectKey, JsonObject] | None:
-        """The object that it keeps, with what people answered on the ConfigMap itself; None if it keeps none."""
+        """The object in a ConfigMap, with the answers that people gave on the ConfigMap; None if it keeps none."""
         metadata, text = part(config_map, "metadata"), self._config_maps.text(config_map)
         if text is None:
             return None
@@ -218,7 +219,7 @@ class Vanished:
             self.queue.add(account, Priority.CHANGE)
 
     def body(self, key: ObjectKey) -> JsonObject:
-        """The object as it was left. Raises NotFound once it reached its end."""
+        """The object as it was last known. Raises NotFound once it is forgotten."""
         entry = self.cache.get(key)
         if entry is None:
             raise NotFound(404, "NotFound", f"{key} was taken to its end")
@@ -228,13 +229,13 @@ class Vanished:
 
 @dataclass(frozen=True, slots=True)
 class DepartedObject:
-    """What an `ObjectWriter` writes to where the API server has no such object."""
+    """The store that an `ObjectWriter` uses if the API server has no such object."""
 
     vanished: Vanished
     key: ObjectKey
 
     async def get(self, kind: ResourceType, namespace: str | None, name: str) -> JsonObject:
-        """Raises NotFound once it reached its end."""
+        """The object as it was last known. Raises NotFound once it is forgotten."""
         return self.vanished.body(self.key)
 
     async def patch(
@@ -246,7 +247,7 @@ class DepartedObject:
         *,
         subresource: str | None = None,
     ) -> JsonObject:
-        """A merge patch; the end is reached with the last finalizer. Raises KubeError."""
+        """Apply a merge patch; removing the finalizer ends the object. Raises KubeError."""
         before = await self.get(kind, namespace, name)
         after = _next_version(_merged(before, body))
         if held(part(after, "metadata")):
@@ -256,16 +257,16 @@ class DepartedObject:
         return after
 
     async def delete(self, kind: ResourceType, namespace: str | None, name: str, *, uid: str) -> None:
-        """It is being deleted."""
+        """Does nothing: the object is being deleted already."""
 
 
 def _next_version(raw: Mapping[str, JsonValue]) -> JsonObject:
-    """Newer than all that is known: the API server counts no longer."""
+    """The object with a version that is newer than all before, since the API server no longer sets any."""
     return {**raw, "metadata": {**part(raw, "metadata"), "resourceVersion": str(time.monotonic_ns())}}
 
 
 def _merged(before: Mapping[str, JsonValue], patch: Mapping[str, JsonValue]) -> JsonObject:
-    """RFC 7386."""
+    """The object after a merge patch (RFC 7386)."""
     after = {name: value for name, value in before.items() if patch.get(name, value) is not None}
     for name, value in patch.items():
         if isinstance(value, Mapping):
@@ -284,7 +285,7 @@ def _answers(raw: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def _ours(metadata: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """What people ask for with our annotations."""
+    """The annotations with our prefix, among them what people ask for."""
     return {name: value for name, value in part(metadata, "annotations").items() if name.startswith(ANNOTATION_PREFIX)}
 
 

@@ -14,24 +14,24 @@ from relay_operator.observability.logs import log_context
 logger = logging.getLogger(__name__)
 
 _MISTAKE_DELAY = 60.0
-"""How long an object rests whose pass failed in a way that nobody foresaw."""
+"""Seconds before the next pass over an object whose last one failed in an unforeseen way."""
 
 
 @dataclass(slots=True)
 class Workers:
-    """Runs passes until it is told to drain."""
+    """Runs passes until drained."""
 
     queue: Queue[ObjectKey]
     reconcilers: Mapping[str, KindReconciler]
     count: int
     leading: Callable[[], bool]
-    """Asked before every pass: a replica that leads no longer must not touch the cloud."""
+    """Checked before every pass: a replica that no longer leads must not touch the cloud."""
     _idle: set[asyncio.Task[None]] = field(default_factory=set)
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
     _draining: bool = False
 
     async def run(self) -> None:
-        """Works until cancelled or drained."""
+        """Work until cancelled or drained."""
         self._tasks = [asyncio.create_task(self._work(), name=f"worker-{number}") for number in range(self.count)]
         try:
             await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -40,7 +40,7 @@ class Workers:
                 task.cancel()
 
     async def drain(self, seconds: float) -> None:
-        """Take nothing new; let passes under way finish, and what was paid for be recorded, for so long at most."""
+        """Take no new keys; passes in progress, and the recording of what was paid for, have this long to finish."""
         self._draining = True
         deadline = asyncio.get_running_loop().time() + seconds
         for task in list(self._idle):
@@ -69,7 +69,7 @@ class Workers:
         try:
             await self.reconcilers[key.kind].reconcile(taken)
         except Exception:
-            # The last line: a mistake of ours in one object must not end the others' reconciling.
+            # The last resort: an unforeseen error in one object must not end the work on others.
             with log_context(kind=key.kind, namespace=key.namespace, name=key.name):
                 logger.exception("a pass failed unexpectedly; the object is looked at again in a minute")
             self.queue.add_after(key, _MISTAKE_DELAY, Priority.RETRY)
