@@ -1,1 +1,1 @@
-"""The SSH gateway: shells and commands in what runs; the user is its id, the key one of its organization's."""
+"""The SSH gateway: shells and commands in workloads; the user name is a workload's id, the key its organization's."""

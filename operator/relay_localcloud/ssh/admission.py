@@ -1,4 +1,4 @@
-"""Who may log in where: a key of the organization whose pod, VM or replica runs under the user's name."""
+"""Who may log in: a key of the organization whose running pod, VM or replica has the user name as its id."""
 
 import binascii
 from base64 import b64decode
@@ -18,7 +18,7 @@ _RUNNING: Final = (ReplicaState.STARTING, ReplicaState.HEALTHY, ReplicaState.UNH
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What runs, and whose it is."""
+    """A running pod, VM or replica, and its organization."""
 
     id: str
     noun: str
@@ -27,14 +27,14 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """Somebody who may log in, by which of the organization's keys."""
+    """An admitted login: where to, and by which of the organization's keys."""
 
     place: Place
     key_id: str
 
 
 def place(tx: Tx, user: str) -> Place | None:
-    """What runs under this id: a pod, a VM, or a replica of a cluster or of a serving deployment."""
+    """The running pod, VM, or replica of a cluster or serving deployment with this id; None if there is none."""
     workload = WORKLOADS.find(tx, id=user, terminated_at=None)
     if workload is not None:
         noun = "pod" if workload.kind == POD else "VM"
@@ -45,7 +45,7 @@ def place(tx: Tx, user: str) -> Place | None:
 
 
 def admitted(tx: Tx, user: str, key: bytes) -> Admitted | None:
-    """Whom this public key, as SSH sends it, lets in; None alike for what does not run and for an unknown key."""
+    """The login that this public key, as SSH sends it, opens; None alike if nothing runs or the key is unknown."""
     there = place(tx, user)
     if there is None:
         return None
@@ -67,7 +67,7 @@ def _organization_of_replica(tx: Tx, replica_id: str) -> str | None:
 
 
 def _blob(public_key: str) -> bytes:
-    """A public key without its comment; empty if the text has none."""
+    """The decoded key of an OpenSSH line, without type and comment; empty if the text has none."""
     _, _, rest = public_key.strip().partition(" ")
     try:
         return b64decode(rest.split()[0]) if rest.strip() else b""

@@ -1,21 +1,21 @@
-"""What whoever connects to the SSH gateway may take of it."""
+"""The limits of a client of the SSH gateway."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Beside the open connections of an address, which count over all ports (`connectionsPerAddress`)."""
+    """Limits in addition to `connectionsPerAddress`, which bounds an address's open connections over all ports."""
 
     login_seconds: float = 20.0
-    """From the first byte to being logged in."""
+    """From the first byte until the client is logged in."""
     failures: int = 6
-    """Keys that let nobody in, of one connection; OpenSSH's server has the same."""
+    """Rejected keys of one connection; the same as in OpenSSH's server."""
     channels: int = 64
     """Sessions and forwarded connections to one pod, VM or replica."""
     idle_seconds: float = 4 * 3600.0
-    """Without a byte either way; the kubelet cuts what it streams after as long."""
+    """Without a byte in either direction; the kubelet ends its streams after the same time."""
     unused_seconds: float = 60.0
-    """With nothing open."""
+    """Without a session or forwarded connection."""
     keepalive_seconds: float = 30.0
-    """Between questions to a silent client; three without an answer end its connection."""
+    """Between keepalives to a silent client; three without an answer end its connection."""

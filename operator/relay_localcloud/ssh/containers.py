@@ -1,4 +1,4 @@
-"""A session in a container: a shell, a command or the server of files of its image, over the Kubernetes API."""
+"""A session in a container: a shell, a command or the image's sftp-server, over the Kubernetes API."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -27,20 +27,20 @@ class ContainerSession(Passing, SSHServerSession[bytes]):
         self._terminal = ""
 
     def connection_made(self, chan: SSHServerChannel[bytes]) -> None:
-        """Count it."""
+        """Count the session."""
         self.channel = chan
         self._whose.opened()
 
     def pty_requested(
         self, term_type: str, term_size: tuple[int, int, int, int], term_modes: Mapping[int, int]
     ) -> bool:
-        """Note the terminal; the container has it."""
+        """Record the terminal's type and size; the terminal itself is the container's."""
         self._terminal = term_type or "dumb"
         self._sent.put_nowait(term_size[:2])
         return True
 
     def terminal_size_changed(self, width: int, height: int, pixwidth: int, pixheight: int) -> None:
-        """Pass the size on."""
+        """Pass the new size on."""
         self._sent.put_nowait((width, height))
 
     def shell_requested(self) -> bool:
@@ -54,12 +54,12 @@ class ContainerSession(Passing, SSHServerSession[bytes]):
         return True
 
     def subsystem_requested(self, subsystem: str) -> bool:
-        """Run the server of files; there are no other subsystems."""
+        """Run sftp-server; False for any other subsystem."""
         self._command = commands.of_files()
         return subsystem == commands.SFTP
 
     async def run(self) -> None:
-        """Execute it, and say how it ended."""
+        """Execute the command, and send its exit status."""
         place = (self._there.organization_id, self._there.id)
         try:
             async with self._containers.execute(*place, self._command, terminal=bool(self._terminal)) as execution:
@@ -71,7 +71,7 @@ class ContainerSession(Passing, SSHServerSession[bytes]):
         self.channel.exit(ended.status)
 
     async def _passed(self, execution: Execution) -> Exited:
-        """How the process ended, once all that it printed is passed on."""
+        """Pass all output on; returns how the process ended."""
         sending = asyncio.create_task(self.send_on(execution, execution.resize, execution.end_input))
         try:
             async for each in execution:

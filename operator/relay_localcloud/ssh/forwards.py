@@ -1,4 +1,4 @@
-"""A forwarded connection: from a client of SSH to a port at which a container listens, over the Kubernetes API."""
+"""A forwarded connection: from an SSH client to a port of a container, over the Kubernetes API."""
 
 import asyncio
 import logging
@@ -12,13 +12,13 @@ from relay_localcloud.ssh.admission import Place
 from relay_localcloud.ssh.passing import Counted, Passing, Turn
 
 ITSELF: Final = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0", "::"})  # noqa: S104 - names of a destination
-"""What clients call the container in which they are logged in; it forwards to nothing else."""
+"""Names by which clients address the container that they are logged in to; other hosts are not reachable."""
 
 _log = logging.getLogger(__name__)
 
 
 class ForwardedConnection(Passing, SSHTCPSession[bytes]):
-    """Ends when either side ends it; the container is not told that a client sends nothing more."""
+    """Ends when either side ends it; a client's end of data (EOF) is not passed on to the container."""
 
     channel: SSHTCPChannel[bytes]
 
@@ -29,12 +29,12 @@ class ForwardedConnection(Passing, SSHTCPSession[bytes]):
         self._containers = containers
 
     def connection_made(self, chan: SSHTCPChannel[bytes]) -> None:
-        """Count it."""
+        """Count the connection."""
         self.channel = chan
         self._whose.opened()
 
     async def run(self) -> None:
-        """Connect, and pass bytes on."""
+        """Connect to the container, and pass bytes on in both directions."""
         place = (self._there.organization_id, self._there.id)
         try:
             async with self._containers.forward(*place, self._port) as forwarded:

@@ -1,7 +1,7 @@
-"""The key by which clients know the SSH gateway again: part of the state, and sealed like other secrets.
+"""The host key of the SSH gateway: part of the state, and encrypted like other secrets.
 
-It survives restarts, backups, resets, and imports from under the same key of secrets. The key that an import brings
-from under another one opens nothing here, so the cloud keeps its own.
+It survives restarts, backups, resets, and imports of states that were encrypted under this cloud's key. An import
+encrypted under another key brings a host key that cannot be decrypted here, so the cloud keeps its own.
 """
 
 from collections.abc import Iterator
@@ -27,14 +27,14 @@ _ED25519: Final = "ssh-ed25519"
 
 @dataclass(frozen=True, slots=True)
 class HostKey:
-    """A private key; its id is its algorithm."""
+    """An encrypted private key; its id is its algorithm."""
 
     id: str
     sealed: str
 
     @property
     def organization_id(self) -> str:
-        """It is the platform's, and no organization's."""
+        """Empty: the key belongs to the platform, not to an organization."""
         return ""
 
 
@@ -42,7 +42,7 @@ HOST_KEYS: Final = Rows(HostKey, "ssh_host_keys", key=("id",), order="id")
 
 
 def private_key(tx: Tx, vault: Vault) -> str:
-    """The key as OpenSSH writes private keys; it is made if there is none that opens."""
+    """The private key in OpenSSH format; created if there is none that can be decrypted."""
     kept = _opened(tx, vault)
     if kept is not None:
         return kept
@@ -52,14 +52,14 @@ def private_key(tx: Tx, vault: Vault) -> str:
 
 
 def public_key(private: str) -> str:
-    """As a line of known_hosts has it, behind the host."""
+    """The public key as in a line of known_hosts, after the host."""
     public = load_ssh_private_key(private.encode(), None).public_key()
     return public.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
 
 
 @contextmanager
 def kept(tx: Tx, vault: Vault) -> Iterator[None]:
-    """Replace the state inside: the key of now stays, unless another one came that opens."""
+    """A context for replacing the state: restores the present key unless the new state has one that decrypts."""
     own = HOST_KEYS.find(tx, id=_ED25519)
     yield
     if own is not None and _opened(tx, vault) is None:

@@ -1,4 +1,4 @@
-"""Who is logged in, and for how long: a login ends with what let it in. Nobody but the SSH gateway loads this."""
+"""Logins, which end once they would not be admitted any more. Only the SSH gateway imports this module."""
 
 import asyncio
 import socket
@@ -33,13 +33,13 @@ from relay_localcloud.workloads.workloads import workloads
 
 _TEXT: Final[Mapping[str, object]] = {"errors": "replace", "line_editor": True}
 _BYTES: Final[Mapping[str, object]] = {"encoding": None, "line_editor": False}
-"""What channels carry: lines that are edited here, or what container and client say to each other."""
+"""Options of channels: lines of text that are edited here, or raw bytes between the client and a container."""
 HIGHEST_PORT: Final = 65_535
 _RUNNING: Final = ("status", "terminated_at")
 
 
 class Logins:
-    """All logins, by the pod, VM or replica that they are in. One that would not be admitted any more ends at once."""
+    """All logins, by their pod, VM or replica. A login that would not be admitted any more ends at once."""
 
     def __init__(self, cloud: Cloud, visitors: Visitors, bounds: Bounds) -> None:
         self.cloud = cloud
@@ -52,27 +52,27 @@ class Logins:
         cloud.store.watch(KEYS.table, "id", ("public_key", "organization_id"), self._key_changed)
 
     def admitted(self, user: str, key: bytes) -> Admitted | None:
-        """Who may log in as this user with this key; None: nobody."""
+        """The login that this key opens for this user; None if there is none."""
         with self.cloud.store.transaction() as tx:
             return admission.admitted(tx, user, key)
 
     def come(self, login: "Login", there: Admitted, address: str) -> None:
-        """Count a login, and note it in the organization's audit log."""
+        """Register a login, and record it in the organization's audit log."""
         with self.cloud.store.transaction() as tx:
             entry = (there.place.organization_id, there.key_id, address, there.place.id)
             tx.note(lambda noting: entries.record_login(noting, *entry))
         self._by_place.setdefault(there.place.id, set()).add(login)
-        self._look_again([login])  # its key may have gone while it was being checked
+        self._look_again([login])  # its key may have been removed during the authentication
 
     def go(self, login: "Login", there: Admitted) -> None:
-        """Count a login no longer."""
+        """Remove a login from the register."""
         beside = self._by_place.get(there.place.id, set())
         beside.discard(login)
         if not beside:
             self._by_place.pop(there.place.id, None)
 
     def open_at(self, there: Place) -> int:
-        """How many sessions and forwarded connections there are to one place."""
+        """The number of sessions and forwarded connections to one place."""
         return sum(login.channels for login in self._by_place.get(there.id, ()))
 
     def end(self, why: str) -> None:
@@ -85,7 +85,7 @@ class Logins:
 
     def _place_changed(self, place_id: str) -> None:
         if place_id in self._by_place:
-            # This is inside a transaction: what it changes can be read, and is true, only after it.
+            # This runs inside a transaction, whose changes can be read, and are final, only after it.
             asyncio.get_running_loop().call_soon(self._look_at, place_id)
 
     def _key_changed(self, _: str) -> None:
@@ -103,7 +103,7 @@ class Logins:
 
 
 class Login(asyncssh.SSHServer):
-    """One connection, from its first byte on."""
+    """One connection, from its first byte; asyncssh calls its methods."""
 
     def __init__(self, logins: Logins) -> None:
         self._logins = logins
@@ -117,14 +117,14 @@ class Login(asyncssh.SSHServer):
         self.channels = 0
 
     def connection_made(self, conn: SSHServerConnection) -> None:
-        """Count it, and end it at once if it is one more than its address may have."""
+        """Count the connection; abort it if its address has too many."""
         self._connection = conn
         self._visitor = self._logins.visitors.come(conn)
         if self._visitor is None:
             conn.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Count it no longer."""
+        """Stop counting the connection, and remove its login."""
         if self._visitor is not None:
             self._logins.visitors.go(self._visitor)
         if self._timer is not None:
@@ -133,16 +133,19 @@ class Login(asyncssh.SSHServer):
             self._logins.go(self, self._in)
 
     def begin_auth(self, username: str) -> bool:
-        """Everybody needs a key."""
+        """True: every user must authenticate."""
         self._admitted = None
         return True
 
     def public_key_auth_supported(self) -> bool:
-        """It is the only way in."""
+        """True: it is the only method."""
         return True
 
     def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
-        """Whether this key lets this user in; whoever has not signed with it yet is only told so."""
+        """Whether this user may log in with this key, which the client may not have signed with yet.
+
+        Raises DisconnectError after too many rejected keys.
+        """
         self._admitted, self._key = self._logins.admitted(username, key.public_data), key.public_data
         if self._admitted is not None:
             return True
@@ -153,7 +156,7 @@ class Login(asyncssh.SSHServer):
         return False
 
     def auth_completed(self) -> None:
-        """Somebody signed with the key that was validated last."""
+        """Register the login: the client has signed with the key that was validated last."""
         assert self._admitted is not None
         self._in = self._admitted
         self.touch()
@@ -161,7 +164,7 @@ class Login(asyncssh.SSHServer):
         self._logins.come(self, self._in, str(self._connection.get_extra_info("peername")[0]))
 
     def session_requested(self) -> SSHServerSession[bytes] | SSHServerSession[str]:
-        """Open a session for a shell, a command or a subsystem."""
+        """Open a session for a shell, a command or a subsystem. Raises ChannelOpenError."""
         there, cloud = self._room(), self._logins.cloud
         if cloud.containers is None:
             return SimulatedShell(there, self)
@@ -181,23 +184,23 @@ class Login(asyncssh.SSHServer):
         return ForwardedConnection(there, dest_port, self, cloud.containers, turn)
 
     def opened(self) -> None:
-        """A session or a forwarded connection began."""
+        """Count a session or forwarded connection."""
         self.channels += 1
         self.touch()
         self._look_whether_idle()
 
     def closed(self) -> None:
-        """One ended."""
+        """Stop counting a session or forwarded connection."""
         self.channels -= 1
         self.touch()
         self._look_whether_idle()
 
     def touch(self) -> None:
-        """Something came or went."""
+        """Restart the idle time, since bytes were sent or received."""
         self._touched = asyncio.get_running_loop().time()
 
     def why_out(self, tx: Tx) -> str | None:
-        """Why it would not be let in any more; None: it would."""
+        """Why the login would not be admitted any more; None if it would."""
         assert self._in is not None
         there = self._in.place
         if admission.admitted(tx, there.id, self._key) is not None:
@@ -211,7 +214,7 @@ class Login(asyncssh.SSHServer):
         self._connection.disconnect(asyncssh.DISC_BY_APPLICATION, why)
 
     def _room(self) -> Place:
-        """Where one more session goes. Raises ChannelOpenError if it is one too many."""
+        """The place for one more session. Raises ChannelOpenError if that has too many."""
         assert self._in is not None
         there, most = self._in.place, self._logins.bounds.channels
         if self._logins.open_at(there) >= most:
@@ -220,7 +223,7 @@ class Login(asyncssh.SSHServer):
         return there
 
     def _look_whether_idle(self) -> None:
-        """End the connection if it was quiet for too long; else look again when it would be."""
+        """End the connection if it has been idle for too long; otherwise check again when it will have been."""
         loop, bounds = asyncio.get_running_loop(), self._logins.bounds
         if self._timer is not None:
             self._timer.cancel()
@@ -233,7 +236,7 @@ class Login(asyncssh.SSHServer):
 
 
 async def listen(listener: socket.socket, logins: Logins, host_key: str) -> SSHAcceptor:
-    """Serve whoever connects, with this private key, until the acceptor is closed."""
+    """Serve SSH on the socket, with this private host key, until the acceptor is closed."""
     bounds = logins.bounds
     return await asyncssh.listen(
         sock=listener,
@@ -242,8 +245,8 @@ async def listen(listener: socket.socket, logins: Logins, host_key: str) -> SSHA
         server_version="relay-localcloud",
         login_timeout=bounds.login_seconds,
         keepalive_interval=bounds.keepalive_seconds,
-        compression_algs=["none"],  # what is unpacked has no bound
-        kex_algs="-diffie-hellman-*,gss-*,rsa*",  # these take the event loop for tens of milliseconds, for anybody
+        compression_algs=["none"],  # decompressed data has no bound
+        kex_algs="-diffie-hellman-*,gss-*,rsa*",  # these block the event loop for tens of ms before any authentication
         mac_algs="-hmac-sha1*",
         gss_host=None,
         password_auth=False,

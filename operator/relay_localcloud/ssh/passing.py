@@ -1,4 +1,4 @@
-"""Bytes between a client of SSH and a container, each way at the pace of the slower side."""
+"""Bytes between an SSH client and a container, in each direction at the pace of the slower side."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -6,46 +6,46 @@ from contextlib import suppress
 from typing import Final, Protocol
 
 _MOST_WAITING: Final = 1024 * 1024
-"""Bytes that the client sent and the container has not taken; beyond that the client has to wait."""
+"""Bytes that the client sent and the container has not accepted yet; beyond these, the client is not read from."""
 
 Turn = Callable[[], Awaitable[None]]
-"""Waits until it is the organization's turn among all that share the event loop."""
+"""Waits for the organization's turn on the event loop that all organizations share."""
 Resized = tuple[int, int]
-"""Columns and lines of a terminal."""
+"""The columns and lines of a terminal."""
 
 
 class Counted(Protocol):
     """The login that a session or a forwarded connection belongs to."""
 
     def opened(self) -> None:
-        """Count it."""
+        """Count the session or connection."""
 
     def closed(self) -> None:
-        """Count it no longer."""
+        """Stop counting the session or connection."""
 
     def touch(self) -> None:
-        """Note that something was sent."""
+        """Record that bytes were sent or received."""
 
 
 class Destination(Protocol):
-    """Where the client's bytes go; ConnectionError once that has ended."""
+    """Where the client's bytes go."""
 
     async def send(self, data: bytes) -> None:
-        """Send them."""
+        """Send bytes. Raises ConnectionError once the destination has ended."""
 
 
 class Channel(Protocol):
     """The channel to the client."""
 
     def pause_reading(self) -> None:
-        """Let the client wait."""
+        """Stop reading from the client."""
 
     def resume_reading(self) -> None:
-        """Let it go on."""
+        """Read from the client again."""
 
 
 class Passing:
-    """One channel; a subclass says what is at its other end."""
+    """One channel; a subclass connects its other end."""
 
     channel: Channel
 
@@ -53,7 +53,7 @@ class Passing:
         self._whose = whose
         self._turn = turn
         self._sent: asyncio.Queue[bytes | Resized | None] = asyncio.Queue()
-        """What the client sends, sizes of its terminal among it; None: it sends nothing more."""
+        """The client's bytes and terminal sizes in order; None after the last."""
         self._waiting = 0
         self._takes_more = asyncio.Event()
         self._takes_more.set()
@@ -64,17 +64,17 @@ class Passing:
         raise NotImplementedError
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End what is at the other end."""
+        """End the other end."""
         self._whose.closed()
         if self._running is not None:
             self._running.cancel()
 
     def session_started(self) -> None:
-        """Begin."""
+        """Start `run`."""
         self._running = asyncio.create_task(self.run())
 
     def data_received(self, data: bytes, datatype: int | None) -> None:
-        """Take what the client sends."""
+        """Queue the client's bytes; stop reading from it if too many wait."""
         self._whose.touch()
         self._waiting += len(data)
         self._sent.put_nowait(data)
@@ -82,20 +82,20 @@ class Passing:
             self.channel.pause_reading()
 
     def eof_received(self) -> bool:
-        """Note that the client sends nothing more; the other way goes on."""
+        """Queue the end of the client's bytes; True, so that the other direction stays open."""
         self._sent.put_nowait(None)
         return True
 
     def pause_writing(self) -> None:
-        """Wait: the client is slower than the container."""
+        """Hold `paced`: the client is slower than the container."""
         self._takes_more.clear()
 
     def resume_writing(self) -> None:
-        """Go on: the client has caught up."""
+        """Release `paced`: the client has caught up."""
         self._takes_more.set()
 
     async def paced(self) -> None:
-        """Wait until the client takes more, and it is the organization's turn."""
+        """Wait for the organization's turn, and until the client takes more bytes."""
         await self._turn()
         await self._takes_more.wait()
         self._whose.touch()
@@ -106,8 +106,11 @@ class Passing:
         resize: Callable[[int, int], Awaitable[None]] | None = None,
         end: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """Send what the client sends, until cancelled or the destination has ended."""
-        with suppress(ConnectionError):  # the other way tells how it ended
+        """Send the client's bytes on until cancelled, or until the destination has ended.
+
+        Without `resize`, terminal sizes are dropped; without `end`, so is the end of the client's bytes.
+        """
+        with suppress(ConnectionError):  # the other direction reports how it ended
             while True:
                 match await self._sent.get():
                     case bytes() as data:

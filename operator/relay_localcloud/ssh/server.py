@@ -1,4 +1,4 @@
-"""The SSH gateway's port, beside those of HTTP."""
+"""The SSH gateway's port, beside the HTTP ports."""
 
 import asyncio
 import logging
@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 class SshServer:
-    """Listens from the start, and loads what it speaks SSH with when the first client comes."""
+    """Listens from the start, and imports the SSH implementation when the first client connects."""
 
     def __init__(self, cloud: Cloud, visitors: Visitors, listener: socket.socket, bounds: Bounds) -> None:
         self._cloud = cloud
@@ -29,7 +29,7 @@ class SshServer:
         self._told = asyncio.Event()
 
     def end(self) -> None:
-        """Let `run_until_told` return."""
+        """Make `run_until_told` return."""
         self._told.set()
 
     async def ready(self) -> None:
@@ -42,9 +42,9 @@ class SshServer:
         self._ready.set()
         if not await self._somebody_came():
             return
-        # Not before: the ready line is the first line of a Pod's log.
+        # Not earlier, so that the ready line is the first line of a Pod's log.
         _log.info("The SSH gateway's host key is %s", host_keys.public_key(host_key))
-        # It takes half as long as all the rest of the start, and nobody may ever log in.
+        # This import takes half as long as the rest of the start, and there may never be a login.
         from relay_localcloud.ssh import logins  # noqa: PLC0415
 
         everybody = logins.Logins(self._cloud, self._visitors, self._bounds)
@@ -55,7 +55,7 @@ class SshServer:
         everybody.end("the cloud ends")
 
     async def _somebody_came(self) -> bool:
-        """Whether there is a client before it is told to end."""
+        """Wait for the first client; False if `end` was called."""
         loop, came = asyncio.get_running_loop(), asyncio.Event()
         loop.add_reader(self._listener, came.set)
         waiting = [asyncio.ensure_future(each.wait()) for each in (came, self._told)]
@@ -68,7 +68,7 @@ class SshServer:
         return not self._told.is_set()
 
     def _renew_soon(self, acceptor: "SSHAcceptor") -> None:
-        # This is inside the transaction of an import: what it brings is true only after it.
+        # This runs inside the transaction of an import, whose changes are final only after it.
         asyncio.get_running_loop().call_soon(self._renew, acceptor)
 
     def _renew(self, acceptor: "SSHAcceptor") -> None:

@@ -1,4 +1,4 @@
-"""A session where no container runs: a shell, a command or a subsystem that says so."""
+"""A session of a simulated cloud: a shell, a command or a subsystem that answers that no container runs."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -10,12 +10,12 @@ from relay_localcloud.ssh.admission import Place
 from relay_localcloud.ssh.passing import Counted
 
 _LONGEST_LINE: Final = 4096
-"""Characters; what is longer counts as several lines."""
+"""Characters; a longer line counts as several."""
 _FILES: Final = "sftp"
 
 
 class SimulatedShell(SSHServerSession[str]):
-    """Answers each line with a sentence, at once."""
+    """Answers each line at once with a sentence."""
 
     _channel: SSHServerChannel[str]
 
@@ -23,38 +23,38 @@ class SimulatedShell(SSHServerSession[str]):
         self._there = there
         self._whose = whose
         self._said: simulated.Said | None = None
-        """What ends it as soon as it begins; None: it is a shell."""
+        """The answer that ends the session; None for a shell that has not ended."""
         self._terminal = False
         self._begun = ""
         self._status = 0
 
     def connection_made(self, chan: SSHServerChannel[str]) -> None:
-        """It is open."""
+        """Count the session."""
         self._channel = chan
         self._whose.opened()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is over."""
+        """Stop counting the session."""
         self._whose.closed()
 
     def pty_requested(
         self, term_type: str, term_size: tuple[int, int, int, int], term_modes: Mapping[int, int]
     ) -> bool:
-        """The line editor is the terminal."""
+        """True: asyncssh's line editor is the terminal."""
         self._terminal = True
         return True
 
     def shell_requested(self) -> bool:
-        """A shell."""
+        """True: the session is a shell."""
         return True
 
     def exec_requested(self, command: str) -> bool:
-        """A command, which is answered as a line of a shell is."""
+        """Answer a command like a line of a shell."""
         self._said = simulated.answer(self._there, command)
         return True
 
     def subsystem_requested(self, subsystem: str) -> bool:
-        """Sftp, to be told that there are no files; others are not there."""
+        """Answer sftp that there are no files; False for any other subsystem."""
         if subsystem == _FILES:
             self._said = simulated.Said(simulated.no_files(self._there), simulated.NOT_RUN)
         return subsystem == _FILES
@@ -69,7 +69,7 @@ class SimulatedShell(SSHServerSession[str]):
             self._ask()
 
     def data_received(self, data: str, datatype: int | None) -> None:
-        """What is typed, or piped in."""
+        """Answer the lines that are typed or piped in."""
         self._whose.touch()
         if self._said is not None:
             return
@@ -87,13 +87,13 @@ class SimulatedShell(SSHServerSession[str]):
             self._ask()
 
     def eof_received(self) -> bool:
-        """The status of a shell is that of its last line."""
+        """End a shell with the status of its last line."""
         if self._said is None:
             self._channel.exit(self._status)
         return False
 
     def break_received(self, msec: int) -> bool:
-        """Ctrl-C: another line."""
+        """Start a new line on Ctrl-C."""
         self._channel.write("\n")
         self._ask()
         return True
@@ -103,7 +103,7 @@ class SimulatedShell(SSHServerSession[str]):
             self._channel.write(simulated.prompt(self._there))
 
     def _tell(self, text: str) -> None:
-        """On the terminal, or on stderr: what a command says that did not run is no output of its."""
+        """Write to the terminal, or else to stderr: the text is not output of the command, which did not run."""
         if self._terminal:
             self._channel.write(text)
         else:

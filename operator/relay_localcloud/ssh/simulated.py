@@ -1,4 +1,4 @@
-"""What a shell says where no container runs: what it is, and that it ran nothing. Pure."""
+"""The answers of a shell without a container: what it is, and that it ran nothing. Pure."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,13 +6,13 @@ from typing import Final
 from relay_localcloud.ssh.admission import Place
 
 NOT_RUN: Final = 126
-"""The status of what a shell finds and cannot execute: no script takes it for success."""
+"""The exit status of a command that was found and cannot be executed, which no script takes for success."""
 _WRONG: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What is said of a line, for stderr, and its status; `ends` the shell."""
+    """The answer to a line and its exit status; `ends` says whether it ends the shell."""
 
     text: str
     status: int
@@ -20,7 +20,7 @@ class Said:
 
 
 def greeting(there: Place) -> str:
-    """What a shell begins with."""
+    """The first text of a shell."""
     return (
         f"The {there.noun} {there.id} is simulated: it is placed and billed, but no container runs in it, so no "
         "command does.\n`exit 3` ends this shell with the status 3.\n"
@@ -28,12 +28,12 @@ def greeting(there: Place) -> str:
 
 
 def prompt(there: Place) -> str:
-    """What a line is asked for with."""
+    """The prompt of a shell."""
     return f"{there.id} (simulated)$ "
 
 
 def answer(there: Place, line: str) -> Said:
-    """What is said of a line of a shell, or of a command: `exit` and `true` do what they do everywhere."""
+    """The answer to a line of a shell, or to a command; `exit` and `true` work as in any shell."""
     match line.split():
         case []:
             return Said("", 0)
@@ -49,10 +49,10 @@ def answer(there: Place, line: str) -> Said:
 
 
 def no_files(there: Place) -> str:
-    """What is said to sftp and scp."""
+    """The answer to sftp and scp."""
     return f"The {there.noun} {there.id} is simulated: it has no files, so nothing was copied.\n"
 
 
 def no_port(there: Place, port: int) -> str:
-    """What is said to who forwards a port."""
+    """The answer to a client that forwards a port."""
     return f"The {there.noun} {there.id} is simulated: nothing listens at its port {port}; its endpoint answers HTTP"
