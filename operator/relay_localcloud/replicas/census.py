@@ -1,4 +1,4 @@
-"""The live replicas of a cluster or deployment, sorted, and what is amiss with them."""
+"""Counts the live replicas of a cluster or deployment by state, and words why some do not serve."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,11 +7,11 @@ from typing import Final, Protocol
 from relay_localcloud.replicas.states import ReplicaState
 
 MOST_SAID: Final = 3
-"""How many different words of replicas are told."""
+"""How many different reasons of replicas a text has at most."""
 
 
 class Counted(Protocol):
-    """A replica, as far as a census goes."""
+    """The fields of a replica that a census reads."""
 
     @property
     def id(self) -> str: ...
@@ -23,7 +23,7 @@ class Counted(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """The replicas of a cluster or deployment, sorted; `wanted` is how many there are to be."""
+    """The ids of a cluster's or deployment's live replicas by state; `wanted` is the desired number."""
 
     wanted: int
     healthy: Sequence[str] = ()
@@ -33,11 +33,11 @@ class Census:
     failed: Sequence[str] = ()
     lost: Sequence[str] = ()
     words: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Which replicas say what, of those that do not serve."""
+    """The ids of the replicas that do not serve, by their reason."""
 
     @classmethod
     def of(cls, wanted: int, members: Sequence[Counted]) -> "Census":
-        """Sort live replicas; those that stop are in no group."""
+        """Sort live replicas; stopping ones are in no group."""
         groups: dict[ReplicaState, list[str]] = {state: [] for state in ReplicaState}
         words: dict[str, list[str]] = {}
         for member in members:
@@ -57,22 +57,22 @@ class Census:
 
     @property
     def missing(self) -> int:
-        """How many are wanted that found no room."""
+        """How many wanted replicas have not been placed; negative while there are too many."""
         return self.wanted - len(self.healthy) - len(self.starting) - len(self._amiss)
 
     @property
     def is_amiss(self) -> bool:
-        """Whether some do not serve and are not about to."""
+        """Whether replicas are missing, or placed but neither healthy nor starting for the first time."""
         return bool(self._amiss) or self.missing > 0
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether nothing serves and nothing is about to."""
+        """Whether no replica is healthy, starting or recovering."""
         return not self.healthy and not self.starting and not self.recovering
 
     @property
     def said(self) -> str | None:
-        """Why some do not serve, in the words of whoever runs them; None if there are none."""
+        """Up to MOST_SAID reasons why replicas do not serve, as one text; None if there is none."""
         parts = [f"{_some(ids)}: {words}" for words, ids in list(self.words.items())[:MOST_SAID]]
         return " ".join(parts) or None
 
@@ -82,7 +82,7 @@ class Census:
 
 
 def degradation(census: Census, replica: str) -> str:
-    """What is amiss and with which replicas; `replica` says what one of them needs, such as `1 x h100`."""
+    """What is wrong, and with which replicas; `replica` says what one of them needs, such as `1 x h100`."""
     parts = [f"{len(census.healthy)} of {census.wanted} replicas are healthy."]
     if census.unhealthy:
         parts.append(f"Failing health checks: {', '.join(census.unhealthy)}.")

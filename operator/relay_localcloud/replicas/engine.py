@@ -1,4 +1,4 @@
-"""Carries out what happens to replicas, the same for clusters and for deployments: placed, checked, lost, replaced."""
+"""Carries out what happens to replicas, of clusters and deployments alike: placing, checks, loss, replacement."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -37,7 +37,7 @@ _EVENTS: Final[Mapping[ReplicaEffect, EventType]] = {
 
 
 class Group(Protocol):
-    """A cluster or a deployment, as far as its replicas go."""
+    """The fields of a cluster or deployment that its replicas depend on."""
 
     @property
     def sequence(self) -> int: ...
@@ -51,7 +51,7 @@ class Group(Protocol):
     def gpu_model_id(self) -> str | None: ...
     @property
     def replica_price_cents(self) -> int:
-        """An hour."""
+        """Cents per hour."""
         ...
 
     @property
@@ -74,21 +74,21 @@ class Replicas(Generic[GroupT]):
     rows: Rows[Replica]
     queue: Queue
     facts: Facts
-    """What each replica is told of itself; one that is not told that it stopped, its group ends."""
+    """The reports to each replica; without one for `stopped`, the group terminates its stopped replicas itself."""
     find: Callable[[Tx, str], GroupT | None]
     settle: Callable[[Tx, GroupT], GroupT]
-    """Brings a group in step with its replicas, which begins with `fill`."""
+    """Runs `fill`, then updates the group to match its replicas."""
     surplus: tuple[ReplicaTrigger, str | None] = (ReplicaTrigger.STOP, None)
-    """What happens to replicas that are too many, and why."""
+    """The trigger for surplus replicas, and its reason."""
     stopping: str = ReplicaState.STOPPING.value
-    """The status word of one that stops."""
+    """The status word of a stopping replica."""
 
     def of(self, tx: Tx, group_id: str) -> list[Replica]:
         """The live replicas of a group, the oldest first."""
         return self.rows.all(tx, group_id=group_id, terminated_at=None)
 
     def count(self, tx: Tx, group: GroupT) -> int:
-        """How many live replicas a group has."""
+        """The number of a group's live replicas."""
         return self.rows.count(tx, group_id=group.id, terminated_at=None)
 
     def on(self, tx: Tx, node_id: str) -> list[Replica]:
@@ -96,20 +96,20 @@ class Replicas(Generic[GroupT]):
         return self.rows.all(tx, node_id=node_id, terminated_at=None)
 
     def get(self, tx: Tx, replica_id: str) -> Replica | None:
-        """A live replica by its id."""
+        """A live replica by its id; None if there is none."""
         return self.rows.find(tx, id=replica_id, terminated_at=None)
 
     def shown_status(self, replica: Replica) -> str:
-        """The status word."""
+        """The status word that the API shows."""
         shown = {**SHOWN_AS, ReplicaState.STOPPING: self.stopping}
         return shown.get(replica.status, replica.status.value)
 
     def staying(self, tx: Tx, group: GroupT) -> int:
-        """How many live replicas a group has that do not stop."""
+        """The number of a group's live replicas that are not stopping."""
         return sum(replica.status is not ReplicaState.STOPPING for replica in self.of(tx, group.id))
 
     def require_more(self, tx: Tx, group: GroupT, had: int) -> None:
-        """Refuses with a capacity code where more replicas than it had were wanted, and none of them found room."""
+        """Refuse with a capacity code if more than `had` replicas were wanted, and none of the new ones found room."""
         if group.intent.wanted > had and self.staying(tx, group) <= had:
             demand = group.demand
             raise addresses.none_free(tx) if demand is None or not addresses.is_one_free(tx) else no_room(tx, demand)
@@ -117,13 +117,13 @@ class Replicas(Generic[GroupT]):
     def apply(
         self, tx: Tx, group: GroupT, replica: Replica, trigger: ReplicaTrigger, reason: str | None = None
     ) -> None:
-        """Do what the table says to one replica; its group is left to `settle`."""
+        """Do to one replica what the table says; the caller settles the group."""
         self.apply_to(tx, group, [replica], trigger, reason)
 
     def apply_to(
         self, tx: Tx, group: GroupT, replicas: Iterable[Replica], trigger: ReplicaTrigger, reason: str | None = None
     ) -> None:
-        """Likewise to several; what concerns them together is done once."""
+        """Do to several replicas what the table says; billing ends and vacancies are announced once for all."""
         found = ((replica, REPLICA_TRANSITIONS.get((replica.status, trigger))) for replica in replicas)
         moves = [(replica, move) for replica, move in found if move is not None]
         stopped = [replica.id for replica, move in moves if ReplicaEffect.STOP_BILLING in move.effects]
@@ -139,7 +139,7 @@ class Replicas(Generic[GroupT]):
             self._do(tx, group, after, effect, reason)
         if move.to is replica.status:
             return
-        if move.to is ReplicaState.TERMINATED:  # nobody ever reads of it
+        if move.to is ReplicaState.TERMINATED:  # nothing reads a terminated replica
             self.rows.remove(tx, id=replica.id)
             return
         healthy = move.to is ReplicaState.HEALTHY
@@ -156,11 +156,11 @@ class Replicas(Generic[GroupT]):
         )
 
     def to_all(self, tx: Tx, group: GroupT, trigger: ReplicaTrigger, reason: str | None = None) -> None:
-        """Let something happen to every replica of a group."""
+        """Apply a trigger to every live replica of a group."""
         self.apply_to(tx, group, self.of(tx, group.id), trigger, reason)
 
     def to_those_on(self, tx: Tx, node_id: str, trigger: ReplicaTrigger, reason: str | None) -> list[str]:
-        """Let something happen to every replica on a node; the ids of the groups that are to be settled after it."""
+        """Apply a trigger to every live replica on a node; returns the ids of the groups, which the caller settles."""
         by_group: defaultdict[str, list[Replica]] = defaultdict(list)
         for replica in self.on(tx, node_id):
             by_group[replica.group_id].append(replica)
@@ -169,19 +169,19 @@ class Replicas(Generic[GroupT]):
         return list(by_group)
 
     def grace_over(self, tx: Tx, node_id: str) -> None:
-        """The node is still silent: what it had is replaced elsewhere if there is room."""
+        """Replace the lost replicas of a node that is still silent, as far as there is room elsewhere."""
         lost = [replica for replica in self.on(tx, node_id) if replica.status is ReplicaState.LOST]
         for replica in lost:
             self.rows.change(tx, replica.id, replacement_due=True)
         self.settle_all(tx, [replica.group_id for replica in lost])
 
     def settle_all(self, tx: Tx, group_ids: Iterable[str]) -> None:
-        """Settle groups, each once."""
+        """Settle each of the groups once."""
         for group_id in dict.fromkeys(group_ids):
             self.settle(tx, self._found(tx, group_id))
 
     def fill(self, tx: Tx, group: GroupT) -> list[Replica]:
-        """Drain, place and replace what can be now, and wait for room for the rest; the live replicas after it."""
+        """Drain, place and replace what can be now, and wait for room for the rest; returns the live replicas."""
         members = self.of(tx, group.id)
         steps = next_steps(group.intent, [_member(group, replica) for replica in members])
         if steps == Steps():
@@ -204,14 +204,14 @@ class Replicas(Generic[GroupT]):
         self.queue.leave(tx, group.id)
 
     def handlers(self) -> Mapping[str, DueHandler]:
-        """What happens to replicas of this kind when something falls due."""
+        """The handlers of this kind's due items."""
         told = {self.facts.started: ReplicaTrigger.STARTED, self.facts.stopped: ReplicaTrigger.TERMINATE}
         facts = {kind: self._at(trigger) for kind, trigger in told.items() if kind is not None}
         return {self.queue.fill: self._room_was_freed, self._settles: self._settle_later, **facts}
 
     @property
     def _settles(self) -> str:
-        """The due item that settles a group, once all that happens to its replicas at an instant has."""
+        """The kind of the due item that settles a group after all that happens to its replicas at one instant."""
         return f"{self.noun}.settle"
 
     def _settle_later(self, tx: Tx, item: DueItem) -> None:
@@ -220,7 +220,7 @@ class Replicas(Generic[GroupT]):
             self.settle(tx, group)
 
     def _place(self, tx: Tx, group: GroupT, count: int) -> int:
-        """Place up to `count` more replicas and let them start; how many found room."""
+        """Place and start up to `count` more replicas; returns how many found room."""
         demand, room = group.demand, None
         most = min(count, addresses.free(tx))
         for placed in range(most):
@@ -249,7 +249,7 @@ class Replicas(Generic[GroupT]):
             case ReplicaEffect.START_BILLING:
                 billing.start_billing(tx, self._billed(group, replica))
             case ReplicaEffect.STOP_BILLING:
-                pass  # of all of them at once
+                pass  # `apply_to` ends it for all replicas at once
             case ReplicaEffect.GIVE_BACK:
                 self._give_back(tx, replica)
             case ReplicaEffect.WANT_STARTED:

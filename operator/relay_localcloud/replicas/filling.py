@@ -1,4 +1,7 @@
-"""Room became free: who waits for it is served, the oldest first, one in a transaction, since all others wait then."""
+"""Serves groups that wait for room once some becomes free: the oldest first, and one per transaction.
+
+A transaction holds up every request, so each is kept short.
+"""
 
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol, TypeVar
@@ -11,11 +14,11 @@ from relay_localcloud.kernel.due import DueItem
 from relay_localcloud.kernel.store import Tx
 
 LOOKED_AT_ONCE: Final = 200
-"""How many of those who wait are looked at in one transaction."""
+"""How many waiting groups one transaction examines at most."""
 
 
 class Waits(Protocol):
-    """Who waits."""
+    """A group that waits for room."""
 
     @property
     def demand(self) -> Demand | None:
@@ -29,7 +32,10 @@ WaitsT = TypeVar("WaitsT", bound=Waits)
 def serve(
     tx: Tx, item: DueItem, queue: Queue, found: Callable[[str], WaitsT], settle: Callable[[WaitsT], object]
 ) -> None:
-    """Serve one of those who wait for the model that is the item's subject, and later those behind it."""
+    """Serve one group that waits for the GPU model in the item's subject, and schedule those behind it.
+
+    `settle` places what it can for a group that `found` returns for an id.
+    """
     after = int(str(item.payload.get("after", 0)))
     if not queue.others_are_served(tx, item.subject):
         waiting = queue.waiting_for(tx, item.subject, after, LOOKED_AT_ONCE)
@@ -37,14 +43,14 @@ def serve(
         if served is None and len(waiting) < LOOKED_AT_ONCE:
             return
         after = (served or waiting[-1]).sequence
-    if not due.is_scheduled(tx.connection, queue.fill, item.subject):  # else more became free: from the first again
+    if not due.is_scheduled(tx.connection, queue.fill, item.subject):  # else more became free: start from the first
         tx.schedule(tx.now, queue.fill, item.subject, {"after": after})
 
 
 def _first(
     tx: Tx, waiting: Iterable[Waiting], found: Callable[[str], WaitsT], settle: Callable[[WaitsT], object]
 ) -> Waiting | None:
-    """The first for whom there was room, if any; where there was none, the same is not looked for again."""
+    """Settle and return the first that finds room, if any; a demand that finds none is not looked up twice."""
     unmet = set[Demand | None]()
     for each in waiting:
         group = found(each.group_id)

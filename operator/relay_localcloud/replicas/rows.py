@@ -1,4 +1,4 @@
-"""Replicas as they are kept: clusters and deployments have a table each, of the same shape."""
+"""The rows of replicas: clusters and deployments have a table each, of the same shape."""
 
 from dataclasses import dataclass
 
@@ -15,21 +15,21 @@ class Replica:
     sequence: int
     id: str
     group_id: str
-    node_id: str | None  # None: a replica without GPUs
+    node_id: str | None  # None for a replica without GPUs
     status: ReplicaState
     created_at: int
-    generation: int = 1  # of what it runs
+    generation: int = 1  # the intent's when it was placed
     engine_image: str | None = None
-    replacement_due: bool = False  # lost for longer than the grace
+    replacement_due: bool = False  # lost for longer than the grace period
     consecutive_failures: int = 0
     checked_at: int | None = None
     started_at: int | None = None
     terminated_at: int | None = None
-    reason: str | None = None  # why it does not serve, in the words of whoever runs it
+    reason: str | None = None  # why it does not serve, in the runtime's words
 
 
 def replica_rows(name: str, group: str) -> Rows[Replica]:
-    """The replicas of one kind; the column `<group>_id` names what they belong to."""
+    """The table of one kind of replica; its column `<group>_id` is `Replica.group_id`."""
     live = text("terminated_at IS NULL")
     return Rows(
         Replica,

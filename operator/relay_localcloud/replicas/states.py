@@ -1,4 +1,4 @@
-"""The states of a replica and what moves it; the specification shows few, so all is assumed."""
+"""The states of a replica and their transitions; the specification shows few states, so all are assumed."""
 
 from collections.abc import Mapping
 from enum import Enum, StrEnum, auto
@@ -7,18 +7,18 @@ from typing import Final
 from relay_localcloud.http.outcomes import Move
 
 MOST_REPLICAS: Final = 1000
-"""Of one cluster or deployment (assumed): replicas without GPUs have nothing else to run out of."""
+"""The limit of one cluster or deployment (assumed), since replicas without GPUs have no other bound."""
 
 
 class ReplicaState(StrEnum):
-    """A replica's state; `SHOWN_AS` has those that are shown as another. Where nothing runs, there are fewer."""
+    """A replica's state; `SHOWN_AS` has those that the API shows as another. A simulated cloud uses only some."""
 
     PROVISIONING = "provisioning"
-    STARTING = "starting"  # its container runs, and was not healthy yet
+    STARTING = "starting"  # its container runs, and has not been healthy yet
     HEALTHY = "healthy"
     UNHEALTHY = "unhealthy"
     RECOVERING = "recovering"  # its container starts again
-    FAILED = "failed"  # its container was given up, and with it the GPUs
+    FAILED = "failed"  # its container is not retried, and its GPUs are released
     LOST = "lost"  # its node is silent
     STOPPING = "stopping"
     TERMINATED = "terminated"
@@ -27,26 +27,26 @@ class ReplicaState(StrEnum):
 class ReplicaTrigger(Enum):
     """What happens to a replica."""
 
-    STARTED = auto()  # and it is healthy
+    STARTED = auto()  # and healthy
     CONTAINER_RUNS = auto()
-    CONTAINER_AWAY = auto()  # it is to start, or to start again
-    CONTAINER_FAILED = auto()  # and is not tried again
+    CONTAINER_AWAY = auto()  # it does not run: it is to start, or to start again
+    CONTAINER_FAILED = auto()  # and is not retried
     CHECK_FAILED = auto()
     CHECK_PASSED = auto()
     RESTART = auto()
     NODE_SILENT = auto()
-    NODE_RETURNED = auto()  # and what is on it goes on
-    NODE_SEEN_AGAIN = auto()  # what runs on it is going to be reported
+    NODE_RETURNED = auto()  # and its replicas go on
+    NODE_SEEN_AGAIN = auto()  # the runtime will report what runs on it
     STOP = auto()
     TERMINATE = auto()
 
 
 class ReplicaEffect(Enum):
-    """What a replica's move does beside changing its state."""
+    """What a replica's move does besides changing its state."""
 
     START_BILLING = auto()
     STOP_BILLING = auto()
-    GIVE_BACK = auto()  # its GPUs and its address, and nothing of it runs
+    GIVE_BACK = auto()  # release its GPUs and address, and end what runs of it
     WANT_STARTED = auto()
     WANT_RESTARTED = auto()
     WANT_STOPPED = auto()
@@ -104,7 +104,7 @@ _ROWS: Final[Mapping[ReplicaState, Mapping[ReplicaTrigger, ReplicaMove]]] = {
         _T.RESTART: ReplicaMove(_S.PROVISIONING, (_E.STOP_BILLING, _E.WANT_STARTED)),
         _T.NODE_SILENT: ReplicaMove(_S.LOST, (_E.STOP_BILLING,)),
     },
-    _S.FAILED: dict.fromkeys((_T.STOP, _T.TERMINATE, _T.RESTART), _END),  # another one takes its place
+    _S.FAILED: dict.fromkeys((_T.STOP, _T.TERMINATE, _T.RESTART), _END),  # after a restart, another takes its place
     _S.LOST: {
         **_WHILE_IT_RUNS,
         _T.NODE_RETURNED: _SERVE,
@@ -116,7 +116,7 @@ _ROWS: Final[Mapping[ReplicaState, Mapping[ReplicaTrigger, ReplicaMove]]] = {
 REPLICA_TRANSITIONS: Final[Mapping[tuple[ReplicaState, ReplicaTrigger], ReplicaMove]] = {
     (state, trigger): move for state, row in _ROWS.items() for trigger, move in row.items()
 }
-"""A pair that is absent changes nothing; a healthy replica that restarts is recreated in place and stays healthy."""
+"""An absent pair changes nothing; a healthy replica that restarts is recreated in place and stays healthy."""
 
 SHOWN_AS: Final[Mapping[ReplicaState, str]] = {
     ReplicaState.STARTING: ReplicaState.PROVISIONING.value,
@@ -124,4 +124,4 @@ SHOWN_AS: Final[Mapping[ReplicaState, str]] = {
     ReplicaState.FAILED: ReplicaState.UNHEALTHY.value,
     ReplicaState.LOST: ReplicaState.UNHEALTHY.value,
 }
-"""States that the specification has no word for."""
+"""The status words for states that the specification has no word for."""

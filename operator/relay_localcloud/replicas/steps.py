@@ -1,7 +1,8 @@
-"""Which replicas a cluster or deployment drains, and how many it places, decided without I/O.
+"""Decides which replicas a cluster or deployment drains, and how many it places. Pure.
 
-What is too many is drained; where a deployment leaves for a green that rolls out, so many at a time as that one said.
-Replicas of an earlier make are replaced so that at most `maxUnavailable` of those wanted are not healthy.
+Surplus replicas are drained; a deployment that a green one replaces by a rolling rollout drains as many at a time as
+the green's `maxUnavailable`. Outdated replicas are replaced so that at most `maxUnavailable` of those wanted are not
+healthy.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from relay_localcloud.replicas.states import ReplicaState
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A live replica; `is_overdue`: its node was silent for longer than the grace."""
+    """A live replica; `is_overdue` if its node was silent for longer than the grace period."""
 
     id: str
     state: ReplicaState
@@ -22,9 +23,9 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What is wanted of a group; `leaving`: it goes, and drains so many at a time, which None does not bound.
+    """What is wanted of a group; with `leaving`, it drains all its replicas, at most that many at a time.
 
-    `generation` counts what its replicas are to run, `engine_image`; those of an earlier one are replaced.
+    `generation` counts changes of what its replicas run, such as `engine_image`; those of an earlier one are replaced.
     """
 
     wanted: int
@@ -36,7 +37,7 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """What to do next: drain these, place so many, and of those on silent nodes end one for each placed beyond."""
+    """The next steps: drain these, place as many as are missing, and end an overdue one per additional one placed."""
 
     drained: tuple[str, ...] = ()
     missing: int = 0
@@ -44,7 +45,7 @@ class Steps:
 
 
 def next_steps(intent: Intent, members: Sequence[Member]) -> Steps:
-    """The steps that can be taken now; `members` are the oldest first."""
+    """The steps that can be taken now; `members` come oldest first."""
     staying = [member for member in members if member.state is not ReplicaState.STOPPING]
     surplus = _surplus(staying, len(staying) - intent.wanted)
     if intent.leaving is not None:
@@ -61,14 +62,14 @@ def next_steps(intent: Intent, members: Sequence[Member]) -> Steps:
 
 
 def _surplus(staying: Sequence[Member], count: int) -> list[Member]:
-    """What a smaller deployment does without: what does not serve first, then the outdated, then the youngest."""
+    """The replicas to drain: those that are not healthy first, then the outdated, then the youngest."""
     youngest_first = reversed(staying)
     ranked = sorted(youngest_first, key=lambda each: (each.state is ReplicaState.HEALTHY, not each.is_outdated))
     return ranked[: max(0, count)]
 
 
 def _replaceable(intent: Intent, staying: Sequence[Member]) -> list[Member]:
-    """The outdated that may go now: all that do not serve, and as many of the others as may be unavailable."""
+    """The outdated replicas to drain now: all that are not healthy, and as many others as may be unavailable."""
     outdated = [member for member in staying if member.is_outdated]
     healthy = [member for member in outdated if member.state is ReplicaState.HEALTHY]
     unavailable = intent.wanted - sum(member.state is ReplicaState.HEALTHY for member in staying)
