@@ -1,4 +1,4 @@
-"""What must hold before a cluster exists, then its row and its first replicas."""
+"""The creation of a cluster: its checks, its row and its first replicas."""
 
 import secrets
 from typing import Any
@@ -22,7 +22,7 @@ from relay_wire.clusters import ClusterCreate, ClusterStatus
 
 
 def create(tx: Tx, vault: Vault, organization_id: str, body: ClusterCreate, price_factor: float) -> Cluster:
-    """Make a cluster and place its replicas; the capacity codes where not even one finds room."""
+    """Create a cluster and place its replicas; ApiError with a capacity code if none of them finds room."""
     tier = body.tier or "standard"
     admission.require_disk(body.disk_size_gb)
     admission.require_count("gpusPerReplica", body.gpus_per_replica)
@@ -67,13 +67,13 @@ def create(tx: Tx, vault: Vault, organization_id: str, body: ClusterCreate, pric
 
 
 def require_replica_count(replica_count: int) -> None:
-    """Refuses more replicas than a cluster may have, with 400."""
+    """Refuse with 400 more replicas than a cluster may have."""
     if replica_count > MOST_REPLICAS:
         raise ApiError(400, f"replicaCount: at most {MOST_REPLICAS}.")
 
 
 def _require_runnable(tx: Tx, body: ClusterCreate) -> None:
-    """Refuses with 422 what the runtime of this cloud cannot run so."""
+    """Refuse with 422 what this cloud's runtime does not support."""
     offers.require_image(tx, "imageUrl", body.image_url)
     for noun, is_asked in ((Noun.PRIVILEGE, body.privileged), (Noun.KERNEL_MODULE, body.kernel_modules)):
         if is_asked:
@@ -81,7 +81,7 @@ def _require_runnable(tx: Tx, body: ClusterCreate) -> None:
 
 
 def _shape(body: ClusterCreate) -> tuple[dict[str, Any], int]:
-    """What each replica is, and what the catalog asks for it, in cents an hour."""
+    """The columns for the shape of each replica, and its catalog price in cents per hour."""
     if body.gpu_model_id is None:
         if body.gpus_per_replica:
             raise ApiError(422, "gpusPerReplica: it needs a gpuModelId.")

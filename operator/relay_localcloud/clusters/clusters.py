@@ -1,4 +1,4 @@
-"""Clusters and replicas as they are kept."""
+"""The rows of clusters and of their replicas."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -16,7 +16,7 @@ from relay_localcloud.replicas.steps import Intent
 from relay_wire.clusters import ClusterCreate, ClusterStatus
 
 READABLE_AFTER_TERMINATION: Final = DAY
-"""How long a terminated cluster is still answered (assumed)."""
+"""How long a terminated cluster can still be read (assumed)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +31,10 @@ class Cluster:
     status_reason: str | None
     replica_count: int
     active_replicas: int
-    hopeless_since: int | None  # since when no replica is healthy or about to be
+    hopeless_since: int | None  # since when no replica is healthy, starting or recovering
     gpu_model_id: str | None
     gpus_per_replica: int
-    replica_price_cents: int  # an hour
+    replica_price_cents: int  # per hour
     resource_size: str
     tier: str
     label: str
@@ -61,7 +61,7 @@ class Cluster:
 
     @property
     def intent(self) -> Intent:
-        """What is wanted of its replicas now."""
+        """What is wanted of its replicas now; none while it does not serve."""
         return Intent(self.replica_count if self.status in SERVING else 0)
 
     @property
@@ -88,7 +88,7 @@ replicas: Final = REPLICA_ROWS.table
 
 
 def find(tx: Tx, cluster_id: str) -> Cluster | None:
-    """A cluster by its id; a terminated one for 24 hours only."""
+    """A cluster by its id, a terminated one for 24 hours only; None if there is none."""
     cluster = CLUSTERS.find(tx, id=cluster_id)
     gone = None if cluster is None else cluster.terminated_at
     return None if gone is not None and tx.now - gone >= READABLE_AFTER_TERMINATION else cluster

@@ -1,4 +1,4 @@
-"""Carries out what happens to whole clusters, and keeps their status in step with their replicas."""
+"""Carries out what happens to whole clusters, and updates their status to match their replicas."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -29,7 +29,7 @@ from relay_wire.events import EventType
 STOP: Final = "cluster.stop"
 FACTS: Final = Facts(stopped=STOP)
 GRACE: Final = "cluster.grace"
-"""A cluster none of whose replicas is healthy fails when this falls due."""
+"""The kind of the due item at which a cluster that is still without hope of a healthy replica fails."""
 
 _EVENTS: Final[Mapping[ClusterStatus, EventType]] = {
     ClusterStatus.RUNNING: EventType.CLUSTER_RUNNING,
@@ -39,7 +39,7 @@ _EVENTS: Final[Mapping[ClusterStatus, EventType]] = {
 
 
 def apply(tx: Tx, cluster: Cluster, trigger: ClusterTrigger, reason: str | None = None) -> Cluster:
-    """Do what the table says; ApiError 409 if the status does not allow it. Returns the cluster as it is after."""
+    """Do what the table says, and return the cluster as it is then; ApiError 409 if its status does not allow it."""
     move = decided(CLUSTER_TRANSITIONS[cluster.status, trigger])
     if move is None:
         return cluster
@@ -52,7 +52,7 @@ def apply(tx: Tx, cluster: Cluster, trigger: ClusterTrigger, reason: str | None 
 
 
 def scale(tx: Tx, cluster: Cluster, replica_count: int) -> Cluster:
-    """Change how many replicas there are; refused if none of the added ones finds room."""
+    """Change the number of replicas; refused with a capacity code if none of the additional ones finds room."""
     decided(CLUSTER_TRANSITIONS[cluster.status, ClusterTrigger.SCALE])
     had = REPLICAS.staying(tx, cluster)
     if replica_count > cluster.replica_count:
@@ -66,13 +66,13 @@ def scale(tx: Tx, cluster: Cluster, replica_count: int) -> Cluster:
 
 
 def require_quotas(tx: Tx, organization_id: str, replica_count: int, gpus_per_replica: int) -> None:
-    """Refuses with 403 more replicas than the quotas of the organization allow."""
+    """Refuse with 403 more replicas than the organization's quotas allow."""
     more = {quotas.REPLICAS: replica_count, quotas.GPUS: replica_count * gpus_per_replica}
     quotas.require(tx, organization_id, {**more, quotas.USAGE_RECORDS: replica_count})
 
 
 def settle(tx: Tx, cluster: Cluster) -> Cluster:
-    """Give a serving cluster what it lacks, bring status, reason and grace in step with its replicas, and tell."""
+    """Fill a serving cluster, update its status, reason and grace timer to match, and emit a change of status."""
     if cluster.status not in SERVING:
         return cluster
     census = Census.of(cluster.replica_count, REPLICAS.fill(tx, cluster))
@@ -145,7 +145,7 @@ _EFFECTS: Final[Mapping[ClusterEffect, Callable[[Tx, Cluster], object]]] = {
 
 
 def balance_ran_out(tx: Tx, organization_id: str, reason: str) -> bool:
-    """Stop a serving cluster of an organization, the oldest."""
+    """Stop the organization's oldest serving cluster; False if there is none."""
     serving = CLUSTERS.first(tx, 1, clusters.IS_SERVING, organization_id=organization_id, terminated_at=None)
     for cluster in serving:
         apply(tx, cluster, ClusterTrigger.BALANCE_RAN_OUT, reason)

@@ -45,7 +45,7 @@ def create_cluster(
     cloud: CurrentCloud,
     tx: Tx,
 ) -> dict[str, object]:
-    """Answers the summary. With room for some replicas only it is degraded until the others find room."""
+    """Answers the summary. If there is room for only some replicas, it is degraded until the others find room."""
     require_offered(tx, Noun.CLUSTER)
     cluster = admission.create(tx, cloud.vault, organization_id, body, factor)
     return _summary(cluster, cloud.gateway_url)
@@ -62,13 +62,13 @@ def list_clusters(
 
 @router.get("/v1/clusters/{id}", response_model=ClusterSummary, summary="Get a cluster")
 def get_cluster(caller: ClusterReader, cluster_id: ResourceId, cloud: CurrentCloud, tx: Tx) -> dict[str, object]:
-    """Answers the summary; a terminated one for 24 hours."""
+    """Answers the summary, also for 24 hours after the termination."""
     return _summary(_visible(tx, caller, cluster_id), cloud.gateway_url)
 
 
 @router.get("/v1/clusters/{id}/detail", response_model=ClusterDetail, summary="Get a cluster with its replicas")
 def get_cluster_detail(caller: ClusterReader, cluster_id: ResourceId, cloud: CurrentCloud, tx: Tx) -> dict[str, object]:
-    """Replicas that ended are left out; `deployToken` and `envVars` too for who may only read clusters."""
+    """Leaves out replicas that ended, and `deployToken` and `envVars` for callers who may only read clusters."""
     cluster = _visible(tx, caller, cluster_id)
     detail = _detail(tx, cluster, cloud.gateway_url)
     if caller.holds("clusters:write", cluster.organization_id):
@@ -80,7 +80,7 @@ def get_cluster_detail(caller: ClusterReader, cluster_id: ResourceId, cloud: Cur
 def scale_cluster(
     caller: ClusterWriter, cluster_id: ResourceId, body: Body[ClusterScale], cloud: CurrentCloud, tx: Tx
 ) -> dict[str, object]:
-    """Answers the summary; 409 where the cluster does not serve."""
+    """Answers the summary; 409 if the cluster does not serve."""
     admission.require_replica_count(body.replica_count)
     cluster = moves.scale(tx, _visible(tx, caller, cluster_id), body.replica_count)
     return _summary(cluster, cloud.gateway_url)
@@ -88,19 +88,19 @@ def scale_cluster(
 
 @router.post("/v1/clusters/{id}/restart", response_model=ClusterSummary, summary="Restart or start a cluster")
 def restart_cluster(caller: ClusterWriter, cluster_id: ResourceId, cloud: CurrentCloud, tx: Tx) -> dict[str, object]:
-    """A serving one is recreated in place, unhealthy replicas start afresh; a stopped or failed one is started."""
+    """Recreates a serving cluster in place, and starts unhealthy replicas anew; starts a stopped or failed cluster."""
     return _act(tx, caller, cluster_id, cloud, ClusterTrigger.RESTART)
 
 
 @router.post("/v1/clusters/{id}/stop", response_model=ClusterSummary, summary="Stop a cluster")
 def stop_cluster(caller: ClusterWriter, cluster_id: ResourceId, cloud: CurrentCloud, tx: Tx) -> dict[str, object]:
-    """Billing ends at once; the GPUs are free when it is stopped."""
+    """Ends billing at once; the GPUs become free once it is stopped."""
     return _act(tx, caller, cluster_id, cloud, ClusterTrigger.STOP)
 
 
 @router.post("/v1/clusters/{id}/terminate", response_model=ClusterSummary, summary="Terminate a cluster")
 def terminate_cluster(caller: ClusterWriter, cluster_id: ResourceId, cloud: CurrentCloud, tx: Tx) -> dict[str, object]:
-    """Ends it at once and for good; a second time changes nothing."""
+    """Ends it at once and for good; a repetition changes nothing."""
     return _act(tx, caller, cluster_id, cloud, ClusterTrigger.TERMINATE)
 
 
@@ -117,7 +117,7 @@ def _visible(tx: Tx, caller: Principal, cluster_id: str) -> Cluster:
 
 
 def _summary(cluster: Cluster, gateway_url: str) -> dict[str, object]:
-    """A cluster as lists show it."""
+    """A cluster as in lists."""
     return _present(
         {
             **shown(cluster, "id", "organization_id", "name", "status", "active_replicas", "replica_count"),
@@ -128,7 +128,7 @@ def _summary(cluster: Cluster, gateway_url: str) -> dict[str, object]:
 
 
 def _detail(tx: Tx, cluster: Cluster, gateway_url: str) -> dict[str, object]:
-    """A cluster with everything in it."""
+    """A cluster with all its fields and its replicas."""
     asked = cluster.created_as
     model = GPU_MODELS.get(cluster.gpu_model_id or "")
     replicas = REPLICAS.of(tx, cluster.id)
@@ -179,7 +179,7 @@ def _replica(
 
 
 def _made_up(replica: Replica) -> dict[str, object]:
-    """What nobody measured: where containers are real, nothing is said of it."""
+    """Values that a simulated cloud invents; a cloud with real containers omits them, since nothing measures them."""
     address = replica.sequence % 65_536
     return {
         "diskUsedBytes": 0,

@@ -1,6 +1,6 @@
-"""The states of clusters and what moves them; the specification shows few, so all is assumed.
+"""The states of clusters and their transitions; the specification shows few states, so all are assumed.
 
-A cluster's own status follows from its replicas while it serves (`derived_status`); callers and failures move it
+While a cluster serves, its status follows from its replicas (`derived_status`); callers and failures change it
 otherwise (`CLUSTER_TRANSITIONS`).
 """
 
@@ -26,7 +26,7 @@ class ClusterTrigger(Enum):
 
 
 class ClusterEffect(Enum):
-    """What a cluster's move does beside changing its status."""
+    """What a cluster's move does besides changing its status."""
 
     PLACE_REPLICAS = auto()
     RESTART_REPLICAS = auto()
@@ -36,7 +36,7 @@ class ClusterEffect(Enum):
     TELL_FAILED = auto()
 
 
-ClusterMove = Move[C | None, ClusterEffect]  # to None: the status is left to the replicas
+ClusterMove = Move[C | None, ClusterEffect]  # a move to None leaves the status to the replicas
 ClusterOutcome = ClusterMove | Refusal | Stay
 
 _F = ClusterEffect
@@ -97,9 +97,9 @@ SERVING: Final = frozenset({C.PROVISIONING, C.RUNNING, C.DEGRADED})
 
 
 def derived_status(status: C, census: Census) -> C:
-    """The status of a serving cluster: degraded while anything is amiss, running once all are healthy.
+    """The status of a serving cluster: degraded while anything is wrong, running once all replicas are healthy.
 
-    While replicas start it stays what it was: a cluster that grows still runs, one that recovers is still degraded.
+    While replicas start, it stays what it was: a growing cluster is still running, a recovering one still degraded.
     """
     if census.is_amiss:
         return C.DEGRADED
