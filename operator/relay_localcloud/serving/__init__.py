@@ -1,1 +1,1 @@
-"""Serving deployments: engines on GPUs that answer for a model of the catalog (section 2, "Serving deployment")."""
+"""Serving deployments: engines on GPUs that serve a model of the catalog (section 2, "Serving deployment")."""

@@ -1,4 +1,4 @@
-"""What must hold before a deployment exists or changes, then what comes of it."""
+"""The creation and change of a deployment: their checks, its row and its replicas."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from relay_wire.serving import GREEN, DeploymentChange, DeploymentCreate, Deploy
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What must hold, and the sentence of the 400 if it does not."""
+    """A condition on a deployment, and the message of the 400 if it does not hold."""
 
     holds: Callable[[DeploymentCreate], bool]
     otherwise: str
@@ -53,7 +53,7 @@ LASTING: Final = (
     ),
     Rule(lambda d: d.replica_runtime != "pod" or bool(d.weights_ref), "weightsRef: the replicaRuntime pod needs it."),
 )
-"""What holds all along."""
+"""Rules for a deployment at any time."""
 
 AT_START: Final = (
     *LASTING,
@@ -62,11 +62,11 @@ AT_START: Final = (
         "backendWeight: a green starts at 0; give it weight once it runs.",
     ),
 )
-"""What holds when a deployment is made."""
+"""Rules for a deployment at its creation."""
 
 
 def create(tx: Tx, spec: DeploymentCreate, price_factor: float) -> Deployment:
-    """Make a deployment and place its replicas; the capacity codes where not even one finds room."""
+    """Create a deployment and place its replicas; ApiError with a capacity code if none of them finds room."""
     _require(AT_START, spec)
     _require_in_catalog(tx, spec)
     offers.require_image(tx, "engineImage", spec.engine_image)
@@ -99,7 +99,7 @@ def create(tx: Tx, spec: DeploymentCreate, price_factor: float) -> Deployment:
 
 
 def change(tx: Tx, deployment: Deployment, asked: DeploymentChange) -> Deployment:
-    """Change what is wanted of a deployment, promote it if that is asked; 409 if its status does not allow it."""
+    """Change the spec of a deployment, and promote it if that is requested; ApiError 409 if its status forbids it."""
     changes = {name: value for name in asked.model_fields_set if (value := getattr(asked, name)) is not None}
     spec = deployment.spec.model_copy(update=changes)
     if spec.rollout_role == GREEN and deployment.spec.rollout_role != GREEN:
@@ -127,24 +127,24 @@ def change(tx: Tx, deployment: Deployment, asked: DeploymentChange) -> Deploymen
 
 
 def _require_replicas(tx: Tx, spec: DeploymentCreate, more: int) -> None:
-    """Refuse with 403 more replicas than the quotas of the organization allow."""
+    """Refuse with 403 more replicas than the organization's quotas allow."""
     gpus = more * spec.gpu_count_per_replica
     quotas.require(tx, spec.organization_id, {quotas.REPLICAS: more, quotas.GPUS: gpus, quotas.USAGE_RECORDS: more})
 
 
 def _require(rules: tuple[Rule, ...], spec: DeploymentCreate) -> None:
-    """Refuse with 400 what breaks a rule, the first of them named."""
+    """Refuse with 400 a spec that breaks a rule, with the message of the first one broken."""
     for rule in rules:
         if not rule.holds(spec):
             raise ApiError(400, rule.otherwise)
 
 
 def _promoted(tx: Tx, green: Deployment, spec: DeploymentCreate) -> DeploymentCreate:
-    """End a blue/green rollout (assumed): drain what the green replaces, the other members of its lane.
+    """End a blue/green rollout (assumed): drain what the green deployment replaces, the other members of its lane.
 
-    They drain all at once, or with rolloutStrategy `rolling` so many replicas at a time as the green's `maxUnavailable`
-    says, and are gone then. What is wanted of the green then: without a weight of its own it takes over theirs.
-    ApiError 409 while it is about to have replicas that are not healthy yet.
+    They drain at once, or with rolloutStrategy `rolling` at most the green's `maxUnavailable` replicas at a time, and
+    are deleted after that. Returns the green's spec, which without a weight of its own takes over the sum of theirs.
+    ApiError 409 until all its wanted replicas are healthy.
     """
     members = REPLICAS.of(tx, green.id)
     if sum(member.status is ReplicaState.HEALTHY for member in members) < green.wanted:
@@ -162,7 +162,7 @@ def _kept(spec: DeploymentCreate) -> DeploymentCreate:
 
 
 def _require_in_catalog(tx: Tx, spec: DeploymentCreate) -> None:
-    """Refuse with 422 a model that the organization's catalog does not have, or a ref that no backend of it has."""
+    """Refuse with 422 a model that is not in the organization's catalog, or a ref that none of its backends has."""
     registered = BACKENDS.all(tx, organization_id=spec.organization_id, model_id=spec.public_model_id)
     refs = [row.ref for row in registered]
     if spec.public_model_id in BUILT_IN:

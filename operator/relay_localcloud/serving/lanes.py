@@ -1,6 +1,6 @@
 """Lanes: live deployments of one organization's model, one node pool and one range of prompt sizes.
 
-Isolated deployments are in no lane, since nothing is sent to them; draining ones have left theirs.
+Isolated deployments are in no lane, since they get no requests; draining ones have left theirs.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from relay_wire.serving import GREEN, DeploymentCreate, DeploymentStatus
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A lane of a model; a ceiling of 0 is none."""
+    """A lane of a model; a `max_prompt_bytes` of 0 means no limit."""
 
     node_pool: str
     min_prompt_bytes: int
@@ -23,11 +23,11 @@ class Lane:
 
     @classmethod
     def of(cls, spec: DeploymentCreate) -> "Lane":
-        """The lane that a deployment counts to."""
+        """The lane of a deployment."""
         return cls(spec.node_pool or COMMUNITY, spec.min_prompt_bytes, spec.max_prompt_bytes)
 
     def takes(self, prompt_bytes: int) -> bool:
-        """Whether a prompt of this size is for the lane: the floor is inclusive, the ceiling exclusive."""
+        """Whether the lane serves a prompt of this size: the minimum is inclusive, the maximum exclusive."""
         below = not self.max_prompt_bytes or prompt_bytes < self.max_prompt_bytes
         return self.min_prompt_bytes <= prompt_bytes and below
 
@@ -37,7 +37,7 @@ class Lane:
 
 
 def members(tx: Tx, spec: DeploymentCreate) -> list[Deployment]:
-    """The live members of the lane that a deployment counts to, the oldest first."""
+    """The live members of a deployment's lane, the oldest first."""
     lane = Lane.of(spec)
     of_model = {"catalog_id": spec.organization_id, "public_model_id": spec.public_model_id, "gone_at": None}
     return [
@@ -48,7 +48,7 @@ def members(tx: Tx, spec: DeploymentCreate) -> list[Deployment]:
 
 
 def require_entry(spec: DeploymentCreate, present: Sequence[Deployment]) -> None:
-    """Refuse a deployment that may not enter its lane: 400 or 409 for a green, LANE_INTENT_REQUIRED for others."""
+    """Refuse a deployment that may not enter its lane: 400 or 409 for a green one, LANE_INTENT_REQUIRED for others."""
     named = ", ".join(each.id for each in present)
     if spec.rollout_role == GREEN:
         if not present:

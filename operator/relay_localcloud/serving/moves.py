@@ -1,4 +1,4 @@
-"""Carries out what happens to whole deployments, and keeps them in step with their replicas."""
+"""Carries out what happens to whole deployments, and updates them to match their replicas."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -20,9 +20,9 @@ from relay_wire.serving import DeploymentStatus
 def apply(
     tx: Tx, deployment: Deployment, trigger: Trigger, reason: str | None = None, *, leaving: int | None = None
 ) -> Deployment:
-    """Do what the table says; ApiError 409 if the status does not allow it. Returns the deployment as it is after.
+    """Do what the table says, and return the deployment as it is then; ApiError 409 if its status does not allow it.
 
-    `leaving` bounds how many replicas drain at a time, where it is drained.
+    `leaving` limits how many replicas drain at a time if the deployment is drained.
     """
     move = decided(TRANSITIONS[deployment.status, trigger])
     if move is None:
@@ -34,7 +34,7 @@ def apply(
 
 
 def settle(tx: Tx, deployment: Deployment) -> Deployment:
-    """Take the steps that can be taken, and bring status and reason in step with the replicas."""
+    """Fill the deployment, and update its status and reason to match its replicas; delete it once it has drained."""
     members = REPLICAS.fill(tx, deployment)
     if deployment.status is DeploymentStatus.DRAINING and not members:
         DEPLOYMENTS.remove(tx, id=deployment.id)
@@ -48,7 +48,7 @@ def settle(tx: Tx, deployment: Deployment) -> Deployment:
 
 
 def balance_ran_out(tx: Tx, organization_id: str, reason: str) -> bool:
-    """Stop a deployment of an organization, the oldest; one that leaves step by step leaves at once."""
+    """Stop the organization's oldest deployment, or drain it at once if it drains stepwise; False if there is none."""
     serving = DEPLOYMENTS.first(tx, 1, rows.CAN_BE_STOPPED, organization_id=organization_id, gone_at=None)
     for deployment in serving:
         apply(tx, deployment, Trigger.BALANCE_RAN_OUT, reason)

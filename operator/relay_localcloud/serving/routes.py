@@ -1,7 +1,7 @@
 """Serving deployments (section 2, "Serving deployment"; their operations are assumed).
 
-A deployment is published in the catalog, so its writes take what backends take: an owner's or admin's session, or a
-key with `org:write`.
+A deployment is published in the catalog, so its writes need what those of backends need: an owner's or admin's session,
+or a key with `org:write`.
 """
 
 from functools import partial
@@ -37,7 +37,7 @@ router = Router("Serving")
 def create_deployment(
     caller: CatalogWriter, body: Body[DeploymentCreate], factor: PriceFactor, tx: Tx
 ) -> wire.Deployment:
-    """Answers the deployment. With room for some replicas only it is degraded until the others find room."""
+    """Answers the deployment. If there is room for only some replicas, it is degraded until the others find room."""
     caller.check(caller.rule, body.organization_id)
     require_offered(tx, Noun.DEPLOYMENT)
     return _shown(tx, caller, admission.create(tx, body, factor))
@@ -50,7 +50,7 @@ def create_deployment(
     openapi_extra=ASSUMED,
 )
 def list_deployments(caller: ServingReader, page: PageRequest, tx: Tx) -> dict[str, object]:
-    """Answers those of the caller's organization, newest first, draining ones too; about 1,000 replicas on a page."""
+    """Answers the organization's deployments, newest first, draining ones too; about 1,000 replicas on a page."""
     rows = partial(DEPLOYMENTS.page, tx, organization_id=caller.organization_id, gone_at=None)
     shown, parts = partial(_shown, tx, caller), partial(moves.REPLICAS.count, tx)
     return page.newest("serving deployments", caller.organization_id, rows, shown, parts)
@@ -62,7 +62,7 @@ def list_deployments(caller: ServingReader, page: PageRequest, tx: Tx) -> dict[s
     openapi_extra=ASSUMED,
 )
 def get_deployment(caller: ServingReader, deployment_id: ResourceId, tx: Tx) -> wire.Deployment:
-    """Answers it with its replicas; without `env` and `extraArgs` for who may not change it."""
+    """Answers the deployment with its replicas, without `env` and `extraArgs` for callers who may not change it."""
     return _shown(tx, caller, _visible(tx, caller, deployment_id))
 
 
@@ -85,7 +85,7 @@ def change_deployment(
     openapi_extra=ASSUMED,
 )
 def delete_deployment(caller: CatalogWriter, deployment_id: ResourceId, tx: Tx) -> None:
-    """It takes no requests from here on, ends what is under way, gives back its GPUs and is 404 then."""
+    """From now on it gets no requests; it finishes those under way and releases its GPUs, and is a 404 after that."""
     moves.apply(tx, _visible(tx, caller, deployment_id), Trigger.DELETE, "It was deleted.")
 
 
@@ -98,7 +98,7 @@ def _visible(tx: Tx, caller: Principal, deployment_id: str) -> Deployment:
 
 
 def _shown(tx: Tx, caller: Principal, deployment: Deployment) -> wire.Deployment:
-    """What was asked for, with the defaults of section 2, and how it stands."""
+    """The spec with the defaults of section 2, the status and the replicas."""
     replicas = REPLICAS.of(tx, deployment.id)
     secret = set() if caller.holds("org:write", deployment.organization_id) else {"env", "extra_args"}
     asked = deployment.spec.model_dump(by_alias=True, exclude={"acknowledge_lane_join"} | secret)

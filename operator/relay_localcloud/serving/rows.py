@@ -1,4 +1,4 @@
-"""Serving deployments and their replicas as they are kept."""
+"""The rows of serving deployments and of their replicas."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,26 +16,26 @@ from relay_wire.serving import DeploymentCreate, DeploymentStatus
 
 _LIVE: Final = text("gone_at IS NULL")
 ENGINE_PORTS: Final[Mapping[str, int]] = {"vllm": 8000, "sglang": 30000, "trtllm": 8000}
-"""At which engines listen by themselves (assumed)."""
+"""The default ports of engines (assumed)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """A deployment, as its row has it; `spec` is what is wanted of it now."""
+    """A deployment; `spec` is what is wanted of it now."""
 
     sequence: int
     id: str
     organization_id: str
-    catalog_id: str  # whose model it is: its own organization's
+    catalog_id: str  # the organization whose catalog has the model: its own
     public_model_id: str
-    node_pool: str  # the capacity lane that it counts to
+    node_pool: str  # part of its lane
     min_prompt_bytes: int
     max_prompt_bytes: int
     status: DeploymentStatus
     status_reason: str | None
-    leaving: int | None  # draining: how many replicas at a time; None: all
+    leaving: int | None  # how many replicas drain at a time; None for all
     generation: int  # counts changes of what the replicas run
-    replica_price_cents: int  # an hour
+    replica_price_cents: int  # per hour
     spec: DeploymentCreate
     created_at: int
     updated_at: int
@@ -43,22 +43,22 @@ class Deployment:
 
     @property
     def wanted(self) -> int:
-        """How many replicas there are to be now."""
+        """The desired number of replicas now; 0 while it does not serve."""
         return self.spec.replicas_desired if self.status in SERVING else 0
 
     @property
     def intent(self) -> Intent:
-        """What its next steps follow from."""
+        """What is wanted of its replicas now."""
         return Intent(self.wanted, self.spec.max_unavailable, self.leaving, self.generation, self.spec.engine_image)
 
     @property
     def name(self) -> str:
-        """What it is called in events and on bills."""
+        """Its name in events and on bills."""
         return self.public_model_id
 
     @property
     def gpu_model_id(self) -> str:
-        """What each replica runs on."""
+        """The GPU model of each replica."""
         return self.spec.gpu_model_id
 
     @property
@@ -94,5 +94,5 @@ replicas: Final = REPLICA_ROWS.table
 
 
 def find(tx: Tx, deployment_id: str) -> Deployment | None:
-    """A live deployment by its id."""
+    """A live deployment by its id; None if there is none."""
     return DEPLOYMENTS.find(tx, id=deployment_id, gone_at=None)

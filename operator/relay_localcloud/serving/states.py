@@ -1,7 +1,7 @@
-"""What moves a serving deployment; the specification shows no states, so all are assumed.
+"""The states of serving deployments and their transitions; the specification shows none, so all are assumed.
 
-While a deployment serves, its status follows from its replicas (`derived_status`), which move as those of clusters do
-(`replicas/states.py`); callers, the balance and a promoted green move it otherwise (`TRANSITIONS`).
+While a deployment serves, its status follows from its replicas (`derived_status`), which have the same states as those
+of clusters (`replicas/states.py`); callers, the balance and a promoted green change it otherwise (`TRANSITIONS`).
 """
 
 from collections.abc import Mapping
@@ -16,16 +16,16 @@ from relay_wire.serving import DeploymentStatus as S
 class Trigger(Enum):
     """What happens to a deployment."""
 
-    SCALE = auto()  # by the caller, as the next three
+    SCALE = auto()  # by the caller, as are the next three
     CHANGE = auto()
     PROMOTE = auto()
     DELETE = auto()
-    REPLACED = auto()  # a green was promoted
+    REPLACED = auto()  # a green deployment was promoted
     BALANCE_RAN_OUT = auto()
 
 
 Outcome = Move[S | None, Never] | Refusal | Stay
-"""To None leaves the status to the replicas; no move does anything beside."""
+"""A move to None leaves the status to the replicas; moves have no effects."""
 
 SERVING: Final = frozenset({S.PROVISIONING, S.RUNNING, S.DEGRADED, S.IDLE})
 """The statuses that follow from the replicas."""
@@ -65,20 +65,20 @@ _ROWS: Final[Mapping[S, Mapping[Trigger, Outcome]]] = {
         Trigger.SCALE: _GOING,
         Trigger.CHANGE: _GOING,
         Trigger.PROMOTE: _GOING,
-        Trigger.DELETE: _DRAIN,  # one that leaves step by step leaves at once
+        Trigger.DELETE: _DRAIN,  # a deployment that drains step by step now drains at once
         Trigger.REPLACED: STAY,
         Trigger.BALANCE_RAN_OUT: _DRAIN,
     },
 }
 
 TRANSITIONS: Final = every_pair(_ROWS, Trigger)
-"""Every pair; a deployment that is drained is gone, and nothing happens to it any more."""
+"""The outcome of every pair; a drained deployment is deleted, so there is no state for it."""
 
 
 def derived_status(status: S, census: Census) -> S:
-    """The status of a deployment that serves.
+    """The status of a serving deployment.
 
-    While replicas start it stays what it was, such as degraded, unless something is amiss or nothing serves yet.
+    While replicas start, it stays what it was, such as degraded, unless something is wrong or none is healthy yet.
     """
     if census.is_amiss:
         return S.DEGRADED

@@ -1,4 +1,4 @@
-"""Which deployments stand behind a model, with what routing must know of each; read on every request."""
+"""The deployments that serve a model, with what routing must know about each; read on every request."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from relay_wire.serving import GREEN, DeploymentStatus
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A deployment that is published as a backend of its model; its healthy replicas are the oldest first."""
+    """A deployment that is published as a backend of its model, with its healthy replicas, the oldest first."""
 
     id: str
     organization_id: str
@@ -26,16 +26,16 @@ class Published:
     served_model_id: str
     apis: frozenset[str]
     weight: int
-    cap: int  # of each replica; 0: none
+    cap: int  # concurrent requests of each replica; 0 for no limit
     lane: Lane
     is_green: bool
     created_at: int
-    port: int  # at which its engine listens
+    port: int  # of its engine
     replicas: Mapping[str, str | None]
-    """By id: where nothing runs, the URL of the server that answers for its image; None if the built-in engine does."""
+    """By id, for a simulated cloud, the URL of the server that answers for the image; None for the built-in engine."""
 
     def free_replica(self, under_way: Mapping[str, int]) -> str | None:
-        """The least busy of the replicas that have room; the oldest of several."""
+        """The replica with the fewest requests of those below the cap, the oldest of several; None if all are busy."""
         with_room = [each for each in self.replicas if not self.cap or under_way.get(each, 0) < self.cap]
         return min(with_room, key=lambda each: under_way.get(each, 0), default=None)
 
@@ -82,12 +82,12 @@ _OF_ORGANIZATION: Final = _published(deployments.c.organization_id == bindparam(
 
 
 def behind(tx: Tx, catalog_id: str, model_id: str) -> list[Published]:
-    """What is published for a model of an organization's catalog, the oldest first."""
+    """The deployments published for a model of an organization's catalog, the oldest first."""
     return _grouped(_BEHIND.run(tx.connection, catalog=catalog_id, model=model_id).fetchall())
 
 
 def of_organization(tx: Tx, organization_id: str) -> list[Published]:
-    """What an organization has published, the oldest first."""
+    """The deployments that an organization has published, the oldest first."""
     return _grouped(_OF_ORGANIZATION.run(tx.connection, organization=organization_id).fetchall())
 
 
