@@ -1,1 +1,1 @@
-"""Performance against the floor: ratios taken side by side in one run. `make bench` writes results.md."""
+"""Performance relative to the floor, measured side by side in one run. `make bench` writes results.md."""

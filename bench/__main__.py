@@ -24,14 +24,14 @@ from bench.results import Row
 
 
 class Group(NamedTuple):
-    """One table of results.md, and what measures it."""
+    """One table of results.md and the function that measures it."""
 
     title: str
     measure: Callable[[Extent], Coroutine[None, None, list[Row]]]
     objects: int = 0
-    """How many there are unless asked otherwise; 0: that cannot be asked."""
+    """The default number of objects; 0 if the group ignores it."""
     always: bool = True
-    """Whether it is measured if none is named."""
+    """Whether it is measured when no group is named."""
 
 
 GROUPS = {
@@ -51,7 +51,7 @@ GROUPS = {
 
 
 def main() -> None:
-    """Measures every group but those that are large, or those that are named; the other tables stay as they are."""
+    """Measures the named groups, by default all that are `always` measured, and replaces their tables in results.md."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--only", choices=GROUPS, action="append", help="measure this group; can be given again")
     parser.add_argument("--objects", type=int, help="of pods (1000), large (100000) and peers (300)")

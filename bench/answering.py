@@ -1,6 +1,6 @@
-"""The least of an HTTP/1.1 server: it answers every request at once and counts them.
+"""A minimal HTTP/1.1 server that answers every request at once and counts them.
 
-`python -m bench.answering` says its URL and serves for ever.
+`python -m bench.answering` prints its URL and serves until killed.
 """
 
 import asyncio
@@ -17,14 +17,14 @@ _HEAD_ENDS = b"\r\n\r\n"
 
 @dataclass
 class Answering:
-    """Where it listens, and how many requests it has answered."""
+    """The server's URL and the number of requests that it has answered."""
 
     url: str = ""
     answered: int = 0
 
 
 class _Client(asyncio.Protocol):
-    """A client that has one request under way at a time."""
+    """The connection of a client that makes one request at a time."""
 
     def __init__(self, server: Answering) -> None:
         self._server = server
@@ -48,7 +48,7 @@ class _Client(asyncio.Protocol):
 
 @asynccontextmanager
 async def answering() -> AsyncIterator[Answering]:
-    """Serves on a free port of this machine."""
+    """Serves on a free local port until the block ends."""
     told = Answering()
     server = await asyncio.get_running_loop().create_server(lambda: _Client(told), "127.0.0.1", 0)
     told.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
@@ -60,7 +60,7 @@ async def answering() -> AsyncIterator[Answering]:
 
 @asynccontextmanager
 async def answering_apart() -> AsyncIterator[str]:
-    """Its URL, in a process of its own: so that whoever asks does not wait for their own answers."""
+    """Serves in a separate process and yields its URL, so that clients do not share an event loop with the server."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "bench.answering", stdout=PIPE, cwd=Path(__file__).parents[1]
     )

@@ -1,4 +1,4 @@
-"""InferenceBatches beside real servers: a large one, one of many records, many at once; and the local cloud alone."""
+"""InferenceBatches on real servers: large ones, many at once; and the local cloud alone."""
 
 import statistics
 import tempfile
@@ -22,26 +22,26 @@ LARGE = {
 ALONE = Shape(50_000, 50, random_ids=True)
 AT_ONCE = 500
 REACH = {"allowed_private_networks": "127.0.0.0/8"}
-"""The S3 server is on this machine."""
+"""Lets the operator reach the S3 server, which is on this machine."""
 PATIENT = {"lease_duration_seconds": "60", "lease_renew_deadline_seconds": "40"}
-"""On a machine that others keep busy, the API server may answer so late that a leader would give up."""
+"""Longer than the defaults: on a busy machine the API server may answer too late for the leader to renew its Lease."""
 
 
 async def batch_rows() -> list[Row]:
-    """The local cloud alone, and batches from a bucket to a bucket."""
+    """Measures the local cloud alone, then batches from bucket to bucket."""
     async with _quick_world() as servers:
         return await _alone(servers) + await _large(servers)
 
 
 async def crowd_rows() -> list[Row]:
-    """Many batches at once."""
+    """Measures many batches at once."""
     async with _quick_world() as servers:
         return await _many(servers)
 
 
 @asynccontextmanager
 async def _quick_world() -> AsyncIterator[World]:
-    """Servers, and a cloud in which records take no longer than the work on them."""
+    """Starts the servers, with a cloud that adds no delay to the work on a record."""
     with tempfile.TemporaryDirectory(prefix="relay-bench-") as folder:
         async with world(Path(folder)) as servers:
             await servers.cloud.control.settings(batchRecordSeconds=0)

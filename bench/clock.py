@@ -1,4 +1,4 @@
-"""What moving the clock costs: by what is due, not by what exists; and thirty days at once, exact to the second."""
+"""The cost of advancing the clock: by what is due and by what exists; and thirty days at once, billed exactly."""
 
 import statistics
 import time
@@ -14,12 +14,12 @@ DUE = (0, 10, 100)
 ROUNDS = 9
 WORKLOADS = 100
 PRICE = 249
-"""Cents an hour of an H100."""
+"""Cents per hour of one H100."""
 DAYS = timedelta(days=30)
 
 
 async def clock_rows() -> list[Row]:
-    """Both measurements."""
+    """Makes both measurements."""
     return [*await _by_what_is_due(), await _thirty_days()]
 
 
@@ -40,7 +40,7 @@ async def _by_what_is_due() -> list[Row]:
 
 
 async def _cost(servers: Cloud, due: int) -> float:
-    """The median CPU seconds of a move in which so many pods start."""
+    """Returns the median CPU seconds of an advance in which so many pods start."""
     await servers.add_room(due * ROUNDS)
     costs = []
     for _ in range(ROUNDS):
@@ -71,5 +71,5 @@ async def _thirty_days() -> Row:
 
 
 def _cents(since: datetime, until: datetime) -> int:
-    """What the workloads cost in a time, in whole cents."""
+    """Returns the cost of the workloads in a period, in whole cents."""
     return WORKLOADS * PRICE * (int(until.timestamp()) - int(since.timestamp())) // 3600

@@ -1,6 +1,6 @@
-"""The floor of the local cloud: uvicorn and SQLite, one row written for each pod, one read for each look, no logic.
+"""The floor of the local cloud: uvicorn and SQLite, one row written per create, one read per GET, no logic.
 
-`python -m bench.cloud_floor FOLDER` keeps its rows there, says its URL on stdout, and runs until it is ended.
+`python -m bench.cloud_floor FOLDER` keeps its rows there, prints its URL to stdout, and runs until killed.
 """
 
 import json
@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 
 class Floor:
-    """`POST /v1/pods` and `GET /v1/pods/<id>`."""
+    """An ASGI application with `POST /v1/pods` and `GET /v1/pods/<id>`."""
 
     def __init__(self, folder: Path) -> None:
         self._rows = sqlite3.connect(folder / "floor.db", isolation_level=None)
@@ -24,7 +24,7 @@ class Floor:
         self._rows.execute("CREATE TABLE pods (nr INTEGER PRIMARY KEY, id TEXT UNIQUE, body TEXT)")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Answers one request."""
         body = await _read(receive)
         look = scope["method"] == "GET"
         answer = (self._look(scope["path"].rpartition("/")[2]) if look else self._create(body)).encode()
@@ -55,7 +55,7 @@ async def _read(receive: Receive) -> bytes:
 
 
 def main(folder: Path) -> None:
-    """Serves until ended."""
+    """Serves until killed."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=2048)
     sys.stdout.write(f"http://127.0.0.1:{listener.getsockname()[1]}\n")
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""How fast the local cloud alone does a batch's records, asked over plain HTTP."""
+"""The speed at which the local cloud alone processes the records of a batch, over plain HTTP."""
 
 import asyncio
 import time
@@ -15,7 +15,7 @@ WITHIN = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """A batch from its creation to its end, the seconds of validating and finalizing included."""
+    """The measurement of a batch from creation to end, including validation and finalization."""
 
     records: int
     seconds: float
@@ -23,12 +23,12 @@ class Speed:
 
     @property
     def records_a_cpu_second(self) -> float:
-        """What one core does in a second that it has for itself."""
+        """Records per CPU second."""
         return self.records / self.spent.cpu
 
 
 async def cloud_speed(cloud: LocalCloud, organization: Organization, shape: Shape) -> Speed:
-    """One batch of built-in answers. Raises TimeoutError."""
+    """Runs one batch with the cloud's built-in answers. Raises TimeoutError after `WITHIN` seconds."""
     headers = {"Authorization": f"Bearer {organization.api_key}"}
     async with aiohttp.ClientSession(cloud.inference_url, headers=headers, raise_for_status=True) as session:
         form = aiohttp.FormData({"purpose": "batch"})

@@ -1,4 +1,4 @@
-"""The local cloud alone, with many pods, and the floor beside it."""
+"""The local cloud alone with many pods, and the floor for comparison."""
 
 import asyncio
 import sys
@@ -18,14 +18,14 @@ from tests.localcloud.support.server import Organization, Server
 CONNECTIONS = 16
 GPUS_A_NODE = 8
 FUNDS = 10**12
-"""What the organization begins with, in cents."""
+"""The organization's initial balance, in cents."""
 UNTIL_RUNNING = 2
-"""Seconds of the clock, by the settings as they are."""
+"""Seconds of the cloud's clock from a create until the pod runs, with default settings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Took:
-    """So many requests: CPU seconds of the server, and seconds by the clock on the wall."""
+    """A number of requests with the server's CPU seconds and the wall-clock seconds that they took."""
 
     count: int
     cpu: float
@@ -33,44 +33,44 @@ class Took:
 
     @property
     def a_cpu_second(self) -> float:
-        """How many one core does that it has for itself."""
+        """Requests per CPU second."""
         return self.count / self.cpu
 
 
 @dataclass(frozen=True, slots=True)
 class Cloud:
-    """A local cloud whose clock is frozen, its state in a folder, and one rich organization of it."""
+    """A local cloud with its state in a folder, and one organization with ample funds."""
 
     server: Server
     organization: Organization
 
     @property
     def pid(self) -> int:
-        """Its process."""
+        """The process id of the server."""
         return self.server.child.pid
 
     def request(self, method: str, path: str, body: object = None) -> bytes:
-        """A request with the organization's key; `{org}` in the path becomes its id."""
+        """Returns the bytes of a request with the organization's key; `{org}` in the path becomes its id."""
         return wire.request(method, path.replace("{org}", self.organization.id), body, key=self.organization.api_key)
 
     async def all(self, requests: list[bytes]) -> list[Reply]:
-        """The replies to requests to the management port."""
+        """Sends requests to the management port and returns their replies, in order."""
         return await ask_all(self.server.url, requests, CONNECTIONS)
 
     async def add_room(self, gpus: int, model: str = "h100") -> None:
-        """Nodes of eight GPUs."""
+        """Adds nodes of eight GPUs for at least so many GPUs."""
         body = {"gpuModelId": model, "gpuCount": GPUS_A_NODE}
         nodes = [wire.request("POST", "/_localcloud/nodes", body)] * -(-gpus // GPUS_A_NODE)
         assert all(reply.status == 200 for reply in await self.all(nodes))
 
     async def create_pods(self, count: int) -> tuple[list[str], Took]:
-        """Pods of one GPU that are deploying: their ids, and what creating them took."""
+        """Creates pods with one GPU; returns their ids and what creating them took."""
         create = self.request("POST", "/v1/pods", {"image": "app:1", "gpuModelId": "h100"})
         replies, took = await taken(self.pid, self.server.url, [create] * count)
         return [reply.json()["id"] for reply in replies], took
 
     async def live_pods(self, count: int) -> list[str]:
-        """Pods that run."""
+        """Adds room, creates pods, and returns their ids once they run."""
         await self.add_room(count)
         ids, _ = await self.create_pods(count)
         await self.server.advance(UNTIL_RUNNING)
@@ -78,7 +78,7 @@ class Cloud:
 
 
 async def taken(pid: int, url: str, requests: list[bytes]) -> tuple[list[Reply], Took]:
-    """The replies of the server that is this process, and what they took."""
+    """Sends requests to the server with this process id; returns the replies and what they took."""
     before, started = usage(pid).cpu, time.monotonic()
     replies = await ask_all(url, requests, CONNECTIONS)
     return replies, Took(len(requests), usage(pid).cpu - before, time.monotonic() - started)
@@ -86,7 +86,7 @@ async def taken(pid: int, url: str, requests: list[bytes]) -> tuple[list[Reply],
 
 @asynccontextmanager
 async def cloud(clock: str = "frozen") -> AsyncIterator[Cloud]:
-    """A fresh one in a temporary folder."""
+    """Starts a new cloud in a temporary folder and kills it at the end of the block."""
     with tempfile.TemporaryDirectory(prefix="relay-bench-") as folder:
         server = Server(("--state", folder, "--clock", clock))
         server.start()
@@ -98,13 +98,13 @@ async def cloud(clock: str = "frozen") -> AsyncIterator[Cloud]:
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """The floor: its process, and where it answers."""
+    """The floor's process id and URL."""
 
     pid: int
     url: str
 
     async def create_pods(self, count: int) -> tuple[list[str], Took]:
-        """As the cloud's."""
+        """Creates pods as `Cloud.create_pods` does."""
         body = {"image": "app:1", "gpuModelId": "h100"}
         replies, took = await taken(self.pid, self.url, [wire.request("POST", "/v1/pods", body)] * count)
         return [reply.json()["id"] for reply in replies], took
@@ -112,7 +112,7 @@ class Floor:
 
 @asynccontextmanager
 async def floor() -> AsyncIterator[Floor]:
-    """A fresh one in a temporary folder."""
+    """Starts a new floor in a temporary folder and kills it at the end of the block."""
     with tempfile.TemporaryDirectory(prefix="relay-bench-") as folder:
         command = [sys.executable, "-m", "bench.cloud_floor", folder]
         process = await asyncio.create_subprocess_exec(

@@ -1,4 +1,4 @@
-"""Pages of the console with many workloads: what each costs the cloud."""
+"""The cost of the console's pages with many workloads."""
 
 from bench import wire
 from bench.cloud_world import Cloud, taken
@@ -9,7 +9,7 @@ ROUNDS = 10
 
 
 async def console_rows(servers: Cloud, pods: int) -> list[Row]:
-    """The CPU of every page that lists something."""
+    """Measures the CPU of every page that is not about a single resource; reports the most expensive one."""
     took: dict[str, float] = {}
     for path, page in PAGES.items():
         if page.under is None:

@@ -1,4 +1,4 @@
-"""Pods of the cloud as containers of a real node, beside Pods that nobody rents out. Linux and root."""
+"""Pods of the cloud that run as containers of a real node, compared with plain Pods. Needs Linux and root."""
 
 import asyncio
 import statistics
@@ -28,12 +28,12 @@ _LOOK = 0.02
 
 
 async def container_rows(extent: Extent) -> list[Row]:
-    """From the request to the first byte through the gateway, one at a time and several at once."""
+    """Measures the time from the create to the first byte through the gateway, for one pod and for several at once."""
     folder = Path(tempfile.mkdtemp(prefix="relay-bench-"))
     node = await Node.start("bench", [workload_image()])
     try:
         async with Kube(node.kubeconfig) as kube, _cloud(folder, node, kube) as customer:
-            await _rented(customer)  # until everything is loaded
+            await _rented(customer)  # warm-up
             say(f"{ROUNDS} rounds of one, then of {AT_ONCE} at once, bare and rented")
             return [
                 await _row(kube, customer, count, target)
@@ -46,7 +46,7 @@ async def container_rows(extent: Extent) -> list[Row]:
 
 @asynccontextmanager
 async def _cloud(folder: Path, node: Node, kube: Kube) -> AsyncIterator[Customer]:
-    """A cloud outside of the node."""
+    """Starts a cloud outside the node, which runs its workloads on the node."""
     await offer_gpus(kube)
     document = folder / "runtime.yaml"
     document.write_text(yaml.safe_dump(RUNTIME))
@@ -74,14 +74,14 @@ async def _row(kube: Kube, customer: Customer, count: int, target: str) -> Row:
 
 
 async def _reclaim(kube: Kube) -> None:
-    """The node's volumes can be claimed once: those of ended pods may be claimed again."""
+    """Makes volumes of ended pods claimable again; the node's volumes can be claimed only once by default."""
     for volume in await kube.list("PersistentVolume"):
         if volume["status"]["phase"] == "Released":
             await kube.patch("PersistentVolume", volume["metadata"]["name"], {"spec": {"claimRef": None}})
 
 
 async def _bare(kube: Kube, name: str) -> float:
-    """Seconds to Ready of a Pod with one GPU and a volume, which its kubelet and scheduler need as well."""
+    """Returns the seconds until a plain Pod is Ready; like the cloud's, it has one GPU and a volume."""
     asked = {"requests": {"storage": "10Gi"}}
     claim: Manifest = {"accessModes": ["ReadWriteOnce"], "storageClassName": "local", "resources": asked}
     container: Manifest = {"name": "main", "image": IMAGE, "resources": {"limits": {"nvidia.com/gpu": "1"}}}
@@ -106,7 +106,7 @@ def _is_ready(pod: Manifest | None) -> bool:
 
 
 async def _rented(customer: Customer) -> float:
-    """Seconds to the first byte of a pod of the cloud."""
+    """Returns the seconds until the gateway passes on the first answer of a pod of the cloud."""
     started = time.monotonic()
     pod_id = await customer.post()
 

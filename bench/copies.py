@@ -1,6 +1,6 @@
-"""Settled pods by the ten thousand: one that was really made is written again and again, with words of its own each.
+"""Settled pods by the ten thousand: copies of one real pod, each with its own names and ids.
 
-The API server has them from etcd, as it would have stored them, and the cloud by an import of its own export.
+They are written to etcd as the API server would have stored them, and to the cloud by an import of its own export.
 """
 
 import asyncio
@@ -22,24 +22,24 @@ Tables: TypeAlias = dict[str, list[dict[str, Any]]]
 
 ORIGINAL = "copy-0000000"
 _UID_DIGITS = 10
-"""Of a UID, in names of the cloud."""
+"""How many digits of a UID are part of names in the cloud."""
 _ROWS = ("nodes", "workloads", "claims", "addresses", "usage_records")
-"""The cloud's tables that have rows of a pod or of its node; of logs and deliveries nothing is copied."""
+"""The cloud's tables with rows about a pod or its node; logs and deliveries are not copied."""
 _AT_ONCE = 100
-"""Objects in a transaction of etcd, which takes 128 at most."""
+"""Objects per transaction of etcd, which allows at most 128."""
 _PATIENCE = aiohttp.ClientTimeout(total=600)
 
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """How many there are now, and seconds that it took."""
+    """The number of copies and the seconds that copying took."""
 
     pods: int
     seconds: float
 
 
 async def copied(world: World, kube: Kube, count: int) -> Copied:
-    """So many settled copies of the settled pod `ORIGINAL`; no operator may run meanwhile."""
+    """Makes so many copies of the settled pod `ORIGINAL`; no operator may run meanwhile."""
     started = time.monotonic()
     original = await kube.get("GpuPod", ORIGINAL)
     exported = await world.cloud.control.call("GET", "/export")
@@ -51,7 +51,10 @@ async def copied(world: World, kube: Kube, count: int) -> Copied:
 
 
 def _words(pod: Manifest, tables: Tables) -> Mapping[str, str]:
-    """What is the original's alone, with the pattern of each copy's own: of its number, its UID and that one's part."""
+    """Returns each text that is unique to the original, with the format that yields a copy's.
+
+    Formats take the copy's number, its UID, and the part of the UID that names contain.
+    """
     metadata, status = pod["metadata"], pod["status"]
     (workload,) = (row for row in tables["workloads"] if row["id"] == status["id"])
     ids = {cloud_id: cloud_id.partition("_")[0] + "_{0:020x}" for cloud_id in (workload["id"], workload["node_id"])}
@@ -70,7 +73,7 @@ def _rows_of(tables: Tables, words: Mapping[str, str]) -> Tables:
 
 
 def _with_copies(tables: Tables, rows: Tables, words: Mapping[str, str], count: int) -> Tables:
-    """All rows, and those of the copies; the organization pays for each of them."""
+    """Returns all rows with those of the copies; multiplies the organization's spending accordingly."""
     write = _Writer(words)
     with_copies = dict(tables)
     for table, originals in rows.items():
@@ -94,7 +97,7 @@ async def _import(world: World, exported: Mapping[str, object], tables: Tables) 
 
 
 async def _store(world: World, kube: Kube, words: Mapping[str, str], count: int) -> None:
-    """The objects as etcd has them: their versions are its own."""
+    """Writes the copies to etcd, which sets their resource versions."""
     etcd = next(arg.partition("=")[2] for arg in world.plane.apiserver.argv if arg.startswith("--etcd-servers="))
     prefix = f"/registry/gpurelay.dev/gpupods/{kube.namespace}/"
     async with aiohttp.ClientSession(etcd, timeout=_PATIENCE) as session:
@@ -115,10 +118,10 @@ class _Writer:
     words: Mapping[str, str]
 
     def copy(self, text: str, number: int) -> str:
-        """The text with the words of this copy."""
-        uid = UUID(int=number << 88)  # its number is in the part of it that names carry
+        """Returns the original's text with the names and ids of this copy."""
+        uid = UUID(int=number << 88)  # the number is in the part that names contain
         mine = {word: pattern.format(number, uid, _uid_part(str(uid))) for word, pattern in self.words.items()}
-        # The longest first: the UID's part in names may begin the UID itself.
+        # The longest first: the part of the UID in names may be a prefix of the UID.
         found = re.compile("|".join(map(re.escape, sorted(mine, key=len, reverse=True))))
         return found.sub(lambda word: mine[word[0]], text)
 

@@ -1,4 +1,4 @@
-"""How much is measured."""
+"""The size of a measurement."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,10 +6,10 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """Objects, of a round if there are several; rounds; and seconds of quiet."""
+    """Objects per round, rounds, and seconds of quiet."""
 
     objects: int
     rounds: int = 1
     quiet_seconds: float = 120
     provider_http: Path | None = None
-    """A folder with provider-http, built, and its CRDs."""
+    """A folder with the built provider-http and its CRDs."""

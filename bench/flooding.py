@@ -1,6 +1,6 @@
-"""`python -m bench.flooding URL CONNECTIONS < REQUEST`: sends a request for ever, so many at a time.
+"""`python -m bench.flooding URL CONNECTIONS < REQUEST`: repeats a request until killed, over so many connections.
 
-A process of its own, that yields to everything else: so what it delays is delayed by the server.
+It runs as a separate process with low priority, so that the delay it causes is the server's, not that of the CPU.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from bench.wire import Connection
 
 @contextlib.asynccontextmanager
 async def flooding(url: str, sent: bytes, connections: int) -> AsyncIterator[None]:
-    """While this lasts."""
+    """Floods a URL with a request while the block runs; raises AssertionError if the flood ends early."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "bench.flooding", url, str(connections), stdin=PIPE, cwd=Path(__file__).parents[1]
     )

@@ -1,4 +1,4 @@
-"""What another organization waits for while one floods a port, a queue or the disk of the local cloud."""
+"""The latency of one organization's requests while another floods a port, a queue or the disk of the local cloud."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ ROUNDS = 3
 CALLS = 400
 PER_SECOND = 50
 HANGING = 9
-"""Subscriptions of the flooding organization whose receiver never answers."""
+"""Webhook subscriptions of the flooding organization whose receiver never answers."""
 BATCHES = 64
 _CHAT = {"model": "echo", "messages": [{"role": "user", "content": "word " * 200}]}
 _RECORD = {"method": "POST", "url": "/v1/chat/completions", "body": _CHAT}
@@ -31,7 +31,7 @@ _RECORD = {"method": "POST", "url": "/v1/chat/completions", "body": _CHAT}
 
 @dataclass(frozen=True, slots=True)
 class _Ground:
-    """A cloud, who floods it, who is beside them, and a receiver that never answers."""
+    """A cloud, the organization that floods it, another organization, and a receiver that never answers."""
 
     servers: Cloud
     flooder: "_Party"
@@ -44,7 +44,7 @@ class _Ground:
 
 @dataclass(frozen=True, slots=True)
 class _Party:
-    """An organization with a pod that runs."""
+    """An organization with a running pod."""
 
     organization: Organization
     pod: str
@@ -54,14 +54,14 @@ class _Party:
         return self.organization.api_key
 
     def request(self, method: str, path: str, body: object = None, key: str | None = None) -> bytes:
-        """A request about what it has, with its key unless another is given."""
+        """Returns the bytes of a request; `{pod}` and `{org}` in the path are its own, and so is the key by default."""
         named = path.replace("{pod}", self.pod).replace("{org}", self.organization.id)
         return wire.request(method, named, body, key=self.key if key is None else key)
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A request of the organization beside, and the port that it goes to."""
+    """A request of the other organization and its port."""
 
     name: str
     port: str
@@ -70,7 +70,7 @@ class _Asked:
 
 @dataclass(frozen=True, slots=True)
 class _Flood:
-    """What one organization does, and what the other asks meanwhile."""
+    """What the flooding organization does, and the requests that the other makes meanwhile."""
 
     name: str
     begin: Callable[[_Ground], AbstractAsyncContextManager[None]]
@@ -78,7 +78,7 @@ class _Flood:
 
 
 async def flood_rows() -> list[Row]:
-    """A row for each flood and each request beside it."""
+    """Returns a row for each flood and each request of the other organization during it."""
     rows = []
     async with cloud("real") as servers, answering_apart() as upstream, _never_answering() as hanging:
         ground = await _ground(servers, upstream, hanging)
@@ -90,7 +90,7 @@ async def flood_rows() -> list[Row]:
 
 
 async def _row(ground: _Ground, flood: _Flood, asked: _Asked) -> Row:
-    await _waits(ground, asked)  # until everything is loaded
+    await _waits(ground, asked)  # warm-up
     rounds = []
     for _ in range(ROUNDS):
         alone = await _waits(ground, asked)
@@ -103,7 +103,7 @@ async def _row(ground: _Ground, flood: _Flood, asked: _Asked) -> Row:
 
 
 async def _waits(ground: _Ground, asked: _Asked) -> float:
-    """The p99 of requests at a steady rate, each over a connection that nothing else uses at that time."""
+    """Returns the p99 of requests at a steady rate, in seconds, each over an otherwise idle connection."""
     sent, took = asked.sent(ground), list[float]()
     idle: asyncio.Queue[Connection] = asyncio.Queue()
     for _ in range(CONNECTIONS):
@@ -142,7 +142,7 @@ def _of_the_other(name: str, port: str, method: str, path: str, body: object = N
 def _requests(
     port: str, method: str, path: str, body: object = None, key: str | None = None
 ) -> Callable[[_Ground], AbstractAsyncContextManager[None]]:
-    """A flood of one request; `key` in place of the flooder's."""
+    """Returns a flood of one request, with the flooder's key or with `key`."""
 
     def begin(ground: _Ground) -> AbstractAsyncContextManager[None]:
         return flooding(ground.url(port), ground.flooder.request(method, path, body, key), CONNECTIONS)
@@ -151,7 +151,7 @@ def _requests(
 
 
 def _uploads(ground: _Ground) -> AbstractAsyncContextManager[None]:
-    """Files of a MB: four at a time are taken, and the rest is refused."""
+    """Floods with uploads of 1 MB; the cloud accepts four at a time and refuses the others."""
     line = json.dumps({"custom_id": "a", **_RECORD}) + "\n"
     content = line * (1_000_000 // len(line))
     part = 'form-data; name="purpose"\r\n\r\nbatch\r\n--b\r\nContent-Disposition: form-data; name="file"; filename="f"'
@@ -163,7 +163,7 @@ def _uploads(ground: _Ground) -> AbstractAsyncContextManager[None]:
 
 @contextlib.asynccontextmanager
 async def _hanging_webhooks(ground: _Ground) -> AsyncIterator[None]:
-    """Restarts of a pod, each told to receivers that never answer."""
+    """Floods with restarts of a pod, whose webhooks go to receivers that never answer."""
     made = []
     for number in range(HANGING):
         body = {"name": f"hook-{number}", "url": ground.hanging, "events": []}
@@ -176,7 +176,7 @@ async def _hanging_webhooks(ground: _Ground) -> AsyncIterator[None]:
 
 @contextlib.asynccontextmanager
 async def _many_batches(ground: _Ground) -> AsyncIterator[None]:
-    """Batches that take as long as this lasts."""
+    """Creates batches that are not done before the block ends, and then cancels them."""
     requests = [{"custom_id": str(number), **_RECORD} for number in range(400)]
     body = {"requests": requests, "endpoint": "/v1/chat/completions"}
     url, asked = ground.url("inferenceUrl"), [ground.flooder.request("POST", "/v1/batches", body)] * BATCHES

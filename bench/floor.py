@@ -1,8 +1,8 @@
-"""The floor: the least number of calls that make an object Ready, and no logic at all.
+"""The floor: the fewest calls that make an object Ready, without any logic.
 
 For each object one metadata patch, one create, one status patch, and after the cloud's event one read and one status
 patch. No cache, no queue, no checks, no retries; a failure ends it. `python -m bench.floor FILE` reads its orders from
-a JSON file, says `watching` on stdout once it does, and runs until it is ended.
+a JSON file, prints `watching` to stdout when it starts to watch, and runs until killed.
 """
 
 import asyncio
@@ -24,10 +24,10 @@ MERGE_PATCH = {"Content-Type": "application/merge-patch+json"}
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """Where to work, and as whom."""
+    """URLs and credentials."""
 
     pods_url: str
-    """The namespace's collection of GpuPods."""
+    """The URL of the namespace's GpuPods."""
     token: str
     management_url: str
     organization_id: str
@@ -37,7 +37,10 @@ class Orders:
 
 @dataclass(slots=True)
 class Floor:
-    """Two sessions and a map from cloud id to object name."""
+    """The two sessions and what is known of the objects: `names` maps cloud ids to object names.
+
+    `early` has the cloud ids of events that came before the id was known, `taken` the names of objects seen.
+    """
 
     orders: Orders
     kube: aiohttp.ClientSession
@@ -47,10 +50,10 @@ class Floor:
     early: set[str] = field(default_factory=set)
     taken: set[str] = field(default_factory=set)
     tasks: asyncio.TaskGroup = field(default_factory=asyncio.TaskGroup)
-    """The first to fail ends all."""
+    """The first task that fails ends all."""
 
     async def run(self) -> None:
-        """Watches from now on; tells that it is there by one line on stdout."""
+        """Subscribes to webhooks and watches; prints a line to stdout at the start of each watch."""
         app = web.Application()
         app.router.add_post("/", self._delivered)
         runner = web.AppRunner(app, access_log=None)
@@ -62,7 +65,7 @@ class Floor:
             answer.raise_for_status()
         async with self.tasks:
             while True:
-                # The API server ends the watch of a reader who falls behind; the next one begins with all there is.
+                # The API server ends the watch of a slow reader; the next one begins with all existing objects.
                 async with self.kube.get(self.orders.pods_url, params={"watch": "true"}) as stream:
                     sys.stdout.write("watching\n")
                     sys.stdout.flush()
@@ -133,7 +136,7 @@ class Floor:
 
 
 async def main(orders: Orders) -> None:
-    """Runs until ended."""
+    """Runs until killed, or until a task fails."""
     unchecked = ssl.create_default_context()
     unchecked.check_hostname, unchecked.verify_mode = False, ssl.CERT_NONE
     kube_headers = {"Authorization": f"Bearer {orders.token}"}

@@ -1,4 +1,4 @@
-"""The way to a workload through the gateway, beside the way straight to its upstream."""
+"""Requests to a workload through the gateway, compared with requests straight to its upstream."""
 
 import asyncio
 import statistics
@@ -20,10 +20,10 @@ BURST_SECONDS = 5.0
 
 
 async def gateway_rows() -> list[Row]:
-    """Latency over one connection, and throughput over many."""
+    """Measures latency over one connection and throughput over many."""
     async with cloud("real") as servers, answering() as upstream:
         ways = await _ways(servers, upstream.url)
-        await _latencies(ways, EXCHANGES)  # until everything is loaded
+        await _latencies(ways, EXCHANGES)  # warm-up
         say(f"{ROUNDS} rounds of {EXCHANGES:,} requests, straight and through the gateway")
         rounds = [await _latencies(ways, EXCHANGES) for _ in range(ROUNDS)]
         straight, through = (statistics.median(column) for column in zip(*rounds, strict=True))
@@ -45,7 +45,7 @@ async def gateway_rows() -> list[Row]:
 
 @dataclass(frozen=True, slots=True)
 class _Ways:
-    """Origins, and a request that both understand."""
+    """The upstream and the gateway, each with a request for the same workload."""
 
     upstream: "_Way"
     gateway: "_Way"
@@ -70,7 +70,7 @@ async def _ways(servers: Cloud, upstream: str) -> _Ways:
 
 
 async def _latencies(ways: _Ways, exchanges: int) -> tuple[float, float]:
-    """The medians of the straight way and of the one through the gateway, taken in turns."""
+    """Returns the median seconds straight and through the gateway, measured in alternation."""
     near, far = await Connection.open(ways.upstream.url), await Connection.open(ways.gateway.url)
     took = [(await near.timed(ways.upstream.sent), await far.timed(ways.gateway.sent)) for _ in range(exchanges)]
     near.close()
@@ -80,7 +80,7 @@ async def _latencies(ways: _Ways, exchanges: int) -> tuple[float, float]:
 
 
 async def _burst(way: _Way) -> tuple[float, int]:
-    """How many a second come back, and how many came, with as many under way as there are connections."""
+    """Returns the replies per second and their number, with one request at a time per connection."""
     answered = 0
     end = time.monotonic() + BURST_SECONDS
 

@@ -1,4 +1,4 @@
-"""What a pass over one object costs as others are known: they are found by an index, and not searched."""
+"""The cost of a pass over one object by the number of known objects: an index finds the others, no search."""
 
 import gc
 import logging
@@ -26,19 +26,19 @@ SORTS = {
 
 
 async def gathering_rows() -> list[Row]:
-    """One row for each sort of pass."""
+    """Returns one row per sort of pass."""
     logging.disable(logging.INFO)
     async with running_world() as few, running_world() as many:
         worlds = dict(zip(KNOWN, (few, many), strict=True))
         for known, world in worlds.items():
             say(f"{known:,} objects")
             await _fill(world, known)
-        gc.freeze()  # as the operator does once it knows what there is
+        gc.freeze()  # as the operator does once it has read all objects
         return [await _row(worlds, sort) for sort in SORTS]
 
 
 async def _fill(world: World, known: int) -> None:
-    """One pod of each sort, for which nothing is left to be done, among so many others."""
+    """Creates one settled pod of each sort among so many others."""
     world.pods.listable = False
     world.apply("settled")
     await world.wait(10)
@@ -51,7 +51,7 @@ async def _fill(world: World, known: int) -> None:
 
 
 async def _row(worlds: Mapping[int, World], name: str) -> Row:
-    """Rounds in turn, so that what else the machine does is the same for all; the quietest counts."""
+    """Measures both worlds in turn, so that other load affects both alike; the fastest round counts."""
     rounds = [{known: await _passes(world, name) for known, world in worlds.items()} for _ in range(ROUNDS)]
     known = " and ".join(f"{count:,}" for count in worlds)
     figure = ", ".join(f"{min(each[count] for each in rounds) * 1e6:.0f} µs" for count in worlds)
@@ -59,7 +59,7 @@ async def _row(worlds: Mapping[int, World], name: str) -> Row:
 
 
 async def _passes(world: World, name: str) -> float:
-    """CPU seconds of one; the API server is not asked, and the cloud is a dictionary."""
+    """Returns the CPU seconds of one pass; the cloud is a dictionary, and a call to the API server is an error."""
     taken = Taken(ObjectKey("GpuPod", NAMESPACE, name), Priority.EVENT, 0.0)
     calls, before = len(world.server.calls), time.process_time()
     for _ in range(PASSES):
@@ -70,7 +70,7 @@ async def _passes(world: World, name: str) -> float:
 
 
 def _other(number: int) -> dict[str, JsonValue]:
-    """A settled pod of the same account, or one in three whose create was not answered."""
+    """Returns a pod of the same account: settled, or, for one in three, with an unanswered create."""
     intent = meta.CreateIntent.model_validate(
         {
             "token": f"other-{number}",

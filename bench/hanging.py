@@ -1,4 +1,4 @@
-"""A cloud that hangs for one account, and what the creates of another wait for it."""
+"""The latency of one account's creates while the cloud hangs for another account."""
 
 import asyncio
 import tempfile
@@ -16,14 +16,14 @@ from tests.support.manifests import gpu_pod
 PODS = 200
 PER_SECOND = 10
 HANGING = 200
-"""Pods of the account whose creates get no answer: far more than there are workers."""
+"""Pods of the account whose creates get no answer: far more than the operator has workers."""
 HANGS_SECONDS = 300
-"""Longer than the operator waits for an answer."""
+"""Longer than the operator's timeout."""
 CREATE_POD = "POST /v1/pods"
 
 
 async def hanging_rows() -> list[Row]:
-    """Creates of one account alone, then beside those of another that hang."""
+    """Measures creates of one account alone, then while those of another account hang."""
     with tempfile.TemporaryDirectory(prefix="relay-bench-") as folder:
         async with world(Path(folder)) as servers, servers.operator() as operator:
             well, ill = await servers.organization("well", 2 * PODS), await servers.organization("ill", 0)
@@ -48,7 +48,7 @@ async def hanging_rows() -> list[Row]:
 
 
 async def _waits(kube: Kube, name: str) -> list[float]:
-    """For each pod, seconds from its creation until its status has its id."""
+    """Creates pods at a steady rate; returns for each the seconds until its status has a cloud id."""
     begun: dict[str, float] = {}
     took: dict[str, float] = {}
 

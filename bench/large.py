@@ -1,4 +1,4 @@
-"""Far more settled GpuPods than anybody is expected to have, in one process."""
+"""One operator with far more settled GpuPods than expected in practice."""
 
 import tempfile
 import time
@@ -17,15 +17,15 @@ from tests.support.localcloud import Organization
 from tests.support.manifests import gpu_pod, ready
 
 POLLED_SECONDS = 3600
-"""Webhooks tell of changes; at the default, looks at so many pods would take as many requests as the cloud answers."""
+"""Webhooks report changes; at the default interval, polling so many pods would exhaust the cloud's request rate."""
 SETTINGS = {"poll_settled_seconds": str(POLLED_SECONDS)}
 START_SECONDS = 600.0
-"""How long the operator may take to read all objects."""
+"""The limit for the operator's start, in which it reads all objects."""
 CHANGES = 10
 
 
 async def large_rows(extent: Extent) -> list[Row]:
-    """Set-up, a restart, quiet, and changes amid so many."""
+    """Measures the set-up, a restart, a quiet period, and changes among so many objects."""
     with tempfile.TemporaryDirectory(prefix="relay-bench-") as folder:
         async with world(Path(folder)) as servers, servers.namespace("large") as kube:
             await servers.cloud.control.settings(ipAddresses=1_000_000)
@@ -62,7 +62,7 @@ async def large_rows(extent: Extent) -> list[Row]:
 
 
 async def _changed(kube: Kube, organization: Organization, number: int) -> float:
-    """Opens a settled pod's endpoint to anybody; seconds until the cloud says so."""
+    """Makes a settled pod public; returns the seconds until the cloud reports it."""
     pod = await kube.get("GpuPod", f"copy-{number:07}")
     started = time.monotonic()
     await kube.patch("GpuPod", pod["metadata"]["name"], {"spec": {"public": True}})

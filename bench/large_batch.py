@@ -16,12 +16,12 @@ from tests.support.s3 import S3Server
 
 CREDENTIALS = {"name": "bucket"}
 WITHIN = 300.0
-"""Seconds after which it is given up."""
+"""The time limit in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """Where a batch is measured."""
+    """The servers of a measurement."""
 
     world: World
     operator: Operator
@@ -30,7 +30,7 @@ class Servers:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """How one batch went; `seconds` from its creation until nothing of it was left to do."""
+    """The measurement of one batch; `seconds` from its creation until it was complete."""
 
     records: int
     input_bytes: int
@@ -42,7 +42,7 @@ class Course:
 
 
 async def measured(servers: Servers, kube: Kube, name: str, shape: Shape) -> Course:
-    """One batch in a namespace with an account and the Secret of `open_bucket`; AssertionError where it fails."""
+    """Runs one batch in a namespace with an account and the Secret of `open_bucket`. Raises AssertionError."""
     s3, world = servers.s3, servers.world
     await s3.create_bucket(name)
     content = b"".join(requests(shape))
@@ -68,6 +68,6 @@ async def measured(servers: Servers, kube: Kube, name: str, shape: Shape) -> Cou
 
 
 async def open_bucket(kube: Kube, s3: S3Server) -> None:
-    """The Secret with which the batches of a namespace open their buckets."""
+    """Creates the Secret with the bucket credentials of a namespace's batches."""
     secret: Manifest = {"apiVersion": "v1", "kind": "Secret", "metadata": CREDENTIALS, "stringData": s3.secret()}
     await kube.create(secret)

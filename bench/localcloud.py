@@ -1,4 +1,4 @@
-"""The local cloud alone, with raw HTTP, beside a floor: starting, creating, living with many pods, moving the clock."""
+"""The local cloud alone, over raw HTTP, compared with a floor: start, creates, load with many pods, the clock."""
 
 import statistics
 import sys
@@ -23,7 +23,7 @@ LIBRARIES = "import time, starlette, sqlalchemy, uvicorn, uvloop; print(time.pro
 
 
 async def localcloud_rows() -> list[Row]:
-    """All of it."""
+    """Makes all measurements of the local cloud."""
     async with floor() as beside, cloud() as servers, answering() as receiver:
         body = {"name": "bench", "url": receiver.url, "events": []}
         await servers.organization.ok("POST", "/v1/orgs/{org}/webhooks/create", body)
@@ -62,7 +62,7 @@ async def _creation(servers: Cloud, beside: Floor) -> list[Row]:
 
 
 async def _starts(servers: Cloud, count: int) -> Took:
-    """What it takes until pods that were just created run, and whoever subscribed has been told."""
+    """Measures how pods that were just created start to run and their webhooks are delivered."""
     before, started = usage(servers.pid).cpu, time.monotonic()
     await servers.server.advance(UNTIL_RUNNING)
     return Took(count, usage(servers.pid).cpu - before, time.monotonic() - started)

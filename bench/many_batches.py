@@ -1,4 +1,4 @@
-"""Many InferenceBatches at once, and GpuPods that are created among them."""
+"""Many InferenceBatches at once, and GpuPods that are created meanwhile."""
 
 import asyncio
 import time
@@ -18,7 +18,7 @@ from tests.support.operator import Operator
 
 RECORDS = [{"customId": f"r{each}", "body": {"messages": [{"role": "user", "content": "hello"}]}} for each in range(5)]
 WITHIN = 400.0
-"""Seconds after which it is given up."""
+"""The time limit in seconds."""
 BETWEEN_PODS = 1.0
 PODS_BEFORE = 10
 CREATE_POD = "POST /v1/pods"
@@ -26,18 +26,21 @@ CREATE_POD = "POST /v1/pods"
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """How so many batches went; seconds from the first creation until all were complete."""
+    """The measurement of many batches; `seconds` from the first creation until all were complete.
+
+    `before` and `among` have, for each pod before and during the batches, the seconds from its creation until the
+    create reached the cloud.
+    """
 
     batches: int
     seconds: float
     operator: Spent
     before: list[float]
     among: list[float]
-    """For each pod, before the batches and among them, seconds from its creation until the cloud answered."""
 
 
 async def crowd(world: World, operator: Operator, kube: Kube, organization: Organization, count: int) -> Crowd:
-    """So many batches of a few records each into ConfigMaps, and one pod after another until all are complete."""
+    """Runs so many small batches into ConfigMaps, and creates one pod after another until all are complete."""
     pods = _Pods(world, kube, organization)
     before = await pods.until(lambda: len(pods.waits) == PODS_BEFORE)
     meter, started = Meter(operator.process.pid), time.monotonic()
@@ -57,7 +60,7 @@ async def crowd(world: World, operator: Operator, kube: Kube, organization: Orga
 
 @dataclass(slots=True)
 class _Pods:
-    """Pods one after another: the next one a little after the cloud got the one before."""
+    """Creates pods one after another, each a second after the create of the previous one reached the cloud."""
 
     world: World
     kube: Kube
@@ -65,7 +68,7 @@ class _Pods:
     waits: list[float] = field(default_factory=list)
 
     async def until(self, end: Callable[[], bool]) -> list[float]:
-        """How long each took that was created by then."""
+        """Creates pods until `end` is true; returns the seconds that each of them waited."""
         first = len(self.waits)
         while not end():
             await self._one(len(self.waits))

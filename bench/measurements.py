@@ -1,4 +1,4 @@
-"""The measurements of one run. Each answers rows; none judges."""
+"""Measurements of pods and clusters. They return figures and do not compare them with targets."""
 
 import asyncio
 import time
@@ -18,19 +18,19 @@ from tests.support.manifests import gpu_cluster, ready
 from tests.support.operator import Operator
 
 CLUSTERS = 50
-EVENTS_PER_TOGGLE = 2  # the replica's, and its cluster's
+EVENTS_PER_TOGGLE = 2  # that of the replica and that of its cluster
 
 
 @dataclass(frozen=True, slots=True)
 class Creation:
-    """One batch of pods from apply to Ready, and the CPU seconds of whoever reconciled them."""
+    """The times of a batch of pods from apply to Ready, and the CPU seconds of the process that reconciled them."""
 
     course: Course
     cpu: float
 
 
 async def floor_creates(world: World, count: int, name: str) -> Creation:
-    """The floor's batch."""
+    """Measures the floor with so many pods."""
     organization = await world.organization(name, count)
     async with world.namespace(name) as kube, world.floor(name, organization) as floor:
         before = usage(floor.pid).cpu
@@ -39,7 +39,7 @@ async def floor_creates(world: World, count: int, name: str) -> Creation:
 
 
 async def operator_creates(world: World, operator: Operator, count: int, name: str) -> tuple[Creation, list[Write]]:
-    """The operator's batch, and its Kubernetes writes on GpuPods from the API server's audit log."""
+    """Measures the operator with so many pods; returns also its Kubernetes writes, from the audit log."""
     organization = await world.organization(name, count)
     async with world.namespace(name) as kube:
         await world.account(kube, organization)
@@ -47,18 +47,18 @@ async def operator_creates(world: World, operator: Operator, count: int, name: s
         before = usage(operator.process.pid).cpu
         course = await apply_until_ready(kube, count)
         creation = Creation(course, usage(operator.process.pid).cpu - before)
-        await asyncio.sleep(2)  # audit lines follow a little after the replies
+        await asyncio.sleep(2)  # audit lines appear shortly after the replies
         return creation, workload_writes(world.plane.writes_by(OPERATOR_USER, position))
 
 
 def workload_writes(writes: list[Write]) -> list[Write]:
-    """Without what is written whatever the objects do: the Lease; and who it is asked for, of which nothing is kept."""
+    """Returns the writes without those of the Lease and without SelfSubjectReviews, which store nothing."""
     return [write for write in writes if write.resource not in {"leases", "selfsubjectreviews"}]
 
 
 @dataclass(frozen=True, slots=True)
 class Quiet:
-    """A time in which nothing happened."""
+    """The measurement of a quiet period; `core_share` is a share of one core, `resident` is in bytes."""
 
     seconds: float
     core_share: float
@@ -67,7 +67,7 @@ class Quiet:
 
 
 async def settled(world: World, operator: Operator, seconds: float) -> Quiet:
-    """What the operator costs while all of its objects are as asked."""
+    """Measures the operator for so many seconds in which all its objects match their specs."""
     position, before, started = world.plane.audit.position(), usage(operator.process.pid), time.monotonic()
     await asyncio.sleep(seconds)
     took, after = time.monotonic() - started, usage(operator.process.pid)
@@ -77,7 +77,7 @@ async def settled(world: World, operator: Operator, seconds: float) -> Quiet:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """From a webhook received to its status written, in seconds, by the operator's own histogram."""
+    """Seconds from the receipt of a webhook to the status write, from the operator's histogram: upper bounds."""
 
     events: float
     p50: float
@@ -85,7 +85,7 @@ class Latency:
 
 
 async def webhook_latency(world: World, operator: Operator, per_second: float, seconds: float) -> Latency:
-    """Replicas that turn unhealthy and healthy again, at so many events a second."""
+    """Makes replicas unhealthy and healthy again, at so many events per second, and measures the latency."""
     organization = await world.organization("hooks", CLUSTERS * 2)
     async with world.namespace("hooks") as kube:
         await world.account(kube, organization)
@@ -97,7 +97,7 @@ async def webhook_latency(world: World, operator: Operator, per_second: float, s
 
 
 async def _clusters(kube: Kube, organization: Organization) -> list[tuple[str, str]]:
-    """Cluster and replica ids of so many running clusters."""
+    """Creates the clusters; returns for each its id and that of one replica once all are Ready."""
     for number in range(CLUSTERS):
         await kube.create(gpu_cluster(f"cluster-{number:03}", replicas=2, model="h100"))
     await eventually(
@@ -123,7 +123,7 @@ async def _toggle(world: World, replicas: list[tuple[str, str]], per_second: flo
 
 
 async def _histogram(operator: Operator) -> dict[float, float]:
-    """Cumulative counts by upper bound."""
+    """Returns the cumulative counts of the latency histogram by upper bound in seconds."""
     name, counts = "gpurelay_webhook_to_status_seconds_bucket", {}
     async with aiohttp.ClientSession() as session, session.get(f"{operator.metrics_url}/metrics") as answer:
         for line in (await answer.text()).splitlines():

@@ -1,7 +1,7 @@
-"""Calls about single resources at a steady rate, as people and an operator make them, each beside a call to the floor.
+"""Calls about single resources at a steady rate, as users and an operator make them, each with a call to the floor.
 
 A pod is stopped, restarted some seconds later and terminated some seconds after that, so that most calls that change
-something have a webhook follow.
+something cause a webhook.
 """
 
 import asyncio
@@ -17,12 +17,12 @@ from bench.wire import Connection
 
 PER_SECOND = 100
 APART = 50
-"""How many turns lie between two actions on one pod: four seconds, so that the first is over."""
+"""Turns between two actions on one pod: four seconds, so that the first action is complete."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mixed:
-    """How long calls took by what they were, and those to the floor; all they took, and the cloud's CPU; in seconds."""
+    """Latencies by name of the call, latencies of the floor, total duration, and the cloud's CPU; all in seconds."""
 
     latencies: Mapping[str, list[float]]
     floors: list[float]
@@ -31,12 +31,12 @@ class Mixed:
 
     @property
     def calls(self) -> int:
-        """How many there were."""
+        """The number of calls to the cloud."""
         return len(self.floors)
 
 
 async def mixed_calls(servers: Cloud, beside: Floor, seconds: int) -> Mixed:
-    """As many calls as so many seconds have room for, and what they took."""
+    """Makes calls for so many seconds and measures them."""
     count = PER_SECOND * seconds
     turns = count // len(_TURN) + 1
     await servers.add_room(turns)
@@ -60,7 +60,7 @@ async def mixed_calls(servers: Cloud, beside: Floor, seconds: int) -> Mixed:
     due = started
     async with asyncio.TaskGroup() as tasks:
         for name, sent in _plan(servers, ids, count):
-            # What a busy machine delays is not made up for: actions on one pod stay as far apart as they must be.
+            # Delays are not caught up: the actions on one pod must stay apart.
             due = max(due + 1 / PER_SECOND, time.monotonic())
             _, pair = await asyncio.gather(asyncio.sleep(due - time.monotonic()), idle.get())
             tasks.create_task(one(name, sent, *pair))
@@ -78,10 +78,10 @@ _TURN = (
     ("terminate", 2, "POST", "/v1/vms/{id}/terminate"),
     _GET,
 )
-"""What one turn calls: a name, how many times `APART` turns ago its pod had its first action, method and path."""
+"""The calls of one turn: name, how many times `APART` turns ago the pod's first action was, method and path."""
 
 _POD = {"image": "app:1", "gpuModelId": "a100"}
-"""Of another model than those that are stopped, whose GPUs nobody may take before they are restarted."""
+"""Of a different model, so that these pods do not take the GPUs of stopped ones before they are restarted."""
 
 
 def _plan(servers: Cloud, ids: list[str], count: int) -> Iterator[tuple[str, bytes]]:

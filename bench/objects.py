@@ -1,4 +1,4 @@
-"""Applies objects to the API server and tells when all of them are Ready. Costs the same whoever reconciles them."""
+"""Creates objects and waits until all are Ready, at the same cost whichever process reconciles them."""
 
 import asyncio
 import time
@@ -13,14 +13,14 @@ APPLIERS = 32
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """How a batch went, in seconds from the first apply."""
+    """Seconds from the first apply until all objects were applied, and until all were Ready."""
 
     applied: float
     ready: float
 
 
 async def apply_until_ready(kube: Kube, count: int, *, within: float = 600.0) -> Course:
-    """Creates so many GpuPods and waits, by one watch, until each was seen Ready. Raises TimeoutError."""
+    """Creates so many GpuPods and waits, by one watch, until each has been Ready once. Raises TimeoutError."""
     started = time.monotonic()
     seen = asyncio.create_task(until_all(kube, "GpuPod", count, ready))
     names = iter(range(count))
@@ -37,10 +37,10 @@ async def apply_until_ready(kube: Kube, count: int, *, within: float = 600.0) ->
 
 
 async def until_all(kube: Kube, kind: str, count: int, wanted: Callable[[Manifest], bool]) -> None:
-    """Returns when so many objects of a kind were seen as wanted, by one watch, each at any time."""
+    """Waits, by one watch, until `wanted` has accepted so many objects of a kind, not necessarily at the same time."""
     done: set[str] = set()
     while len(done) < count:
-        # The API server ends the watch of a reader who falls behind; the next one begins with all there is.
+        # The API server ends the watch of a slow reader; the next one begins with all existing objects.
         async for event in kube.watch(kind):
             if event["type"] == "ERROR":
                 break

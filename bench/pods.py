@@ -1,4 +1,4 @@
-"""GpuPods and GpuClusters: creation against the floor, a restart, quiet, and webhooks."""
+"""GpuPods and GpuClusters: creation compared with the floor, a restart, a quiet period, and webhooks."""
 
 import statistics
 import tempfile
@@ -13,13 +13,13 @@ from bench.world import World, world
 from tests.support.operator import Operator
 
 EVENTS = 100
-"""Webhooks a second."""
+"""Webhooks per second."""
 
 
 async def pod_rows(extent: Extent) -> list[Row]:
-    """All measurements of pods and clusters, one after another."""
+    """Makes all measurements of pods and clusters, one after another."""
     with tempfile.TemporaryDirectory(prefix="relay-bench-") as folder:
-        # The floor on servers of its own: an operator would reconcile its objects too, and get in its way.
+        # The floor has its own servers, where no operator reconciles its objects as well.
         async with world(Path(folder) / "floor") as servers:
             floors = []
             for number in range(extent.rounds):
@@ -61,7 +61,7 @@ async def _creation(servers: World, operator: Operator, extent: Extent, floors: 
 
 async def _quiet(servers: World, operator: Operator, extent: Extent) -> list[Row]:
     say(f"{_settled(extent)} settled objects, {extent.quiet_seconds:g} s")
-    # Since the restart the looks at them are spread evenly: any stretch of time has its share of them.
+    # Since the restart, polls are spread evenly, so that any period has its share.
     quiet = await settled(servers, operator, extent.quiet_seconds)
     return [
         (f"{_settled(extent)} settled objects: a core", f"{quiet.core_share:.2%}", "under 3 %"),
@@ -80,10 +80,10 @@ async def _webhooks(servers: World, operator: Operator) -> list[Row]:
 
 
 def _few(extent: Extent) -> int:
-    """A tenth, which tells whether a pod costs more among many."""
+    """A tenth of the objects, to find out whether a pod costs more among many."""
     return extent.objects // 10
 
 
 def _settled(extent: Extent) -> int:
-    """All that were created once every round is over."""
+    """The number of pods that exist after all rounds."""
     return _few(extent) + extent.objects * extent.rounds

@@ -1,8 +1,8 @@
-"""Tells whoever waits what is measured at the moment."""
+"""Progress messages of a run."""
 
 import sys
 
 
 def say(text: str) -> None:
-    """One line on stderr."""
+    """Prints one line to stderr."""
     print(text, file=sys.stderr, flush=True)

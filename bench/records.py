@@ -1,7 +1,7 @@
-"""What a batch's records cost the operator: CPU a record, memory, and how long the event loop waits for its turn.
+"""The operator's cost per record of a batch: CPU, memory, and how long other tasks of the event loop wait.
 
-`python -m bench.records SHAPE` measures one shape in its own process and prints the figures as JSON; `measured` does
-that for every shape. Files on disk stand for the bucket and the cloud; nothing else of the operator runs.
+`python -m bench.records SHAPE` measures one shape in its own process and prints the figures as JSON; `record_rows`
+does that for every shape. Files on disk replace the bucket and the cloud; nothing else of the operator runs.
 """
 
 import asyncio
@@ -35,12 +35,12 @@ FAILED_ONE_IN = 50
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """An input: so many records with prompts of so many characters."""
+    """The shape of an input: the number of records and the characters of each prompt."""
 
     records: int
     characters: int
     random_ids: bool
-    """UUIDs, the dearest to look up; otherwise numbered."""
+    """UUIDs, the most expensive to look up; otherwise ids are numbered."""
 
 
 SHAPES = {
@@ -52,7 +52,7 @@ SHAPES = {
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """CPU in microseconds a record, memory in bytes over what the process had before, waiting in seconds."""
+    """CPU of `split` and `merge` in microseconds per record, growth of memory in bytes, longest wait in seconds."""
 
     split: float
     merge: float
@@ -61,7 +61,7 @@ class Figures:
 
 
 async def record_rows() -> list[Row]:
-    """The figures of every shape."""
+    """Measures every shape."""
     rows: list[Row] = []
     for name in SHAPES:
         figures = await measured(name)
@@ -75,7 +75,7 @@ async def record_rows() -> list[Row]:
 
 
 async def measured(name: str) -> Figures:
-    """The figures of one shape, from a process of its own."""
+    """Measures one shape in a separate process."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "bench.records", name, stdout=asyncio.subprocess.PIPE
     )
@@ -100,7 +100,7 @@ async def _measure(shape: Shape, folder: Path) -> Figures:
 
 
 async def _split(source: Open, pace: Pace) -> None:
-    """Read, check, look for duplicates, and cut; no upload."""
+    """Reads, checks for errors and duplicates, and splits; does not upload."""
     with Ids() as ids:
         async for part in Splitter(Intake(source(), EXPECTED, ids, pace).records()).parts():
             async for _ in part.pieces():
@@ -108,7 +108,7 @@ async def _split(source: Open, pace: Pace) -> None:
 
 
 async def _merge(files: PartFiles, records: int, pace: Pace) -> None:
-    """Read the input's ids, the output and the errors; no publication."""
+    """Reads the input's ids, the output and the errors, and merges them; does not publish."""
     with Ids() as ids:
         merge = Merge([[files]], ids, pace)
         async for _ in merge.outputs():
@@ -120,13 +120,13 @@ async def _merge(files: PartFiles, records: int, pace: Pace) -> None:
 
 
 class _Waits:
-    """How late a timer fires while records are worked on: what a pod would wait."""
+    """Measures how late a timer fires while records are processed: the delay of any other object."""
 
     def __init__(self) -> None:
         self.longest = 0.0
 
     async def watch(self) -> None:
-        """Until cancelled."""
+        """Measures every 10 ms until cancelled."""
         while True:
             due = time.perf_counter() + 0.01
             await asyncio.sleep(0.01)
@@ -154,7 +154,7 @@ def _write(path: Path, lines: Iterable[bytes]) -> None:
 
 
 def _ids(shape: Shape) -> Iterator[str]:
-    """The same ids each time."""
+    """Yields the ids of the records, the same at each call."""
     source = random.Random(1)
     for index in range(shape.records):
         yield str(uuid.UUID(int=source.getrandbits(128))) if shape.random_ids else f"request-{index:07}"
@@ -173,7 +173,7 @@ def _text(shape: Shape) -> str:
 
 
 def requests(shape: Shape) -> Iterator[bytes]:
-    """The lines of an input that needs no completion."""
+    """Returns the lines of an input whose records are complete as they are."""
     return (_request(each, shape) for each in _ids(shape))
 
 
@@ -198,7 +198,7 @@ def _line(value: dict[str, object]) -> bytes:
 
 
 def main() -> None:
-    """Measure the shape named on the command line."""
+    """Measures the shape named on the command line and prints the figures as JSON."""
     with tempfile.TemporaryDirectory(prefix="relay-bench-records-") as folder:
         print(json.dumps(asdict(asyncio.run(_measure(SHAPES[sys.argv[1]], Path(folder))))))
 

@@ -1,4 +1,4 @@
-"""The operator started again among settled objects: until it rests, and what new objects wait meanwhile."""
+"""A restart of the operator among settled objects: the time until it is idle, and the latency of new objects."""
 
 import asyncio
 import time
@@ -17,30 +17,33 @@ from tests.support.manifests import gpu_pod, ready
 from tests.support.operator import Operator
 
 RESTS_BELOW = 0.2
-"""Of a core, over `LOOK` seconds: new objects and looks at settled ones take less, taking in what there is more."""
+"""The share of a core over `LOOK` seconds below which the operator counts as idle.
+
+New objects and polls take less than this, reading existing objects takes more.
+"""
 LOOK = 2.0
 WITHIN = 300.0
-"""Seconds after which one that does not rest is left as it is: the figure tells."""
+"""Seconds after which the measurement stops waiting for the operator to be idle; the figure then shows it."""
 BETWEEN_PODS = 0.5
 MOST_PODS = int(WITHIN / BETWEEN_PODS)
 
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """Seconds from its start until it led and had read all, and until it rested; its writes but for new objects."""
+    """Seconds from the start until /readyz is 200, and until it is idle; Kubernetes writes, except for new objects."""
 
     leads: float
     settled: float
     cpu: float
-    """Seconds by then."""
+    """CPU seconds until it is idle."""
     writes: Counter[str]
     waits: list[float]
-    """For each object that was created from its readiness on, seconds until the cloud had it."""
+    """For each object created after it was ready, seconds until its status had a cloud id."""
 
 
 @asynccontextmanager
 async def newcomers(world: World) -> AsyncIterator[Kube]:
-    """The namespace of the new objects; an operator must run, which makes its account Ready."""
+    """Creates the namespace and account of the new objects; an operator must run, which makes the account Ready."""
     organization = await world.organization("new", MOST_PODS)
     async with world.namespace("new") as kube:
         await world.account(kube, organization)
@@ -48,14 +51,14 @@ async def newcomers(world: World) -> AsyncIterator[Kube]:
 
 
 async def restarted(world: World, operator: Operator, kube: Kube) -> Restart:
-    """Starts the operator again, having ended it in order; new objects are of the namespace `kube`."""
+    """Stops and starts the operator and measures it; creates new objects in the namespace of `kube`."""
     await operator.stop()
     position, started = world.plane.audit.position(), time.monotonic()
     await operator.start()
     leads = time.monotonic() - started
     rests = asyncio.create_task(_rests(operator.process.pid, started + WITHIN))
     waits = await _new_pods(kube, rests.done)
-    await asyncio.sleep(2)  # audit lines follow a little after the replies
+    await asyncio.sleep(2)  # audit lines appear shortly after the replies
     written = workload_writes(world.plane.writes_by(OPERATOR_USER, position))
     writes = Counter(write.resource for write in written if write.namespace != kube.namespace)
     rested, spent = await rests
@@ -63,7 +66,7 @@ async def restarted(world: World, operator: Operator, kube: Kube) -> Restart:
 
 
 def restart_rows(objects: int, restart: Restart, within: float) -> list[Row]:
-    """What a restart among so many took; `within` seconds it is to rest."""
+    """Returns the rows of a restart among so many objects; `within` is the target in seconds for being idle."""
     longest = f"at most {max(restart.waits):.2f} s, of {len(restart.waits)}" if restart.waits else "it rested before"
     return [
         (
@@ -77,7 +80,7 @@ def restart_rows(objects: int, restart: Restart, within: float) -> list[Row]:
 
 
 async def with_the_cloud(kube: Kube, name: str) -> float:
-    """Creates a pod; seconds until its status has its id."""
+    """Creates a pod; returns the seconds until its status has a cloud id."""
     started = time.monotonic()
     await kube.create(gpu_pod(name, model="h100"))
     await eventually(kube.looking_at("GpuPod", name), _has_id, within=60, every=0.02, what=f"{name} is with the cloud")
@@ -94,7 +97,10 @@ async def _new_pods(kube: Kube, end: Callable[[], bool]) -> list[float]:
 
 
 async def _rests(pid: int, deadline: float) -> tuple[float, float]:
-    """The moment from which on it took little of a core, the deadline's if it never did; and its CPU until then."""
+    """Returns the start of the first idle period, or about the deadline if there is none, and the CPU seconds by then.
+
+    Moments are monotonic seconds.
+    """
     since, before = time.monotonic(), cpu(pid)
     while since < deadline:
         await asyncio.sleep(LOOK)

@@ -1,4 +1,4 @@
-"""results.md: a table for each group of measurements, and what people found out about the figures."""
+"""Writes results.md: a table for each group of measurements, then the notes."""
 
 import os
 import platform
@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TypeAlias
 
 Row: TypeAlias = tuple[str, str, str]
-"""What was measured, the figure, and its target where it has one."""
+"""What was measured, the figure, and its target; the target may be empty."""
 
 RESULTS = Path(__file__).with_name("results.md")
 NOTES = Path(__file__).with_name("notes.md")
-"""Kept when the figures are measured again."""
+"""Written by hand; appended to the tables."""
 
 _HEAD = """\
 # Measured
@@ -27,17 +27,17 @@ _SECTION = re.compile(r"^## (?P<title>.+)\n(?:(?!^## ).*\n?)*", re.MULTILINE)
 
 
 def p99(seconds: Sequence[float]) -> float:
-    """What one in a hundred took longer than."""
+    """Returns the 99th percentile."""
     return sorted(seconds)[int(len(seconds) * 0.99)]
 
 
 def told(writes: Counter[str]) -> str:
-    """How many, and to what."""
+    """Returns the number of writes and their distribution as text."""
     return f"{writes.total()} {dict(writes) or ''}".strip()
 
 
 def section(title: str, rows: Sequence[Row], load: float) -> str:
-    """One group's part; `load` is the load average when it began."""
+    """Returns the section of one group; `load` is the load average at its start."""
     machine = f"{os.cpu_count()} cores, Python {platform.python_version()}"
     lines = [
         f"## {title}",
@@ -52,7 +52,7 @@ def section(title: str, rows: Sequence[Row], load: float) -> str:
 
 
 def write(titles: Sequence[str], measured: dict[str, str]) -> None:
-    """Write the parts that were measured, by title, and keep the others, in the order of `titles`."""
+    """Writes the measured sections, by title, and keeps the others, in the order of `titles`."""
     before = RESULTS.read_text() if RESULTS.exists() else ""
     kept = {found["title"]: found[0].rstrip() + "\n" for found in _SECTION.finditer(before)}
     parts = [text for title in titles if (text := (kept | measured).get(title))]

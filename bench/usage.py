@@ -1,4 +1,4 @@
-"""What a process used, by the system's own books."""
+"""The CPU and memory that a process used, from the kernel's accounting (Linux)."""
 
 import os
 import time
@@ -8,44 +8,44 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """CPU seconds since its start, and resident bytes at the moment."""
+    """CPU seconds since the start and current resident bytes."""
 
     cpu: float
     resident: int
 
 
 def usage(pid: int) -> Usage:
-    """Of a live process."""
+    """Returns the usage of a live process."""
     pages = Path(f"/proc/{pid}/statm").read_text().split()[1]
     return Usage(cpu(pid), int(pages) * os.sysconf("SC_PAGE_SIZE"))
 
 
 def cpu(pid: int) -> float:
-    """CPU seconds of a live process since its start, of all its threads, by its own clock (clock_getcpuclockid)."""
+    """Returns the CPU seconds of all threads of a live process, from its own clock (clock_getcpuclockid)."""
     return time.clock_gettime(~pid << 3 | 2)
 
 
 def peak(pid: int | str = "self") -> int:
-    """The most resident bytes a process has had since its start or `restart_peak`."""
+    """Returns the peak of resident bytes since the start of the process or the last `restart_peak`."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 
 
 def restart_peak(pid: int | str = "self") -> None:
-    """Measure the peak from what is resident at the moment."""
+    """Resets the peak to the current resident bytes."""
     Path(f"/proc/{pid}/clear_refs").write_text("5")
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a piece of work took: CPU seconds, and resident bytes at the peak above those before."""
+    """What a piece of work took: CPU seconds, and the growth of resident bytes at the peak."""
 
     cpu: float
     memory: int
 
 
 class Meter:
-    """Measures one live process from now on."""
+    """Measures a live process from the construction of the meter on; resets its peak of memory."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -53,5 +53,5 @@ class Meter:
         self._before, self._resident = usage(pid).cpu, peak(pid)
 
     def spent(self) -> Spent:
-        """Since the meter was made."""
+        """Returns what the process spent since the construction of the meter."""
         return Spent(usage(self._pid).cpu - self._before, peak(self._pid) - self._resident)

@@ -1,6 +1,6 @@
-"""The least of an HTTP/1.1 client, so that the measuring process takes little of the cores that it shares.
+"""A minimal HTTP/1.1 client, so that the measuring process takes little of the cores that it shares.
 
-It understands answers with a Content-Length, and those without a body.
+It understands answers with a Content-Length and answers without a body.
 """
 
 import asyncio
@@ -17,19 +17,19 @@ _WITHIN = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A whole answer."""
+    """A complete answer."""
 
     status: int
     body: bytes
 
     def json(self) -> Any:  # noqa: ANN401 - a document
-        """The body parsed. Raises AssertionError where the answer is no success."""
+        """Returns the parsed body; None if it is empty. Raises AssertionError if the status is not a success."""
         assert self.status < 300, (self.status, self.body)
         return json.loads(self.body) if self.body else None
 
 
 def request(method: str, path: str, body: object = None, *, key: str = "") -> bytes:
-    """A request as it is sent."""
+    """Returns the bytes of a request."""
     head = [f"{method} {path} HTTP/1.1", "Host: 127.0.0.1"]
     head += [f"Authorization: Bearer {key}"] if key else []
     sent = b"" if body is None else json.dumps(body).encode()
@@ -38,7 +38,7 @@ def request(method: str, path: str, body: object = None, *, key: str = "") -> by
 
 
 class Connection(asyncio.Protocol):
-    """One connection, kept open; one request at a time."""
+    """One persistent connection, for one request at a time."""
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
@@ -54,7 +54,7 @@ class Connection(asyncio.Protocol):
         return connection
 
     async def ask(self, sent: bytes) -> Reply:
-        """Sends a request and answers its reply. Raises TimeoutError, and ConnectionError where it was cut."""
+        """Sends a request and returns the reply. Raises TimeoutError, or ConnectionError if the connection is lost."""
         assert self._transport is not None
         self._reply = asyncio.get_running_loop().create_future()
         self._transport.write(sent)
@@ -62,7 +62,7 @@ class Connection(asyncio.Protocol):
             return await self._reply
 
     async def timed(self, sent: bytes) -> float:
-        """How long a request takes that must succeed, in seconds."""
+        """Returns the seconds that a request takes; raises AssertionError if the status is not 200."""
         started = time.perf_counter()
         reply = await self.ask(sent)
         took = time.perf_counter() - started
@@ -70,7 +70,7 @@ class Connection(asyncio.Protocol):
         return took
 
     def close(self) -> None:
-        """Closes it."""
+        """Closes the connection."""
         assert self._transport is not None
         self._transport.close()
 
@@ -96,7 +96,7 @@ class Connection(asyncio.Protocol):
 
 
 async def ask_all(url: str, requests: Sequence[bytes], connections: int) -> list[Reply]:
-    """The replies to all requests, in their order, over so many connections at once."""
+    """Sends all requests over so many connections; returns the replies in the order of the requests."""
     replies: list[Reply | None] = [None] * len(requests)
     waiting = iter(enumerate(requests))
 

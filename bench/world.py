@@ -1,4 +1,4 @@
-"""What is measured, started: a control plane with its audit log, a local cloud, and the operator or the floor."""
+"""Starts what is measured: a control plane with its audit log, a local cloud, and the operator or the floor."""
 
 import json
 import os
@@ -27,29 +27,29 @@ FASTEST = {"requestsPerSecond": 1000, "burst": 1000}
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The servers, shared by all measurements of one run."""
+    """The servers that all measurements of one run share."""
 
     folder: Path
     plane: ControlPlane
     cloud: LocalCloud
     kubeconfig: Path
-    """As the chart's ServiceAccount."""
+    """A kubeconfig of the chart's ServiceAccount."""
 
     async def organization(self, name: str, gpus: int) -> Organization:
-        """A rich organization, and room for so many GPUs more."""
+        """Creates an organization with ample funds and adds nodes for so many GPUs."""
         for _ in range(-(-gpus // 8)):
             await self.cloud.control.add_node("h100", 8)
         return await self.cloud.control.create_organization(name, balance_cents=10**9)
 
     @asynccontextmanager
     async def namespace(self, name: str) -> AsyncIterator[Kube]:
-        """A fresh namespace, as administrator."""
+        """Creates a namespace and yields an administrator's client for it."""
         async with Kube(self.plane.kubeconfig, name) as kube:
             await kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
             yield kube
 
     async def account(self, kube: Kube, organization: Organization) -> None:
-        """The namespace's account, with a rate limit that is never met; returns when it is Ready."""
+        """Creates the namespace's account with a rate limit that is never reached; returns once it is Ready."""
         await kube.create(api_key_secret(organization.api_key))
         account: Manifest = cloud_account(self.cloud.management_url, self.cloud.inference_url, rateLimit=FASTEST)
         await kube.create(account)
@@ -57,7 +57,7 @@ class World:
 
     @asynccontextmanager
     async def operator(self, settings: Mapping[str, str] | None = None) -> AsyncIterator[Operator]:
-        """A leading operator with its defaults, but for these settings."""
+        """Starts an operator with default settings, except these, until it is ready; stops it after the block."""
         urls = [self.cloud.management_url, self.cloud.inference_url]
         operator = Operator(self.folder / "operator", self.kubeconfig, NAMESPACE, urls, settings)
         await operator.start()
@@ -66,7 +66,7 @@ class World:
 
     @asynccontextmanager
     async def floor(self, namespace: str, organization: Organization) -> AsyncIterator[Process]:
-        """The floor, watching the namespace."""
+        """Starts the floor, which watches the namespace; kills it after the block."""
         folder = self.folder / f"floor-{namespace}"
         folder.mkdir()
         config = yaml.safe_load(self.kubeconfig.read_text())
@@ -94,7 +94,7 @@ class World:
 
 @asynccontextmanager
 async def world(folder: Path) -> AsyncIterator[World]:
-    """Starts the servers; ends them with the block."""
+    """Starts the servers and ends them with the block."""
     plane = await ControlPlane.start(folder / "controlplane", binaries.server_binaries())
     cloud = LocalCloud(folder / "localcloud", Ports.free())
     try:

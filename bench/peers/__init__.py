@@ -1,1 +1,1 @@
-"""Others' ways to the same end, beside ours: on the same API server, against the same local cloud, in one run."""
+"""Comparison with other projects that do the same: same API server, same local cloud, one run."""

@@ -1,4 +1,4 @@
-"""As many pods by GpuPods, and by Requests of provider-http: until all are Ready, CPU, requests, what is stuck."""
+"""Compares GpuPods with as many Requests of provider-http: time until Ready, CPU, requests, and what is stuck."""
 
 import asyncio
 import tempfile
@@ -21,24 +21,24 @@ from tests.support.manifests import gpu_pod, ready
 from tests.support.process import Process
 
 WITHIN = 240.0
-"""Seconds after which what is not Ready counts as stuck."""
+"""Seconds after which an object that is not Ready counts as stuck."""
 
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """How a batch went: seconds until all were Ready, or until it was given up; CPU seconds of the process."""
+    """The measurement of a batch: seconds until all objects were Ready or the time was up, and CPU seconds."""
 
     seconds: float
     ready: int
     last: float
-    """Seconds until the last of those was that became Ready."""
+    """Seconds until the last object that became Ready was Ready."""
     cpu: float
     requests: int
     writes: int
 
 
 async def peer_rows(extent: Extent) -> list[Row]:
-    """Ours first, then theirs, on the same servers."""
+    """Measures ours first, then theirs, on the same servers."""
     assert extent.provider_http is not None
     count = extent.objects
     with tempfile.TemporaryDirectory(prefix="relay-bench-") as folder:
@@ -87,7 +87,7 @@ def _rows(count: int, ours: Course, theirs: Course) -> list[Row]:
 
 @dataclass(frozen=True, slots=True)
 class _Party:
-    """Who makes pods, of which organization, by which objects."""
+    """One side of the comparison: its process, its user in the audit log, its namespace and its organization."""
 
     servers: World
     kube: Kube
@@ -103,7 +103,7 @@ class _Party:
         wanted: Callable[[Manifest], bool],
         before: int = 0,
     ) -> Course:
-        """Applies so many; `before` them there were some that are Ready."""
+        """Creates the manifests and measures until `wanted` accepts all; `before` objects existed and are accepted."""
         position, sent = self.servers.plane.audit.position(), len(await self._requests())
         cpu, started = usage(self.process.pid).cpu, time.monotonic()
         at: dict[str, float] = {}
@@ -124,7 +124,7 @@ class _Party:
         await asyncio.wait({seen}, timeout=started + WITHIN - time.monotonic())
         seconds, spent = time.monotonic() - started, usage(self.process.pid).cpu - cpu
         seen.cancel()
-        await asyncio.sleep(2)  # audit lines follow a little after the replies
+        await asyncio.sleep(2)  # audit lines appear shortly after the replies
         writes = len(workload_writes(self.servers.plane.writes_by(self.user, position)))
         return Course(seconds, len(at) - before, max(at.values()), spent, len(await self._requests()) - sent, writes)
 

@@ -1,7 +1,6 @@
-"""crossplane's provider-http as a process, from a folder that has it built, and a pod of the cloud as its Request.
+"""Crossplane's provider-http as a process, and its Requests for pods of the cloud.
 
-A folder is a clone of its repository: with its program as `provider`, and its CRDs in `package/crds`. Nothing here
-builds it.
+It runs from a clone of its repository with the built program as `provider` and the CRDs in `package/crds`.
 """
 
 import json
@@ -26,16 +25,16 @@ RESOURCES["ProviderConfig"] = Resource(f"/apis/{_GROUP}/v1alpha1", "providerconf
 
 
 class NotBuilt(Exception):
-    """The folder does not have what is needed."""
+    """The folder lacks the program or the CRDs."""
 
 
 def user(namespace: str) -> str:
-    """As whom it writes."""
+    """Returns its user in the audit log."""
     return f"system:serviceaccount:{namespace}:{NAME}"
 
 
 def request(name: str, namespace: str, management_url: str) -> Manifest:
-    """A Request that creates a pod, and looks at it; its key is in the namespace's Secret of an account."""
+    """Returns a Request that creates a pod and observes it, with the API key in the namespace's Secret."""
     pod = {"image": "pytorch/pytorch:2.9.0", "name": name, "gpuModelId": "h100", "gpuCount": 1}
     fields = ", ".join(f"{field}: .payload.body.{field}" for field in pod)
     return {
@@ -60,13 +59,13 @@ def request(name: str, namespace: str, management_url: str) -> Manifest:
 
 
 def is_ready(item: Manifest | None) -> bool:
-    """By its own word, which says less than ours: the pod exists."""
+    """Whether its condition Ready is true, which means less than ours: that the pod exists."""
     return condition(item, "Ready").get("status") == "True"
 
 
 @asynccontextmanager
 async def provider_http(world: World, kube: Kube, folder: Path, api_key: str) -> AsyncIterator[Process]:
-    """It runs with the settings that it has by itself, and has made one pod. Raises NotBuilt."""
+    """Starts it with its default settings and waits until it has created one pod. Raises NotBuilt."""
     program, definitions = folder / "provider", sorted((folder / "package" / "crds").glob("*.yaml"))
     if not os.access(program, os.X_OK) or not definitions:
         raise NotBuilt(f"{folder} must have provider-http's program as `provider`, and its CRDs in `package/crds`")
@@ -97,7 +96,7 @@ async def _configured(kube: Kube) -> bool:
 
 
 async def _access(world: World, kube: Kube) -> Path:
-    """A kubeconfig with every right, and a name of its own in the audit log."""
+    """Returns a kubeconfig of a ServiceAccount with every right, whose name identifies it in the audit log."""
     subject = {"kind": "ServiceAccount", "name": NAME, "namespace": kube.namespace}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
     binding = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": NAME}}
