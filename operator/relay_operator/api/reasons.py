@@ -172,8 +172,8 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         "what price and with what loss; remove the annotation, and the operator does it.",
         Reason.FAILED: "The cloud says that it failed; `status.statusReason` has its words. `recovery.onFailed` can "
         "restart or recreate it.",
-        Reason.GREEN_FAILED: "The cluster that was to take the place of this one failed, and was ended: this one "
-        "serves on. The message says how it failed; another is made once the spec changes, or a Secret that it uses.",
+        Reason.GREEN_FAILED: "The cluster that was to replace this one failed and was ended; this one stays in "
+        "service. The message says how it failed; change the spec, or a Secret that it uses, to try again.",
         Reason.TERMINATED_EXTERNALLY: "It is gone from the cloud, and the operator did not end it. "
         "For a workload, `recovery.onTerminated: Recreate` creates another.",
         Reason.CREATE_OUTCOME_UNKNOWN: "A create was sent, its answer was lost, and the cloud offers no way to find "

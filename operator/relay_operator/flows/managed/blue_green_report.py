@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from relay_client.errors import clause
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import rfc3339
 from relay_operator.api.workload import SpecT, StatusT
@@ -24,15 +25,15 @@ def of_action(facts: Facts[SpecT, StatusT, ObsT], action: Action) -> Report | No
     has, old = facts.obj.status.id, serving(facts.obj.status)
     match action:
         case actions.SetAside() if facts.view.difference is Difference.BLUE_GREEN:
-            return replacing(f"another takes the place of {has}: {facts.note}")
+            return replacing(f"a replacement for {has} is being created: {facts.note}")
         case actions.Replace() if old is not None:
             failed = facts.view.seen is Seen.FAILED and facts.observed is not None
             why = f"{facts.resource.detail(facts.observed)}; " if failed and facts.observed is not None else ""
-            return replacing(f"{why}{has} is ended, and {old.id} has its place again")
+            return replacing(f"{why}{has} is being ended, and {old.id} stays in service")
         case actions.Reinstate():
-            return replacing("the old one has its place again")
+            return replacing("the old one stays in service")
         case actions.SwitchOver():
-            return replacing(f"{has} is Ready, and others are not led to it yet", Return.SHORTLY)
+            return replacing(f"{has} is Ready, and `connection` is about to lead to it", Return.SHORTLY)
         case _:
             return None
 
@@ -40,18 +41,18 @@ def of_action(facts: Facts[SpecT, StatusT, ObsT], action: Action) -> Report | No
 def with_the_old(facts: Facts[SpecT, StatusT, ObsT], report: Report) -> Report:
     """What is said of the resource, with a word on the old one."""
     for old in blues(facts.obj.status):
-        until = "serves until it is Ready" if old.until is None else f"is drained until {rfc3339(old.until)}"
-        report = replace(report, message=f"{report.message}; {old.id} {until}")
+        until = "serves until the new one is Ready" if old.until is None else f"is drained until {rfc3339(old.until)}"
+        report = replace(report, message=f"{clause(report.message)}; {old.id} {until}")
     return report
 
 
 def waiting(facts: Facts[SpecT, StatusT, ObsT]) -> Report:
     """For the end of the one that gives its place back, or of the one that is drained."""
     drained = [old.id for old in blues(facts.obj.status) if old.until is not None]
-    word = "".join(f"; it is made once {old}, which is drained, is gone" for old in drained)
+    word = "".join(f"; the replacement is created once {old}, which is being drained, is gone" for old in drained)
     return replacing(f"{facts.note}{word}", Return.SHORTLY)
 
 
 def failed(facts: Facts[SpecT, StatusT, ObsT]) -> str:
     """Why no other is made."""
-    return f"{facts.note}: it was ended, and {facts.obj.status.id} serves on; change the spec to have another made"
+    return f"{facts.note}: it was ended, and {facts.obj.status.id} stays in service; change the spec to try again"

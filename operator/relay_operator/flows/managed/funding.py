@@ -141,7 +141,7 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
             return replace(said, refusal=Stall(Reason.PRICE_UNKNOWN), note=note)
         if own is not None and cents + kept.cents > own.max_price_per_hour_cents:
             limit, excess = own.max_price_per_hour_cents, cents + kept.cents - own.max_price_per_hour_cents
-            old = f", beside {kept.cents} cents/h of the one that it replaces" if kept.cents else ""
+            old = f" and the one that it replaces costs {kept.cents} cents/h" if kept.cents else ""
             note = f"it costs {cents} cents/h{old}, and budget.maxPricePerHourCents is {limit}: {excess} too much"
             return replace(said, refusal=Stall(Reason.BUDGET_EXCEEDED), note=note)
         need = Commitment(cents, wanted.gpus * wanted.replicas)

@@ -36,7 +36,7 @@ _DEMAND_BY_POLICY = {
 }
 _RUNNING = frozenset({Progress.READY, Progress.DEGRADED, Progress.INTERRUPTED})
 _CHANGED = "a Secret or ConfigMap of the spec has changed"
-_LATER = "another takes its place as soon as it is to run again"
+_LATER = "it is replaced once it is to run again"
 _RESTARTABLE = frozenset({Progress.READY, Progress.DEGRADED, Progress.FAILED})
 
 

@@ -81,11 +81,12 @@ def _why(facts: Facts[SpecT, StatusT, ObsT], held: Held) -> str:
     view, has = facts.view, facts.obj.status.id or "what there is"
     old = serving(facts.obj.status)
     if isinstance(held, actions.SwitchOver):
-        return f"{has} is Ready: it takes the place of {old.id if old is not None else 'another'}, which is ended later"
+        former = "the old one" if old is None else old.id
+        return f"{has} is Ready and replaces {former}, which is ended after its drain"
     if old is not None and isinstance(held, actions.Delete | actions.Replace):
-        return f"{has} is not to take the place of {old.id}, which serves on"
+        return f"{has} no longer replaces {old.id}, which stays in service"
     if isinstance(held, actions.SetAside) and view.difference is Difference.BLUE_GREEN:
-        return f"another takes its place once that is Ready: {facts.note}"
+        return f"a replacement takes over once it is Ready: {facts.note}"
     if type(held) in _REASONS:
         return _REASONS[type(held)]
     match held:
@@ -130,7 +131,7 @@ def _ended(facts: Facts[SpecT, StatusT, ObsT], held: Held, planned: PlannedActio
         return [f"what runs in {cloud_id} is interrupted; its volume stays"]
     ended = planned in {PlannedAction.DELETE, PlannedAction.RECREATE} and not isinstance(held, Release)
     if isinstance(held, actions.SetAside) and facts.view.difference is Difference.BLUE_GREEN:
-        return [f"{cloud_id} is ended once another has its place, and its volume with it"]
+        return [f"the resource {cloud_id} is ended once its replacement is Ready, and its volume with it"]
     stays = isinstance(held, Expire) and obj.spec.deletion_policy is not DeletionPolicy.DELETE
     if isinstance(held, _HARMLESS) or stays or not ended or not cloud_id:
         return []

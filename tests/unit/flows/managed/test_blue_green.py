@@ -118,7 +118,7 @@ async def test_the_new_one_is_ready_first_then_others_are_led_to_it_then_the_old
     old, before = both.pods.created[0], status(both).endpoint_url
     assert reached(both) == before == f"https://{old}.example/"
     assert both.pods.created == [old, f"{old}-2"]
-    assert "pod-1 serves until it is Ready" in message(both)
+    assert "pod-1 serves until the new one is Ready" in message(both)
     becomes(both, "pod-2", "running")
     await both.wait(5)
     assert reached(both) == status(both).endpoint_url == f"https://{old}-2.example/"
@@ -282,7 +282,7 @@ async def test_what_is_stopped_is_replaced_once_it_is_to_run_again(blue: World) 
     blue.change(image="another", powerState="Stopped")
     await blue.wait(60)
     assert (blue.reason(), ids(blue), len(blue.pods.created)) == ("Stopped", ["pod-1"], 1)
-    assert "another takes its place as soon as it is to run again: image: asked another" in message(blue)
+    assert "it is replaced once it is to run again: image: asked another" in message(blue)
     blue.change(powerState="Running")
     await blue.wait(5)
     assert (ids(blue), blue.pods.count("start")) == (["pod-2", "pod-1"], 0)
@@ -303,7 +303,7 @@ async def test_while_the_old_one_is_drained_no_third_is_made(both: World) -> Non
     both.change(image="yet-another")
     await both.wait(20)
     assert (both.reason(), ids(both)) == ("Replacing", ["pod-2", "pod-1"])
-    assert "it is made once pod-1, which is drained, is gone" in message(both)
+    assert "the replacement is created once pod-1, which is being drained, is gone" in message(both)
     await both.wait(60)
     assert (ids(both), live(both)) == (["pod-3", "pod-2"], ["pod-2", "pod-3"])
 
@@ -387,9 +387,7 @@ async def test_the_limit_of_the_object_counts_both(blue: World) -> None:
     blue.change(image="another")
     await blue.wait(5)
     assert (blue.reason(), ids(blue)) == ("BudgetExceeded", ["pod-1"])
-    said = (
-        "it costs 200 cents/h, beside 200 cents/h of the one that it replaces, and budget.maxPricePerHourCents is 300"
-    )
+    said = "it costs 200 cents/h and the one that it replaces costs 200 cents/h, and budget.maxPricePerHourCents is 300"
     assert said in message(blue)
 
 
@@ -468,9 +466,9 @@ async def test_paused_and_planned_nothing_is_done(blue: World) -> None:
     plan = status(blue).plan
     assert plan is not None
     assert (plan.action, plan.loses) == (
-        "Recreate", ["pod-1 is ended once another has its place, and its volume with it"]
+        "Recreate", ["the resource pod-1 is ended once its replacement is Ready, and its volume with it"]
     )  # fmt: skip
-    assert plan.reason.startswith("another takes its place once that is Ready: image: asked another")
+    assert plan.reason.startswith("a replacement takes over once it is Ready: image: asked another")
     blue.annotate(plan_only=None)
     await blue.wait(5)
     blue.annotate(plan_only="true")
@@ -479,12 +477,12 @@ async def test_paused_and_planned_nothing_is_done(blue: World) -> None:
     plan = status(blue).plan
     assert plan is not None
     assert (plan.action, plan.loses) == ("Update", None)
-    assert plan.reason == "pod-2 is Ready: it takes the place of pod-1, which is ended later"
+    assert plan.reason == "pod-2 is Ready and replaces pod-1, which is ended after its drain"
     blue.change(image="pytorch/pytorch")
     await blue.wait(5)
     plan = status(blue).plan
     assert plan is not None
-    assert (plan.action, plan.reason) == ("Delete", "pod-2 is not to take the place of pod-1, which serves on")
+    assert (plan.action, plan.reason) == ("Delete", "pod-2 no longer replaces pod-1, which stays in service")
     assert (ids(blue), live(blue)) == (["pod-2", "pod-1"], ["pod-1", "pod-2"])
     blue.change(image="another")
     blue.annotate(plan_only=None, paused="true")

@@ -43,7 +43,7 @@ PLANS: dict[str, tuple[Held, View, PlannedAction, str, int | None, bool]] = {
     "forget": (actions.Forget(), replace(READY, seen=Seen.GONE), PlannedAction.RECREATE, "was begun", 7, False),
     "aside": (actions.SetAside(), READY, PlannedAction.RECREATE, "what it is made from has changed", 7, False),
     "former": (actions.EndFormer(), READY, PlannedAction.DELETE, "nothing uses pod-0 any more", 6, False),
-    "switch over": (actions.SwitchOver(), READY, PlannedAction.UPDATE, "it takes the place of another", 7, False),
+    "switch over": (actions.SwitchOver(), READY, PlannedAction.UPDATE, "and replaces the old one", 7, False),
     "delete": (actions.Delete(), GOING, PlannedAction.DELETE, "is being deleted", 0, True),
     "stop to go": (actions.Update(STOP), GOING, PlannedAction.STOP, "is being deleted", 0, True),
     "expire": (Expire(), replace(READY, seen=Seen.STOPPED), PlannedAction.DELETE, "ttlSecondsAfterStopped", 0, True),
