@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.node.cloud_pod import CLOUD, INFERENCE_URL, MANAGEMENT_URL
+from tests.node.gpus import NEEDS_GPUS
 from tests.node.release import DEPLOYMENT, OPERATOR, TEAM
 from tests.support.eventually import eventually
 from tests.support.manifests import condition
@@ -27,7 +27,7 @@ async def test_the_examples_become_ready_and_complete(examples: Release) -> None
     assert set((await examples.restarts()).values()) == {0}
 
 
-@pytest.mark.skipif("RELAY_TEST_KUBECONFIG" in os.environ, reason="only the project's own node has pretended GPUs")
+@NEEDS_GPUS
 async def test_the_scheduler_counts_the_pretended_gpus(release: Release) -> None:
     told = await release.kubectl("get", "nodes", "--output=jsonpath={.items[0].status.allocatable.nvidia\\.com/gpu}")
     assert told == "8"

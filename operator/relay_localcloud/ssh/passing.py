@@ -1,6 +1,7 @@
 """Bytes between an SSH client and a container, in each direction at the pace of the slower side."""
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final, Protocol
@@ -44,7 +45,7 @@ class Channel(Protocol):
         """Read from the client again."""
 
 
-class Passing:
+class Passing(ABC):
     """One channel; a subclass connects its other end."""
 
     channel: Channel
@@ -59,9 +60,9 @@ class Passing:
         self._takes_more.set()
         self._running: asyncio.Task[None] | None = None
 
+    @abstractmethod
     async def run(self) -> None:
         """Pass bytes on until one side has ended, and close the channel."""
-        raise NotImplementedError
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End the other end."""

@@ -8,6 +8,8 @@ from relay_localcloud.runtimes.kubernetes.names import name_of
 from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from tests.cluster.kubernetes_runtime.stage import Json, Stage
 
 
@@ -29,12 +31,17 @@ async def detail(stage: Stage, cluster_id: str) -> Json:
 
 async def becomes(stage: Stage, cluster_id: str, status: str, words: str = "") -> Json:
     """The detail once it has this status and a reason with these words, or none."""
+    return await told(lambda: detail(stage, cluster_id), status, words)
+
+
+async def told(look: Callable[[], Awaitable[Json]], status: str, words: str) -> Json:
+    """What is seen once it has this status and a reason with these words, or none."""
 
     def is_so(found: Json) -> bool:
         said = found.get("statusReason")
         return found["status"] == status and (words in (said or "") if words else said is None)
 
-    return await eventually(lambda: detail(stage, cluster_id), is_so, what=f"{status}: {words}")
+    return await eventually(look, is_so, what=f"{status}: {words}")
 
 
 async def replicas(stage: Stage, cluster_id: str, count: int) -> list[str]:

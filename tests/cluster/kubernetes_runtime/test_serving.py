@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 
 from relay_localcloud.runtimes.kubernetes.names import CLOUD_ID, REPLICA_ID, name_of
-from tests.cluster.kubernetes_runtime.groups import left, removed, serves
+from tests.cluster.kubernetes_runtime.groups import left, removed, serves, told
 from tests.cluster.kubernetes_runtime.stage import now
 from tests.cluster.kubernetes_runtime.test_gateway import own_address
 from tests.support.eventually import eventually
@@ -43,12 +43,7 @@ async def get(stage: Stage, deployment_id: str) -> Json:
 
 async def becomes(stage: Stage, deployment_id: str, status: str, words: str = "") -> Json:
     """The deployment once it has this status and a reason with these words, or none."""
-
-    def is_so(found: Json) -> bool:
-        said = found.get("statusReason")
-        return found["status"] == status and (words in (said or "") if words else said is None)
-
-    return await eventually(lambda: get(stage, deployment_id), is_so, what=f"{status}: {words}")
+    return await told(lambda: get(stage, deployment_id), status, words)
 
 
 async def replicas(stage: Stage, deployment_id: str, image: str = "engine:1") -> list[str]:

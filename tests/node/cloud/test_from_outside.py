@@ -13,6 +13,7 @@ import yaml
 
 from tests.node.cloud.customer import Customer
 from tests.node.cloud.house import RUNTIME, offer_gpus
+from tests.node.gpus import NEEDS_GPUS
 from tests.support.localcloud import LocalCloud, Ports
 
 if TYPE_CHECKING:
@@ -20,10 +21,7 @@ if TYPE_CHECKING:
 
     from tests.node.release import Release
 
-pytestmark = [
-    pytest.mark.asyncio(loop_scope="session"),
-    pytest.mark.skipif("RELAY_TEST_KUBECONFIG" in os.environ, reason="only the project's own node has pretended GPUs"),
-]
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), NEEDS_GPUS]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")

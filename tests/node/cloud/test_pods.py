@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import pytest
 
 from relay_localcloud.runtimes.kubernetes.names import name_of
+from tests.node.gpus import NEEDS_GPUS
+from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
     from tests.node.cloud.customer import Customer
     from tests.node.cloud.house import House
 
-pytestmark = [
-    pytest.mark.asyncio(loop_scope="session"),
-    pytest.mark.skipif("RELAY_TEST_KUBECONFIG" in os.environ, reason="only the project's own node has pretended GPUs"),
-]
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), NEEDS_GPUS]
 
 
 async def test_a_pod_serves_from_its_own_container_and_its_volume_survives_a_stop(customer: Customer) -> None:
@@ -60,6 +58,24 @@ async def test_a_workload_runs_on_while_the_cloud_is_killed_and_is_neither_doubl
     await house.killed()
     await customer.becomes(pod_id, "terminated")
     await customer.holds_none("Pod", pod_id)
+
+
+async def test_a_pod_runs_again_after_somebody_deleted_its_whole_namespace(customer: Customer) -> None:
+    pod_id = await customer.post()
+    await customer.becomes(pod_id, "running")
+    (before,) = await customer.objects("Pod", pod_id)
+    await customer.kube.delete("Namespace", before["metadata"]["namespace"])
+    (after,) = await eventually(
+        lambda: customer.objects("Pod", pod_id),
+        lambda found: found and found[0]["metadata"]["uid"] != before["metadata"]["uid"],
+        within=120,
+        what="another Pod, in another namespace",
+    )
+    assert await customer.kube.find("NetworkPolicy", "relay", after["metadata"]["namespace"])
+    record = await customer.becomes(pod_id, "running")
+    assert (await customer.answers(record, "/")).startswith(name_of(pod_id))
+    await customer.team.call("POST", f"/v1/vms/{pod_id}/terminate")
+    await customer.becomes(pod_id, "terminated")
 
 
 async def test_a_container_that_exits_says_so_and_is_started_again(customer: Customer) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 import openai
@@ -10,16 +9,14 @@ import pytest
 
 from relay_localcloud.runtimes.kubernetes.names import name_of, namespace_of
 from tests.node.cloud.workload_image import IMAGE
+from tests.node.gpus import NEEDS_GPUS
 from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
     from tests.node.cloud.customer import Customer
     from tests.node.cloud.house import House
 
-pytestmark = [
-    pytest.mark.asyncio(loop_scope="session"),
-    pytest.mark.skipif("RELAY_TEST_KUBECONFIG" in os.environ, reason="only the project's own node has pretended GPUs"),
-]
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), NEEDS_GPUS]
 
 Json = dict[str, Any]
 

@@ -10,15 +10,13 @@ import pytest
 
 from hack.node.image import TARGETS
 from relay_localcloud.runtimes.kubernetes.names import name_of
+from tests.node.gpus import NEEDS_GPUS
 
 if TYPE_CHECKING:
     from tests.node.cloud.customer import Customer
     from tests.node.cloud.house import House
 
-pytestmark = [
-    pytest.mark.asyncio(loop_scope="session"),
-    pytest.mark.skipif("RELAY_TEST_KUBECONFIG" in os.environ, reason="only the project's own node has pretended GPUs"),
-]
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), NEEDS_GPUS]
 SHELL_AND_SERVER = TARGETS["localcloud"]
 """An image with a shell, whose program listens at port 8400; it happens to be the cloud's own."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +9,7 @@ import pytest_asyncio
 
 from relay_localcloud.runtimes.kubernetes.names import name_of
 from tests.node.cloud.workload_image import IMAGE
+from tests.node.gpus import NEEDS_GPUS
 from tests.support import chart
 from tests.support.binaries import server_binaries
 from tests.support.controlplane import ControlPlane
@@ -25,10 +25,7 @@ if TYPE_CHECKING:
     from tests.node.cloud.house import House
     from tests.support.kube import Manifest
 
-pytestmark = [
-    pytest.mark.asyncio(loop_scope="session"),
-    pytest.mark.skipif("RELAY_TEST_KUBECONFIG" in os.environ, reason="only the project's own node has pretended GPUs"),
-]
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), NEEDS_GPUS]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")

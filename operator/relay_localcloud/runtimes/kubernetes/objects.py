@@ -1,7 +1,12 @@
 """Carries out turns on a cluster: creates missing objects, deletes the Pod, or deletes the rest. Idempotent."""
 
+import asyncio
+import math
+import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
+from weakref import WeakValueDictionary
 
 from relay_kube.kube import (
     NAMESPACES,
@@ -11,6 +16,7 @@ from relay_kube.kube import (
     Conflict,
     JsonObject,
     Kube,
+    KubeError,
     Refused,
     ResourceType,
 )
@@ -34,29 +40,58 @@ _CHANGED_IN_PLACE: Final = frozenset({"ResourceQuota", "NetworkPolicy", "Secret"
 """Kinds of objects that are patched if they exist, since they may be outdated; others stay as they are."""
 
 
-async def carry_out(kube: Kube, turn: Turn) -> JsonObject | None:
-    """Carry out a turn; returns the Pod as the API server has it if it was created. Raises KubeError."""
-    match turn.step:
-        case Step.MAKE:
-            return await _make(kube, turn)
-        case Step.END:
-            with suppress(Conflict):  # another Pod has its name by now
-                await kube.delete(PODS, turn.namespace, turn.name, uid=turn.uid)
-        case Step.SWEEP:
-            for secret in (turn.name, pull_name_of(turn.holding.id)):
-                await kube.delete(SECRETS, turn.namespace, secret)
-            if turn.holding.standing is Standing.END:
-                await kube.delete(VOLUMES, turn.namespace, turn.name)
-        case Step.NOTHING:
-            pass
-    return None
+TENANT_SECONDS: Final = 60.0
+"""How long an organization's namespace, quota and policy are taken to exist before they are sent again."""
 
 
-async def _make(kube: Kube, turn: Turn) -> JsonObject | None:
-    made: JsonObject | None = None
-    for manifest in (*turn.tenant, *turn.manifests):
-        made = await _ensure(kube, turn.namespace, manifest)
-    return made
+class Objects:
+    """Carries out turns on one cluster; remembers for a minute which organizations have what they need there."""
+
+    def __init__(self, kube: Kube, clock: Callable[[], float] = time.monotonic) -> None:
+        self._kube = kube
+        self._clock = clock
+        self._tenants: dict[str, tuple[Sequence[Manifest], float]] = {}
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def carry_out(self, turn: Turn) -> JsonObject | None:
+        """Carries out a turn; returns the Pod as the API server has it if it was created. Raises KubeError."""
+        kube = self._kube
+        match turn.step:
+            case Step.MAKE:
+                return await self._make(turn)
+            case Step.END:
+                with suppress(Conflict):  # another Pod has its name by now
+                    await kube.delete(PODS, turn.namespace, turn.name, uid=turn.uid)
+            case Step.SWEEP:
+                for secret in (turn.name, pull_name_of(turn.holding.id)):
+                    await kube.delete(SECRETS, turn.namespace, secret)
+                if turn.holding.standing is Standing.END:
+                    await kube.delete(VOLUMES, turn.namespace, turn.name)
+            case Step.NOTHING:
+                pass
+        return None
+
+    async def _make(self, turn: Turn) -> JsonObject | None:
+        made: JsonObject | None = None
+        try:
+            await self._ensure_tenant(turn)
+            for manifest in turn.manifests:
+                made = await _ensure(self._kube, turn.namespace, manifest)
+        except KubeError:
+            self._tenants.pop(turn.namespace, None)  # its namespace may have been deleted
+            raise
+        return made
+
+    async def _ensure_tenant(self, turn: Turn) -> None:
+        """Sends the organization's objects once; turns that begin meanwhile wait for the answers."""
+        lock = self._locks.setdefault(turn.namespace, asyncio.Lock())
+        async with lock:
+            there, since = self._tenants.get(turn.namespace, ((), -math.inf))
+            if there == turn.tenant and self._clock() - since < TENANT_SECONDS:
+                return
+            for manifest in turn.tenant:
+                await _ensure(self._kube, turn.namespace, manifest)
+            self._tenants[turn.namespace] = turn.tenant, self._clock()
 
 
 async def _ensure(kube: Kube, namespace: str, manifest: Manifest) -> JsonObject | None:

@@ -17,11 +17,12 @@ from relay_kube.forwarding import Forwarded, forwarded
 from relay_kube.kube import PODS, Kube, KubeError, Refused, ResourceType, Unavailable
 from relay_kube.mirror import Mirror
 from relay_localcloud.kernel.store import Store, Tx
-from relay_localcloud.runtimes.kubernetes import fleet, holdings, logs, objects, turns
+from relay_localcloud.runtimes.kubernetes import fleet, holdings, logs, turns
 from relay_localcloud.runtimes.kubernetes.endpoints import Endpoints, Outside
 from relay_localcloud.runtimes.kubernetes.holdings import HOLDINGS, OnKubernetes, Standing
 from relay_localcloud.runtimes.kubernetes.names import CLOUD_ID, CONTAINER, INSTANCE, REPLICA_ID
 from relay_localcloud.runtimes.kubernetes.nodes import Gpu, NodeFact, NodeSeen, of_node
+from relay_localcloud.runtimes.kubernetes.objects import Objects
 from relay_localcloud.runtimes.kubernetes.observed import Event, Metadata, Node, Observed, Pod
 from relay_localcloud.runtimes.kubernetes.situations import Step
 from relay_localcloud.runtimes.kubernetes.turns import Offer, Seen, Turn
@@ -62,6 +63,7 @@ class Reconciler:
     ) -> None:
         self._store = store
         self._kube = kube
+        self._objects = Objects(kube)
         self._offer = offer
         self._table = table
         self._lacking = turns.lacking(offer)
@@ -170,7 +172,7 @@ class Reconciler:
         if turn is None or turn.step is Step.NOTHING:
             return
         try:
-            made = await objects.carry_out(self._kube, turn)
+            made = await self._objects.carry_out(turn)
         except KubeError as error:
             self._failed(turn, error)
         else:
