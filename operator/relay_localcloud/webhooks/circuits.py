@@ -1,7 +1,8 @@
-"""Receivers that do not answer: after several calls in a row that hung they are called less often. Pure.
+"""Circuit breakers for receivers that do not answer: after several hung calls in a row they are called less often.
 
-What falls due while a receiver rests counts as an attempt that failed, so its delivery is repeated and given up by the
-same schedule. The longest rest is shorter than the wait for the last attempt: a receiver that is back gets that one.
+A call that falls due while its receiver rests counts as a failed attempt, so its delivery follows the same schedule of
+retries. The longest rest is shorter than the wait before the last attempt, so a receiver that recovered gets that one.
+Pure.
 """
 
 from dataclasses import dataclass
@@ -10,13 +11,13 @@ from typing import Final
 from relay_localcloud.kernel.instants import SECOND
 
 HANGS_ALLOWED: Final = 20
-"""Calls in a row that a receiver may leave unanswered: one delivery alone is never held back by its own."""
+"""Hung calls in a row before a receiver rests; more than one delivery has, so none is held back by its own calls."""
 
 FIRST_REST: Final = 5 * SECOND
 LONGEST_REST: Final = 60 * SECOND
 
 _MOST: Final = 10_000
-"""Receivers that are remembered; the one that hung first is forgotten before another is."""
+"""How many receivers are remembered; beyond that, the one whose last hung call is oldest is forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,19 +27,19 @@ class _Circuit:
 
     @property
     def rest(self) -> int:
-        """How long no call is made after the last one that hung; 0 while it is none too many."""
+        """How long no call is made after the last hung one, in microseconds; 0 while few enough calls hung."""
         beyond = self.hangs - HANGS_ALLOWED
         return 0 if beyond < 0 else min(FIRST_REST << min(beyond, 10), LONGEST_REST)
 
 
 class Circuits:
-    """How the receivers of subscriptions have answered lately; instants are the cloud's."""
+    """The circuits of receivers by subscription; instants are the cloud's, in microseconds."""
 
     def __init__(self) -> None:
         self._by_id: dict[str, _Circuit] = {}
 
     def admit(self, webhook_id: str, at: int) -> int | None:
-        """None if it may be called, and after a rest nothing else until that has ended; else when its rest ends."""
+        """None if a call may be made, else when the rest ends; after a rest, admits one call and then rests again."""
         circuit = self._by_id.get(webhook_id)
         if circuit is None or not circuit.rest:
             return None
@@ -48,7 +49,7 @@ class Circuits:
         return None
 
     def ended(self, webhook_id: str, at: int, *, hung: bool) -> None:
-        """A call that was made at this instant has ended; whatever answers is well."""
+        """Record the end of a call that was made at this instant; any answer closes the circuit."""
         former = self._by_id.pop(webhook_id, None)
         if not hung:
             return
@@ -58,5 +59,5 @@ class Circuits:
             del self._by_id[next(iter(self._by_id))]
 
     def forget(self) -> None:
-        """Remember nothing of a state that was replaced."""
+        """Forget all circuits, after the state was replaced."""
         self._by_id.clear()

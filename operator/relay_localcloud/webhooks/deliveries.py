@@ -1,8 +1,8 @@
-"""Calls to the receivers of webhooks: at least once, three retries, real HTTP (section 6).
+"""Calls to the receivers of webhooks: at least once, with three retries, over real HTTP (section 6).
 
-A call stays on the due-queue until its outcome is written, so a process killed on the way makes it again. Up to
-`IN_ALL` calls run at once, up to `PER_RECEIVER` of them to one subscription: a slow receiver holds up nobody else. One
-that does not answer again and again is called less often (`circuits.py`).
+A call stays on the due-queue until its outcome is written, so a killed process repeats it. Up to `IN_ALL` calls run at
+once, up to `PER_RECEIVER` of them to one subscription, so a slow receiver does not delay others. A receiver that
+repeatedly does not answer is called less often (`circuits.py`).
 """
 
 import asyncio
@@ -39,33 +39,33 @@ if TYPE_CHECKING:
     from relay_localcloud.webhooks.receivers import Caller
 
 RETRY_AFTER = (10 * SECOND, 60 * SECOND, 300 * SECOND)
-"""How long after the first, second and third failed attempt the next one follows (section 8)."""
+"""The delays after the first, second and third failed attempt, in microseconds (section 8)."""
 
 OVERTAKING = RETRY_AFTER[0]
-"""The shortest wait before a failed call is repeated: what falls due within it cannot be changed by that call."""
+"""The shortest delay of a retry: a call's outcome cannot affect anything that falls due earlier than this after it."""
 
 PAUSED = "paused"
-"""In the payload of what fell due while its subscription was paused."""
+"""The key in the payload of a call that fell due while its subscription was paused."""
 
 IN_ALL = 256
 PER_RECEIVER = 8
 
 ATTEMPTS_KEPT: Final = 20_000
 LARGEST: Final = 32 * 1024 * 1024
-"""Bytes on disk of the attempts that are kept, each with its event."""
+"""Bytes on disk of the attempts kept, each including its event."""
 PAUSED_KEPT: Final = 1_000
-"""Deliveries of a subscription that fall due while it is paused and wait until it is resumed, at most."""
+"""How many deliveries of a paused subscription wait until it is resumed, at most."""
 _FIXED_SIZE: Final = 300
 _PRUNED_EVERY: Final = 100
 DROPPED_AT_ONCE: Final = 1_000
-"""Attempts of an organization that are dropped in one transaction, which holds up every request."""
+"""How many attempts of an organization one transaction drops at most, since a transaction holds up every request."""
 
 _ATTEMPTS: Final = ATTEMPTS.table.name
 COUNTED: Final[Totals] = {
     "attempts": (Counted(_ATTEMPTS),),
     "attemptBytes": (Counted(_ATTEMPTS, amount="{row}.size"),),
 }
-"""Of each organization's attempts: how many there are, and how large they are."""
+"""The counters of each organization's attempts: their number, and their size in bytes."""
 
 _item, _delivery, _webhook = tables.due.c, DELIVERIES.table.c, WEBHOOKS.table.c
 _FIND = Prepared(
@@ -104,7 +104,7 @@ _DROP_EVENT = Prepared(
 
 @dataclass(frozen=True)
 class Call:
-    """One attempt about to be made: what is sent where, and what a fault does to it."""
+    """One attempt that is about to be made: the request, and what a fault does to it."""
 
     item: DueItem
     at: int
@@ -125,7 +125,7 @@ class Call:
 
     @property
     def is_replay(self) -> bool:
-        """Whether somebody asked for it."""
+        """Whether the call replays a delivery on request."""
         return "replay" in self.item.payload
 
     @property
@@ -154,14 +154,14 @@ class Deliveries(Outbound):
         self._opening: asyncio.Task[Caller] | None = None
 
     async def __aenter__(self) -> Self:
-        """Load the HTTP client in the background: it takes a fifth of the start, and nobody may ever subscribe."""
+        """Import the HTTP client in the background: it takes a fifth of the start, and may never be needed."""
         self._opening = asyncio.create_task(_open_caller(self._reach), name="load the HTTP client")
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Give up what is under way; it stays due."""
+        """Cancel calls under way, which stay due, and close the HTTP client."""
         await self.abandon()
         await self.fan_out.abandon()
         assert self._opening is not None
@@ -180,13 +180,13 @@ class Deliveries(Outbound):
         return None if webhook is None else webhook.organization_id
 
     def begin_anew(self) -> None:
-        """Likewise; how receivers answered so far says nothing about those of the other state."""
+        """Cancel calls under way, forget how receivers answered so far, and read the due items of the new state."""
         self._circuits.forget()
         self.fan_out.begin_anew()
         super().begin_anew()
 
     def barrier(self) -> int | None:
-        """What a call schedules comes `OVERTAKING` after it at the earliest."""
+        """OVERTAKING after the earliest unfinished call: a call schedules nothing earlier than that."""
         earliest = self.earliest()
         return None if earliest is None else earliest + OVERTAKING
 
@@ -228,16 +228,16 @@ async def _open_caller(reach: Reach) -> "Caller":
 
 
 def _prepare(tx: Tx, item_id: int, at: int, *, faulty: bool) -> Call | None:
-    """What is to be sent now; None if a cancellation, the subscription or a fault says that nothing is."""
+    """The call to make now; None if a cancellation, the subscription or a fault prevents it."""
     row = _FIND.run(tx.connection, of_item=item_id).fetchone()
-    if row is None:  # cancelled or replaced; and deletion ends retries
+    if row is None:  # cancelled or replaced, or the subscription was deleted
         return None
     item = DueItem(item_id, row[0], ATTEMPT, row[1], row[2], json.loads(row[3]))
     event_type, body, webhook_id, organization_id, url, key, enabled = row[4:]
-    if not enabled and "replay" not in item.payload:  # it stays on the queue for whoever resumes
+    if not enabled and "replay" not in item.payload:  # it stays due until `resume`
         if _overdue(tx, webhook_id) > PAUSED_KEPT:
             due.remove(tx.connection, item_id)
-            if item.payload["attempt"] == 1:  # no attempt tells of it
+            if item.payload["attempt"] == 1:  # no attempt refers to it
                 DELIVERIES.remove(tx, id=item.subject)
             return None
         due.schedule(tx.connection, item.due_at, ATTEMPT, item.subject, {**item.payload, PAUSED: True}, item.lane)
@@ -249,12 +249,12 @@ def _prepare(tx: Tx, item_id: int, at: int, *, faulty: bool) -> Call | None:
 
 
 def _overdue(tx: Tx, webhook_id: str) -> int:
-    """How many calls to a subscription fell due, itself included; counted up to one more than may wait."""
+    """The number of calls to a subscription that fell due, this one included; counted up to PAUSED_KEPT + 1."""
     return len(_OVERDUE.run(tx.connection, of_lane=webhook_id, now=tx.now).fetchall())
 
 
 def resume(tx: Tx, webhook_id: str) -> None:
-    """Send what fell due while the subscription was paused."""
+    """Schedule the calls that fell due while the subscription was paused."""
     fell_due = (_item.lane == webhook_id, _item.payload.contains(f'"{PAUSED}"'))
     waiting = tx.connection.execute(select(_item.subject, _item.payload).where(*fell_due)).all()
     for subject, kept in waiting:
@@ -264,7 +264,7 @@ def resume(tx: Tx, webhook_id: str) -> None:
 
 
 def _conclude(tx: Tx, call: Call, outcomes: list[Outcome]) -> None:
-    """Write the attempts down; a failed one is made again while the schedule has a next."""
+    """Record the attempts, and schedule the next one if all failed and retries are left."""
     for outcome in outcomes:
         record_attempt(tx, call, outcome)
     still_queued = due.remove(tx.connection, call.item.id)
@@ -277,7 +277,7 @@ def _conclude(tx: Tx, call: Call, outcomes: list[Outcome]) -> None:
 
 
 def record_attempt(tx: Tx, call: Call, outcome: Outcome) -> None:
-    """Keep the record that deliveries lists show: the newest 20,000, of each organization at least its share."""
+    """Record an attempt for the lists of deliveries, which keep the newest 20,000, shared evenly by organizations."""
     written = ATTEMPTS.insert(
         tx,
         id=tx.new_id("wha"),
@@ -298,7 +298,7 @@ def record_attempt(tx: Tx, call: Call, outcome: Outcome) -> None:
 
 
 def _prune(tx: Tx) -> None:
-    """Drop what goes beyond the shares of organizations, not all at once."""
+    """Drop attempts beyond their organizations' shares, up to DROPPED_AT_ONCE of each organization."""
     rows, sizes = (counts.by_organization(tx.connection, name) for name in COUNTED)
     most, largest = even_share(rows.values(), ATTEMPTS_KEPT), even_share(sizes.values(), LARGEST)
     for organization_id in rows:
@@ -306,7 +306,7 @@ def _prune(tx: Tx) -> None:
 
 
 def _drop_oldest(tx: Tx, organization_id: str, rows: int, size: int) -> None:
-    """Drop so many attempts, and until they are so many bytes fewer; and the events that nothing refers to any more."""
+    """Drop at least `rows` attempts and `size` bytes, and the events that nothing refers to any more."""
     if rows <= 0 and size <= 0:
         return
     for attempt in ATTEMPTS.first(tx, DROPPED_AT_ONCE, organization_id=organization_id):

@@ -1,6 +1,6 @@
-"""Events that several subscriptions want: each is recorded for all of them in a turn of its organization.
+"""Events for organizations with several subscriptions: each is recorded for all of them in a turn of its organization.
 
-One request may cause a thousand events, and each of them a hundred deliveries: nobody else waits for those.
+One request may cause a thousand events, each of them a hundred deliveries; other organizations do not wait for those.
 """
 
 from collections.abc import Callable
@@ -17,12 +17,12 @@ _AT_ONCE: Final = 256
 
 
 def lane_of(organization_id: str) -> str:
-    """Whose turn events and their calls take: one beside that of the organization's requests."""
+    """The lane of turns for an organization's events and their calls, separate from that of its requests."""
     return f"events of {organization_id}"
 
 
 class FanOut(Outbound):
-    """Records the events whose time has come; the lane of each is its organization. Without room, none is recorded."""
+    """Records due events; the lane of each is its organization. Drops events if the organization has no room."""
 
     def __init__(self, store: Store, turns: Turns, has_room: Callable[[Tx, str], bool]) -> None:
         super().__init__(store, FAN_OUT, _AT_ONCE, per_lane=1)
@@ -34,12 +34,12 @@ class FanOut(Outbound):
         return lane
 
     def barrier(self) -> int | None:
-        """Who wants an event is found out before anything changes that."""
+        """The instant after the earliest unrecorded event, so that subscriptions change only after it is recorded."""
         earliest = self.earliest()
         return None if earliest is None else earliest + 1
 
     async def _attempt(self, queued: QueuedCall, at: int, horizon: int) -> None:
-        del at, horizon  # an event is told of when it happened
+        del at, horizon  # an event is recorded at the time when it happened
         await self._turns.of(lane_of(queued.lane))
         with self._store.transaction(at=queued.due_at) as tx:
             payload = due.taken(tx.connection, queued.item_id)

@@ -1,4 +1,4 @@
-"""What faults do to the calls to webhook receivers: lost, late, duplicated, held back."""
+"""The effects of faults on calls to webhook receivers: loss, delay, duplicates, reordering."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ from relay_localcloud.webhooks.webhooks import ATTEMPT, DELIVERIES
 
 @dataclass(frozen=True)
 class Interference:
-    """How a call is made: how often the same is sent, and the fault that says so."""
+    """How many copies of a call are sent, and the id of the fault that caused it."""
 
     copies: int = 1
     fault_id: str | None = None
@@ -33,7 +33,7 @@ _HELD = Prepared(
 
 
 def interfere(tx: Tx, item: DueItem, organization_id: str) -> Interference | None:
-    """What a fault makes of this call; None if nothing is sent now. A delivery meets a fault once, at first."""
+    """The effect of a fault on this call; None if nothing is sent now. Only a delivery's first attempt meets faults."""
     if item.payload.get("attempt") != 1 or "faultId" in item.payload or "replay" in item.payload:
         return UNDISTURBED
     fault = faults.meet(tx, faults.WEBHOOK, organization_id)
@@ -59,7 +59,7 @@ def _disturbed(tx: Tx, item: DueItem, fault: Fault) -> Interference | None:
 
 
 def release_held(tx: Tx, webhook_id: str, delivery_id: str) -> None:
-    """Send what a `reorder` fault held back, since another one of the subscription went out."""
+    """Schedule the deliveries that a `reorder` fault held back, since another one of the subscription was sent."""
     held = _HELD.run(tx.connection, of_webhook=webhook_id, but=delivery_id).fetchall()
     for (held_id,) in held:
         DELIVERIES.change(tx, held_id, held=False)

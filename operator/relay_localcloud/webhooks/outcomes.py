@@ -1,19 +1,19 @@
-"""What came of a call to a receiver."""
+"""The outcome of a call to a receiver."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a receiver answered: a status, or why there is none; `duration_ms` is real time."""
+    """A receiver's status, or an error, or both if the answer broke off; `duration_ms` is real time."""
 
     status: int | None
     error: str | None
     duration_ms: int
     hung: bool = False
-    """Whether it left the call unanswered for as long as a receiver may take."""
+    """Whether the receiver did not answer within the limit."""
 
     @property
     def delivered(self) -> bool:
-        """Whether the receiver took it: 2xx only, redirects are failures."""
+        """Whether the receiver accepted the call: only 2xx counts, redirects do not."""
         return self.error is None and self.status is not None and 200 <= self.status < 300

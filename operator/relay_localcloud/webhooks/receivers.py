@@ -1,4 +1,4 @@
-"""HTTP to the receivers of webhooks. Imports aiohttp, which `deliveries.py` loads once the cloud answers."""
+"""HTTP to the receivers of webhooks. Imports aiohttp, so `deliveries.py` loads this module in the background."""
 
 import asyncio
 import time
@@ -14,16 +14,16 @@ _ANSWER_READ = 65_536
 
 
 class Caller:
-    """Posts to receivers, over connections that are kept for the next call."""
+    """Posts to receivers over reused connections."""
 
     def __init__(self, most_connections: int, reach: Reach) -> None:
-        # Receivers on a laptop have certificates of their own making; idle connections go before servers close them.
+        # Receivers on a laptop have self-signed certificates; idle connections end before servers close them.
         verified = not reach.loopback
         connector = connector_to(reach, verified=verified, limit=most_connections, keepalive_timeout=2)
         self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
 
     async def post(self, url: str, body: bytes, headers: Mapping[str, str], limit_seconds: float) -> Outcome:
-        """Post once, without following redirects; whatever goes wrong is an outcome."""
+        """Post once, without following redirects; any failure becomes an outcome."""
         started = time.monotonic()
         status: int | None = None
         error: str | None = None
@@ -34,7 +34,7 @@ class Caller:
                 self._session.post(url, data=body, headers=headers, allow_redirects=False) as response,
             ):
                 status = response.status
-                await response.content.read(_ANSWER_READ)  # a connection whose answer was read serves the next call
+                await response.content.read(_ANSWER_READ)  # only then can the connection be reused
         except TimeoutError:
             hung, error = True, f"no answer within {limit_seconds:g} seconds"
         except (aiohttp.ClientError, OSError, ValueError) as failure:

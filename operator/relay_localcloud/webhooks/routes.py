@@ -1,4 +1,4 @@
-"""Webhook subscriptions (section 4, "Webhook management"); all but create are assumed."""
+"""Webhook subscriptions (section 4, "Webhook management"); all operations except create are assumed."""
 
 from relay_localcloud.http.bodies import Answer, Body, OptionalBody
 from relay_localcloud.http.errors import ApiError, not_found
@@ -35,7 +35,7 @@ _SHOWN = 12
 def create_webhook(
     _: ToolingWriter, organization_id: OrganizationId, body: Body[WebhookCreate], tx: Tx
 ) -> WebhookCreated:
-    """Answers the signing secret, once. No events means all of them."""
+    """Answers the signing secret, which is shown only once. An empty `events` subscribes to all events."""
     _check(body)
     quotas.require(tx, organization_id, {quotas.WEBHOOKS: 1})
     secret = credentials.new_secret(SECRET_PREFIX)
@@ -60,7 +60,7 @@ def list_webhooks(_: ToolingReader, organization_id: OrganizationId, tx: Tx) -> 
 
 @router.delete("/v1/orgs/{orgId}/webhooks/{id}", summary="Delete a webhook", openapi_extra=ASSUMED)
 def delete_webhook(_: ToolingWriter, organization_id: OrganizationId, webhook_id: ResourceId, tx: Tx) -> None:
-    """Ends its retries as well."""
+    """Deletes the webhook and ends its retries."""
     _row(tx, organization_id, webhook_id)
     webhooks.remove(tx, webhook_id)
 
@@ -69,7 +69,7 @@ def delete_webhook(_: ToolingWriter, organization_id: OrganizationId, webhook_id
 def toggle_webhook(
     _: ToolingWriter, organization_id: OrganizationId, webhook_id: ResourceId, body: OptionalBody[WebhookToggle], tx: Tx
 ) -> Webhook:
-    """Without `enabled` it flips. What happens while it is paused is not sent later; retries that fall due then are."""
+    """Without `enabled`, toggles. Events during a pause are never sent; calls that fall due then are sent on resume."""
     row = _row(tx, organization_id, webhook_id)
     changed = WEBHOOKS.changed(tx, row, enabled=not row.enabled if body.enabled is None else body.enabled)
     if changed.enabled:
@@ -83,7 +83,7 @@ def toggle_webhook(
 def regenerate_secret(
     _: ToolingWriter, organization_id: OrganizationId, webhook_id: ResourceId, tx: Tx
 ) -> WebhookCreated:
-    """Answers as create does; what is sent from here on, retries included, is signed with the new secret."""
+    """Answers as create does; calls from now on, retries included, are signed with the new secret."""
     secret = credentials.new_secret(SECRET_PREFIX)
     row = WEBHOOKS.changed(tx, _row(tx, organization_id, webhook_id), **_of_secret(secret))
     return _with_secret(row, secret)
@@ -121,7 +121,7 @@ def _row(tx: Tx, organization_id: str, webhook_id: str) -> Subscription:
 
 
 def _of_secret(secret: str) -> dict[str, str]:
-    """What is kept of a signing secret."""
+    """The columns that are kept of a signing secret: its beginning and its HMAC key."""
     return {"secret_prefix": secret[:_SHOWN], "signing_key": signing_key(secret)}
 
 

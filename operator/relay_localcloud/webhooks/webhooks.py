@@ -1,4 +1,4 @@
-"""Webhook subscriptions, the events recorded for them, and what was delivered (section 6); `deliveries.py` sends."""
+"""Webhook subscriptions, their deliveries and attempts (section 6); `deliveries.py` makes the calls."""
 
 import hashlib
 import hmac
@@ -29,29 +29,29 @@ EVENT_TYPES = (
     "vm.stopped",
     "vm.terminated",
 )
-"""The events of section 6, as subscriptions may name them."""
+"""The types of events (section 6) that subscriptions may name."""
 
 ATTEMPT = "webhook.attempt"
-"""The kind of the due items that are calls to receivers; their subject is the delivery, their lane the webhook."""
+"""The kind of due items for calls to receivers; their subject is the delivery, their lane the webhook."""
 
 FAN_OUT: Final = "webhook.fan_out"
-"""The kind of the due items that are events for several subscriptions; their lane is the organization."""
+"""The kind of due items for events in organizations with several subscriptions; their lane is the organization."""
 
 FORGET: Final = "webhook.forget"
-"""The kind of the due items that are subscriptions of which something is left."""
+"""The kind of due items that delete what is left of a removed subscription, their subject."""
 FORGOTTEN_AT_ONCE: Final = 500
 _ROW: Final = literal_column("rowid", Integer)
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """Where an organization's events go."""
+    """A webhook: where events of an organization are sent."""
 
     id: str
     organization_id: str
     name: str
     url: str
-    events: tuple[str, ...]  # none: all
+    events: tuple[str, ...]  # empty for all
     secret_prefix: str
     signing_key: str  # lowercase hex SHA-256 of the secret, which itself is not kept
     created_at: int
@@ -69,7 +69,7 @@ WEBHOOKS: Final = Rows(
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened in an organization; `body` is what its subscriptions are sent."""
+    """An event in an organization; `body` is the JSON that its subscriptions get."""
 
     event_id: str
     organization_id: str
@@ -79,14 +79,14 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """An event for a subscription."""
+    """An event for one subscription."""
 
     id: str  # the X-Relay-Delivery header, the same on every attempt
     webhook_id: str
     event_id: str
     event_type: str
     body: str  # the exact bytes that are signed and sent
-    held: bool = False  # by a `reorder` fault, until the next one went out
+    held: bool = False  # by a `reorder` fault, until the next delivery was sent
 
 
 DELIVERIES: Final = Rows(
@@ -100,7 +100,7 @@ DELIVERIES: Final = Rows(
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A call to a receiver, and what became of it."""
+    """A call to a receiver, and its outcome."""
 
     sequence: int
     id: str
@@ -114,7 +114,7 @@ class Attempt:
     fault_id: str | None
     requested_at: int
     duration_ms: int
-    size: int = 0  # bytes on disk, its event's included
+    size: int = 0  # bytes on disk, including its event
 
 
 ATTEMPTS: Final = Rows(
@@ -128,9 +128,9 @@ _SHOWN: Final = ("id", "delivery_id", "event_type", "attempt", "status_code", "e
 
 
 def emit(tx: Tx, organization_id: str, event_type: str, data: Mapping[str, JsonValue]) -> None:
-    """Record an event once for every subscription of the organization that wants it; paused ones never get it.
+    """Record an event for each of the organization's subscriptions that includes its type, except paused ones.
 
-    For several, `fan_out.py` does so, since a request may cause a thousand events.
+    If there are several subscriptions, `fan_out.py` does so later, since one request may cause a thousand events.
     """
     some = WEBHOOKS.page(tx, None, 2, organization_id=organization_id, enabled=True)
     if not some:
@@ -145,7 +145,7 @@ def emit(tx: Tx, organization_id: str, event_type: str, data: Mapping[str, JsonV
 
 
 def record(tx: Tx, event: Event) -> None:
-    """Have an event sent to every subscription of its organization that wants it."""
+    """Schedule an event for each enabled subscription of its organization that includes its type."""
     for each in WEBHOOKS.all(tx, organization_id=event.organization_id, enabled=True):
         if not each.events or event.event_type in each.events:
             delivery_id = tx.new_id("whd")
@@ -155,7 +155,7 @@ def record(tx: Tx, event: Event) -> None:
 
 
 def remove(tx: Tx, webhook_id: str) -> None:
-    """End a subscription; nothing is sent any more, and what was to be sent goes a part at a time."""
+    """Delete a subscription: nothing more is sent, and its calls, deliveries and attempts are deleted step by step."""
     WEBHOOKS.remove(tx, id=webhook_id)
     tx.schedule(tx.now, FORGET, webhook_id)
 
@@ -180,18 +180,18 @@ def page_of_attempts(tx: Tx, webhook_id: str, organization_id: str, page: Page) 
 
 
 def attempts_after(tx: Tx, sequence: int, count: int, organization_id: str | None) -> list[Attempt]:
-    """So many attempts after one, oldest first; of all organizations unless one is given."""
+    """The next `count` attempts after a sequence number, oldest first; of one organization or of all."""
     whose = {} if organization_id is None else {"organization_id": organization_id}
     return ATTEMPTS.first(tx, count, ATTEMPTS.columns["sequence"] > sequence, **whose)
 
 
 def shown_to_control(attempt: Attempt) -> dict[str, object]:
-    """An attempt, with whose it is."""
+    """An attempt with its webhook, organization and fault, for the control interface."""
     return shown(attempt, *_SHOWN, "webhook_id", "organization_id", "fault_id")
 
 
 def replay(tx: Tx, identifier: str) -> str | None:
-    """Send a delivery again, named by its own id or an attempt's; its id, or None if there is none."""
+    """Send a delivery again, identified by its own id or an attempt's; returns its id, or None if there is none."""
     attempt = ATTEMPTS.find(tx, id=identifier)
     delivery = DELIVERIES.find(tx, id=identifier if attempt is None else attempt.delivery_id)
     if delivery is None or WEBHOOKS.find(tx, id=delivery.webhook_id) is None:
@@ -201,10 +201,10 @@ def replay(tx: Tx, identifier: str) -> str | None:
 
 
 def signing_key(secret: str) -> str:
-    """The HMAC key of a `whsec_` secret: the lowercase hex of its SHA-256, taken as text (section 6)."""
+    """The HMAC key of a `whsec_` secret: the lowercase hex text of its SHA-256 (section 6)."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def signature(key: str, body: bytes) -> str:
-    """The X-Relay-Signature of exactly these bytes (section 6)."""
+    """The value of X-Relay-Signature for exactly these bytes (section 6)."""
     return "sha256=" + hmac.new(key.encode(), body, hashlib.sha256).hexdigest()
