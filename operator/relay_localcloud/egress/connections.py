@@ -27,7 +27,7 @@ class Resolver(AbstractResolver):
         return results
 
     async def close(self) -> None:
-        """Do nothing: there is nothing to release."""
+        """Does nothing: a threaded resolver has nothing to release."""
 
 
 def connector_to(reach: Reach, *, verified: bool, **options: Any) -> aiohttp.TCPConnector:  # noqa: ANN401 - aiohttp's own

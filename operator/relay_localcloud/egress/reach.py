@@ -1,4 +1,4 @@
-"""Which addresses may be connected to, for whom. Pure."""
+"""Which addresses the cloud may connect to. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,15 +23,15 @@ class Reach:
 
     @classmethod
     def of_server(cls, host: str, networks: Sequence[Network]) -> Self:
-        """What a cloud that listens on `host` may connect to for its organizations.
+        """The addresses that a cloud which listens on `host` may connect to for its organizations.
 
-        On loopback, everything: they are one person. Otherwise, public addresses and these networks.
+        On loopback, every address, since its organizations are one person's. Otherwise, public ones and `networks`.
         """
         return cls.everywhere() if is_loopback(host) else cls(True, False, networks)
 
     @classmethod
     def everywhere(cls) -> Self:
-        """Every address: for whom nobody but the cloud names them."""
+        """Every address, for connections whose targets the organizations of the cloud do not choose."""
         return cls(public=True, loopback=True, networks=_ALL)
 
     def allows(self, address: Address) -> bool:

@@ -1,1 +1,1 @@
-"""What workloads are built and pulled with: registry credentials and runner pools (sections 2 and 4)."""
+"""Registry credentials and runner pools (sections 2 and 4)."""

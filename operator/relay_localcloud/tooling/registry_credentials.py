@@ -1,7 +1,8 @@
-"""Credentials for private registries: what each kind needs, and how they are kept (sections 2 and 4).
+"""Credentials for private registries: what each kind needs, and how they are stored (sections 2 and 4).
 
-The secrets are sealed (`kernel/vault.py`) and opened again where an image would be pulled: when a workload is created
-with them. What runs then needs them no more, so a credential may be removed at any time.
+The secrets are encrypted (`kernel/vault.py`), and decrypted when a workload is created with them, and on Kubernetes
+when a container starts, since its image may be pulled then. A running container does not need them, so a credential
+may be removed at any time.
 """
 
 import json
@@ -47,7 +48,7 @@ CREDENTIALS: Final = Rows(
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """What a kubelet asks a registry with."""
+    """The login of a kubelet at a registry."""
 
     server: str
     username: str = field(repr=False)
@@ -55,7 +56,7 @@ class Login:
 
 
 LOGIN: Final = ("username", "password")
-"""Keys that `basic` needs in `credentials` (assumed); of the other kinds any keys are taken."""
+"""Keys that `basic` requires in `credentials` (assumed); the other kinds accept any keys."""
 
 LARGEST_CREDENTIALS: Final = 65_536
 """Characters of all keys and values together (assumed)."""
@@ -67,7 +68,7 @@ LONGEST_SERVER: Final = 255
 def create_registry_credential(
     _: ToolingWriter, organization_id: OrganizationId, body: Body[RegistryCredentialCreate], cloud: CurrentCloud, tx: Tx
 ) -> RegistryCredential:
-    """Answers it without its secrets; 409 where the organization has one of this name."""
+    """Answers the credential without its secrets; 409 if the organization has one of this name."""
     _check(body)
     named = {"organization_id": organization_id, "name": body.name}
     if CREDENTIALS.find(tx, **named) is not None:
@@ -91,13 +92,16 @@ def list_registry_credentials(_: ToolingReader, organization_id: OrganizationId,
 def delete_registry_credential(
     _: ToolingWriter, organization_id: OrganizationId, credential_id: ResourceId, tx: Tx
 ) -> None:
-    """What was created with it goes on."""
+    """Removes the credential; workloads created with it go on."""
     if not CREDENTIALS.remove(tx, id=credential_id, organization_id=organization_id):
         raise not_found("registry credential", credential_id)
 
 
 def require_usable(tx: Tx, vault: Vault, organization_id: str, credential_id: str | None) -> None:
-    """Refuses with 422 a credential that the organization does not have, or whose secrets cannot be read here."""
+    """Refuse with 422 a credential that the organization does not have or whose secrets cannot be decrypted here.
+
+    If images are really pulled, also one without a user name and password.
+    """
     if credential_id is None:
         return
     row = CREDENTIALS.find(tx, id=credential_id, organization_id=organization_id)
@@ -120,7 +124,7 @@ def require_usable(tx: Tx, vault: Vault, organization_id: str, credential_id: st
 
 
 def login(tx: Tx, vault: Vault, organization_id: str, credential_id: str | None) -> Login | None:
-    """What a credential logs in with; None if it was removed, cannot be read here, or is of another sort."""
+    """The login of a credential; None if it was removed, cannot be decrypted here, or has no user name and password."""
     row = None
     if credential_id is not None:
         row = CREDENTIALS.find(tx, id=credential_id, organization_id=organization_id)
@@ -131,7 +135,7 @@ def login(tx: Tx, vault: Vault, organization_id: str, credential_id: str | None)
 
 
 def _login(row: Credential, vault: Vault) -> Login | None:
-    """None if its secrets are no user name and password; Unreadable if they cannot be read here."""
+    """None if the secrets have no user name and password. Raises Unreadable if they cannot be decrypted here."""
     secrets = from_json(vault.open(row.sealed, owner_of(row.organization_id, row.id)))
     if not all(secrets.get(key) for key in LOGIN):
         return None
@@ -143,7 +147,7 @@ def _is_server(server: str) -> bool:
 
 
 def _check(body: RegistryCredentialCreate) -> None:
-    """Refuses with 400 what no registry would take; a secret is never quoted."""
+    """Refuse with 400 what no registry would accept; messages never quote a secret."""
     if not _is_server(body.server):
         raise ApiError(400, "server: give the registry's address without credentials in it, such as ghcr.io.")
     if sum(len(key) + len(value) for key, value in body.credentials.items()) > LARGEST_CREDENTIALS:

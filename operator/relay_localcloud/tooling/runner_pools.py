@@ -1,4 +1,4 @@
-"""Runner pools (sections 2 and 4; all but create are assumed); nothing runs in them here, and they cost nothing."""
+"""Runner pools (sections 2 and 4; all but create are assumed); this cloud runs nothing in them, and they are free."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -45,7 +45,7 @@ POOLS: Final = Rows(Pool, "runner_pools", Index("runner_pool_names", "organizati
 def create_runner_pool(
     _: ToolingWriter, organization_id: OrganizationId, body: Body[RunnerPoolCreate], cloud: CurrentCloud, tx: Tx
 ) -> RunnerPool:
-    """Answers it without its grant; 409 where the organization has one of this name."""
+    """Answers the pool without its grant; 409 if the organization has one of this name."""
     if POOLS.find(tx, organization_id=organization_id, name=body.name) is not None:
         raise ApiError(409, f"There is a runner pool {body.name!r} already.")
     quotas.require(tx, organization_id, {quotas.RUNNER_POOLS: 1})
@@ -66,7 +66,7 @@ def list_runner_pools(_: ToolingReader, organization_id: OrganizationId, tx: Tx)
 
 @router.get("/v1/orgs/{orgId}/runner-pools/{id}", summary="Get a runner pool", openapi_extra=ASSUMED)
 def get_runner_pool(_: ToolingReader, organization_id: OrganizationId, pool_id: ResourceId, tx: Tx) -> RunnerPool:
-    """Answers it without its grant."""
+    """Answers the pool without its grant."""
     pool = POOLS.find(tx, id=pool_id, organization_id=organization_id)
     if pool is None:
         raise not_found("runner pool", pool_id)
@@ -75,7 +75,7 @@ def get_runner_pool(_: ToolingReader, organization_id: OrganizationId, pool_id: 
 
 @router.delete("/v1/orgs/{orgId}/runner-pools/{id}", summary="Delete a runner pool", openapi_extra=ASSUMED)
 def delete_runner_pool(_: ToolingWriter, organization_id: OrganizationId, pool_id: ResourceId, tx: Tx) -> None:
-    """Its name is free again."""
+    """Deletes the pool; its name is free again."""
     if not POOLS.remove(tx, id=pool_id, organization_id=organization_id):
         raise not_found("runner pool", pool_id)
 
