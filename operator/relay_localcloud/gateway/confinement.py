@@ -12,7 +12,7 @@ from relay_localcloud.gateway.headers import passed_on
 from relay_localcloud.http.errors import ApiError
 
 _OF_THE_DOMAIN: Final = frozenset({"clear-site-data"})
-"""Affects hosts besides its own: it clears the cookies of the registrable domain."""
+"""Headers that affect hosts besides their own: this one clears the cookies of the registrable domain."""
 
 _OF_THE_ORIGIN: Final = frozenset(
     {"accept-ch", "alt-svc", "nel", "report-to", "service-worker-allowed", "strict-transport-security"}

@@ -1,6 +1,6 @@
 """HTTP/1.1 at the gateway's port, served by aiohttp: it streams both ways and supports WebSocket.
 
-For each request it decides: which workload, whether it may pass, and what answers it.
+For each request, it finds the workload, decides whether the request may pass, and what answers it.
 """
 
 import asyncio
@@ -80,7 +80,7 @@ class _Handler:
             return await self._passed(passage, endpoint, path, consumed)
 
     async def _admitted(self, endpoint: Endpoint, request: web.BaseRequest) -> frozenset[str]:
-        """The headers that the gateway withholds; refused requests get their ApiError in a lane of their own."""
+        """The headers to withhold from the workload; refused requests get their ApiError in a lane of their own."""
         is_known = endpoint.public or passages.is_known(endpoint, request.headers, self._directory)
         await self._turns.of(_lane(endpoint) if is_known else REFUSED)
         return passages.admit(endpoint, request.headers, self._directory)
@@ -106,7 +106,7 @@ class _Handler:
 
 
 def _lane(endpoint: Endpoint) -> str:
-    """The lane of a visit: that of the workload's organization; its strangers, if it admits them, have a second one."""
+    """The lane of a request: that of the workload's organization; requests to public endpoints have a second one."""
     return f"visitors of {endpoint.organization_id}" if endpoint.public else endpoint.organization_id
 
 
@@ -143,19 +143,19 @@ class _Connection(web.RequestHandler):
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """The transport's buffer is over its high mark."""
+        """Start to limit how long the client may read nothing: the transport's buffer is full."""
         super().pause_writing()
         if self.transport is not None:
             self._taking.begin(self.transport)
 
     def resume_writing(self) -> None:
-        """The client has read most of the buffer."""
+        """Stop limiting: the client has read most of the buffer."""
         super().resume_writing()
         self._taking.end()
 
     def data_received(self, data: bytes) -> None:
-        """Read a head, up to its bound, or what follows one."""
-        next_request = self._waiter  # None until it waits for the first one, and while one is under way
+        """Read a head, which is bounded in bytes and time, or what follows it."""
+        next_request = self._waiter  # None before the connection waits for its first request, and during a request
         super().data_received(data)
         if self._request_count if next_request is None else next_request.done():
             self._head_bytes = 0
@@ -183,7 +183,7 @@ class _Connection(web.RequestHandler):
     def handle_error(
         self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
     ) -> web.StreamResponse:
-        """The gateway's own error; raises ConnectionError if an answer has begun already."""
+        """The gateway's own error. Raises ConnectionError if an answer has begun already."""
         if status >= 500:
             self.log_exception("The gateway failed at a request", exc_info=exc)
         if request.writer.output_size > 0:

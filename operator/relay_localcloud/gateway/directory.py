@@ -29,7 +29,7 @@ from relay_localcloud.workloads import images
 from relay_localcloud.workloads.workloads import workloads
 
 _REMEMBERED: Final = 20_000
-"""How many endpoints and how many keys are cached; beyond that, all are dropped and read again."""
+"""The most endpoints, and the most keys, in the cache; beyond that, all are dropped and read again."""
 
 _READ_AGAIN_EVERY: Final = MINUTE
 """The greatest age, on the cloud's clock, of a cached key, so that `lastUsedAt` is right to the minute."""
@@ -60,9 +60,9 @@ class _Key:
 
 
 class Directory:
-    """What the gateway looks up for each request; `now` is the cloud's time.
+    """What the gateway looks up for each request; `now` is the cloud's time, in microseconds.
 
-    `containers` are those that run; None: workloads are simulated, and an image's upstream, or the echo, answers.
+    `containers` is None if workloads are simulated: then an image's upstream, or the echo, answers for them.
     """
 
     def __init__(self, store: Store, now: Callable[[], int], containers: Containers | None = None) -> None:
@@ -86,7 +86,7 @@ class Directory:
         store.watch(images.gateway_upstreams, "image", ("url",), self._forget_upstreams)
 
     def endpoint(self, target: Target) -> Endpoint | None:
-        """The live workload of a request; None if there is none, or not at such a host."""
+        """The endpoint of a live workload; None if there is none, or if it has no such host."""
         match target:
             case LabelTarget(label, port):
                 found = self._found(label, "label")
@@ -110,14 +110,14 @@ class Directory:
         return key.organization_id
 
     def remembers(self, credential: str, organization_id: str) -> bool:
-        """Whether this is cached as a key of the organization; it reads nothing."""
+        """Whether this is cached as a key of the organization; never reads the database."""
         key = self._keys.get(digest(credential))
         return key is not None and key.organization_id == organization_id
 
     def way(self, endpoint: Endpoint, uid: str | None = None) -> Way | None:
-        """Where requests to a workload go; None: to the echo. ApiError 503 while none of its containers runs.
+        """Where requests to a workload go; None for the echo. ApiError 503 while none of its containers runs.
 
-        With `uid`, where requests to this container go; ApiError 503 once it no longer runs.
+        With `uid`, where requests to exactly this container go; ApiError 503 once it no longer runs.
         """
         if self._containers is None:
             url = self.upstream(endpoint.image)
@@ -131,7 +131,7 @@ class Directory:
         return way
 
     def upstream(self, image: str | None) -> str | None:
-        """The URL that requests to workloads of the image go to; None: to the echo."""
+        """The URL that answers for workloads of the image; None for the echo."""
         if self._upstreams is None:
             with self._store.transaction() as tx:
                 self._upstreams = images.every(tx)
@@ -151,7 +151,7 @@ class Directory:
 
     def _read_key(self, credential: str, fingerprint: str) -> _Key | None:
         try:
-            with self._store.transaction() as tx:  # opening it may expire the key, which must be cached until then
+            with self._store.transaction() as tx:  # runs due items first: an expiry must still find the key cached
                 authenticate(tx, credential)
                 found = KEYS.find(tx, digest=fingerprint)
                 assert found is not None

@@ -20,10 +20,10 @@ _PIECE: Final = 64 * 1024
 
 
 async def echo(passage: Passage, path: str, headers: CIMultiDict[str]) -> web.StreamResponse:
-    """Answer `{"method", "path", "headers", "body"}`: what the workload would get; names of headers in lowercase.
+    """Answer `{"method", "path", "headers", "body"}`: what the workload would get, with header names in lowercase.
 
-    The answer follows the whole body, since many clients read nothing before; over 1 MiB the body waits on the disk.
-    ApiError 413 if it is over 256 MiB.
+    The answer follows the whole body, since many clients read nothing earlier; a body over 1 MiB waits on the disk.
+    ApiError 413 for a body over 256 MiB.
     """
     request = passage.request
     with tempfile.SpooledTemporaryFile(_IN_MEMORY) as kept:

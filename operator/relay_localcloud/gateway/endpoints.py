@@ -1,6 +1,6 @@
 """What the gateway knows about a workload: its organization, whether it is public and serves, and its image.
 
-A request names one by its Host, or, on loopback, where names may not resolve, by the path `/_w/<workload id>/`.
+A request names a workload by its Host or, on loopback, where names may not resolve, by the path `/_w/<workload id>/`.
 """
 
 import re
@@ -17,7 +17,7 @@ from relay_wire.pods import PodStatus
 
 WORKLOAD_COLUMNS: Final = ("status", "public", "organization_id", "image", "terminated_at")
 CLUSTER_COLUMNS: Final = ("status", "active_replicas", "organization_id", "terminated_at")
-"""The columns of either table that an endpoint depends on and that may change."""
+"""The columns of the two tables that an endpoint depends on and that may change."""
 
 _SERVING: Final = (ClusterStatus.RUNNING, ClusterStatus.DEGRADED)
 
@@ -40,7 +40,7 @@ class Endpoint:
     per_port: bool
     """Whether its host names a port, as a production VM's does."""
     unready: str | None
-    """Why it does not serve, for people; None: it serves."""
+    """Why it does not serve, as a part of a message; None if it serves."""
     image: str | None
     port: int
     """The port at which the container listens."""
@@ -48,7 +48,7 @@ class Endpoint:
 
 
 def find(tx: Tx, **named: str) -> Endpoint | None:
-    """The live workload that has this `label`, or this `id`."""
+    """The endpoint of the live workload with this `label` or this `id`; None if there is none."""
     workload = WORKLOADS.find(tx, terminated_at=None, **named)
     if workload is not None:
         return Endpoint(
@@ -106,7 +106,7 @@ class Names:
     domain: str = "localhost"
     """What follows the label in the host of an endpoint."""
     by_path: bool = True
-    """Whether a path may name one, too. Such workloads share one origin, so this is for one person's cloud."""
+    """Whether a path may name a workload too. Such workloads share an origin, so only one person's cloud allows it."""
 
     def target(self, host: str, path: str) -> tuple[Target, str] | None:
         """The workload that a request names, and the path and query that it sees; None if none is named."""

@@ -1,4 +1,4 @@
-"""Relays requests to a workload's upstream, and the answers back: piece by piece, never as a whole."""
+"""Relays requests to a workload's upstream and answers back, piece by piece, without holding a whole body."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -18,13 +18,13 @@ from relay_localcloud.runtimes.runtime import Way
 
 CONNECT_SECONDS: Final = 10.0
 SILENT_SECONDS: Final = 300.0
-"""How long an upstream may be silent once it has the request, and how long a client may neither send nor read."""
+"""How long an upstream may send nothing once it has the request, and a client may neither send nor read."""
 
 _NOT_ADDED: Final = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 
 
 def open_session() -> aiohttp.ClientSession:
-    """A session for upstreams: it follows, unpacks, stores and retries nothing on the workload's behalf."""
+    """A session for upstreams: it follows no redirects, decompresses nothing, and keeps no cookies."""
     # Upstreams close idle connections after five seconds or more; a POST on one that is kept longer may fail.
     connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=2)
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENT_SECONDS)
@@ -40,7 +40,7 @@ def open_session() -> aiohttp.ClientSession:
 async def forward(
     passage: Passage, session: aiohttp.ClientSession, way: Way, url: URL, headers: CIMultiDict[str]
 ) -> web.StreamResponse:
-    """Relay one exchange.
+    """Relay one request and its answer.
 
     ApiError 400 for a malformed body, 502 if the upstream does not answer.
     """
@@ -88,7 +88,7 @@ class Body:
     async def pieces(self) -> AsyncIterator[bytes]:
         """The body piece by piece. ApiError 400 if it stops arriving, or violates HTTP's framing."""
         try:
-            # With what is there, maybe nothing: the request's head waits for its first piece.
+            # The first piece is what has arrived, perhaps nothing: the client session sends no head without a piece.
             yield self._content.read_nowait()
             while not self._content.at_eof():
                 async with asyncio.timeout(SILENT_SECONDS):

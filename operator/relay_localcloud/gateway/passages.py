@@ -1,4 +1,4 @@
-"""Who may pass to a workload (section 5, "Workload endpoints"), and what is passing: it ends with its admission."""
+"""Admits requests to workloads (section 5, "Workload endpoints"), and ends those that would no longer be admitted."""
 
 import asyncio
 import secrets
@@ -18,7 +18,7 @@ _ANY_KEY: Final = frozenset({"x-api-key", "authorization"})
 
 
 def admit(endpoint: Endpoint, headers: Mapping[str, str], directory: Directory) -> frozenset[str]:
-    """The headers that the gateway withholds from the workload; the request may pass.
+    """Admit a request; returns the headers to withhold from the workload.
 
     ApiError 401 without a valid key, 403 with one of another organization, 503 if the workload does not serve.
     """
@@ -62,16 +62,16 @@ def _check_key(endpoint: Endpoint, headers: Mapping[str, str], directory: Direct
 
 
 def _credential(headers: Mapping[str, str]) -> tuple[str, frozenset[str]]:
-    """The key of a request, the bearer token before `x-api-key`, and the headers that may carry keys."""
+    """The key of a request, a bearer token rather than `x-api-key`, and the headers that may carry keys."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":
         return token.strip() or headers.get("x-api-key", "").strip(), _ANY_KEY
-    # Authorization with another scheme is the application's own, beside a key in x-api-key.
+    # Authorization with another scheme belongs to the application; the key is in x-api-key.
     return headers.get("x-api-key", "").strip(), _API_KEY
 
 
 class Passage:
-    """An admitted request, while it and its answer last, or its WebSocket."""
+    """An admitted request, for as long as it and its answer, or its WebSocket, last."""
 
     def __init__(
         self, request: web.BaseRequest, target: Target, organization_id: str, turn: Callable[[], Awaitable[None]]
@@ -81,19 +81,19 @@ class Passage:
         self.organization_id = organization_id
         """The organization of its workload."""
         self.turn = turn
-        """Awaited for each piece and message, in both directions: so a client that sends many delays nobody else."""
+        """Awaited for each piece and message in both directions, so that a busy client does not delay others."""
         self.way: Way | None = None
-        """Where it goes, once that is known; None: to the echo."""
+        """Where the request goes; None for the echo, and before that is known."""
         self.end: Callable[[], Awaitable[None]] = self.abort
-        """Breaks it off; a WebSocket sets its own way to end."""
+        """Ends the passage; a WebSocket replaces this."""
 
     @property
     def prefix(self) -> str:
-        """The path prefix of a workload without its own host."""
+        """The path prefix of a workload that the path names; empty for one with its own host."""
         return self.target.prefix if isinstance(self.target, IdTarget) else ""
 
     async def abort(self) -> None:
-        """Break the connection, so that nobody mistakes what has arrived so far for the whole answer."""
+        """Break the connection, so that the client does not mistake a partial answer for the whole one."""
         if self.request.transport is not None:
             self.request.transport.abort()
 
@@ -122,7 +122,7 @@ class Passages:
 
     def _look_again(self, workload_id: str) -> None:
         if workload_id in self._by_workload:
-            # This runs inside a transaction: its change can be read, and is certain, only after it.
+            # This runs inside a transaction, whose changes can be read, and are final, only after it.
             asyncio.get_running_loop().call_soon(self._end_refused, workload_id)
 
     def _look_again_at_those_of(self, organization_id: str | None) -> None:

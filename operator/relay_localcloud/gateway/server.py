@@ -1,4 +1,4 @@
-"""The gateway's port, beside those that uvicorn serves (`http/servers.py`)."""
+"""The gateway's port, beside the ports that uvicorn serves (`http/servers.py`)."""
 
 import asyncio
 import socket
@@ -61,7 +61,7 @@ class GatewayServer:
 
     def _opened(self) -> asyncio.Protocol:
         if self._connections is None:
-            # Loading takes a fifth of the start, and perhaps nobody ever visits a workload.
+            # This import takes a fifth of the start, and there may never be a request to a workload.
             from relay_localcloud.gateway.connections import Connections  # noqa: PLC0415
 
             self._connections = Connections(self._directory, self._names, self._under_way, self._turns, self._visitors)

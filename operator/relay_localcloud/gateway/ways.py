@@ -1,4 +1,4 @@
-"""Requests on a way through an API server: nothing in them may affect that server itself."""
+"""Requests to a workload through an API server: nothing in them may affect that server itself."""
 
 from ssl import SSLContext
 from typing import Final
@@ -15,7 +15,7 @@ _OF_THE_SERVER: Final = ("authorization", "impersonate-", "x-remote-")
 
 
 def url_on(way: Way, path: str) -> URL:
-    """The request's URL, character for character as it was sent: the workload interprets it.
+    """The URL of a request, with its path exactly as the client sent it, since the workload interprets it.
 
     ApiError 400 for a path that an API server could take for one of its own.
     """
@@ -34,12 +34,12 @@ def headers_on(way: Way, headers: CIMultiDict[str]) -> CIMultiDict[str]:
 
 
 def unreachable(way: Way, failure: BaseException) -> ApiError:
-    """The 502 for a failure to reach what answers for the workload."""
+    """The 502 for a workload that cannot be reached."""
     return ApiError(502, f"{way.name} did not answer ({type(failure).__name__}).")
 
 
 def tls_on(way: Way) -> SSLContext | bool:
-    """The `ssl` argument of a session."""
+    """The `ssl` argument of the client session."""
     return True if way.proxied is None else way.proxied.tls
 
 

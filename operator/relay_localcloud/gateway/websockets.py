@@ -24,7 +24,7 @@ _GOING_AWAY: Final = 1001
 _UPSTREAM_LOST: Final = 1014
 _FAREWELL_SECONDS: Final = 1.0
 _UNSENDABLE: Final = frozenset({0, 1005, 1006, 1015})
-"""Codes that mean that none was sent; they are never on the wire (RFC 6455, section 7.4.1)."""
+"""Codes that stand for the absence of a code, so they are never sent (RFC 6455, section 7.4.1)."""
 
 Socket = web.WebSocketResponse | aiohttp.ClientWebSocketResponse
 
@@ -34,11 +34,11 @@ _SENT: Final[Mapping[WSMsgType, Callable[[Socket, Any], Awaitable[None]]]] = {
     WSMsgType.PING: lambda sink, data: sink.ping(data),
     WSMsgType.PONG: lambda sink, data: sink.pong(data),
 }
-"""How to send each kind of message; any other kind ends the conversation."""
+"""How to send each type of message; any other type ends the connection."""
 
 
 def is_handshake(request: web.BaseRequest) -> bool:
-    """Whether the request asks for a WebSocket; ApiError 400 if it does so in a way that RFC 6455 does not allow."""
+    """Whether the request opens a WebSocket; ApiError 400 if its handshake violates RFC 6455."""
     if request.method != "GET" or request.headers.get("Upgrade", "").lower() != "websocket":
         return False
     if not web.WebSocketResponse().can_prepare(request):
@@ -60,7 +60,7 @@ async def echo_messages(passage: Passage) -> web.StreamResponse:
 async def bridge(
     passage: Passage, session: aiohttp.ClientSession, way: Way, url: URL, headers: CIMultiDict[str]
 ) -> web.StreamResponse:
-    """Connect the client with the upstream until either ends it. ApiError if the upstream refuses."""
+    """Connect the client with the upstream until either closes. ApiError if the upstream is unreachable or refuses."""
     offered = [
         name.strip() for name in ",".join(headers.popall("Sec-WebSocket-Protocol", [])).split(",") if name.strip()
     ]
@@ -96,12 +96,12 @@ async def bridge(
             for task in both:
                 task.cancel()
             await asyncio.gather(*both, return_exceptions=True)
-            await far.close(code=_GOING_AWAY)  # does nothing if it is closed
+            await far.close(code=_GOING_AWAY)  # does nothing if `far` is closed already
         return near
 
 
 async def _dismiss(passage: Passage, *sockets: Socket) -> None:
-    """Close both ends, and wait only briefly for their answers."""
+    """Close the sockets, wait briefly for their answers, and break the client's connection."""
     with suppress(TimeoutError, ConnectionError):
         async with asyncio.timeout(_FAREWELL_SECONDS):
             await asyncio.gather(*(socket.close(code=_GOING_AWAY) for socket in sockets))
@@ -109,9 +109,9 @@ async def _dismiss(passage: Passage, *sockets: Socket) -> None:
 
 
 async def _pass_on(passage: Passage, source: Socket, sink: Socket, when_lost: int) -> None:
-    """Relay every message of one side, then how it ended: its code, or `when_lost` if it sent none.
+    """Relay every message of one side, then its close code, or `when_lost` if it sent none.
 
-    A side that closes is answered only once the other has closed, too, as if they were connected directly.
+    A side that closes is answered only once the other has closed too, as if they were connected directly.
     """
     while (message := await source.receive()).type in _SENT:
         await passage.turn()
