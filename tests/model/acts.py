@@ -1,4 +1,4 @@
-"""What goes wrong, and what people do. Each yields what it is in words, and the state after it."""
+"""Faults, and acts of people. Each function yields, for every way it can happen, a description and the state after."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def depose(_: World, state: State) -> After:
 
 
 def stop_old(world: World, state: State) -> After:
-    """SIGTERM: the Lease is given back when the last pass has ended; `hasty`: at once."""
+    """SIGTERM: the leader releases the Lease after its last pass; with `hasty`, at once."""
     for cluster, holder in enumerate(state.leases):
         if holder != NOBODY and (not state.processes[holder].tasks or world.config.hasty):
             after = state._replace(leases=put(state.leases, cluster, NOBODY))
@@ -52,7 +52,7 @@ def lag(world: World, state: State) -> After:
 
 
 def give_up(world: World, state: State) -> After:
-    """The client's time is up before the cloud acts."""
+    """The client times out before the cloud acts."""
     for place, request in enumerate(state.requests):
         if request.sender != NOBODY:
             after = state._replace(requests=put(state.requests, place, request._replace(sender=NOBODY)))
@@ -77,7 +77,7 @@ def reject(world: World, state: State) -> After:
 
 
 def lose_write(world: World, state: State) -> After:
-    """A write to an object lands, and its answer is lost."""
+    """A write to an object succeeds, and its answer is lost."""
     for number, process in enumerate(state.processes):
         for task in process.tasks:
             deed = world.passes.nodes[task.node].asks
@@ -88,7 +88,7 @@ def lose_write(world: World, state: State) -> After:
 
 
 def late(world: World, state: State) -> After:
-    """Absence is believed although the cloud has yet to act."""
+    """Absence counts although the cloud has yet to act on the create."""
     for number, process in enumerate(state.processes):
         for key, memory in process.memory:
             if searching(memory) and world.in_flight(state, dict(memory)["uid"]):
@@ -146,7 +146,7 @@ def _annotated(body: bytes, name: str, value: str | None) -> bytes:
 
 
 def _made(state: State, name: str, slot: int, body: bytes, change: Mapping[str, JsonValue]) -> State:
-    """An object from another's text, with a UID of its own, as `kubectl apply` or a backup tool makes it."""
+    """Returns the state with a new object from another's text, as `kubectl apply` or a backup tool creates it."""
     fresh: JsonValue = {"name": name, "uid": uid_of(name, state.uids), "generation": 1, "deletionTimestamp": None}
     raw = merged(merged(loaded(body), {"metadata": fresh}), change)
     return _with(state, slot, stored(raw))._replace(uids=state.uids + 1)
@@ -160,7 +160,7 @@ def delete(world: World, state: State) -> After:
 
 
 def vanish(world: World, state: State) -> After:
-    """Deleted in the moment in which its finalizer is written: nothing holds it."""
+    """An object is deleted at the moment its finalizer is written, so that nothing holds it."""
     for slot, body, own in _objects(state):
         watched = state.leases[world.config.clusters[slot]] != NOBODY
         if own.held and not own.deleting and (watched or not (own.id or own.is_open)):
@@ -174,14 +174,14 @@ def _forced(world: World, state: State, slot: int, body: bytes) -> State:
 
 
 def force(world: World, state: State) -> After:
-    """Deleted, and the finalizer taken off."""
+    """An object is deleted and its finalizer removed."""
     for slot, body, _ in _objects(state):
         label = f"{world.name(slot)} is deleted and its finalizer taken off by force"
         yield label, _forced(world, state, slot, body)
 
 
 def replace_object(world: World, state: State) -> After:
-    """Force, and a namesake, in one act."""
+    """An object is forced away and a namesake created, in one act."""
     for slot, body, own in _objects(state):
         bare: dict[str, JsonValue] = {"metadata": {"annotations": None, "finalizers": None}, "status": None}
         after = _made(_forced(world, state, slot, body), world.config.names[slot], slot, body, bare)
@@ -196,7 +196,7 @@ def copy(world: World, state: State) -> After:
 
 
 def restore(world: World, state: State) -> After:
-    """The cluster is rebuilt: the object comes back with another UID, with or without its status."""
+    """The cluster is rebuilt: the object returns with another UID, with or without its status."""
     body = state.objects[0]
     if body is not None:
         for words, change in (("with its status", {}), ("without its status", {"status": None})):
@@ -238,10 +238,9 @@ def rekey(_: World, state: State) -> After:
 
 
 def forgotten(world: World, left: tuple[int, ...]) -> bool:
-    """Whether nothing may tell of a create any more: its annotation was wiped, and the status or the process is gone,
-    or with both the answer.
+    """Whether all records of a create may be lost: the annotation, and the process, the answer or the status.
 
-    A second resource may live then, until the late create is ended.
+    Then a second resource may live until the late create is ended.
     """
     used = {name for (name, count), rest in zip(world.config.acts, left[1:], strict=True) if rest < count}
     deaf = bool(used & {"crash", "depose", "stop_old"})
@@ -264,7 +263,7 @@ def wipe_status(world: World, state: State) -> After:
 
 
 def wipe(world: World, state: State) -> After:
-    """Both at once: by a person, or by a restore."""
+    """A person or a restore wipes status and annotations at once."""
     for slot, body, own in _objects(state):
         nodes = (world.passes.nodes[task.node] for one in state.processes for task in one.tasks if task.waiting)
         if own.token and any(node.uid == own.uid for node in nodes):
@@ -310,7 +309,7 @@ def retry(world: World, state: State) -> After:
 
 
 def forge(world: World, state: State) -> After:
-    """A hand-written intent with somebody else's name in it."""
+    """A hand-written intent names the resource of someone else."""
     for slot, body, own in _objects(state):
         if own.intent is None:
             said = {"token": "forged", "name": "somebody-elses", "attempt": 1, "specHash": "", "startedAt": MOMENT}
@@ -328,4 +327,4 @@ ACTS: Mapping[str, Act] = {
         *(wipe, wipe_annotations, wipe_status, orphan, stop_policy, abandon, adopt, retry, forge),
     )
 }
-"""By name."""
+"""Every act by name."""

@@ -1,4 +1,4 @@
-"""What looks are answered, from the state as it is at that moment. Claims alone leave a trace."""
+"""Answers to looks, from the present state. Only claims and new tokens change the state."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def to(world: World, state: State, number: int, look: Look, *, lags: bool = False) -> tuple[Answer, State]:
-    """The answer, and the state after it; `lags`: the cloud's list lacks what is there."""
+    """Returns the answer and the state after it; with `lags`, the cloud's list lacks existing resources."""
     process = state.processes[number]
     match look:
         case asked.Resolve():
@@ -93,7 +93,7 @@ def _seen(state: State, number: int) -> asked.Seen:
 
 
 def _found(world: World, state: State, number: int, name: str, organization: int) -> Answer:
-    """By the list, or by what webhooks told."""
+    """Finds a living resource by the list, or without a list among the ids from webhooks."""
     hints = state.processes[number].hints
     for place, resource in enumerate(state.resources, 1):
         there = resource.alive and (resource.name, resource.organization) == (name, organization)
@@ -103,14 +103,14 @@ def _found(world: World, state: State, number: int, name: str, organization: int
 
 
 def _cache(world: World, state: State, number: int) -> Cache:
-    """The process's cache: the real one, with vanished objects too."""
+    """Returns the process's cache: a real one, with its vanished objects."""
     process, cached = state.processes[number], world.cached(state, number)
     there = [(world.keys[slot], body) for slot in world.slots(process.cluster) if (body := cached[slot]) is not None]
     return _filled((*there, *sorted((one.key, one.body) for one in process.books.departed)))
 
 
 def _living(state: State, organization: int, told: frozenset[int] | None) -> tuple[tuple[str, str], ...]:
-    """All that lives there, or of that what was told."""
+    """Returns id and name of each living resource of the organization; of those with a number in `told`, if given."""
     there = ((number, one) for number, one in enumerate(state.resources, 1) if told is None or number in told)
     return tuple((id_of(n), one.name) for n, one in there if one.alive and one.organization == organization)
 

@@ -1,4 +1,4 @@
-"""What a pass asks of the world around it, and what it is answered: values, so that two passes can be compared."""
+"""The questions of a pass to its surroundings and the answers: values, so that passes can be compared."""
 
 from typing import NamedTuple
 
@@ -8,18 +8,18 @@ from relay_operator.api.meta import ObjectKey
 
 
 class Resolve(NamedTuple):
-    """The account: organization, and whether it allows adoption."""
+    """Asks for the account: organization, and whether it allows adoption."""
 
 
 class Observe(NamedTuple):
-    """The resource of this id: `Seen`, or None where this organization has none."""
+    """Asks for the resource with this id: `Seen`, or None if the organization has none."""
 
     id: str
     organization: int
 
 
 class Seen(NamedTuple):
-    """What the cloud says of a resource."""
+    """A resource as the cloud reports it."""
 
     id: str
     name: str
@@ -28,7 +28,7 @@ class Seen(NamedTuple):
 
 
 class Find(NamedTuple):
-    """The living resource of this name: `Seen`, or one of the words below."""
+    """Asks for the living resource with this name: `Seen`, `NOT_SEEN` or `CANNOT_TELL`."""
 
     name: str
     organization: int
@@ -38,45 +38,45 @@ NOT_SEEN, CANNOT_TELL = "not seen", "cannot tell"
 
 
 class Living(NamedTuple):
-    """All that lives in the organization, as far as the list or webhooks tell: ids and names."""
+    """Asks for ids and names of living resources in the organization, from the list or from webhooks."""
 
     organization: int
 
 
 class Listed(NamedTuple):
-    """All batches of the organization, those that are over too: `Seen`."""
+    """Asks for all batches of the organization, including ended ones: a tuple of `Seen`."""
 
     organization: int
 
 
 class Billed(NamedTuple):
-    """The same, as far as the breakdown of the usage tells."""
+    """Asks for ids and names of living resources in the breakdown of the usage."""
 
     organization: int
 
 
 class Leads(NamedTuple):
-    """Whether this replica leads."""
+    """Asks whether this replica leads."""
 
 
 class Token(NamedTuple):
-    """A number that nobody was given before."""
+    """Asks for an unused number."""
 
 
 class Read(NamedTuple):
-    """The object of this name as it is."""
+    """Asks the API server for the object; the answer is its text or `MISSING`."""
 
     key: ObjectKey
 
 
 class ReadMap(NamedTuple):
-    """What the ConfigMap of this name keeps; None where there is none."""
+    """Asks for the content of a ConfigMap; None if it does not exist."""
 
     name: str
 
 
 class Lookup(NamedTuple):
-    """What the cache answers to a method that only reads."""
+    """Calls a method of the cache that only reads."""
 
     method: str
     arguments: tuple[object, ...] = ()
@@ -84,20 +84,20 @@ class Lookup(NamedTuple):
 
 
 class Working(NamedTuple):
-    """Whether another pass of this process is over this object."""
+    """Asks whether a pass of this process over the object is under way."""
 
     key: ObjectKey
 
 
 class Claim(NamedTuple):
-    """Take the id: the keys of those that have it already."""
+    """Claims the id for the object unless others have it; the answer is the keys of these."""
 
     id: str
     key: ObjectKey
 
 
 class Unclaim(NamedTuple):
-    """Give back what was taken."""
+    """Gives up the object's claim."""
 
     key: ObjectKey
 
@@ -111,7 +111,7 @@ Look = (
 
 
 class Patch(NamedTuple):
-    """A merge patch of the object, or of its status."""
+    """Sends a merge patch of the object or of its status; an empty version fits any."""
 
     key: ObjectKey
     status: bool
@@ -120,11 +120,11 @@ class Patch(NamedTuple):
 
 
 class Begin(NamedTuple):
-    """A connection is in hand: may the first byte be written?"""
+    """Asks, with a connection in hand, whether the first byte may be written."""
 
 
 class Create(NamedTuple):
-    """A paid create."""
+    """Creates a paid resource."""
 
     name: str
     organization: int
@@ -132,14 +132,14 @@ class Create(NamedTuple):
 
 
 class Terminate(NamedTuple):
-    """A termination."""
+    """Terminates a resource, or cancels a batch."""
 
     id: str
     organization: int
 
 
 class Power(NamedTuple):
-    """Stop or start."""
+    """Stops or starts a resource."""
 
     id: str
     organization: int
@@ -147,7 +147,7 @@ class Power(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """So many replicas."""
+    """Scales a resource."""
 
     id: str
     organization: int
@@ -155,7 +155,7 @@ class Scale(NamedTuple):
 
 
 class Save(NamedTuple):
-    """Keep something in a ConfigMap; `new`: there is none yet, else there is this version, if that is said."""
+    """Creates a ConfigMap (`new`), or replaces one; an empty version fits any."""
 
     name: str
     body: bytes
@@ -164,20 +164,20 @@ class Save(NamedTuple):
 
 
 class Drop(NamedTuple):
-    """Delete that ConfigMap; only this version of it, if that is said."""
+    """Deletes a ConfigMap; an empty version fits any."""
 
     name: str
     version: str = ""
 
 
 Sent = Create | Terminate | Power | Scale
-"""To the cloud, right after `Begin`."""
+"""Deeds that are sent to the cloud, each right after `Begin`."""
 Deed = Patch | Begin | Create | Terminate | Power | Scale | Save | Drop
 Asked = Look | Deed
 
 
 class Failed(NamedTuple):
-    """An answer that is an error."""
+    """An error as an answer."""
 
     how: str
 
@@ -185,4 +185,4 @@ class Failed(NamedTuple):
 CONFLICT, MISSING, NO_ANSWER = Failed("conflict"), Failed("missing"), Failed("no answer")
 NOT_SENT, REJECTED = Failed("not sent"), Failed("rejected")
 Answer = object
-"""Whatever can be compared."""
+"""Any hashable value."""

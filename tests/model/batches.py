@@ -1,5 +1,4 @@
-"""What the real flow of batches talks to: records are uploaded at once, in two parts, and a batch runs until it is told
-to end."""
+"""The neighbours of the real flow of batches: uploads end at once, in two parts; a batch runs until it is cancelled."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
@@ -28,7 +27,7 @@ _PARTS = 2
 
 
 class ModelPolls:
-    """Each batch is looked at by its id."""
+    """Observes each batch by its id."""
 
     async def look(self, cloud: Cloud, ids: Iterable[str], *, exact: bool) -> Mapping[str, Batch | None]:
         ours = cast(ModelCloud, cloud)
@@ -37,7 +36,7 @@ class ModelPolls:
 
 
 class ModelTransfers:
-    """Long work that is done as soon as it is wanted."""
+    """Long work that is done as soon as it is needed."""
 
     def __init__(self) -> None:
         self.body = b""
@@ -73,7 +72,7 @@ def flow(
     policy: RetryPolicy,
     delays: ConfirmationDelays,
 ) -> BatchFlow:
-    """The real one. Nothing is read or written: what would do that is not there."""
+    """Returns the real flow, without the parts that read inputs and write outputs."""
     long_work, nothing = cast(Transfers, transfers), cast(Any, None)
     gatherer = Gatherer(
         accounts, engine.cache, cast(BatchPolls, ModelPolls()), long_work, engine.clock, delays, engine.installation

@@ -1,4 +1,4 @@
-"""One representative of states that differ in nothing that matters."""
+"""Reduces states that differ only in what cannot matter to one representative."""
 
 from tests.model.memories import mattering
 from tests.model.neighbours import ACCOUNT
@@ -7,8 +7,11 @@ from tests.model.state import NOBODY, Process, State, idle
 
 
 def canonical(state: State) -> State:
-    """A deposed process with nothing to do ends; what is remembered of what is no more is dropped; requests have no
-    order; two operators of one cluster can be exchanged."""
+    """Returns the representative of a state.
+
+    A deposed idle process is as newly started, memories and claims of objects that are gone are dropped, requests have
+    no order, and two operators of one cluster are interchangeable.
+    """
     processes = tuple(_settled(state, number, process) for number, process in enumerate(state.processes))
     requests = tuple(sorted(state.requests)) if len(state.requests) > 1 else state.requests
     state = state._replace(processes=processes, requests=requests)

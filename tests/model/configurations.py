@@ -1,4 +1,4 @@
-"""The questions that are asked: small worlds, each with the faults and people that belong to one danger."""
+"""The small worlds that the model explores, each with the faults and acts of people that belong to one danger."""
 
 from dataclasses import dataclass
 
@@ -15,74 +15,74 @@ BATCH_SPEC: JsonObject = {
     "input": {"configMapRef": {"name": "in", "key": "in"}}, "output": {"configMapRef": {"name": "out"}},
 }  # fmt: skip
 OTHERS = "others"
-"""The owner of what people made."""
+"""The owner of resources that people created."""
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """One world and what may happen in it. `acts` are at most so many each, and `most` in all."""
+    """One world and what may happen in it: each of `acts` at most so many times, at most `most` acts in all."""
 
     key: str
     question: str
     acts: Acts
     most: int = 3
     brief: int = 0
-    """So many where it is explored with every change; 0: `most`."""
+    """The limit instead of `most` in the tests of every change; 0: `most`."""
     names: str = "a"
-    """Of the objects that may be, a letter each."""
+    """The names of all possible objects, a letter each."""
     objects: int = 1
-    """How many of them there are at the beginning."""
+    """How many of them exist at the start."""
     across: bool = False
-    """Each in a cluster of its own, with an operator of its own; else there is one cluster with two operators."""
+    """Whether each object is in its own cluster with its own operator; else one cluster has two operators."""
     kind: str = KIND
     lists: bool = True
     """Whether the kind can be listed by name (clusters) or not (pods)."""
     breakdown: bool = True
-    """Whether the usage shows what each resource costs."""
+    """Whether the usage shows each resource."""
     adoption: bool = False
     recreate: bool = False
     blue_green: bool = False
-    """What is replaced serves until the next one has come up, which takes its time, and may fail."""
+    """Whether a replaced resource serves until its successor is Ready, which may fail to come up."""
     freeze_after_guard: bool = False
     foreign: bool = False
-    """Whether a resource is there that people made."""
+    """Whether a resource that people created exists."""
     shared: bool = False
-    """Two objects may come to record one id: what they do with it is judged."""
+    """Whether two objects may record one id; only what they do with it is checked."""
     both_record: bool = False
-    """They do, from the beginning: a failover let both adopt it."""
+    """Whether two objects record one id from the start, as after a failover let both adopt it."""
     adopted: bool = False
-    """The first object records what was an orphan, and a ConfigMap still tells of that."""
+    """Whether the object has adopted an orphan that a ConfigMap still records."""
     rest_only: bool = False
-    """A second resource may live for a while: only what is at rest is judged by I1."""
+    """Whether a second resource may live temporarily: I1 then applies only at rest."""
     unguarded: bool = False
-    """Nobody asks who leads: a rule switched off."""
+    """Whether processes send without asking who leads: a rule switched off."""
     ends_freely: bool = False
-    """Nobody asks who leads before something is ended: a rule switched off."""
+    """Whether processes end resources of vanished objects without asking who leads: a rule switched off."""
     hasty: bool = False
-    """A leader that is told to stop gives its Lease back in mid-pass: a rule switched off."""
+    """Whether a leader that stops releases its Lease during a pass: a rule switched off."""
     nameless: bool = False
-    """Operators do not know which cluster's they are: a rule switched off."""
+    """Whether operators do not know which cluster they belong to: a rule switched off."""
     beside: bool = False
-    """A pass over the account may go on beside one over an object."""
+    """Whether a pass over the account may run concurrently with one over an object."""
     orphans_end: bool = False
-    """The account says `orphans: Delete`, and their day is over."""
+    """Whether the account has `orphans: Delete`, with the day of grace over."""
     ended: bool = False
-    """At rest nothing lives without its object."""
+    """Whether at rest no resource may live without its object."""
     resources: int = 4
     intents: int = 5
 
     @property
     def clusters(self) -> tuple[int, ...]:
-        """In which each object is."""
+        """The cluster of each object."""
         return tuple(range(len(self.names))) if self.across else (0,) * len(self.names)
 
     @property
     def operators(self) -> tuple[int, ...]:
-        """Of which cluster each is."""
+        """The cluster of each operator."""
         return (0, 1) if self.across else (0, 0)
 
     def start(self) -> State:
-        """No Lease, no resource; the objects were just made."""
+        """Returns the initial state: free Leases, new objects, and only the resources that the configuration names."""
         spec: dict[str, JsonValue] = {"image": "v1", "replicas": 1}
         if self.kind == BATCH:
             spec = {**BATCH_SPEC}
@@ -421,5 +421,5 @@ CONFIGURATIONS = (
 
 
 def called(key: str) -> Configuration:
-    """The configuration of this key."""
+    """Returns the configuration with this key."""
     return next(one for one in CONFIGURATIONS if one.key == key)

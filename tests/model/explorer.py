@@ -1,6 +1,6 @@
-"""Breadth first through every state: the first trace to a violation is a shortest one.
+"""Breadth-first search through every state, so that the first trace to a violation is a shortest one.
 
-States are kept as 64-bit hashes: among five million the chance that one is missed is below one in a million.
+States are kept as 64-bit hashes: among five million, the probability of missing one is below one in a million.
 """
 
 import gc
@@ -17,17 +17,17 @@ from tests.model.steps import Move, World
 
 @dataclass
 class Outcome:
-    """What an exploration found."""
+    """The result of an exploration."""
 
     states: int = 0
     at_rest: int = 0
     cut: int = 0
-    """States beyond the bound on resources or intents, not followed."""
+    """States beyond the bound on resources or intents, which are not followed."""
     seconds: float = 0.0
     complete: bool = True
     depth: int = 0
     violations: dict[str, list[str]] = field(default_factory=dict)
-    """The first sentence of each invariant that broke, and its trace."""
+    """For each broken invariant, the first trace to a violation."""
 
     def __str__(self) -> str:
         whole = "all" if self.complete else "NOT ALL"
@@ -37,18 +37,18 @@ class Outcome:
 
 
 class Exploration:
-    """One configuration's states, and how each was reached."""
+    """The states of one configuration and how each was reached."""
 
     def __init__(self, world: World, *, first: bool, seconds: float) -> None:
         self.world, self.first, self.seconds = world, first, seconds
         self.outcome = Outcome()
         self._parents: dict[int, tuple[int, str]] = {}
         self._causes: dict[int, list[int]] = {}
-        """For each state those from which it follows by itself."""
+        """For each state, those from which it follows without faults and people."""
         self._resting: list[int] = []
 
     def run(self) -> Outcome:
-        """Every state within the bounds; stops at the first violation if asked to, or when its time is up."""
+        """Visits every state within the bounds; stops at the first violation if `first`, or when the time is up."""
         outcome, began = self.outcome, time.monotonic()
         start = canonical(self.world.config.start())
         self._parents[hash(start)] = (0, "")
@@ -72,7 +72,7 @@ class Exploration:
         return self.first and bool(self.outcome.violations)
 
     def _visit(self, state: State) -> Iterator[State]:
-        """The states to go on from, each once."""
+        """Yields the new states that follow from this one."""
         here, productive = hash(state), False
         for costs, moves in ((False, self.world.moves(state)), (True, self.world.acts(state))):
             for move in moves:
@@ -91,7 +91,7 @@ class Exploration:
                 self._blame(broken, here, "nothing more happens")
 
     def _new(self, move: Move, after: State, key: int, here: int) -> bool:
-        """Whether it is to be followed. What broke is not, nor what is beyond the bounds."""
+        """Records a state; returns whether to follow it: it is new, breaks nothing, and is within the bounds."""
         broken = move.broken or ("" if key in self._parents else invariants.always(self.world, after))
         if broken:
             self._blame(broken, here, move.label)
@@ -106,7 +106,7 @@ class Exploration:
         return not broken and not cut
 
     def _unrest(self) -> None:
-        """From every state rest must be within reach without faults: else the checks at rest would say nothing."""
+        """Reports a state from which rest is not reachable without faults: the checks at rest would not cover it."""
         settled, resting = set(self._resting), self._resting
         while resting:
             for cause in self._causes.get(resting.pop(), ()):
@@ -129,10 +129,10 @@ class Exploration:
 
 
 def explore(world: World, *, first: bool = False, seconds: float = 3600.0) -> Outcome:
-    """What there is to be found in one world."""
+    """Explores one world."""
     disabled, thresholds = logging.root.manager.disable, gc.get_threshold()
-    logging.disable()  # what the operator logs in half a million states is of no use
-    gc.set_threshold(200_000, 100, 1000)  # states are no garbage, and looking through them again and again takes long
+    logging.disable()  # what the operator logs in every state is of no use
+    gc.set_threshold(200_000, 100, 1000)  # states are never garbage, and scanning them repeatedly is slow
     try:
         return Exploration(world, first=first, seconds=seconds).run()
     finally:

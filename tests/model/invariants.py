@@ -1,14 +1,14 @@
-"""What must hold. Each answers with the sentence that is not true, or an empty string.
+"""The invariants. Each check returns a sentence that describes the violation; empty if there is none.
 
-I1 Never two living resources of one object, unless it is excused, and then at rest neither. Of a batch: no part is
-   paid for twice, not even if the first one was ended.
-I2 At rest each living resource is recorded by its object, kept, told, or may be what an open intent made; the id of
-   what lives is never cleared.
-I3 Nothing is ended or changed by whom it does not belong to.
-I4 The finalizer, and what is kept of a vanished object, goes only when the resource is gone or kept.
-I5 No object records what was made for another.
-I6 At rest nothing is both recorded and kept to be ended.
-I7 What serves is not ended before another has taken its place; and there are two at most.
+I1 An object never has two living resources; if excused, not at rest. No part of a batch is paid for twice, not even
+   after the first batch ended.
+I2 At rest each living resource is recorded by its object, kept, reported, or may be that of an open intent; the id of
+   a living resource is never cleared.
+I3 A resource is ended or changed only for its owner.
+I4 The finalizer, and the record of a vanished object, is removed only when the resource is gone or kept.
+I5 No object records a resource that was made for another.
+I6 At rest no resource is both recorded by an object and recorded to be ended.
+I7 A serving resource is not ended before another has taken its place; and there are at most two.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def always(world: World, state: State) -> str:
-    """I1."""
+    """Checks I1, or with blue and green the limit of I7."""
     if state.excused or world.config.rest_only:
         return ""
     counted = [one for one in state.resources if one.alive or world.config.kind == BATCH]
@@ -40,7 +40,7 @@ def always(world: World, state: State) -> str:
 
 
 def writing(world: World, state: State, before: bytes, after: bytes) -> str:
-    """I5 and I2: whose id is written into whose status, and which is cleared."""
+    """Checks a write of status: I5 for ids written, I2 for ids cleared, I7 for a successor that was never Ready."""
     was, now = known(before), known(after)
     relieved = was.serving and not was.deleting and was.id and (now.id, now.serving) == (was.id, 0)
     if relieved and not state.resources[now.id - 1].ready:
@@ -68,7 +68,7 @@ def writing(world: World, state: State, before: bytes, after: bytes) -> str:
 
 
 def recorded(world: World, state: State, before: bytes, after: bytes) -> State:
-    """What was taken over has another owner from here on."""
+    """Returns the state in which the object owns the resource that this write took over."""
     was, now = known(before), known(after)
     if (was.ids, was.recorded_uid) == (now.ids, now.recorded_uid) or not _alive(state, now.id):
         return state
@@ -79,13 +79,13 @@ def recorded(world: World, state: State, before: bytes, after: bytes) -> State:
 
 
 def _chosen(world: World, now: Known, resource: Resource) -> bool:
-    """Whether people asked for it: `adopt-id`, or a restore where that is allowed."""
+    """Whether people chose this resource for the object: by `adopt-id`, or by a restore if adoption is allowed."""
     restored = resource.owner[9:] == now.uid[9:] and not world.config.across
     return world.config.adoption and (now.adopt == id_of(now.id) or restored or resource.owner == OTHERS)
 
 
 def touching(world: World, state: State, task: Task, deed: Terminate | Power | Scale) -> str:
-    """I3."""
+    """Checks I3, and I7 for terminations."""
     number, uid = number_of(deed.id), world.passes.nodes[task.node].uid
     resource = state.resources[number - 1]
     if not resource.alive:
@@ -106,12 +106,12 @@ def touching(world: World, state: State, task: Task, deed: Terminate | Power | S
 
 
 def _successor(world: World, uid: str, former: str) -> bool:
-    """Whether the object is the restored one of the same name, and may take over what that had."""
+    """Whether the object is the restored one of the same name, which may take over the former's resource."""
     return world.config.adoption and not world.config.across and uid[9:] == former[9:] and uid > former
 
 
 def releasing(state: State, before: bytes) -> str:
-    """I4: the finalizer goes only when what it stood for is gone or kept."""
+    """Checks I4 for the removal of a finalizer."""
     own = known(before)
     if state.excused or own.abandoned:
         return ""
@@ -128,7 +128,10 @@ def releasing(state: State, before: bytes) -> str:
 
 
 def kept(world: World, state: State, before: bytes) -> State:
-    """The object goes, and people wanted what it has to stay: with another that records it too, if there is one."""
+    """Returns the state after an object is deleted that leaves resources on purpose.
+
+    They are kept; a resource that another object records too belongs to that one.
+    """
     own = known(before)
     heirs = [
         other.uid for other in _objects(state) if other.uid == other.recorded_uid != own.uid and other.id == own.id
@@ -143,7 +146,7 @@ def kept(world: World, state: State, before: bytes) -> State:
 
 
 def letting_go(world: World, state: State, task: Task) -> str:
-    """I4, of what is kept of a vanished object."""
+    """Checks I4 for the removal of a vanished object's record."""
     body = world.passes.nodes[task.node].beginning.body
     own = known(body) if body and task.key.vanished else None
     if own is None or state.excused or own.policy != "Delete" or own.abandoned:
@@ -159,7 +162,7 @@ def letting_go(world: World, state: State, task: Task) -> str:
 
 
 def at_rest(world: World, state: State) -> str:
-    """I2, and I1 without excuses, where nothing more happens by itself; and nobody is in the way of another."""
+    """Checks I1 without excuses, I2, I6 and I7 in a state in which nothing more happens by itself."""
     for own in _objects(state):
         if own.serving and not (own.deleting or own.is_open or _alive(state, own.id)):
             return f"I7: #{own.serving} serves, and has not its place again"
@@ -167,7 +170,7 @@ def at_rest(world: World, state: State) -> str:
     if both:
         return f"I6: #{min(both)} is recorded, and kept to be ended: neither can be done"
     if world.config.kind == BATCH and state.excused:
-        return ""  # a batch that belongs to no object may be missed: the cloud ends it within a day
+        return ""  # a batch without an object may stay unnoticed: the cloud ends it within a day
     for number, resource in enumerate(state.resources, 1):
         if resource.alive and not resource.kept and resource.owner != OTHERS and not _told(state, number):
             return f"I2: #{number} is forgotten"
@@ -183,11 +186,11 @@ def at_rest(world: World, state: State) -> str:
 
 
 def _told(state: State, number: int) -> bool:
-    """By status, as an open intent's, or in a ConfigMap: kept, an orphan, late, or of one that vanished."""
+    """Whether a status, an open intent or a ConfigMap (of a leftover or a vanished object) records the resource."""
     resource = state.resources[number - 1]
     for own in _objects(state):
         if number in own.ids and (resource.uid == own.uid or own.recorded_uid != own.uid):
-            return True  # its own, or restored and not taken over: it stalls and names what it had
+            return True  # its own, or that of a restored object that stalls and names it
         intent = own.intent if own.is_open else None
         if intent is not None and resource.name.partition("/")[0] in {intent.name, intent.token}:
             return True
@@ -208,7 +211,7 @@ def _objects(state: State) -> list[Known]:
 
 
 def _departed_ids(state: State) -> set[int]:
-    """What ConfigMaps, and processes that are about to write one, stand for."""
+    """Returns the ids of vanished objects in ConfigMaps and in processes; 0 for an object without ids."""
     bodies = {body for _, name, body in state.config_maps if name.startswith("vanished")}
     bodies |= {one.body for process in state.processes for one in process.books.departed}
     return {number for body in bodies for number in known(body).ids or {0}}

@@ -1,6 +1,6 @@
-"""What a process remembers of an object, as values and back, and how time passes over it.
+"""Memories of objects as comparable values, and how they age.
 
-There is no clock in the model: what is remembered with a time was a moment ago, or long ago.
+The model has no clock: a remembered time is either a moment ago or long ago.
 """
 
 from dataclasses import fields, is_dataclass, replace
@@ -12,19 +12,22 @@ from tests.model.objects import Known, id_of
 from tests.model.state import Frozen
 
 NOW, LONG_AGO = 100_000.0, 0.0
-"""Seconds of the monotonic clock. Every delay of the operator lies between the two."""
+"""Monotonic seconds. Every delay of the operator is shorter than the difference."""
 _LEFT_OUT = frozenset(
     {"uid", "unanswered", "kube_failures", "quiet_looks", "account", "connections", "env_digest", "clean", "told_at"}
 )
-"""Nothing that the model looks at is decided by them."""
+"""Fields that no decision in the model depends on."""
 _FRESH = ManagedMemory("")
 SEARCH = "searched_since"
 
 
 def frozen(memory: SearchingMemory) -> Frozen:
-    """All that is not as in a fresh one; what cannot be compared is left out, and nothing is decided by it here."""
+    """Returns the fields that differ from a fresh memory, with the UID; empty if none do.
+
+    Dictionaries are left out: they cannot be hashed, and no decision in the model depends on them.
+    """
     assert memory.unwritten is None, "an id is written until that is decided"
-    memory.not_seen = min(memory.not_seen, 1)  # more is no surer: see `passes.DELAYS`
+    memory.not_seen = min(memory.not_seen, 1)  # further misses change nothing: see `passes.DELAYS`
     fresh = type(memory)("")
     found = tuple(
         (field.name, frozenset(value) if isinstance(value, set) else value)
@@ -36,7 +39,7 @@ def frozen(memory: SearchingMemory) -> Frozen:
 
 
 def thawed(memory: Frozen, uid: str, kind: type[SearchingMemory] = ManagedMemory) -> SearchingMemory:
-    """The memory; fresh where it is of another object."""
+    """Returns the memory; a fresh one if the values are those of another object."""
     found = dict(memory)
     if found.get("uid") != uid:
         return kind(uid)
@@ -48,12 +51,12 @@ def thawed(memory: Frozen, uid: str, kind: type[SearchingMemory] = ManagedMemory
 
 
 def searching(memory: Frozen) -> bool:
-    """Whether its clock runs for what a list lacks."""
+    """Whether a search began a moment ago, so that an absence from lists proves nothing yet."""
     return dict(memory).get(SEARCH) == NOW
 
 
 def aged(memory: Frozen, *, search: bool) -> Frozen:
-    """After a long time; without `search`, as if the search had been going on for a moment only."""
+    """Returns the memory after a long time; without `search`, the search still began a moment ago."""
     older = {name: value if name == SEARCH and not search else _older(value) for name, value in memory}
     found = tuple((name, value) for name, value in older.items() if value != getattr(_FRESH, name))
     return found if len(found) > 1 else ()
@@ -70,7 +73,7 @@ def _older(value: object) -> object:
 
 
 def mattering(memory: Frozen, told: Known, alive: bool) -> Frozen:
-    """Without what is about another id, or another intent, than the object has: the operator asks for these first."""
+    """Returns the memory without what is about another id or intent than the object's: the operator ignores that."""
     name = told.intent.name if told.is_open and told.intent is not None else ""
     token = told.intent.token if told.is_open and told.intent is not None else ""
     cloud_id = id_of(told.id) if told.id else ""

@@ -1,4 +1,4 @@
-"""What the real code talks to, in its own words: each call is a question to the script of the pass that is played."""
+"""The neighbours of the real code, with their real interfaces: each call is a question to the script of the pass."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from types import SimpleNamespace
@@ -43,18 +43,18 @@ ACCOUNT = ObjectKey("CloudAccount", NAMESPACE, "default")
 
 
 class Suspended(BaseException):
-    """The pass asks what nobody answered so far. No handler of the operator's may catch it."""
+    """The pass asks a question that has no answer yet. No handler of the operator catches a BaseException."""
 
     def __init__(self, asked: Asked) -> None:
         self.asked = asked
 
 
 Oracle = Callable[[asked.Look], Answer]
-"""What a look is answered at this moment."""
+"""Answers a look from the present state."""
 
 
 class Script:
-    """The answers of one pass, in order; after them looks are answered as things are, up to the first deed."""
+    """The answers of one pass, in order; after them, the oracle answers looks up to the first deed."""
 
     def __init__(self) -> None:
         self.begin((), None)
@@ -64,7 +64,7 @@ class Script:
         self.looked: list[tuple[asked.Look, Answer]] = []
 
     def ask(self, question: Asked) -> Answer:
-        """Raises Suspended where the answers end."""
+        """Returns the answer; raises Suspended if neither the script nor the oracle has one."""
         if self.place < len(self.answers):
             self.place += 1
             return self.answers[self.place - 1]
@@ -75,13 +75,13 @@ class Script:
 
 
 class ModelCloud:
-    """One organization's key."""
+    """The cloud, as the key of one organization sees it."""
 
     def __init__(self, script: Script, organization: int, stands: Callable[[], bool] = lambda: True) -> None:
         self._script, self.organization, self._stands = script, organization, stands
 
     def guarded(self, stands: Callable[[], bool]) -> "ModelCloud":
-        """What is sent with it is asked about once more."""
+        """Returns a cloud that also calls `stands` before it sends anything."""
         return ModelCloud(self._script, self.organization, stands)
 
     async def call(
@@ -92,7 +92,7 @@ class ModelCloud:
         id: str = "",  # noqa: A002
         query: Mapping[str, object] | None = None,
     ) -> Any:
-        """Raises CloudError. A list has one page."""
+        """Asks the script and returns the answer as the operation's result; lists have one page. Raises CloudError."""
         match operation:
             case operations.CREATE_CLUSTER:
                 assert isinstance(body, ClusterCreate)
@@ -121,18 +121,18 @@ class ModelCloud:
                 raise AssertionError(f"not modelled: {operation.name}")
 
     def found(self, question: asked.Observe) -> asked.Seen:
-        """Raises NotFound."""
+        """Returns the resource. Raises NotFound."""
         seen = self.look(question)
         if not isinstance(seen, asked.Seen):
             raise NotFound("observe", "no such resource")
         return seen
 
     def look(self, question: asked.Observe | asked.Find | asked.Living) -> Answer:
-        """Reads are not guarded."""
+        """Asks the script for a read, which is not guarded."""
         return self._script.ask(question)
 
     def usage(self) -> CurrentUsage:
-        """What costs more than it did before."""
+        """Returns the current usage with a row for each billed resource."""
         billed = cast(tuple[tuple[str, str], ...], self._script.ask(asked.Billed(self.organization)))
         rows = [
             BillingBreakdownItem(resource_id=number, kind="cluster", name=name, hours=1.0) for number, name in billed
@@ -160,10 +160,10 @@ def _cloud_error(failed: Failed) -> CloudError:
 
 
 class ModelClusters(GpuClusters):
-    """The real kind, but for what it reads: the list is asked for one name, and one resource for what matters."""
+    """The real kind, except that each read is one question to the model and only the image is immutable."""
 
     def __init__(self) -> None:
-        """Without the listing that settled clusters share."""
+        """Omits the listing that settled clusters share."""
 
     def immutable(self, obj: Cluster) -> Mapping[str, JsonValue]:
         return {"image": obj.spec.image}
@@ -191,14 +191,14 @@ def _seen(seen: asked.Seen) -> SeenCluster:
 
 
 def batch_of(seen: asked.Seen) -> Batch:
-    """As the cloud tells of it: its name is the tag in its metadata."""
+    """Returns a batch as the cloud reports it; its name is the tag in its metadata."""
     status = BatchStatus.IN_PROGRESS if seen.status == "running" else BatchStatus.CANCELLED
     counts, file = BatchCounts(total=1), f"f{seen.name.split('/')[2]}"
     return Batch(id=seen.id, status=status, metadata={TAG: seen.name}, request_counts=counts, input_file_id=file)
 
 
 class ModelAccounts:
-    """The one account, with the key that it has when it is asked for."""
+    """The only account, with the key that it has at the time of the question."""
 
     def __init__(self, script: Script) -> None:
         self._script = script
@@ -212,28 +212,28 @@ class ModelAccounts:
         return 0.0
 
     def found_by_polling(self, account: AccountReady) -> None:
-        """Nobody listens."""
+        """Does nothing."""
 
     def failed(self, account: AccountReady, error: CloudError, whose: ObjectKey | None = None) -> None:
-        """Nobody listens."""
+        """Does nothing."""
 
     def lacks_funds(self, account: AccountReady, key: ObjectKey) -> bool:
         return False
 
 
 class ModelKube:
-    """The API server, as one pass talks to it. What no decision rests on is written, and changes nothing."""
+    """The API server as one pass sees it. A write of only what no decision depends on succeeds and changes nothing."""
 
     def __init__(self, script: Script) -> None:
         self._script = script
         self.last: dict[str, bytes] = {}
-        """Objects as this pass knows them."""
+        """Objects and ConfigMaps as this pass knows them, by name."""
         self.config_maps: tuple[tuple[str, bytes], ...] = ()
         self.dropped: set[str] | None = None
-        """The ConfigMaps that were deleted, where that is no step of its own."""
+        """Collects the names of deleted ConfigMaps; None if each deletion is a step of its own."""
 
     async def get(self, kind: ResourceType, namespace: str | None, name: str) -> JsonObject:
-        """Raises NotFound."""
+        """Returns an object or a ConfigMap. Raises KubeError."""
         if kind is not kube.CONFIG_MAPS:
             return self._taken(name, self._script.ask(asked.Read(_key_of(kind, name))))
         body = self._script.ask(asked.ReadMap(name))
@@ -250,7 +250,7 @@ class ModelKube:
         *,
         subresource: str | None = None,
     ) -> JsonObject:
-        """Raises KubeError."""
+        """Patches an object, its status, or a ConfigMap. Raises KubeError."""
         if kind is kube.CONFIG_MAPS:
             return self._saved(name, body, new=False)
         metadata = cast(JsonObject, body["metadata"])
@@ -259,7 +259,7 @@ class ModelKube:
         if subresource and not status:
             return loaded(self.last[name])
         patch = orjson.dumps(rest, option=orjson.OPT_SORT_KEYS)
-        version = str(metadata["resourceVersion"])  # empty: not bound
+        version = str(metadata["resourceVersion"])  # empty: any version
         return self._taken(name, self._script.ask(asked.Patch(_key_of(kind, name), bool(subresource), version, patch)))
 
     async def create(self, kind: ResourceType, namespace: str, body: Mapping[str, JsonValue]) -> JsonObject:
@@ -269,7 +269,7 @@ class ModelKube:
     async def delete(
         self, kind: ResourceType, namespace: str | None, name: str, *, uid: str = "", version: str = ""
     ) -> None:
-        """Raises KubeError."""
+        """Deletes a ConfigMap. Raises KubeError."""
         assert kind is kube.CONFIG_MAPS
         if self.dropped is not None:
             self.dropped.add(name)
@@ -277,7 +277,7 @@ class ModelKube:
             raise _kube_error(answer)
 
     async def pages(self, kind: ResourceType, namespace: str | None) -> AsyncIterator[list[JsonObject]]:
-        """The ConfigMaps of the operator's namespace."""
+        """Yields the ConfigMaps of the operator's namespace, in one page."""
         assert kind is kube.CONFIG_MAPS
         yield [_config_map(name, body) for name, body in self.config_maps]
 
@@ -316,12 +316,15 @@ def _config_map(name: str, body: bytes) -> JsonObject:
 
 
 def settled(record: Mapping[str, JsonValue]) -> bytes:
-    """A leftover without the time at which it was found."""
+    """Returns a leftover as JSON with a constant time of discovery, so that equal ones compare equal."""
     return orjson.dumps({**record, "since": MOMENT}, option=orjson.OPT_SORT_KEYS)
 
 
 def orphan(number: int) -> tuple[str, tuple[tuple[int, str, bytes], ...]]:
-    """What an object made that is gone, and whose name another has: its name, and the ConfigMap that tells of it."""
+    """Returns the name of an orphan, and the ConfigMap that records it.
+
+    It was made for a deleted object whose name another object has now.
+    """
     uid = uid_of("a", 0)
     name = cloud_name(NAMESPACE, "a", uid, "cafe0", 1)
     told = {
@@ -347,13 +350,13 @@ def _kube_error(failed: Failed) -> kube.KubeError:
 
 
 class ModelCache:
-    """What the watch told: the object of the pass, and vanished ones; all else is asked of the world's own cache."""
+    """The process's cache: it holds the pass's object and vanished ones, and asks the world's cache for all others."""
 
     def __init__(self, script: Script) -> None:
         self._script = script
         self.entries: dict[ObjectKey, Entry] = {}
         self.forgotten: set[str] = set()
-        """UIDs of objects that the pass took its finalizer off, and forgot with that."""
+        """UIDs of objects that the pass dropped with their finalizers."""
 
     def get(self, key: ObjectKey) -> Entry | None:
         if key in self.entries or key.vanished:
@@ -361,7 +364,7 @@ class ModelCache:
         return cast(Entry | None, self._script.ask(asked.Lookup("get", (key,))))
 
     def put(self, key: ObjectKey, raw: Mapping[str, JsonValue]) -> tuple[Entry | None, Entry]:
-        """Vanished objects are here alone; what is written to others comes from the world's own cache."""
+        """Stores an object; returns its previous and its new entry."""
         before, after = self.entries.get(key), entry_of({**raw})
         self.entries[key] = after
         return before, after
@@ -372,7 +375,7 @@ class ModelCache:
         return self.entries.pop(key, None)
 
     def account_of(self, key: ObjectKey) -> ObjectKey:
-        """There is one."""
+        """Returns the only account."""
         return ACCOUNT
 
     def account_meant(self, key: ObjectKey, entry: Entry) -> ObjectKey:
@@ -385,7 +388,7 @@ class ModelCache:
         self._script.ask(asked.Unclaim(key))
 
     def __getattr__(self, method: str) -> Callable[..., Any]:
-        """What only reads."""
+        """Passes a method that only reads on to the world's cache."""
         assert method in {
             "with_cloud_id", "with_token", "creators", "with_name", "others", "searching", "items", "holders"
         }, method  # fmt: skip

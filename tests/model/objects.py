@@ -1,8 +1,8 @@
-"""Objects as the modelled API server stores them: texts, so that they can be compared, with all that decisions rest on.
+"""Objects as the modelled API server stores them: comparable texts with everything that decisions depend on.
 
-Conditions, times and what mirrors the cloud are left out: nothing is decided by them. The resourceVersion is made from
-the content: two objects have the same one exactly if they are the same. That allows a little more than a real server
-does, so nothing that can happen is missed.
+Conditions, times and copies of the cloud's state are left out, since no decision depends on them. The resourceVersion
+is derived from the content: two objects have the same one exactly if they are equal. That allows slightly more than a
+real server does, so the model misses nothing that can happen.
 """
 
 from collections.abc import Mapping
@@ -19,9 +19,9 @@ from relay_operator.engine.manifests import held, part
 
 KIND, BATCH, NAMESPACE = "GpuCluster", "InferenceBatch", "ns"
 MOMENT = "2026-03-01T12:00:00Z"
-"""It is always now: time is a step of the model, see `memories`."""
+"""The wall clock, which stands still: time is a step of the model, see `memories`."""
 EARLIER = "2026-03-01T11:59:00Z"
-"""When objects were made."""
+"""The creation time of objects."""
 _KEPT_OF_STATUS = (
     "id", "createToken", "cloudName", "identity", "attempt", "specHash", "account", "replacing",
     "former", "failedGreen", "round", "parts", "ending", "completionTime", "cleared",
@@ -29,7 +29,7 @@ _KEPT_OF_STATUS = (
 
 
 class Known(NamedTuple):
-    """What the model itself asks of an object."""
+    """The facts about an object that the model itself uses. Cloud ids are numbers; 0 is none."""
 
     name: str
     uid: str
@@ -41,9 +41,9 @@ class Known(NamedTuple):
     is_open: bool
     id: int
     ids: frozenset[int]
-    """All that status records: of a batch, each of its parts has one; of a cluster, the old one as well."""
+    """All ids in status: a batch has one per part, a cluster also those of former resources."""
     serving: int
-    """The old one that serves until the one of `id` is Ready."""
+    """The former resource that serves until the one with `id` is Ready."""
     token: str
     recorded_uid: str
     recorded_organization: str
@@ -55,7 +55,7 @@ class Known(NamedTuple):
 
 
 def stored(raw: Mapping[str, JsonValue]) -> bytes:
-    """The object without what no decision rests on, and with the version that its content gives."""
+    """Returns the object as text, with only what decisions depend on and with the version of its content."""
     metadata = {name: value for name, value in part(raw, "metadata").items() if name != "resourceVersion" and value}
     content = {**raw, "metadata": metadata, "status": kept(part(raw, "status"))}
     text = orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
@@ -64,23 +64,23 @@ def stored(raw: Mapping[str, JsonValue]) -> bytes:
 
 
 def version_of_text(text: bytes) -> str:
-    """The same for the same."""
+    """Returns the resourceVersion of a text; equal texts have equal ones."""
     return str(int.from_bytes(blake2b(text, digest_size=7).digest(), "big"))
 
 
 def kept(status: Mapping[str, JsonValue]) -> JsonObject:
-    """What decisions rest on."""
+    """Returns the fields of a status that decisions depend on."""
     return {name: value for name, value in status.items() if name in _KEPT_OF_STATUS}
 
 
 def loaded(text: bytes) -> JsonObject:
-    """The object as JSON."""
+    """Returns the object as JSON."""
     raw: JsonObject = orjson.loads(text)
     return raw
 
 
 def merged(before: Mapping[str, JsonValue], patch: Mapping[str, JsonValue]) -> JsonObject:
-    """RFC 7386."""
+    """Returns a document after a JSON merge patch (RFC 7386)."""
     after = {name: value for name, value in before.items() if patch.get(name, value) is not None}
     for name, value in patch.items():
         if isinstance(value, Mapping):
@@ -91,13 +91,13 @@ def merged(before: Mapping[str, JsonValue], patch: Mapping[str, JsonValue]) -> J
 
 
 def changed(text: bytes, patch: Mapping[str, JsonValue]) -> bytes:
-    """The object after a merge patch."""
+    """Returns the object after a merge patch."""
     return patched(text, orjson.dumps(patch))
 
 
 @lru_cache(maxsize=100_000)
 def patched(text: bytes, patch: bytes) -> bytes:
-    """The same, with the patch as it is sent; a change of spec counts."""
+    """Returns the object after a serialized merge patch; a change of spec increments the generation."""
     before = loaded(text)
     after = merged(before, loaded(patch))
     if after.get("spec") != before.get("spec"):
@@ -108,7 +108,7 @@ def patched(text: bytes, patch: bytes) -> bytes:
 
 
 def applied(kind: str, name: str, number: int, spec: Mapping[str, JsonValue]) -> bytes:
-    """An object that was just made; it is the world's so many-th."""
+    """Returns a new object; `number` counts the objects of the world and makes its UID unique."""
     metadata: JsonObject = {
         "name": name, "namespace": NAMESPACE, "uid": uid_of(name, number), "generation": 1,
         "creationTimestamp": EARLIER,
@@ -117,7 +117,7 @@ def applied(kind: str, name: str, number: int, spec: Mapping[str, JsonValue]) ->
 
 
 def recording(text: bytes, name: str = "somebody-elses") -> bytes:
-    """The object, once it has adopted the first resource there is."""
+    """Returns the object after it has adopted resource 1, whose name in the cloud is `name`."""
     own = known(text)
     identity: JsonValue = {
         "installation": "cafe0", "namespace": NAMESPACE, "name": own.name, "uid": own.uid, "organization": "org-1",
@@ -133,7 +133,10 @@ def recording(text: bytes, name: str = "somebody-elses") -> bytes:
 
 
 def uid_of(name: str, number: int) -> str:
-    """Hexadecimal, as real ones: names in the cloud carry its first ten characters. It tells the object's name."""
+    """Returns a UID that ends with the object's name in hexadecimal.
+
+    Like a real one it is hexadecimal: names in the cloud contain its first ten digits.
+    """
     return f"{number:08x}-{ord(name):02x}"
 
 
@@ -142,7 +145,7 @@ def key_of(name: str, kind: str = KIND) -> ObjectKey:
 
 
 def id_of(number: int) -> str:
-    """The cloud's id of the resource with this number."""
+    """Returns the cloud id of the resource with this number."""
     return f"c{number}"
 
 
@@ -152,7 +155,7 @@ def number_of(cloud_id: str) -> int:
 
 @lru_cache(maxsize=100_000)
 def known(text: bytes) -> Known:
-    """Read once."""
+    """Reads the facts from an object's text; cached."""
     raw = loaded(text)
     metadata, spec, status = part(raw, "metadata"), part(raw, "spec"), part(raw, "status")
     annotations = part(metadata, "annotations")
@@ -181,7 +184,7 @@ def known(text: bytes) -> Known:
         recorded_organization=str(part(status, "identity").get("organization") or ""),
         adopt=str(annotations.get(ADOPT_ID) or ""),
         retry=str(annotations.get(RETRY_CREATE) or ""),
-        policy=str(spec.get("deletionPolicy") or "Delete").replace("Discard", "Delete"),  # as batches call it
+        policy=str(spec.get("deletionPolicy") or "Delete").replace("Discard", "Delete"),  # batches' word for it
         abandoned=annotations.get(ABANDON) == "true",
         stopped=spec.get("powerState") == "Stopped",
     )

@@ -1,10 +1,10 @@
-"""The operator's real passes, as a tree: at each node a pass asks something, and each answer leads to another node.
+"""The operator's real passes as a tree: at each node a pass asks a question, and each answer leads to another node.
 
 A pass is real code from the queue's key to the last write: `Controller`, `ManagedFlow` or `BatchFlow`, `Gatherer`,
-`plan`, `Actor`, `Persistence`, `Vanished`, `identity`. Nothing but its surroundings is modelled. It begins with an
-object, what the process remembers of it, and the vanished objects that the process has; all else it asks for. So two
-passes that began alike and were answered alike are the same, and the code runs once for each of them, however many
-states lead there.
+`plan`, `Actor`, `Persistence`, `Vanished`, `identity`. Only its surroundings are modelled. It begins with an object,
+the process's memory of it, and the vanished objects that the process knows; it asks for everything else. Passes that
+began alike and got the same answers are therefore equal, and the code runs once for each of them, however many states
+lead there.
 """
 
 import asyncio
@@ -67,12 +67,12 @@ from tests.model.objects import BATCH, KIND, MOMENT, NAMESPACE, known, loaded, s
 from tests.model.state import Books, Departed, Frozen, Left
 
 DELAYS = ConfirmationDelays(newborn=0.0, search=0.0, searches=1)
-"""The rest is as people have it. A 404 right after a create, and the minute that webhooks have, are not modelled."""
+"""Defaults, except that a 404 right after a create and the time that webhooks have are not modelled."""
 _MOMENT = datetime.fromisoformat(MOMENT)
 
 
 class Beginning(NamedTuple):
-    """What a pass begins with."""
+    """The inputs of a pass; `body` is empty for a sweep."""
 
     installation: str
     key: ObjectKey
@@ -82,46 +82,46 @@ class Beginning(NamedTuple):
 
 
 class Loading(NamedTuple):
-    """What a new leader, and the repairing list, read of what has no object."""
+    """The inputs of a new leader or of the repairing list that reads the ConfigMaps."""
 
     config_maps: tuple[tuple[str, bytes], ...]
     books: Books
 
 
 class End(NamedTuple):
-    """What a pass leaves behind in its process."""
+    """The end of a pass: its outcome, and what its process remembers."""
 
     action: str
     memory: Frozen
 
 
 class Unpriced(Pricing):
-    """A catalog without prices: what a cluster costs is shown to people, and decides nothing here."""
+    """Pricing without prices: the price of a cluster is only shown, and no decision here depends on it."""
 
     async def of(self, _: Cloud) -> Prices:
-        """Of nothing."""
+        """Returns empty prices."""
         return Prices({}, {})
 
 
 @dataclass(slots=True)
 class Node:
-    """A pass up to where it asks the next question, or to its end."""
+    """A pass up to its next question or its end."""
 
     beginning: Beginning
     answers: tuple[Answer, ...]
     asks: Asked | End
     books: Books
-    """As the pass has left them, before a deed and at its end."""
+    """The process's books as the pass has left them, before a deed or at its end."""
     following: dict[Answer, int] = field(default_factory=dict)
 
     @property
     def uid(self) -> str:
-        """Of the object; empty where it is a sweep."""
+        """The UID of the object; empty for a sweep."""
         return known(self.beginning.body).uid if self.beginning.body else ""
 
 
 class Passes:
-    """All that were played so far. One for all configurations of the same rules; it has to be closed."""
+    """All passes played so far. Configurations with the same rules and settings can share it. Close it after use."""
 
     def __init__(
         self, kind: str = KIND, delays: ConfirmationDelays = DELAYS, orphans: Orphans = Orphans.REPORT
@@ -169,20 +169,20 @@ class Passes:
         self._loop.close()
 
     def begun(self, beginning: Beginning, oracle: Oracle) -> int:
-        """The node at which a pass begins."""
+        """Returns the node at which a pass begins."""
         if beginning not in self._beginnings:
             self._beginnings[beginning] = self._played(beginning, (), oracle)
         return self._beginnings[beginning]
 
     def answered(self, number: int, answer: Answer, oracle: Oracle) -> int:
-        """The node to which this answer leads; where the pass is played for it, it goes on as far as looks lead."""
+        """Returns the node to which an answer leads; if the pass is not known, plays it up to the next deed."""
         node = self.nodes[number]
         if answer not in node.following:
             node.following[answer] = self._played(node.beginning, (*node.answers, answer), oracle)
         return node.following[answer]
 
     def loaded(self, loading: Loading) -> tuple[Books, frozenset[str]]:
-        """What a process knows after it read the ConfigMaps, and those that it deleted."""
+        """Returns the books of a process that has read the ConfigMaps, and the names of those that it deleted."""
         if loading not in self._loaded:
             self._set_out(loading.books)
             self._kube.config_maps = loading.config_maps
@@ -194,7 +194,7 @@ class Passes:
         return self._loaded[loading]
 
     def gone(self, key: ObjectKey, body: bytes, books: Books) -> Books:
-        """What a process knows after its watch told that this object went."""
+        """Returns the books of a process whose watch has reported the deletion of this object."""
         self._set_out(books)
         self._cache.entries[key] = entry_of(loaded(body))
         self._informer.gone(self._kind, loaded(body))
@@ -237,19 +237,17 @@ class Passes:
         return first
 
     async def _swept(self, memory: SweepMemory) -> None:
-        """As the account's pass does it, a day after what is left was found."""
+        """Sweeps as the account's pass does, a day after the leftovers were found."""
         ready = await self._accounts.resolve(NAMESPACE, None)
         assert isinstance(ready, AccountReady)
-        with contextlib.suppress(CloudError, KubeError):  # the account's next pass goes on
+        with contextlib.suppress(CloudError, KubeError):  # the account's next pass tries again
             await self._vanished.leftovers.save(())
             usage = cast(ModelCloud, ready.cloud).usage() if self._kind == KIND else None
             await self._sweeper.sweep(ready, usage, self._orphans, memory, _MOMENT + timedelta(days=1))
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         tries = persist._TRIES
-        persist._TRIES = (
-            sys.maxsize
-        )  # after some tries the queue comes back for the id before all else: that is the same
+        persist._TRIES = sys.maxsize  # the limit only moves the next try to another pass, which writes the id first
         try:
             self._loop.run_until_complete(work)
         finally:
@@ -336,7 +334,7 @@ def _left(name: str, record: Leftover, *, saved: bool) -> Left:
 
 
 class _ModelQueue(Queue[ObjectKey]):
-    """Nobody waits: a pass may begin at any moment."""
+    """A queue in which nothing waits: a pass may begin at any moment."""
 
     def __init__(self, script: Script) -> None:
         super().__init__(lambda: NOW)
@@ -347,4 +345,4 @@ class _ModelQueue(Queue[ObjectKey]):
 
 
 async def _at_once(_seconds: float) -> None:
-    """Time is a step of the model."""
+    """Returns at once: time is a step of the model."""

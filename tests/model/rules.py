@@ -1,6 +1,6 @@
-"""The operator's rules, and how each is switched off: in its real code where it lives there, else in its surroundings.
+"""The operator's rules and how to switch each off: in the real code if the rule is there, else in the model.
 
-A rule that can be switched off without anything breaking is not needed, or not explored.
+A rule that can be switched off without breaking an invariant is either not needed or not explored.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,17 +35,17 @@ Off = Callable[[pytest.MonkeyPatch], None]
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule, and how the world is without it."""
+    """One rule, and how to switch it off."""
 
     meaning: str
     breaks: str
-    """The configuration that shows it."""
+    """The key of the configuration that breaks without the rule."""
     off: Off = lambda _patch: None
     world: Callable[[Configuration], Configuration] = lambda config: config
     long: bool = False
-    """It takes too many states to break for every change."""
+    """Whether breaking it takes too many states for the tests of every change."""
     impatient: bool = False
-    """The time for absence is over at once."""
+    """Whether absence counts at once."""
 
 
 def _config(**changes: Any) -> Callable[[Configuration], Configuration]:
@@ -89,13 +89,13 @@ async def _status_unbound(self: ObjectWriter, patch: Mapping[str, JsonValue]) ->
 
 
 def _unfenced(patch: pytest.MonkeyPatch) -> None:
-    """Nor does it matter then who else has it."""
+    """Ignores other objects that have the same resource."""
     patch.setattr(Looker, "_left_to_the_living", _no)
     patch.setattr(Cache, "others", _nobody)
 
 
 def _undone(patch: pytest.MonkeyPatch) -> None:
-    """And nobody asks who has what is undone."""
+    """Does not recognise the process's own write, and undoes it without regard to other objects."""
     patch.setattr(persist, "after_conflict", _never_recognised)
     _unfenced(patch)
 
@@ -247,13 +247,13 @@ RULES: Mapping[str, Rule] = {
 
 
 def passes_of(config: Configuration, rule: Rule | None = None) -> Passes:
-    """As they are played with the settings of this configuration."""
+    """Returns passes with the settings of a configuration and, if a rule is given, with its delays."""
     delays = replace(DELAYS, unknown=0.0) if rule is not None and rule.impatient else DELAYS
     return Passes(config.kind, delays, Orphans.DELETE if config.orphans_end else Orphans.REPORT)
 
 
 def without(rule: Rule, patch: pytest.MonkeyPatch) -> World:
-    """The configuration that shows the rule, in a world without it."""
+    """Switches the rule off and returns the world of the configuration that then breaks."""
     rule.off(patch)
     config = rule.world(called(rule.breaks))
     return World(config, passes_of(config, rule))

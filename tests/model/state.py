@@ -1,20 +1,20 @@
-"""What the small world is made of: immutable values, so that a state can be hashed and compared."""
+"""The parts of a small world: immutable values, so that states can be hashed and compared."""
 
 from typing import NamedTuple, TypeVar
 
 from relay_operator.api.meta import ObjectKey
 
 NOBODY = 9
-"""Of a request: no client waits for its answer any more. Of a Lease: nobody holds it."""
+"""As the sender of a request: no client waits for its answer. As the holder of a Lease: it is free."""
 
 Frozen = tuple[tuple[str, object], ...]
-"""What a process remembers of an object, as values: fields of its memory, and what they hold."""
+"""A process's memory of an object as (field, value) pairs."""
 
 
 class Resource(NamedTuple):
-    """A paid resource. Its id is its place among all, counted from 1.
+    """A paid resource. Its id is its position among all resources, from 1.
 
-    `owner` and `kept` are the truth, which nobody in the world can read: they are for the invariants alone.
+    `owner` and `kept` are the truth, for the invariants only: no process can read them.
     """
 
     alive: bool
@@ -24,21 +24,21 @@ class Resource(NamedTuple):
     replicas: int = 1
     running: bool = True
     owner: str = ""
-    """The UID for which it was made, or that took it over; of a batch, with round and part behind it."""
+    """The UID that it was made for or that took it over; for a batch, followed by `/round/part`."""
     kept: bool = False
-    """Somebody said that it is to stay."""
+    """Whether a person decided that it stays."""
     ready: bool = True
-    """It has come up; until then it may fail."""
+    """Whether it has come up; until then it may fail."""
     failed: bool = False
 
     @property
     def uid(self) -> str:
-        """Of its owner."""
+        """The UID of its owner, without round and part."""
         return uid_in(self.owner)
 
 
 class Request(NamedTuple):
-    """A create that was sent and that the cloud has not acted on; it may do so at any later time, or never."""
+    """A create that was sent and that the cloud has not acted on yet; it may act at any later time, or never."""
 
     name: str
     organization: int
@@ -48,22 +48,22 @@ class Request(NamedTuple):
 
 
 def uid_in(owner: str) -> str:
-    """Whose a part is."""
+    """Returns the UID in an owner, without round and part."""
     return owner.partition("/")[0]
 
 
 class Task(NamedTuple):
-    """A pass that is under way: as far as the real code has come with it."""
+    """A pass under way, and how far the real code has come."""
 
     key: ObjectKey
     node: int
-    """Where in the tree of passes it stands: at something that it wants to do to the world."""
+    """Its node in the tree of passes, which asks a deed."""
     waiting: bool = False
-    """It was sent, and the answer is awaited."""
+    """Whether the deed was sent and the answer is awaited."""
 
 
 class Departed(NamedTuple):
-    """An object that vanished, as a process knows it."""
+    """A vanished object as a process knows it, and whether a ConfigMap keeps it."""
 
     key: ObjectKey
     body: bytes
@@ -71,7 +71,7 @@ class Departed(NamedTuple):
 
 
 class Left(NamedTuple):
-    """A leftover, by the name of its ConfigMap, as JSON, and whether that keeps it."""
+    """A leftover as JSON, the name of its ConfigMap, and whether that exists."""
 
     key: str
     body: str
@@ -82,7 +82,7 @@ KeptT = TypeVar("KeptT", Departed, Left)
 
 
 class Books(NamedTuple):
-    """What a process knows of what has no object: vanished ones, and what lives in the cloud without one."""
+    """A process's knowledge of vanished objects and of resources in the cloud without an object."""
 
     departed: frozenset[Departed] = frozenset()
     leftovers: frozenset[Left] = frozenset()
@@ -90,7 +90,7 @@ class Books(NamedTuple):
     let_go: frozenset[str] = frozenset()
 
     def after(self, before: "Books", now: "Books") -> "Books":
-        """With what a pass changed."""
+        """Returns these books with the changes of a pass from `before` to `now`."""
         return Books(
             _replaced(self.departed, before.departed, now.departed),
             _replaced(self.leftovers, before.leftovers, now.leftovers),
@@ -100,56 +100,56 @@ class Books(NamedTuple):
 
 
 def _replaced(own: frozenset[KeptT], before: frozenset[KeptT], now: frozenset[KeptT]) -> frozenset[KeptT]:
-    """What was told last of each counts."""
+    """Returns `own` with each changed item as it is in `now`."""
     touched = {one.key for one in before ^ now}
     return frozenset(one for one in own if one.key not in touched) | (now - before)
 
 
 class Process(NamedTuple):
-    """An operator. `led` without the Lease: deposed, though it may not know it yet (frozen, or slow)."""
+    """An operator. With `led` but without the Lease it is deposed and may not know it yet (frozen or slow)."""
 
     cluster: int
     led: bool = False
     memory: tuple[tuple[ObjectKey, Frozen], ...] = ()
     tasks: tuple[Task, ...] = ()
     cache: tuple[bytes | None, ...] | None = None
-    """The objects as they were when its watch fell behind; None: it is up to date."""
+    """The objects as they were when its watch fell behind; None if it is up to date."""
     claims: tuple[tuple[ObjectKey, str], ...] = ()
     books: Books = Books()
     missed: tuple[tuple[ObjectKey, bytes], ...] = ()
-    """Objects that went, of which a watch that is behind has yet to tell."""
+    """Deleted objects that its watch, which is behind, has not reported yet."""
     hints: frozenset[int] = frozenset()
-    """Ids that webhooks told it."""
+    """Ids from webhooks."""
     stopping: bool = False
-    """It gave its Lease back and goes on as if it led: never, unless that rule is off."""
+    """Whether it has released its Lease to stop. It still acts as if it led, but has no passes unless `hasty`."""
 
 
 class State(NamedTuple):
-    """Everything. `left` is what may still go wrong: in all, and of each act of the configuration."""
+    """The whole world. `left` counts the acts that may still happen: in all, then of each act of the configuration."""
 
     objects: tuple[bytes | None, ...]
     organizations: tuple[int, ...]
-    """Of each cluster's account: that of the key it has now."""
+    """For each cluster, the organization of the key that its account has now."""
     leases: tuple[int, ...]
     processes: tuple[Process, ...]
     left: tuple[int, ...]
     resources: tuple[Resource, ...] = ()
     requests: tuple[Request, ...] = ()
     config_maps: tuple[tuple[int, str, bytes], ...] = ()
-    """Of the operators' own namespaces: cluster, name, what it keeps."""
+    """The ConfigMaps in the operators' namespaces: cluster, name, content."""
     webhooks: frozenset[int] = frozenset()
-    """Ids of resources that were made, not told yet."""
+    """Ids of created resources whose webhooks have not been delivered."""
     uids: int = 1
     tokens: int = 1
     excused: bool = False
-    """Something happened after which a second resource for a while is no fault of the protocol."""
+    """Whether something happened after which a temporary second resource is not a fault of the protocol."""
 
 
 def put(items: tuple, index: int, item: object) -> tuple:  # type: ignore[type-arg]
-    """The tuple with one item replaced."""
+    """Returns the tuple with one item replaced."""
     return (*items[:index], item, *items[index + 1 :])
 
 
 def idle(process: Process) -> Process:
-    """The same process, started afresh."""
+    """Returns the process as newly started."""
     return Process(process.cluster)

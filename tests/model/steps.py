@@ -1,4 +1,4 @@
-"""Every step that processes, the cloud, time, faults and people can take from a state."""
+"""All steps of processes, the cloud, time, faults and people from a state."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -31,7 +31,7 @@ from tests.model.state import NOBODY, Books, Request, Resource, State, Task, idl
 
 
 class Move(NamedTuple):
-    """One step: what it is in words, where it leads, and what it broke (empty: nothing)."""
+    """One step: its description, the state after it, and the invariant that it breaks; empty if none."""
 
     label: str
     state: State
@@ -39,19 +39,19 @@ class Move(NamedTuple):
 
 
 class World:
-    """One configuration, and the operator's passes."""
+    """One configuration with the operator's passes."""
 
     def __init__(self, config: Configuration, passes: Passes) -> None:
         self.config, self.passes = config, passes
         self.keys = tuple(key_of(name, config.kind) for name in config.names)
 
-    # -- what anybody may ask ------------------------------------------------------------------------------------
+    # -- reading a state -----------------------------------------------------------------------------------------
 
     def leads(self, state: State, number: int) -> bool:
         return state.leases[state.processes[number].cluster] == number
 
     def may_write(self, state: State, number: int) -> bool:
-        """What the guard asks."""
+        """Whether the guard lets the process send."""
         return self.config.unguarded or self.leads(state, number) or state.processes[number].stopping
 
     def role(self, state: State, number: int) -> str:
@@ -64,14 +64,14 @@ class World:
         return name if len(set(self.config.clusters)) == 1 else f"{name}@{self.config.clusters[slot] + 1}"
 
     def slots(self, cluster: int) -> list[int]:
-        """The objects of one cluster."""
+        """Returns the slots of one cluster's objects."""
         return [slot for slot, of in enumerate(self.config.clusters) if of == cluster]
 
     def cached(self, state: State, number: int) -> tuple[bytes | None, ...]:
         return state.processes[number].cache or state.objects
 
     def slot_of(self, state: State, number: int, key: ObjectKey) -> int:
-        """Where the object of this name is, in the cluster of this process."""
+        """Returns the slot of the object with this key in the process's cluster."""
         return next(slot for slot in self.slots(state.processes[number].cluster) if self.keys[slot] == key)
 
     # -- changing a state ----------------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ class World:
         return state._replace(processes=put(state.processes, number, changed_one))
 
     def task(self, state: State, number: int, old: Task | None, new: Task | None) -> State:
-        """The state in which this process has the new task in place of the old one."""
+        """Returns the state in which the process has the new task instead of the old one; either may be None."""
         rest = [task for task in state.processes[number].tasks if task is not old]
         return self.process(state, number, tasks=tuple(sorted([*rest, new] if new is not None else rest)))
 
@@ -90,7 +90,7 @@ class World:
         return self.process(state, number, memory=tuple(sorted([*rest, (key, memory)] if memory else rest, key=_first)))
 
     def write(self, state: State, number: int, slot: int, written: bytes | None) -> State:
-        """A write to the API server; its answer enters the writer's cache."""
+        """Returns the state after a write to the API server, whose answer enters the writer's cache."""
         state = state._replace(objects=put(state.objects, slot, written))
         cache = state.processes[number].cache if number != NOBODY else None
         return self.process(state, number, cache=put(cache, slot, written)) if cache else state
@@ -107,7 +107,7 @@ class World:
     # -- all moves -----------------------------------------------------------------------------------------------
 
     def moves(self, state: State) -> Iterator[Move]:
-        """What happens without faults and people."""
+        """Yields what can happen without faults and people."""
         yield from self._cloud(state)
         yield from self._time(state)
         for number, process in enumerate(state.processes):
@@ -127,7 +127,7 @@ class World:
                     yield move._replace(label=f"{self.role(state, number)}: {move.label}")
 
     def acts(self, state: State) -> Iterator[Move]:
-        """Faults and people: each uses up a part of what may happen."""
+        """Yields faults and acts of people; each uses up a part of `left`."""
         if not state.left[0]:
             return
         for place, (name, _) in enumerate(self.config.acts, 1):
@@ -138,13 +138,13 @@ class World:
                     yield Move(f"[{label}]", after._replace(left=left, excused=excused))
 
     def _won(self, state: State, number: int) -> State:
-        """The first thing that a leader does is to list everything."""
+        """Returns the state in which the process leads and, as a new leader first does, has listed everything."""
         cluster = state.processes[number].cluster
         won = self._loaded(self.process(state, number, led=True, cache=None), number)
         return won._replace(leases=put(state.leases, cluster, number))
 
     def _loaded(self, state: State, number: int) -> State:
-        """The process has read the ConfigMaps, and deleted those that need not be there."""
+        """Returns the state after the process has read the ConfigMaps and deleted unneeded ones."""
         process = state.processes[number]
         maps = tuple((name, body) for cluster, name, body in state.config_maps if cluster == process.cluster)
         if not maps and process.books == Books():
@@ -159,7 +159,7 @@ class World:
             yield Move("the leader's repairing list reads the ConfigMaps", after)
 
     def gone(self, state: State, slot: int, body: bytes) -> State:
-        """The object goes, and who watches is told: at once, or once its watch has caught up."""
+        """Returns the state after the leader's watch reports a deletion: at once, or in `missed` if it is behind."""
         holder = state.leases[self.config.clusters[slot]]
         if holder == NOBODY:
             return state
@@ -200,7 +200,7 @@ class World:
                     yield Move(f"a webhook tells the leader of #{number}", told)
 
     def acted(self, state: State, place: int) -> tuple[int, State]:
-        """The cloud carries out a create."""
+        """Carries out a create; returns the number of the new resource and the state after it."""
         request, number = state.requests[place], len(state.resources) + 1
         ready = not self.config.blue_green
         made = Resource(True, request.name, request.organization, request.image, owner=request.owner, ready=ready)
@@ -210,7 +210,7 @@ class World:
         return number, after if self.config.lists else after._replace(webhooks=after.webhooks | {number})
 
     def waiting(self, state: State, request: Request) -> Task:
-        """The pass that waits for the answer to this create."""
+        """Returns the pass that waits for the answer to this create."""
         tasks = state.processes[request.sender].tasks
         return next(
             task for task in tasks if task.waiting and self.passes.nodes[task.node].uid == uid_in(request.owner)
@@ -236,7 +236,7 @@ class World:
     # -- a pass begins -------------------------------------------------------------------------------------------
 
     def _begin(self, state: State, number: int) -> Iterator[Move]:
-        """One pass at a time; where that is the question, one over an object and one over the account."""
+        """Yields passes that can begin: one at a time; with `beside`, one over an object and one over the account."""
         process = state.processes[number]
         busy = {self.config.beside and task.key == ACCOUNT for task in process.tasks}
         if busy and not self.config.beside:
@@ -254,7 +254,7 @@ class World:
     def begin(
         self, state: State, number: int, key: ObjectKey, body: bytes, *, lags: bool = False, how: str = ""
     ) -> Iterator[Move]:
-        """A pass over one object, or the account, up to its first deed; none where it changes nothing."""
+        """Yields a pass over an object or the account, up to its first deed; nothing if it changes nothing."""
         process = state.processes[number]
         memory = next((memory for of, memory in process.memory if of == key), ())
         installation = "" if self.config.nameless else f"cafe{process.cluster}"
@@ -266,7 +266,7 @@ class World:
             yield Move(f"{role} {_called(key)}{how}: {what}", after)
 
     def _on(self, state: State, number: int, key: ObjectKey, node: int, was: Books, *, lags: bool = False) -> State:
-        """Answers what changes nothing; then the pass has ended, or is about to do something."""
+        """Answers looks until the pass has ended or is about to do a deed; returns the state after it."""
         while isinstance(look := self.passes.nodes[node].asks, Look):
             answer, state = answers.to(self, state, number, look, lags=lags)
             node = self.passes.answered(node, answer, self._oracle(state, number, lags=lags))
@@ -278,7 +278,7 @@ class World:
         return self.task(state, number, None, Task(key, node))
 
     def _oracle(self, state: State, number: int, *, lags: bool = False) -> Oracle:
-        """What looks are answered from here on, as long as nothing is done."""
+        """Returns a function that answers looks from this state on, up to the first deed."""
 
         def answer(look: Look) -> Answer:
             nonlocal state
@@ -296,7 +296,7 @@ class World:
     # -- a pass goes on ------------------------------------------------------------------------------------------
 
     def answered(self, state: State, number: int, task: Task, answer: Answer) -> State:
-        """The pass goes on with this answer, to its next deed or its end."""
+        """Returns the state after the pass got this answer and went on to its next deed or its end."""
         node = self.passes.answered(task.node, answer, self._oracle(state, number))
         was = self.passes.nodes[task.node].books
         return self._on(self.task(state, number, task, None), number, task.key, node, was)
@@ -318,7 +318,7 @@ class World:
                 raise AssertionError(f"no deed: {deed}")
 
     def patch(self, state: State, number: int, task: Task, deed: Patch, *, lost: Answer = None) -> Move:
-        """The API server heeds the version, and of a status nothing else; `lost` is answered in place of its answer."""
+        """Patches an object if the version fits; `lost` replaces the API server's answer to the pass."""
         slot = self.slot_of(state, number, deed.key)
         before, words = state.objects[slot], f"{described(deed)} ({self.name(slot)})"
         if before is None:
@@ -355,7 +355,7 @@ class World:
         return Move(described(deed), self.answered(after, number, task, True), broken)
 
     def _guarded(self, state: State, number: int, task: Task) -> Move:
-        """Sending is another step only where the configuration lets processes freeze after the guard."""
+        """Asks the guard and sends; sending is a separate step only if processes may freeze after the guard."""
         may = self.may_write(state, number) or self._unasked(task)
         state = self.answered(state, number, task, may)
         going_on = next((one for one in state.processes[number].tasks if one.key == task.key), None)
@@ -367,7 +367,7 @@ class World:
         return self._sent(state, number, going_on, deed)
 
     def _unasked(self, task: Task) -> bool:
-        """An end, where nobody asks the guard."""
+        """Whether the pass ends a vanished object's resource without asking the guard (a rule switched off)."""
         return self.config.ends_freely and bool(self.passes.nodes[task.node].beginning.key.vanished)
 
     def _sent(self, state: State, number: int, task: Task, deed: Sent) -> Move:
@@ -384,7 +384,7 @@ class World:
         return Move(described(deed), self.answered(state, number, task, True), broken)
 
     def _owner(self, uid: str, name: str) -> str:
-        """A batch is one of its object's, and its name tells which."""
+        """Returns the owner of a new resource: the UID; for a batch, also round and part, which are in its name."""
         return "/".join((uid, *name.split("/")[1:3])) if self.config.kind == BATCH else uid
 
 
@@ -399,7 +399,7 @@ def _after(there: Resource, deed: Terminate | Power | Scale) -> Resource:
 
 
 def described(asks: object) -> str:
-    """A deed in words."""
+    """Returns a deed in words."""
     match asks:
         case Patch(status=True):
             fields = orjson.loads(asks.patch)["status"]

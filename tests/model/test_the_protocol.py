@@ -14,7 +14,7 @@ from tests.model.steps import World
 
 @pytest.fixture(scope="module")
 def played() -> Iterator[dict[tuple[str, bool], Passes]]:
-    """The operator's passes, played once for all configurations that have the same settings."""
+    """Passes by settings; configurations with the same settings share them."""
     passes: dict[tuple[str, bool], Passes] = {}
     yield passes
     for each in passes.values():
@@ -22,7 +22,7 @@ def played() -> Iterator[dict[tuple[str, bool], Passes]]:
 
 
 def _cases() -> list[object]:
-    """Large ones with fewer acts, and whole where all are asked for."""
+    """Returns all configurations, large ones with fewer acts, and again the large ones in full, marked as long."""
     brief = [replace(config, most=config.brief or config.most) for config in CONFIGURATIONS]
     whole = [config for config in CONFIGURATIONS if config.brief]
     return [
