@@ -1,1 +1,1 @@
-"""Workloads that a kind maps to one resource of the cloud each."""
+"""The flow of objects that a kind maps to one resource of the cloud each."""

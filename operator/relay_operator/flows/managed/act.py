@@ -1,4 +1,4 @@
-"""Carries out one action on one resource of the cloud: at most one change, and the writes that must frame it."""
+"""Carries out one action on one resource of the cloud: at most one change, and the writes that must surround it."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ AnswerT = TypeVar("AnswerT")
 
 @dataclass(slots=True)
 class Actor(Generic[SpecT, StatusT, ObsT]):
-    """Acts for one kind. Raises KubeError if a write that must come first did not land: nothing was sent then."""
+    """Acts for one kind. Raises KubeError if a write that must come first failed; nothing was sent then."""
 
     resource: ExternalResource[SpecT, StatusT, ObsT]
     accounts: Accounts
@@ -41,14 +41,14 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
     new_token: Callable[[], str]
     installation: Installation
     leading: Callable[[], bool]
-    """Whether this replica may still send something that is paid for."""
+    """Whether this replica may still send a call that costs money."""
     cache: Cache
     budgets: Budgets
 
     async def act(
         self, facts: Facts[SpecT, StatusT, ObsT], action: Action, memory: ManagedMemory, writer: ObjectWriter
     ) -> Result[ObsT]:
-        """What came of it; refusals by the cloud are results, not exceptions."""
+        """The result; a refusal by the cloud is a result, not an exception."""
         match action:
             case actions.Create():
                 return await self._create(facts, await self._open_intent(facts, memory, writer), memory)
@@ -82,7 +82,10 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
                 return Nothing()
 
     def guarding(self, facts: Facts[SpecT, StatusT, ObsT]) -> CreateIntent | None:
-        """The open intent, or that of an object that has a resource, made from status if somebody took it away."""
+        """The intent that must be on the object; None if it has nothing in the cloud.
+
+        If somebody removed the intent of an object with a resource, it is rebuilt from status.
+        """
         obj, status = facts.obj, facts.obj.status
         aside = former(status)
         if not (status.id or aside):
@@ -113,11 +116,11 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
     async def _intent_for_adoption(
         self, facts: Facts[SpecT, StatusT, ObsT], observed: ObsT, memory: ManagedMemory, writer: ObjectWriter
     ) -> CreateIntent:
-        """The open intent if there is one of its own, else a new one that names what was found."""
+        """The object's own open intent, else a new one that names the resource that was found."""
         obj, known = facts.obj, facts.intent
         own = known is not None and whose_intent(known, obj.metadata, self.installation.name) is Whose.OWN
         if known is not None and own and predicates.intent_open(obj, known):
-            return known  # which stands on the object, with the finalizer, by now
+            return known  # this pass has written it on the object already, with the finalizer
         cloud_id, name = self.resource.identity(observed)
         intent = self._intent(facts, named(cloud_id, name), max(obj.status.attempt or 0, 1))
         await finalizer.guard(writer, obj.metadata, intent)
@@ -125,7 +128,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         return intent
 
     async def _reserve(self, facts: Facts[SpecT, StatusT, ObsT], memory: ManagedMemory, writer: ObjectWriter) -> None:
-        """Writes down what a start, scaling up or a create that is sent again was granted. Raises KubeError."""
+        """Record on the object what was granted for a start, a scale-up or a resent create. Raises KubeError."""
         intent = self.guarding(facts)
         if facts.funded.reserve is not None and intent is not None:
             memory.intent = intent.model_copy(update={"reserved": self._reservation(facts, self.new_token())})
@@ -158,7 +161,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         if not self.leading():
             raise kube.NotLeading
         first = intent.token in memory.unsent
-        memory.unsent.clear()  # from here on nobody can say that
+        memory.unsent.clear()  # from here on nothing proves that it was not sent
         try:
             observed = await self._sent(
                 facts,
@@ -170,7 +173,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
                 memory.unsent.add(intent.token)
             raise
         except CloudError as error:
-            # A name clash means that something of this name exists: look, do not count it as refused.
+            # A name clash means that something of this name exists: search for it, do not count a refusal.
             clash = isinstance(error, Conflict) and not nameless(self.resource)
             unknown = error.outcome is Outcome.UNKNOWN or clash
             return OutcomeUnknown(error, intent) if unknown else Rejected(error, intent)
@@ -183,7 +186,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
     async def _end(self, facts: Facts[SpecT, StatusT, ObsT], cloud_id: str, memory: ManagedMemory) -> Result[ObsT]:
         address = asked(facts.obj.status, cloud_id)
         result = await self._send(facts, lambda cloud: self.resource.delete(cloud, address), ending=cloud_id)
-        if isinstance(result, Sent):  # one that was refused ends nothing: it is sent again, not waited for
+        if isinstance(result, Sent):  # a refused one ends nothing: it is sent again, not waited for
             memory.terminated = (cloud_id, self.clock())
         return result
 
@@ -198,7 +201,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         try:
             await self._sent(facts, call, ending=ending, paying=change is not None and change.pays)
         except NotFound:
-            return Sent(change)  # the next look says what that means
+            return Sent(change)  # the next look finds out what that means
         except CloudError as error:
             return Rejected(error)
         return Sent(change)
@@ -211,10 +214,10 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         ending: str | None = None,
         paying: bool = False,
     ) -> AnswerT:
-        """The answer. Raises CloudError, and SupersededError if nothing was sent and another decision is needed.
+        """The answer. Raises CloudError, and SupersededError if nothing was sent and a new decision is needed.
 
-        `ending` is the id of what is stopped or ended, of which something may be made meanwhile. `paying`: other grants
-        may have come to light.
+        `ending` is the id of a resource that is stopped or ended, from which another one may be being made. `paying`:
+        the budgets must still allow the call.
         """
         account, obj = facts.usable_account, facts.obj
         holds = fence(self.cache, facts.key, obj.metadata, ending or obj.status.id)

@@ -1,4 +1,4 @@
-"""What the engine can do with one object in one pass. Actions are types; `act` matches them exhaustively."""
+"""What the managed flow can do with one object in one pass. Actions are types."""
 
 from dataclasses import dataclass
 
@@ -7,32 +7,32 @@ from relay_operator.engine.actions import Expire, Ignore, Keep, Release, Stall, 
 STOP = "stop"
 START = "start"
 RESTART = "restart"
-"""Names of the changes of power; a kind names its others as it likes."""
+"""Names of the changes of power; a kind chooses the names of its other changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Open a new intent and send it: the only action that may spend money on something new."""
+    """Open a new intent and send its create: the only action that may pay for something new."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resend:
-    """Send the open intent's name again, because the account says `createRecovery: RetryByName`."""
+    """Send the open intent's create again, since the account says `createRecovery: RetryByName`."""
 
 
 @dataclass(frozen=True, slots=True)
 class CloseIntent:
-    """Record that the open intent came to nothing, so that a later pass may make another."""
+    """Record that the open intent created nothing, so that a later pass may open another."""
 
 
 @dataclass(frozen=True, slots=True)
 class Discard:
-    """End what an open intent led to, since the value that the cloud showed of it is lost."""
+    """End what an open intent created, since the value that the cloud showed once is lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Adopt:
-    """Record the resource that was found as this object's own; closes the open intent, if any."""
+    """Record the resource that was found as this object's own; this closes the open intent, if any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,20 +40,22 @@ class Update:
     """Make one change in place."""
 
     change: str
-    """Its name."""
+    """The name of the change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """The change of this name was sent, and the cloud has yet to show it."""
+    """Wait until the cloud shows a change that was sent."""
 
     change: str
 
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """Record that the resource is to be deleted and recreated. Written before anything is deleted,
-    so that its end is never taken for somebody else's doing."""
+    """Record that the resource is to be deleted and recreated.
+
+    This is written before anything is deleted, so that the end of the resource is not taken for somebody else's doing.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +70,12 @@ class Forget:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """Nothing is left to be done: the resource is gone, as people asked."""
+    """Do nothing more: the resource is gone, as people requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class SetAside:
-    """Record the resource as a former one, so that a later pass makes another beside it."""
+    """Record the resource as a former one, so that a later pass creates another beside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +90,12 @@ class DropFormer:
 
 @dataclass(frozen=True, slots=True)
 class SwitchOver:
-    """Lead others to the new resource, which is Ready: from then on the old one is drained."""
+    """Point others to the new resource, which is Ready: from then on the old one is drained."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reinstate:
-    """Record the old resource as the object's own again, since the new one is not to take its place, or is gone."""
+    """Record the old resource as the object's own again, since the new one is gone, or is not to take its place."""
 
 
 Held = (
@@ -110,12 +112,12 @@ Held = (
     | Release
     | Expire
 )
-"""What the annotation `plan-only` holds back."""
+"""The actions that the annotation `plan-only` holds back."""
 
 
 @dataclass(frozen=True, slots=True)
 class Propose:
-    """Tell what would be done."""
+    """Report what would be done, and do nothing."""
 
     action: Held
 

@@ -1,4 +1,4 @@
-"""Blue and green: the old resource serves until the one that was made beside it is Ready. Pure."""
+"""Blue and green: the old resource serves until the new one, created beside it, is Ready. Pure."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -16,12 +16,12 @@ _OTHERWISE = frozenset({Difference.BLUE_GREEN, Difference.FORBIDDEN, Difference.
 
 
 def blues(status: ManagedStatus) -> Sequence[Blue]:
-    """The old one, whether it serves or is drained; there is one at most."""
+    """The old resource, serving or drained; at most one."""
     return (status.former or ()) if isinstance(status, BlueGreenStatus) else ()
 
 
 def serving(status: ManagedStatus) -> Blue | None:
-    """The old one, if it is to serve still."""
+    """The old resource if it still serves; None if it is drained, or if there is none."""
     return next((row for row in blues(status) if row.until is None), None)
 
 
@@ -32,7 +32,7 @@ def standing(
     difference: Difference,
     now: datetime,
 ) -> Former | None:
-    """What is to become of the old one that serves; None if there is none, or it is to go with its object."""
+    """What to do about the old resource that serves; None if there is none, or if it ends with its object."""
     demand = predicates.demand(obj)
     if serving(obj.status) is None or demand in {Demand.DELETE, Demand.DELETE_ORPHANING}:
         return None
@@ -46,7 +46,7 @@ def standing(
 def costs(
     resource: ExternalResource[SpecT, StatusT, ObsT], obj: Resource[SpecT, StatusT], observed: ObsT, cents: int | None
 ) -> tuple[int | None, int | None]:
-    """Cents an hour, as the catalog or the cloud says, and GPUs of what there is; neither if it is stopped."""
+    """The present resource's cents an hour, from the catalog or else status, and GPUs; both None if it is stopped."""
     if resource.progress(observed) is Progress.STOPPED or not is_priced(resource):
         return None, None
     has, status = resource.untold(obj, observed) or resource.capacity(obj, ""), obj.status
@@ -55,7 +55,7 @@ def costs(
 
 
 def set_aside(status: BlueGreenStatus, cents: int | None, gpus: int | None) -> dict[str, object]:
-    """The fields of status with which the resource becomes the old one; what they show is still about that."""
+    """The fields of status with which the resource becomes the old one; all other fields still describe it."""
     row = Blue(
         id=status.id or "",
         name=named(status.id or "", status.cloud_name or ""),
@@ -68,9 +68,9 @@ def set_aside(status: BlueGreenStatus, cents: int | None, gpus: int | None) -> d
 
 
 def reinstated(status: StatusT, intent: CreateIntent | None) -> dict[str, object]:
-    """The fields of status with which the old one has its place again; none if there is no such one.
+    """The fields of status that give the old resource its place back; empty if none serves.
 
-    What status showed of the new one is not true of it, and what was reserved with the intent of that is over.
+    What status showed of the new one does not hold for it, and the reservation of the new one's intent ends.
     """
     blue = serving(status)
     if blue is None:
@@ -83,18 +83,18 @@ def reinstated(status: StatusT, intent: CreateIntent | None) -> dict[str, object
 
 
 def switched(status: StatusT, until: datetime) -> dict[str, object]:
-    """The fields of status with which the old one begins to be drained."""
+    """The fields of status that begin to drain the old resource, which lives until then."""
     return {"former": [row.model_copy(update={"until": until}) for row in blues(status)]}
 
 
 def failed(obj: Resource[SpecT, StatusT], message: str) -> FailedGreen:
-    """What is written down of the resource: with the same spec and the same Secrets none is made again."""
+    """The record that this resource failed: none is created again with the same spec and the same Secrets."""
     status = obj.status
     return FailedGreen(asked=_asked(obj), env_digest=status.env_digest, message=f"{status.id}: {message}"[:1024])
 
 
 def has_failed(obj: Resource[SpecT, StatusT], env_digest: str) -> FailedGreen | None:
-    """What failed that was made from this very spec, and from what its Secrets hold now."""
+    """The record of a failure with this very spec and the present content of its Secrets; None if there is none."""
     known = remembered(obj)
     if known is None or (env_digest and known.env_digest and env_digest != known.env_digest):
         return None
@@ -102,17 +102,17 @@ def has_failed(obj: Resource[SpecT, StatusT], env_digest: str) -> FailedGreen | 
 
 
 def remembered(obj: Resource[SpecT, StatusT]) -> FailedGreen | None:
-    """What failed, as long as people do not change the spec."""
+    """The record of a failure with this spec; None once people change the spec."""
     known = obj.status.failed_green if isinstance(obj.status, BlueGreenStatus) else None
     return known if known is not None and known.asked == _asked(obj) else None
 
 
 def beside(status: ManagedStatus) -> Commitment:
-    """What is paid for the old one, beside what is paid for the resource."""
+    """What the old resource costs, in addition to the present one."""
     return aside((row.price_per_hour_cents, row.gpus) for row in blues(status))
 
 
 def _asked(obj: Resource[SpecT, StatusT]) -> str:
-    """Fingerprint of the spec; an autoscaler changes the number of replicas."""
+    """Fingerprint of the spec without `replicas`, which an autoscaler changes."""
     spec = obj.spec.model_dump(mode="json", exclude_none=True, exclude={"replicas"})
     return fingerprints({"spec": spec})

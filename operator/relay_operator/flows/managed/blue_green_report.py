@@ -1,4 +1,4 @@
-"""What is told of two resources of one object: the old one, and the one that takes its place. Pure."""
+"""Reports on the two resources of one object: the old one, and the new one that replaces it. Pure."""
 
 from dataclasses import replace
 
@@ -16,12 +16,12 @@ from relay_operator.flows.managed.resource import ObsT
 
 
 def replacing(message: str, back: Return = Return.SOON) -> Report:
-    """While another is made, takes the place, or gives it back."""
+    """The report while the new one is created, takes the old one's place, or gives it back."""
     return Report("False", ConditionType.RECONCILING, Reason.REPLACING, message, back)
 
 
 def of_action(facts: Facts[SpecT, StatusT, ObsT], action: Action) -> Report | None:
-    """What is said of what is decided about the two; None if this is about something else."""
+    """The report on an action about the two; None for any other action."""
     has, old = facts.obj.status.id, serving(facts.obj.status)
     match action:
         case actions.SetAside() if facts.view.difference is Difference.BLUE_GREEN:
@@ -39,7 +39,7 @@ def of_action(facts: Facts[SpecT, StatusT, ObsT], action: Action) -> Report | No
 
 
 def with_the_old(facts: Facts[SpecT, StatusT, ObsT], report: Report) -> Report:
-    """What is said of the resource, with a word on the old one."""
+    """The report, with a clause about the old resource in its message."""
     for old in blues(facts.obj.status):
         until = "serves until the new one is Ready" if old.until is None else f"is drained until {rfc3339(old.until)}"
         report = replace(report, message=f"{clause(report.message)}; {old.id} {until}")
@@ -47,12 +47,12 @@ def with_the_old(facts: Facts[SpecT, StatusT, ObsT], report: Report) -> Report:
 
 
 def waiting(facts: Facts[SpecT, StatusT, ObsT]) -> Report:
-    """For the end of the one that gives its place back, or of the one that is drained."""
+    """The report while the new one that gives its place back ends, or the old one that is drained."""
     drained = [old.id for old in blues(facts.obj.status) if old.until is not None]
     word = "".join(f"; the replacement is created once {old}, which is being drained, is gone" for old in drained)
     return replacing(f"{facts.note}{word}", Return.SHORTLY)
 
 
 def failed(facts: Facts[SpecT, StatusT, ObsT]) -> str:
-    """Why no other is made."""
+    """Why no other one is created."""
     return f"{facts.note}: it was ended, and {facts.obj.status.id} stays in service; change the spec to try again"

@@ -1,4 +1,4 @@
-"""Writes where a workload is reached into a Secret or ConfigMap of its namespace. Never overwrites another's."""
+"""Writes a workload's endpoint into a Secret or ConfigMap of its namespace. Never overwrites another owner's."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -24,14 +24,14 @@ from relay_operator.flows.managed.memory import ManagedMemory
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """What is known of a workload's endpoint; `deploy_token` is a secret."""
+    """A workload's endpoint; `deploy_token` is a secret."""
 
     endpoint_url: str
     cloud_id: str
     deploy_token: str = ""
 
     def values(self, *, secret: bool) -> Mapping[str, str]:
-        """By placeholder name; what is not known is absent."""
+        """The values by placeholder name, without unknown ones; the token only for a Secret."""
         known = {
             "endpointUrl": self.endpoint_url,
             "host": _host(self.endpoint_url),
@@ -42,7 +42,7 @@ class Reached:
 
 
 def _host(url: str) -> str:
-    """Host and port; empty if the cloud tells an address that is none."""
+    """Host and port of a URL; empty if the cloud reports a malformed one."""
     try:
         return urlsplit(url).netloc
     except ValueError:
@@ -50,7 +50,7 @@ def _host(url: str) -> str:
 
 
 def filled(target: ConnectionTarget, values: Mapping[str, str]) -> dict[str, str]:
-    """The target's keys with their templates filled in; a placeholder of something unknown becomes empty."""
+    """The target's keys with their templates filled in; a placeholder without a value becomes empty."""
     if target.keys is None:
         return dict(values)
     return {key: _fill(template, values) for key, template in target.keys.items()}
@@ -67,14 +67,14 @@ def _fill(template: str, values: Mapping[str, str]) -> str:
 
 @dataclass(slots=True)
 class ConnectionWriter:
-    """Keeps the Secret and the ConfigMap of `spec.connection` as they should be; costs nothing while they are."""
+    """Maintains the Secret and the ConfigMap of `spec.connection`; sends nothing while they are as desired."""
 
     kube: Kube
 
     async def write(
         self, key: ObjectKey, uid: str, connection: Connection | None, reached: Reached, memory: ManagedMemory
     ) -> str | None:
-        """None if all is written, else the sentence that says what is in the way. Raises KubeError."""
+        """Write both; returns None, or a message that says what prevents it. Raises KubeError."""
         if connection is None or not reached.endpoint_url:
             return None
         for kind, target in _targets(connection):
@@ -85,9 +85,9 @@ class ConnectionWriter:
         return None
 
     async def intact(self, key: ObjectKey, uid: str, connection: Connection, memory: ManagedMemory) -> bool:
-        """Whether what was written is still there as it was; one read, of the Secret and the ConfigMap in turn.
+        """Whether what was written is unchanged; reads one object per call, the Secret and the ConfigMap in turn.
 
-        What is not will be written again. Raises KubeError.
+        What was changed is forgotten here, so that it is written again. Raises KubeError.
         """
         known = [(kind, target) for kind, target in _targets(connection) if kind.plural in memory.connections]
         if not known:
@@ -141,7 +141,7 @@ class ConnectionWriter:
         before = found.get("data")
         data: JsonValue = body["data"]
         if before == data and _carries(found, body["metadata"]):
-            return None  # as a process before this one wrote it
+            return None  # as an earlier process wrote it
         if isinstance(before, dict) and isinstance(data, dict):
             dropped: JsonObject = dict.fromkeys(set(before) - set(data))
             body = {**body, "data": {**dropped, **data}}
@@ -159,5 +159,5 @@ def _hash(value: JsonValue) -> int:
 
 
 def _carries(found: Mapping[str, JsonValue], wanted: JsonValue) -> bool:
-    """Whether the labels asked for are there; that it is this object's is known."""
+    """Whether the desired labels are there; the owner was checked before."""
     return part(found, "metadata", "labels").items() >= part(wanted, "labels").items()

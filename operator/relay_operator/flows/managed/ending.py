@@ -1,4 +1,4 @@
-"""An object whose spec cannot be parsed, as far as its end needs it. Pure."""
+"""Parses an object with an invalid spec as far as its deletion needs it. Pure."""
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
@@ -10,7 +10,7 @@ _OBJECT: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
 
 
 def parse(model: type[Resource[SpecT, StatusT]], body: bytes) -> Resource[SpecT, StatusT]:
-    """The object; of one that is being deleted, what its end needs is enough. Raises ValidationError."""
+    """The object; while it is deleted, only the fields that its end needs have to be valid. Raises ValidationError."""
     try:
         return model.model_validate_json(body)
     except ValidationError:
@@ -21,7 +21,7 @@ def parse(model: type[Resource[SpecT, StatusT]], body: bytes) -> Resource[SpecT,
 
 
 def _for_its_end(model: type[Resource[SpecT, StatusT]], raw: dict[str, JsonValue]) -> Resource[SpecT, StatusT]:
-    """Defaults stand for all that is not needed, and what is required may be missing. Raises ValidationError."""
+    """The object with defaults for all other fields; required ones may be missing. Raises ValidationError."""
     spec = raw.get("spec")
     said = spec if isinstance(spec, dict) else {}
     asked = ManagedSpec.model_validate({name: said[name] for name in _NEEDED if name in said})

@@ -1,4 +1,4 @@
-"""Everything that is known of an object in one pass."""
+"""Everything that one pass knows of an object."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from relay_operator.flows.managed.resource import Change, ExternalResource, Inpu
 
 @dataclass(frozen=True, slots=True)
 class Facts(UsesAccount, Generic[SpecT, StatusT, ObsT]):
-    """Gathered once; what follows is decided from it alone."""
+    """What a pass gathered; everything after is decided from it alone."""
 
     resource: ExternalResource[SpecT, StatusT, ObsT]
     key: ObjectKey
@@ -25,35 +25,35 @@ class Facts(UsesAccount, Generic[SpecT, StatusT, ObsT]):
     account: AccountState
     view: View
     intent: CreateIntent | None = None
-    """The annotation's, whether open or closed."""
+    """The intent in the annotation, open or closed; None if it is missing or unreadable."""
     observed: ObsT | None = None
     error: CloudError | None = None
-    """Why the cloud could not be looked at."""
+    """Why the cloud could not be read; None if it could."""
     note: str = ""
-    """The sentence that explains what was seen: differences, what is missing, what cannot be found out."""
+    """The message about what was seen: differences, what is missing, or what cannot be found out."""
     related: str = ""
-    """The sentence about an object that this one refers to and has to wait for."""
+    """The message about an object that this one refers to, and has to wait for."""
     used: str = ""
-    """The sentence about objects that refer to this one, and that it has to wait for."""
+    """The message about objects that refer to this one, and that it has to wait for."""
     change: Change | None = None
-    """The first that would make it as asked."""
+    """The first change towards the spec."""
     former: Former | None = None
-    """The one that was put aside and is to be ended, or is gone."""
+    """The former resource that is to be ended, or that is gone."""
     inputs: Inputs | None = None
     env_digest: str = ""
-    """Of the Secrets and ConfigMaps as they are; empty if none are used or they were not read."""
+    """Digest of the referenced Secrets and ConfigMaps; empty if there are none, or if they were not read."""
     unanswered: int = 0
-    """Looks in a row that the cloud did not answer, this one included."""
+    """Consecutive looks that the cloud did not answer, including this one."""
     exact: bool = True
-    """Whether this very resource was read, and not a listing shared with others."""
+    """Whether this very resource was read, not a shared list."""
     decided_in: float | None = None
-    """Seconds until a look can tell what this one could not: whether something exists."""
+    """Seconds until a look can tell what this one could not: whether the resource exists."""
     funded: Funded = UNLIMITED
     """What budgets say."""
     outdated: str = ""
-    """Why nothing may be created, and what to do: a CRD is older than this release."""
+    """Why nothing may be created, and what to do, since a CRD is older than this release; empty if none is."""
 
     @property
     def ids(self) -> Mapping[ObjectKey, str]:
-        """Cloud ids of what a create gives it."""
+        """Cloud ids of the objects that a create refers to."""
         return self.inputs.ids if self.inputs is not None else {}

@@ -47,7 +47,7 @@ from relay_operator.flows.managed.workload import asked
 
 @dataclass(frozen=True, slots=True)
 class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
-    """A `Flow` for each kind that implements `ExternalResource`."""
+    """The `Flow` of a kind that implements `ExternalResource`."""
 
     resource: ExternalResource[SpecT, StatusT, ObsT]
     accounts: Accounts
@@ -57,7 +57,7 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
     retry_policy: RetryPolicy
     installation: Installation
     unreachable_after: int
-    """Looks in a row without an answer after which an object says so."""
+    """Consecutive looks without an answer after which status says so."""
 
     @property
     def type(self) -> ResourceType:
@@ -75,7 +75,7 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
     async def gather(
         self, turn: Turn, obj: Resource[SpecT, StatusT], memory: ManagedMemory
     ) -> Facts[SpecT, StatusT, ObsT]:
-        known = memory.account is not None  # what changed while no operator ran, no webhook could tell
+        known = memory.account is not None  # no webhook could report a change from before this process
         facts = await self.gatherer.gather(turn, with_open_intent(obj, memory), memory)
         if known and turn.priority is Priority.POLL and self._changed_untold(facts):
             self.accounts.found_by_polling(facts.usable_account)
@@ -92,7 +92,7 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
         return plan(facts.view)
 
     async def preview(self, turn: Turn, body: bytes) -> Plan:
-        """What would be done for a plan-only object, and nothing else. Raises KubeError, pydantic's ValidationError."""
+        """What would be done for a plan-only object; does nothing. Raises KubeError and pydantic's ValidationError."""
         facts = await self.gatherer.gather(turn, self.own(self.parse(body)), self.memory(turn.uid))
         action = plan(facts.view)
         report = report_of(facts, action, Nothing(), unreachable=facts.error is not None)
@@ -110,14 +110,14 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
             await self._keep(facts, result.resource, memory)
         memory.unconnected, memory.connection_lost = "", False
         switches = isinstance(action, SwitchOver)
-        waits = serving(facts.obj.status) is not None and not switches  # others are led to the old one until then
+        waits = serving(facts.obj.status) is not None and not switches  # until the switch, others use the old one
         if facts.observed is not None and not facts.view.deleting and not waits:
             led = await self._connect(facts, facts.observed, memory)
             return Switched(facts.observed) if led and switches else result
         return result
 
     async def _keep(self, facts: Facts[SpecT, StatusT, ObsT], observed: ObsT, memory: ManagedMemory) -> None:
-        """What was shown once is in the Secret before status tells of the resource. Raises KubeError."""
+        """Write a value that is shown once to its Secret before status records the resource. Raises KubeError."""
         resource, (cloud_id, _) = self.resource, self.resource.identity(observed)
         if not shown_once(resource):
             return
@@ -129,7 +129,7 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
             memory.shown = Shown()
 
     async def _connect(self, facts: Facts[SpecT, StatusT, ObsT], observed: ObsT, memory: ManagedMemory) -> bool:
-        """Tell others where it is reached; whether all that is asked for tells that."""
+        """Write the endpoint for others; returns whether everything that the spec asks for has it."""
         connection, uid = asked(facts.obj.spec).connection, facts.obj.metadata.uid
         if connection is None or not isinstance(self.resource, Connects):
             return True
@@ -161,12 +161,12 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
         elif action == Wait(Reason.WAITING_FOR_RETRY):
             status = still_waiting(facts, action)
         known = self._deadlines(obj.spec, obj.status)
-        # A moment that had passed before was part of this decision.
+        # A time that had passed before was part of this decision.
         due = tuple(at for at in self._deadlines(obj.spec, status) if at > facts.now or at not in known)
         return Told(obj.status, status, report, status.next_attempt_time, due)
 
     def _deadlines(self, spec: SpecT, status: StatusT) -> tuple[datetime, ...]:
-        """Moments at which the passing of time alone asks for a pass."""
+        """Times at which a pass is due although nothing has changed."""
         moments = self.resource.life(spec, status).moments if shown_once(self.resource) else ()
         resting = (each.until for each in former(status) if each.until is not None)
         return (*predicates.deadlines(spec, status), *moments, *resting)
@@ -182,13 +182,13 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
         return report
 
     def paid(self, facts: Facts[SpecT, StatusT, ObsT], result: Result[ObsT]) -> PaidFor | None:
-        """What `adopt-id` names is not the object's own before status says so; what was brought in nobody paid for."""
+        """The accepted resource; None if nobody paid for it, or if only `adopt-id` makes it the object's so far."""
         if not isinstance(result, Accepted) or facts.view.seen is Seen.ADOPTEE or brought_in(self.resource):
             return None
         return PaidFor(self.resource.identity(result.resource)[0], DeletionPolicy.DELETE)
 
     def leaves(self, facts: Facts[SpecT, StatusT, ObsT]) -> tuple[Left, ...]:
-        """By policy or by `abandon`; what a former object had, and this one could not take over, is an orphan."""
+        """What stays by policy or `abandon`; a former object's resource that could not be taken over is an orphan."""
         status, intent, seen = facts.obj.status, facts.intent, facts.view.seen
         is_open = predicates.intent_open(facts.obj, intent)
         fate = Fate.ORPHAN if seen is Seen.WITHHELD else Fate.KEPT
@@ -208,12 +208,12 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
         return result
 
     async def forget(self, key: ObjectKey, memory: ManagedMemory | None) -> None:
-        """It waits for nothing any more."""
+        """Takes the object out of the budgets' lines."""
         self.actor.budgets.leave(key)
 
 
 def _with_connection(report: Report, memory: ManagedMemory) -> Report:
-    """What is in the way of telling others is told instead of Ready."""
+    """The report, which says instead of Ready why the endpoint could not be written."""
     if memory.connection_lost:
         return replace(report, back=Return.SOON)
     if not memory.unconnected:

@@ -1,4 +1,4 @@
-"""Resources that were put aside for another one, and are kept as long as others use them. Pure."""
+"""Former resources: another one has their place, and they are kept as long as others use them. Pure."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -12,30 +12,30 @@ FULL = f"{MAX_FORMER} former ones are in use, which is the limit: recreate what 
 
 
 def supersedes(status: ManagedStatus) -> bool:
-    """Whether another is made beside what is there, in place of ending that first, whatever the spec says."""
+    """Whether a successor is always created beside the resource, which is not ended first."""
     return isinstance(status, SupersedingStatus) and not isinstance(status, BlueGreenStatus)
 
 
 def former(status: ManagedStatus) -> Sequence[Former]:
-    """Those that were put aside."""
+    """The former resources."""
     return (status.former or ()) if isinstance(status, SupersedingStatus) else ()
 
 
 def with_present(status: ManagedStatus, until: datetime | None = None) -> list[Former]:
-    """Those, and what is there now, which lives on until then."""
+    """The former resources with the present one, which lives until then; None is without a limit."""
     name = named(status.id or "", status.cloud_name or "")
     return [*former(status), Former(id=status.id or "", name=name, until=until)]
 
 
 def without(status: ManagedStatus, gone: Former) -> list[Former] | None:
-    """Those that are left."""
+    """The former resources without this one; None if none is left."""
     return [row for row in former(status) if row != gone] or None
 
 
 def unused(status: ManagedStatus, cache: Cache, key: ObjectKey, now: datetime | None = None) -> Former | None:
-    """The first that no resource of another object was given, nor may have been: its create may be under way.
+    """The first former resource that may be ended: no object uses it, and no create that could is in progress.
 
-    `now` is None if the end of all is asked for, also of those that have time left.
+    `now` is None if the object itself is being deleted: then those that have time left are ended as well.
     """
     rows = [row for row in former(status) if _is_due(status, row, now)]
     if not rows:
@@ -47,7 +47,7 @@ def unused(status: ManagedStatus, cache: Cache, key: ObjectKey, now: datetime | 
 
 
 def _is_due(status: ManagedStatus, row: Former, now: datetime | None) -> bool:
-    """Not before another has its place; then at its time, or once the next is put aside."""
+    """Whether it may be ended: once another has its place, at its time, or when the next one is put aside."""
     if now is None or row.until is None:
         return True
     return bool(status.id) and (now >= row.until or row != former(status)[-1])

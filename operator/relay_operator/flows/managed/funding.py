@@ -1,4 +1,4 @@
-"""Whether what is about to be sent may cost what it costs: the object's own limit, then the account's."""
+"""Whether the object's own limit, and then the account's, allow the cost of what is about to be sent."""
 
 from dataclasses import dataclass, replace
 from typing import Final, Generic
@@ -21,48 +21,51 @@ from relay_operator.flows.managed.resource import ExternalResource, ObsT, is_pri
 
 @dataclass(frozen=True, slots=True)
 class Funded:
-    """What budgets say."""
+    """What budgets say, and what things cost."""
 
     refusal: Wait | Stall | None = None
     note: str = ""
-    """The sentence about that."""
+    """The message about the refusal."""
     reserve: Commitment | None = None
-    """What has to be written down before anything is sent."""
+    """What has to be recorded on the object before anything is sent."""
     price: int | None = None
-    """Of what there is, if the cloud does not report it."""
+    """Cents an hour of the present resource, if the cloud does not report them."""
     quote: int | None = None
-    """Of what is about to be sent; or of all of it, once what is planned is done."""
+    """Cents an hour of what is about to be sent, or of the whole resource once what is planned is done."""
     later: str = ""
-    """Why what is planned to take its place would not be created so far."""
+    """Why the planned successor would not be created now."""
     asked: bool = False
-    """Whether it was granted something, or waits for it."""
+    """Whether budgets granted something, or the object waits for that."""
 
 
 _OF_POWER: Final = frozenset({"", STOP, START, RESTART})
-"""Changes after which there are as many replicas as before."""
+"""Changes that keep the number of replicas."""
 UNLIMITED: Final = Funded()
-"""Nothing limits it, or nothing is to be sent."""
+"""Nothing limits the object, or nothing is to be sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """What is about to be sent, or planned."""
+    """What is about to be sent, or is planned."""
 
     pays: bool = False
-    """It costs more than what there is."""
+    """It costs more than the present resource."""
     again: bool = False
-    """Something that pays follows soon."""
+    """Something that costs more follows soon."""
     anew: bool = False
-    """Another is planned to take the place of what there is."""
+    """A successor of the present resource is planned."""
     change: str = ""
-    """The name of what is to be changed in place."""
+    """The name of the change in place."""
     beside: bool = False
-    """It is made beside what there is, which goes on costing what it costs."""
+    """It is created beside the present resource, which goes on costing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Funding(Generic[SpecT, StatusT, ObsT]):
-    """Of one kind's objects. Asks the cloud for its prices if a limit is set, a plan wanted, or a price not told."""
+    """Applies budgets to one kind's objects.
+
+    Reads the cloud's prices if a limit is set, if a plan is wanted, or if the cloud does not report a price.
+    """
 
     resource: ExternalResource[SpecT, StatusT, ObsT]
     accounts: Accounts
@@ -79,7 +82,7 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
         model_id: str,
         ahead: Ahead,
     ) -> Funded:
-        """What budgets say to what is ahead; `observed` is what there is."""
+        """What budgets say to what is ahead; `observed` is the present resource."""
         resource, planned = self.resource, obj.metadata.plan_only
         limited = _own(obj) is not None or account.budget is not None
         if not is_priced(resource):
@@ -116,7 +119,7 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
         return replace(said, quote=_share(said.quote, left, wanted.replicas))
 
     async def _price(self, account: AccountReady, has: Capacity | None) -> Funded:
-        """Of what there is, for people alone: what cannot be read holds up nothing, and the price stays as it was."""
+        """The present resource's price, for information: if it is unreadable, nothing waits and the last one stays."""
         if has is None:
             return UNLIMITED
         try:
@@ -134,7 +137,7 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
         said: Funded,
         kept: Commitment,
     ) -> Funded:
-        """With a refusal, or with what is granted beside what is kept; what is only planned is granted nothing."""
+        """`said` with a refusal, or with what is granted on top of `kept`; a plan is granted nothing."""
         own, cents, planned = _own(obj), said.quote, obj.metadata.plan_only
         if cents is None:
             note = f"the cloud's catalog has no price for {wanted}"
@@ -156,7 +159,7 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
 
 
 def _of_the_next(said: Funded) -> Funded:
-    """What there is ends whatever budgets say: only what would take its place may have to wait."""
+    """The present resource ends whatever budgets say: only its successor may have to wait."""
     return replace(said, refusal=None, note="", later=said.note)
 
 
@@ -169,7 +172,7 @@ def _own(obj: Resource[SpecT, StatusT]) -> Budget | None:
 
 
 def _at_least(cents: int | None, status: ManagedStatus) -> int | None:
-    """The price that was locked when it was created, if the catalog has become cheaper."""
+    """The price, but at least the one that was locked at the create, if the catalog has become cheaper."""
     known = status.price_per_hour_cents if isinstance(status, PricedStatus) and status.id else None
     return cents if cents is None or known is None else max(cents, known)
 
@@ -180,7 +183,7 @@ def _age(metadata: ObjectMeta) -> Age:
 
 
 def _reserved(status: StatusT, intent: CreateIntent | None) -> Commitment:
-    """What is written down, and not over."""
+    """What is reserved on the object, and is not over."""
     reserved = intent.reserved if intent is not None else None
     over = status.reservation_token if isinstance(status, PricedStatus) else None
     closed = intent is not None and not status.id and intent.token == status.create_token

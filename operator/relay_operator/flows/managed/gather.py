@@ -1,4 +1,4 @@
-"""The one place that looks: object, account, cloud and inputs become `Facts`. Reads only."""
+"""The one place that reads: object, account, cloud and inputs become `Facts`. It writes nothing."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -62,7 +62,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
     delays: ConfirmationDelays
     installation: Installation
     disabled: bool = False
-    """The kind is switched off: nothing is done for its objects but to end them."""
+    """Whether the kind is disabled: its objects can only be ended."""
     looker: Looker[SpecT, StatusT, ObsT] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -71,7 +71,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
     async def gather(
         self, turn: Turn, obj: Resource[SpecT, StatusT], memory: ManagedMemory
     ) -> Facts[SpecT, StatusT, ObsT]:
-        """At most one look at the cloud, unless an adoption or a search needs more."""
+        """The facts; takes at most one look at the cloud, unless an adoption or a search needs more."""
         facts = await self._gather(turn, obj, memory)
         if not facts.funded.asked:
             self.funding.budgets.leave(turn.key)
@@ -117,7 +117,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         except CloudError as error:
             self.accounts.failed(account, error)
             memory.unanswered += 1
-            sight = Sight(Seen.BLIND, error=error)  # `Sight[ObsT](...)` cannot be: frozen, and with slots
+            sight = Sight(Seen.BLIND, error=error)  # `Sight[ObsT](...)` fails: the class is frozen, with slots
         else:
             memory.unanswered = 0
         return await self._facts(turn, obj, intent, account, memory, sight)
@@ -154,7 +154,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         inputs = _inputs(
             read, linked, predicates.model_id(predicates.models_of(self.resource, obj), obj.status.failures)
         )
-        # Of keys that are not all there, nothing tells whether they have changed.
+        # If keys are missing, it is unknown whether they have changed.
         digest = read.digest if isinstance(read, ReadInputs) and len(keys) == len(refs.registered) else ""
         known = intent if isinstance(intent, CreateIntent) else None
         difference, change, differs = predicates.difference(
@@ -232,7 +232,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
     async def _value(
         self, turn: Turn, obj: Resource[SpecT, StatusT], memory: ManagedMemory, sight: Sight[ObsT], *, wanted: bool
     ) -> tuple[Value, str]:
-        """And the sentence that says why it cannot be kept."""
+        """The state of a value that is shown once, and a message that says why it cannot be kept."""
         resource, found = self.resource, sight.seen is Seen.FOUND and not obj.status.id
         looked = wanted or found or sight.seen is Seen.READY
         if not shown_once(resource) or predicates.demand(obj) is not Demand.EXIST or not looked:
@@ -253,7 +253,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         sight: Sight[ObsT],
         difference: Difference,
     ) -> tuple[Former, FormerResource | None]:
-        """What can be done about those that were put aside, one at a time."""
+        """What to do about former resources, one at a time, and the one that it is about."""
         in_service = standing(self.resource, obj, sight.observed, difference, turn.now)
         if in_service is not None:
             return in_service, None
@@ -276,9 +276,10 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         return Former.GOING if sent and self.clock() - at < self.delays.termination else Former.UNUSED, idle
 
     def _gate(self, turn: Turn, obj: Resource[SpecT, StatusT], account: AccountReady, memory: ManagedMemory) -> Gate:
-        """A wait that was agreed is over where the account has more funds, another key, or another spec.
+        """The gate of the next attempt: a wait ends once the account has more funds, another key, or another spec.
 
-        That may be allowed what was not. Of what a former process was refused for want of funds, none knows that.
+        These may allow what was refused. If an earlier process was refused for lack of funds, this one tries again at
+        once, since it does not know of that.
         """
         same = memory.account in (None, account)
         memory.account = account
@@ -295,13 +296,13 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         return found
 
     def _used(self, key: ObjectKey, demand: Demand) -> str:
-        """Why it is to stay, or to run on."""
+        """Why the resource has to stay, or to run on; empty if it need not."""
         if self.resource.is_source:
             return links.made_of(self.cache, key)
         return links.users(self.cache, key) if demand is not Demand.EXIST else ""
 
     def _sent(self, obj: Resource[SpecT, StatusT], change: Change | None, memory: ManagedMemory) -> str:
-        """The name of what was sent lately and is still to be seen; what people ask for otherwise is sent at once."""
+        """The name of a change that was sent lately and is not shown yet; empty if another one is desired by now."""
         sent = memory.sent
         if sent is None:
             return ""
@@ -321,7 +322,7 @@ def _inputs(read: ReadInputs | MissingInput | None, linked: Links, model_id: str
 
 
 def _anew(obj: Resource[SpecT, StatusT], seen: Seen, asked: Recovery, difference: Difference, held_back: bool) -> bool:
-    """Whether another takes the place of what there is, or was."""
+    """Whether another resource takes the place of the present or the last one."""
     begun = seen is Seen.GONE and bool(obj.status.replacing)
     return begun or (not held_back and (difference in _ANEW or asked is Recovery.RECREATE))
 

@@ -1,4 +1,4 @@
-"""Reads the Secrets and ConfigMaps that a create needs: by GET, from the object's own namespace, never kept."""
+"""Reads the Secrets and ConfigMaps that a create needs: by GET, from the object's own namespace, never stored."""
 
 import asyncio
 import hashlib
@@ -17,30 +17,30 @@ from relay_operator.flows.managed.resource import InputRefs
 
 _WORDS = {SECRETS.plural: "Secret", CONFIG_MAPS.plural: "ConfigMap"}
 _ROUNDS = 20_000
-"""Of the digest's key derivation: status is read by more people than the Secret, and must not help to guess it."""
+"""Rounds of the digest's key derivation: more people read status than the Secret, and it must not help to guess it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadInputs:
-    """Everything that was asked for."""
+    """All inputs that the spec refers to."""
 
     env: Mapping[str, str] = field(repr=False)
     ssh_keys: tuple[str, ...]
     texts: Mapping[str, str] = field(repr=False)
     digest: str
-    """Of what came from Secrets and ConfigMaps; empty if nothing did."""
+    """Digest of what came from Secrets and ConfigMaps; empty if nothing did."""
 
 
 @dataclass(frozen=True, slots=True)
 class MissingInput:
-    """A sentence that names what is missing."""
+    """A message that names what is missing."""
 
     message: str
 
 
 @dataclass(slots=True)
 class _Sources:
-    """What one pass read, each object once."""
+    """What one pass read; each object is read once."""
 
     kube: Kube
     namespace: str
@@ -64,7 +64,7 @@ class _Sources:
 
 
 class _MissingError(Exception):
-    """Carries the sentence out of the loops below."""
+    """Carries the message out of the loops below."""
 
 
 @dataclass(slots=True)
@@ -81,7 +81,7 @@ class InputReader:
         memory: ManagedMemory,
         registered: Sequence[RegisteredKey] = (),
     ) -> ReadInputs | MissingInput:
-        """`salt` keys the digest; `registered` are those of `refs.registered`.
+        """Read all inputs; `salt` keys the digest, `registered` are the keys of `refs.registered`.
 
         Raises KubeError if the API server cannot be asked.
         """
@@ -129,7 +129,7 @@ async def _all_of(sources: _Sources, source: EnvFromSource, field_name: str) -> 
 
 
 async def _value(sources: _Sources, source: ValueSource, asking: str) -> str | None:
-    """What a reference leads to; `asking` is the variable or field that has it."""
+    """The value of a reference; None if it is optional and missing. `asking` is the variable or field that has it."""
     for kind, ref in ((SECRETS, source.secret_key_ref), (CONFIG_MAPS, source.config_map_key_ref)):
         if ref is None:
             continue
@@ -143,7 +143,7 @@ async def _value(sources: _Sources, source: ValueSource, asking: str) -> str | N
 
 
 async def _registered(sources: _Sources, key: RegisteredKey) -> str:
-    """The very key that is registered: another one, which its Secret has by now, would open nothing."""
+    """The registered key: another one, which its Secret may have by now, would not give access."""
     text = key.source if isinstance(key.source, str) else await _value(sources, key.source, f"SshKey {key.name}") or ""
     if key.fingerprint is not None and fingerprint(text) != key.fingerprint:
         raise _MissingError(
@@ -155,7 +155,7 @@ async def _registered(sources: _Sources, key: RegisteredKey) -> str:
 
 
 async def _digest(values: Mapping[str, str], versions: str, salt: str, memory: ManagedMemory) -> str:
-    """Costs a key derivation only when a source's version changed."""
+    """The digest of the values; it is derived again only if the version of a source changed."""
     if not values:
         return ""
     marker = f"{salt}|{versions}"

@@ -1,4 +1,4 @@
-"""The objects of ours that an object refers to, and those that refer to it, as the cache has them. Pure."""
+"""The objects of ours that an object refers to, and those that refer to it, from the cache. Pure."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -9,22 +9,22 @@ from relay_operator.engine.cache import Cache
 from relay_operator.engine.entry import Entry
 
 _NAMED = 3
-"""Objects that one message names."""
+"""How many objects a message names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """What is known of them."""
+    """What is known of the objects that one refers to."""
 
     ids: Mapping[ObjectKey, str] = field(default_factory=dict)
-    """Cloud ids of those that can be given."""
+    """Cloud ids of those that can be used."""
     unmet: Reason | None = None
-    """Why one that is needed cannot be."""
+    """Why one that is needed cannot be used."""
     message: str = ""
 
 
 def links(cache: Cache, key: ObjectKey, wanted: Iterable[ObjectKey], given: frozenset[tuple[str, str]]) -> Links:
-    """`given` are kind and name of those that the resource has, for which it waits no more."""
+    """What is known of the `wanted` objects; one whose kind and name are in `given` is not waited for."""
     ids, unmet = dict[ObjectKey, str](), list[tuple[Reason, str]]()
     for other in wanted:
         problem = _problem(cache, key, other)
@@ -51,13 +51,13 @@ def _problem(cache: Cache, key: ObjectKey, other: ObjectKey) -> tuple[Reason, st
 
 
 def users(cache: Cache, key: ObjectKey) -> str:
-    """The sentence that names who holds it; empty if nobody does."""
+    """The message that names the objects that use this one; empty if there are none."""
     holders = cache.holders(key)
     return f"in use by {_named(holders)}: delete what uses it first" if holders else ""
 
 
 def made_of(cache: Cache, key: ObjectKey) -> str:
-    """The sentence that names what is being made of it; empty if nothing is, or nobody looks after it any more."""
+    """The message that names what is being made from it; empty if nothing is, or if nothing makes progress."""
     made = [other for other in cache.holders(key) if _goes_on(cache.get(other))]
     return f"in use by {_named(made)}, being made of it: it is stopped or ended after that" if made else ""
 

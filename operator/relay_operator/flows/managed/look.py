@@ -1,4 +1,4 @@
-"""What of an object's is in the cloud: looked at by its id, adopted by its name, or searched for. Reads only."""
+"""What an object has in the cloud: read by its id, adopted by its name, or searched for. Reads only."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -57,7 +57,7 @@ _SEEN_BY_PROGRESS = {
 
 @dataclass(frozen=True, slots=True)
 class Sight(Generic[ObsT]):
-    """What a look yielded; `observed` only if it is this object's own, or may become it."""
+    """The result of a look; `observed` is set only if it is this object's own, or may become it."""
 
     seen: Seen
     observed: ObsT | None = None
@@ -69,7 +69,7 @@ class Sight(Generic[ObsT]):
 
 @dataclass(frozen=True, slots=True)
 class Looker(Generic[SpecT, StatusT, ObsT]):
-    """Looks for one kind's objects."""
+    """Looks for the resources of one kind's objects."""
 
     resource: ExternalResource[SpecT, StatusT, ObsT]
     cache: Cache
@@ -85,7 +85,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         account: AccountReady,
         memory: ManagedMemory,
     ) -> Sight[ObsT]:
-        """At most one look at the cloud, unless an adoption or a search needs more. Raises CloudError."""
+        """The result of at most one look at the cloud, unless an adoption or a search needs more. Raises CloudError."""
         key = turn.key
         self.cache.unclaim(key)
         is_open = predicates.intent_open(obj, intent)
@@ -116,7 +116,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         return replace(found, note=f"{found.note}{refused}")
 
     def _adopts(self, obj: Resource[SpecT, StatusT]) -> str:
-        """The id of what is to be taken over; empty if nothing is: what was put aside may be what it names."""
+        """The id to adopt, empty if there is none: with former resources, `adopt-id` may name one of them."""
         if brought_in(self.resource):
             return self.resource.given_id(obj) if predicates.demand(obj) is Demand.EXIST else ""
         return "" if former(obj.status) else obj.metadata.annotations.get(meta.ADOPT_ID, "")
@@ -124,7 +124,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
     async def _look_for_another(
         self, key: ObjectKey, obj: Resource[SpecT, StatusT], account: AccountReady
     ) -> Sight[ObsT]:
-        """Whether there is one already, of a kind whose name does not tell whose it is."""
+        """Looks for a resource that exists already, for a kind whose names do not prove the owner."""
         observed = await self.resource.existing(account.cloud, obj) if nameless(self.resource) else None
         if observed is None:
             return Sight(Seen.NOTHING)
@@ -137,13 +137,13 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         return Sight(Seen.TAKEN, note=f"it exists already, {self.resource.detail(observed)}: {way_out}")
 
     def _left_to_the_living(self, key: ObjectKey, uid: str, cloud_id: str) -> bool:
-        """Whether an object that is there has what is to be ended for one that vanished."""
+        """Whether an existing object has the resource that is to be ended for a vanished one."""
         here = key._replace(vanished="")
         living = {one for one in self.cache.claim(cloud_id, key) if not one.vanished}
         entry = self.cache.get(here) if here in living else None
         if entry is None:
             return bool(living - {here})
-        before_it_went = entry.uid == uid == key.vanished  # which the watch may be late to tell
+        before_it_went = entry.uid == uid == key.vanished  # the same object, whose deletion the watch may report late
         return bool(living - {here}) or (entry.cloud_id == cloud_id and not before_it_went)
 
     async def _look_by_id(
@@ -177,7 +177,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
     async def _look_at_restored(
         self, turn: Turn, obj: Resource[SpecT, StatusT], account: AccountReady, memory: ManagedMemory
     ) -> Sight[ObsT]:
-        """What a former object of this name recorded is taken over, if it may be and nobody else has it."""
+        """Take over what an earlier object of this name recorded, if that is allowed and no other object has it."""
         key, cloud_id = turn.key, obj.status.id or ""
         if not account.adoption_allowed:
             return Sight(Seen.WITHHELD, note=f"the resource {cloud_id} {_FORMER} {_WITHHELD}")
@@ -191,9 +191,9 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         return Sight(Seen.WITHHELD, note=_belongs(cloud_id, others)) if others else replace(sight, seen=Seen.FOUND)
 
     def _missing(self, obj: Resource[SpecT, StatusT], memory: ManagedMemory, now: datetime) -> Sight[ObsT]:
-        """A 404 is believed when it comes again, and never right after the create.
+        """The result of a 404, which is believed only when repeated, and never right after the create.
 
-        What was seen terminated, the cloud forgets after a day: that is no other end (section 3).
+        One that was seen terminated need not be repeated: the cloud forgets such a resource after a day (section 3).
         """
         if memory.missing[0] != obj.status.id:
             memory.missing = (obj.status.id or "", self.clock())
@@ -213,7 +213,10 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         account: AccountReady,
         intent: CreateIntent | MalformedIntent | None,
     ) -> Sight[ObsT]:
-        """While an intent is open, only what it may have led to is adopted: else that would run on, unknown."""
+        """The result for `adopt-id`; while an intent is open, only the resource that it may have created is adopted.
+
+        Any other would leave the intent's own resource running and unknown.
+        """
         refused = Seen.UNKNOWABLE if intent is not None else Seen.ADOPTEE_REFUSED
         barred = self._never_adopts(account)
         if barred:
@@ -248,13 +251,13 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         return Sight(Seen.FOUND if intent is not None else Seen.ADOPTEE, observed)
 
     def _never_adopts(self, account: AccountReady) -> str:
-        """Why nothing is, whatever it may be; empty if something may be."""
+        """Why nothing may be adopted; empty if something may."""
         if shown_once(self.resource):
             return "this kind cannot be adopted: the cloud showed its value once, when it was created"
         return "" if account.adoption_allowed else "the account is shared, and its spec.allowAdoption is not true"
 
     def _answers(self, obj: Resource[SpecT, StatusT], intent: CreateIntent | MalformedIntent, observed: ObsT) -> bool:
-        """Whether the intent may have led to it; of one that cannot be read, its name being the object's must do."""
+        """Whether the intent may have created it; for an unreadable intent, a name that the object gives is enough."""
         cloud_id, name = self.resource.identity(observed)
         if isinstance(intent, CreateIntent):
             return intent.name == named(cloud_id, name)
@@ -268,7 +271,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         account: AccountReady,
         memory: ManagedMemory,
     ) -> Sight[ObsT]:
-        """Find out what became of a create whose answer is not known."""
+        """Find out what became of a create whose answer is unknown."""
         strange = self._strange(obj, intent, account)
         if strange is not None:
             return strange
@@ -320,7 +323,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
     def _found(
         self, key: ObjectKey, obj: Resource[SpecT, StatusT], intent: CreateIntent, observed: ObsT
     ) -> Sight[ObsT]:
-        """What has the intent's name is the object's, unless another has it: then the intent is a copy."""
+        """A resource with the intent's name is the object's, unless another one has it: then the intent is a copy."""
         if self.resource.progress(observed) is Progress.GONE and shown_once(self.resource):
             return Sight(Seen.ABSENT, note=f"{intent.name!r} was made, and is gone")
         others = self._others(key, obj, observed)
@@ -331,11 +334,11 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         return Sight(Seen.ABSENT, note=f"the intent was copied from {_first(others)}")
 
     def _others(self, key: ObjectKey, obj: Resource[SpecT, StatusT], observed: ObsT) -> frozenset[ObjectKey]:
-        """Who else has it; if nobody has, it is claimed for this object."""
+        """The other objects that have it; if there are none, it is claimed for this object."""
         return self._givers(obj, observed) or self.cache.claim(self.resource.identity(observed)[0], key)
 
     def _givers(self, obj: Resource[SpecT, StatusT], observed: ObsT) -> frozenset[ObjectKey]:
-        """Other objects whose name it has: the answer to such a one's create may be on its way."""
+        """Other objects that give its name: the answer to the create of one may be on its way."""
         _, name = self.resource.identity(observed)
         return self.cache.with_name(name, self.installation.name, but=obj.metadata.uid)
 
@@ -348,7 +351,10 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
     def _strange(
         self, obj: Resource[SpecT, StatusT], intent: CreateIntent, account: AccountReady
     ) -> Sight[ObsT] | None:
-        """An intent finds nothing that `adopt-id` might not: it can be written by hand, and restored from a backup."""
+        """The result for an intent that may not be searched for; None if it may.
+
+        An intent can be written by hand or restored from a backup: it must not find what `adopt-id` could not adopt.
+        """
         if account.adoption_allowed:
             return None
         if self._restored(obj, intent):
@@ -362,7 +368,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
 
 
 def _closeness(turn: Turn, obj: Resource[SpecT, StatusT]) -> Look:
-    """What is about to take another's place is read itself: others are led to it."""
+    """How fresh to read: what is about to take another's place is read itself, since others will use it."""
     return Look.EXACT if turn.exact or blues(obj.status) else Look.ROUTINE
 
 

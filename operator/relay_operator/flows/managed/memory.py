@@ -10,7 +10,7 @@ from relay_operator.flows.managed.shown_once import Shown
 
 @dataclass(frozen=True, slots=True)
 class SentChange:
-    """A change that the cloud took."""
+    """A change that the cloud accepted."""
 
     cloud_id: str
     name: str
@@ -20,29 +20,29 @@ class SentChange:
 
 @dataclass(slots=True)
 class ManagedMemory(SearchingMemory):
-    """One object's; all times are monotonic seconds."""
+    """The memory of one object; all times are monotonic seconds."""
 
     missing: tuple[str, float] = ("", 0.0)
-    """The id that reads as not found, and since when."""
+    """The id that the cloud does not find, and since when."""
     intent: CreateIntent | None = None
-    """The last one that this process opened, or saw open."""
+    """The last intent that this process opened, or saw open."""
     unsent: set[str] = field(default_factory=set)
-    """Tokens of intents whose write may have landed, and whose create was surely not sent: this process did not."""
+    """Tokens of intents whose write may have landed, and whose create this process surely did not send."""
     terminated: tuple[str, float] = ("", 0.0)
-    """The id for which a termination was last sent, and when."""
+    """The id whose termination was last sent, and when."""
     sent: SentChange | None = None
-    """The last one, until the cloud shows it, or has had time enough to."""
+    """The last change, until the cloud shows it, or has had enough time to."""
     discarded: str = ""
     """Token of the intent whose resource was found, and ended since its value is lost."""
     shown: Shown = field(default_factory=Shown)
-    """What the cloud showed once, until the Secret has it."""
+    """A value that the cloud showed once, until the Secret has it."""
     connections: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Hashes of what was written for others to connect, by plural name: of all that decides it, and of the data."""
+    """Hashes of what was written for others to connect, by plural name: of everything behind it, and of the data."""
     env_digest: tuple[str, str] = ("", "")
-    """The versions of the sources that were read last, and the digest of what they held."""
+    """The versions of the sources that were read last, and the digest of their content."""
     account: AccountReady | None = None
-    """The account as it was when the cloud was last asked."""
+    """The account as of the last pass that used it."""
     unconnected: str = ""
-    """What was in the way of writing where it is reached."""
+    """Why the endpoint could not be written; empty if it could."""
     connection_lost: bool = False
-    """What was written is gone by another hand, and only an exact look tells what was in it."""
+    """Whether others removed what was written, so that only an exact look shows what to write."""

@@ -1,4 +1,4 @@
-"""The intent that this process knows to be open, whatever became of the annotation. Pure."""
+"""The intent that this process knows to be open, whatever happened to the annotation."""
 
 from relay_operator.api.meta import CREATE_INTENT, CreateIntent, Resource
 from relay_operator.api.workload import SpecT, StatusT
@@ -6,10 +6,10 @@ from relay_operator.flows.managed.memory import ManagedMemory
 
 
 def with_open_intent(obj: Resource[SpecT, StatusT], memory: ManagedMemory) -> Resource[SpecT, StatusT]:
-    """The object as it would be if nobody had taken its open intent away, or put a former one in its place.
+    """The object with its open intent, although somebody removed it or put an earlier one in its place.
 
-    `kubectl replace` does that. Without it a create whose answer is lost would read as never sent; an id in status is
-    enough to tell that.
+    `kubectl replace` does that. Without the intent, a create whose answer is lost would read as never sent; if status
+    has an id, that is proof enough. Remembers the open intent in `memory`.
     """
     metadata, ended, known = obj.metadata, obj.status.create_token, memory.intent
     said = CreateIntent.parse(metadata.annotations.get(CREATE_INTENT))

@@ -1,4 +1,4 @@
-"""What is part of another resource of the cloud, without whose id nothing asks for it. Pure."""
+"""Resources that are part of another one, the whole, and are found only with its id. Pure."""
 
 from relay_operator.api.meta import CREATE_INTENT, CreateIntent, Resource
 from relay_operator.api.workload import PartStatus, SpecT, StatusT
@@ -8,26 +8,28 @@ from relay_operator.flows.managed.resource import ExternalResource, ObsT, PartOf
 
 
 def part_of(status: StatusT) -> str:
-    """The id of that; empty if there is none, or it is not known."""
+    """The id of the whole; empty if there is none, or if it is unknown."""
     return (status.part_of or "") if isinstance(status, PartStatus) else ""
 
 
 def asked(status: StatusT, cloud_id: str) -> str:
-    """What the cloud is asked for: this id, in what the object's resource is part of."""
+    """The address of this id in the whole of the object's resource."""
     return address(cloud_id, part_of(status))
 
 
 def whole(resource: PartOf[Resource[SpecT, StatusT]], obj: Resource[SpecT, StatusT]) -> str:
-    """The id of that, as the object that the spec refers to has it now; empty if nothing says so any more."""
-    # What a spec requires is missing only if it cannot be parsed: `ending.parse`.
+    """The whole's present id, from the object that the spec refers to; empty if it is unknown now."""
+    # A required field is missing only from a spec that cannot be parsed: `ending.parse`.
     said = obj.spec.model_fields_set
     legible = all(name in said for name, its in type(obj.spec).model_fields.items() if its.is_required())
     return resource.whole(obj) if legible else ""
 
 
 def placed(resource: ExternalResource[SpecT, StatusT, ObsT], obj: Resource[SpecT, StatusT]) -> Resource[SpecT, StatusT]:
-    """The object with that id in status: once something was sent the one that it was sent to, and until then the one
-    that the object which the spec refers to has now.
+    """The object with the whole's id in status.
+
+    Until a create is sent, that is the present id, from the object that the spec refers to; from then on it is the id
+    that the create was sent to.
     """
     if not is_part(resource) or obj.status.id:
         return obj

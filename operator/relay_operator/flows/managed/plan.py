@@ -34,7 +34,7 @@ from relay_operator.flows.managed.actions import (
 
 
 class Demand(Enum):
-    """What people ask of the object."""
+    """What people want of the object."""
 
     EXIST = auto()
     DELETE = auto()
@@ -44,13 +44,13 @@ class Demand(Enum):
 
 
 class Seen(Enum):
-    """What is recorded, and what the cloud was last seen to say about it."""
+    """What is recorded, and what the cloud last said about it."""
 
-    NOTHING = auto()  # no id, and no intent without an answer: nothing of ours exists
+    NOTHING = auto()  # no id, and no intent without a result: nothing of ours exists
     ADOPTEE = auto()  # `adopt-id` names a resource that may be adopted
     ADOPTEE_REFUSED = auto()  # it differs, belongs to another object, is gone, or adoption is not allowed
-    TAKEN = auto()  # what the spec asks for exists, and nothing tells that it is ours
-    FOUND = auto()  # an open intent's resource was found
+    TAKEN = auto()  # what the spec describes exists, and nothing proves that it is ours
+    FOUND = auto()  # the resource of an open intent was found
     ABSENT = auto()  # surely not created: the search was complete, repeated and late enough
     UNSURE = auto()  # not found, but too early to say
     UNKNOWABLE = auto()  # the cloud offers no way to find out
@@ -60,27 +60,27 @@ class Seen(Enum):
     INTERRUPTED = auto()
     FAILED = auto()
     GOING = auto()  # a termination was sent; not confirmed
-    MISSING = auto()  # reads as not found, not yet often enough to believe it
+    MISSING = auto()  # not found, but not yet often enough to believe it
     GONE = auto()  # confirmed terminated or not found
-    FOREIGN = auto()  # the recorded id is a resource of another name: not ours to touch
-    WITHHELD = auto()  # what a former object of this name had, and this one may not take over
-    BLIND = auto()  # something of ours may exist, and could not be looked at
+    FOREIGN = auto()  # the recorded id has another name or another holder: not ours to touch
+    WITHHELD = auto()  # an earlier object of this name had it, and this one may not take it over
+    BLIND = auto()  # something of ours may exist, and could not be read
 
 
 class Gate(Enum):
-    """What holds the next paid or refused attempt back, in order."""
+    """What holds back the next paid or refused attempt."""
 
     OPEN = auto()
     OUTDATED = auto()  # a CRD would drop what has to be recorded
-    DEAF = auto()  # the account's webhook subscription is being made
+    DEAF = auto()  # the account's webhook subscription is being created
     ENV_MISSING = auto()
-    UNSCHEDULED = auto()  # nothing can tell when it is to run
-    RESTING = auto()  # nothing is there, and its schedule does not let it run
+    UNSCHEDULED = auto()  # the schedule is unreadable
+    RESTING = auto()  # nothing exists, and the schedule does not let it run
     LATER = auto()  # not before `status.nextAttemptTime`
 
 
 class Undecided(Enum):
-    """What may be done about an intent whose outcome nobody can find out."""
+    """What may be done about an intent whose outcome cannot be found out."""
 
     HOLD = auto()
     RESEND = auto()  # account: createRecovery RetryByName
@@ -88,7 +88,7 @@ class Undecided(Enum):
 
 
 class Recovery(Enum):
-    """What `spec.recovery` asks for in the state seen, and only in that state."""
+    """What `spec.recovery` requests for the state seen, and only for that state."""
 
     NONE = auto()
     RESTART = auto()
@@ -96,39 +96,39 @@ class Recovery(Enum):
 
 
 class Difference(Enum):
-    """How the spec differs from what the cloud has."""
+    """How the spec differs from the resource."""
 
     NONE = auto()
     CHANGE = auto()  # can be changed in place
     FORBIDDEN = auto()  # cannot, and updateStrategy is Never
     REPLACEABLE = auto()  # cannot, and updateStrategy is Recreate
-    SUPERSEDED = auto()  # cannot, and another is made beside it
-    BLUE_GREEN = auto()  # cannot, and another is made beside it that takes its place once it is Ready
-    GREEN_FAILED = auto()  # the same, and the one that was made for this very spec failed
+    SUPERSEDED = auto()  # cannot, and another is created beside it
+    BLUE_GREEN = auto()  # cannot, and another is created beside it, which takes its place once it is Ready
+    GREEN_FAILED = auto()  # the same, and the one that was created for this very spec failed
 
 
 class Former(Enum):
-    """What is to be done about resources that were put aside for another one."""
+    """What to do about former resources."""
 
     NONE = auto()  # there is none
-    KEPT = auto()  # each is used, or could not be looked at
-    UNUSED = auto()  # one is there that nothing uses
+    KEPT = auto()  # each is in use, or could not be read
+    UNUSED = auto()  # one is not in use
     GOING = auto()  # its termination was sent; not confirmed
     GONE = auto()  # its termination is confirmed
-    SERVING = auto()  # it serves, and the resource is to take its place once that is Ready
-    RELIEVED = auto()  # it serves, and the resource that is to take its place is Ready
-    RETURNING = auto()  # it serves, and what is to take its place is not asked for any more
+    SERVING = auto()  # the old one serves until the new one is Ready
+    RELIEVED = auto()  # the old one serves, and the new one is Ready
+    RETURNING = auto()  # the old one serves, and the new one is no longer desired
 
 
 class Value(Enum):
-    """What is known of a value that the cloud showed once, in its answer to the create."""
+    """What is known of a value that only the answer to the create shows."""
 
-    NONE = auto()  # nothing is shown once, or it was not looked
+    NONE = auto()  # the kind has no such value, or it was not read
     KEPT = auto()  # the object's Secret has it
-    DUE = auto()  # the Secret has it, and it ends so soon that another is to take its place
-    EXPIRED = auto()  # the Secret has it, it opens nothing any more, and nobody asked for another
+    DUE = auto()  # the Secret has it, and it ends so soon that it has to be replaced
+    EXPIRED = auto()  # the Secret has it, it is no longer valid, and no replacement is requested
     LOST = auto()  # the Secret does not have it
-    TAKEN = auto()  # that Secret is another's, or cannot be written
+    TAKEN = auto()  # the Secret belongs to another object, or cannot be written
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,32 +140,32 @@ class View:
     paused: bool = False
     plan_only: bool = False
     disabled: bool = False
-    """The kind is switched off: what there is of it is only ended."""
+    """The kind is disabled: its resources can only be ended."""
     account: Account = Account.READY
     seen: Seen = Seen.NOTHING
     gate: Gate = Gate.OPEN
     undecided: Undecided = Undecided.HOLD
     recovery: Recovery = Recovery.NONE
     end_asked: bool = False
-    """People ask for its end, and keep the object."""
+    """People want the resource to end, and keep the object."""
     held_back: bool = False
-    """What would be restarted or recreated was so lately, and again and again."""
+    """A restart or recreation has to wait, since several were made lately."""
     replacing: bool = False
     difference: Difference = Difference.NONE
     expired: bool = False
     change: str = ""
-    """The name of the one to make first, where `difference` is CHANGE."""
+    """The name of the first change, if `difference` is CHANGE."""
     sent: str = ""
-    """The name of the change that was sent, and that the cloud does not show so far."""
+    """The name of the change that was sent, and that the cloud does not show yet."""
 
     unfunded: Wait | Stall | None = None
-    """What budgets say to what would be created, started or scaled up."""
+    """The budgets' refusal of a create, a start or a scale-up."""
 
     unmet: Reason | None = None
-    """Why an object that the spec refers to, and that the resource was not given so far, cannot be given."""
+    """Why an object that the spec refers to cannot be used; None for one that the resource was given already."""
     value: Value = Value.NONE
     in_use: bool = False
-    """The resource was given to that of another object, which matters at its end; or that is being made of it."""
+    """Another object uses the resource, which matters at its end; or is being made from it."""
     former: Former = Former.NONE
 
     @property
@@ -203,7 +203,7 @@ def _unmet(view: View) -> Action | None:
 
 
 def _held_up(view: View) -> Action | None:
-    """What keeps a create from being sent."""
+    """What holds back a create."""
     return _GATES.get(view.gate) or _taken(view) or _unmet(view) or view.unfunded
 
 
@@ -220,7 +220,7 @@ def _disabled(view: View) -> Action | None:
 
 
 def _never_created(view: View) -> Action | None:
-    """Nothing exists, so no account is needed to let go."""
+    """Nothing exists, so that the release needs no account."""
     nothing = view.seen is Seen.NOTHING and view.former is Former.NONE
     return Release() if view.deleting and nothing else None
 
@@ -238,7 +238,7 @@ def _foreign(view: View) -> Action | None:
 
 
 def _withheld(view: View) -> Action | None:
-    """Nothing is created beside it, and nothing of it is touched."""
+    """Nothing is created beside it, and it is not touched."""
     if view.seen is not Seen.WITHHELD:
         return None
     return Release() if view.deleting else Stall(Reason.ADOPTION_REFUSED)
@@ -249,13 +249,13 @@ def _delete_with_open_intent(view: View) -> Action | None:
 
 
 def _in_use(view: View) -> Action | None:
-    """What another object's resource was given stays until that is gone."""
+    """A resource that another object uses stays until that object is gone."""
     there = view.seen in _THERE or view.former is Former.KEPT
     return Wait(Reason.IN_USE) if view.deleting and view.in_use and there else None
 
 
 def _spared(view: View) -> Action | None:
-    """What something is being made of is neither stopped nor ended meanwhile."""
+    """A resource that something is being made from is neither stopped nor ended meanwhile."""
     return Wait(Reason.IN_USE) if view.in_use else None
 
 
@@ -268,7 +268,7 @@ def _former(view: View) -> Action | None:
 
 
 def _reinstate(view: View) -> Action | None:
-    """The old one has its place again if the new one failed, is gone, is not asked for any more, or cannot be made."""
+    """The old one gets its place back if the new one failed, is gone, is no longer desired, or cannot be created."""
     if view.former not in _IN_SERVICE:
         return None
     unasked = view.former is Former.RETURNING or view.replacing or view.deleting
@@ -288,7 +288,7 @@ def _switch_over(view: View) -> Action | None:
 
 
 def _delete_former(view: View) -> Action | None:
-    """Before the resource itself: the object goes with that."""
+    """Former resources end before the present one, after which the object is released."""
     if not view.deleting:
         return None
     return Wait(Reason.DELETING) if view.former in {Former.GOING, Former.KEPT} else _former(view)
@@ -381,7 +381,7 @@ def _replace(view: View) -> Action | None:
 
 
 def _rotate(view: View) -> Action | None:
-    """Another is made before the value that there is ends, or if nobody has it; it is what the spec asks for by now."""
+    """Replace a value before it ends, or if it is lost; the new one follows the present spec."""
     if view.seen is not Seen.READY:
         return None
     if view.value in {Value.LOST, Value.DUE}:
@@ -392,7 +392,7 @@ def _rotate(view: View) -> Action | None:
 
 
 def _supersede(view: View) -> Action | None:
-    """At most two of what takes another's place: the next one is made once the old one is gone."""
+    """At most two resources exist at a time: the next one is created once the old one is gone."""
     match view.difference:
         case Difference.SUPERSEDED:
             return _held_up(view) or SetAside()
@@ -421,9 +421,9 @@ def _update(view: View) -> Action | None:
 
 
 def _as_agreed(view: View, action: Update | Watch) -> Action:
-    """A start that was refused is tried again no sooner than was agreed; a stop saves money and never waits.
+    """A refused start is not tried again before the agreed time; a stop saves money and never waits.
 
-    What was agreed for a recovery does not hold back what people ask for meanwhile.
+    A time that was agreed for a recovery does not hold back what people request meanwhile.
     """
     if view.gate is Gate.LATER and not view.held_back and action.change != STOP:
         return Wait(Reason.WAITING_FOR_RETRY)
@@ -431,7 +431,7 @@ def _as_agreed(view: View, action: Update | Watch) -> Action:
 
 
 def _once(view: View, change: str) -> Update | Watch:
-    """A change that was taken is not sent again at each poll until the cloud shows it."""
+    """A change that was accepted is not sent again at every poll until the cloud shows it."""
     return Watch(change) if view.sent == change else Update(change)
 
 
@@ -477,7 +477,7 @@ RULES: tuple[Rule, ...] = (
 
 
 def plan(view: View) -> Action:
-    """The first rule of `RULES` that applies, `Keep` if none does; what changes something is only told if asked."""
+    """The first rule of `RULES` that applies, else `Keep`; for plan-only, a change is proposed and not made."""
     action: Action = rules.first(RULES, view) or Keep()
     if not view.plan_only or not isinstance(action, Held):
         return action

@@ -1,4 +1,4 @@
-"""Reads an object for what a `View` needs. Pure: no I/O, time is passed in."""
+"""Computes from an object what a `View` needs. Pure: no I/O, time is passed in."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -41,7 +41,7 @@ _RESTARTABLE = frozenset({Progress.READY, Progress.DEGRADED, Progress.FAILED})
 
 
 def demand(obj: Resource[SpecT, StatusT]) -> Demand:
-    """What people ask for; `abandon` counts only while deleting."""
+    """What people want; `abandon` counts only while deleting."""
     if obj.metadata.deletion_timestamp is None:
         return Demand.EXIST
     if obj.metadata.annotations.get(meta.ABANDON) == "true":
@@ -50,27 +50,27 @@ def demand(obj: Resource[SpecT, StatusT]) -> Demand:
 
 
 def intent_open(obj: Resource[SpecT, StatusT], intent: Intent) -> bool:
-    """Whether a create may have been sent whose end no status tells. What cannot be read counts as open."""
+    """Whether a create may have been sent whose result status does not record; an unreadable intent counts as open."""
     if isinstance(intent, CreateIntent):
         return intent.token != obj.status.create_token
     return intent is not None and MalformedIntent.is_open(obj.status.create_token, obj.status.id)
 
 
 def created_at(obj: Resource[SpecT, StatusT]) -> datetime | None:
-    """When the recorded resource's create was sent."""
+    """When the create of the recorded resource was sent; None if that is unknown."""
     intent = CreateIntent.parse(obj.metadata.annotations.get(meta.CREATE_INTENT))
     return intent.started_at if isinstance(intent, CreateIntent) else None
 
 
 def gate(obj: Resource[SpecT, StatusT], now: datetime) -> Gate:
-    """A wait that was agreed holds until its time, unless people changed the spec or asked for a refresh."""
+    """The gate of the agreed next attempt: closed until its time, unless the spec changed or a refresh is requested."""
     due = obj.status.next_attempt_time
     unchanged = obj.status.observed_generation == obj.metadata.generation and not refresh_asked(obj)
     return Gate.LATER if due is not None and now < due and unchanged else Gate.OPEN
 
 
 def refresh_asked(obj: Resource[SpecT, StatusT]) -> bool:
-    """`reconcile-at` has a value that status does not echo yet."""
+    """Whether `reconcile-at` has a value that status does not echo yet."""
     return obj.metadata.echo(meta.RECONCILE_AT) != (obj.status.reconcile_at or None)
 
 
@@ -80,7 +80,10 @@ def undecided(
     intent: Intent,
     account: AccountReady,
 ) -> Undecided:
-    """A person's word comes before the account's policy; without a name, what is sent again is another."""
+    """What may be done about an unknown outcome: a person's answer precedes the account's policy.
+
+    For a kind without names, nothing is sent again: that would create another resource.
+    """
     token = intent.token if isinstance(intent, CreateIntent) else ""
     answer = obj.metadata.annotations.get(meta.RETRY_CREATE, "")
     if answer and (answer == token or isinstance(intent, MalformedIntent)):
@@ -90,22 +93,22 @@ def undecided(
 
 
 def since_in(obj: Resource[SpecT, StatusT], state: str, now: datetime) -> datetime:
-    """When the cloud was first seen to say this state; that may be now."""
+    """When the cloud was first seen to report this state; that may be now."""
     return (obj.status.state_since or now) if obj.status.state == state else now
 
 
 def running_wanted(obj: Resource[SpecT, StatusT], now: datetime) -> bool:
-    """The power asked for: `powerState`, in the windows of its schedule, until its runtime is used up."""
+    """Whether it should run: by `powerState`, in the windows of its schedule, until its runtime is used up."""
     return not stopped_for_good(obj, now) and not schedule.resting(obj.spec, now)
 
 
 def stopped_for_good(obj: Resource[SpecT, StatusT], now: datetime) -> bool:
-    """Whether it stays stopped until people ask for it: by `powerState`, or by `lifetime.maxRuntimeSeconds`."""
+    """Whether it stays stopped until people act: by `powerState`, or by `lifetime.maxRuntimeSeconds`."""
     return asked(obj.spec).power_state is PowerState.STOPPED or runtime_used_up(obj, now)
 
 
 def runtime_used_up(obj: Resource[SpecT, StatusT], now: datetime) -> bool:
-    """Counted since the workload last began to run at somebody's request; a `restarted-at` begins again."""
+    """Whether the maximum runtime has passed since the last start on request; a new `restarted-at` resets it."""
     lifetime, since = asked(obj.spec).lifetime, told(obj.status).running_since
     limit = None if lifetime is None else lifetime.max_runtime_seconds
     if limit is None or since is None or restart_asked(obj):
@@ -118,7 +121,7 @@ def restart_asked(obj: Resource[SpecT, StatusT]) -> bool:
 
 
 def model_id(models: Sequence[str], failures: int | None) -> str:
-    """The GPU model of the next attempt: each refusal moves on to the next of the list, and round again."""
+    """The GPU model of the next attempt: each refusal moves on to the next one, cyclically; empty without models."""
     return models[(failures or 0) % len(models)] if models else ""
 
 
@@ -131,7 +134,7 @@ def difference(
     now: datetime,
     ids: Mapping[ObjectKey, str] = NO_IDS,
 ) -> tuple[Difference, Change | None, str]:
-    """How the spec differs from what is there, the change to make first, and what cannot be changed."""
+    """How the spec differs from the resource, the change to make first, and what cannot be changed."""
     if observed is None or obj.metadata.deletion_timestamp is not None:
         return Difference.NONE, None, ""
     recorded = obj.status.spec_hash or (intent.spec_hash if intent is not None else "")
@@ -159,9 +162,10 @@ def _blue_green(
     now: datetime,
     differs: tuple[str, ...],
 ) -> tuple[Difference, Change | None, str]:
-    """What can be changed in place is changed first; what is to be stopped is replaced once it is to run again.
+    """The difference of a resource that another one replaces, created beside it.
 
-    Nothing is started or restarted for that: another takes its place.
+    What can be changed in place is changed first, and a resource that has to be stopped is replaced once it is to run
+    again. It is neither started nor restarted for that, since another takes its place.
     """
     running = running_wanted(obj, now)
     changes = resource.changes(obj, observed, running=True) if running else changes_of(resource, obj, observed, now)
@@ -178,7 +182,7 @@ def changes_of(
     now: datetime,
     ids: Mapping[ObjectKey, str] = NO_IDS,
 ) -> tuple[Change, ...]:
-    """Power first, then the kind's own changes, then the restart that people asked for."""
+    """Power first, then the kind's own changes, then a restart that people requested."""
     running, progress = running_wanted(obj, now), resource.progress(observed)
     changes = resource.changes(obj, observed, running=running)
     if refers(resource):
@@ -197,7 +201,7 @@ def changes_of(
 def change_named(
     resource: ExternalResource[SpecT, StatusT, ObsT], observed: ObsT, first: Change | None, name: str
 ) -> Change:
-    """What the plan calls by this name."""
+    """The change that the plan calls by this name."""
     if first is not None and first.name == name:
         return first
     if is_powered(resource) and name in {STOP, START}:
@@ -206,7 +210,7 @@ def change_named(
 
 
 def end_asked(resource: ExternalResource[SpecT, StatusT, ObsT], obj: Resource[SpecT, StatusT]) -> bool:
-    """Whether people ask for the resource's end, and keep the object."""
+    """Whether people want the resource to end, and keep the object."""
     return demand(obj) is Demand.EXIST and brought_in(resource) and resource.end_asked(obj)
 
 
@@ -216,7 +220,7 @@ def models_of(resource: ExternalResource[SpecT, StatusT, ObsT], obj: Resource[Sp
 
 
 def expired(obj: Resource[SpecT, StatusT], seen: Seen, now: datetime) -> bool:
-    """Stopped as asked for longer than `lifetime.ttlSecondsAfterStopped`."""
+    """Whether it has been stopped on request for longer than `lifetime.ttlSecondsAfterStopped`."""
     lifetime, since = asked(obj.spec).lifetime, obj.status.state_since
     if lifetime is None or lifetime.ttl_seconds_after_stopped is None or since is None:
         return False
@@ -225,7 +229,7 @@ def expired(obj: Resource[SpecT, StatusT], seen: Seen, now: datetime) -> bool:
 
 
 def deadlines(spec: ManagedSpec, status: ManagedStatus) -> tuple[datetime, ...]:
-    """Moments at which the passing of time alone asks for a pass; those gone by included."""
+    """Times at which a pass is due although nothing has changed, including past ones."""
     lifetime, recovery = asked(spec).lifetime, asked(spec).recovery or Recovery()
     waits: list[tuple[datetime | None, int | None]] = []
     if lifetime is not None:

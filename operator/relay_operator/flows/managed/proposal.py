@@ -1,4 +1,4 @@
-"""What `status.plan` says: what would be done, why, at what price, and what would be lost. Pure."""
+"""The content of `status.plan`: what would be done, why, at what price, and what would be lost. Pure."""
 
 from collections.abc import Mapping
 
@@ -35,7 +35,7 @@ _REASONS: Mapping[type[Held], str] = {
 _CHANGES = {STOP: PlannedAction.STOP, START: PlannedAction.START, "scale": PlannedAction.SCALE}
 _FREE = frozenset({PlannedAction.STOP, PlannedAction.DELETE})
 _HARMLESS = (actions.EndFormer, actions.Discard, actions.Forget, actions.SetAside)
-"""What nobody uses any more, or what works until another takes its place."""
+"""Actions without a loss: nobody uses the resource any more, or it works until another takes its place."""
 _IDLE = frozenset({Seen.NOTHING, Seen.STOPPED, Seen.GONE})
 VERBS: Mapping[PlannedAction, str] = {
     PlannedAction.CREATE: "created",
@@ -49,7 +49,7 @@ VERBS: Mapping[PlannedAction, str] = {
 
 
 def proposal(facts: Facts[SpecT, StatusT, ObsT], action: Action, otherwise: str = "") -> Plan:
-    """`otherwise`: why nothing would be done, if nothing would be."""
+    """The plan; `otherwise` says why nothing would be done, if that is so."""
     if not isinstance(action, Propose):
         return Plan(action=PlannedAction.NONE, reason=otherwise[:1024], price_per_hour_cents=_present(facts))
     held = action.action
@@ -59,7 +59,7 @@ def proposal(facts: Facts[SpecT, StatusT, ObsT], action: Action, otherwise: str 
 
 
 def sentence(plan: Plan) -> str:
-    """The same for people."""
+    """The plan as a sentence."""
     price = "" if plan.price_per_hour_cents is None else f", at {plan.price_per_hour_cents} cents/h from then on"
     lost = "".join(f"; {each}" for each in plan.loses or ())
     return f"it would be {VERBS[plan.action]}: {plan.reason}{price}{lost}"

@@ -1,4 +1,4 @@
-"""What is restarted or recreated, and how soon once more: a crash loop must not be a spending loop. Pure."""
+"""What is restarted or recreated, and how soon again: a crash loop must not be a spending loop. Pure."""
 
 from datetime import datetime, timedelta
 
@@ -12,16 +12,16 @@ from relay_operator.flows.managed.predicates import refresh_asked, running_wante
 from relay_operator.flows.managed.workload import asked, told
 
 LASTING = timedelta(minutes=10)
-"""A run that long means that what failed before is over: the next recovery is made without delay."""
+"""A run this long ends a series of failures: the next recovery is not delayed."""
 
 _BACKOFF = Backoff(initial=10.0, limit=300.0)
-"""As the kubelet restarts containers; the first recovery is made at once."""
+"""As the kubelet delays restarts of containers; the first recovery is not delayed."""
 _ENDED = {Seen.FAILED: "failed", Seen.INTERRUPTED: "interrupted", Seen.GONE: "terminated"}
-"""What status.state says where this was seen before."""
+"""The `status.state` that each of these leads to."""
 
 
 def recovery(obj: Resource[SpecT, StatusT], seen: Seen, now: datetime) -> Recovery:
-    """What `spec.recovery` says about the state seen."""
+    """What `spec.recovery` requests for the state seen."""
     wanted = asked(obj.spec).recovery or RecoverySpec()
     match seen:
         case Seen.GONE if wanted.on_terminated is OnTerminated.RECREATE:
@@ -38,14 +38,14 @@ def recovery(obj: Resource[SpecT, StatusT], seen: Seen, now: datetime) -> Recove
 
 
 def in_a_row(obj: Resource[SpecT, StatusT], seen: Seen, now: datetime) -> int:
-    """Restarts and recreations since it last ran for long."""
+    """Consecutive restarts and recreations without a long run between them."""
     begun = told(obj.status).running_since
     lasted = begun is not None and _since(obj, seen, now) - begun >= LASTING
     return 0 if lasted else told(obj.status).recoveries or 0
 
 
 def due(obj: Resource[SpecT, StatusT], seen: Seen, now: datetime) -> datetime:
-    """When it may be restarted or recreated once more, counted from when it was first seen to be so."""
+    """When it may be restarted or recreated again, counted from when its state was first seen."""
     made = in_a_row(obj, seen, now)
     return _since(obj, seen, now) + timedelta(seconds=_BACKOFF.after(made, _whole) if made else 0)
 
@@ -53,14 +53,14 @@ def due(obj: Resource[SpecT, StatusT], seen: Seen, now: datetime) -> datetime:
 def held_back(
     obj: Resource[SpecT, StatusT], seen: Seen, asked: Recovery, difference: Difference, now: datetime
 ) -> bool:
-    """Whether what would be done again was done lately; a changed spec, or a refresh that is asked for, goes ahead."""
+    """Whether a recovery has to wait since one was made lately; a changed spec or a requested refresh does not wait."""
     if asked is Recovery.NONE and difference is not Difference.REPLACEABLE:
         return False
     return not _changed(obj) and not refresh_asked(obj) and now < due(obj, seen, now)
 
 
 def counted(obj: Resource[SpecT, StatusT], seen: Seen, asked: Recovery, now: datetime) -> int:
-    """In a row, with the one that is made just now; what people changed the spec for is none."""
+    """Consecutive recoveries, with the one that begins now; a recreation for a changed spec does not count."""
     return in_a_row(obj, seen, now) + (asked is not Recovery.NONE or not _changed(obj))
 
 
@@ -73,5 +73,5 @@ def _since(obj: Resource[SpecT, StatusT], seen: Seen, now: datetime) -> datetime
 
 
 def _whole() -> float:
-    """Without chance: status tells the moment, and a later pass must come to the same."""
+    """Without randomness: status shows the time, and a later pass must compute the same one."""
     return 1.0

@@ -1,4 +1,4 @@
-"""The public keys of the SshKeys that a spec refers to, as the cache has these objects. Pure."""
+"""The public keys of the SshKeys that a spec refers to, from the cache. Pure."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ from relay_operator.engine.cache import Cache
 
 @dataclass(frozen=True, slots=True)
 class RegisteredKey:
-    """What is known of one."""
+    """One public key."""
 
     name: str
     source: ValueSource | str
-    """Where its text is read from, or the text."""
+    """The reference to its text, or the text itself."""
     fingerprint: str | None
-    """Of what is registered with the organization; None if the cloud does not tell."""
+    """The fingerprint that is registered with the organization; None if the cloud does not report it."""
 
 
 class _Spec(Model):
@@ -38,7 +38,7 @@ class _SshKey(Model):
 def registered_keys(
     cache: Cache, wanted: Iterable[ObjectKey], ready: Collection[ObjectKey]
 ) -> tuple[RegisteredKey, ...]:
-    """In the order of `wanted`; those that are not `ready` are left out."""
+    """The keys in the order of `wanted`, without those that are not `ready`."""
     known = ((key.name, cache.get(key)) for key in wanted if key in ready)
     read = ((name, _SshKey.model_validate_json(entry.body)) for name, entry in known if entry is not None)
     return tuple(

@@ -1,4 +1,4 @@
-"""What to tell of an object, and when to come back: one table for errors, one for actions. Pure."""
+"""What to report of an object, and when to come back: one table for results, one for actions. Pure."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -52,7 +52,7 @@ _ANOTHER = "what it is made from has changed: another is made, and this one kept
 def report_of(
     facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Result[ObsT], *, unreachable: bool
 ) -> Report | None:
-    """What to write; None leaves status as it is. `unreachable`: the cloud has not answered too often in a row."""
+    """What to write; None leaves status as it is. `unreachable`: the cloud left too many looks in a row unanswered."""
     match result:
         case Rejected(error):
             return _rejected(facts, error)
@@ -86,7 +86,7 @@ def _rejected(facts: Facts[SpecT, StatusT, ObsT], error: CloudError) -> Report:
 
 
 def _unfunded(facts: Facts[SpecT, StatusT, ObsT], refusal: Report) -> Report:
-    """What is stopped for want of funds may have a deadline."""
+    """The report on a refusal for lack of funds; a stopped resource may have a deadline."""
     if facts.view.seen is not Seen.STOPPED:
         return unfunded(refusal)
     deadline, told = _kept(facts, predicates.since_in(facts.obj, "stopped", facts.now))
@@ -96,7 +96,7 @@ def _unfunded(facts: Facts[SpecT, StatusT, ObsT], refusal: Report) -> Report:
 
 
 def _kept(facts: Facts[SpecT, StatusT, ObsT], since: datetime) -> tuple[datetime | None, str]:
-    """Until when the cloud keeps it, and how that is told; neither if it does not say."""
+    """Until when the cloud keeps it, with a clause about that; None and empty if the cloud does not say."""
     if facts.resource.retention is None:
         return None, ""
     deadline = since + facts.resource.retention
@@ -115,7 +115,7 @@ def _unknown(facts: Facts[SpecT, StatusT, ObsT], action: Action, error: CloudErr
 
 
 def _resent(facts: Facts[SpecT, StatusT, ObsT], error: CloudError) -> Report:
-    """A name clash says that it exists, and not under which id; anything else says as little as before."""
+    """A name clash proves that the resource exists, under an unknown id; any other error proves nothing."""
     if isinstance(error, errors.Conflict):
         return replace(
             _outcome_unknown(facts, f"the cloud says that the name is taken ({error})"), retry=RetryKind.SLOW
@@ -124,7 +124,7 @@ def _resent(facts: Facts[SpecT, StatusT, ObsT], error: CloudError) -> Report:
 
 
 def _created(facts: Facts[SpecT, StatusT, ObsT], observed: ObsT) -> Report:
-    """Ready at once only if nothing is left to be changed, as it is if it was asked for stopped."""
+    """Ready at once only if no change is left to make, such as a stop."""
     if not predicates.changes_of(facts.resource, facts.obj, observed, facts.now):
         report = _progressing(facts, observed)
         if serving(facts.obj.status) is not None and report.ready == "True":
@@ -134,7 +134,7 @@ def _created(facts: Facts[SpecT, StatusT, ObsT], observed: ObsT) -> Report:
 
 
 def _adopted(facts: Facts[SpecT, StatusT, ObsT], detail: str) -> Report:
-    """What was found may yet have to be changed, or ended: the next pass looks."""
+    """What was found may still have to be changed or ended: the next pass sees to that."""
     reason = Reason.DELETING if facts.view.deleting else Reason.ADOPTING
     return Report("False", ConditionType.RECONCILING, reason, f"found; {detail}", Return.SOON)
 
@@ -175,7 +175,7 @@ def _decided(facts: Facts[SpecT, StatusT, ObsT], action: Action, *, unreachable:
 
 
 def _proposed(facts: Facts[SpecT, StatusT, ObsT], action: actions.Propose) -> Report:
-    """Nothing is done, so what was agreed and what the cloud is about to do still hold."""
+    """Nothing is done, so that an agreed attempt, and a deadline of the cloud, still hold."""
     message = f"{meta.PLAN_ONLY} holds it back: {sentence(proposal(facts, action))}"
     agreed = facts.obj.status.next_attempt_time if facts.view.gate is Gate.LATER else None
     deadline = None
@@ -188,7 +188,7 @@ def _proposed(facts: Facts[SpecT, StatusT, ObsT], action: actions.Propose) -> Re
 def _again(
     facts: Facts[SpecT, StatusT, ObsT], action: actions.Replace | actions.Forget | actions.CloseIntent
 ) -> Report:
-    """Another create follows."""
+    """The report before another create."""
     if isinstance(action, actions.CloseIntent):
         reason, message = Reason.CREATING, facts.note or "the last attempt had no effect"
     elif isinstance(action, actions.Forget):
@@ -206,7 +206,7 @@ def _set_aside(facts: Facts[SpecT, StatusT, ObsT]) -> Report:
 
 
 def _of_the_present(facts: Facts[SpecT, StatusT, ObsT], back: Return) -> Report:
-    """What is done about a former one changes nothing of what is said."""
+    """The report on the present resource, which work on a former one does not change."""
     if facts.view.deleting or facts.observed is None:
         return Report("False", ConditionType.RECONCILING, Reason.DELETING, "former ones are deleted first", back)
     otherwise = plan(replace(facts.view, former=Former.NONE))
@@ -230,7 +230,7 @@ def _waiting(facts: Facts[SpecT, StatusT, ObsT], reason: Reason, *, unreachable:
             return blue_green_report.waiting(facts)
         case Reason.OUTSIDE_SCHEDULE:
             return Report("False", ConditionType.RECONCILING, reason, facts.note, Return.SETTLED)
-        case Reason.WAITING_FOR_BUDGET:  # it is called as soon as there is room
+        case Reason.WAITING_FOR_BUDGET:  # budgets wake it as soon as there is room
             waiting = Report("False", ConditionType.RECONCILING, reason, facts.note, Return.SETTLED)
             return replace(waiting, extra=(_exceeded(waiting),))
         case Reason.SEARCHING if not facts.obj.status.id:
@@ -277,7 +277,7 @@ def _stalled(facts: Facts[SpecT, StatusT, ObsT], reason: Reason) -> Report:
         message = blue_green_report.failed(facts)
     if reason is Reason.TERMINATED_EXTERNALLY:
         message = f"{_last_word(facts)}; {_another(facts)}"
-    back = Return.TRANSITION if reason is Reason.SECRET_TAKEN else Return.SETTLED  # which no event ends
+    back = Return.TRANSITION if reason is Reason.SECRET_TAKEN else Return.SETTLED  # no event ends SECRET_TAKEN
     report = Report("False", ConditionType.STALLED, reason, message, back)
     return replace(report, extra=(_exceeded(report),)) if reason is Reason.BUDGET_EXCEEDED else report
 
@@ -287,14 +287,14 @@ def _exceeded(report: Report) -> Wanted:
 
 
 def _last_word(facts: Facts[SpecT, StatusT, ObsT]) -> str:
-    """What was seen of a resource that is gone."""
+    """What was last seen of a resource that is gone."""
     shown = "" if facts.observed is None else facts.resource.detail(facts.observed)
     said = shown if brought_in(facts.resource) else "the cloud says it is terminated"
     return facts.note or said
 
 
 def _another(facts: Facts[SpecT, StatusT, ObsT]) -> str:
-    """What gets people another in place of one that is gone."""
+    """How people get another one in place of one that is gone."""
     if brought_in(facts.resource):
         return (
             "the operator cannot create this kind: delete this object, and create one that names an existing resource"
@@ -324,14 +324,14 @@ def _stopped(facts: Facts[SpecT, StatusT, ObsT], detail: str) -> Report:
         detail = f"{detail} until its schedule lets it run{schedule.until(spec, now)}"
     if facts.view.difference is Difference.NONE and drain(facts.resource, facts.obj) is not None and facts.note:
         detail = f"{detail}; {facts.note}"
-    # What the balance stopped is doomed also if it is to be stopped by now: the cloud does not know of that.
+    # If the balance stopped it, its deadline holds even if it should be stopped by now: the cloud does not know that.
     deadline = workload.told(facts.obj.status).deletion_deadline
     doom = "" if deadline is None else _doom(deadline)
     return Report("True", None, reason, detail + doom, Return.SETTLED, deletion_deadline=deadline)
 
 
 def _progressing(facts: Facts[SpecT, StatusT, ObsT], observed: ObsT) -> Report:
-    """The resource is left to itself: its own state speaks."""
+    """The report on the resource's own state, if nothing is done about it."""
     detail = facts.resource.detail(observed)
     match facts.resource.progress(observed):
         case Progress.READY:

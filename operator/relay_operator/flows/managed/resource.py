@@ -1,7 +1,7 @@
 """What a kind tells the managed flow: how one object maps to one resource of the cloud.
 
-`ExternalResource` is what every kind says. The other protocols are for kinds that have what they are about; the flow
-sees by the type which of them a kind has.
+`ExternalResource` is what every kind implements. The other protocols are for kinds with these abilities; the flow
+recognizes them by the type.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -36,7 +36,7 @@ ResT = TypeVar("ResT")
 
 
 class Progress(StrEnum):
-    """What the cloud's state means for the object. A state nobody knows is PENDING."""
+    """What the cloud's state means for the object; an unknown state is PENDING."""
 
     PENDING = "Pending"
     READY = "Ready"
@@ -52,7 +52,7 @@ class Look(StrEnum):
     """How fresh an observation has to be."""
 
     EXACT = "exact"  # something changed, or will be changed: read this very resource
-    ROUTINE = "routine"  # a settled object's poll: a listing shared with others will do
+    ROUTINE = "routine"  # a settled object's poll: a shared list will do
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,26 +60,26 @@ class Change:
     """One change that the cloud can make in place."""
 
     name: str
-    """For people and the log, and to tell it from others: `stop`, `scale`."""
+    """Its name among the kind's changes, for people and the log: `stop`, `scale`."""
     reason: Reason
-    """What is said while it is under way."""
+    """The reason that is reported while it is in progress."""
     send: Callable[[Cloud], Awaitable[object]] = field(compare=False)
-    """Raises CloudError."""
+    """Sends the change. Raises CloudError."""
     to: str = ""
-    """What is asked for, where the name does not say it."""
+    """The desired value, if the name does not say it."""
     told_by_webhook: bool = False
     """Whether the cloud sends an event when it is done."""
     pays: bool = False
-    """Whether more is paid for once it is done."""
+    """Whether the resource costs more once it is done."""
     gives: HeldReference | None = None
-    """What the resource is given by it, which nothing that is read shows: status tells it."""
+    """What it gives the resource, if no observation shows that: status records it."""
 
 
 _POWER = {STOP: Reason.STOPPING, START: Reason.STARTING, RESTART: Reason.RESTARTING}
 
 
 def power(name: str, send: Callable[[Cloud], Awaitable[object]]) -> Change:
-    """A change of power; a restart ends as it began, so that no event tells of it."""
+    """A change of power; a restart ends in the state in which it began, so that no event reports it."""
     return Change(name, _POWER[name], send, told_by_webhook=name != RESTART, pays=name == START)
 
 
@@ -91,13 +91,13 @@ class InputRefs:
     env_from: Sequence[EnvFromSource] = ()
     ssh_keys: Sequence[ValueSource] = ()
     texts: Mapping[str, ValueSource] = field(default_factory=dict)
-    """Single texts, by what the kind calls them."""
+    """Single texts, by the kind's names for them."""
     keys_field: str = "sshKeysFrom"
-    """What the spec calls these keys."""
+    """The spec's field for `ssh_keys`."""
     registered: Sequence[ObjectKey] = ()
-    """SshKeys, among those that the spec refers to, whose public keys come after these."""
+    """SshKeys that the spec refers to; their public keys follow `ssh_keys`."""
     env_field: str = "envFrom"
-    """What the spec calls `env_from`."""
+    """The spec's field for `env_from`."""
 
     @property
     def any(self) -> bool:
@@ -112,37 +112,37 @@ class InputRefs:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What a create needs from elsewhere, resolved: never shown, since it may hold secrets."""
+    """The resolved inputs of a create; never shown, since they may hold secrets."""
 
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     ssh_keys: tuple[str, ...] = ()
     texts: Mapping[str, str] = field(default_factory=dict, repr=False)
     ids: Mapping[ObjectKey, str] = field(default_factory=dict)
-    """Cloud ids of what the spec refers to, as far as they can be given."""
+    """Cloud ids of the objects that the spec refers to, as far as they can be used."""
     model_id: str = ""
-    """Which of `gpu.modelIds` this attempt asks for; empty if the spec names none."""
+    """The entry of `gpu.modelIds` that this attempt requests; empty if the spec names none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found(Generic[FoundT_co]):
-    """The resource with that name."""
+    """The resource with the name."""
 
     resource: FoundT_co
 
 
 @dataclass(frozen=True, slots=True)
 class NotSeen:
-    """A complete list does not have that name. Lists can lag: one is not proof."""
+    """A complete list lacks the name. Lists can lag, so that one list is not proof."""
 
 
 @dataclass(frozen=True, slots=True)
 class CannotTell:
-    """The cloud has no way to find a resource by its name."""
+    """The cloud cannot find a resource by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """There is more to look at than one pass may: the next one goes on."""
+    """There is more to look at than one pass may: the next pass goes on."""
 
 
 SearchResult: TypeAlias = Found[ObsT] | NotSeen | CannotTell | Unfinished
@@ -158,72 +158,72 @@ class ExternalResource(Protocol[SpecT, StatusT, ObsT]):
     def model(self) -> type[Resource[SpecT, StatusT]]: ...
 
     told_by_webhooks: frozenset[str] = frozenset()
-    """States of which the cloud sends events (section 6)."""
+    """States that the cloud reports with events (section 6)."""
     retention: timedelta | None = None
-    """How long the cloud keeps what is interrupted, or stopped for want of funds; None: it does not say."""
+    """How long the cloud keeps what is interrupted, or stopped for lack of funds; None if it does not say."""
 
     runs: bool = False
-    """Whether it is Deploying and Running, though it is no workload with a power switch."""
+    """Whether its reasons are Deploying and Running, although it is not a workload with a power switch."""
     is_source: bool = False
-    """Whether others are made of it: they hold it, its stop included, while they are being made and no longer."""
+    """Whether others are made from it: while that takes, and no longer, they keep it from being stopped or ended."""
     mirrored: tuple[str, ...] = ()
     """Fields of status that an observation has under the same names."""
 
     async def observe(self, cloud: Cloud, cloud_id: str, last: StatusT, look: Look) -> ObsT:
-        """The resource with that id, or `address`. Raises NotFound."""
+        """The resource with this id, or `address`. Raises NotFound."""
         ...
 
     async def find(self, cloud: Cloud, name: str, unclaimed: UnclaimedIds) -> SearchResult[ObsT]:
-        """The live resource with that name, after a bounded number of requests.
+        """Search for the live resource with this name, in a bounded number of requests.
 
-        `unclaimed` are ids that webhooks named and nobody owns; what is learned of them is kept there.
+        `unclaimed` are ids that webhooks named and no object owns; it also keeps what is learned of them.
         """
         return CannotTell()
 
     async def living(self, cloud: Cloud, unclaimed: UnclaimedIds) -> Mapping[str, str]:
-        """Names by id, of all that lives, as far as lists and webhooks tell; a bounded number of requests."""
+        """Names by id of all living resources that lists and webhooks show; takes a bounded number of requests."""
         return {}
 
     async def create(self, cloud: Cloud, obj: Resource[SpecT, StatusT], intent: CreateIntent, inputs: Inputs) -> ObsT:
-        """Send one create. MUST do nothing that can fail after the cloud answered."""
+        """Send one create. MUST NOT do anything that can fail after the cloud answered."""
         ...
 
     async def delete(self, cloud: Cloud, cloud_id: str) -> None:
-        """Terminate what has that id, or `address`. Repeatable; raises NotFound if it is gone."""
+        """Terminate the resource with this id, or `address`. Repeatable; raises NotFound if it is gone."""
         ...
 
     def immutable(self, obj: Resource[SpecT, StatusT]) -> Mapping[str, JsonValue]:
-        """What the cloud cannot change after create, by the spec's field names, defaults filled in, no secrets."""
+        """What the cloud cannot change after the create, by spec field name, with defaults and without secrets."""
         ...
 
     def differences(self, obj: Resource[SpecT, StatusT], observed: ObsT) -> tuple[str, ...]:
-        """Of `immutable`, those the cloud reports with another value, as `field: asked X, has Y`."""
+        """Those of `immutable` that the cloud reports with another value, as `field: asked X, has Y`."""
         return ()
 
     def changes(self, obj: Resource[SpecT, StatusT], observed: ObsT, *, running: bool) -> tuple[Change, ...]:
-        """What can be changed in place to be as asked, most urgent first, power apart; `running` is whether to run."""
+        """Changes in place towards the spec, most urgent first, without power; `running` is whether it should run."""
         return ()
 
     def scopes(self, obj: Resource[SpecT, StatusT]) -> Sequence[str]:
-        """What it opens to whoever has it: an account that is shared has to allow each."""
+        """The scopes that it gives to whoever has it; a shared account has to allow each of them."""
         return ()
 
     def progress(self, observed: ObsT) -> Progress: ...
 
     def identity(self, observed: ObsT) -> tuple[str, str]:
-        """The cloud's id and name; the name is empty if the cloud does not tell."""
+        """The resource's id and name in the cloud; the name is empty if the cloud does not report it."""
         ...
 
     def detail(self, observed: ObsT) -> str:
-        """One sentence of what the cloud says, `statusReason` verbatim."""
+        """One sentence about what the cloud says, with `statusReason` verbatim."""
         ...
 
     def status(self, obj: Resource[SpecT, StatusT], observed: ObsT) -> StatusT:
-        """`obj.status` with everything that mirrors the cloud filled in again, but not the id: that is the engine's."""
+        """`obj.status` with everything that mirrors the cloud updated, except the id, which the engine sets."""
         return obj.status.model_copy(update=fit_schema(type(obj.status), self.told(obj, observed)))
 
     def told(self, obj: Resource[SpecT, StatusT], observed: ObsT) -> Mapping[str, object]:
-        """What status mirrors, by its field names: those that are `mirrored`, and whatever a kind adds."""
+        """What status mirrors, by its field names: those that are `mirrored`, and what a kind adds."""
         return {name: getattr(observed, name) for name in self.mirrored}
 
 
@@ -232,7 +232,7 @@ class TakesInputs(Protocol[ObjT_contra]):
     """Needs Secrets or ConfigMaps for its create."""
 
     def input_refs(self, obj: ObjT_contra) -> InputRefs:
-        """Which ones."""
+        """What the create needs from them."""
         ...
 
 
@@ -241,32 +241,32 @@ class ChecksInputs(Protocol[ObjT_contra]):
     """Cannot use every text that a Secret or ConfigMap may hold."""
 
     def unusable(self, obj: ObjT_contra, inputs: Inputs) -> str | None:
-        """A sentence that says what is wrong, where, and nothing of what a Secret holds."""
+        """A message that says what is wrong, and where, without quoting a Secret; None if all is usable."""
         ...
 
 
 @runtime_checkable
 class Refers(Protocol[ObjT_contra, ObsT_contra]):
-    """Is given other objects of ours: waits for them, and they do not go before it does."""
+    """Uses other objects of ours: waits for them, and they must not be deleted before it."""
 
     def references(self, obj: ObjT_contra) -> tuple[ObjectKey, ...]:
-        """Those that the spec names, in the fields of `REFERENCES`."""
+        """The objects that the spec names, in the fields of `REFERENCES`."""
         ...
 
     def giving(self, obj: ObjT_contra, observed: ObsT_contra, ids: Mapping[ObjectKey, str]) -> tuple[Change, ...]:
-        """The changes by which a live resource gets what `status.references` does not tell, by the ids of those."""
+        """The changes that give a live resource the objects that `status.references` lacks; `ids` has cloud ids."""
         ...
 
 
 @runtime_checkable
 class ShownOnce(Protocol[SpecT_contra, StatusT_contra, ObjT_contra, ObsT_contra]):
-    """Has a value that the answer to its create shows and nothing else: a Secret of the object's keeps it.
+    """Has a value that only the answer to its create shows; a Secret of the object keeps it.
 
-    Nothing that exists is adopted. What a create led to whose answer is lost is ended, and another is made.
+    An existing resource is not adopted. If the answer to a create is lost, its resource is ended and another created.
     """
 
     def kept_in(self, obj: ObjT_contra) -> Place:
-        """Where, in the object's own namespace."""
+        """Where the value is kept, in the object's own namespace."""
         ...
 
     def shown(self, observed: ObsT_contra) -> str:
@@ -274,64 +274,64 @@ class ShownOnce(Protocol[SpecT_contra, StatusT_contra, ObjT_contra, ObsT_contra]
         ...
 
     def life(self, spec: SpecT_contra, status: StatusT_contra) -> Life:
-        """How long it opens anything, and when another takes its place."""
+        """How long the value is valid, and when another replaces it."""
         ...
 
 
 @runtime_checkable
 class Nameless(Protocol[ObjT_contra, FoundT_co]):
-    """Has no name in the cloud, or the one that people gave it, which does not tell whose it is.
+    """Has no name in the cloud, or one that people gave it, which does not prove the owner.
 
-    There is one at most of what a spec says, and before one is created it is looked for. So what is there after an open
-    intent, whose look found none, is what that intent led to.
+    At most one resource exists for a spec, and a look precedes each create. So what exists after an open intent, whose
+    look found none, is what that intent created.
     """
 
     async def existing(self, cloud: Cloud, obj: ObjT_contra) -> FoundT_co | None:
-        """The one that the spec asks for, as a list has it that began to be read after this was asked."""
+        """The resource that the spec describes, from a list whose read began after this call; None if there is none."""
         ...
 
 
 @runtime_checkable
 class Unnamed(Nameless[ObjT_contra, ResT], Protocol[ObjT_contra, ResT]):
-    """Has no name in the cloud at all, and there may be several alike: then `existing` is None.
+    """Has no name in the cloud at all, and several may be alike: `existing` returns None.
 
-    What an open intent led to is the only one that equals what was sent and was made since.
+    What an open intent created is the only one that equals what was sent and was created since.
     """
 
     async def alike(self, cloud: Cloud, obj: ObjT_contra) -> Sequence[ResT]:
-        """All that live and equal everything that a create of this object sends and nothing changes later.
+        """All living resources that equal a create of this object in everything that nothing changes later.
 
-        As a complete list has them that began to be read after this was asked. Raises CloudError.
+        From a complete list whose read began after this call. Raises CloudError.
         """
         ...
 
     def made_at(self, observed: ResT) -> datetime | None:
-        """When the cloud made it; None if it does not tell."""
+        """When the cloud created it; None if it does not say."""
         ...
 
 
 @runtime_checkable
 class PartOf(Protocol[ObjT_contra]):
-    """Is part of another resource of the cloud: its status is a `PartStatus`, and ids are asked for by `address`.
+    """Is part of another resource, the whole: its status is a `PartStatus`, and it is found by an `address`.
 
-    It holds what it was given only while its status says so.
+    It holds the objects that it was given only while its status says so.
     """
 
     def whole(self, obj: ObjT_contra) -> str:
-        """The id of that, as the object that the spec refers to has it now; empty if it has none."""
+        """The whole's present id, from the object that the spec refers to; empty if that has none."""
         ...
 
 
 @runtime_checkable
 class BroughtIn(Protocol[ObjT_contra]):
-    """Comes to the cloud by another way: it is adopted by the id that the spec names, and never created or ended."""
+    """Comes into the cloud by another way: the spec names its id to adopt, and it is never created or ended."""
 
     def given_id(self, obj: ObjT_contra) -> str:
-        """The cloud's id of it."""
+        """The resource's id in the cloud."""
         ...
 
     def end_asked(self, obj: ObjT_contra) -> bool:
-        """Whether it is to be gone while its object stays."""
+        """Whether the resource should end while its object stays."""
         ...
 
 
@@ -340,42 +340,42 @@ class TriesModels(Protocol[ObjT_contra]):
     """Runs on one of several GPU models."""
 
     def models(self, obj: ObjT_contra) -> tuple[str, ...]:
-        """Those to try, in order; empty if the cloud chooses."""
+        """The models to try, in order; empty if the cloud chooses."""
         ...
 
 
 @runtime_checkable
 class Connects(Protocol[ObsT_contra]):
-    """Is reached at an endpoint."""
+    """Has an endpoint."""
 
     def reached(self, observed: ObsT_contra) -> Reached | None:
-        """Where; None if this observation does not tell all of it."""
+        """The endpoint; None if this observation lacks a part of it."""
         ...
 
 
 @runtime_checkable
 class Priced(Protocol[ObjT_contra, ObsT_contra]):
-    """Is paid for by the hour, at the catalog's prices."""
+    """Has an hourly price, from the catalog."""
 
     def capacity(self, obj: ObjT_contra, model_id: str) -> Capacity:
-        """What the spec asks for; `model_id` is the GPU model of the next attempt, empty if the cloud chooses."""
+        """The spec's capacity; `model_id` is the GPU model of the next attempt, empty if the cloud chooses."""
         ...
 
     def grown(self, obj: ObjT_contra, observed: ObsT_contra) -> Capacity:
-        """What there is once it runs as asked: on what it has, and with as many replicas as the cloud starts."""
+        """The capacity once it runs as desired: on its present hardware, with as many replicas as the cloud starts."""
         ...
 
     def untold(self, obj: ObjT_contra, observed: ObsT_contra) -> Capacity | None:
-        """What there is, if the cloud does not report what that costs."""
+        """The present capacity, if the cloud does not report its price; else None."""
         ...
 
 
 @runtime_checkable
 class Replaces(Protocol[ObjT_contra]):
-    """Can be replaced without a gap, by another that is made beside it: its status is a `BlueGreenStatus`."""
+    """Can be replaced without a gap by another that is created beside it; its status is a `BlueGreenStatus`."""
 
     def drain(self, obj: ObjT_contra) -> timedelta | None:
-        """How long the old one lives on after the new one has its place; None if the spec asks for no such thing."""
+        """How long the old one lives on after the new one has its place; None if the spec does not request this."""
         ...
 
 
@@ -390,7 +390,7 @@ class Powered(Protocol[ObsT_contra]):
     def restart(self, observed: ObsT_contra) -> Change: ...
 
 
-# By the class, whose answer Python remembers: `isinstance` walks through all members of a protocol each time.
+# By class, whose answer Python caches: `isinstance` checks all members of a protocol each time.
 def takes_inputs(resource: object) -> TypeGuard[TakesInputs[Any]]:
     return issubclass(type(resource), TakesInputs)
 
@@ -436,7 +436,7 @@ def replaces(resource: object) -> TypeGuard[Replaces[Any]]:
 
 
 def drain(resource: object, obj: object) -> timedelta | None:
-    """As `Replaces` has it; None of what is not replaced."""
+    """As `Replaces` has it; None for a kind that cannot be replaced."""
     return resource.drain(obj) if replaces(resource) else None
 
 

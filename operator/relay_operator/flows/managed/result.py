@@ -1,4 +1,4 @@
-"""What came of an action."""
+"""What came of an action in the cloud."""
 
 from dataclasses import dataclass
 from typing import Generic, TypeAlias
@@ -19,15 +19,15 @@ class Accepted(Generic[ObsT]):
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """The cloud took it; what it makes of it is yet to be seen."""
+    """The cloud accepted the call; its effect is still to be seen."""
 
     change: Change | None = None
-    """None: it was a termination."""
+    """None for a termination."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """The cloud said no, or was never asked: nothing happened. `intent` is the attempt this ends, if any."""
+    """The cloud refused the call, or it was not sent: nothing happened. `intent` is the attempt that ends with it."""
 
     error: CloudError
     intent: CreateIntent | None = None
@@ -35,7 +35,7 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeUnknown:
-    """A create may or may not have been acted upon; its intent stays open."""
+    """A create may or may not have taken effect; its intent stays open."""
 
     error: CloudError
     intent: CreateIntent
@@ -43,7 +43,7 @@ class OutcomeUnknown:
 
 @dataclass(frozen=True, slots=True)
 class Switched(Generic[ObsT]):
-    """Others are led to the resource by now, and not to the old one any more."""
+    """Others use the new resource from now on, no longer the old one."""
 
     resource: ObsT
 

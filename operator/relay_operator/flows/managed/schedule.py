@@ -1,4 +1,4 @@
-"""When something is to run by `lifetime.schedule`. Pure."""
+"""When a workload should run, by `lifetime.schedule`. Pure."""
 
 from datetime import datetime
 
@@ -15,7 +15,7 @@ _NOT_CREATED = frozenset({Seen.NOTHING, Seen.UNKNOWABLE})
 
 
 def _read(spec: ManagedSpec) -> Windows | str | None:
-    """The windows, or why they cannot be read; None if it may always run."""
+    """The windows, or why they are unreadable; None if it may always run."""
     lifetime = asked(spec).lifetime
     schedule = None if lifetime is None else lifetime.schedule
     if schedule is None:
@@ -27,20 +27,20 @@ def _read(spec: ManagedSpec) -> Windows | str | None:
 
 
 def resting(spec: ManagedSpec, now: datetime) -> bool:
-    """Whether its schedule does not let it run now; one that cannot be read stops nothing."""
+    """Whether the schedule does not let it run now; an unreadable schedule stops nothing."""
     found = _read(spec)
     return isinstance(found, Windows) and not found.open(now)
 
 
 def next_change(spec: ManagedSpec, now: datetime) -> datetime | None:
-    """When that changes next."""
+    """When the schedule starts or stops it next; None if it does not, or if it is to be stopped anyway."""
     found = _read(spec)
     wanted = asked(spec).power_state is PowerState.RUNNING
     return found.change(now) if wanted and isinstance(found, Windows) else None
 
 
 def gate(spec: ManagedSpec, seen: Seen, now: datetime) -> tuple[Gate, str] | None:
-    """What the schedule holds back, and the sentence about it; None if it holds nothing back."""
+    """The gate that the schedule closes, with a message; None if it closes none."""
     found = _read(spec)
     if isinstance(found, str):
         return Gate.UNSCHEDULED, found
@@ -50,6 +50,6 @@ def gate(spec: ManagedSpec, seen: Seen, now: datetime) -> tuple[Gate, str] | Non
 
 
 def until(spec: ManagedSpec, now: datetime) -> str:
-    """From when it may run, for the end of a sentence about what rests."""
+    """The end of a message about a resting workload: from when it may run; empty if that is unknown."""
     change = next_change(spec, now)
     return "" if change is None else f", which is from {rfc3339(change)} on"

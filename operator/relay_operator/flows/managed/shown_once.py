@@ -1,4 +1,4 @@
-"""What the cloud shows once, in the answer to a create: a Secret that the object owns keeps it."""
+"""Values that the cloud shows once, in the answer to a create: a Secret that the object owns keeps them."""
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -11,7 +11,7 @@ from relay_operator.engine.manifests import as_secret, is_owned_by, owner, part
 from relay_operator.flows.managed.plan import Value
 
 VALUE_OF = f"{ANNOTATION_PREFIX}value-of"
-"""Annotation of such a Secret: the cloud's id of what its value is of."""
+"""Annotation of such a Secret: the cloud id of the resource whose value it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A value that the cloud showed."""
+    """A value that the cloud showed, and the id of its resource."""
 
     cloud_id: str = ""
     value: str = field(default="", repr=False)
@@ -32,24 +32,24 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """How long a value opens anything; None: for ever, or without another that takes its place."""
+    """How long a value is valid; None means for ever, or without a replacement."""
 
     ends: datetime | None = None
     overlap: timedelta | None = None
-    """How long before that another is made; the one before is ended no later than so long after."""
+    """How long before its end it is replaced; the former resource then lives on for at most as long."""
     least: timedelta = timedelta()
-    """For so long none takes its place, whatever the cloud's clock says."""
+    """For this long after its creation it is not replaced, whatever the cloud's clock says."""
     overlap_field: str = "rotateBeforeSeconds"
-    """What the spec calls `overlap`."""
+    """The spec's field for `overlap`."""
 
     def until(self, now: datetime) -> datetime:
-        """How long it works if another takes its place now."""
+        """Until when it works if it is replaced now."""
         until = now + (self.overlap or timedelta())
         return until if self.ends is None else min(until, self.ends)
 
     @property
     def moments(self) -> tuple[datetime, ...]:
-        """At which something is to be done, or told."""
+        """Times at which something has to be done or reported."""
         if self.ends is None:
             return ()
         return (self.ends,) if self.overlap is None else (self.ends - self.overlap, self.ends)
@@ -60,13 +60,13 @@ class Kept:
     """What is known of the Secret."""
 
     value_of: str = ""
-    """The cloud's id of what it has the value of; empty if it has none."""
+    """The cloud id of the resource whose value it has; empty if it has none."""
     taken: str = ""
-    """The sentence that says why nothing can be written there."""
+    """Why the Secret cannot be written; empty if it can."""
 
 
 def value_of(kept: Kept, cloud_id: str, life: Life, made: datetime | None, now: datetime) -> Value:
-    """What is known of the value of this resource, which was made then. Pure."""
+    """The state of this resource's value; `made` is when the resource was created. Pure."""
     if kept.taken:
         return Value.TAKEN
     if kept.value_of != cloud_id:
@@ -80,12 +80,12 @@ def value_of(kept: Kept, cloud_id: str, life: Life, made: datetime | None, now: 
 
 @dataclass(frozen=True, slots=True)
 class ValueKeeper:
-    """Keeps such values."""
+    """Keeps such values in Secrets."""
 
     kube: Kube
 
     async def look(self, key: ObjectKey, uid: str, place: Place) -> Kept:
-        """Also asks the API server whether it would take the Secret, if there is none. Raises KubeError."""
+        """Read the Secret; if it does not exist, ask the API server whether it would take it. Raises KubeError."""
         try:
             found = await self.kube.get(SECRETS, key.namespace, place.secret)
         except NotFound:
@@ -98,7 +98,7 @@ class ValueKeeper:
         return Kept(str(value_of or "") if part(found, "data").get(place.key) else "")
 
     async def keep(self, key: ObjectKey, uid: str, place: Place, shown: Shown) -> None:
-        """Write it. Raises KubeError, which says nothing of the value."""
+        """Write the value. Raises KubeError, without the value in its message."""
         body = _secret(key, uid, place, shown)
         try:
             try:
@@ -111,7 +111,7 @@ class ValueKeeper:
             version = {"resourceVersion": part(found, "metadata").get("resourceVersion")}
             bound: JsonObject = {**body, "metadata": {**part(body, "metadata"), **version}}
             await self.kube.patch(SECRETS, key.namespace, place.secret, bound)
-        except Refused as refused:  # an admission policy may repeat what it refuses
+        except Refused as refused:  # an admission policy may quote what it refuses
             raise Refused(refused.status, refused.reason, f"the Secret {place.secret} is not written") from None
 
     async def _refusal(self, key: ObjectKey, uid: str, place: Place) -> str:

@@ -1,4 +1,4 @@
-"""Builds the status to write, and the smallest patch that writes it. Pure."""
+"""Builds the status to write. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
@@ -44,19 +44,19 @@ _OF_THE_RESOURCE = (
     "deletion_deadline",
     "replacing",
 )
-"""What is said of one resource alone, and goes with it."""
+"""Fields about one resource, which are cleared with it."""
 _OF_THE_FORMER = frozenset({"account", "identity"})
-"""Of these, what holds for one that is put aside as well."""
+"""Those of them that hold for a former resource as well."""
 
 
 _APPLIED = frozenset({Difference.REPLACEABLE, Difference.BLUE_GREEN})
-"""How what changed in a Secret comes to be applied."""
+"""Differences that apply what changed in a Secret."""
 
 
 def new_status(
     facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Result[ObsT], report: Report, retry_policy: RetryPolicy
 ) -> StatusT:
-    """What status should say after this pass."""
+    """The status after this pass."""
     obj, observed = facts.obj, result.resource if isinstance(result, Accepted) else facts.observed
     mirrored = obj.status if observed is None else facts.resource.status(obj, observed)
     if observed is None and facts.view.seen is Seen.GONE:
@@ -73,15 +73,15 @@ def new_status(
     if mirrored.state != obj.status.state and "state" not in changed:
         changed["state_since"] = facts.now
     if blue_green.serving(obj.status) is not None and not isinstance(result, Switched):
-        changed["endpoint_url"] = told(obj.status).endpoint_url  # that of the old one, until it is relieved
+        changed["endpoint_url"] = told(obj.status).endpoint_url  # the old one's, until it is relieved
     changed.setdefault("deletion_deadline", report.deletion_deadline or _doomed(obj.status, changed))
-    fields = type(mirrored).model_fields  # what does not run has less to tell
+    fields = type(mirrored).model_fields  # kinds that do not run have fewer fields
     after = mirrored.model_copy(update={name: value for name, value in changed.items() if name in fields})
     return storable(_with_what_is_paid(after))
 
 
 def still_waiting(facts: Facts[SpecT, StatusT, ObsT], action: Action) -> StatusT:
-    """What status should say until the attempt that is agreed: what it said, with the plan as it is now."""
+    """The status until the agreed attempt: as it was, with the present plan."""
     status = facts.obj.status
     if not facts.obj.metadata.plan_only:
         return status.model_copy(update={"plan": None})
@@ -92,7 +92,7 @@ def still_waiting(facts: Facts[SpecT, StatusT, ObsT], action: Action) -> StatusT
 
 
 def _protocol(facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Result[ObsT]) -> Fields:
-    """Id and token: which intent is closed, and what it led to."""
+    """Id and token: which intent is closed, and what it created."""
     match result:
         case Accepted(resource=observed, intent=intent):
             made = isinstance(action, actions.Create | actions.Resend)
@@ -110,7 +110,7 @@ def _protocol(facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Result
 
 
 def _of_action(facts: Facts[SpecT, StatusT, ObsT], action: Action) -> Fields:
-    """What is only written down."""
+    """The fields of actions that are only recorded."""
     if isinstance(action, actions.CloseIntent):
         token, attempt = (
             (facts.intent.token, facts.intent.attempt) if facts.intent is not None else (MalformedIntent.TOKEN, 1)
@@ -146,7 +146,7 @@ def _beside(facts: Facts[SpecT, StatusT, ObsT]) -> Fields:
 
 
 def _failed(facts: Facts[SpecT, StatusT, ObsT]) -> Fields:
-    """What was to take another's place and did not, though it is what the spec asks for."""
+    """The record that a new resource failed to take the old one's place, although it fits the spec."""
     obj, seen = facts.obj, facts.view.seen
     if facts.view.former not in {Former.SERVING, Former.RELIEVED} or seen not in {Seen.FAILED, Seen.GONE}:
         return {}
@@ -157,7 +157,7 @@ def _failed(facts: Facts[SpecT, StatusT, ObsT]) -> Fields:
 
 
 def _money(facts: Facts[SpecT, StatusT, ObsT], report: Report) -> Fields:
-    """What it costs if the cloud does not tell; what was reserved is over once everything is as asked."""
+    """The price, if the cloud does not report it; a reservation is over once everything is as desired."""
     funded = facts.funded
     changed: Fields = {"price_per_hour_cents": funded.price} if funded.price is not None else {}
     reserved = facts.intent.reserved if facts.intent is not None else None
@@ -165,7 +165,7 @@ def _money(facts: Facts[SpecT, StatusT, ObsT], report: Report) -> Fields:
 
 
 def _with_what_is_paid(status: StatusT) -> StatusT:
-    """The price counts only in some states; that of the old one as long as it is there."""
+    """The status with what is paid now: the price counts only in some states, the old one's while that exists."""
     if not isinstance(status, WorkloadStatus):
         return status
     own = status.price_per_hour_cents if status.state in BILLED and status.id else None
@@ -176,12 +176,12 @@ def _with_what_is_paid(status: StatusT) -> StatusT:
 
 
 def _doomed(before: StatusT, changed: Fields) -> datetime | None:
-    """The deadline that stands: it holds whatever is reported, until the state ends or a start is sent."""
+    """The deadline that stands whatever is reported, until the state ends or a start is sent."""
     return None if "state_since" in changed else told(before).deletion_deadline
 
 
 def _until(facts: Facts[SpecT, StatusT, ObsT]) -> datetime | None:
-    """Until when what was shown once works beside the next."""
+    """Until when a value that is shown once works beside its successor."""
     resource, obj = facts.resource, facts.obj
     return resource.life(obj.spec, obj.status).until(facts.now) if shown_once(resource) else None
 
@@ -196,7 +196,7 @@ def _with(rows: Iterable[HeldReference], given: HeldReference) -> list[HeldRefer
 
 
 def _ended(facts: Facts[SpecT, StatusT, ObsT]) -> Fields:
-    """An intent that was made from an edited status, which told no token, is not left open: it led to what is gone."""
+    """The token of an intent that was rebuilt from an edited status, and whose resource is gone: it is closed."""
     intent, status = facts.intent, facts.obj.status
     if status.create_token or intent is None or intent.name != named(status.id or "", status.cloud_name or ""):
         return {}
@@ -218,14 +218,14 @@ def _owned(facts: Facts[SpecT, StatusT, ObsT], observed: ObsT, intent: CreateInt
 
 
 def _clocks(facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Result[ObsT], observed: ObsT | None) -> Fields:
-    """Echo of the restart, and since when the workload has been running or stopped."""
+    """The echo of the restart, and since when the workload has been running or stopped."""
     metadata, status = facts.obj.metadata, facts.obj.status
     changed: Fields = {}
     start = isinstance(action, actions.Update) and action.change in {START, RESTART}
     started = start and isinstance(result, Sent)
     begun = isinstance(result, Accepted) or started
     if started:
-        changed["state_since"] = facts.now  # the same state after this is another failure
+        changed["state_since"] = facts.now  # the same state after this is a new failure
     if begun:
         changed["restarted_at"] = metadata.echo(meta.RESTARTED_AT)
         changed["running_since"] = None
@@ -241,12 +241,12 @@ def _clocks(facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Result[O
 def _attempts(
     facts: Facts[SpecT, StatusT, ObsT], result: Result[ObsT], report: Report, retry_policy: RetryPolicy
 ) -> Fields:
-    """Failures in a row, and the earliest next attempt."""
+    """Consecutive failures, and the earliest next attempt."""
     status = facts.obj.status
     if report.retry is None:
         settled = isinstance(result, Accepted) or (report.ready == "True" and _lasting(facts))
         return {"failures": None if settled else status.failures, "next_attempt_time": report.next_attempt}
-    if facts.error is not None:  # a look is no attempt: it neither tries another model nor slows down the next create
+    if facts.error is not None:  # a look is not an attempt: it neither changes the model nor delays the next create
         wait = retry_policy.wait(report.retry, report.retry_after, facts.unanswered)
         return {"failures": status.failures, "next_attempt_time": whole_seconds(facts.now, wait)}
     failures = (status.failures or 0) + 1
@@ -259,7 +259,7 @@ def _attempts(
 
 
 def _recoveries(facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Result[ObsT], report: Report) -> int | None:
-    """Restarts and recreations in a row: counted when they are begun, forgotten after a run that lasted."""
+    """Consecutive restarts and recreations: counted when they begin, forgotten after a long run."""
     obj, view = facts.obj, facts.view
     if report.ready == "True" and _lasting(facts):
         return None

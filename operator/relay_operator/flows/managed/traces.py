@@ -1,4 +1,4 @@
-"""A managed kind's resources, without an object."""
+"""The resources of a managed kind, without an object."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from relay_operator.flows.managed.resource import ExternalResource, Look, ObsT, 
 
 @dataclass(frozen=True, slots=True)
 class ManagedTraces(Generic[SpecT, StatusT, ObsT]):
-    """`Traces` of whatever implements `ExternalResource`."""
+    """The `Traces` of a kind that implements `ExternalResource`."""
 
     resource: ExternalResource[SpecT, StatusT, ObsT]
     nothing_known: StatusT
@@ -29,7 +29,7 @@ class ManagedTraces(Generic[SpecT, StatusT, ObsT]):
         return {cloud_id: name for cloud_id, name in listed.items() if not self._anothers(name)}
 
     def _anothers(self, name: str) -> bool:
-        """Whether an object of another kind gave the name: pods and VMs are in one list."""
+        """Whether an object of another kind gave the name: pods and VMs share a list."""
         givers = self.cache.with_name(name, self.installation.name, but="")
         return any(key.kind != self.resource.definition.kind for key in givers)
 
@@ -55,5 +55,5 @@ class ManagedTraces(Generic[SpecT, StatusT, ObsT]):
         return self.giver(name) is not None or identity.of_here(name, self.installation.name)
 
     def is_searched(self, name: str, giver: Entry) -> bool:
-        """By an open intent of that name, and of no other attempt."""
+        """Whether an open intent has this very name, not that of another attempt."""
         return giver.searching and f'\\"{name}\\"'.encode() in giver.body

@@ -1,4 +1,4 @@
-"""What became of a create whose answer is lost, of a kind that has no name in the cloud. Reads only."""
+"""What became of a create whose answer is lost, for a kind without names in the cloud. Reads only."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -26,9 +26,10 @@ async def found_unnamed(
     intent: CreateIntent,
     account: AccountReady,
 ) -> Found[ObsT] | CannotTell:
-    """What equals the spec, if that is what was sent, and is no other object's. `resource` and `kind` are the same.
+    """The resource that equals the spec, if the spec was sent and no other object has it.
 
-    Nothing else proves whose it is: if the account allows no adoption, nothing is taken over by it. Raises CloudError.
+    `resource` and `kind` are the same object. Nothing else proves the owner: if the account does not allow adoption,
+    nothing is taken over. Raises CloudError.
     """
     another = changed_fields(intent.spec_hash, resource.immutable(obj))
     if another or not account.adoption_allowed or _has_rival(cache, key, intent, account):
@@ -39,9 +40,9 @@ async def found_unnamed(
 
 
 def led_to(alike: Sequence[tuple[ObsT, datetime | None]], started_at: datetime) -> Found[ObsT] | CannotTell:
-    """Of all that equal what was sent, with when each was made, the only one that was made since.
+    """Of the resources that equal what was sent, with their creation times, the only one that was created since.
 
-    That there is none proves nothing: a create that comes late would never be known from another.
+    If there is none, that proves nothing: a late create could never be told from another.
     """
     match [(one, at) for one, at in alike if at is None or at >= started_at]:
         case [(one, datetime())]:
@@ -51,7 +52,7 @@ def led_to(alike: Sequence[tuple[ObsT, datetime | None]], started_at: datetime) 
 
 
 def _has_rival(cache: Cache, key: ObjectKey, intent: CreateIntent, account: AccountReady) -> bool:
-    """Whether another object waits for the answer to the same request: what is there may be either's."""
+    """Whether another object waits for the answer to an equal request: a resource may be either's."""
     same = f'\\"specHash\\":\\"{intent.spec_hash}\\"'.encode()
     others = (other for other in cache.searching(account.key) if other.kind == key.kind and other != key)
     return any((entry := cache.get(other)) is not None and same in entry.body for other in others)
