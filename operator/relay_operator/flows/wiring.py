@@ -64,9 +64,9 @@ class Parts:
     plurals: Mapping[str, str]
     """Plurals by kind, of the kinds that use accounts."""
     disabled: frozenset[str]
-    """Kinds that are switched off: their existing resources are only deleted."""
+    """Disabled kinds: their existing resources are only deleted."""
     departed: Departed
-    """The objects that recently had something in the cloud."""
+    """The objects that stopped recording a cloud id lately."""
     budgets: Budgets
     pricing: Pricing
     traces: dict[str, Traces] = field(default_factory=dict)

@@ -58,11 +58,11 @@ _NOTHING: Final = Owners("", "")
 
 @dataclass(slots=True)
 class Books:
-    """What one process knows of the owners of ids; None before it asked."""
+    """What one process knows of the owners of ids; None until it was read."""
 
     owners: Owners | None = None
     stored: Owners | None = None
-    """The owners that the ConfigMap has."""
+    """The owners as the ConfigMap has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Bookkeeper:
     async def account(
         self, page: Page, ready: AccountReady, usage: CurrentUsage, books: Books, now: datetime, *, read_only: bool
     ) -> tuple[Month | None, str]:
-        """What was spent this month, and why its owners cannot be recorded, if so.
+        """What was spent this month, and why the owners cannot be recorded or read, if so.
 
         The month is None if the ConfigMap cannot be read at the moment, since too little would be attributed.
         """
@@ -123,7 +123,7 @@ class Bookkeeper:
                 continue
             known, before = owners.current.get(cloud_id), owners.last.get(cloud_id)
             living = self._living(page.account, cache.with_cloud_id(cloud_id))
-            if known is None or [one.owner for one in living] != [known]:  # otherwise there is nothing to find out
+            if known is None or [one.owner for one in living] != [known]:  # otherwise the owner is known and lives
                 name = item.name or ""
                 living += self._living(page.account, cache.with_name(name, installation, but=""))
                 evidence = Evidence(name, living, departed.get(cloud_id, ()), known, before)
@@ -142,7 +142,7 @@ class Bookkeeper:
         ]
 
     async def _read(self, page: Page) -> Owners:
-        """Read the ConfigMap. Raises Refused, also if somebody else owns the ConfigMap, and KubeError."""
+        """The owners in the ConfigMap. Raises Refused, also if somebody else owns the ConfigMap, and KubeError."""
         there = await self._there(page)
         text = texts(part(there, "data"), encoded=False).get(_KEY) if there is not None else None
         kept = read(text, page.account.namespace) if text is not None else None

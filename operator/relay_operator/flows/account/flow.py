@@ -60,16 +60,16 @@ class AccountMemory(Memory):
     unready: int = 0
     """Passes in a row that found the account unusable."""
     deaf: str = ""
-    """Why there is no webhook subscription, once creates no longer wait for one."""
+    """Why there is no webhook subscription, although creates have stopped waiting for one."""
     holds: str = ""
-    """The Secret that the account holds."""
+    """The Secret that the account's finalizer is on; empty if there is none."""
     sweep: SweepMemory = field(default_factory=SweepMemory)
     books: Books = field(default_factory=Books)
 
 
 @dataclass(frozen=True, slots=True)
 class AccountFacts:
-    """Gathered once per pass; all decisions depend on these alone."""
+    """What a pass gathered; everything after is decided from it alone."""
 
     key: ObjectKey
     account: AnyAccount
@@ -81,7 +81,7 @@ class AccountFacts:
 
     @property
     def usable(self) -> AccountReady:
-        """The usable account of the pass; without a key, the plan never asks the cloud."""
+        """The account to act with; the plan calls the cloud only with a usable one."""
         if not isinstance(self.state, AccountReady):
             raise AssertionError(f"{self.key}: the plan looks without an account")
         return self.state
@@ -97,7 +97,7 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The account's object is released."""
+    """The account's finalizer is removed."""
 
 
 Result = Nothing | Looked | Ended
@@ -105,7 +105,7 @@ Result = Nothing | Looked | Ended
 
 @dataclass(slots=True)
 class AccountFlow:
-    """A `Flow` for each of the two kinds of account."""
+    """The `Flow` of one of the two kinds of account."""
 
     definition: Definition
     model: type[AnyAccount]
@@ -322,7 +322,7 @@ class AccountFlow:
             unavailable_after=self.settings.unavailable_after_failures,
             seen=seen,
             deleting=view.deleting,
-            # Only a look honours `reconcile-at`, nothing less.
+            # Only a look does what `reconcile-at` requests.
             reconcile_at=before.reconcile_at if seen is None else account.metadata.echo(meta.RECONCILE_AT),
             paused=view.paused,
             unclaimed=(*self._unclaimed(facts.key), *self._left(facts.key, Fate.LATE))[:MAX_OWNERLESS],

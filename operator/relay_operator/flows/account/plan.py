@@ -17,7 +17,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Glance:
-    """Read only the balance, and look at the rest if it rose, while some object waits for funds."""
+    """Read only the balance, while some object waits for funds; if it rose, look at the rest."""
 
     read_only: bool
 
@@ -51,7 +51,7 @@ class View:
     look_due: bool = False
     glance_due: bool = False
     overdue: bool = False
-    """Whether its end has waited long enough for a cloud that does not answer; a dead subscription costs nothing."""
+    """Whether the account's end has waited long enough for a silent cloud; a dead subscription costs nothing."""
 
 
 Rule = Callable[[View], Action | None]

@@ -36,9 +36,9 @@ class OrganizationSeen:
     usage: CurrentUsage | None = None
     webhook: WebhookStatus | None = None
     webhook_trouble: str = ""
-    """Why there is no subscription although one is wanted."""
+    """Why there is no subscription, if one is wanted; else empty."""
     deliveries_missing: str | None = ""
-    """Why deliveries count as missing; None if there is no evidence, so that the former verdict stays."""
+    """Why deliveries count as missing, empty if they arrive; None without evidence: the last verdict stays then."""
     notes: tuple[str, ...] = ()
     """What else a person should know, one sentence each."""
     spend: Spend | None = None
@@ -54,7 +54,7 @@ class AccountFinding:
     generation: int
     now: datetime
     failures: int = 0
-    """Attempts in a row that the cloud did not answer."""
+    """Consecutive attempts that the cloud did not answer."""
     unavailable_after: int = 3
     seen: OrganizationSeen | None = None
     """None if the cloud was not asked this time; status then keeps what it says about the cloud."""
@@ -65,9 +65,9 @@ class AccountFinding:
     orphans: tuple[Ownerless, ...] = ()
     kept: tuple[Ownerless, ...] = ()
     deaf: str = ""
-    """Why there is no webhook subscription, if the cloud did not answer."""
+    """Why there is no webhook subscription, if the cloud did not answer; else empty."""
     unrecorded: str = ""
-    """Why the last three fields, or their former values, cannot be recorded."""
+    """Why the last three fields, or their former values, cannot be recorded; empty if they can."""
 
 
 def new_status(before: AccountStatus, finding: AccountFinding) -> AccountStatus:

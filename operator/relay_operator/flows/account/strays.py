@@ -13,7 +13,7 @@ from relay_wire.billing import CurrentUsage
 _GRACE = timedelta(days=1)
 """How long an orphan is reported before it is deleted, if the account asks for deletion."""
 _KINDS: Final[Mapping[str, str]] = {"pod": "GpuPod", "vm": "GpuVm", "cluster": "GpuCluster"}
-"""Kinds by their names in the usage."""
+"""Kinds by their names in the cloud's usage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ FoundT = TypeVar("FoundT", Stray, Leftover)
 class Standing(Enum):
     """What to make of a stray."""
 
-    LEFT_ALONE = auto()  # expected by an object, or another account's or operator's, or undecidable at this moment
+    LEFT_ALONE = auto()  # its object may take it, another account or operator may own it, or it cannot be decided now
     SEARCHED = auto()  # its object is searching for the outcome of that create, and will take it
     LATE = auto()  # its object gave the create up
     ORPHAN = auto()  # the object that gave it its name does not exist

@@ -31,11 +31,11 @@ from relay_wire.billing import CurrentUsage
 logger = logging.getLogger(__name__)
 
 _LOOKS = 10
-"""The most requests about single resources in one sweep, since other objects wait for the worker."""
+"""The most requests about strays, late creates and other leftovers each, per sweep: other objects have to wait."""
 _FIRST = 2
 """The number of first sweeps of a process that read the lists in any case."""
 _GONE = 2
-"""Looks in a row without the resource that prove its end."""
+"""Consecutive looks without the resource that prove its end."""
 _ANXIOUS = timedelta(days=1).total_seconds()
 """How long sweeps stay frequent after a create with an unknown outcome."""
 
@@ -93,7 +93,7 @@ class Sweeper:
     async def sweep(
         self, ready: AccountReady, usage: CurrentUsage | None, policy: Orphans, memory: SweepMemory, now: datetime
     ) -> None:
-        """Look for unknown resources and at known leftovers; skips what the key may not read."""
+        """Look for unknown resources, and check on known leftovers; skips what the key may not read."""
         hours = dict(unseen(memory.hours, usage))
         found = {stray.id: stray for stray in hours}
         if self.anxious(ready.key, ready, memory):

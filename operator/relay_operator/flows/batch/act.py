@@ -233,11 +233,11 @@ class Actor:
                 continue
             try:
                 await self._fenced(facts).call(CANCEL_BATCH, id=batch_id)
-            except Conflict as error:  # it has probably ended: the next look tells
+            except Conflict as error:  # it has probably ended: the next look shows
                 refused = error
                 continue
             except NotFound:
-                pass  # the next look tells
+                pass  # the next look shows
             except CloudError as error:
                 self.accounts.failed(account, error, facts.key)
                 return CancelRefused(error)

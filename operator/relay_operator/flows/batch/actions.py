@@ -1,4 +1,4 @@
-"""The actions of one pass over one batch, as types; `act` matches them exhaustively."""
+"""The actions of one pass over one batch, as types."""
 
 from dataclasses import dataclass
 from enum import Enum, auto

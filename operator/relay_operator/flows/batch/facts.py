@@ -15,7 +15,7 @@ from relay_wire.batches import Batch
 
 @dataclass(frozen=True, slots=True)
 class Facts(UsesAccount):
-    """Gathered once per pass; all decisions depend on these alone."""
+    """What a pass gathered; everything after is decided from it alone."""
 
     key: ObjectKey
     obj: InferenceBatch
@@ -28,14 +28,14 @@ class Facts(UsesAccount):
     found: tuple[Batch, ...] = ()
     """Batches with this object's tag that status does not record, found by a search."""
     ending: Ending | None = None
-    """Why the batch has to end, if it does."""
+    """Why the batch has to end; None if it need not."""
     error: CloudError | None = None
-    """Why the cloud could not be asked."""
+    """Why the cloud could not be read; None if it could."""
     note: str = ""
     came: WorkResult | None = None
-    """The result of long work."""
+    """The result of long work that has ended; None if there is none."""
     outdated: str = ""
-    """Why nothing may be created, and what to do: a CRD is older than this release."""
+    """Why nothing may be created, and what to do, since a CRD is older than this release; empty if none is."""
 
     @property
     def known_intent(self) -> CreateIntent:
@@ -54,6 +54,6 @@ class BatchMemory(SearchingMemory):
     cancelled: dict[str, float] = field(default_factory=dict)
     """When each batch was last asked to cancel."""
     missing: dict[str, float] = field(default_factory=dict)
-    """Since when batches have read as not found."""
+    """Since when the cloud has not found each batch."""
     told_at: float = 0.0
     """When progress was last written."""

@@ -72,7 +72,7 @@ def files_of(parts: Iterable[PartStatus]) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class LostFiles:
-    """Believes a 404 only when it comes again, since a lost file is never published, and is deleted."""
+    """Believes a 404 only if it is repeated: a file that counts as lost is not published, and is deleted."""
 
     seconds: float
     """Seconds between the first 404 and the second."""

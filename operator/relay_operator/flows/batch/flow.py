@@ -48,7 +48,7 @@ class BatchFlow:
     progress_seconds: float
     """Seconds between two writes that only report progress."""
     unreachable_after: int
-    """Looks in a row without an answer before the status says so."""
+    """Consecutive looks without an answer after which status says so."""
     clock: Callable[[], float] = time.monotonic
 
     @property

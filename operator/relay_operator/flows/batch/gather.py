@@ -1,4 +1,4 @@
-"""The one place that looks: turns object, account, cloud and long work into `Facts`. Reads only."""
+"""The one place that reads: object, account, cloud and long work become `Facts`. It writes nothing."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -229,7 +229,7 @@ class Gatherer:
         return _Sighted(status=predicates.refreshed(obj.status, seen))
 
     def _is_gone(self, part: PartStatus, memory: BatchMemory) -> bool:
-        """Whether to believe a 404: only if it comes again, and never right after the create."""
+        """Whether to believe a 404: only if it is repeated, and never right after the create."""
         since = memory.missing.setdefault(part.batch_id or "", self.clock())
         return self.clock() - since >= max(self.delays.absence, self.delays.newborn)
 
@@ -247,7 +247,7 @@ def _needs_no_account(view: View) -> bool:
 
 
 def _asked(obj: InferenceBatch) -> bool:
-    """Whether somebody asks for another attempt at once."""
+    """Whether people request another attempt at once."""
     return obj.metadata.echo(meta.RECONCILE_AT) != obj.status.reconcile_at
 
 

@@ -30,7 +30,7 @@ class Places:
 
     @property
     def wanted(self) -> bool:
-        """Whether anybody waits for a place."""
+        """Whether a job waits for a place."""
         return bool(self._waiting)
 
     @asynccontextmanager

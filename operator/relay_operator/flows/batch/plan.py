@@ -56,11 +56,11 @@ class Sight(Enum):
     """What the cloud answered, if it was asked."""
 
     CLEAR = auto()  # no question was open, or all is known
-    BLIND = auto()  # the cloud may have something of this object, and could not be asked
-    FOUND = auto()  # the cloud had acted on a create whose answer was lost
-    ABSENT = auto()  # it surely had not: the search was complete, repeated and late enough
+    BLIND = auto()  # the cloud may have something of this object, and could not be read
+    FOUND = auto()  # the cloud acted on a create whose answer was lost
+    ABSENT = auto()  # it surely did not: the search was complete, repeated and late enough
     UNSURE = auto()  # not found, but too early to tell
-    UNREADABLE = auto()  # somebody edited the intent: nobody can tell what was sent
+    UNREADABLE = auto()  # the intent is unreadable: what was sent is unknown
 
 
 class Round(Enum):

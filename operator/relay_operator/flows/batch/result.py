@@ -1,4 +1,4 @@
-"""The results of actions and of long work, as types, matched exhaustively."""
+"""The results of actions and of long work, as types."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -50,7 +50,7 @@ class Published:
     problems: tuple[Problem, ...] = ()
     reasons: tuple[FailureReason, ...] = ()
     ending: Ending | None = None
-    """Why it ended, and what it cost; set only if it was published before and the status was then lost."""
+    """Why it ended; set, as `usage` is, only if it was published before and the status was lost since then."""
     usage: Usage | None = None
 
 
@@ -122,7 +122,7 @@ class Paid:
 
 @dataclass(frozen=True, slots=True)
 class NotPaid:
-    """The cloud refused the create, or was never asked. `vanished`: the cloud no longer has the part's file."""
+    """The cloud refused the create, or it was not sent. `vanished`: the cloud no longer has the part's file."""
 
     part: PartStatus
     error: CloudError

@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Which work, for which object, in which round; the result of another job does not count for this one."""
+    """What to do, for which object, in which round; the result of another job does not count for this one."""
 
     uid: str
     work: Work
@@ -74,7 +74,7 @@ class Transfers:
         return self._running[key].task.result()
 
     def drop(self, key: ObjectKey) -> bool:
-        """Drop the object's job: it is over, unwanted or recorded. Returns whether that interrupted it."""
+        """Drop the object's job, which is over, recorded or no longer wanted. Returns whether that interrupted it."""
         running = self._running.pop(key, None)
         if running is None or running.task.done():
             return False

@@ -69,7 +69,7 @@ def is_final(status: int | None) -> bool:
 
 
 def gives_up(facts: Facts, reason: Reason) -> bool:
-    """Whether the deletion has waited long enough for the output; nobody can name another output any more."""
+    """Whether the deletion has waited long enough for the output; people can no longer name another one."""
     since = facts.obj.metadata.deletion_timestamp
     return since is not None and (reason in predicates.MISPLACED or facts.now - since > GIVE_UP)
 
@@ -216,7 +216,7 @@ def _published(facts: Facts, came: Published) -> Fields:
 
 
 def _shortfall(facts: Facts, came: Published) -> Ending | None:
-    """Why the published output is not what was asked for; None if it is."""
+    """Why the published output is incomplete, or has too many failures; None if it is as desired."""
     if facts.view.deleting:
         return None
     if came.lost:
@@ -236,7 +236,7 @@ def _deleted(facts: Facts) -> Ending | None:
 
 
 def _refused(facts: Facts, reason: Reason, message: str) -> Fields:
-    """End a batch that cannot be sent: whatever already exists is brought to its end, as after a deadline."""
+    """End a batch that cannot be sent: what exists of it is ended as after a deadline."""
     return {"ending": facts.status.ending or Ending(reason=reason, message=message[:1024])}
 
 

@@ -85,7 +85,7 @@ class ConnectionWriter:
         return None
 
     async def intact(self, key: ObjectKey, uid: str, connection: Connection, memory: ManagedMemory) -> bool:
-        """Whether what was written is unchanged; reads one object per call, the Secret and the ConfigMap in turn.
+        """Whether the data that was written is unchanged; reads the Secret and the ConfigMap in turn, one per call.
 
         What was changed is forgotten here, so that it is written again. Raises KubeError.
         """

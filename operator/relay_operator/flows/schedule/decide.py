@@ -60,7 +60,7 @@ class Removal(StrEnum):
 
 
 class Matter(StrEnum):
-    """What people are told; the reason of an Event."""
+    """What people are told about, as the reason of an Event."""
 
     BATCH_ALREADY_ACTIVE = "BatchAlreadyActive"
     BATCH_REPLACED = "BatchReplaced"

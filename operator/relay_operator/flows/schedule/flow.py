@@ -39,7 +39,7 @@ class ScheduleMemory(Memory):
 
     told: dict[Matter, Tell] = field(default_factory=dict)
     refusals: int = 0
-    """Batches in a row that the API server refused."""
+    """Consecutive batches that the API server refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleFacts:
-    """Gathered once per pass; all decisions depend on these alone."""
+    """What a pass gathered; everything after is decided from it alone."""
 
     written: Written
     now: datetime
@@ -150,7 +150,7 @@ class ScheduleFlow:
             return
         child = ObjectKey(batches.KIND, key.namespace, start.name)
         self.engine.cache.put(child, raw)
-        self.engine.queue.add(child, Priority.CHANGE)  # the watch adds nothing that is not known already
+        self.engine.queue.add(child, Priority.CHANGE)  # the watch will skip it, since the cache has it by then
         done.started = start.scheduled
         done.names.append("Start")
         done.sentences.append(f"{start.name} is started")

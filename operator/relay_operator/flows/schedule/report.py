@@ -20,7 +20,7 @@ from relay_operator.flows.schedule.decide import Child, active, last_success
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """What prevents new batches until somebody acts."""
+    """What prevents new batches until people act."""
 
     reason: Reason
     message: str
