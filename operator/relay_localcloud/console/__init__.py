@@ -1,1 +1,1 @@
-"""The console at `/`: pages for people, rendered here, with nothing from elsewhere. Its buttons are control calls."""
+"""The console at `/`: pages rendered by the server, without external files. Its buttons call the control interface."""

@@ -1,4 +1,4 @@
-"""What an organization used by instants one after the other, exactly, however many runs there were."""
+"""The exact usage of an organization at a series of instants, whatever the number of its runs."""
 
 from dataclasses import dataclass
 from itertools import accumulate
@@ -12,14 +12,14 @@ from relay_localcloud.money import days
 from relay_localcloud.money.ledger import usage_records
 
 MOST_RUNS: Final = 20_000
-"""Of so many each is read; of more, what they used is known by day."""
+"""Up to this many runs are read individually; beyond that, usage is known only by day."""
 
 _record = usage_records.c
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Instants at equal distances, but for the last: place 0 is `first`, place `count` is `last`."""
+    """Instants `step` microseconds apart, except the last: place 0 is `first`, place `count` is `last`."""
 
     first: int
     step: int
@@ -28,21 +28,21 @@ class Grid:
 
     @classmethod
     def between(cls, first: int, last: int, step: int) -> "Grid":
-        """From one instant to another, in steps of this length."""
+        """The grid from one instant to another, in steps of this length."""
         return cls(first, step, -(-(last - first) // step), last)
 
     @property
     def instants(self) -> list[int]:
-        """All of them."""
+        """The instants of all places."""
         return [min(self.first + place * self.step, self.last) for place in range(self.count + 1)]
 
     def place_of(self, instant: ColumnElement[int]) -> ColumnElement[int]:
-        """The first place that is not before an instant: from there on it counts."""
+        """The first place that is not before an instant, as a SQL expression."""
         return case((instant <= self.first, 0), else_=(instant - self.first + self.step - 1) // self.step)
 
 
 def used(tx: Tx, organization_id: str, grid: Grid) -> tuple[Grid, list[int]]:
-    """The units used between the first place and each, and the places: midnights instead where there were many runs."""
+    """The places, and the units used from the first place up to each; for over MOST_RUNS runs, places are midnights."""
     within = or_(_record.ended_at.is_(None), _record.ended_at > grid.first)
     whose = and_(_record.organization_id == organization_id, within)
     some = select(_record.sequence).where(whose).limit(MOST_RUNS + 1).subquery()
@@ -54,14 +54,14 @@ def used(tx: Tx, organization_id: str, grid: Grid) -> tuple[Grid, list[int]]:
 
 
 def _used_by(tx: Tx, whose: ColumnElement[bool], grid: Grid) -> list[int]:
-    """A rate that starts at `s` has come to rate * (t - s) units at `t`, and one that ends takes as much off again."""
+    """The units used up to each place: a start at `s` adds rate * (t - s) at `t`, and an end subtracts likewise."""
     rates, shares = [0] * (grid.count + 1), [0] * (grid.count + 1)
     for edge, sign, known in (
         (_record.started_at, 1, whose),
         (_record.ended_at, -1, and_(whose, _record.ended_at.is_not(None))),
     ):
         place = grid.place_of(edge)
-        # Apart, since units can outgrow the integers of SQLite.
+        # Seconds and the rest are summed separately, since units can overflow SQLite's integers.
         share = func.sum(_record.rate_cents * (edge // SECOND)), func.sum(_record.rate_cents * (edge % SECOND))
         query = select(place, func.sum(_record.rate_cents), *share).where(known).group_by(place)
         for at, rate, in_seconds, rest in tx.connection.execute(query):

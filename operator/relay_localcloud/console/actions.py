@@ -1,4 +1,4 @@
-"""What the console's buttons do: calls of the control interface, changes of workloads, and then the page again."""
+"""The actions of the console's buttons: calls of the control interface and changes of workloads, then a page."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
@@ -38,7 +38,7 @@ _MOST_FIELDS: Final = 50
 
 @dataclass(frozen=True)
 class Created:
-    """The id of an object that was created; if it has a page of its own, that is shown next."""
+    """The id of a created object; its own page, if it has one, is shown next."""
 
     id: str
     has_page: bool
@@ -46,7 +46,7 @@ class Created:
 
 @dataclass(frozen=True)
 class Pressed:
-    """A button that was pressed: what its form says, and the id in its address if there is one."""
+    """A pressed button: the fields of its form, and the id in its address, empty if there is none."""
 
     cloud: Cloud
     form: Fields
@@ -122,7 +122,7 @@ async def _let_happen(pressed: Pressed) -> str:
 
 
 async def _deposit(pressed: Pressed) -> str:
-    """The key is of the page, so that a second press, or another person's, is the same deposit."""
+    """Deposit under the page's idempotency key, so that a second press, or another person's, is the same deposit."""
     key = pressed.form.text("key") or None
     body = Deposit.model_validate({"amountCents": pressed.form.whole_number("amountCents"), "idempotencyKey": key})
     try:
@@ -192,7 +192,7 @@ async def _remove_fault(pressed: Pressed) -> str:
 
 
 _Action = Callable[[Pressed], Awaitable[str | Created | Mapping[str, object]]]
-"""Does it; the word of what the page then says (`NOTICES`), its workload, or what the page shows once."""
+"""Carries out an action; returns the key of a notice (`NOTICES`), a created object, or values to show once."""
 
 _ACTIONS: Final[Mapping[str, _Action]] = {
     "/console/clock/advance": _advance,
@@ -226,7 +226,7 @@ async def _form(request: Request) -> dict[str, str]:
 
 def _endpoint(action: _Action) -> Callable[..., object]:
     async def press(view: CurrentView, form: Annotated[dict[str, str], Depends(_form)], request: Request) -> Response:
-        """Wait for the action; then the page that the button was on, that of what it made, or what is wrong."""
+        """Carry out the action, and answer the page of the button or of the created object, or a refusal."""
         page = Requested.at(form.get("back", "/"), view.requested.origin)
         try:
             refuse_unstorable(dict(form), "")

@@ -1,6 +1,6 @@
-"""The available balance over time, from the ledger and the usage records, and the line that it is drawn as.
+"""The available balance over time, from the ledger and the usage records, and its chart.
 
-It is exact at every point.
+Every point is exact.
 """
 
 from collections.abc import Sequence
@@ -25,17 +25,17 @@ _TABLE_ENTRIES: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What was available at an instant."""
+    """The available balance at an instant."""
 
     instant: int
     cents: int
 
 
 def series(tx: Tx, organization_id: str, since: int, until: int) -> list[Point]:
-    """Points from `since` to `until`, whole seconds apart but for the last one, at `until`.
+    """Points from `since` to `until`, a whole number of seconds apart, except the last, which is at `until`.
 
-    From what is available at `until`, back in time: what was used since is added, what was posted since is taken away.
-    Of very many transactions the newest are read, from a midnight on; of very many runs, points are midnights.
+    Computed backwards from the balance at `until`: adds what was used since, subtracts what was posted since. With more
+    than MOST_TRANSACTIONS transactions, points begin at a later midnight; with very many runs, they are midnights.
     """
     since = max(since, min(_first_midnight(tx, organization_id), until))
     step = max(-(-(until - since) // (POINTS * SECOND)), 1) * SECOND
@@ -49,7 +49,7 @@ def series(tx: Tx, organization_id: str, since: int, until: int) -> list[Point]:
 
 
 def _first_midnight(tx: Tx, organization_id: str) -> int:
-    """From which on every transaction is read; 0 if all are."""
+    """The midnight from which on every transaction is read; 0 if all are."""
     row = transactions.c
     query = select(row.created_at).where(row.organization_id == organization_id)
     query = query.order_by(row.sequence.desc()).limit(1).offset(MOST_TRANSACTIONS)
@@ -57,7 +57,7 @@ def _first_midnight(tx: Tx, organization_id: str) -> int:
 
 
 def _posted(tx: Tx, organization_id: str, grid: Grid) -> list[int]:
-    """The cents posted by each place, of the newest transactions, settlements left out: they change nothing."""
+    """The cents posted up to each place by the newest transactions, without settlements, which usage covers."""
     newest = select(transactions).where(transactions.c.organization_id == organization_id)
     row = newest.order_by(transactions.c.sequence.desc()).limit(MOST_TRANSACTIONS).subquery().c
     place = grid.place_of(row.created_at)
@@ -72,7 +72,7 @@ def _posted(tx: Tx, organization_id: str, grid: Grid) -> list[int]:
 
 @dataclass(frozen=True)
 class Chart:
-    """The balance at some points, and the floor that it may reach."""
+    """A chart of the balance, and of the floor that it may reach."""
 
     points: Sequence[Point]
     floor_cents: int
@@ -81,7 +81,7 @@ class Chart:
 
     @cached_property
     def bounds(self) -> tuple[int, int]:
-        """The range of amounts; the floor is in it once the balance has come near."""
+        """The lowest and highest amount of the scale, which includes the floor if the balance comes near it."""
         amounts = [point.cents for point in self.points]
         lowest, highest = min(amounts), max(amounts)
         room = max((highest - lowest) // 10, 100)
@@ -91,7 +91,7 @@ class Chart:
 
     @property
     def line(self) -> str:
-        """The points of a polyline."""
+        """The points as an SVG polyline."""
         first, last = self.points[0].instant, self.points[-1].instant
         if first == last:
             level = self.y(self.points[-1].cents)
@@ -100,13 +100,13 @@ class Chart:
         return " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
 
     def y(self, cents: int) -> float:
-        """How far from the top an amount is."""
+        """The distance of an amount from the top."""
         lowest, highest = self.bounds
         return self.height * (highest - cents) / (highest - lowest)
 
     @property
     def words(self) -> str:
-        """What it shows."""
+        """What the chart shows, in a sentence."""
         (first, at_first), (last, at_last) = ((absolute(p.instant), money(p.cents)) for p in self.ends)
         return f"Available balance from {first}, {at_first}, to {last}, {at_last}."
 
@@ -117,5 +117,5 @@ class Chart:
 
     @property
     def listed(self) -> Sequence[Point]:
-        """Some of the points, the newest first, to be read as a table."""
+        """Some of the points, the newest first, for a table."""
         return self.points[::-1][:: max(len(self.points) // _TABLE_ENTRIES, 1)]

@@ -1,4 +1,4 @@
-"""The page of one batch: how far it is, what is wrong with it, and the first of its answers and errors."""
+"""The page of one batch: its progress, its problems, and its first answers and errors."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -12,13 +12,13 @@ from relay_wire.batches import FINAL
 _LINES_SHOWN: Final = 10
 _PROBLEMS_SHOWN: Final = 20
 _READ: Final = 256 * 1024
-"""Bytes of a file of which whole lines are shown."""
+"""How many bytes of a file are read; only whole lines of them are shown."""
 _LONGEST_SHOWN: Final = 600
-"""Characters of an answer."""
+"""The characters shown of an answer."""
 
 
 def content(reading: Reading) -> dict[str, object]:
-    """A batch; ApiError 404 if there is none of this id."""
+    """The batch with the id in the request; ApiError 404 if there is none."""
     batch_id = reading.requested.word("id") or ""
     batch = BATCHES.find(reading.tx, id=batch_id)
     if batch is None:
@@ -57,7 +57,7 @@ def _shown(line: Mapping[str, Any]) -> dict[str, object]:
 
 
 def said(body: Any) -> str:  # noqa: ANN401 - whatever a model server answered
-    """The words of an answer of either family; else all of it."""
+    """The text of an answer, of either family, or of an error; the whole body as JSON if it has none."""
     match body:
         case {"choices": [{"message": {"content": str(words)}}, *_]} if words:
             return words

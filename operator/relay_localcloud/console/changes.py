@@ -1,6 +1,6 @@
-"""What a person may do to a workload in the console: start, stop, scale, terminate; the tables of its kind decide.
+"""Changes of workloads in the console: start, stop, scale, terminate. The state tables of each kind decide.
 
-Who presses a button that somebody else has just pressed is answered what the tables say of the state by then.
+A button that is outdated, since another person has just pressed one, gets the tables' answer for the present state.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ from relay_wire.serving import DeploymentChange
 
 
 class Change(StrEnum):
-    """What a button asks for: the last part of its address."""
+    """A change that a button requests: the last part of its address."""
 
     RESTART = "restart"
     STOP = "stop"
@@ -51,7 +51,7 @@ _TriggerT = TypeVar("_TriggerT")
 def _moving(
     outcomes: Mapping[tuple[Any, _TriggerT], object], triggers: Mapping[Change, _TriggerT]
 ) -> dict[str, frozenset[Change]]:
-    """By status: the changes that move something."""
+    """The changes that each status allows."""
     return {
         status: frozenset(change for change, trigger in triggers.items() if isinstance(outcomes[status, trigger], Move))
         for status, _ in outcomes
@@ -71,9 +71,9 @@ def offered(kind: str, status: str) -> frozenset[Change]:
 
 
 def make(tx: Tx, workload_id: str, change: Change, replica_count: int | None) -> None:
-    """Do it; ApiError 404 if the workload is gone, 400 if its kind has no such change, 409 if its state forbids it.
+    """Change a workload; ApiError 404 if there is none, 400 if its kind lacks the change, 409 if its state forbids it.
 
-    `replica_count` is of `scale` alone.
+    `replica_count` is for `scale` only.
     """
     workload = workloads.find(tx, workload_id)
     cluster = clusters.find(tx, workload_id) if workload is None else None

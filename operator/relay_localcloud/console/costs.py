@@ -1,4 +1,4 @@
-"""The page of costs: what the usage of each day came to, the largest workloads apart, as bars."""
+"""The page of costs: each day's usage as a bar, with the most expensive workloads in their own colours."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,27 +21,27 @@ _SPANS: Final[Mapping[str | None, tuple[str, int]]] = {
     "month": ("30 days", 30),
 }
 _APART: Final = 5
-"""How many workloads have a colour of their own."""
+"""How many workloads have their own colours."""
 
 
 @dataclass(frozen=True)
 class Series:
-    """What a workload, or all the others together (`id` None), came to on each day."""
+    """The cost by day of a workload, or of all others together (`id` None)."""
 
     id: str | None
     name: str
-    colour: str  # the class of its bars
+    colour: str  # the CSS class of its bars
     cents: Sequence[int]
 
     @property
     def total(self) -> int:
-        """All days together."""
+        """Cents for all days."""
         return sum(self.cents)
 
 
 @dataclass(frozen=True)
 class Bars:
-    """A bar for each day, each workload's part on those before it."""
+    """A bar for each day, with the workloads' parts stacked."""
 
     days: Sequence[str]
     series: Sequence[Series]
@@ -50,7 +50,7 @@ class Bars:
 
     @property
     def totals(self) -> Sequence[int]:
-        """Of each day."""
+        """Cents for each day."""
         return [sum(of_day) for of_day in zip(*(each.cents for each in self.series), strict=True)]
 
     @property
@@ -60,7 +60,7 @@ class Bars:
 
     @property
     def parts(self) -> list[tuple[Series, float, float, float, float]]:
-        """Of each part that is there: whose it is, x, y, width and height."""
+        """The series, x, y, width and height of each part that is not empty."""
         step = self.width / len(self.days)
         tops, found = [0] * len(self.days), []
         for each in self.series:
@@ -73,21 +73,21 @@ class Bars:
 
     @property
     def listed(self) -> list[dict[str, object]]:
-        """Each day with its parts, the newest first, to be read as a table."""
+        """Each day with its parts, the newest first, for a table."""
         parts = [[(each.name, each.cents[day]) for each in self.series] for day in range(len(self.days))]
         rows = zip(self.days, parts, self.totals, strict=True)
         return [{"day": day, "parts": of_day, "total": total} for day, of_day, total in rows][::-1]
 
     @property
     def words(self) -> str:
-        """What they show."""
+        """What the bars show, in a sentence."""
         dearest = max(range(len(self.days)), key=lambda day: self.totals[day])
         said = f"Cost by day from {self.days[0]} to {self.days[-1]}: {money(sum(self.totals))} in all"
         return f"{said}, the most on {self.days[dearest]}, {money(self.totals[dearest])}."
 
 
 def content(reading: Reading) -> dict[str, object]:
-    """The last days up to today, in UTC, of the organization that was chosen, else of the first one."""
+    """The last days up to today, in UTC, of the selected organization, else of the first one."""
     tx, organization_id = reading.tx, reading.organization_id
     asked = reading.requested.word("span")
     chosen = asked if asked in _SPANS else None
@@ -101,7 +101,7 @@ def content(reading: Reading) -> dict[str, object]:
 
 
 def bars(tx: Tx, organization_id: str, days: int) -> Bars:
-    """What `days` days up to now came to, today included; workloads apart by the runs that usage shows by resource."""
+    """The costs of the last `days` days, including today; the largest are found among the runs of `usage.latest`."""
     shown = usage.by_day(tx, organization_id, days, tx.now)
     runs = [_Run.of(record, shown[0].start, tx.now) for record in usage.latest(tx, organization_id, shown[0].start)]
     largest = _largest(runs)
@@ -118,7 +118,7 @@ def bars(tx: Tx, organization_id: str, days: int) -> Bars:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A run within the days that are shown."""
+    """A run, cut to the days that are shown."""
 
     resource_id: str
     name: str
@@ -133,7 +133,7 @@ class _Run:
 
 
 def _largest(runs: Sequence[_Run]) -> Sequence[tuple[str, str]]:
-    """The ids and names of the workloads that cost most."""
+    """The ids and names of the most expensive workloads."""
     spent, names = Counter[str](), dict[str, str]()
     for run in runs:
         spent[run.resource_id] += (run.ended - run.begun) * run.rate_cents
@@ -143,7 +143,7 @@ def _largest(runs: Sequence[_Run]) -> Sequence[tuple[str, str]]:
 
 
 def _units(days: Sequence[Day], runs: Sequence[_Run]) -> list[int]:
-    """What runs used on each day."""
+    """The units that runs used on each day."""
     units, first = [0] * len(days), days[0].start
     for run in runs:
         for place in range((run.begun - first) // DAY, min((run.ended - first) // DAY + 1, len(days))):
@@ -153,6 +153,6 @@ def _units(days: Sequence[Day], runs: Sequence[_Run]) -> list[int]:
 
 
 def _shares(day: Day, apart: Sequence[int]) -> list[int]:
-    """What each has of a day, and the others have, in cents that add up to those of the whole day."""
+    """The cents of each workload and of all others on a day, which add up to the cents of the day."""
     marks = [*accumulate(apart, initial=day.units_before), day.units_before + day.total.units]
     return [accrual.cents(end) - accrual.cents(start) for start, end in pairwise(marks)]

@@ -1,4 +1,4 @@
-"""What a person creates in the console: a pod, a VM, a cluster, an SSH key; the same rules hold as for the API."""
+"""Creates pods, VMs, clusters and SSH keys from forms of the console, by the same rules as the API."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -23,21 +23,21 @@ _Body = Mapping[str, object]
 
 @dataclass(frozen=True)
 class Creation:
-    """The fields of a form, by the names that they have in the body of the API's request, and what makes the object.
+    """The fields of a form, by their names in the body of the API's request, and what creates the object.
 
-    A field that is left empty is left out of the body, so what the API takes for it holds.
+    A field that is left empty is left out of the body, so the API's default holds.
     """
 
     make: Callable[[Tx, Cloud, str, _Body], str]
-    """From the organization and the body; the id of the object."""
+    """Creates the object for an organization from the body; returns its id."""
     texts: tuple[str, ...]
     numbers: tuple[str, ...] = ()
     lists: tuple[str, ...] = ()
-    """Of which a form gives one entry."""
+    """Lists in the body, of which a form has one entry."""
     ticks: tuple[str, ...] = ()
 
     def body(self, form: Fields) -> _Body:
-        """The body that a form asks for; ApiError 400 for what is not a number."""
+        """The body for a form; ApiError 400 for a field that is not a number."""
         given = {name for name in (*self.texts, *self.numbers, *self.lists) if form.text(name)}
         return {
             **{name: form.text(name) for name in self.texts if name in given},
@@ -48,7 +48,7 @@ class Creation:
 
 
 def create(cloud: Cloud, noun: str, organization_id: str, form: Fields) -> str:
-    """Create what the form of a noun (`CREATIONS`) asks for; its id; ApiError or ValidationError as the API says it."""
+    """Create an object from the form of a noun (`CREATIONS`); returns its id. Errors are those of the API."""
     creation = CREATIONS[noun]
     body = creation.body(form)
     with cloud.store.transaction() as tx:
@@ -57,7 +57,7 @@ def create(cloud: Cloud, noun: str, organization_id: str, form: Fields) -> str:
 
 
 def remove_key(tx: Tx, key_id: str) -> None:
-    """Remove an SSH key of whatever organization; ApiError 404 if it is gone."""
+    """Remove an SSH key of any organization; ApiError 404 if there is none."""
     key = ssh_keys.KEYS.find(tx, id=key_id)
     if key is None:
         raise ApiError(404, f"There is no SSH key {key_id!r}: it was deleted, or never existed.")
@@ -98,4 +98,4 @@ CREATIONS: Final[Mapping[str, Creation]] = {
     ),
     "keys": Creation(_ssh_key, ("name", "publicKey")),
 }
-"""By the last part of the form's address."""
+"""The creations by the last part of their forms' addresses."""

@@ -1,4 +1,4 @@
-"""The page of one webhook delivery: what was sent, to whom, and what each attempt was answered."""
+"""The page of one webhook delivery: its event, its receiver, and the outcome of each attempt."""
 
 import json
 from typing import Final
@@ -15,7 +15,7 @@ _ATTEMPTS_SHOWN: Final = 20
 
 
 def content(reading: Reading) -> dict[str, object]:
-    """A delivery, named by its own id or an attempt's; ApiError 404 if there is none."""
+    """The delivery with the id in the request, its own or an attempt's; ApiError 404 if there is none."""
     tx, identifier = reading.tx, reading.requested.word("id") or ""
     named = ATTEMPTS.find(tx, id=identifier)
     delivery = DELIVERIES.find(tx, id=identifier if named is None else named.delivery_id)

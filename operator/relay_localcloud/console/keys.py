@@ -1,4 +1,4 @@
-"""The page of SSH keys: those of an organization, and the forms that add and remove them."""
+"""The page of an organization's SSH keys, with the forms that add and remove them."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ _SHOWN: Final = 100
 
 
 def content(reading: Reading) -> dict[str, object]:
-    """The newest keys of the organization that was chosen, else of the first one; how many workloads each is on."""
+    """The newest keys of the selected organization, else of the first one, each with its number of workloads."""
     tx, organization_id = reading.tx, reading.organization_id
     found = KEYS.page(tx, None, _SHOWN + 1, organization_id=organization_id)
     attached = ATTACHED.table.c

@@ -1,4 +1,4 @@
-"""What a person may make go wrong with a workload in the console: events of the control interface."""
+"""Failures of workloads that the console can trigger, as events of the control interface."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -13,7 +13,7 @@ _LABELS: Final = {
     "unhealthy": "Let its replicas become unhealthy",
     "healthy": "Let its replicas recover",
 }
-"""By event: what its button says."""
+"""The labels of buttons by event."""
 _OF_REPLICAS: Final = ("unhealthy", "healthy")
 _BY_STATUS: Final[Mapping[str, tuple[Mapping[tuple[Any, Any], object], Mapping[str, object]]]] = {
     "pods": (TRANSITIONS, {"fail": Trigger.FAILED, "exit": Trigger.CONTAINER_EXITED}),
@@ -23,7 +23,7 @@ _BY_STATUS: Final[Mapping[str, tuple[Mapping[tuple[Any, Any], object], Mapping[s
 
 
 def offered(kind: str, status: str, *, has_replicas: bool) -> dict[str, str]:
-    """The events that can happen to a workload of a kind (`pods`, `clusters`, `deployments`), with their labels."""
+    """The events possible for a kind of workload (`pods`, `clusters`, `deployments`) in a status, with their labels."""
     outcomes, triggers = _BY_STATUS[kind]
     events = [event for event, trigger in triggers.items() if isinstance(outcomes[status, trigger], Move)]
     return {event: _LABELS[event] for event in (*events, *(_OF_REPLICAS if has_replicas else ()))}

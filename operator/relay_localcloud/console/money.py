@@ -1,4 +1,4 @@
-"""The page of money: the balance over time, what burns it, how long it lasts, and every transaction."""
+"""The page of money: the balance over time, its burn rate, how long it lasts, and the newest transactions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ _TRANSACTIONS_SHOWN: Final = 50
 
 @dataclass(frozen=True)
 class Balance:
-    """The money of an organization now, how long it lasts at the present burn, and what was available before."""
+    """The account of an organization now, how long it lasts at the present burn, and the balance over time."""
 
     organization_id: str
     whose: str
@@ -35,7 +35,7 @@ class Balance:
 
 
 def balance(reading: Reading, over: int = _LONGEST) -> Balance:
-    """Of the organization that was chosen, else of the first one."""
+    """The balance of the selected organization, else of the first one, over a span in microseconds."""
     tx, organization_id = reading.tx, reading.organization_id
     row, now = organizations.organization(tx, organization_id), tx.now
     has = billing.account(tx, organization_id)
@@ -46,7 +46,7 @@ def balance(reading: Reading, over: int = _LONGEST) -> Balance:
 
 
 def content(reading: Reading) -> dict[str, object]:
-    """The balance over a span that can be chosen, and the transactions."""
+    """The balance over the selected span, and the newest transactions."""
     asked = reading.requested.word("span")
     chosen = asked if asked in _SPANS else None
     shown = balance(reading, _SPANS[chosen][1])

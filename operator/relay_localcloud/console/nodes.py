@@ -1,4 +1,4 @@
-"""The page of nodes: what sits on which GPU, and taking nodes down and bringing them back."""
+"""The page of nodes: which workload has which GPU, with forms that add, remove, silence and restore nodes."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,11 +18,11 @@ from relay_localcloud.kernel.store import Tx
 _ON_A_PAGE: Final = 24
 _UNITS_SHOWN: Final = 64
 _COLOURS: Final = 6
-"""How many colours tell the workloads of a node apart."""
+"""How many colours distinguish the workloads of a node."""
 
 
 def sentence(tx: Tx) -> str:
-    """How many nodes there are in each status, and how many of their GPUs somebody holds."""
+    """How many nodes there are in each status, and how many of their GPUs are taken."""
     node = nodes.c
     query = select(node.hold, node.reporting, func.count(), func.sum(node.gpu_count))
     query = query.where(node.removed_at.is_(None)).group_by(node.hold, node.reporting)
@@ -37,7 +37,7 @@ def sentence(tx: Tx) -> str:
 
 
 def content(reading: Reading) -> dict[str, object]:
-    """Every node in the order in which they came, or one."""
+    """A page of nodes in the order of their creation, or the one that the request selects."""
     tx, node = reading.tx, nodes.c
     after, only = reading.requested.number("after"), reading.requested.word("node")
     query = select(*NODES.columns.values()).where(node.removed_at.is_(None)).order_by(node.sequence)
@@ -62,7 +62,7 @@ def content(reading: Reading) -> dict[str, object]:
 
 
 def _card(node: Node, units: Mapping[int, str], reserved: set[int], names: Mapping[str, str]) -> dict[str, object]:
-    """A node, its holders in the order of their first units, and who holds which unit."""
+    """A node, its holders in the order of their first units, and the holder of each unit."""
     model, place = GPU_MODELS.get(node.gpu_model_id), LOCATIONS.get(node.location)
     holders = {
         workload: {"id": workload, "name": names.get(workload, workload), "units": count, "colour": number % _COLOURS}
@@ -79,7 +79,7 @@ def _card(node: Node, units: Mapping[int, str], reserved: set[int], names: Mappi
 
 
 def _units(tx: Tx, node_ids: Sequence[str]) -> dict[str, dict[int, str]]:
-    """Who holds which of the units that are shown, by node."""
+    """The holders of the units that are shown, by node and unit."""
     claim = claims.c
     query = select(claim.node_id, claim.unit, claim.workload_id)
     query = query.where(claim.node_id.in_(node_ids), claim.unit < _UNITS_SHOWN)
@@ -90,7 +90,7 @@ def _units(tx: Tx, node_ids: Sequence[str]) -> dict[str, dict[int, str]]:
 
 
 def _reserved(tx: Tx, node_ids: Sequence[str]) -> dict[str, set[int]]:
-    """Which units are reserved and held by nobody, by node."""
+    """The units that are reserved and not held, by node."""
     unit = reserved_units.c
     query = select(unit.node_id, unit.unit).where(unit.node_id.in_(node_ids), unit.free)
     found: dict[str, set[int]] = {node_id: set() for node_id in node_ids}

@@ -1,4 +1,4 @@
-"""Every page of the console: what it is called, its template, and what that is given."""
+"""Every page of the console: its label, its template, and the values for that."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -39,7 +39,7 @@ _NEWEST_SHOWN: Final = 5
 _SUBSCRIPTIONS_SHOWN: Final = 50
 _DUE_SHOWN: Final = 25
 _LOOKED_THROUGH: Final = 1_000
-"""How many of the newest requests are looked through for unread fields."""
+"""How many of the newest requests are searched for unread fields."""
 
 _FILTERS: Final[Mapping[str | None, tuple[str, Callable[[LoggedRequest], object]]]] = {
     None: ("All", lambda _: True),
@@ -47,7 +47,7 @@ _FILTERS: Final[Mapping[str | None, tuple[str, Callable[[LoggedRequest], object]
     "refused": ("Refused", lambda logged: logged.status is not None and logged.status >= HTTPStatus.BAD_REQUEST),
     "faults": ("Met by a fault", lambda logged: logged.fault_id is not None),
 }
-"""Of requests, by the parameter `only`: its label, and which requests it is about."""
+"""Filters of requests by the parameter `only`: a label and a predicate."""
 
 SIMPLE_EFFECTS: Final[Mapping[str, tuple[str, dict[str, JsonValue]]]] = {
     "500": ("Answer 500", {"status": 500}),
@@ -63,11 +63,11 @@ SIMPLE_EFFECTS: Final[Mapping[str, tuple[str, dict[str, JsonValue]]]] = {
     "webhook-late": ("Webhook: 30 seconds late", {"delaySeconds": 30}),
     "webhook-reordered": ("Webhook: after the next one", {"reorder": True}),
 }
-"""By the word that the form sends: what it is called, and the effect that the control interface takes."""
+"""The simple effects of faults by the word that the form sends: a label, and the effect for the control interface."""
 
 
 def _overview(reading: Reading) -> dict[str, object]:
-    """Counts, the balance, and the newest of everything."""
+    """Counts, the balance, and the newest workloads, attempts and requests."""
     balance = money.balance(reading)
     return {
         "balance": balance,
@@ -83,7 +83,7 @@ def _overview(reading: Reading) -> dict[str, object]:
 
 
 def _batches(reading: Reading) -> dict[str, object]:
-    """Batches with how far they are, and files; newest first."""
+    """Batches and files, newest first."""
     return {
         "batches": reading.page(BATCHES.table, _ON_A_PAGE, place="batches-before"),
         "files": reading.page(FILES.table, _ON_A_PAGE, FILES.table.c.deleted_at.is_(None), place="files-before"),
@@ -91,7 +91,7 @@ def _batches(reading: Reading) -> dict[str, object]:
 
 
 def _webhooks(reading: Reading) -> dict[str, object]:
-    """Subscriptions, and attempts, newest first; those that no receiver took where asked."""
+    """Subscriptions and attempts, newest first; with `only=failed`, the attempts that no receiver accepted."""
     only = "failed" if reading.requested.word("only") == "failed" else None
     not_taken = ~func.coalesce(ATTEMPTS.table.c.status_code, 0).between(200, 299)
     query = select(WEBHOOKS.table).order_by(tables.FIRST_COME.desc()).limit(_SUBSCRIPTIONS_SHOWN)
@@ -105,7 +105,7 @@ def _webhooks(reading: Reading) -> dict[str, object]:
 
 
 def _requests(reading: Reading) -> dict[str, object]:
-    """The newest requests; the control interface's and the console's own are not among them."""
+    """The newest requests, without those to the control interface and the console."""
     asked = reading.requested.word("only")
     only = asked if asked in _FILTERS else None
     found = _newest_requests(reading, _REQUESTS_ON_A_PAGE + 1, before=reading.requested.number("before"), only=only)
@@ -124,12 +124,12 @@ def _newest_requests(
 
 
 def _audit(reading: Reading) -> dict[str, object]:
-    """Who did what, newest first."""
+    """The audit log, newest first."""
     return {"entries": reading.page(ENTRIES.table, _REQUESTS_ON_A_PAGE)}
 
 
 def _faults(reading: Reading) -> dict[str, object]:
-    """Every fault with how often it was seen and applied, and the form for the simple ones."""
+    """Every fault with how often it was met and applied, and the values of the form for simple faults."""
     operations = [name for name in reading.cloud.operations.names if " /v1/" in name]
     return {
         "faults": [
@@ -151,12 +151,12 @@ def _conditions(item: Mapping[str, object]) -> Iterable[str]:
 
 
 def _outbox(reading: Reading) -> dict[str, object]:
-    """E-mails, newest first; the tokens in them are left to `GET /_localcloud/outbox`."""
+    """E-mails, newest first, without the tokens in them, which `GET /_localcloud/outbox` shows."""
     return {"letters": reading.page(tables.outbox, _ON_A_PAGE)}
 
 
 def _clock(reading: Reading) -> dict[str, object]:
-    """What falls due next; the forms need nothing."""
+    """The next due items."""
     item = tables.due.c
     query = select(item.id, item.due_at, item.kind, item.subject).order_by(item.due_at, item.id).limit(_DUE_SHOWN)
     return {"due": reading.tx.connection.execute(query).all()}
@@ -164,9 +164,9 @@ def _clock(reading: Reading) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class Page:
-    """A page: what the way to it is called, its template, and what that is given.
+    """A page: the label of its link, its template, and what returns the values for that.
 
-    One of a single object is `under` the page that lists them, and has no way of its own.
+    The page of a single object is `under` the page that lists such objects, and has no link of its own.
     """
 
     label: str
@@ -197,4 +197,4 @@ PAGES: Final[Mapping[str, Page]] = {
     "/console/clock": Page("Clock", "clock.html", _clock),
     "/console/settings": Page("Settings", "settings.html", settings.content),
 }
-"""By address."""
+"""The pages by address."""

@@ -1,4 +1,4 @@
-"""The page where a model is asked: what to ask it, and what it answered. The organization pays as for any request."""
+"""The page that sends a prompt to a model and shows the answer; the organization pays as for any request."""
 
 import json
 from typing import Final
@@ -19,12 +19,12 @@ from relay_wire.inference import Family
 
 MOST_TOKENS: Final = 4096
 LONGEST_PROMPT: Final = 20_000
-"""Characters."""
+"""In characters."""
 _LONGEST_SHOWN: Final = 20_000
 
 
 def content(reading: Reading) -> dict[str, object]:
-    """The models that the organization that was chosen, else the first one, can ask."""
+    """The models available to the selected organization, else to the first one."""
     models = [str(model["id"]) for model in listed(reading.tx, reading.organization_id)]
     return {
         "organization_id": reading.organization_id,
@@ -37,7 +37,7 @@ def content(reading: Reading) -> dict[str, object]:
 
 
 async def ask(cloud: Cloud, organization_id: str, model_id: str, prompt: str, max_tokens: int) -> dict[str, object]:
-    """What a page shows of an answer; ApiError for what cannot be asked, answered or paid."""
+    """The values that the page shows of an answer; ApiError if the prompt cannot be sent, answered or paid."""
     if not prompt.strip() or len(prompt) > LONGEST_PROMPT:
         raise ApiError(400, f"prompt: give 1 to {LONGEST_PROMPT} characters.")
     if not 1 <= max_tokens <= MOST_TOKENS:

@@ -1,4 +1,4 @@
-"""The page of quotas: what an organization may have, and how much of it is used."""
+"""The page of an organization's quotas, with what is used of each."""
 
 from relay_localcloud.console.reading import Reading
 from relay_localcloud.identity import organizations
@@ -6,7 +6,7 @@ from relay_localcloud.quotas import quotas
 
 
 def content(reading: Reading) -> dict[str, object]:
-    """Every quota of the organization that was chosen, else of the first one."""
+    """Every quota of the selected organization, else of the first one."""
     tx, organization_id = reading.tx, reading.organization_id
     return {
         "organization_id": organization_id,

@@ -1,4 +1,4 @@
-"""What a page reads from, in one transaction."""
+"""What a page reads, in one transaction."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from relay_localcloud.kernel.store import Tx
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a list, and the addresses of its newest rows and of older ones, where those are others."""
+    """A part of a list, with the addresses of the newest rows and of older ones; None if there is no other part."""
 
     rows: Sequence[Any]
     newest: str | None
@@ -23,7 +23,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Reading:
-    """The open transaction, and what was asked for."""
+    """The open transaction, the cloud and the request."""
 
     tx: Tx
     cloud: Cloud
@@ -31,7 +31,7 @@ class Reading:
 
     @property
     def organization_id(self) -> str:
-        """The organization that was chosen, else the first one, which every cloud is seeded with."""
+        """The selected organization, else the first one, which every cloud is seeded with."""
         if self.requested.organization_id is not None:
             return self.requested.organization_id
         query = select(tables.organizations.c.id).order_by(tables.FIRST_COME).limit(1)
@@ -40,7 +40,7 @@ class Reading:
     def newest(
         self, source: Table, count: int, *conditions: ColumnElement[bool], before: int | None = None
     ) -> list[RowMapping]:
-        """The newest rows of the organization that was chosen, or of all."""
+        """The newest rows of the selected organization, or of all; with `before`, those below that sequence number."""
         query = select(source).where(*conditions).order_by(source.c.sequence.desc()).limit(count)
         if self.requested.organization_id is not None:
             query = query.where(source.c.organization_id == self.requested.organization_id)
@@ -51,16 +51,17 @@ class Reading:
     def page(
         self, source: Table, size: int, *conditions: ColumnElement[bool], place: str = "before", **kept: str | None
     ) -> Part:
-        """The newest rows from where the page begins (`part`)."""
+        """The newest rows below the parameter `place` of the request, as a `part`."""
         found = self.newest(source, size + 1, *conditions, before=self.requested.number(place))
         return self.part(found, size, lambda row: row["sequence"], place, **kept)
 
     def part(
         self, found: Sequence[Any], size: int, number: Callable[[Any], int], place: str = "before", **kept: str | None
     ) -> Part:
-        """The first `size` of what was found, which is one more if there are others.
+        """The first `size` rows of `found`, which has one more if there are others.
 
-        `place` is the parameter that says where a page begins: `before`, or `<key of the section>-before`.
+        `number` returns a row's number. `place` is the parameter with the number at which a page begins: `before`,
+        or `<key of the section>-before`. The addresses keep the parameters in `kept`.
         """
         to, path = self.requested.to, self.requested.path
         anchor = f"#{place.partition('-')[0]}" if "-" in place else ""

@@ -1,4 +1,4 @@
-"""Pages from `templates/`: whatever a page shows is escaped, and a name that it was not given is an error."""
+"""Renders pages from `templates/`: all values are escaped, and an undefined name is an error."""
 
 import pathlib
 from functools import cache
@@ -30,25 +30,25 @@ _FILTERS: Final = (
 
 
 def render(template: str, values: dict[str, object]) -> str:
-    """A whole document."""
+    """Render a template to a whole document."""
     page = _templates().get_template(template).render(values)
     return page.replace("&#34;", "&quot;").replace("&#39;", "&#x27;")  # quotes as `html.escape` writes them
 
 
 @cache
 def asset(name: str) -> bytes:
-    """The console's own style sheet, script or icon."""
+    """The content of the console's style sheet, script or icon."""
     return (_HERE / "assets" / name).read_bytes()
 
 
 def _address(name: str) -> str:
-    """Where such a file is, which changes with its content."""
+    """The address of such a file, which changes with its content, so that browsers may cache it forever."""
     return f"/console/assets/{name}?v={sha256(asset(name)).hexdigest()[:12]}"
 
 
 @cache
 def _templates() -> "jinja2.Environment":
-    import jinja2  # noqa: PLC0415 - it takes a while to load, and nobody may ever look
+    import jinja2  # noqa: PLC0415 - slow to import, and perhaps never needed
 
     templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_HERE / "templates"),

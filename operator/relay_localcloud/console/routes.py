@@ -1,4 +1,4 @@
-"""Every page and action of the console, and the files that pages load."""
+"""The routes of the console: its pages, its actions, and the files that pages load."""
 
 from collections.abc import Callable
 from typing import Annotated, Final
@@ -20,7 +20,7 @@ _router: Final = Router()
 
 @_router.get("/console/assets/{name}")
 async def get_asset(name: Annotated[str, Path()]) -> Response:
-    """A file, for browsers to keep."""
+    """A file that browsers may cache forever."""
     if name not in _TYPES:
         raise ApiError(404, f"The console has no file {name!r}.")
     kept = {"Cache-Control": "public, max-age=31536000, immutable", "X-Content-Type-Options": "nosniff"}

@@ -1,4 +1,4 @@
-"""The page of what was searched for: objects by their id, and the newest by a part of their ids and names."""
+"""The page of search results: objects by their exact id, and recent ones by a part of their id or name."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -13,14 +13,14 @@ from relay_localcloud.kernel import tables
 from relay_localcloud.webhooks.webhooks import DELIVERIES, WEBHOOKS
 
 _MOST: Final = 10
-"""How many of each kind are shown."""
+"""How many results of each kind are shown."""
 NEWEST: Final = 10_000
-"""Of so many of each kind, parts of ids and names are looked at."""
+"""How many of the newest objects of each kind are searched by a part of their id or name."""
 
 
 @dataclass(frozen=True)
 class _Searched:
-    """A kind of object: where it is kept, what it is called, and the page and parameter that show one."""
+    """A kind of object: its title, its table, the column of its name, and the page and parameter that show one."""
 
     title: str
     table: Table
@@ -29,7 +29,7 @@ class _Searched:
     parameter: str = "id"
 
     def matching(self, part: str) -> ColumnElement[bool]:
-        """Of the newest, those whose id or name has this part, whatever its case."""
+        """The condition for the newest objects whose id or name contains this part, ignoring case."""
         last = select(func.max(tables.FIRST_COME)).select_from(self.table).scalar_subquery()
         has = (func.instr(func.lower(text), func.lower(part)) > 0 for text in (self.table.c.id, self.name))
         return and_(last - NEWEST < tables.FIRST_COME, or_(*has))
@@ -47,7 +47,7 @@ _SEARCHED: Final = (
 
 
 def content(reading: Reading) -> dict[str, object]:
-    """The newest of each kind that has something; nothing if nothing was asked for."""
+    """The results of each kind that has any; empty for an empty search."""
     part = (reading.requested.word("q") or "").strip()
     found = [(searched, _found(reading, searched, part)) for searched in _SEARCHED] if part else []
     return {"part": part, "most": _MOST, "found": [(searched, rows) for searched, rows in found if rows]}

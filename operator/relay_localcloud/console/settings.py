@@ -1,4 +1,4 @@
-"""The page of settings: each with its value, what it can be, and a form that changes it."""
+"""The page of settings: each with its value, its bounds, and a form that changes it."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -15,7 +15,7 @@ _BOUNDS: Final = {"minimum": "at least", "exclusiveMinimum": "over", "maximum": 
 
 
 def content(reading: Reading) -> dict[str, object]:
-    """Every setting in the order in which they are documented."""
+    """Every setting, in the order of the documentation."""
     values = reading.tx.settings.model_dump(mode="json", by_alias=True)
     return {
         "settings": [
@@ -26,7 +26,7 @@ def content(reading: Reading) -> dict[str, object]:
 
 
 def written(value: JsonValue) -> str:
-    """A value as its form has it: nothing for null."""
+    """A value as text for a form; empty for null."""
     match value:
         case None:
             return ""
@@ -38,7 +38,7 @@ def written(value: JsonValue) -> str:
 
 
 def wanted(form: Mapping[str, str]) -> dict[str, JsonValue]:
-    """The settings of a form; a text that is no JSON stays a text, for which the model says what it must be."""
+    """The settings in a form; a value that is not JSON stays a text, which the settings' model accepts or refuses."""
     return {name: _read(form[name].strip()) for name in _described() if name in form}
 
 

@@ -1,4 +1,4 @@
-"""Answers requests for pages: nothing if nothing has changed since the page that the browser has."""
+"""Answers requests for pages: 204 without content if the browser's version is still current."""
 
 import secrets
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
     "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
     "Cross-Origin-Opener-Policy": "same-origin",
-    "Referrer-Policy": "same-origin",  # with less, a form's Origin would be null
+    "Referrer-Policy": "same-origin",  # with a stricter one, a form's Origin would be null
     "X-Content-Type-Options": "nosniff",
 }
 
@@ -63,7 +63,7 @@ NOTICES: Final = {
     "fault-removed": "The fault was removed.",
     "faults-removed": "All faults were removed.",
 }
-"""By the parameter `done`: what a page says after a button did something; only what is here can be said."""
+"""What a page says after an action, by the parameter `done`; a page shows no other texts for it."""
 
 
 @dataclass(frozen=True)
@@ -75,19 +75,19 @@ class View:
     known_version: str | None
 
     def answer(self, page: Page) -> Response:
-        """The page; 204 where the browser has it as it is."""
+        """The page; 204 if the browser has the current version."""
         version = _version(self.cloud)
         if version == self.known_version:
             return Response(status_code=204, headers=HEADERS)
         try:
             return self._page(page, version)
         except ApiError as error:
-            # An organization that is not there would be chosen by every link; an object that is not, by this very page.
+            # Every link would keep an organization that does not exist, and this page an object that does not.
             at = Requested(page.under or self.requested.path)
             return replace(self, requested=at).alone(Refused(error.message), error.status)
 
     def refusal(self, refused: Refused, status: int) -> Response:
-        """The page that a form is on, with what was typed and what is wrong; another if that page is not there."""
+        """The page of a form, with the typed values and the error; a page with the error alone if that one fails."""
         page = PAGES.get(self.requested.path)
         if page is not None:
             with suppress(ApiError):
@@ -95,7 +95,7 @@ class View:
         return self.alone(refused, status)
 
     def answered(self, page: Page, sent: Refused, answer: Mapping[str, object]) -> Response:
-        """The page that a form is on, with what was typed and what came of it."""
+        """The page of a form, with the typed values and the answer."""
         try:
             return self._page(page, _version(self.cloud), sent, more=answer)
         except ApiError as error:
@@ -117,13 +117,13 @@ class View:
         return _response(page.template, {**frame, "title": page.label, **shown, **more}, status)
 
     def alone(self, refused: Refused, status: int) -> Response:
-        """A page of its own that says what is wrong."""
+        """A page with the error alone."""
         with self.cloud.store.transaction() as tx:
             frame = self._frame(tx, "", refused)
         return _response("refusal.html", {**frame, "title": "That did not work"}, status)
 
     def _frame(self, tx: Tx, version: str, refused: Refused) -> dict[str, object]:
-        """What is around every page's own content."""
+        """The values of the frame around every page."""
         path = self.requested.path
         return {
             "requested": self.requested,
@@ -143,11 +143,11 @@ async def _view(request: Request, cloud: CurrentCloud) -> View:
 
 
 CurrentView = Annotated[View, Depends(_view)]
-"""A parameter of a page's endpoint."""
+"""The type of an endpoint's parameter for the view."""
 
 
 def _version(cloud: Cloud) -> str:
-    """The same as long as every page would be."""
+    """A version that stays the same for as long as every page would."""
     state = cloud.clock.state
     ages = int(cloud.clock.now() / (_SECONDS_AN_AGE_HOLDS * SECOND * state.rate)) if state.rate else 0
     return f"{_THIS_RUN}-{cloud.store.revision}-{cloud.requests.last}-{ages}"
@@ -158,7 +158,7 @@ def _response(template: str, values: dict[str, object], status: int = 200) -> Re
 
 
 def _organizations(tx: Tx, chosen: str | None) -> dict[str, str]:
-    """The newest ones by id, and the one that was chosen."""
+    """The names of the newest organizations by id, and of the selected one."""
     organization = tables.organizations.c
     query = select(organization.id, organization.name).order_by(tables.FIRST_COME.desc()).limit(_SHOWN_ORGANIZATIONS)
     names = {row.id: row.name for row in tx.connection.execute(query)}

@@ -1,4 +1,4 @@
-"""How values are written for people: money, spans of time, instants, sizes, states."""
+"""Formats values for people: money, durations, instants, sizes, states."""
 
 import re
 from collections.abc import Mapping
@@ -19,13 +19,13 @@ _WORDS: Final = {
     "warning": ("interrupted", "degraded", "unhealthy", "lost", "expired", "maintenance"),
     "bad": ("failed", "offline"),
 }
-"""What a state means to whoever looks, which is the class of its colour; all other states are over, or off."""
+"""States by tone, which is the CSS class of their colour; all other states are `off`."""
 
 TONES: Final = {word: tone for tone, words in _WORDS.items() for word in words}
 
 
 def tone(state: str) -> str:
-    """The class of a state's colour."""
+    """The tone of a state, which is the CSS class of its colour."""
     return TONES.get(state, "off")
 
 
@@ -36,12 +36,12 @@ def money(cents: int) -> str:
 
 
 def hourly(cents: int) -> str:
-    """A rate in cents an hour."""
+    """A rate in cents per hour, as dollars."""
     return f"{money(cents)}/h"
 
 
 def span(seconds: int) -> str:
-    """A span in its two largest units."""
+    """A duration in its two largest units."""
     parts: list[str] = []
     rest = max(seconds, 0)
     for size, unit in _UNITS:
@@ -57,7 +57,7 @@ def absolute(instant: int) -> str:
 
 
 def ago(instant: int, now: int) -> str:
-    """An instant, relative to the cloud's time, in its largest unit."""
+    """An instant relative to `now`, in the largest unit."""
     seconds = abs(instant - now) // SECOND
     largest = " ".join(span(seconds).split(" ")[:2])
     return "now" if seconds == 0 else f"in {largest}" if instant > now else f"{largest} ago"
@@ -74,17 +74,17 @@ def size(count: int) -> str:
 
 
 def grouped(count: int) -> str:
-    """A count with its thousands apart."""
+    """A count with separated thousands."""
     return f"{count:,}"
 
 
 def counted(count: int, noun: str) -> str:
-    """A count with its noun."""
+    """A count with its noun, in the plural unless it is 1."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def tally(by_state: Mapping[str, int]) -> str:
-    """How many workloads there are in each state, in one sentence."""
+    """The number of workloads in each state, in one sentence."""
     if not by_state:
         return "No workloads."
     parts = ", ".join(f"{count:,} {state}" for state, count in by_state.items())
@@ -92,11 +92,11 @@ def tally(by_state: Mapping[str, int]) -> str:
 
 
 def public_part(url: str) -> str:
-    """An address without what may be secret in it: user, password, query."""
+    """An address without its parts that may be secret: user, password, query and fragment."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def without_secrets(text: str) -> str:
-    """A text, of whose keys, tokens and signing secrets only the kind is left: others may look at a page."""
+    """A text with its keys, tokens and signing secrets reduced to their prefixes."""
     return _SECRET.sub(r"\1_…", text)

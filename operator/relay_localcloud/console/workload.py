@@ -1,4 +1,4 @@
-"""The page of one workload: what it is and was asked to be, what it cost, what was done to it, and who was told."""
+"""The page of one workload: its state and spec, its cost, changes and requests, and its webhook attempts."""
 
 import json
 import shlex
@@ -27,13 +27,13 @@ from relay_localcloud.workloads.vm_logs import LINES
 _NEWEST_SHOWN: Final = 10
 _LINES_SHOWN: Final = 100
 _LOOKED_THROUGH: Final = 1_000
-"""How many of its organization's newest changes, requests and attempts are looked through for those about it."""
+"""How many of its organization's newest changes, requests and attempts are searched for those about it."""
 
 _AT_REST: Final = frozenset({"stopped", "failed"})
 
 
 def content(reading: Reading) -> dict[str, object]:
-    """A workload of any kind; ApiError 404 if there is none of this id."""
+    """The workload with the id in the request, of any kind; ApiError 404 if there is none."""
     tx = reading.tx
     kind, row = found(tx, reading.requested.word("id") or "")
     it = kind.shown(reading, row)
@@ -56,7 +56,7 @@ def content(reading: Reading) -> dict[str, object]:
 
 
 def found(tx: Tx, workload_id: str) -> tuple[Kind, RowMapping]:
-    """What a workload is, and its row; ApiError 404 if there is none of this id."""
+    """The kind and the row of a workload; ApiError 404 if there is none with this id."""
     for kind in KINDS:
         row = tx.connection.execute(select(kind.table).where(kind.table.c.id == workload_id)).mappings().first()
         if row is not None:
@@ -65,10 +65,10 @@ def found(tx: Tx, workload_id: str) -> tuple[Kind, RowMapping]:
 
 
 def cost_cents(tx: Tx, workload_id: str) -> int:
-    """What all its stints came to by now."""
+    """The cost of all its runs up to now, in cents."""
     record = usage_records.c
     span = func.coalesce(record.ended_at, tx.now) - record.started_at
-    # Apart, since units can outgrow the integers of SQLite.
+    # Seconds and the rest are summed separately, since units can overflow SQLite's integers.
     query = select(func.sum(record.rate_cents * (span // SECOND)), func.sum(record.rate_cents * (span % SECOND)))
     whole, rest = tx.connection.execute(query.where(record.resource_id == workload_id)).one()
     return accrual.cents((whole or 0) * SECOND + (rest or 0))
@@ -87,7 +87,7 @@ def _stint(record: UsageRecord, now: int) -> dict[str, object]:
 
 
 def _commands(reading: Reading, kind: Kind, it: Mapping[str, object]) -> Sequence[tuple[str, str]]:
-    """What to paste into a shell, and what for; `$KEY` is for whoever pastes it to have."""
+    """Shell commands to copy, each after its purpose; the user sets `$KEY`."""
     key, with_key = ' -H "Authorization: Bearer $KEY"', "$KEY is a key of the organization"
     record = shlex.quote(f"{reading.requested.origin}{kind.path}/{it['id']}")
     commands = [(f"Read it; {with_key}", f"curl {record}{key}")]
@@ -101,7 +101,7 @@ def _commands(reading: Reading, kind: Kind, it: Mapping[str, object]) -> Sequenc
 
 
 def _changes(tx: Tx, row: RowMapping) -> Sequence[RowMapping]:
-    """Who did what to it, newest first."""
+    """Audit entries about it, newest first."""
     entry = ENTRIES.table.c
     of_its_organization = entry.organization_id == row["organization_id"]
     last = select(func.max(entry.number)).where(of_its_organization).scalar_subquery()
@@ -111,13 +111,13 @@ def _changes(tx: Tx, row: RowMapping) -> Sequence[RowMapping]:
 
 
 def _requests(reading: Reading, row: RowMapping) -> list[LoggedRequest]:
-    """Requests to the APIs that name it, newest first."""
+    """Requests with its id in the path, newest first."""
     newest = islice(reading.cloud.requests.before(None, row["organization_id"]), _LOOKED_THROUGH)
     return list(islice((logged for logged in newest if row["id"] in logged.path.split("/")), _NEWEST_SHOWN))
 
 
 def _attempts(tx: Tx, row: RowMapping) -> Sequence[RowMapping]:
-    """Webhook attempts whose events tell of it, newest first."""
+    """Webhook attempts whose events mention it, newest first."""
     attempt, delivery = ATTEMPTS.table.c, DELIVERIES.table.c
     of_its_organization = select(ATTEMPTS.table).where(attempt.organization_id == row["organization_id"])
     newest = of_its_organization.order_by(attempt.sequence.desc()).limit(_LOOKED_THROUGH).subquery()

@@ -30,12 +30,12 @@ _CREATABLE: Final[Mapping[str | None, str]] = {
     "vms": "Create a VM",
     "clusters": "Create a cluster",
 }
-"""By the last part of its form's address."""
+"""The labels of forms by the last part of their addresses."""
 _ORDER: Final = list(TONES)
 
 
 def tallied(reading: Reading) -> Mapping[str, int]:
-    """How many live workloads of an organization, or of all, there are in each state."""
+    """The number of live workloads in each state, of the selected organization or of all."""
     found: Counter[str] = Counter()
     for kind in KINDS:
         status = kind.table.c.status
@@ -56,7 +56,7 @@ def newest(reading: Reading, count: int) -> list[dict[str, object]]:
 
 
 def content(reading: Reading) -> dict[str, object]:
-    """Workloads of every kind, newest first, those of one state where asked."""
+    """Workloads of every kind, newest first, of one state or with one name or id if the request selects that."""
     status, find = reading.requested.word("status"), reading.requested.word("find")
     creating = reading.requested.word("create")
     empty = (
@@ -90,7 +90,7 @@ def _size(size: CpuSize) -> str:
 
 
 def _keys(reading: Reading) -> dict[str, str]:
-    """The newest SSH keys by id, to choose one."""
+    """The names of the newest SSH keys by id, for a form's choice."""
     newest = KEYS.page(reading.tx, None, _KEYS_OFFERED, organization_id=reading.organization_id)
     return {key.id: key.name for key in newest}
 
@@ -125,7 +125,7 @@ def _cluster(reading: Reading, row: RowMapping) -> dict[str, object]:
 
 
 def _deployment(reading: Reading, row: RowMapping) -> dict[str, object]:
-    """One has no endpoint of its own: who asks for its model reaches it."""
+    """A deployment, which has no endpoint of its own: requests for its model reach it."""
     deployment, replica = DEPLOYMENTS.of(row.values()), serving.replicas.c
     of_it = (replica.deployment_id == deployment.id, replica.terminated_at.is_(None))
     healthy = select(func.count()).where(*of_it, replica.status == ReplicaState.HEALTHY)
@@ -168,7 +168,7 @@ def _host(reading: Reading, row: RowMapping, label: str) -> dict[str, str | None
 
 @dataclass(frozen=True)
 class Kind:
-    """Workloads that are kept in one table: what they are called, and how they are shown."""
+    """The workloads of one table: their names, columns and paths, and how to show a row."""
 
     key: str
     title: str
@@ -178,7 +178,7 @@ class Kind:
     name: Column[str]
     shown: Callable[[Reading, RowMapping], dict[str, object]]
     path: str  # of the API, before the id
-    asked: str  # the column that has the body of its create
+    asked: str  # the column with the body of its create
 
 
 _PODS_HINT: Final = (

@@ -1,6 +1,6 @@
 "use strict";
 
-// The pages work without this file. With it they follow what happens, and buttons do not load the page anew.
+// The pages work without this file. With it, they update themselves, and buttons do not reload the page.
 
 const EVERY_MS = 1000;
 const live = document.getElementById("live");
@@ -9,7 +9,7 @@ let paused = false;
 let busy = false;
 let sent = 0;
 
-/** Make `old` what `wanted` is, keeping focus, what is typed, and what is open. */
+/** Change `old` to match `wanted`, keeping the focus, typed values, and open details. */
 function morph(old, wanted) {
   if (old.nodeType !== wanted.nodeType || old.nodeName !== wanted.nodeName) {
     old.replaceWith(wanted.cloneNode(true));
@@ -54,7 +54,7 @@ function children(old, wanted) {
   }
 }
 
-/** Show a page that the server has rendered; the header's own state and, unless told so, what was said of forms stay. */
+/** Show a page rendered by the server; keeps the header's state and, without `withNotice`, notices and errors of forms. */
 function show(html, withNotice) {
   const page = new DOMParser().parseFromString(html, "text/html");
   for (const selector of ["header > .organization", "header > .clock", "main"]) {
@@ -66,7 +66,7 @@ function show(html, withNotice) {
         if (same) same.textContent = textContent;
       }
     }
-    // Only what is asked next takes the place of an answer.
+    // An answer stays until the next one replaces it.
     const [given, said] = [wanted, old].map((each) => each.querySelector("#answer"));
     if (said && given && !given.children.length) given.replaceWith(said.cloneNode(true));
     morph(old, wanted);
@@ -80,7 +80,7 @@ function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-/** Say why a form was refused, on top and beside the field that it is about. */
+/** Show why a form was refused, at the top and beside the field concerned. */
 function refuse(form, text, field) {
   const notice = document.getElementById("notice");
   notice.className = "refused";
@@ -98,7 +98,7 @@ async function look() {
     address.searchParams.delete("done");
     const answer = await fetch(address, { headers: { "X-Console-Version": document.body.dataset.version } });
     const html = await answer.text();
-    // What a button did meanwhile is newer.
+    // A button's answer that came meanwhile is newer.
     if (answer.status !== 204 && before === sent) show(html, false);
     say(live, "Live");
   } catch {
@@ -146,7 +146,7 @@ pause.addEventListener("click", () => {
 });
 pause.parentElement.hidden = false;
 
-// Between two pages the clock's seconds are counted here.
+// The clock's seconds are counted here between two updates.
 let shown = { second: 0, rate: 0, at: 0 };
 
 function rememberClock() {
