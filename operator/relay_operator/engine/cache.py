@@ -28,7 +28,7 @@ class Cache:
     on_shared: Callable[[ObjectKey], None] = lambda _holder: None
     """Called with every object that records a cloud id which another object records too, or did until now."""
     on_related: Callable[[ObjectKey], None] = lambda _key: None
-    """Called with an object that waits for one that it refers to, once that changes, or that its last users release."""
+    """Called with an object that refers to one that changed, or whose resource another object no longer uses."""
     on_left: Callable[[ObjectKey, Entry], None] = lambda _key, _entry: None
     """Called with the key and the former entry of an object that no longer records its cloud id."""
     on_freed: Callable[[ObjectKey, str], None] = lambda _account, _namespace: None

@@ -296,7 +296,7 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
                 await engine.vanished.hand_over(key, {**raw, "status": dict(after)})
             case Recorded.SUPERSEDED:
                 await engine.vanished.hand_over(key, paid.alone(raw, after), paid.cloud_id)
-                engine.queue.add(key, Priority.CHANGE)  # for a look at what the other process decided
+                engine.queue.add(key, Priority.CHANGE)  # to act on what the other process decided
             case Recorded.REFUSED:
                 await engine.vanished.hand_over(key, paid.alone(raw, after))
             case _ as never:

@@ -71,7 +71,7 @@ class Informer:
             self._forced_away(key, json.loads(entry.body))
 
     def _forced_away(self, key: ObjectKey, raw: Mapping[str, JsonValue]) -> None:
-        """Record as orphans what an object had in the cloud, whose finalizer somebody removed."""
+        """Record as orphans what an object had in the cloud: somebody removed its finalizer."""
         entry = entry_of(raw)
         account = self.cache.account_meant(key, entry)
         is_ended = self.cache.get(key._replace(vanished=entry.uid)) is not None
