@@ -54,7 +54,7 @@ function children(old, wanted) {
   }
 }
 
-/** Show a page rendered by the server; keeps the header's state and, without `withNotice`, notices and errors of forms. */
+/** Show a page from the server; keeps the header's state and, without `withNotice`, notices and errors of forms. */
 function show(html, withNotice) {
   const page = new DOMParser().parseFromString(html, "text/html");
   for (const selector of ["header > .organization", "header > .clock", "main"]) {
