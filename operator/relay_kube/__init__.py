@@ -1,1 +1,1 @@
-"""The Kubernetes API, for whoever calls it."""
+"""Access to the Kubernetes API, shared by the operator and the local cloud."""

@@ -1,4 +1,4 @@
-"""Who asks an API server: as a kubeconfig says, or as the ServiceAccount of the Pod that this process is in."""
+"""Credentials for an API server: those of a kubeconfig, or the ServiceAccount of the Pod that this process runs in."""
 
 import base64
 import os
@@ -20,16 +20,16 @@ from relay_kube.kube import ApiAccess
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _READ_AGAIN_SECONDS: Final = 60.0
-"""A Pod gets another token long before the one that it has ends."""
+"""How long a token is cached; a Pod gets a new token long before the old one expires."""
 
 
 class AccessError(Exception):
-    """There are no credentials, or they cannot be used; the text says why, and quotes nothing of them."""
+    """There are no credentials, or they cannot be used; the message says why, and quotes none of them."""
 
 
 @dataclass(slots=True)
 class FileToken:
-    """A token in a file, as it is by now."""
+    """A token in a file, which is read again every _READ_AGAIN_SECONDS."""
 
     path: Path
     clock: Callable[[], float] = time.monotonic
@@ -37,7 +37,7 @@ class FileToken:
     _read_at: float | None = None
 
     def __call__(self) -> str:
-        """The token. AccessError if it cannot be read, and never could."""
+        """The token, or the former one if the file cannot be read. Raises AccessError if it never could be."""
         now = self.clock()
         if self._read_at is None or now - self._read_at >= _READ_AGAIN_SECONDS:
             try:
@@ -50,7 +50,7 @@ class FileToken:
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """An API server, and as whom it is asked."""
+    """An API server and the credentials for it."""
 
     server: str
     tls: ssl.SSLContext = field(repr=False)
@@ -58,17 +58,17 @@ class Login:
     proxy: str | None = None
 
     def headers(self) -> Mapping[str, str]:
-        """What tells who asks."""
+        """The headers that authenticate a request. Raises AccessError."""
         return {} if self.token is None else {"Authorization": f"Bearer {self.token()}"}
 
 
 def login(kubeconfig: Path | None) -> Login:
-    """As a kubeconfig says; None: as the Pod's ServiceAccount. Raises AccessError."""
+    """The login of a kubeconfig, or of the Pod's ServiceAccount if that is None. Raises AccessError."""
     return of_pod() if kubeconfig is None else of_kubeconfig(kubeconfig)
 
 
 def of_pod(folder: Path = SERVICE_ACCOUNT, environment: Mapping[str, str] = os.environ) -> Login:
-    """The ServiceAccount of the Pod that this process is in. Raises AccessError."""
+    """The login of the ServiceAccount of the Pod that this process runs in. Raises AccessError."""
     host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT", "443")
     if host is None:
         raise AccessError("this process does not run in a Pod: name a kubeconfig")
@@ -82,7 +82,7 @@ def of_pod(folder: Path = SERVICE_ACCOUNT, environment: Mapping[str, str] = os.e
 
 
 def of_kubeconfig(path: Path) -> Login:
-    """The current context. Raises AccessError, also for who logs in by a plugin, which nobody runs here."""
+    """The login of the current context. Raises AccessError, also for a login by a plugin, which is not supported."""
     try:
         config = _Kubeconfig.model_validate(yaml.safe_load(path.read_text()))
         context = _named(config.contexts, config.current_context).context
@@ -102,12 +102,12 @@ def of_kubeconfig(path: Path) -> Login:
 
 @asynccontextmanager
 async def opened(who: Login, agent: str) -> AsyncIterator[ApiAccess]:
-    """Connections to the API server, as many as there are requests and streams, which end with the context."""
+    """Yields connections to the API server, without a limit on their number; they close with the context."""
     async with aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, ssl=who.tls),
         headers={"User-Agent": agent},
         cookie_jar=aiohttp.DummyCookieJar(),
-        read_bufsize=2**21,  # an object of a watch at once
+        read_bufsize=2**21,  # holds a whole object of a watch
     ) as session:
         yield ApiAccess(who.server, session, who.headers, who.proxy)
 
@@ -184,7 +184,7 @@ def _token(user: _User, folder: Path) -> Callable[[], str] | None:
 
 
 def _tls(server: _Server, user: _User, folder: Path) -> ssl.SSLContext:
-    """Paths are from the kubeconfig's own folder."""
+    """The TLS context; paths are relative to the kubeconfig's folder."""
     authority, data = server.certificate_authority, server.certificate_authority_data
     tls = ssl.create_default_context(
         cafile=None if authority is None or data is not None else str(folder / authority),
@@ -194,7 +194,7 @@ def _tls(server: _Server, user: _User, folder: Path) -> ssl.SSLContext:
         tls.check_hostname = False
         tls.verify_mode = ssl.CERT_NONE
     if user.client_certificate_data is not None and user.client_key_data is not None:
-        with tempfile.TemporaryDirectory() as own:  # ssl reads certificates of files alone
+        with tempfile.TemporaryDirectory() as own:  # ssl reads client certificates only from files
             certificate, key = Path(own) / "tls.crt", Path(own) / "tls.key"
             certificate.write_bytes(base64.b64decode(user.client_certificate_data))
             key.write_bytes(base64.b64decode(user.client_key_data))

@@ -17,12 +17,12 @@ from relay_kube.kube import PODS, Kube, Unavailable
 PROTOCOL: Final = "v5.channel.k8s.io"
 _STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE, _CLOSE = 0, 1, 2, 3, 4, 255
 _FAILED: Final = 127
-"""The status that a shell gives to what cannot be executed."""
+"""The exit status that shells use for what cannot be executed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """What the process wrote."""
+    """Output of the process; `is_error` for its standard error."""
 
     data: bytes
     is_error: bool
@@ -30,32 +30,32 @@ class Printed:
 
 @dataclass(frozen=True, slots=True)
 class Exited:
-    """How the process ended; `message` says why it did not even begin."""
+    """The end of the process; `message` says why it could not begin, and is empty if it did."""
 
     status: int
     message: str = ""
 
 
 class Execution:
-    """The process, while it runs; whoever iterates gets what it prints, and at last how it ended."""
+    """A running process; iterating yields its output, and at last its end."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self._socket = socket
 
     async def send(self, data: bytes) -> None:
-        """Write to its input. ConnectionError if it has ended."""
+        """Write to the process's input. Raises ConnectionError if it has ended."""
         await self._socket.send_bytes(bytes([_STDIN]) + data)
 
     async def end_input(self) -> None:
-        """Close its input."""
+        """Close the process's input."""
         await self._socket.send_bytes(bytes([_CLOSE, _STDIN]))
 
     async def resize(self, columns: int, lines: int) -> None:
-        """Give its terminal another size."""
+        """Set the size of the process's terminal."""
         await self._socket.send_bytes(bytes([_RESIZE]) + json.dumps({"Width": columns, "Height": lines}).encode())
 
     async def __aiter__(self) -> AsyncIterator[Printed | Exited]:
-        """Raises Unavailable if nobody says how it ended."""
+        """Raises Unavailable if the connection ends without saying how the process ended."""
         async for message in self._socket:
             if message.type is not aiohttp.WSMsgType.BINARY or not message.data:
                 continue
@@ -80,7 +80,7 @@ async def executed(
 
 
 def _ending(status: bytes) -> Exited:
-    """How a process ended, by the Status that is said last."""
+    """How a process ended, read from the Status in the last message."""
     said = json.loads(status)
     if said.get("status") == "Success":
         return Exited(0)

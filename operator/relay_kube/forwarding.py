@@ -1,6 +1,6 @@
 """A connection to a port of a Pod, over the WebSocket of the subresource `portforward` (`v4.channel.k8s.io`).
 
-Each message begins with the number of its channel, and the first of each channel with the port.
+Each message begins with the number of its channel; the first one of each channel has the port after it.
 """
 
 from collections.abc import AsyncIterator
@@ -17,17 +17,17 @@ _PORT_BYTES: Final = 2
 
 
 class Forwarded:
-    """The connection; whoever iterates gets what comes from the Pod, until it closes the connection."""
+    """A connection; iterating yields the bytes from the Pod until that closes the connection."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self._socket = socket
 
     async def send(self, data: bytes) -> None:
-        """Send to the Pod. ConnectionError if the connection has ended."""
+        """Send to the Pod. Raises ConnectionError if the connection has ended."""
         await self._socket.send_bytes(bytes([_DATA]) + data)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        """Raises Unavailable if the port cannot be reached, with the kubelet's words."""
+        """Raises Unavailable, with the kubelet's message, if the port cannot be reached."""
         begun = set[int]()
         async for message in self._socket:
             if message.type is not aiohttp.WSMsgType.BINARY or not message.data:
@@ -44,6 +44,6 @@ class Forwarded:
 
 @asynccontextmanager
 async def forwarded(kube: Kube, namespace: str, pod: str, port: int) -> AsyncIterator[Forwarded]:
-    """Connect to a port at which a container of the Pod listens. Raises KubeError."""
+    """Connect to a port of a Pod. Raises KubeError."""
     async with kube.socket(f"{PODS.path(namespace, pod, 'portforward')}?ports={port}", PROTOCOL) as socket:
         yield Forwarded(socket)

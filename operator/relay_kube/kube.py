@@ -20,24 +20,24 @@ MERGE_PATCH = "application/merge-patch+json"
 REQUEST_TIMEOUT = 30.0
 PAGE_SIZE = 500
 THROTTLED_ATTEMPTS = 5
-"""How often a request that API priority and fairness turned away (429) is sent; it was not processed."""
+"""How often a request is sent that API priority and fairness rejects (429), which does not process it."""
 
 _TIMEOUT = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT)
 _WATCH_SECONDS = 60
-"""How long a watch lasts: one that died unheard is noticed soon after."""
+"""How long a watch lasts, so that one whose connection died silently is noticed soon."""
 _LARGEST_MESSAGE = 2**22
-"""Bytes; the kubelet sends what was read at once, at most 32 KiB."""
+"""In bytes; the kubelet sends at most 32 KiB in one message."""
 _FOLLOWING = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_TIMEOUT)
 _WATCH_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_TIMEOUT, sock_read=1.25 * _WATCH_SECONDS)
 
 
-@lru_cache(maxsize=1024)  # the same ones are asked for again and again
+@lru_cache(maxsize=1024)  # requests repeat the same parts
 def _quoted(part: str) -> str:
     return quote(part, safe="")
 
 
 class KubeError(Exception):
-    """The API server refused, or could not be asked. `status` is 0 if there was no answer."""
+    """The API server refused a request, or could not be reached. `status` is 0 if there was no answer."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(f"{reason}: {message}" if message else reason)
@@ -46,11 +46,11 @@ class KubeError(Exception):
 
 
 class NotFound(KubeError):
-    """404, said by the API server itself: the object does not exist."""
+    """404 from the API server itself: the object does not exist."""
 
 
 class Conflict(KubeError):
-    """409: somebody else wrote first, or a precondition (resourceVersion, uid) does not hold."""
+    """409: another client wrote first, or a precondition (resourceVersion, uid) does not hold."""
 
 
 class AlreadyExists(Conflict):
@@ -58,15 +58,15 @@ class AlreadyExists(Conflict):
 
 
 class Refused(KubeError):
-    """400, 401, 403, 413, 422: the same request will be refused again."""
+    """Any other 4xx, such as 400, 403 or 422: the same request will be refused again."""
 
 
 class Unavailable(KubeError):
-    """No answer, 429, 5xx or what is not the API server's: the request may or may not have been processed."""
+    """No answer, 429, 5xx, or an answer not from the API server: the request may or may not have been processed."""
 
 
 class NotLeading(Unavailable):
-    """Another replica may lead: nothing that others see is done any more."""
+    """Another replica may lead, so nothing is sent to the API server any more."""
 
     def __init__(self) -> None:
         super().__init__(0, "NotLeading", "another replica may lead: nothing is sent")
@@ -74,7 +74,7 @@ class NotLeading(Unavailable):
 
 @dataclass(frozen=True, slots=True)
 class ResourceType:
-    """Where a kind lives in the API."""
+    """The place of a kind in the API."""
 
     plural: str
     group: str = ""
@@ -100,19 +100,19 @@ NAMESPACES = ResourceType("namespaces", namespaced=False)
 
 @dataclass(frozen=True, slots=True)
 class ApiAccess:
-    """Where it listens, and as whom it is asked."""
+    """The address of an API server, connections to it, and the credentials for it."""
 
     url: str
     session: aiohttp.ClientSession
     headers: Callable[[], Mapping[str, str]] = dict
-    """What tells who asks: taken again for every request, since tokens rotate."""
+    """The headers that authenticate a request; read for every request, since tokens rotate."""
     proxy: str | None = None
 
 
 class Kube:
     """Reads and writes objects as plain JSON; every failure is a `KubeError`.
 
-    `on_write` is told of every write, for metrics: plural, verb and the status answered (0: none).
+    `on_write` is called after every write, for metrics, with the plural, the verb and the status (0 without an answer).
     """
 
     def __init__(
@@ -133,18 +133,18 @@ class Kube:
         return await self._request("GET", kind.path(namespace, name))
 
     async def openapi(self, group: str, version: str) -> JsonObject:
-        """The OpenAPI v3 document of an API group, which everybody who is logged in may read."""
+        """The OpenAPI v3 document of an API group, which every authenticated user may read."""
         return await self._request("GET", f"/openapi/v3/apis/{group}/{version}")
 
     async def pages(self, kind: ResourceType, namespace: str | None = None) -> AsyncIterator[list[JsonObject]]:
-        """All objects of a kind, page by page; a failure midway raises, so a finished loop was complete."""
+        """Yields all objects of a kind, page by page; a failure midway raises, so a finished loop was complete."""
         async for items, _ in self.pages_as_of(kind, namespace):
             yield items
 
     async def pages_as_of(
         self, kind: ResourceType, namespace: str | None = None, *, field_selector: str = ""
     ) -> AsyncIterator[tuple[list[JsonObject], str]]:
-        """Likewise, each with the version as of which all of them were read, after which a watch goes on."""
+        """Yields pages like `pages`, each with the resourceVersion of the whole list, after which a watch continues."""
         token = ""
         while True:
             query = f"?limit={PAGE_SIZE}{_selected(field_selector)}" + (f"&continue={_quoted(token)}" if token else "")
@@ -158,10 +158,10 @@ class Kube:
                 return
 
     async def watch(self, kind: ResourceType, version: str, *, field_selector: str = "") -> AsyncIterator[JsonObject]:
-        """What happens to the objects of a kind after a version, as `{type, object}`, for a minute.
+        """Yields the changes of a kind's objects after a resourceVersion, as `{type, object}`, for a minute.
 
-        Bookmarks are among it. Raises KubeError, 410 if the version is too old. The session's `read_bufsize` bounds an
-        object.
+        They include bookmarks. Raises KubeError, of status 410 if the version is too old. The session's `read_bufsize`
+        bounds the size of an object.
         """
         query = f"?watch=true&allowWatchBookmarks=true&resourceVersion={version}&timeoutSeconds={_WATCH_SECONDS}"
         path = kind.path() + query + _selected(field_selector)
@@ -177,9 +177,9 @@ class Kube:
     async def log(
         self, namespace: str, name: str, container: str, *, tail: int | None = None, follow: bool = False
     ) -> AsyncIterator[bytes]:
-        """What a container of a Pod prints, in pieces as they come: lines with their instants before them.
+        """Yields the output of a container in pieces as they arrive, each line after its timestamp.
 
-        With `follow`, until it ends. Raises KubeError.
+        `tail` is the number of last lines, None for all. With `follow`, lasts until the end. Raises KubeError.
         """
         query = f"?container={_quoted(container)}&timestamps=true"
         query += ("" if tail is None else f"&tailLines={tail}") + ("&follow=true" if follow else "")
@@ -199,7 +199,7 @@ class Kube:
                 timeout=within,
                 proxy=self._api.proxy,
             ) as answer:
-                if answer.status not in {200, 204}:  # no content: of a Pod that is on no node yet
+                if answer.status not in {200, 204}:  # 204: a log of a Pod that is not on a node yet
                     raise _error("GET", answer.status, await answer.read())
                 yield answer.content
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
@@ -207,7 +207,7 @@ class Kube:
 
     @contextlib.asynccontextmanager
     async def socket(self, path: str, protocol: str) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
-        """A WebSocket that speaks a protocol of Kubernetes; closed when the context ends. Raises KubeError."""
+        """Yields a WebSocket with a protocol of Kubernetes; closes it at the end of the context. Raises KubeError."""
         what = path.partition("?")[0]
         try:
             socket = await self._api.session.ws_connect(
@@ -229,15 +229,15 @@ class Kube:
             await socket.close()
 
     async def look(self, kind: ResourceType, namespace: str | None = None) -> None:
-        """Raises KubeError if objects of the kind cannot be listed there."""
+        """Raises KubeError if objects of the kind cannot be listed in the namespace, or, for None, in all of them."""
         await self._request("GET", f"{kind.path(namespace)}?limit=1")
 
     async def create(self, kind: ResourceType, namespace: str | None, body: Mapping[str, JsonValue]) -> JsonObject:
-        """Raises AlreadyExists if the name is taken."""
+        """Create an object. Raises AlreadyExists if its name is taken."""
         return await self._write("POST", kind, kind.path(namespace), body)
 
     async def try_create(self, kind: ResourceType, namespace: str | None, body: Mapping[str, JsonValue]) -> None:
-        """Raises what `create` would, and stores nothing."""
+        """Dry-run `create`: raises what that would, and stores nothing."""
         await self._request("POST", f"{kind.path(namespace)}?dryRun=All&fieldManager={self._field_manager}", body)
 
     async def patch(
@@ -249,18 +249,19 @@ class Kube:
         *,
         subresource: str | None = None,
     ) -> JsonObject:
-        """A merge patch; `metadata.resourceVersion` in it is a precondition (Conflict).
+        """Merge a patch into an object; `metadata.resourceVersion` in it is a precondition (Conflict).
 
-        `metadata.uid` is none: another than the object's is Refused, and ignored in a patch of a status.
+        `metadata.uid` is not a precondition: one that differs from the object's is Refused, but ignored in a patch of a
+        status.
         """
         return await self._write("PATCH", kind, kind.path(namespace, name, subresource), body)
 
     async def delete(
         self, kind: ResourceType, namespace: str | None, name: str, *, uid: str = "", version: str = ""
     ) -> None:
-        """Delete this very object; one of the same name with another uid is left alone. Absence is success.
+        """Delete an object, only if it has this `uid` and `version`, if they are given. Absence is success.
 
-        Raises Conflict if it has another uid or version.
+        Raises Conflict if it has another uid or resourceVersion.
         """
         wanted: JsonObject = {
             field: value for field, value in {"uid": uid, "resourceVersion": version}.items() if value
@@ -319,7 +320,7 @@ def _selected(field_selector: str) -> str:
 def _json(body: Mapping[str, JsonValue]) -> bytes:
     try:
         return orjson.dumps(body)
-    except orjson.JSONEncodeError:  # half a surrogate pair in a text, which the API server replaces
+    except orjson.JSONEncodeError:  # a lone surrogate in a text, which the API server replaces
         return json.dumps(body).encode()
 
 
@@ -328,7 +329,7 @@ def _object(method: str, path: str, raw: bytes) -> JsonObject:
         found = orjson.loads(raw)
         if isinstance(found, dict):
             return found
-    # What answered is not the API server: the request may have reached it all the same.
+    # The answer is not from the API server, but the request may have reached it.
     raise Unavailable(0, "Unreadable", f"{method} {path.partition('?')[0]}: the answer is not an object")
 
 
@@ -345,7 +346,7 @@ def _error(method: str, status: int, raw: bytes) -> KubeError:
             return AlreadyExists(status, reason, message)
         case 409:
             return Conflict(status, reason, message)
-        case 404 | 429:  # a 404 that does not say what is missing is a proxy's, or of a server that is starting
+        case 404 | 429:  # a 404 with another reason is from a proxy, or from a server that is starting
             return Unavailable(status, reason, message)
         case _ if 400 <= status < 500:
             return Refused(status, reason, message)
@@ -356,13 +357,13 @@ def _error(method: str, status: int, raw: bytes) -> KubeError:
 
 
 def _refused(status: int, what: str) -> bytes:
-    """A Status for a refused WebSocket, whose own is not read."""
+    """A Status for a refused WebSocket, since aiohttp does not return the API server's own."""
     reason = {403: "Forbidden", 404: "NotFound"}.get(status, "Refused")
     return json.dumps({"reason": reason, "message": f"{what}: the API server answered {status}"}).encode()
 
 
 def _status(text: str) -> tuple[str, str]:
-    """Reason and message of a Kubernetes Status; what is not one is not quoted."""
+    """The reason and message of a Kubernetes Status; an answer that is not one is not quoted."""
     try:
         body = json.loads(text)
     except ValueError:

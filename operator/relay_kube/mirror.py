@@ -1,4 +1,4 @@
-"""What a cluster has of a kind, as it was a moment ago: a list, then a watch, and so on."""
+"""A copy of all objects of a kind, kept up to date by a list, watches, the next list, and so on."""
 
 import asyncio
 import logging
@@ -16,9 +16,9 @@ _T = TypeVar("_T")
 _Key = tuple[str, str]
 
 _WATCHES: Final = 10
-"""Watches, of a minute each, before a list repairs what they may have missed."""
+"""How many watches, of a minute each, follow a list; the next list repairs what they may have missed."""
 _PAUSES: Final = (0.5, 30.0)
-"""Seconds before the next list after a failure: at first, and at most."""
+"""Seconds before the next list after a failure: the first pause, and the longest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,10 @@ class _Kept(Generic[_T]):
 
 
 class Mirror(Generic[_T]):
-    """The objects of a kind, of all namespaces, as `read` has them; what it cannot read (ValueError) is not there.
+    """The objects of a kind in all namespaces, as `read` returns them.
 
-    `changed` is told of every object that came or changed, as it is, and of every one that went, as it was last.
+    An object that `read` rejects (ValueError) is left out, but an earlier version of it, if there was one, stays.
+    `changed` gets every object that appeared or changed, in its new version, and each that disappeared, in its last.
     """
 
     def __init__(
@@ -51,28 +52,28 @@ class Mirror(Generic[_T]):
         self._field_selector = field_selector
         self._sleep = sleep
         self._kept: dict[_Key, _Kept[_T]] = {}
-        self._passed = 0  # the version up to which the API server has told everything
+        self._passed = 0  # the resourceVersion up to which everything was received
         self._listed = asyncio.Event()
 
     def __iter__(self) -> Iterator[_T]:
         return iter([kept.value for kept in self._kept.values()])
 
     def get(self, namespace: str, name: str) -> _T | None:
-        """The object of this name; `namespace` is empty for kinds that are in none."""
+        """The object of this name, or None; `namespace` is empty for kinds that are not namespaced."""
         kept = self._kept.get((namespace, name))
         return None if kept is None else kept.value
 
     async def listed(self) -> None:
-        """Return once everything was read."""
+        """Return once the first list is complete."""
         await self._listed.wait()
 
     def wrote(self, answer: JsonObject) -> None:
-        """Know at once what an own write made; what the watch is past, it has told of already, its end included."""
+        """Apply the answer to an own write at once, unless the watch is past it and perhaps past its deletion."""
         if _version_of(answer) > self._passed:
             self._put(answer)
 
     async def run(self) -> NoReturn:
-        """List and watch until cancelled; while the API server is away, what is known stays."""
+        """List and watch until cancelled; while the API server cannot be reached, the known objects stay."""
         first, most = _PAUSES
         pause = first
         while True:
