@@ -1,4 +1,4 @@
-"""Where one plan with a batch is played: its records, its model, its bucket, and what must come of it."""
+"""The ground of a plan with a batch: its records, its model, its bucket, and the checks of its output."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _FIRST_PARTS = 2
 
 @dataclass(frozen=True)
 class BatchGround(Ground):
-    """One batch's surroundings. The canary authorizes tool calls, a second one opens the bucket."""
+    """The surroundings of one batch. The canary authorizes tool calls; a second one is the bucket's secret key."""
 
     scenario: BatchScenario
     model: FailingModel = field(default_factory=FailingModel)
@@ -49,7 +49,7 @@ class BatchGround(Ground):
 
     @classmethod
     async def of(cls, kube: Kube, site: Site, name: str) -> Self:
-        """Makes the records and everything they need."""
+        """Creates the records, the model, and the bucket or ConfigMap."""
         scenario = BATCHES[name]
         ground = await cls.prepare(kube, site, name, scenario)
         ground.model.failing = scenario.failing()
@@ -64,16 +64,16 @@ class BatchGround(Ground):
 
     @property
     def secrets(self) -> int:
-        """The bucket's is one more."""
+        """One more with a bucket."""
         return super().secrets + self.scenario.in_bucket
 
     @property
     def lives_by_webhooks(self) -> bool:
-        """The cloud tells nothing of batches."""
+        """False: the cloud sends no webhooks about batches."""
         return False
 
     async def apply_object(self) -> None:
-        """Applies the batch."""
+        """Applies the batch; suspends and resumes it if the scenario says so."""
         places: Json = {}
         if self.scenario.in_bucket:
             credentials = {"credentialsSecretRef": {"name": _CREDENTIALS}}
@@ -92,7 +92,7 @@ class BatchGround(Ground):
             await self._suspend_and_resume()
 
     async def _suspend_and_resume(self) -> None:
-        """In the midst of it; records under way are answered only once all of it is being cancelled."""
+        """Suspends the batch with records under way, which are answered only while it is cancelled, and resumes it."""
 
         async def under_way() -> bool:
             return len(self.model.asked) == _FIRST_PARTS
@@ -109,11 +109,11 @@ class BatchGround(Ground):
         await self.kube.patch(kind, name, {"spec": {"suspend": False}})
 
     async def settled(self) -> bool:
-        """Whether it is Complete."""
+        """Whether the batch is Complete and the account Ready."""
         return complete(await self.found()) and await self.account_ready()
 
     async def spent(self) -> Spent:
-        """What the cloud did: batches cost money, each by the records in it."""
+        """Returns what the cloud did; every batch in the cloud counts as paid for."""
         log = await self.workspace.cloud.control.requests(organization=self.workspace.organization)
         created = sum(one["operation"] == self.scenario.kind.create and one["status"] == 200 for one in log)
         made = await batches_in_cloud(self.workspace)
@@ -121,7 +121,7 @@ class BatchGround(Ground):
         return Spent(created, tuple(sorted(each["id"] for each in made)), alive)
 
     async def verify(self) -> None:
-        """One line for each record, as status says; one batch for each part; nothing left in the cloud."""
+        """Asserts one line per record, counts and cost as in status, and no file left in the cloud."""
         status = (await self.found() or {})["status"]
         answers, errors = await self._published()
         asked = {each["custom_id"] for each in self.scenario.records()}
@@ -134,12 +134,12 @@ class BatchGround(Ground):
         assert not left, f"files are left in the cloud: {left}"
 
     async def verify_the_past(self) -> None:
-        """No part was ever paid for twice."""
+        """Asserts that no part was ever paid for twice."""
         doubled = {tag: times for tag, times in Counter(await self._tags()).items() if times > 1}
         assert not doubled, f"more than one batch for a part: {doubled}"
 
     async def results(self) -> dict[str, object]:
-        """What was published, what it cost, and what the model was asked."""
+        """Returns what was published, what it cost, and what the model was asked."""
         answers, errors = await self._published()
         return {
             "answers": {custom_id: content_of(line) for custom_id, line in sorted(answers.items())},
@@ -150,13 +150,13 @@ class BatchGround(Ground):
         }
 
     async def statuses(self) -> dict[str, Any]:
-        """The bucket has the namespace's name, which is another one each time."""
+        """Replaces the bucket's name, which is that of the namespace and differs in each run."""
         text = json.dumps(await super().statuses())
         statuses: dict[str, Any] = json.loads(text.replace(self.namespace, "bucket"))
         return statuses
 
     async def exposed(self) -> dict[str, str]:
-        """Also what was published to the bucket."""
+        """Adds what was published to the bucket."""
         texts = await self._texts() if self.scenario.in_bucket else ("", "")
         return {**await super().exposed(), "the bucket": "".join(texts)}
 
@@ -177,7 +177,7 @@ class BatchGround(Ground):
         await self.kube.create({**secret, "stringData": data})
 
     async def _published(self) -> tuple[dict[str, Json], dict[str, Json]]:
-        """Answers and errors; raises AssertionError where a record has two lines."""
+        """Returns answers and errors by custom id; raises AssertionError if a record has both."""
         answers, errors = map(by_custom_id, await self._texts())
         assert not answers.keys() & errors.keys(), "a record has an answer and an error"
         return answers, errors
@@ -191,7 +191,7 @@ class BatchGround(Ground):
         return data["output.jsonl"], data["errors.jsonl"]
 
     async def _tags(self) -> list[str]:
-        """Token, round and part of every batch in the cloud."""
+        """Returns token, round and part of every batch in the cloud."""
         tags = [each["metadata"][_PART] for each in await batches_in_cloud(self.workspace)]
         return ["/".join(tag.split("/")[:3]) for tag in tags]
 

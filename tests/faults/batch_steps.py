@@ -1,4 +1,4 @@
-"""The steps of a batch, as the proxy names them."""
+"""The operations of a batch as the proxy names them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OWN = ("inferencebatches", "configmaps")
 
 
 def written(calls: Iterable[Logged]) -> Iterator[tuple[str, str, int]]:
-    """Operation, subject and number of each write to Kubernetes about the batch."""
+    """Yields operation, subject and serial number of each Kubernetes write about the batch."""
     counts: Counter[tuple[str, str]] = Counter()
     for call in (one.call for one in calls):
         resource = call.operation.partition(" ")[2].partition("/")[0]

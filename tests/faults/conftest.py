@@ -1,4 +1,4 @@
-"""The stage of fault plans, and `--plan FILE`, which replays one that was saved."""
+"""Fixtures of fault plans and histories, and options that replay saved ones or choose a part."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tests.support.binaries import ServerBinaries
     from tests.support.controlplane import Cluster
 
-# Of the cloud, for plans: an object is Ready soon, and yet after its create was answered.
+# Settings of the cloud for plans: an object is Ready soon, but after its create was answered.
 LATENCIES = {"placementSeconds": 0.2, "startSeconds": 0.2, "stopSeconds": 0.1, "webhookTimeoutSeconds": 2}
 REPLAYS = {
     "one": "test_the_saved_plan_is_replayed",
@@ -47,7 +47,7 @@ module_fixture = pytest_asyncio.fixture(scope="module", loop_scope="session")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`pytest tests/faults --plan FILE`, `--history FILE`, `--plans I/N`, `--histories-from SEED`."""
+    """Adds `--plan FILE`, `--history FILE`, `--plans I/N` and `--histories-from SEED`."""
     parser.addoption("--plan", type=Path, default=None, help="replay one saved fault plan, and nothing else")
     parser.addoption("--history", type=Path, default=None, help="replay one saved history, and nothing else")
     parser.addoption("--histories-from", type=int, default=None, metavar="SEED", help="the seed of the first history")
@@ -55,26 +55,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """`make test-long` plays thousands of plans: on uvloop, what plays them takes a third less CPU.
+    """Uses uvloop for `make test-long`, where it saves a third of the test process's CPU.
 
-    Not what runs on every commit: libuv aborts, once in many hours, if a server is killed while it connects to it.
+    Not for runs of every commit: libuv aborts, once in many hours, when a server is killed during a connect.
     """
     if config.getoption("--histories-from", default=None) is not None:
         asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    """With which history `make test-long` begins, and how to play the same again."""
+    """Prints the first seed of `make test-long` and how to repeat the run."""
     seed: int | None = config.getoption("--histories-from")
     return None if seed is None else f"histories by chance, from {seed} on; the same again: make test-long SEED={seed}"
 
 
-@pytest.hookimpl(trylast=True)  # of what is selected by marks
+@pytest.hookimpl(trylast=True)  # after the selection by marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With `--plan` or `--history`, only the test that replays it; without, all but those that replay.
+    """With `--plan` or `--history`, selects only the test that replays it; without, all except the replays.
 
-    With `--sample`, some plans of each class of fault and kind of object (`sampling.py`); without, all of them, so that
-    what takes a sample has nothing to add.
+    With `--sample`, selects some plans of each class of fault and kind of object (`sampling.py`); without, all plans,
+    except the tests `test_some_...`, which play samples.
     """
     path = config.getoption("--plan", default=None)
     here = Path(__file__).parent
@@ -99,7 +99,7 @@ def _is_left_out(item: pytest.Item, wanted: str | None, *, sample: bool) -> bool
 
 
 def _stage_of(plan: Plan) -> str:
-    """Which stage it is played on."""
+    """Returns the key in REPLAYS of the stage that a plan needs."""
     if plan.scenario in BATCHES:
         return "batch pair" if needs_two_operators(plan) else "batches"
     if plan.scenario in STARTS:
@@ -109,14 +109,14 @@ def _stage_of(plan: Plan) -> str:
 
 @pytest.fixture(scope="session")
 def plan_folder(request: pytest.FixtureRequest) -> Path:
-    """Where plans that failed are saved."""
+    """The folder in which failed plans are saved."""
     assert request.config.cache is not None
     return request.config.cache.mkdir("fault-plans")
 
 
 @pytest.fixture(scope="session")
 def learned(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Learned:
-    """The undisturbed run of each scenario, once a worker has played it."""
+    """The undisturbed runs that workers share."""
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if hasattr(request.config, "workerinput") else base) / "learned"
     folder.mkdir(exist_ok=True)
@@ -125,13 +125,13 @@ def learned(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture(scope="session")
 def chosen(request: pytest.FixtureRequest) -> Chosen:
-    """Which of the derived plans are played."""
+    """The derived plans that this run plays."""
     return Chosen.part_of(request.config.getoption("--plans", "1/1"), request.config.getoption("--sample"))
 
 
 @session_fixture
 async def kept_fault_cloud(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[LocalCloud]:
-    """The process behind `fault_cloud`."""
+    """The process behind `fault_cloud`, for the whole session."""
     kept = LocalCloud(tmp_path_factory.mktemp("faultcloud"), Ports.free())
     yield kept
     await kept.process.kill()
@@ -139,7 +139,7 @@ async def kept_fault_cloud(tmp_path_factory: pytest.TempPathFactory) -> AsyncIte
 
 @module_fixture
 async def fault_cloud(kept_fault_cloud: LocalCloud) -> LocalCloud:
-    """A local cloud for plans, whose clock they may move."""
+    """A freshly seeded local cloud for plans, whose clock they may advance."""
     await kept_fault_cloud.freshly_seeded()
     await kept_fault_cloud.control.settings(**LATENCIES)
     return kept_fault_cloud
@@ -152,7 +152,7 @@ async def neighbour(
     kept_fault_cloud: LocalCloud,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> AsyncIterator[Neighbour]:
-    """Another cluster, which starts when it is first needed."""
+    """Another cluster, which starts on first use."""
     own = Neighbour(tmp_path_factory.mktemp("neighbour"), server_binaries, kept_fault_cloud)
     request.config.stash.setdefault(ON_CLUSTER, []).append(own.end_now)
     yield own
@@ -174,7 +174,7 @@ def stages(
 async def plays(
     stages: Stages, fault_cloud: LocalCloud, neighbour: Neighbour, plan_folder: Path, learned: Learned
 ) -> AsyncIterator[Plays]:
-    """One operator, which leads without asking."""
+    """Plays plans with one operator, without leader election."""
     async with stages.stage(fault_cloud, neighbour=neighbour) as stage:
         yield Plays(stage, plan_folder, learned)
 
@@ -183,7 +183,7 @@ async def plays(
 async def lone_plays(
     stages: Stages, fault_cloud: LocalCloud, plan_folder: Path, learned: Learned
 ) -> AsyncIterator[Plays]:
-    """One operator, which needs the Lease to lead."""
+    """Plays plans with one operator and leader election."""
     async with stages.stage(fault_cloud, LEASE) as stage:
         yield Plays(stage, plan_folder, learned)
 
@@ -192,14 +192,14 @@ async def lone_plays(
 async def pair_plays(
     stages: Stages, fault_cloud: LocalCloud, neighbour: Neighbour, plan_folder: Path, learned: Learned
 ) -> AsyncIterator[Plays]:
-    """Two operators, of which one leads."""
+    """Plays plans with two operators and leader election."""
     async with stages.stage(fault_cloud, LEASE, replicas=2, neighbour=neighbour) as stage:
         yield Plays(stage, plan_folder, learned)
 
 
 @module_fixture
 async def fault_store(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[S3Server]:
-    """An S3 server for plans; what opens it is a canary."""
+    """An S3 server for plans; its secret key is a canary."""
     own = S3Server(tmp_path_factory.mktemp("faultstore"), secret_key=oracles.CANARY + secrets.token_hex(12))
     await own.start()
     yield own
@@ -208,7 +208,7 @@ async def fault_store(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator
 
 @module_fixture
 async def batch_cloud(fault_cloud: LocalCloud) -> LocalCloud:
-    """The cloud of `fault_cloud`, in which time passes faster."""
+    """`fault_cloud` with a faster clock."""
     await fault_cloud.control.clock(mode="scaled", rate=CLOCK_RATE)
     return fault_cloud
 
@@ -217,7 +217,7 @@ async def batch_cloud(fault_cloud: LocalCloud) -> LocalCloud:
 async def batch_plays(
     stages: Stages, batch_cloud: LocalCloud, fault_store: S3Server, plan_folder: Path, learned: Learned
 ) -> AsyncIterator[Plays]:
-    """Plays plans with batches."""
+    """Plays plans of batches with one operator, without leader election."""
     async with stages.stage(batch_cloud, SETTINGS, store=fault_store) as stage:
         yield Plays(stage, plan_folder, learned)
 
@@ -226,6 +226,6 @@ async def batch_plays(
 async def batch_pair_plays(
     stages: Stages, batch_cloud: LocalCloud, fault_store: S3Server, plan_folder: Path, learned: Learned
 ) -> AsyncIterator[Plays]:
-    """The same, with two operators of which one leads."""
+    """Plays plans of batches with two operators and leader election."""
     async with stages.stage(batch_cloud, SETTINGS | LEASE, replicas=2, store=fault_store) as stage:
         yield Plays(stage, plan_folder, learned)

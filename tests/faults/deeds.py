@@ -1,4 +1,4 @@
-"""Does the deeds of calls that are held, each as it comes."""
+"""Does the deeds of held calls as they arrive."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -8,9 +8,9 @@ from tests.support.faultproxy import Held
 
 
 async def attend(calls: asyncio.Queue[Held], do: Callable[[Held], Coroutine[Any, Any, None]]) -> None:
-    """Beside each other: while one waits for another leader, what is held may keep that one from leading.
+    """Does the deeds concurrently: one may wait for another leader, which a second held call keeps from leading.
 
-    Raises what a deed raises. However it ends, what it took from the queue is released.
+    Raises what a deed raises. Releases every call that it took from the queue, however it ends.
     """
     following, doing = asyncio.create_task(calls.get()), dict[asyncio.Task[Any], Held]()
     try:

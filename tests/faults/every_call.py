@@ -1,6 +1,6 @@
-"""Plans for every call of a scenario, derived from its undisturbed run.
+"""Derives plans for every call of a scenario from its undisturbed run.
 
-Requests with the same operation, phase and state are one class: its first request stands for all of it.
+Requests with the same operation, phase and state form one class: its first request represents all of them.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
     from tests.support.faultrules import Logged
 
-# Of the scaffold: the operator starts, and the account goes when everything is over.
+# Phases outside the scenario: the operator's start, and the deletion of the account at the end.
 _SCAFFOLD: Final = frozenset({"", "leave"})
-# What leaves a name behind by which a late create is found, and of which a second one is told.
+# Creates with a name by which the operator finds and reports a late one.
 _MADE_LATE: Final = frozenset({POD.create, VM.create, CLUSTER.create})
-# How the name of what a schedule starts ends.
+# The end of the name of an object that a schedule creates.
 _BY_THE_TIME: Final = re.compile(r"-\d{6,}$")
-# What is listed everywhere, again and again, is so while nothing else happens too.
+# Periodic requests outside any namespace are also sent while nothing else happens; they get plans only then.
 _REST: Final = "rest"
 _QUIET: Final = (_REST, "")
 SOMETIMES: Final[Mapping[tuple[Side, str, str], str]] = {
@@ -47,19 +47,20 @@ SOMETIMES: Final[Mapping[tuple[Side, str, str], str]] = {
         for verb in ("GET", "POST", "PATCH")
     },
 }
-"""Requests that a phase can do without, and why."""
+"""Requests that a phase may do without, and why."""
 _BETWEEN: Final[Mapping[str, str]] = {
     "rotated-key": "only a pass between the two keys has something to report",
     "namespace": "only a pass between the end of its Secrets and that of the pod has something to report",
 }
-"""Scenarios that report something only if a pass falls between two steps of others, and which."""
+"""Scenarios that report something only if a pass falls between two steps of others, and which steps."""
 _WHEN_FORCED: Final = frozenset({CLUSTER.terminate, "DELETE configmaps"})
-"""What is asked in which phase, if at all, is decided by who is faster: the operator, or who takes a finalizer off."""
+"""Requests whose phase, if they are sent at all, depends on whether the operator is faster than the removal of a
+finalizer."""
 
 
 @dataclass(frozen=True)
 class RequestClass:
-    """What the requests have in common that a plan for one of them stands for."""
+    """What requests have in common that one plan represents."""
 
     side: Side
     operation: str
@@ -69,9 +70,9 @@ class RequestClass:
 
     @classmethod
     def of(cls, call: Call) -> RequestClass:
-        """Identifiers of the cloud, and names that are made up, are `*`.
+        """Returns the class of a call; cloud ids and generated names become `*`.
 
-        All Events are one class: a task of its own sends them beside the passes, and nothing waits for their answers.
+        All Events form one class: a separate task sends them, and no pass waits for their answers.
         """
         made_up = call.operation.endswith(" events") or call.namespace == OPERATOR_NAMESPACE
         named = call.side is Side.STORE or (call.side is Side.KUBE and not made_up)
@@ -81,12 +82,12 @@ class RequestClass:
 
     @property
     def asked(self) -> tuple[Side, str, str]:
-        """The request alone, whenever it is sent."""
+        """The request without phase and state."""
         return self.side, self.operation, self.subject
 
     @property
     def asks(self) -> Asks:
-        """What its requests ask for."""
+        """The sort of its requests."""
         return Asks.by(Call(self.side, self.operation))
 
     def is_one_of(self, operations: Iterable[str]) -> bool:
@@ -101,7 +102,7 @@ class RequestClass:
 def classes(
     calls: Iterable[Logged], known: Iterable[RequestClass] = (), background: Iterable[RequestClass] = ()
 ) -> Mapping[RequestClass, int]:
-    """How many requests each class stands for; without those that are known, and without what the background asks."""
+    """Returns the classes with their numbers of requests, without known ones and without those of the background."""
     left_out, everywhere = set(known), {one.asked for one in background}
     counted: Counter[RequestClass] = Counter()
     for call in (one.call for one in calls if one.call.phase not in _SCAFFOLD):
@@ -117,7 +118,7 @@ def classes(
 
 
 def plans(scenario: str, found: Iterable[RequestClass], known: Iterable[RequestClass] = ()) -> Iterator[Plan]:
-    """A plan for each perturbation that the table has for such requests; `known` have plans in another scenario."""
+    """Yields a plan for each fault in the table for each class; `known` classes have plans in another scenario."""
     create, met_by = EVERY[scenario].kind.create, EVERY[scenario].met_by
     asked = {(one.side, one.operation) for one in known}
     for one in found:
@@ -133,7 +134,7 @@ def plans(scenario: str, found: Iterable[RequestClass], known: Iterable[RequestC
 
 
 def may_be_hollow(plan: Plan) -> str:
-    """Why a plan may meet no call, in whatever state; empty where it must meet one."""
+    """Returns why a plan may meet no call in any state; empty if it must meet one."""
     rule = plan.rules[0]
     if EVERY[plan.scenario].forced:
         if isinstance(rule.action, Overtaken):
@@ -156,12 +157,12 @@ def may_be_hollow(plan: Plan) -> str:
 
 
 def needs_two_operators(plan: Plan) -> bool:
-    """Whether another one has to take over."""
+    """Whether a rule freezes the operator, so that another has to take over."""
     actions = (rule.action for rule in plan.rules)
     return any(isinstance(action, Hold) and action.deed is Deed.FREEZE_OPERATOR for action in actions)
 
 
 def told(scenario: str, derived: Collection[Plan], found: Mapping[RequestClass, int]) -> str:
-    """How many plans there are, and what each class stands for."""
+    """Returns, as text, the number of plans and the number of requests in each class."""
     lines = [f"{scenario}: {len(derived)} plans for {len(found)} classes of {sum(found.values())} requests"]
     return "\n".join(lines + [f"  {count:4} {one}" for one, count in found.items()])

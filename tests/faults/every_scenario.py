@@ -1,4 +1,4 @@
-"""Every scenario of pods and clusters, by its name."""
+"""Every scenario by name."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
     "restored-cluster-without-status": Scenario(CLUSTER, "llm", (steps.RESTORE_WITHOUT_STATUS,), _CLUSTER),
     "neighbours": Scenario(CLUSTER, "llm", (steps.NEIGHBOUR,), _CLUSTER),
 }
-# Who starts has done nothing yet that could be lost: that it starts all the same is what there is to ask.
+# An operator that starts has done nothing yet that could be lost: the only question is whether it starts.
 _AT_THE_START: Final = frozenset(
     {"killed meanwhile", "killed after it was acted on", "answer lost", "500", "read with a 500", "410"}
     | {"429 in seconds", "throttled for seconds"}
@@ -58,5 +58,5 @@ _AT_THE_START: Final = frozenset(
 STARTS: Final[Mapping[str, Scenario]] = {
     "start": Scenario(POD, "trainer", (steps.START_AGAIN,), _POD, own=("*",), only=STARTED, met_by=_AT_THE_START)
 }
-"""Of the operator itself, alone and with a Lease."""
+"""Scenarios of the start of a single operator with leader election."""
 EVERY: Final[Mapping[str, Scenario]] = {**SCENARIOS, **STARTS, **BATCHES}

@@ -1,4 +1,4 @@
-"""Where one plan is played: a namespace, an organization, an account that reaches the cloud through the proxy."""
+"""The ground of one plan: a namespace, an organization, and an account that reaches the cloud through the proxy."""
 
 from __future__ import annotations
 
@@ -35,35 +35,35 @@ UNKNOWN = "CreateOutcomeUnknown"
 
 @dataclass(frozen=True)
 class Site:
-    """The servers, and the URLs by which the operator reaches them."""
+    """The servers and the URLs by which the operator reaches them."""
 
     cloud: LocalCloud
     urls: Mapping[Side, str]
     made: Mapping[str, str]
-    """Names of all that was created, by ids."""
+    """Names of all paid resources that were created, by cloud id."""
     late: AbstractSet[str]
-    """Of these, what the cloud acted on when another was made in its place."""
+    """Ids among them that the cloud created after another had been created in their place."""
     start_again: Callable[[Collection[str]], Awaitable[None]]
-    """Ends the operators in order; returns when those that were started again have called each of these operations."""
+    """Stops the operators and waits until the restarted ones have called each of these operations."""
     store: S3Server | None = None
     neighbour: Neighbour | None = None
 
 
 @dataclass(frozen=True)
 class Ground:
-    """A workload's surroundings, as its author and the cloud's customer see them."""
+    """The surroundings of a workload, as its author and the cloud's customer see them."""
 
     workspace: Workspace
     scenario: Scenario
     site: Site
     organizations: list[Organization] = field(default_factory=list)
-    """All that the accounts of the namespace are of."""
+    """The organizations of the namespace's accounts."""
     heirs: dict[str, str] = field(default_factory=dict)
-    """UIDs of objects that were restored from a backup, and of those that were saved."""
+    """UIDs of objects restored from a backup, mapped to those of the saved objects."""
 
     @classmethod
     async def prepare(cls, kube: Kube, site: Site, label: str, scenario: Scenario) -> Self:
-        """Makes namespace, organization and both Secrets."""
+        """Creates the namespace, the organization and both Secrets."""
         kube.namespace = f"faults-{label[:40].strip('-')}-{secrets.token_hex(3)}"
         organization = await site.cloud.control.create_organization(kube.namespace)
         await kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": kube.namespace}})
@@ -80,24 +80,24 @@ class Ground:
 
     @property
     def secrets(self) -> int:
-        """How many there are: the API key, the webhook's and the canary."""
+        """The number of secrets: the API key, the webhook's secret and the canary."""
         return 3
 
     @property
     def books(self) -> oracles.Books:
-        """What the cloud has and had, as of now."""
+        """What the cloud has and had, at this moment."""
         return oracles.Books(
             self.workspace.cloud, self.organizations, dict(self.site.made), frozenset(self.site.late), self.heirs
         )
 
     @property
     def kube(self) -> Kube:
-        """The API server as its administrator, in the namespace."""
+        """An administrator's client, in the namespace."""
         return self.workspace.kube
 
     @property
     def namespace(self) -> str:
-        """Its name."""
+        """The name of the namespace."""
         return self.workspace.namespace
 
     async def apply_account(self) -> None:
@@ -105,22 +105,22 @@ class Ground:
         await self.workspace.apply(cloud_account(self.site.urls[Side.CLOUD], self.site.urls[Side.INFERENCE]))
 
     async def apply_object(self) -> None:
-        """Applies the object."""
+        """Applies the object, unless the scenario is about the account alone."""
         if self.scenario.kind is not ACCOUNT:
             await self.workspace.apply(workload(self.scenario))
 
     async def found(self) -> Manifest | None:
-        """The object as it is."""
+        """Returns the object; None if it does not exist."""
         return await self.kube.find(self.scenario.kind.name, self.scenario.object)
 
     async def spent(self) -> Spent:
-        """What the cloud did."""
+        """Returns what the cloud created, billed and keeps."""
         return await self.books.spent([self.scenario.kind.create], await self.told())
 
     async def account_ready(self) -> bool:
-        """Whether every account is Ready, hears of events, and has nothing left to end."""
+        """Whether every account is Ready, receives webhooks, and reports nothing left to end."""
         accounts = await self.kube.list("CloudAccount")
-        # What was kept for an object that was restored is that object's.
+        # A resource kept for a restored object must be that object's by now.
         over = ("unclaimed", "kept") if self.heirs else ("unclaimed",)
         left = any(one.get("status", {}).get(what) for one in accounts for what in over)
         return not left and all(
@@ -128,23 +128,23 @@ class Ground:
         )
 
     async def told(self) -> set[str]:
-        """Ids of what stays in the cloud without an object, as its account says: people forced their objects away."""
+        """Returns ids that accounts report as orphans, since people forced their objects away; else empty."""
         if not self.scenario.forced:
             return set()
         statuses = [one.get("status", {}) for one in await self.kube.list("CloudAccount")]
         return {one.get("id", "") for each in statuses for one in each.get("orphans") or ()}
 
     async def settled(self) -> bool:
-        """Whether everything is as its author wants it, and its accounts are Ready."""
+        """Whether every object matches its spec, without a late create, and the accounts are Ready."""
         items = await self.objects()
         return all(ready(one) and not condition(one, "LateCreate") for one in items) and await self.account_ready()
 
     async def objects(self) -> list[Manifest]:
-        """Whatever is of the scenario's kind."""
+        """Returns the objects of the scenario's kind."""
         return await self.kube.list(self.scenario.kind.name)
 
     async def at_rest(self) -> bool:
-        """Whether nothing is left to be done: everything is gone, or as wanted, and nothing else is alive."""
+        """Whether nothing is left to do: all objects are gone, or settled with nothing else alive."""
         if not await self.objects():
             return True
         if not await self.settled():
@@ -157,30 +157,30 @@ class Ground:
 
     @property
     def lives_by_webhooks(self) -> bool:
-        """Whether the object may need one that is sent again after a crash."""
+        """Whether the object may need a webhook that is retried after a crash."""
         return True
 
     async def verify(self) -> None:
-        """What must hold of the object that has settled; raises AssertionError."""
+        """Checks what must hold of settled objects; raises AssertionError."""
         items = [item for kind in _PAID for item in await self.kube.list(kind)]
         await self.books.owned(items, await self.told())
 
     async def verify_the_past(self) -> None:
-        """What must hold of all that was ever made; raises AssertionError."""
+        """Checks what must hold of everything that was ever created; raises AssertionError."""
         await self.books.never_more(self.scenario.at_once)
         if self.site.neighbour is not None:
             await self.site.neighbour.is_unharmed(await self.kube.list("CloudAccount"))
 
     async def results(self) -> dict[str, object]:
-        """What is left once the object is gone, and must be as in the undisturbed run."""
+        """Returns what is left after the object is gone, to compare with the undisturbed run."""
         return {}
 
     async def asking(self) -> Manifest | None:
-        """An object, the scenario's own or a copy, that is Stalled since nobody can tell what became of its create."""
+        """Returns an object of the kind that is Stalled with CreateOutcomeUnknown; None if none is."""
         return next((one for one in await self.objects() if stalled(one) == UNKNOWN), None)
 
     async def say(self, word: Word) -> None:
-        """Annotates the object that asks with what a person found out."""
+        """Annotates the object that asks with a person's answer; asserts that one asks."""
         item = await self.asking()
         assert item is not None
         intent = json.loads(item["metadata"]["annotations"]["gpurelay.dev/create-intent"])
@@ -196,28 +196,28 @@ class Ground:
         await self.kube.annotate(item["kind"], item["metadata"]["name"], {f"gpurelay.dev/{word}": value})
 
     async def statuses(self) -> dict[str, Any]:
-        """Every object's status, without what differs between two runs that went equally well."""
+        """Returns every object's status, without what may differ between two equally good runs."""
         normalised = oracles.at_rest if self.scenario.steps else oracles.normalised  # a change may fail at first
         statuses = {
             f"{kind}/{item['metadata']['name']}": normalised(item.get("status") or {})
             for kind in _KINDS
             for item in await self.kube.list(kind)
         }
-        # A schedule's batches are named by their times.
+        # The names of a schedule's batches contain their times.
         fired = self.scenario.kind is SCHEDULE
         return {re.sub(r"-\d+$", f"-{at}", name) if fired else name: statuses[name] for at, name in enumerate(statuses)}
 
     async def exposed(self) -> dict[str, str]:
-        """What people without access to Secrets can read."""
+        """Returns what people without access to Secrets can read."""
         return await oracles.exposed(self.kube, _KINDS)
 
     async def canaries(self) -> tuple[str, ...]:
-        """Every secret there is."""
+        """Returns every secret of the namespace."""
         return await oracles.canaries(self.kube, self.organizations, expected=self.secrets)
 
     async def leave(self) -> None:
-        """Deletes the rest in order, and waits until nothing of it can disturb the next plan."""
-        if self.scenario.forced:  # what was forced away would keep its GPUs
+        """Deletes the rest in order and waits until it cannot disturb the next plan."""
+        if self.scenario.forced:  # orphans would keep their GPUs
             for cloud_id in tuple(self.site.made):
                 await self.books.end(cloud_id)
         await self.kube.delete_all("CloudAccount")
@@ -227,7 +227,7 @@ class Ground:
             await self.kube.delete("Namespace", self.namespace)
 
     async def give_up(self, made: Iterable[str]) -> None:
-        """After a failure: what was made, and nodes that were lost, are there for others again; no operator runs."""
+        """Cleans up after a failure, while no operator runs: frees GPUs and lost nodes for other tests."""
         await self.workspace.remove(patience=0)
         if not self.workspace.cloud.process.running:
             return
@@ -239,6 +239,6 @@ class Ground:
             await self.books.end(cloud_id)
 
     async def close(self) -> None:
-        """Ends what runs for it."""
+        """Ends what runs for this ground."""
         if self.site.neighbour is not None:
             await self.site.neighbour.moves_out()

@@ -1,4 +1,4 @@
-"""The ground that belongs to a scenario."""
+"""Chooses the ground of a scenario."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 async def prepared(kube: Kube, site: Site, scenario: str) -> Ground:
-    """Makes what the scenario needs, but for the account and the object itself."""
+    """Creates what the scenario needs, except the account and the object."""
     if scenario in BATCHES:
         return await BatchGround.of(kube, site, scenario)
     return await Ground.prepare(kube, site, scenario, EVERY[scenario])

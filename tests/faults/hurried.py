@@ -1,6 +1,6 @@
-"""Runs the operator with less patience than it has for people's sake, so that a plan can outlast it.
+"""Runs the operator with shorter timeouts, so that a plan can exceed them in seconds.
 
-`python hurried.py relay-operator run`: nothing but how long an answer is waited for is another.
+`python hurried.py relay-operator run`: only the timeouts for answers differ from the real program.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 PATIENCE = 4.0
-"""Seconds."""
+"""Seconds until an answer of the cloud, the API server or the store times out."""
 COMMAND = (sys.executable, str(Path(__file__)))
 
 
 def main(arguments: Sequence[str]) -> int:
-    """`relay-operator`, hurried."""
+    """Runs `relay-operator` with short timeouts; returns its exit code."""
     vars(accounts)["CallPolicy"] = partial(CallPolicy, attempt_seconds=PATIENCE, total_seconds=PATIENCE)
     vars(kube)["_TIMEOUT"] = aiohttp.ClientTimeout(total=PATIENCE)
     options = buckets._options

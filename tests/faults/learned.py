@@ -1,4 +1,4 @@
-"""What was learned of undisturbed runs."""
+"""Undisturbed runs, shared by all test workers."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Learned:
-    """One run of each scenario, played by whichever worker needs it first: a folder shows it to the others."""
+    """One undisturbed run of each scenario, played by the first worker that needs it and shared through a folder."""
 
     folder: Path
     _runs: dict[str, Played] = field(default_factory=dict)
 
     def find(self, scenario: str) -> Played | None:
-        """None where nobody has played it yet."""
+        """Returns the run of a scenario; None if no worker has played it yet."""
         path = self.folder / f"{scenario}.pickle"
         if scenario not in self._runs and path.exists():
             self._runs[scenario] = pickle.loads(path.read_bytes())
         return self._runs.get(scenario)
 
     def keep(self, scenario: str, played: Played) -> None:
-        """From here on everybody finds it."""
+        """Saves the run of a scenario for all workers."""
         self._runs[scenario] = played
         written = self.folder / f"{scenario}.{os.getpid()}"
         written.write_bytes(pickle.dumps(played))

@@ -1,4 +1,4 @@
-"""Another cluster whose accounts are of the same organizations: an installation of its own, which nothing disturbs."""
+"""Another cluster with its own, undisturbed operator, whose accounts belong to the same organizations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Tenant:
-    """A cluster of the neighbour's, by its name there and its id in the cloud."""
+    """An object in the neighbour's cluster and its id in the cloud."""
 
     namespace: str
     organization: Organization
@@ -35,7 +35,7 @@ class _Tenant:
 
 
 class Neighbour:
-    """Starts when somebody first moves in, and has one tenant at a time."""
+    """The other cluster; it starts with its first tenant and has one tenant at a time."""
 
     def __init__(self, folder: Path, binaries: ServerBinaries, cloud: LocalCloud) -> None:
         self._folder, self._binaries, self._cloud = folder, binaries, cloud
@@ -44,7 +44,7 @@ class Neighbour:
         self._tenant: _Tenant | None = None
 
     async def moves_in(self, namespace: str, organization: Organization, manifest: Manifest) -> None:
-        """Returns when the same object is Ready there."""
+        """Applies the same object in the neighbour's cluster and waits until it is Ready."""
         if self._plane is None:
             self._plane = await self._start()
         async with Kube(self._plane.kubeconfig, namespace) as kube:
@@ -60,7 +60,7 @@ class Neighbour:
         self._tenant = _Tenant(namespace, organization, kind, name, made["status"]["id"])
 
     async def is_unharmed(self, accounts: Iterable[Manifest]) -> None:
-        """What the tenant has runs on, and neither side takes anything of the other's for its own."""
+        """Asserts that the tenant's resource still runs and that no account reports resources of the other side."""
         if self._plane is None or self._tenant is None:
             return
         tenant = self._tenant
@@ -76,7 +76,7 @@ class Neighbour:
         assert not told, f"the other's is taken for something of one's own: {told}"
 
     async def moves_out(self) -> None:
-        """Ends what the tenant has."""
+        """Deletes everything of the tenant's."""
         if self._plane is None or self._tenant is None:
             return
         async with Kube(self._plane.kubeconfig, self._tenant.namespace) as kube:
@@ -84,14 +84,14 @@ class Neighbour:
         self._tenant = None
 
     async def end(self) -> None:
-        """Ends it, where it was started."""
+        """Ends the cluster if it was started."""
         if self._operator is not None:
             await self._operator.kill()
         if self._plane is not None:
             await self._plane.stop()
 
     def end_now(self) -> None:
-        """The same, from code that cannot await."""
+        """Ends the cluster from code that cannot await."""
         if self._operator is not None:
             self._operator.process.end_now()
         if self._plane is not None:

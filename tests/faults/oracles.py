@@ -1,4 +1,4 @@
-"""What must hold after every plan, asked of the API server, the local cloud and the operator's own output."""
+"""The checks that must hold after every plan, on the API server, the local cloud and the operator's output."""
 
 from __future__ import annotations
 
@@ -21,43 +21,43 @@ if TYPE_CHECKING:
     from tests.support.kube import Kube, Manifest
     from tests.support.localcloud import LocalCloud, Organization
 
-# What differs from run to run by its nature. `attempt` counts creates, also those that are known to have failed.
+# Fields that differ from run to run. `attempt` also counts creates that are known to have failed.
 _PASSING = frozenset(
     {"id", "cloudName", "createToken", "attempt", "envDigest", "endpointUrl", "nodeId", "observedGeneration", "message"}
     | {"orphans", "digest", "batchId", "inputFileId", "outputFileId", "errorFileId", "answersVersion", "errorsVersion"}
-    | {"nodeRegion", "nodeLocation", "nodeHostname"}  # wherever there is room by then
+    | {"nodeRegion", "nodeLocation", "nodeHostname"}  # depends on free capacity
 )
 _MOMENT = re.compile(r"(Time|Since|At|Deadline)$")
-# Of an account, who it is, and what follows from how long something has run.
+# Fields of accounts: their identity, and amounts that depend on how long something has run.
 _IDENTITY = frozenset({"organizationId", "organizationName", "identity", "secretPrefix", "url"})
 _MONEY = frozenset({"balanceCents", "availableCents", "burnPerHourCents", "runwayHours", "inUse", "spend"})
 CANARY, _WEBHOOK_SECRET = "canary-", "whsec_"
 
 
-# How what is paid for is ended.
+# Operations that end a paid resource.
 _ENDS = re.compile(r"/terminate$|^DELETE .*/runner-pools/")
-# How a name in the cloud ends that an operator gave: part of the object's UID, the installation, and the attempt.
+# The end of a name in the cloud that an operator chose: part of the object's UID, the installation, the attempt.
 _GIVEN = re.compile(r"-(?P<uid>[0-9a-f]{10})-[a-z0-9]{5}(-\d+)?$")
 
 
 @dataclass(frozen=True)
 class Spent:
-    """What the cloud did for one organization, by its own request log and books."""
+    """What the cloud did for the organizations, from its request log and its billing."""
 
     created: int
-    """Creates it acted on."""
+    """Creates that it acted on, without late ones."""
     paid_for: tuple[str, ...]
-    """Everything that ever cost money."""
+    """Ids of everything that ever cost money, without late creates."""
     alive: tuple[str, ...]
-    """What of it is not terminated."""
+    """Ids of what is not terminated and not reported by an account."""
 
 
 @dataclass(frozen=True)
 class Books:
-    """The cloud as those see it who know all that was ever made there: `made` are names by ids.
+    """Everything that was ever created in the cloud: `made` maps ids to names.
 
-    `late` was made when its object had another already, which nobody can prevent: it counts as nothing that its object
-    had or paid for, so long as it is ended.
+    `late` are resources that the cloud created when their object already had another, which no operator can prevent:
+    they do not count as the object's or as paid for, as long as they are ended.
     """
 
     cloud: LocalCloud
@@ -65,10 +65,10 @@ class Books:
     made: Mapping[str, str]
     late: AbstractSet[str] = frozenset()
     heirs: Mapping[str, str] = field(default_factory=dict)
-    """UIDs of objects that a backup tool made again, and those of the saved ones: in the cloud, these two are one."""
+    """UIDs of restored objects, mapped to those of the saved ones: both count as the same owner in the cloud."""
 
     async def spent(self, creates: Iterable[str], told: Iterable[str]) -> Spent:
-        """Asks the cloud; `creates` are operations with `{id}` for every identifier, `told` does not count as alive."""
+        """Asks the cloud; `creates` are operations with `{id}` for each identifier; `told` does not count as alive."""
         wanted, acted = set(creates), [one for one in await self._log() if one["status"] and one["status"] < 300]
         created = sum(re.sub(r"\{\w+\}", "{id}", f"{one['operation']}") in wanted for one in acted)
         billed = {one["resourceId"] for each in self.organizations for one in await each.billed()} - self.late
@@ -77,23 +77,23 @@ class Books:
         )
 
     async def alive(self) -> list[str]:
-        """What is not terminated."""
+        """Returns the ids of what is not terminated, sorted."""
         return [cloud_id for cloud_id in sorted(self.made) if await self.status_of(cloud_id) != "terminated"]
 
     async def status_of(self, cloud_id: str) -> str:
-        """In the cloud's own word."""
+        """Returns the status in the cloud's terms; `terminated` if the cloud does not know the id."""
         status: str = (await self._record(cloud_id))["status"]
         return status
 
     async def end(self, cloud_id: str) -> None:
-        """As somebody does in the cloud who cleans up after objects that were forced away: pods, VMs and clusters."""
+        """Terminates a pod, VM or cluster, as a person does who cleans up in the cloud; refusals are ignored."""
         path = "clusters" if cloud_id.startswith("cluster_") else "vms"
         for organization in self.organizations:
             with contextlib.suppress(CloudRefusal):
                 await organization.call("POST", f"/v1/{path}/{cloud_id}/terminate")
 
     async def never_more(self, at_once: int) -> None:
-        """No object ever had more at once: of whatever it gave its name to, so many were not ended yet at most."""
+        """Asserts that no object ever had more than `at_once` resources that were not ended yet."""
         ends = {
             one["path"].removesuffix("/terminate").split("/")[-1]: one["at"]
             for one in reversed(await self._log())
@@ -111,15 +111,15 @@ class Books:
                 assert ended <= made, f"{later} was made at {made} for an object that had {former}, ended: {ended}"
 
     def own_ids(self, recorded: Iterable[tuple[str, str]]) -> None:
-        """No object was ever given an id that was made for another; `recorded` are UIDs and ids."""
+        """Asserts that no object recorded an id that was made for another; `recorded` are (UID, cloud id)."""
         for uid, cloud_id in recorded:
-            name = self.made.get(cloud_id, "")  # of an answer that is still on its way, nothing is known
+            name = self.made.get(cloud_id, "")  # unknown while the answer to the create is on its way
             given = _GIVEN.search(name)
             own = given is not None and self._first(_part(uid)) == self._first(given["uid"])
             assert own, f"{uid} recorded {cloud_id}, which was made for {name or 'nobody so far'}"
 
     async def owned(self, items: Iterable[Manifest], told: Iterable[str]) -> None:
-        """Whatever is alive is recorded by one object, or an account tells that it belongs to none."""
+        """Asserts that each living resource is recorded by exactly one object, or reported by an account (`told`)."""
         recorded: dict[str, str] = {}
         for item in items:
             status, name = item.get("status", {}), item["metadata"]["name"]
@@ -136,7 +136,7 @@ class Books:
         assert not gone, f"not alive in the cloud, or left to nobody, and yet recorded: {gone}"
 
     def _first(self, part: str) -> str:
-        """Of a UID's part, that of the object that had its resource first."""
+        """Returns the UID part of the saved object if `part` is that of a restored one, else `part`."""
         return next((_part(saved) for made, saved in self.heirs.items() if _part(made) == part), part)
 
     async def _log(self) -> list[dict[str, Any]]:
@@ -156,7 +156,7 @@ class Books:
 
 
 def assert_told(late: Iterable[str], calls: Iterable[Logged]) -> None:
-    """Of each late create its object told, in the condition `LateCreate`."""
+    """Asserts that a status write reported each late create in the condition `LateCreate`."""
     statuses = [
         one.body["status"] for one in calls if one.call.side is Side.KUBE and isinstance(one.body.get("status"), dict)
     ]
@@ -168,12 +168,12 @@ def assert_told(late: Iterable[str], calls: Iterable[Logged]) -> None:
 
 
 def _part(uid: str) -> str:
-    """What of it is in names in the cloud."""
+    """Returns the part of a UID that names in the cloud contain."""
     return uid.replace("-", "")[:10]
 
 
 def normalised(status: object) -> Any:
-    """A status without what differs between two runs that went equally well."""
+    """Returns a status without what may differ between two equally good runs."""
     if isinstance(status, dict):
         kept = {name: normalised(value) for name, value in status.items() if not _passes(name)}
         return {name: value for name, value in kept.items() if value not in (None, [], {})}
@@ -183,10 +183,11 @@ def normalised(status: object) -> Any:
 
 
 def at_rest(status: Mapping[str, Any]) -> Any:
-    """The same, if something happened meanwhile: how often it failed, is reported until it has run for a while.
+    """Returns the normalised status of an object to which something happened.
 
-    A cluster that was stopped before it was scaled has its new number of replicas once it is started. What is stopped
-    may say that it ran out of funds, if it did so before somebody stopped it.
+    The number of failures stays in status until the object has run for a while. A cluster that was stopped before it
+    was scaled gets its new number of replicas only when it starts. A stopped object may say that it ran out of funds,
+    if it did so before a person stopped it.
     """
     stopped = {"replicas", "statusReason"} if status.get("state") == "stopped" else set()
     passed = {"failures", "recoveries"} | stopped
@@ -198,7 +199,7 @@ def _passes(name: str) -> bool:
 
 
 def writes(calls: Iterable[Logged], namespace: str) -> list[str]:
-    """The operator's writes to Kubernetes in a namespace; Leases, which live elsewhere, are not counted."""
+    """Returns the operator's Kubernetes writes in a namespace, as text; Leases are in another namespace."""
     return [
         f"{one.call} {json.dumps(one.body)[:300]}"
         for one in calls
@@ -207,7 +208,10 @@ def writes(calls: Iterable[Logged], namespace: str) -> list[str]:
 
 
 async def canaries(kube: Kube, organizations: Sequence[Organization], expected: int) -> tuple[str, ...]:
-    """Every secret there is in the namespace, plain and encoded, and the heart of each."""
+    """Returns every secret of the namespace: plain, in Base64, and without its first third.
+
+    Asserts that there are at least `expected`.
+    """
     kept = [value for secret in await kube.list("Secret") for value in (secret.get("data") or {}).values()]
     plain = {base64.b64decode(value).decode(errors="replace") for value in kept}
     keys = {one.api_key for one in organizations}
@@ -218,26 +222,26 @@ async def canaries(kube: Kube, organizations: Sequence[Organization], expected: 
 
 
 async def exposed(kube: Kube, kinds: Sequence[str]) -> dict[str, str]:
-    """What people without access to Secrets can read in the namespace."""
+    """Returns, by kind, what people without access to Secrets can read in the namespace."""
     items: dict[str, list[Manifest]] = {kind: await kube.list(kind) for kind in (*kinds, "Event", "ConfigMap")}
     return {kind: json.dumps(found) for kind, found in items.items()}
 
 
 async def metrics_text(url: str) -> str:
-    """The metrics as they are scraped."""
+    """Returns the operator's metrics as text."""
     async with aiohttp.ClientSession() as session, session.get(f"{url}/metrics") as reply:
         return await reply.text()
 
 
 def assert_no_secret(secrets: Iterable[str], places: dict[str, str]) -> None:
-    """No secret is in any of the texts."""
+    """Asserts that none of the texts contains a secret."""
     known = list(secrets)
     told = [name for name, text in places.items() if any(secret in text for secret in known)]
     assert not told, f"a secret is told in: {', '.join(told)}"
 
 
 def assert_no_traceback(log: str) -> None:
-    """Nothing failed in a way that nobody foresaw."""
+    """Asserts that the operator's log has no traceback, which would be an unforeseen failure."""
     lines = log.splitlines()
     at = next((number for number, line in enumerate(lines) if "Traceback (most recent" in line), None)
     assert at is None, "the operator's log has a traceback:\n" + "\n".join(

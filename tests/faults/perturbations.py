@@ -1,4 +1,4 @@
-"""What may go wrong with one request, by the server it is for and by what it asks: a table."""
+"""The table of faults for one request, by its server and by what it asks for."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Asks(StrEnum):
-    """What a request asks for."""
+    """The sort of a request."""
 
     READ = "read"
     LIST = "list"
@@ -39,7 +39,7 @@ class Asks(StrEnum):
 
     @classmethod
     def by(cls, call: Call) -> Asks:
-        """By its operation's verb."""
+        """Returns the sort of a call by its operation's verb."""
         match call.operation.partition(" ")[0]:
             case "LIST":
                 return cls.LIST
@@ -50,7 +50,7 @@ class Asks(StrEnum):
         return cls.WRITE
 
 
-# More than the operator's patience with plans (`hurried.py`), and less than the time after which absence is believed.
+# Less than the time after which absence counts in plans (`absence_after_unknown_seconds` in `stage.QUICK`).
 LATE_SECONDS: Final = 1.5
 
 
@@ -79,9 +79,9 @@ FREEZES: Final[Mapping[str, Action]] = {
     "frozen, let through after": Hold(Moment.BEFORE, Deed.FREEZE_OPERATOR),
 }
 ALWAYS: Final = frozenset({"killed after it was acted on", "killed after the answer", "answer lost", *FREEZES})
-"""Of a create: what is played every time."""
-# Nothing changes between two writes, so who dies over a read dies as after the write before it. Who was frozen over one
-# believes what is long over; what is read of other servers than the cloud is no part of any decision on it.
+"""The faults of a create that every sample plays."""
+# Nothing changes between two writes, so a kill during a read equals one after the preceding write. An operator frozen
+# during a read acts on old facts; reads from servers other than the cloud decide nothing about the cloud's resources.
 _OF_READS: Final[Mapping[str, Action]] = {
     "killed meanwhile": _ACTED,
     "read while frozen": FREEZES["frozen, let through before"],
@@ -101,7 +101,7 @@ _OF_WRITES: Final[Mapping[str, Action]] = {
     "acted on late": Late(LATE_SECONDS),
 }
 OF_CREATES: Final[Mapping[str, Action]] = {"acted on when another was made": Overtaken()}
-"""Beyond the time after which absence is believed: the operator, or a person, has decided that nothing was made."""
+"""Later than the time after which absence counts: the operator or a person has decided that nothing was created."""
 _CLOUD_500: Final[Mapping[str, Action]] = {"500": _refusal(500, "INTERNAL")}
 _CLOUD_429: Final[Mapping[str, Action]] = {
     "429 in seconds": _refusal(429, "RATE_LIMITED", Retry_After="1"),
@@ -142,9 +142,9 @@ FORMS: Final = frozenset(
     | {"429 until a date", "429 without a time", "429 for years"}
     | {"throttled for seconds", "throttled without a time", "throttled for years"}
 )
-"""Other forms of what is in the table already. What they are taken for is decided where answers are read, which knows
-neither phase nor state (a request that the API server throttles is repeated there, too). So each operation meets them
-once, in the first phase and state in which it is asked for."""
+"""Variants of other faults in the table. The code that reads answers decides how to treat them, without knowing phase
+or state (it also repeats requests that the API server throttles). So each operation meets them only once, in the first
+phase and state in which it is sent."""
 PERTURBATIONS: Final[Mapping[Side, Mapping[Asks, Mapping[str, Action]]]] = {
     Side.KUBE: {
         Asks.WRITE: {**_OF_WRITES, "409": _kube(409, "Conflict"), "500": _KUBE_500, **_KUBE_BUSY},

@@ -1,4 +1,4 @@
-"""A plan: which faults meet one run of a scenario, as a file that can be replayed."""
+"""A plan: the faults of one run of a scenario, as plain data that can be saved and replayed."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from tests.support.faultrules import Deed, Hold, Json, Rule
 
 
 class Word(StrEnum):
-    """What a person says once an object is Stalled with CreateOutcomeUnknown."""
+    """A person's answer to an object that is Stalled with CreateOutcomeUnknown: the annotation to set."""
 
     NOTHING = ""
     RETRY_CREATE = "retry-create"
     ADOPT_ID = "adopt-id"
-    AS_FOUND = "as-found"  # whichever the cloud's books say, if somebody is asked at all
+    AS_FOUND = "as-found"  # whichever fits the cloud's billing, if the object asks at all
 
 
 @dataclass(frozen=True)
 class WebhookFault:
-    """A fault of the cloud on webhooks (`lose`, `duplicate`, `delaySeconds`, `reorder`), `count` times or always."""
+    """A fault of the cloud on webhooks (`lose`, `duplicate`, `delaySeconds`, `reorder`); `count` None means always."""
 
     effect: str
     value: float | bool = True
@@ -30,7 +30,7 @@ class WebhookFault:
 
 @dataclass(frozen=True)
 class CloudFault:
-    """A fault of the cloud on an operation (`staleSeconds`, of the cloud's clock), until the object has settled."""
+    """A fault of the cloud on an operation (`staleSeconds` of the cloud's clock), until the object has settled."""
 
     operation: str
     effect: str
@@ -39,9 +39,9 @@ class CloudFault:
 
 @dataclass(frozen=True)
 class Plan(Saved):
-    """One scenario and everything that goes wrong in it.
+    """One scenario and all its faults.
 
-    `word`: it is said, and must have to be said, but for AS_FOUND. `always`: it is in every sample.
+    `word` is the person's answer; except with AS_FOUND, the object must ask for it. `always`: every sample has it.
     """
 
     name: str
@@ -54,17 +54,17 @@ class Plan(Saved):
 
     @property
     def disturbs(self) -> bool:
-        """Whether anything goes wrong in it at all."""
+        """Whether the plan has any fault."""
         return bool(self.rules or self.webhooks or self.cloud)
 
     @property
     def crashes(self) -> bool:
-        """Whether the operator is ended in mid-work, and with it what only it remembered."""
+        """Whether a rule ends the operator, which then loses its memory."""
         deeds = {rule.action.deed for rule in self.rules if isinstance(rule.action, Hold)}
         return bool(deeds & {Deed.KILL_OPERATOR, Deed.TERMINATE_OPERATOR})
 
     def in_any_state(self) -> Plan:
-        """The same, whatever the state in which its requests are sent."""
+        """Returns the same plan with rules that apply in any state."""
         name = f"{self.name}, in any state"
         return replace(self, name=name, rules=tuple(replace(rule, state="*") for rule in self.rules))
 

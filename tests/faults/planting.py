@@ -1,4 +1,4 @@
-"""Puts a bug into a copy of the operator: a patch from the folder `planted`."""
+"""Plants a bug into a copy of the operator: applies a patch of the folder `planted`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PACKAGES: Final = ("relay_operator", "relay_client", "relay_kube", "relay_wire"
 
 
 def planted(name: str, folder: Path) -> Path:
-    """A copy of the operator with this bug in it."""
+    """Copies the operator into a folder, plants the bug, and returns the copy's source root."""
     for package in _PACKAGES:
         shutil.copytree(REPOSITORY / "operator" / package, folder / "operator" / package)
     apply(name, folder)
@@ -23,7 +23,7 @@ def planted(name: str, folder: Path) -> Path:
 
 
 def apply(name: str, folder: Path, *options: str) -> None:
-    """The patch, to the copy in this folder; with `--check` it is only seen to fit."""
+    """Applies the patch in a folder, or with `--check` only tries to; asserts that it fits."""
     command = ["git", "apply", "--verbose", *options, str(PATCHES / f"{name}.patch")]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
     assert done.returncode == 0, (

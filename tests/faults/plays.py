@@ -1,4 +1,4 @@
-"""Plays plans and compares how each ends with how it ends when nothing goes wrong."""
+"""Plays plans and compares the ending of each with that of the undisturbed run."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     Tell = Callable[[str, object], None]
 
 HOLLOW: Final = "hollow fault plans"
-"""The property of a test's report that names a plan whose rule met no call at first."""
+"""The property of a test report that names a plan whose rule at first met no call."""
 
 
 class Plays:
-    """A stage, and what was learned of undisturbed runs, on this stage or another: they all end alike.
+    """Plays plans on a stage; undisturbed runs may come from other stages, since they all end alike.
 
-    Plans that fail are saved in the folder.
+    Plans that fail are saved in `folder`.
     """
 
     def __init__(self, stage: Stage, folder: Path, learned: Learned) -> None:
@@ -37,7 +37,7 @@ class Plays:
         self._learned = learned
 
     async def learned(self, scenario: str) -> Played:
-        """The undisturbed run of a scenario; played once."""
+        """Returns the undisturbed run of a scenario, which is played only once."""
         played = self._learned.find(scenario)
         if played is None:
             played = await self._saved_if_it_fails(Plan(f"{scenario} undisturbed", scenario))
@@ -45,9 +45,9 @@ class Plays:
         return played
 
     async def holds(self, plan: Plan, *, meets: bool = True) -> Played:
-        """Plays the plan: every oracle holds, and it ends as the undisturbed run does.
+        """Plays the plan; asserts that every oracle holds and that it ends as the undisturbed run does.
 
-        `meets`: every rule must have met a call, else the plan tests nothing.
+        With `meets`, it also asserts that every rule met a call: else the plan tests nothing.
         """
         learned = await self.learned(plan.scenario)
         played = await self._saved_if_it_fails(plan)
@@ -56,27 +56,26 @@ class Plays:
         return played
 
     async def classes(self, scenario: str) -> Mapping[RequestClass, int]:
-        """The classes of a scenario's requests, and how many each stands for."""
+        """Returns the classes of a scenario's requests, with the number of requests in each."""
         own = EVERY[scenario]
         everywhere = [one for one in classes((await self.learned("account")).calls) if not one.is_one_of(own.own)]
         found = classes((await self.learned(scenario)).calls, await self._known(scenario), everywhere)
         return {one: count for one, count in found.items() if own.only in {"", one.phase}}
 
     async def derived(self, scenario: str) -> list[Plan]:
-        """Every plan that is derived from the scenario's undisturbed run."""
+        """Returns every plan derived from the scenario's undisturbed run."""
         return list(plans(scenario, await self.classes(scenario), await self._known(scenario)))
 
     async def told(self, scenario: str) -> str:
-        """How many plans that makes, and what each class stands for."""
+        """Returns, as text, the number of derived plans and of the requests in each class."""
         return told(scenario, await self.derived(scenario), await self.classes(scenario))
 
     async def all_hold(self, chosen: Iterable[Plan], tell: Tell) -> None:
-        """Plays all of them, and raises AssertionError with every failure.
+        """Plays all plans; raises AssertionError with every failure.
 
-        A plan whose rule meets no call tests nothing. Which state the operator's last write has left when a request is
-        sent is not the same in each run. So such a plan is played again, and its request faulted in whatever state it
-        is sent in the same phase. Where it is not sent then either, the plan fails, unless `SOMETIMES` says why the
-        phase can do without. Both are told.
+        A plan whose rule meets no call tests nothing. The state at the time of a request can differ from run to run, so
+        such a plan is played again with its request faulted in any state of the same phase. If the request is not sent
+        then either, the plan fails, unless `may_be_hollow` says why the phase can do without it. `tell` reports both.
         """
         failures = [failure for plan in chosen if (failure := await self._failure_of_derived(plan, tell))]
         assert not failures, "\n\n".join(failures)
@@ -93,11 +92,11 @@ class Plays:
         return ""
 
     async def _known(self, scenario: str) -> list[RequestClass]:
-        """What has plans in the scenarios before it."""
+        """Returns the request classes of the scenarios that this one comes after, which have their own plans."""
         return [one for earlier in EVERY[scenario].after for one in classes((await self.learned(earlier)).calls)]
 
     async def failure_of(self, plan: Plan, *, meets: bool = True) -> str:
-        """How the plan failed, for those that play many; empty where it held."""
+        """Plays the plan and returns how it failed; empty if it held."""
         try:
             await self.holds(plan, meets=meets)
         except AssertionError as failed:

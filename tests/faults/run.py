@@ -1,4 +1,4 @@
-"""One plan, played from the first object to the last trace of it, and every oracle on the way."""
+"""Plays one plan, from the account to the deletion of every trace, and checks every oracle."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ if TYPE_CHECKING:
 
     Check = Callable[[], Awaitable[bool]]
 
-# Without a write: so many looks, and so many seconds, more than the whole ones that statuses tell of.
+# Looks and seconds without a write that count as quiet; statuses have whole seconds, so it is more than one.
 _QUIET_LOOKS, _QUIET = 3, 2.0
-# Longer where a run is learned: everything that is asked for again and again is asked for, and nothing written for it.
+# Longer in an undisturbed run, so that every periodic request is in it.
 _LEARNED_QUIET = 8.0
 WITHIN = 60.0
-"""Seconds from the last fault, or the last act of people, until everything is as it should be."""
-# Seconds in which everything that is asked for again and again has been asked for, several times.
+"""Seconds from the last fault or act of people within which everything must be as it should be."""
+# Seconds in which every periodic request is sent several times.
 _ROUNDS = 12.0
-# Seconds that a person takes to look into the cloud and to answer.
+# Seconds that a person takes to look into the cloud and answer.
 _THOUGHT = 2.5
-# How far the cloud's clock moves at each look after a crash: webhooks that nobody took are sent again in time.
+# Seconds by which the cloud's clock advances at each look after a crash, so that undelivered webhooks are retried soon.
 _CLOUD_STEP = 40.0
-# Seconds between two looks if the operator writes nothing.
+# Seconds between two looks while the operator writes nothing.
 _EVERY = 0.25
 
 
 @dataclass(frozen=True)
 class Ending:
-    """What an undisturbed run leaves behind, and what every plan must leave behind too."""
+    """What a run leaves behind; every plan must leave the same as the undisturbed run."""
 
     statuses: Mapping[str, object]
     created: int
@@ -57,7 +57,7 @@ class Ending:
 
 @dataclass(frozen=True)
 class Played:
-    """How a plan went: its ending, the calls in order, and the rules that met no call."""
+    """The course of a plan: its ending, the calls in order, and the rules that met no call."""
 
     ending: Ending
     calls: tuple[Logged, ...]
@@ -65,7 +65,7 @@ class Played:
 
 
 class Run:
-    """One plan on one ground."""
+    """The run of one plan on one ground."""
 
     def __init__(self, proxy: FaultProxy, operators: Sequence[Operator], ground: Ground, plan: Plan) -> None:
         self.proxy, self.operators, self.ground, self.plan = proxy, operators, ground, plan
@@ -75,7 +75,7 @@ class Run:
         self._log_starts = [one.log.stat().st_size if one.log.exists() else 0 for one in operators]
 
     async def through(self) -> Played:
-        """Account, create, Ready, quiet, delete, gone; answers what is left."""
+        """Plays the plan: account, create, Ready, steps, quiet, delete, gone. Raises AssertionError."""
         ground = self.ground
         self.proxy.phase = "account"
         self._armed = self.proxy.arm(*self.plan.rules)
@@ -106,13 +106,13 @@ class Run:
         unmet = tuple(one.rule for one in self._armed if not one.met or self._never_came(one.rule))
         self.proxy.disarm()
         await self._tells_no_secret(secrets, exposed)
-        # What is forced away in mid-create may be created, and begin to cost, before it is ended, or not.
+        # An object forced away during its create may or may not get a resource, which is then ended.
         created, paid_for = (0, 0) if ground.scenario.forced else (left.created, len(left.paid_for))
         ending = Ending(statuses, created, paid_for, len(left.alive), await ground.results())
         return Played(ending, calls, unmet)
 
     def _never_came(self, rule: Rule) -> bool:
-        """Whether what was to come late had nothing to come after."""
+        """Whether the rule holds a create back that no later attempt overtook."""
         return isinstance(rule.action, Overtaken) and not self.proxy.late
 
     async def _disturb_webhooks(self) -> None:
@@ -153,17 +153,17 @@ class Run:
                 return False
             await self._was_never_wrong()
             await self.ground.verify()
-            return await self.ground.settled()  # What was found and ended meanwhile may still be told.
+            return await self.ground.settled()  # Status may still report what was found and ended meanwhile.
         except (KubeError, aiohttp.ClientError):
             return False
 
     async def _all_are_up(self) -> bool:
-        """Before that, the cloud's attempts to deliver webhooks would be in vain."""
+        """Whether every operator is ready, so that it can receive webhooks."""
         answers = [await Ready(f"{one.metrics_url}/readyz")() for one in self.operators]
         return all(answers)
 
     async def _writes_nothing_more(self) -> None:
-        """Some looks in a row at what has settled, and not one write beside them."""
+        """Waits for a period with several looks at the settled objects and no write."""
         start, since = len(self.proxy.log), time.monotonic()
         began = since
         seen: list[str] = []
@@ -187,7 +187,7 @@ class Run:
             raise AssertionError(f"{busy}\nwritten after everything was Ready:\n" + "\n".join(seen[-20:])) from busy
 
     def _still_to_come(self, phase: str) -> bool:
-        """Whether a rule of this phase has met no call yet."""
+        """Whether a rule for this phase has met no call yet."""
         return any(one.rule.phase == phase and not one.met for one in self._armed)
 
     async def _is_deleted(self) -> None:
@@ -203,7 +203,7 @@ class Run:
     async def _is_gone(self) -> bool:
         with contextlib.suppress(KubeError, aiohttp.ClientError):
             return not await self.ground.objects() and (
-                # When the namespace goes after what the operator held in it is its controller's affair.
+                # After the operator's finalizers, the namespace controller decides when the namespace is gone.
                 self.ground.scenario.end != ENDED_WITH_ITS_NAMESPACE or not await self.ground.kube.list("CloudAccount")
             )
         return False
@@ -212,7 +212,7 @@ class Run:
         metrics: list[str] = []
 
         async def read() -> bool:
-            """One that was frozen is up, and ends as soon as it sees that it lost its Lease."""
+            """Reads the metrics of all operators; one that was frozen ends when it sees that it lost its Lease."""
             with contextlib.suppress(aiohttp.ClientError):
                 metrics[:] = [await oracles.metrics_text(one.metrics_url) for one in self.operators]
             return bool(metrics)
@@ -234,7 +234,7 @@ class Run:
         return await self.ground.asking() is not None
 
     async def _answer_if_asked(self) -> None:
-        """As somebody does who looks well: what the cloud has only just begun is not in its books yet."""
+        """Answers as a careful person does, after a while: a create that has just begun is not billed yet."""
         if UNKNOWN not in self.proxy.state:
             self._asked_at = time.monotonic()
             return
@@ -245,7 +245,7 @@ class Run:
                 await self.ground.say(Word.AS_FOUND)
 
     async def _eventually(self, look: Check, what: str) -> None:
-        """Waits; where it is in vain, tells what was wrong before, or how everything is and what was called last."""
+        """Waits for a condition; a failure reports an oracle that was broken, else the statuses and the last calls."""
 
         async def look_and_answer() -> bool:
             if self.plan.word is Word.AS_FOUND:
@@ -264,7 +264,7 @@ class Run:
             raise AssertionError("\n".join([str(late), *told])) from late
 
     async def _in_time(self, look: Check, what: str) -> None:
-        """What is held, or whom it freezes until another leads, takes its own time: that does not count."""
+        """Waits for `WITHIN` seconds, not counting the time in which a call is held or an operator frozen."""
         within = WITHIN
         while True:
             try:

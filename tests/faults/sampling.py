@@ -1,4 +1,4 @@
-"""What `make test` plays: two plans of each class of fault and kind of object, and one planted bug, by the seed."""
+"""The sample that `make test` plays: two plans per class of fault and kind of object, and one planted bug, by seed."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _OF_EACH: Final = 2
 _EVERY_TIME: Final = frozenset({"", "pod", "cluster", "batch", "bucket", "suspended"})
 PLANTED: Final = "test_a_planted_bug_is_caught"
 SHARES: Final = 12
-"""Of the plans of a scenario: few enough in each that no worker is left with a long one at the end."""
+"""The number of shares of a scenario's plans: so many that no worker has a long one at the end."""
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """Which plans this run plays: the `part`-th of `parts`, or those that the seed chooses."""
+    """The plans that this run plays: the `part`-th of `parts`, or those that the seed chooses."""
 
     part: int = 1
     parts: int = 1
@@ -40,19 +40,19 @@ class Chosen:
         return cls(part, parts, seed)
 
     def of_share(self, plans: Iterable[Plan], number: int) -> list[Plan]:
-        """A share of this part. Where a plan belongs does not depend on the others."""
+        """Returns one share of this part. The share of a plan depends only on its name."""
         own = self.part - 1 + self.parts * number
         return [plan for plan in plans if zlib.crc32(plan.name.encode()) % (self.parts * SHARES) == own]
 
     def sample(self, plans: Sequence[Plan], named: str) -> list[Plan]:
-        """What is played every time, and some by the seed."""
+        """Returns the plans that every sample has, and a few others by the seed."""
         always = [plan for plan in plans if plan.always]
         others = [plan for plan in plans if not plan.always]
         return [*always, *few(others, named, self.seed)]
 
 
 def some_of_each(plans: Iterable[T], class_of: Callable[[T], Hashable], seed: int) -> list[T]:
-    """Two of each class, or all of a smaller one; the same for the same seed."""
+    """Returns two of each class, or all of a smaller class; the same ones for the same seed."""
     classes: defaultdict[Hashable, list[T]] = defaultdict(list)
     for plan in plans:
         classes[class_of(plan)].append(plan)
@@ -60,7 +60,7 @@ def some_of_each(plans: Iterable[T], class_of: Callable[[T], Hashable], seed: in
 
 
 def few(plans: Sequence[T], named: str, seed: int | None, most: int = _OF_EACH) -> Sequence[T]:
-    """So many of these, in their order; all of them without a seed."""
+    """Returns at most so many of the plans, in their order; all of them without a seed."""
     if seed is None or len(plans) <= most:
         return plans
     chosen = sorted(Random(f"{seed} {named}").sample(range(len(plans)), most))
@@ -68,7 +68,7 @@ def few(plans: Sequence[T], named: str, seed: int | None, most: int = _OF_EACH) 
 
 
 def sampled_out(items: Sequence[pytest.Item], seed: int) -> list[pytest.Item]:
-    """The tests that are left out; those that play no plan stay, and of the planted bugs one."""
+    """Returns the tests to leave out; tests that play no plan stay, and one of the planted bugs."""
     plans = [item for item in items if any(name.endswith("plays") for name in getattr(item, "fixturenames", ()))]
     bugs = [item for item in items if item.name.startswith(f"{PLANTED}[")]
     kept = {item.nodeid for item in (*some_of_each(plans, _class_of, seed), *few(bugs, PLANTED, seed, 1))}
@@ -76,7 +76,7 @@ def sampled_out(items: Sequence[pytest.Item], seed: int) -> list[pytest.Item]:
 
 
 def _class_of(item: pytest.Item) -> Hashable:
-    """The module, which is about one class of fault, and the kind of object; other scenarios take turns."""
+    """Returns the module, which is about one class of fault, and the kind of object; rare kinds share one class."""
     parameters = getattr(getattr(item, "callspec", None), "params", {})
     named = item.name.partition("[")[0].split("_")
     kind = str(parameters.get("scenario", "cluster" if "cluster" in named else "pod" if "pod" in named else ""))

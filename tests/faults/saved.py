@@ -1,4 +1,4 @@
-"""Plain data that a failure saves, and that is replayed from its file."""
+"""Plain data that a failing test saves to a file, for replay."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
 
 
 class Saved(ABC):
-    """What has a name, after which its file is named."""
+    """Data with a name, from which its file gets its name."""
 
     name: str
 
     @abstractmethod
     def as_json(self) -> Json:
-        """A form that `from_json` reads."""
+        """Returns the data as JSON for `from_json`."""
 
     @classmethod
     @abstractmethod
     def from_json(cls, data: Json) -> Self:
-        """Reads what `as_json` wrote."""
+        """Reads what `as_json` returned."""
 
     def save(self, folder: Path) -> Path:
-        """Writes it into the folder and answers the file."""
+        """Writes the data to a file in the folder and returns its path."""
         name = f"{type(self).__name__.lower()} {self.name}"
         path = folder / f"{name.replace(' ', '-').replace('/', '-')}.json"
         path.write_text(json.dumps(self.as_json(), indent=2) + "\n")
@@ -35,5 +35,5 @@ class Saved(ABC):
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Reads what `save` wrote."""
+        """Reads a file that `save` wrote."""
         return cls.from_json(json.loads(path.read_text()))

@@ -1,4 +1,4 @@
-"""What runs under faults: the objects that are applied, become Ready, are changed and are deleted."""
+"""Scenarios: objects that are applied, become Ready, are changed and deleted, all under faults."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _ENV = [{"name": "TOKEN", "valueFrom": _SECRET}]
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of object, as the cloud's own log names what happens to it."""
+    """A kind of object, with the cloud's operations that create, terminate and read its resources."""
 
     name: str
     create: str
     terminate: str
     look: tuple[str, ...]
-    """Proxied operations that are a look at it."""
+    """Operations, as the proxy names them, that are a look at the object."""
 
 
 POD = Kind("GpuPod", "POST /v1/pods", "POST /v1/vms/{id}/terminate", ("GET /v1/vms/{id}",))
@@ -48,7 +48,7 @@ RUNNERS = Kind(
 )
 
 
-# Three calls with which an account is looked at, whatever else happens.
+# The three calls of a look at an account, which is periodic.
 LOOKS_AT_AN_ACCOUNT = (
     "GET /v1/orgs/{id}/webhooks",
     "GET /v1/orgs/{id}/billing/balance",
@@ -63,7 +63,7 @@ _MANIFESTS = {POD.name: gpu_pod, VM.name: gpu_vm, CLUSTER.name: gpu_cluster}
 
 @dataclass(frozen=True)
 class Step:
-    """What people do once everything has settled, after which it settles again; `phase` names the calls after it."""
+    """An act of people after everything has settled; `phase` names the calls from it until everything settles again."""
 
     phase: str
     act: Act
@@ -71,9 +71,9 @@ class Step:
 
 @dataclass(frozen=True)
 class Scenario:
-    """One object, its kind, and what is done to it between its creation and its deletion.
+    """One object, its kind, and the steps between its creation and its deletion.
 
-    `after` names the scenarios whose requests are not looked at again in this one. `end` is the phase in which it goes.
+    `after` names the scenarios whose request classes get no further plans in this one. `end` is the phase of deletion.
     """
 
     kind: Kind
@@ -82,19 +82,19 @@ class Scenario:
     after: tuple[str, ...] = ("account",)
     end: str = "delete"
     own: tuple[str, ...] = ()
-    """Patterns of operations that are of this scenario though they are asked about every account, all the time."""
+    """Patterns of operations that belong to this scenario although every account's looks send them too."""
     forced: bool = False
-    """Whether people take a finalizer off: what the object had may be left to them, if its account tells of it."""
+    """Whether people remove a finalizer: the object's resource may then stay, if the account reports it."""
     only: str = ""
-    """The phase whose requests are looked at; empty: each."""
+    """The only phase whose requests get plans; empty: every phase."""
     at_once: int = 1
-    """How many the object may have in the cloud at a time: what is replaced serves until the next one is Ready."""
+    """How many resources the object may have at a time; 2 if a replaced one serves until the next is Ready."""
     met_by: frozenset[str] = frozenset()
-    """What its requests meet; empty: all that the table has."""
+    """The names of the faults that its requests meet; empty: all in the table."""
 
 
 def workload(scenario: Scenario) -> Manifest:
-    """The manifest; environments and grants come from a Secret, and a schedule's batches stay paused."""
+    """Returns the manifest; environments and grants come from a Secret, and a schedule's batches stay paused."""
     if scenario.kind is SCHEDULE:
         return batch_schedule(scenario.object)
     if scenario.kind is RUNNERS:
@@ -103,7 +103,7 @@ def workload(scenario: Scenario) -> Manifest:
 
 
 ENDED_WITH_ITS_NAMESPACE = "namespace"
-"""The phase in which a namespace is deleted, and everything in it."""
+"""The phase in which the namespace is deleted with everything in it."""
 STARTED = "start"
-"""The phase in which the operator ends and starts: what it asks for everywhere, and only then, counts."""
+"""The phase in which the operator ends and starts; its requests outside any namespace get plans too."""
 WORKLOADS = ("pod", "cluster")

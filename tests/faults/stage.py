@@ -1,4 +1,4 @@
-"""The operator behind a fault proxy, on which plans are played one after another."""
+"""The operators behind a fault proxy, with which plans are played one after another."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 GroundT = TypeVar("GroundT", bound="Ground")
 OPERATOR_NAMESPACE = "relay-system"
-# Waits of the operator that are long for people's sake, as short as plans can bear.
+# The operator's intervals and delays, as short as plans allow.
 QUICK = {
     "leader_election": "false",
     "poll_transition_seconds": "0.5",
@@ -56,29 +56,29 @@ QUICK = {
     "search_seconds": "2",
     "absence_after_unknown_seconds": "2",
 }
-# Of several replicas.
+# Settings for several replicas.
 LEASE = {
     "leader_election": "true",
     "lease_duration_seconds": "5",
     "lease_renew_deadline_seconds": "4",
     "lease_retry_seconds": "0.3",
-    "log_level": "debug",  # No secret may be told at any level.
+    "log_level": "debug",  # No secret may be logged at any level.
 }
 _MOST_RESTARTS = 8
-# Operators that share a Lease lose it, and end, whenever a busy machine lets none of them renew it in time.
+# On a busy machine, replicas may fail to renew their Lease in time and end.
 _MOST_RESTARTS_OF_REPLICAS = 40
-# What another operator gets to finish what a frozen one began.
+# Seconds that another operator gets to finish what a frozen one began.
 _TO_TAKE_OVER = 8.0
 _TO_LEAD = 60.0
 _TO_ANSWER = 2.0
 
 
 class Stage:
-    """The processes. Plans may be played one after another; one that failed is followed by fresh operators.
+    """The processes for plans, which are played one after another; after a failed plan the operators start afresh.
 
-    `replicas` operators run at once; `api_server` is the process that plans may kill, where they may; `store` is where
-    batches may read and write; `under` is a command that runs the operators. One operator alone is hurried; of several,
-    what was frozen gets its answer, however late.
+    `replicas` operators run at once; `api_server` is a process that plans may kill; `store` is for batches that read
+    and write buckets; `under` is a command that wraps the operators. A single operator has short timeouts (`hurried`);
+    replicas do not, so that a frozen one gets its answer however late.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Stage:
         self.restarts = 0
         self.most_restarts = _MOST_RESTARTS if replicas == 1 else _MOST_RESTARTS_OF_REPLICAS
         self.frozen: Operator | None = None
-        """The one that a hold keeps standing still until another leads."""
+        """The operator that a hold keeps frozen until another leads."""
         self._freezing = asyncio.Lock()
         self._api_server = api_server
         allowed = (self.proxy.urls[Side.CLOUD], self.proxy.urls[Side.INFERENCE])
@@ -131,7 +131,7 @@ class Stage:
         await self.proxy.stop()
 
     async def play(self, plan: Plan) -> Played:
-        """Plays a plan and asks every oracle but the comparison with the undisturbed run; raises AssertionError."""
+        """Plays a plan; asserts every oracle except the comparison with the undisturbed run."""
         return await self.on(
             lambda kube, site: prepared(kube, site, plan.scenario),
             lambda ground: Run(self.proxy, self.operators, ground, plan).through(),
@@ -142,7 +142,7 @@ class Stage:
         prepare: Callable[[Kube, Site], Awaitable[GroundT]],
         through: Callable[[GroundT], Coroutine[None, None, T]],
     ) -> T:
-        """Something on a ground of its own, while operators run; raises AssertionError where it fails."""
+        """Prepares a ground, runs `through` on it while operators run, and cleans up; after a failure, by force."""
         self.proxy.arm()
         for operator in self.operators:
             if not operator.process.running:
@@ -165,7 +165,7 @@ class Stage:
         return played
 
     async def _attended(self, run: Coroutine[None, None, T], ground: Ground) -> T:
-        """The run, while somebody does the deeds of holds and starts again whichever operator has ended."""
+        """Runs a run, does the deeds of held calls meanwhile, and restarts operators that have ended."""
         playing = asyncio.create_task(run)
         attending = [
             asyncio.create_task(deeds.attend(self.proxy.held, lambda held: self._do(held, ground))),
@@ -209,7 +209,7 @@ class Stage:
         try:
             with self._telling_their_ends():
                 await eventually(partial(self.another_leads, frozen), within=_TO_LEAD, what="another operator leads")
-            if held.action.when is Moment.ACTED:  # What the server answered by then is long over.
+            if held.action.when is Moment.ACTED:  # The answer must be outdated when it arrives.
                 with contextlib.suppress(AssertionError):
                     await eventually(ground.at_rest, within=_TO_TAKE_OVER)
             held.release()
@@ -218,18 +218,18 @@ class Stage:
             self.thaw()
 
     def thaw(self) -> None:
-        """All go on but the one that a hold keeps frozen."""
+        """Sends SIGCONT to all operators except the one that a hold keeps frozen."""
         for operator in self.operators:
             if operator is not self.frozen and operator.process.running:
                 with contextlib.suppress(ProcessLookupError):  # It was killed meanwhile.
                     os.kill(operator.process.pid, signal.SIGCONT)
 
     async def _sender(self) -> Operator:
-        """Of what is held: the leader, or one that is frozen, and in whose place nobody leads so far."""
+        """Returns the sender of a held call: the leader, else the frozen operator that none has replaced yet."""
         return (len(self.operators) > 1 and await self._found_leader()) or self.frozen or await self.leader()
 
     async def leader(self) -> Operator:
-        """The operator that does the work."""
+        """Returns the operator that leads; with several, waits until one does."""
         if len(self.operators) == 1:
             return self.operators[0]
         with self._telling_their_ends():
@@ -239,7 +239,7 @@ class Stage:
 
     @contextlib.contextmanager
     def _telling_their_ends(self) -> Iterator[None]:
-        """Adds to a failure how the operators' logs end."""
+        """Adds the ends of the operators' logs to a failure."""
         try:
             yield
         except AssertionError as error:
@@ -252,7 +252,7 @@ class Stage:
         return leading[0] if leading else None
 
     async def another_leads(self, frozen: Operator) -> bool:
-        """Whether one of the others does the work."""
+        """Whether an operator other than `frozen` leads."""
         return any([await _leads(operator) for operator in self.operators if operator is not frozen])
 
     async def _start_again(self, operations: Collection[str]) -> None:
@@ -263,11 +263,11 @@ class Stage:
         async def asked() -> set[str]:
             return {one.call.operation for one in self.proxy.since(begun)}
 
-        # `_keep_running` starts them.
+        # `_keep_running` restarts them.
         await eventually(asked, lambda seen: seen.issuperset(operations), what="what is there is looked at")
 
     async def _keep_running(self) -> None:
-        """Starts an operator again whenever it has ended, as Kubernetes does."""
+        """Restarts an operator whenever it has ended, as Kubernetes does; asserts a limit on restarts."""
         self.restarts = 0
         while True:
             await asyncio.sleep(0.05)
@@ -282,7 +282,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Stages:
-    """Stages on an API server that tests share. The operator that they share rests meanwhile."""
+    """Makes stages on the API server that tests share; the shared operator is stopped meanwhile."""
 
     cluster: Cluster
     operator_kubeconfig: Path
@@ -300,7 +300,7 @@ class Stages:
         neighbour: Neighbour | None = None,
         under: Sequence[str] = (),
     ) -> AsyncIterator[Stage]:
-        """A stage, until the end of the block."""
+        """Yields a stage until the end of the block."""
         await self.shared_operator.operator.stop()
         around = (self.folders.mktemp("stage"), self.cluster, self.operator_kubeconfig, cloud, settings, replicas)
         async with Stage(*around, store=store, neighbour=neighbour, under=under) as stage:
@@ -308,7 +308,7 @@ class Stages:
 
 
 async def _leads(operator: Operator) -> bool:
-    """One that is being started again does not, nor one that is frozen."""
+    """Whether the operator leads, by its metrics; false if it does not answer."""
     with contextlib.suppress(aiohttp.ClientError, TimeoutError):
         async with asyncio.timeout(_TO_ANSWER):
             return await operator.metric("gpurelay_leader") == 1

@@ -1,4 +1,4 @@
-"""What people do to what runs, each a step of a scenario."""
+"""The steps of scenarios: acts of people on running objects."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OTHER = "other"
 
 
 def changed(phase: str, **spec: object) -> Step:
-    """Fields of the spec are given other values."""
+    """Returns a step that changes fields of the spec."""
 
     async def act(ground: Ground) -> None:
         await ground.kube.patch(ground.scenario.kind.name, ground.scenario.object, {"spec": spec})
@@ -38,7 +38,7 @@ async def _rotate(ground: Ground) -> None:
 
 
 async def put_back(kube: Kube, item: Manifest, name: str, *, status: bool = True) -> Manifest:
-    """Creates it with all that it said; paused until its status is there, as a restore tool does it."""
+    """Creates a copy with annotations, finalizers and status, as a restore tool does: paused until the end."""
     kind, metadata = item["kind"], item["metadata"]
     paused = metadata.get("annotations", {}) | {"gpurelay.dev/paused": "true"}
     kept = {"name": name, "annotations": paused, "finalizers": metadata.get("finalizers", [])}
@@ -56,7 +56,7 @@ async def _copy(ground: Ground) -> None:
 
 
 async def _replace_by_namesake(ground: Ground) -> None:
-    """Forced away, and made again under its name."""
+    """Forces the object away and creates another with the same name."""
     kind, name = ground.scenario.kind.name, ground.scenario.object
     await ground.kube.delete(kind, name)
     with contextlib.suppress(KubeError):  # The operator may have been faster.
@@ -66,7 +66,7 @@ async def _replace_by_namesake(ground: Ground) -> None:
 
 
 async def _replace_in_mid_create(ground: Ground) -> None:
-    """Another object is forced away while its create is under way, and made again under its name."""
+    """Replaces the object; forces the new one away during its create, and creates another with the same name."""
     kind, name = ground.scenario.kind.name, ground.scenario.object
     await ground.kube.delete(kind, name)
     await ground.workspace.is_gone(kind, name, within=60)
@@ -83,7 +83,7 @@ async def _replace_in_mid_create(ground: Ground) -> None:
 
 
 async def _lose_status(ground: Ground) -> None:
-    """As a backup that was restored without it."""
+    """Empties the status, as a restore without status does."""
     item = await ground.found()
     assert item is not None
     empty = dict.fromkeys(item["status"])
@@ -91,7 +91,7 @@ async def _lose_status(ground: Ground) -> None:
 
 
 async def apply_another_account(ground: Ground) -> None:
-    """Of another organization."""
+    """Applies a second account, which belongs to another organization."""
     organization = await ground.site.cloud.control.create_organization(f"{ground.namespace}-{OTHER}")
     ground.organizations.append(organization)
     await ground.kube.create(api_key_secret(organization.api_key, OTHER))
@@ -101,7 +101,7 @@ async def apply_another_account(ground: Ground) -> None:
 
 
 async def _move(ground: Ground) -> None:
-    """To an account of another organization: an object cannot, so it is deleted and made again."""
+    """Moves the object to an account of another organization by deleting and recreating it."""
     await apply_another_account(ground)
     kind, name = ground.scenario.kind.name, ground.scenario.object
     await ground.kube.delete(kind, name)
@@ -113,7 +113,7 @@ async def _move(ground: Ground) -> None:
 
 def _restored(phase: str, *, status: bool) -> Step:
     async def act(ground: Ground) -> None:
-        """Its cluster is lost, and its resource is not; a backup tool makes the object again, which has another UID."""
+        """Loses the object but not its resource; a backup tool recreates the object, with another UID."""
         kube, saved = ground.kube, await ground.found()
         assert saved is not None
         kind, name, metadata = saved["kind"], saved["metadata"]["name"], saved["metadata"]
@@ -132,7 +132,7 @@ def _restored(phase: str, *, status: bool) -> Step:
 
 
 async def _beside_a_neighbour(ground: Ground) -> None:
-    """Another cluster gets an object of the same name, in the same organization; then this one is made again."""
+    """Gives another cluster an object of the same name and organization, then recreates this one."""
     kind, name = ground.scenario.kind.name, ground.scenario.object
     assert ground.site.neighbour is not None, "this scenario needs a stage with a neighbour"
     await ground.site.neighbour.moves_in(ground.namespace, ground.workspace.organization, workload(ground.scenario))
@@ -146,7 +146,7 @@ async def _start_again(ground: Ground) -> None:
 
 
 async def _fire(ground: Ground) -> None:
-    """A time of the schedule has just been missed; its batch says that it is paused."""
+    """Runs the schedule's first batch and waits until it says that it is paused."""
     runs = Runs(ground.workspace)
     await runs.create()
     await runs.run(0)

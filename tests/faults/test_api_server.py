@@ -1,4 +1,4 @@
-"""The API server is killed in the middle of a create and comes back."""
+"""The API server is killed during a create and restarted."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def own_plays(
     learned: Learned,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> AsyncIterator[Plays]:
-    """Plays plans on a control plane of this module's own, whose API server they may kill."""
+    """Plays plans on a control plane of its own, whose API server they may kill."""
     folder = tmp_path_factory.mktemp("own")
     plane = await ControlPlane.start(folder / "controlplane", server_binaries)
     async with Kube(plane.kubeconfig) as kube:

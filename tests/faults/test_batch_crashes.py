@@ -1,4 +1,4 @@
-"""The operator is killed, or told to stop, at each step from the records to the published answers."""
+"""The operator is killed, or gets SIGTERM, at each step from the records to the published answers."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _IN_BUCKETS = {
 
 
 def _some(moments: Iterable[str], *always: str) -> list[ParameterSet]:
-    """All of them, of which some are played every time."""
+    """Returns all moments; those that are not in `always` are marked as long."""
     return [pytest.param(when, marks=() if when in always else pytest.mark.long) for when in moments]
 
 

@@ -1,4 +1,4 @@
-"""Writes about a batch are refused, lost or not answered by the API server."""
+"""The API server refuses or loses writes about a batch, or does not answer them."""
 
 from __future__ import annotations
 

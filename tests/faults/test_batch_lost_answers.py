@@ -1,4 +1,4 @@
-"""The cloud's answers are lost, broken, late or not the cloud's, and its lists lag behind."""
+"""The cloud's answers are lost, broken, late or from someone else, and its lists lag."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def test_an_upload_is_found_or_sent_again(batch_plays: Plays, what: str) -
 
 @pytest.mark.parametrize("what", ["cut body", "HTML 200"])
 async def test_what_is_read_badly_is_read_again(batch_plays: Plays, what: str) -> None:
-    """The list of files is read where an upload may have been acted on, and at no other time."""
+    """An upload's answer is lost too, since the operator lists files only if an upload may have been acted on."""
     reads = (LOOK, LIST_FILES, READ_FILE, DOWNLOAD)
     once = [_rule(operation, ACTIONS[what]) for operation in reads]
     later = [_rule(operation, ACTIONS[what], nth=4) for operation in (READ_FILE, DOWNLOAD)]

@@ -1,4 +1,4 @@
-"""The S3 server fails midway."""
+"""The S3 server fails during a batch."""
 
 from __future__ import annotations
 

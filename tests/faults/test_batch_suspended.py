@@ -1,4 +1,4 @@
-"""The operator is killed while a batch that runs is suspended, and while what has no answer is sent again."""
+"""The operator is killed while a running batch is suspended, and while records without an answer are sent again."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def test_killed_while_it_is_suspended_and_resumed(batch_plays: Plays, when
 
 
 async def test_a_cancellation_that_is_refused_for_a_moment_is_sent_again(batch_plays: Plays) -> None:
-    """The cloud refuses that of a batch which is ending by itself too, so the refusal alone says nothing."""
+    """The cloud also refuses to cancel a batch that is ending by itself, so a refusal alone proves nothing."""
     refused = Answer(409, '{"error": "made up", "code": "CONFLICT"}')
     rules = (Rule(Side.INFERENCE, CANCEL_BATCH, refused),)
     await batch_plays.holds(Plan("suspended, and a cancellation is refused", "suspended", rules))

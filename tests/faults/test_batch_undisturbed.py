@@ -1,4 +1,4 @@
-"""What every plan with a batch is measured against."""
+"""The undisturbed runs with which plans of batches are compared."""
 
 from __future__ import annotations
 

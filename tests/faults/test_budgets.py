@@ -1,4 +1,4 @@
-"""What a namespace may cost holds while those who decide it are killed and frozen; what waits starts in its turn."""
+"""A namespace's budget holds while leaders are killed and frozen; waiting objects start in order of age."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
     from tests.support.localcloud import LocalCloud
 
 PRICE = 89
-"""Cents an hour, of a cluster of one l40s."""
+"""Cents per hour of a cluster with one l40s."""
 ROOM, CLUSTERS = 6, 50
 LIMIT = ROOM * PRICE + PRICE // 2
 
 
 @dataclass
 class Tenants:
-    """Clusters of one namespace, through an account that has room for some of them, under two operators."""
+    """Clusters of one namespace under two operators; their account's budget allows only some of them."""
 
     ground: Ground
     stage: Stage
     beyond: int = 0
-    """Cents an hour by which the cloud's burn was seen to pass the limit."""
+    """The most cents per hour by which the cloud's burn was seen above the limit."""
 
     async def apply_account(self) -> None:
-        """Returns when it is Ready."""
+        """Applies the account with its budget and waits until it is Ready."""
         ground, name = self.ground, self.ground.namespace
         secret = api_key_secret(ground.organizations[0].api_key, name)
         secret["metadata"]["namespace"] = OPERATOR_NAMESPACE
@@ -61,13 +61,13 @@ class Tenants:
         await eventually(ground.kube.looking_at("ClusterCloudAccount", name), ready, what="the account is Ready")
 
     async def apply_clusters(self) -> None:
-        """All at once."""
+        """Applies all clusters at once."""
         ref = {"kind": "ClusterCloudAccount", "name": self.ground.namespace}
         clusters = [gpu_cluster(f"llm-{number:02}", replicas=1, accountRef=ref) for number in range(CLUSTERS)]
         await asyncio.gather(*map(self.ground.kube.apply, clusters))
 
     async def clusters(self) -> list[Manifest]:
-        """The oldest first, after a look at what the cloud is paid for."""
+        """Returns the clusters, oldest first; also updates `beyond` from the cloud's usage."""
         organization = self.ground.organizations[0]
         usage = await organization.call("GET", f"/v1/orgs/{organization.id}/billing/usage")
         self.beyond = max(self.beyond, usage["burnPerHourCents"] - LIMIT)
@@ -75,14 +75,14 @@ class Tenants:
         return sorted(found, key=lambda one: (one["metadata"]["creationTimestamp"], one["metadata"]["uid"]))
 
     async def as_many_run_as_may(self) -> bool:
-        """And all others wait for the budget."""
+        """Whether as many clusters run as the budget allows; asserts that all others wait for it."""
         items = await self.clusters()
         running, waiting = [one for one in items if ready(one)], [one for one in items if not ready(one)]
         assert {condition(one, "Ready").get("reason") for one in waiting} <= {"WaitingForBudget"}
         return len(running) == min(ROOM, len(items))
 
     async def delete_those_that_run(self) -> None:
-        """Makes room."""
+        """Deletes the running clusters, which makes room for others."""
         await asyncio.gather(
             *(
                 self.ground.kube.delete(CLUSTER.name, one["metadata"]["name"])
@@ -92,11 +92,11 @@ class Tenants:
         )
 
     async def kill_the_leader(self) -> None:
-        """It is started again."""
+        """Kills the leader, which the stage restarts."""
         await (await self.stage.leader()).kill()
 
     async def freeze_the_leader(self) -> None:
-        """Until another leads."""
+        """Freezes the leader until another leads."""
         frozen = await self.stage.leader()
         os.kill(frozen.process.pid, signal.SIGSTOP)
         try:
@@ -105,7 +105,7 @@ class Tenants:
             os.kill(frozen.process.pid, signal.SIGCONT)
 
     async def most_at_once(self) -> int:
-        """Clusters that were paid for at the same time, by the cloud's own log of what it acted on."""
+        """Returns the most clusters that existed at a time, from the cloud's request log."""
         log = await self.ground.site.cloud.control.requests(organization=self.ground.organizations[0])
         acted = [one for one in log if one["status"] and one["status"] < 300]
         alive = most = 0
@@ -116,7 +116,7 @@ class Tenants:
         return most
 
     async def leave(self) -> None:
-        """Everything goes, the account last."""
+        """Deletes everything, the account last."""
         kube = self.ground.kube
         await kube.delete_all(CLUSTER.name)
         await eventually(partial(kube.list, CLUSTER.name), lambda left: not left, what="the clusters are gone")

@@ -1,4 +1,4 @@
-"""Somebody else wrote first: every write of a status is refused, again and again."""
+"""Status writes are refused with a conflict several times in a row."""
 
 from __future__ import annotations
 

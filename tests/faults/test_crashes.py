@@ -1,4 +1,4 @@
-"""The operator is killed in the middle of a create, or of a delete, and started again."""
+"""The operator is killed or gets SIGTERM during a create, and is restarted."""
 
 from __future__ import annotations
 

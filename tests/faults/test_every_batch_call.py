@@ -1,4 +1,4 @@
-"""The same for batches: each request, from the records to the published answers, in each way that it can go wrong."""
+"""Each request of a batch, from the records to the published answers, meets each fault of the table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same for batches: the leader is frozen over each request, and wakes when another leads."""
+"""The leader is frozen during each request of a batch, and thawed when another leads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Something goes wrong with a request: with each one of a scenario in turn, in each way that such a request knows."""
+"""Each request of a scenario meets each fault of the table for such requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The leader is frozen over a request, over each one of a scenario in turn, and wakes when another leads."""
+"""The leader is frozen during each request of a scenario, and thawed when another leads."""
 
 from __future__ import annotations
 

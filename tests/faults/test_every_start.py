@@ -1,4 +1,4 @@
-"""Something goes wrong with each request that the operator makes when it starts, alone and with a Lease."""
+"""Each request that a single operator makes at its start, with leader election, meets each fault."""
 
 from __future__ import annotations
 

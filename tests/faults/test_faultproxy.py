@@ -1,4 +1,4 @@
-"""The proxy itself, with clients that are not the operator's."""
+"""The fault proxy itself, with clients other than the operator."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _MAPS = "/api/v1/namespaces/default/configmaps"
 async def proxy(
     operator_kubeconfig: Path, fault_cloud: LocalCloud, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[FaultProxy]:
-    """A proxy that no operator uses."""
+    """Yields a proxy that no operator uses."""
     own = FaultProxy(tmp_path_factory.mktemp("proxy"), operator_kubeconfig, fault_cloud.management_url)
     await own.start()
     yield own
@@ -58,12 +58,12 @@ async def proxy(
 
 @module_fixture
 async def customer(fault_cloud: LocalCloud) -> Organization:
-    """Somebody who makes pods."""
+    """An organization that creates pods."""
     return await fault_cloud.control.create_organization("proxied")
 
 
 async def _create_pod(proxy: FaultProxy, customer: Organization, action: Action, name: str = "") -> tuple[int, bytes]:
-    """One create on which the action falls; by a name of its own, since the cloud refuses one that is taken."""
+    """Makes a create that meets the action; its name is unique, since the cloud refuses a name in use."""
     name = name or f"proxied-{secrets.token_hex(4)}"
     proxy.arm(Rule(Side.CLOUD, "POST /v1/pods", action))
     return await _post_pod(proxy, customer, name)
@@ -79,7 +79,7 @@ async def _post_pod(proxy: FaultProxy, customer: Organization, name: str) -> tup
 
 
 async def _acted(cloud: LocalCloud, customer: Organization) -> int:
-    """Creates that reached the cloud itself, by its own log."""
+    """Returns the number of creates that the cloud acted on, from its own log."""
     log = await cloud.control.requests(organization=customer)
     return sum(one["operation"] == "POST /v1/pods" and one["status"] == 200 for one in log)
 
@@ -131,7 +131,7 @@ async def test_a_caller_that_dies_while_held_gets_no_further(
     assert proxy.let_go_at == math.inf
     calling.cancel()
     await asyncio.gather(calling, return_exceptions=True)
-    # The next call is answered after the proxy has noticed that the first caller went away.
+    # The proxy answers the next call after it has noticed that the first caller disconnected.
     await _create_pod(proxy, customer, Answer(500))
     held.release()
     await _create_pod(proxy, customer, Answer(500))

@@ -1,4 +1,4 @@
-"""A derived plan whose rule meets no call is not passed over."""
+"""A derived plan whose rule meets no call is not ignored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the cloud can list pods, a lost create is found, or known not to exist, without webhooks and without people."""
+"""If the cloud can list pods, a lost create is found or ruled out without webhooks and without people."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TROUBLE: dict[str, Action] = {
 async def listing_plays(
     stages: Stages, plan_folder: Path, learned: Learned, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Plays]:
-    """Plays plans against a cloud that lists pods."""
+    """Plays plans with a cloud that lists pods."""
     cloud = LocalCloud(tmp_path_factory.mktemp("listing"), Ports.free(), list_vms=True)
     await cloud.start()
     await cloud.control.settings(**LATENCIES)

@@ -1,4 +1,4 @@
-"""The answer to a create is lost, broken, or not the cloud's."""
+"""The answer to a create is lost, broken, or from someone else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each oracle is proven: a bug planted into a copy of the operator is caught by the oracle that is meant for it."""
+"""Proves each oracle: it catches the bug that is planted for it into a copy of the operator."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Planted:
-    """The plan under which a bug shows, and what the oracle that catches it says."""
+    """The plan under which a bug shows, and part of the message of the oracle that must catch it."""
 
     scenario: str
     caught: str
@@ -38,7 +38,7 @@ class Planted:
 
     @property
     def plan(self) -> Plan:
-        """As it is played."""
+        """The plan to play."""
         return Plan("planted", self.scenario, self.rules, word=Word.AS_FOUND)
 
 

@@ -1,4 +1,4 @@
-"""`pytest tests/faults --plan FILE` plays one plan, as a failure saved it."""
+"""`pytest tests/faults --plan FILE` replays one plan that a failure saved."""
 
 from __future__ import annotations
 

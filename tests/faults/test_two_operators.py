@@ -1,4 +1,4 @@
-"""The leader is killed in the middle of a create, and another takes over what it left."""
+"""The leader is killed during a create, and another operator takes over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every plan is measured against."""
+"""The undisturbed runs with which plans are compared."""
 
 from __future__ import annotations
 

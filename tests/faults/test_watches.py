@@ -1,4 +1,4 @@
-"""Every watch breaks while a create is under way, or while nothing is."""
+"""Every watch breaks, during a create or while nothing happens."""
 
 from __future__ import annotations
 

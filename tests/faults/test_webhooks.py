@@ -1,4 +1,4 @@
-"""Webhooks are hints: whatever becomes of them, status is right."""
+"""Webhooks are only hints: status is right even if they are lost, duplicated, reordered or late."""
 
 from __future__ import annotations
 

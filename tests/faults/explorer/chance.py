@@ -1,4 +1,4 @@
-"""Histories by chance: the same seed, the same history."""
+"""Random histories; the same seed gives the same history."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 _CALLS: Final = (0, 1, 2, 4, 12)
 _MOST_FAULTS: Final = 3
-"""Calls in a row that one fault meets."""
-# How often each is done where all are possible; a settling costs seconds.
+"""The most consecutive calls that one fault meets."""
+# The weight of each act; a settling takes seconds.
 _OFTEN: Final[Mapping[Do, int]] = {
     Do.APPLY: 20,
     Do.DELETE: 7,
@@ -47,12 +47,12 @@ _OFTEN: Final[Mapping[Do, int]] = {
     Do.NODES_BACK: 2,
     Do.SETTLE: 5,
 }
-# Those that can only be done to what people have applied; an object that is there is not applied again.
+# Acts that need an object that exists.
 _TO_WHAT_IS_THERE: Final = frozenset(
     {Do.DELETE, Do.FORCE_AWAY, Do.ABANDON, Do.RENAME, Do.COPY, Do.SCALE, Do.RECREATE, Do.STOP, Do.START}
     | {Do.PAUSE, Do.UNPAUSE, Do.MOVE, Do.BACK_UP, Do.NODE_LOST}
 )
-# What `number` may be.
+# The possible values of `number`.
 _NUMBERS: Final[Mapping[Do, Sequence[int]]] = {
     Do.KILL: (0, 1),
     Do.FREEZE: (0, 1),
@@ -66,7 +66,7 @@ _NUMBERS: Final[Mapping[Do, Sequence[int]]] = {
 _TAKES_AWAY: Final = frozenset({Do.DELETE, Do.FORCE_AWAY, Do.ABANDON, Do.RENAME})
 _BRINGS: Final = frozenset({Do.APPLY, Do.ADOPT, Do.RESTORE})
 _CREATES: Final = (POD.create, CLUSTER.create)
-# What faults meet: creates more often than others.
+# The operations that faults meet; creates more often than others.
 _OPERATIONS: Final[Mapping[Side, Sequence[str]]] = {
     Side.CLOUD: (
         *_CREATES * 3,
@@ -95,7 +95,7 @@ _OPERATIONS: Final[Mapping[Side, Sequence[str]]] = {
 
 
 def by_chance(seed: int, acts: int) -> History:
-    """The history of this seed."""
+    """Returns the history of a seed, with so many acts."""
     random = Random(seed)
     there: set[str] = set()
     backups: set[str] = set()
@@ -109,7 +109,7 @@ def by_chance(seed: int, acts: int) -> History:
 
 
 def _one(random: Random, there: set[str], backups: set[str]) -> Act | None:
-    """An act that may be possible; None where the one that was drawn is not."""
+    """Returns a random act; None if the one that was drawn is not possible."""
     do = random.choices(list(_OFTEN), list(_OFTEN.values()))[0]
     act = Act(do, calls=0 if do is Do.SETTLE else random.choice(_CALLS))
     names = _names(do, there, backups)
@@ -121,7 +121,7 @@ def _one(random: Random, there: set[str], backups: set[str]) -> Act | None:
 
 
 def _with_an_object(random: Random, act: Act, there: set[str]) -> Act | None:
-    """Everything else about it; None where it makes no sense for this object."""
+    """Returns the act with its other fields; None if it is not possible for this object."""
     if act.do is Do.SCALE and act.object in PODS:
         return None
     act = replace(act, number=random.choice(_NUMBERS.get(act.do, (0,))))
@@ -134,7 +134,7 @@ def _with_an_object(random: Random, act: Act, there: set[str]) -> Act | None:
 
 
 def _names(do: Do, there: set[str], backups: set[str]) -> set[str] | None:
-    """The objects that it may be done to; None where it is about none."""
+    """Returns the objects to which the act may be done; None if it is not about an object."""
     if do in _TO_WHAT_IS_THERE:
         return there
     if do is Do.RESTORE:
@@ -143,7 +143,7 @@ def _names(do: Do, there: set[str], backups: set[str]) -> set[str] | None:
 
 
 def _fault(random: Random) -> Rule:
-    """A row of the table of perturbations; what outlasts the operator's patience would outlast everybody's."""
+    """Returns a random fault of the table, except Hang, which would last longer than any test waits."""
     side = random.choice((Side.CLOUD, Side.CLOUD, Side.KUBE))
     operation = random.choice(_OPERATIONS[side])
     asks = Asks.by(Call(side, operation))
@@ -155,7 +155,7 @@ def _fault(random: Random) -> Rule:
 
 
 def _follow(act: Act, there: set[str], backups: set[str]) -> None:
-    """What is there after it, if everything goes well."""
+    """Updates the existing objects and backups as if the act succeeds."""
     if act.do in _TAKES_AWAY:
         there.discard(act.object)
     if act.do in _BRINGS:

@@ -1,4 +1,4 @@
-"""The stage of histories: two operators, of which one leads."""
+"""The stage of histories: two operators with leader election."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ if TYPE_CHECKING:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def expedition(stages: Stages, fault_cloud: LocalCloud, plan_folder: Path) -> AsyncIterator[Expedition]:
-    """Plays histories on the shared API server."""
+    """Plays histories with two operators on the shared API server."""
     async with stages.stage(fault_cloud, LEASE, replicas=2) as stage:
         yield Expedition(stage, plan_folder)

@@ -1,4 +1,4 @@
-"""Plays histories on a stage; one that fails is made shorter and saved."""
+"""Plays histories on a stage; shortens and saves one that fails."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from tests.faults.stage import Stage
 
 MOST_RESTARTS: Final = 60
-"""Of operators in one history, which kills them as often as it likes."""
+"""The limit on restarts of operators in one history, which may kill them often."""
 
 
 class Expedition:
-    """A stage with two operators, and the folder for histories that failed."""
+    """A stage with two operators and a folder for histories that failed."""
 
     def __init__(self, stage: Stage, folder: Path) -> None:
         stage.most_restarts = MOST_RESTARTS
         self._stage, self._folder = stage, folder
 
     async def failure_of(self, history: History) -> tuple[str, History]:
-        """How it failed, empty if it held; and the acts up to there."""
+        """Plays a history; returns how it failed, empty if it held, and the acts up to the failure."""
         walks: list[Walk] = []
 
         async def through(field: Field) -> None:
@@ -42,7 +42,7 @@ class Expedition:
         return "", history
 
     async def holds(self, history: History) -> None:
-        """Plays it; a failure is made shorter, and raised as AssertionError with the file that replays it."""
+        """Plays a history; shortens one that fails, and raises AssertionError with the file that replays it."""
         failure, done = await self.failure_of(history)
         if failure:
             short, failure = await self.shortest(done, failure)
@@ -51,7 +51,7 @@ class Expedition:
             )
 
     async def shortest(self, history: History, failure: str, most_runs: int = MOST_RUNS) -> tuple[History, str]:
-        """The shortest that was seen to fail, and how."""
+        """Returns the shortest history that was seen to fail, and how."""
         seen = {history.acts: failure}
 
         async def fails(shorter: History) -> bool:
@@ -63,5 +63,5 @@ class Expedition:
 
 
 def told(history: History) -> str:
-    """Its acts, one a line."""
+    """Returns the acts of a history, one per line."""
     return "\n".join(f"  {number}. {act}" for number, act in enumerate(history.acts, 1))

@@ -1,4 +1,4 @@
-"""Where a history is played: two accounts of two organizations, and whatever people have applied."""
+"""The ground of a history: two accounts of two organizations, and the objects that people applied."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from tests.faults.ground import Site
     from tests.support.kube import Kube, Manifest
 
-# Looks at accounts tell that time passes, whether or not there is anything else to look at.
+# Looks at accounts show that time passes, even without any other object.
 _SCENARIO: Final = Scenario(Kind("GpuPod", "", "", LOOKS_AT_AN_ACCOUNT), PODS[0], forced=True)
 PLENTY: Final = 10**9
-"""Cents: the cloud's clock may go on for days."""
+"""Cents: enough for days of the cloud's clock."""
 
 
 @dataclass(frozen=True)
@@ -26,13 +26,13 @@ class Field(Ground):
     """The ground of a history."""
 
     wanted: dict[str, Manifest] = field(default_factory=dict)
-    """What people want to be there, by names."""
+    """The desired objects by name."""
     handed: set[tuple[str, str]] = field(default_factory=set)
-    """UIDs of objects, and what people gave them of others: an id by `adopt-id`, or in a backup all that a UID had."""
+    """UIDs of objects with what people gave them of others: an id by `adopt-id`, or an id or name from a backup."""
 
     @classmethod
     async def laid_out(cls, kube: Kube, site: Site) -> Self:
-        """Both accounts applied, each of an organization with plenty of money."""
+        """Prepares the ground with both accounts applied, each of an organization with ample funds."""
         made = await cls.prepare(kube, site, "explorer", _SCENARIO)
         await made.apply_account()
         await apply_another_account(made)
@@ -41,29 +41,29 @@ class Field(Ground):
         return made
 
     async def objects(self) -> list[Manifest]:
-        """Whatever can cost money."""
+        """Returns the objects that can cost money."""
         return [item for kind in ("GpuPod", "GpuCluster") for item in await self.kube.list(kind)]
 
     async def settled(self) -> bool:
-        """Whether there is what people want and nothing else, and all of it is Ready."""
+        """Whether exactly the desired objects exist and all are Ready."""
         items = await self.objects()
         there = {item["metadata"]["name"] for item in items}
         return there == set(self.wanted) and await super().settled()
 
     async def at_rest(self) -> bool:
-        """Nobody waits for that in mid-history."""
+        """True: a history does not wait for rest between acts."""
         return True
 
     async def verify(self) -> None:
-        """Whatever is alive is recorded by one object, or told by an account; raises AssertionError."""
+        """Asserts that each living resource is recorded by one object or reported by an account."""
         await self.books.owned(await self.objects(), await self.told())
 
     async def statuses(self) -> dict[str, Any]:
-        """Every object's, without what differs between two runs that went equally well."""
+        """Returns every object's status, without what may differ between two equally good runs."""
         return {item["metadata"]["name"]: oracles.at_rest(item.get("status") or {}) for item in await self.objects()}
 
     def own_ids(self, recorded: set[tuple[str, str]]) -> None:
-        """No object was ever given an id that was made for another, but by people; raises AssertionError."""
+        """Asserts that no object recorded an id that was made for another, unless people gave it that id."""
         made = self.site.made
         self.books.own_ids(
             (uid, cloud_id)
@@ -72,13 +72,13 @@ class Field(Ground):
         )
 
     async def told(self) -> set[str]:
-        """Ids of what accounts tell of, by id or by name: people forced its object away, or left it in the cloud."""
+        """Returns ids of resources that accounts report, by id or by name, as left in the cloud without an object."""
         told = [one for _, one in await self.told_by_accounts()]
         ids, names = {one.get("id") for one in told}, {one.get("name") for one in told}
         return {cloud_id for cloud_id, name in self.site.made.items() if cloud_id in ids or name in names}
 
     async def told_by_accounts(self) -> list[tuple[str, Manifest]]:
-        """Accounts' names, and what each tells that nobody ends."""
+        """Returns what each account reports as orphaned or kept, with the account's name."""
         return [
             (account["metadata"]["name"], one)
             for account in await self.kube.list("CloudAccount")
@@ -87,5 +87,5 @@ class Field(Ground):
         ]
 
     async def exposed(self) -> dict[str, str]:
-        """What people without access to Secrets can read."""
+        """Returns what people without access to Secrets can read."""
         return await oracles.exposed(self.kube, ("GpuPod", "GpuCluster", "CloudAccount"))

@@ -1,4 +1,4 @@
-"""A history: what people and the world do to a few objects, one act after another. Plain data, saved and replayed."""
+"""A history: acts of people and of the world on a few objects. Plain data that can be saved and replayed."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tests.support.faultrules import Json, Rule
 
 
 class Do(StrEnum):
-    """What is done. One that is impossible at the time does nothing."""
+    """The sort of an act; an act that is impossible at the time does nothing."""
 
     APPLY = "apply"
     DELETE = "delete"
-    FORCE_AWAY = "force away"  # deleted, and its finalizers taken off
+    FORCE_AWAY = "force away"  # deleted, and its finalizers removed
     ABANDON = "abandon"
-    RENAME = "rename"  # deleted, and applied under another name with the annotations that it had
+    RENAME = "rename"  # deleted, and applied under another name with its annotations
     COPY = "copy"  # with annotations, finalizers and status
     SCALE = "scale"
     RECREATE = "recreate"  # another image
@@ -25,21 +25,21 @@ class Do(StrEnum):
     START = "start"
     PAUSE = "pause"
     UNPAUSE = "unpause"
-    ADOPT = "adopt"  # whatever its account says is left, or what another object has
+    ADOPT = "adopt"  # a resource that its account reports as left, or one of another object
     MOVE = "move"  # to another account: deleted, and applied again
     BACK_UP = "back up"
     RESTORE = "restore"  # what was backed up, once it is gone; with its status if `number` is 1
     KILL = "kill"
-    FREEZE = "freeze"  # SIGSTOP, until somebody thaws it
+    FREEZE = "freeze"  # SIGSTOP, until a thaw
     THAW = "thaw"
     FAULT = "fault"
     LOSE_WEBHOOKS = "lose webhooks"
-    CLOCK = "clock"  # the cloud's goes on by so many seconds
+    CLOCK = "clock"  # the cloud's clock advances by `number` seconds
     FUNDS_GO = "funds go"
     FUNDS_COME = "funds come"
-    NODE_LOST = "node lost"  # the one of this object
+    NODE_LOST = "node lost"  # the node of this object
     NODES_BACK = "nodes back"
-    SETTLE = "settle"  # the world is healed, everything comes to rest, every oracle is asked
+    SETTLE = "settle"  # faults end, everything comes to rest, every oracle is checked
 
 
 PODS: Final = ("ada", "bob", "eve")
@@ -48,15 +48,15 @@ ACCOUNTS: Final = ("default", "other")
 
 
 def kind_of(name: str) -> str:
-    """Names tell kinds."""
+    """Returns the kind of an object, which its name decides."""
     return "GpuPod" if name in PODS else "GpuCluster"
 
 
 @dataclass(frozen=True)
 class Act:
-    """One act: on which object, under which other name or account, how many or how much.
+    """One act: the object, the other name or account, and a number, as far as the act needs them.
 
-    `calls`: so many more requests of the operators are waited for before the next act, if they come soon.
+    Before the next act, `calls` further requests of the operators are waited for, but not long.
     """
 
     do: Do
@@ -73,7 +73,7 @@ class Act:
 
 @dataclass(frozen=True)
 class History(Saved):
-    """Acts in their order; everything settles at the end, whether or not they say so."""
+    """Acts in order; everything settles at the end, even without an act that says so."""
 
     name: str
     acts: tuple[Act, ...]

@@ -1,4 +1,4 @@
-"""What people do, and how they answer when they are asked, as the documentation says."""
+"""Acts of people, and their answers to Stalled objects, as the documentation recommends."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ _ANNOTATION: Final = "gpurelay.dev/"
 _INTENT: Final = f"{_ANNOTATION}create-intent"
 _ADOPT_ID: Final = f"{_ANNOTATION}adopt-id"
 _PAUSED: Final = f"{_ANNOTATION}paused"
-# Seconds that a person takes to look into the cloud and to answer.
+# Seconds that a person takes to look into the cloud and answer.
 _THOUGHT: Final = 2.5
 _ENV: Final = [{"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": ENV_SECRET, "key": ENV_KEY}}}]
 _COMMAND: Final = "run: "
-# What people had to put right first, as they have by then, and the annotation that says so.
+# Reasons whose cause has been resolved by then, and the annotation that makes the operator try again.
 _NUDGED: Final = {
     "BalanceExhausted": "reconcile-at",
     "BackOff": "reconcile-at",
     "Failed": "restarted-at",
 }
-# What is deleted and applied again.
+# Reasons for which the object is deleted and applied again.
 _GIVEN_UP: Final = frozenset({"TerminatedExternally", "AdoptionRefused"})
 
 
 class People:
-    """Everybody who has access to the namespace.
+    """The people with access to the namespace.
 
-    What they want is applied as soon as nothing of that name is in the way, and not waited for.
+    A desired object is applied as soon as its name is free, without waiting for it.
     """
 
     def __init__(self, field: Field) -> None:
@@ -49,7 +49,7 @@ class People:
         self._backups: dict[str, Manifest] = {}
         self._asked: dict[str, float] = {}
         self.answers: list[str] = []
-        """What they were asked, and what they did about it."""
+        """Questions and answers: object, reason, and what people did."""
         self._acts: Mapping[Do, Callable[[Act], Awaitable[None]]] = {
             Do.APPLY: self._apply,
             Do.DELETE: self._delete,
@@ -70,7 +70,7 @@ class People:
         }
 
     async def do(self, act: Act) -> bool:
-        """Does it if it is an act of people, and possible."""
+        """Does an act of people, if it is possible; returns whether it is one of people."""
         if act.do not in self._acts:
             return False
         with contextlib.suppress(KubeError):
@@ -78,7 +78,7 @@ class People:
         return True
 
     async def insist(self) -> None:
-        """Applies what is wanted and not there."""
+        """Creates desired objects that do not exist."""
         there = {item["metadata"]["name"] for item in await self._field.objects()}
         for name in set(self._field.wanted) - there:
             with contextlib.suppress(KubeError):
@@ -86,13 +86,13 @@ class People:
                 self._hand(made, made["metadata"].get("annotations", {}).get(_ADOPT_ID))
 
     async def take_their_hands_off(self) -> None:
-        """Ends every pause."""
+        """Removes every pause."""
         for item in await self._field.objects():
             if _PAUSED in item["metadata"].get("annotations", {}):
                 await self._kube.annotate(item["kind"], item["metadata"]["name"], {_PAUSED: None})
 
     async def answer(self) -> None:
-        """Whatever they are asked, once they have thought about it."""
+        """Answers every Stalled object that has asked for at least `_THOUGHT` seconds."""
         for item in await self._field.objects():
             reason = stalled(item)
             question = f"{item['metadata']['uid']} {reason} {condition(item, 'Stalled').get('message')}"
@@ -121,7 +121,7 @@ class People:
         return f"deleted ({message})"
 
     async def _say(self, item: Manifest, intent: Mapping[str, str]) -> str:
-        """What the cloud's console shows under the intent's name."""
+        """Answers with what the cloud has under the intent's name; returns the annotation."""
         alive = await self._field.books.alive()
         named = [one for one in alive if self._field.site.made[one] == intent["name"]]
         said = {_ADOPT_ID: named[0]} if named else {f"{_ANNOTATION}retry-create": intent["token"]}
@@ -134,7 +134,7 @@ class People:
         self._field.handed.update((item["metadata"]["uid"], one) for one in what if one)
 
     async def _found(self, name: str) -> Manifest | None:
-        """The object, if people want it."""
+        """Returns the object if it is desired and exists."""
         return await self._kube.find(kind_of(name), name) if name in self._field.wanted else None
 
     async def _apply(self, act: Act) -> None:
@@ -190,7 +190,7 @@ class People:
             await self._kube.annotate(kind_of(act.object), act.object, {_PAUSED: value})
 
     async def _adopt(self, act: Act) -> None:
-        """What an account tells of comes first; then what others have, which is refused."""
+        """Adopts a resource that an account reports, or one of another object, which must be refused."""
         if act.object in self._field.wanted:
             return
         told = [(one["id"], name) for name, one in await self._field.told_by_accounts() if one.get("id")]
@@ -235,12 +235,12 @@ def _workload(name: str, account: str) -> Manifest:
 
 
 def _given_uid(item: Manifest) -> str:
-    """The part of its UID that is in the names that it gives."""
+    """Returns the part of the object's UID that names in the cloud contain."""
     uid: str = item["metadata"]["uid"]
     return uid.replace("-", "")[:10]
 
 
 def written(item: Manifest, name: str = "") -> Manifest:
-    """What people wrote of it, under its name or another."""
+    """Returns the manifest as people wrote it, under its own or another name."""
     named = {"name": name or item["metadata"]["name"]}
     return {"apiVersion": item["apiVersion"], "kind": item["kind"], "metadata": named, "spec": dict(item["spec"])}

@@ -1,4 +1,4 @@
-"""Makes a history that fails shorter, by leaving acts out and playing it again."""
+"""Shortens a failing history by leaving out acts and playing it again."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ MOST_RUNS: Final = 20
 async def shortened(
     history: History, fails: Callable[[History], Awaitable[bool]], most_runs: int = MOST_RUNS
 ) -> History:
-    """The shortest that was seen to fail; `fails` plays one.
+    """Returns the shortest history that was seen to fail, after at most `most_runs` plays; `fails` plays one.
 
-    Half of the acts are left out, then a quarter, and so on down to single ones: the later ones first, since what
-    follows the failure is in nobody's way.
+    Leaves out half of the acts, then a quarter, and so on down to single ones; later acts first, since those after
+    the failure do not matter.
     """
     size, runs = (len(history.acts) + 1) // 2, 0
     while size and history.acts:

@@ -1,4 +1,4 @@
-"""Histories by chance can be had again, saved and read back, and leave no act out."""
+"""Random histories are reproducible, can be saved and read back, and cover every act."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random acts of people and of the world, from a seed: every oracle holds at each settling."""
+"""Under random acts of people and of the world, from a seed, every oracle holds at each settling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The explorer is proven: it comes upon a bug planted into a copy of the operator, and makes its history short."""
+"""Proves the explorer: it finds a bug planted into a copy of the operator, and shortens the history."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _ACTS: Final = 12
 _MOST_RUNS: Final = 8
-# Where two operators race, a history need not end the same way each time.
+# Two operators race, so a history need not end the same way each time.
 _MOST_REPLAYS: Final = 5
 _CAUGHT: Final = "which was made for"
 
@@ -43,7 +43,7 @@ async def test_a_planted_bug_is_come_upon_and_its_history_made_short(
 
 
 async def _come_upon(expedition: Expedition) -> tuple[History, str]:
-    """The first history with a copy that fails, made shorter, and how it fails."""
+    """Returns the first failing history with a copy in it, shortened, and how it fails."""
     histories = (by_chance(seed, _ACTS) for seed in range(1000))
     for history in (one for one in histories if Do.COPY in {act.do for act in one.acts}):
         failure, done = await expedition.failure_of(history)

@@ -1,4 +1,4 @@
-"""What fails is made shorter, in a bounded number of runs."""
+"""Failing histories are shortened in a bounded number of runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.faults.explorer.shortening import MOST_RUNS, shortened
 
 
 class Player:
-    """Plays histories of numbered acts: those fail in which all the guilty are, in their order."""
+    """Plays histories of numbered acts; a history fails if it has all the guilty acts, in order."""
 
     def __init__(self, *guilty: int) -> None:
         self._guilty = guilty

@@ -1,4 +1,4 @@
-"""One history, played from empty accounts to the last trace of it, with every oracle at each settling."""
+"""Plays one history, from empty accounts to the deletion of every trace, and checks every oracle at each settling."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from tests.faults.stage import Stage
     from tests.support.kube import Manifest
 
-# Seconds that the calls which an act leads to get to come.
+# Seconds that an act's calls are waited for.
 _SOON: Final = 0.7
-# How far the cloud's clock moves at each look: webhooks that nobody took are sent again, hours are paid for.
+# Seconds by which the cloud's clock advances at each look: undelivered webhooks are retried, hours are billed.
 _CLOUD_STEP: Final = 20.0
 
 
 class Broken(Exception):
-    """A promise was broken, and no waiting mends it."""
+    """An oracle is broken, and waiting cannot help."""
 
 
 class Walk(Run):
-    """A history on its field."""
+    """The run of a history on its field."""
 
     def __init__(self, stage: Stage, field: Field, history: History) -> None:
         super().__init__(stage.proxy, stage.operators, field, Plan(history.name, "", word=Word.AS_FOUND))
@@ -43,7 +43,7 @@ class Walk(Run):
         self.done: list[Act] = []
 
     async def to_its_end(self) -> None:
-        """Plays it; raises AssertionError or Broken at the first settling that finds something wrong."""
+        """Plays the history; raises AssertionError or Broken at the first settling that finds something wrong."""
         await self._eventually(self.field.account_ready, "the accounts are Ready")
         for act in self.history.acts:
             self.done.append(act)
@@ -57,7 +57,7 @@ class Walk(Run):
         await self._comes_of_it_undisturbed(wanted, came_of_it)
 
     async def _comes_of_it_undisturbed(self, wanted: dict[str, Manifest], disturbed: dict[str, Any]) -> None:
-        """What people had written by the end, applied anew, comes to what the history came to."""
+        """Asserts that the final manifests, applied again without faults, lead to the same statuses."""
         self.field.wanted.update(wanted)
         await self._comes_to_rest()
         undisturbed = await self.field.statuses()
@@ -91,7 +91,7 @@ class Walk(Run):
         await self._was_never_wrong()
 
     async def _everything_goes(self) -> None:
-        """Objects, then what accounts tell of, which somebody ends in the cloud."""
+        """Deletes the objects, then ends in the cloud what accounts report."""
         self.field.wanted.clear()
         for kind in ("GpuPod", "GpuCluster"):
             await self.field.kube.delete_all(kind)
@@ -102,7 +102,7 @@ class Walk(Run):
         await self._was_never_wrong()
 
     async def _nothing_is_told(self) -> bool:
-        """Of what has an id: nobody can look whether what has only a name is gone."""
+        """Asserts that accounts report nothing with an id; the operator cannot check what has only a name."""
         told = [(account, one) for account, one in await self.field.told_by_accounts() if one.get("id")]
         assert not told, f"accounts tell of {told}"
         return True

@@ -1,4 +1,4 @@
-"""What the world does: processes end or stand still, requests go wrong, the cloud's clock jumps, its nodes are lost."""
+"""Acts of the world: processes are killed or frozen, requests fail, the cloud's clock jumps, its nodes are lost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class World:
-    """Everything but people."""
+    """Everything except people."""
 
     def __init__(self, stage: Stage, field: Field) -> None:
         self._stage, self._field = stage, field
@@ -37,12 +37,12 @@ class World:
         }
 
     async def do(self, act: Act) -> None:
-        """Does it if it is an act of the world, and possible."""
+        """Does an act of the world, if it is possible; ignores others."""
         if act.do in self._acts:
             await self._acts[act.do](act)
 
     async def heal(self) -> None:
-        """From here on nothing goes wrong."""
+        """Ends every fault: thaws operators, restores funds and nodes."""
         self._stage.proxy.heal()
         await self._control.clear_faults()
         for do in (Do.THAW, Do.FUNDS_COME, Do.NODES_BACK):
@@ -52,7 +52,7 @@ class World:
         await self._stage.operators[act.number].kill()
 
     async def _freeze(self, act: Act) -> None:
-        """One at a time: while a hold keeps one frozen, the other has to lead."""
+        """Thaws all, then freezes one operator, unless a hold keeps another frozen: then this one must lead."""
         self._stage.thaw()
         process = self._stage.operators[act.number].process
         if self._stage.frozen is None and process.running:
