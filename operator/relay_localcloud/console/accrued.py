@@ -12,7 +12,7 @@ from relay_localcloud.money import days
 from relay_localcloud.money.ledger import usage_records
 
 MOST_RUNS: Final = 20_000
-"""Up to this many runs are read individually; beyond that, usage is known only by day."""
+"""Up to this many runs, usage is computed at any instant; beyond that, only at midnights."""
 
 _record = usage_records.c
 

@@ -32,7 +32,7 @@ def passed_on(headers: CIMultiDictProxy[str], without: AbstractSet[str] = frozen
 def to_workload(
     headers: CIMultiDictProxy[str], consumed: AbstractSet[str], client: str | None, scheme: str, prefix: str
 ) -> CIMultiDict[str]:
-    """A request's headers as the workload gets them: without keys, and with the origin of the request.
+    """A request's headers as the workload gets them: without keys, and with the client, host and scheme of the request.
 
     `Host` stays as the client sent it, since the workload is known by that name.
     """
@@ -51,7 +51,7 @@ def _named(connection: Iterable[str]) -> frozenset[str]:
 
 
 def _utf8(value: str) -> str:
-    """A value whose bytes were not UTF-8, read as the Latin-1 that was meant, since only UTF-8 can be written."""
+    """A value that was not UTF-8, decoded as Latin-1 instead, since only UTF-8 can be sent."""
     if value.isascii() or not any("\udc80" <= character <= "\udcff" for character in value):
         return value
     return value.encode(errors="surrogateescape").decode("latin-1")

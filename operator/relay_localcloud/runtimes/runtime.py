@@ -53,7 +53,7 @@ class Noun(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The due items that report a start or stop to one sort of holder; None if that sort gets no such report."""
+    """The kinds of due items that report a start or stop to one sort of holder; None if it gets no such report."""
 
     started: str | None = None
     stopped: str | None = None

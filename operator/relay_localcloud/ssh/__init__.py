@@ -1,1 +1,1 @@
-"""The SSH gateway: shells and commands in workloads; the user name is a workload's id, the key its organization's."""
+"""The SSH gateway: shells and commands in pods, VMs and replicas, by their ids and the keys of their organizations."""

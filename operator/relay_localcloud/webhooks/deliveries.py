@@ -42,7 +42,7 @@ RETRY_AFTER = (10 * SECOND, 60 * SECOND, 300 * SECOND)
 """The delays after the first, second and third failed attempt, in microseconds (section 8)."""
 
 OVERTAKING = RETRY_AFTER[0]
-"""The shortest delay of a retry: a call's outcome cannot affect anything that falls due earlier than this after it."""
+"""The shortest delay of a retry: a call's outcome affects nothing that falls due sooner after the call."""
 
 PAUSED = "paused"
 """The key in the payload of a call that fell due while its subscription was paused."""

@@ -41,11 +41,11 @@ _CHANGED_IN_PLACE: Final = frozenset({"ResourceQuota", "NetworkPolicy", "Secret"
 
 
 TENANT_SECONDS: Final = 60.0
-"""How long an organization's namespace, quota and policy are taken to exist before they are sent again."""
+"""How long an organization's namespace, quota and policy are assumed to exist before they are sent again."""
 
 
 class Objects:
-    """Carries out turns on one cluster; remembers for a minute which organizations have what they need there."""
+    """Carries out turns on one cluster; sends the objects of an organization at most once every TENANT_SECONDS."""
 
     def __init__(self, kube: Kube, clock: Callable[[], float] = time.monotonic) -> None:
         self._kube = kube
@@ -54,7 +54,7 @@ class Objects:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def carry_out(self, turn: Turn) -> JsonObject | None:
-        """Carries out a turn; returns the Pod as the API server has it if it was created. Raises KubeError."""
+        """Carry out a turn; returns the Pod as the API server has it if it was created. Raises KubeError."""
         kube = self._kube
         match turn.step:
             case Step.MAKE:
@@ -83,7 +83,7 @@ class Objects:
         return made
 
     async def _ensure_tenant(self, turn: Turn) -> None:
-        """Sends the organization's objects once; turns that begin meanwhile wait for the answers."""
+        """Send the organization's objects once; its other turns wait for that meanwhile."""
         lock = self._locks.setdefault(turn.namespace, asyncio.Lock())
         async with lock:
             there, since = self._tenants.get(turn.namespace, ((), -math.inf))

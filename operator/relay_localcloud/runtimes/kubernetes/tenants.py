@@ -85,7 +85,7 @@ def quota(instance: str, organization_id: str, gpu_count: int, resources: Iterab
 
 
 def network_policy(instance: str, organization_id: str, gateway: Gateway) -> Manifest:
-    """Only the gateway reaches the organization's Pods; they reach DNS and the internet, nothing else there."""
+    """Admits only the gateway to the organization's Pods, and lets these reach only DNS and the internet."""
     dns: Manifest = {
         "to": [{"namespaceSelector": {}, "podSelector": {"matchLabels": {"k8s-app": "kube-dns"}}}],
         "ports": [{"port": 53, "protocol": protocol} for protocol in ("UDP", "TCP")],
