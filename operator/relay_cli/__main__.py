@@ -1,4 +1,4 @@
-"""`kubectl relay`: the list of commands, and how they end."""
+"""`kubectl relay`: the list of commands, and their exit statuses."""
 
 import sys
 from collections.abc import Sequence

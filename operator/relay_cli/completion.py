@@ -45,7 +45,7 @@ def offer(app: typer.Typer, words: Sequence[str]) -> None:
 
 
 def _answer(app: typer.Typer, instruction: str, **environment: str) -> None:
-    """Let typer do what it does for shells' scripts, which pass their question in the environment."""
+    """Run typer's completion, which takes its instructions from the environment."""
     os.environ.update(environment, **{VARIABLE: instruction})
     try:
         app([], prog_name=_PROGRAM, complete_var=VARIABLE)

@@ -146,7 +146,7 @@ def _share(
 
 
 async def _paying(kubectl: Kubectl, found: Sequence[CloudObject], *, everywhere: bool) -> dict[str, list[Account]]:
-    """The accounts of each organization whose keys may be used."""
+    """The accounts whose keys may be used, by organization; stderr says which accounts cannot be read."""
     read = await accounts.listed(kubectl, everywhere=everywhere)
     named = {workload.account for workload in found if workload.account is not None and not everywhere}
     for ref in sorted(
@@ -162,7 +162,7 @@ async def _paying(kubectl: Kubectl, found: Sequence[CloudObject], *, everywhere:
 async def _told(
     kubectl: Kubectl, paying: Mapping[str, Sequence[Account]], base_url: str, ask: Callable[[Cloud], Awaitable[ToldT]]
 ) -> dict[str, ToldT]:
-    """The answer for each organization; stderr says why one is missing, since its key is unreadable or refused."""
+    """The answer for each organization; stderr says why one is missing: its keys are unreadable or refused."""
     told: dict[str, ToldT] = {}
     for organization, opened_by in paying.items():
         try:

@@ -129,7 +129,7 @@ async def _deliveries(cloud: Cloud, webhook_id: str) -> list[WebhookDelivery] | 
 
 
 async def _probed(cloud: Cloud) -> list[AnyOperation]:
-    """The probed operations that the cloud does not serve. Raises CloudError if none can be probed."""
+    """The probed operations that the cloud does not serve. Raises CloudError if a probe fails in another way."""
     return [row for row in _PROBES if not await _is_served(cloud, row)]
 
 

@@ -1,4 +1,4 @@
-"""How a failed command ends."""
+"""The failure of a command: a sentence on stderr and an exit status."""
 
 import sys
 from enum import IntEnum
@@ -20,5 +20,5 @@ class Failure(Exception):
 
 
 def complain(sentence: str) -> None:
-    """Print on stderr, away from the output that programs read."""
+    """Print a sentence on stderr, apart from the output that programs read."""
     sys.stderr.write(f"kubectl relay: {sentence}\n")

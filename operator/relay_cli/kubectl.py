@@ -66,7 +66,7 @@ class Kubectl:
 
     @asynccontextmanager
     async def proxy(self) -> AsyncIterator[Path]:
-        """The API server behind a Unix socket that nobody else can open; it allows only reads."""
+        """The API server behind a Unix socket that only this user can open, for reads only. Raises TimeoutError too."""
         with TemporaryDirectory() as folder:
             socket = Path(folder) / "api"
             process = await self._started("proxy", f"--unix-socket={socket}", "--reject-methods=POST,PUT,PATCH,DELETE")

@@ -41,7 +41,7 @@ def logged_id(obj: CloudObject) -> str:
 
 
 def untold(obj: CloudObject, error: CloudError) -> Failure:
-    """The failure to report, since not every cloud serves logs. Pure."""
+    """The failure to report if the cloud serves no logs. Pure."""
     return Failure(f"the cloud shows no log of {obj.key}: not every cloud serves logs ({error})")
 
 

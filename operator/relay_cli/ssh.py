@@ -30,7 +30,7 @@ async def ssh(kubectl: Kubectl, reference: Reference, remote: Remote = None) -> 
 
 
 def running_id(obj: CloudObject) -> str:
-    """The gateway's id for the object. Raises Failure if nobody can log in there. Pure."""
+    """The gateway's id for the object. Raises Failure if it has no shell, or does not run. Pure."""
     if obj.kind not in MACHINES:
         raise Failure(f"{obj.key} has no shell; these kinds do: {', '.join(MACHINES)}", Status.MISUSED)
     if obj.status.id is None or obj.status.state != "running":

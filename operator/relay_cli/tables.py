@@ -1,4 +1,4 @@
-"""Rows in a form for people or for programs. Pure."""
+"""Rows as a table for people or as JSON for programs. Pure."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -50,5 +50,5 @@ def as_json(rows: Sequence[BaseModel]) -> str:
 
 
 def dollars(cents: int | None) -> str:
-    """Money in the form of the cloud's prices; empty if unknown."""
+    """An amount of cents as `$1.50`; empty if unknown."""
     return "" if cents is None else f"{'-' if cents < 0 else ''}${abs(cents) // 100}.{abs(cents) % 100:02}"

@@ -117,7 +117,7 @@ class Accounts:
         return self._cache.default_account(namespace) if ref is None else named_account(namespace, ref.kind, ref.name)
 
     async def state(self, key: ObjectKey) -> AccountState:
-        """Whether the account can be used. Reads its Secret again after a while, and once the cloud refused the key."""
+        """Whether the account can be used. Rereads its Secret after a while, and after the cloud refused the key."""
         entry = self._cache.get(key)
         if entry is None:
             return AccountWaiting(Reason.ACCOUNT_MISSING, _missing(key))
@@ -176,7 +176,7 @@ class Accounts:
         return self._connection(key).evidence
 
     def failed(self, account: AccountReady, error: CloudError, whose: ObjectKey | None = None) -> None:
-        """Record an error that the cloud answered to this account's Cloud."""
+        """Record an error of a call with the account's Cloud; `whose` is the object that the call was for."""
         connection = self._connections.get(account.key)
         if connection is None:
             return
@@ -204,12 +204,12 @@ class Accounts:
         return bool(called)
 
     def whoami(self, key: ObjectKey) -> Whoami | None:
-        """What the cloud said about the account's key."""
+        """The cloud's last answer about the account's key; None if there is none yet."""
         connection = self._connections.get(key)
         return None if connection is None else connection.who
 
     def organization_is_called(self, key: ObjectKey, name: str | None) -> None:
-        """The name that the organization has now, which `whoami` said before."""
+        """Record the organization's current name in the answer of `whoami`."""
         connection = self._connections.get(key)
         if connection is not None and connection.who is not None:
             connection.who = connection.who.model_copy(update={"organization_name": name})
@@ -351,7 +351,7 @@ class Accounts:
 
 
 def parse_account(key: ObjectKey, entry: Entry) -> AnyAccount:
-    """Raises ValidationError."""
+    """Parse the account in the cache. Raises ValidationError."""
     model = CloudAccount if key.kind == AccountKind.CLOUD_ACCOUNT else ClusterCloudAccount
     return model.model_validate_json(entry.body)
 

@@ -103,4 +103,4 @@ async def _set(kube: Kube, namespace: str, name: str, secret: JsonObject, accoun
     except NotFound:
         return
     except Conflict:
-        return  # somebody else wrote meanwhile: the next pass, within a minute, tries again
+        return  # another writer was faster: the next pass, within a minute, tries again

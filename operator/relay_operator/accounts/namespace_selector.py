@@ -21,7 +21,7 @@ def admits(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
 
 
 def admits_all(selector: LabelSelector) -> bool:
-    """Whether the selector admits every namespace, so that nobody needs to read labels."""
+    """Whether the selector admits every namespace, so that no labels need to be read."""
     return not selector.match_labels and not selector.match_expressions
 
 

@@ -38,7 +38,7 @@ class _Refused(NamedTuple):
 
 @dataclass(slots=True)
 class Budgets:
-    """Grants and lines. No method awaits: nobody else can ask between a question and its grant."""
+    """Grants and lines. No method awaits, so that no other request can come between a question and its grant."""
 
     cache: Cache
     queue: Queue[ObjectKey]

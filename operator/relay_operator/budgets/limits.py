@@ -23,7 +23,7 @@ def of_namespace(budget: AccountBudget | None) -> NamespaceBudget | None:
 
 
 def can_fit(budget: AccountBudget, need: Commitment) -> bool:
-    """Whether the need would fit into an empty budget; nobody waits behind a need that never fits."""
+    """Whether the need would fit into an empty budget; no object waits behind a need that never fits."""
     each = of_namespace(budget)
     burns = [budget.max_burn_per_hour_cents, each.max_burn_per_hour_cents if each is not None else None]
     gpus = each.max_gpus if each is not None else None
@@ -48,7 +48,8 @@ def beyond_namespace(limit: NamespaceBudget, others: Commitment, need: Commitmen
 def counted(limit: NamespaceBudget | None, total: Commitment) -> Commitment:
     """The part of a namespace's commitments that counts for the account: at most its limit, whatever its objects show.
 
-    Thus whoever may write annotations and statuses there takes nothing from others. The burn covers what has no price.
+    Thus a user who may write annotations and statuses there cannot take room from other namespaces. A resource without
+    a known price counts in the organization's burn instead.
     """
     most = None if limit is None else limit.max_burn_per_hour_cents
     if most is None:

@@ -30,7 +30,7 @@ class Lines:
     """All lines. O(log n) for each object that joins or leaves."""
 
     waits: Callable[[ObjectKey, Age], bool]
-    """Whether the object still waits for this: a vanished object does not, nor does one with another spec."""
+    """Whether the object of this age still waits: a vanished object does not, nor does one with another spec."""
     _ages: dict[Line, dict[ObjectKey, Age]] = field(default_factory=dict)
     _order: dict[Line, list[tuple[Age, ObjectKey]]] = field(default_factory=dict)
     _of: dict[ObjectKey, set[Line]] = field(default_factory=dict)

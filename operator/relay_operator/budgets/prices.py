@@ -47,7 +47,7 @@ class Pricing(Protocol):
     """The prices of each account's cloud."""
 
     async def of(self, cloud: Cloud) -> Prices:
-        """Raises CloudError."""
+        """The cloud's prices. Raises CloudError."""
         ...
 
 
@@ -58,7 +58,7 @@ class ListedPrices(Pricing):
     lists: SharedLists[Prices]
 
     async def of(self, cloud: Cloud) -> Prices:
-        """Raises CloudError."""
+        """The cloud's prices, perhaps some minutes old. Raises CloudError."""
         return await self.lists.recent(cloud, lambda: _read(cloud))
 
 

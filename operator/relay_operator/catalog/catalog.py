@@ -122,7 +122,7 @@ class Catalog:
         return {str(part(raw, "metadata").get("name")): raw for raw in found}
 
     async def _write_all(self, changes: Sequence[Change], objects: dict[str, JsonObject]) -> None:
-        """Write each change; one that is refused, or raced by somebody else, blocks no other. The next turn retries."""
+        """Write each change; one that is refused or loses a race does not block others, and is retried next turn."""
         for change in changes:
             try:
                 await self._write(change, objects)

@@ -105,7 +105,7 @@ def _patch(raw: JsonObject, facts: GpuModelStatus, wanted: Iterable[Wanted], now
 
 
 def _status(raw: JsonObject) -> GpuModelStatus:
-    """The object's status; empty if somebody made it unreadable."""
+    """The object's status; empty if it is malformed."""
     try:
         return GpuModelStatus.model_validate(part(raw, "status"))
     except ValidationError:

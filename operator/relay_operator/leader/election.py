@@ -1,7 +1,7 @@
 """One leader among the replicas, by a Lease. See docs/decisions for why this is not the client library's election.
 
 Safety rests on durations alone: a leader stops `renew_deadline` after it last *began* a renewal that succeeded, and a
-standby takes over `duration` after it last *saw* the Lease change. Nobody compares wall clocks.
+standby takes over `duration` after it last *saw* the Lease change. Wall clocks are never compared.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from relay_operator.engine.manifests import part
 from relay_operator.observability.logs import log_action
 
 _REPEAT_SECONDS = 60.0
-"""Seconds between two log lines about a refused Lease, so that people who come late still see one."""
+"""Seconds between two log lines about a refused Lease, so that the end of the log always shows one."""
 
 _log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class LeaseTimes:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A Lease as read; two equal ones show that nobody wrote in between."""
+    """A Lease as read; two equal ones show that there was no write in between."""
 
     version: str
     holder: str
@@ -66,7 +66,7 @@ def may_take(lease: Lease, identity: str, unchanged_seconds: float) -> bool:
 
 
 def claim(former: Lease | None, identity: str, times: LeaseTimes, now: str) -> JsonObject:
-    """The spec with which a candidate takes the Lease; `now` is for people, no decision rests on it."""
+    """The spec with which a candidate takes the Lease; `now` is for people, no decision depends on it."""
     spec: JsonObject = {
         "holderIdentity": identity,
         # Rounded up: a standby must never take over before this holder has surely ended.
@@ -248,7 +248,7 @@ class Election:
         return lease
 
     def _micro_time(self) -> str:
-        """For people to read; no decision rests on it."""
+        """The wall clock in the Lease's notation, for people: no decision depends on it."""
         return self.wall_clock().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
     def _lost(self, why: str) -> LeaseLostError:

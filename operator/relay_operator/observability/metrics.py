@@ -31,7 +31,7 @@ class WebhookOutcome(StrEnum):
     BUSY = "busy"
     UNKNOWN_ACCOUNT = "unknown_account"
     MALFORMED = "malformed"
-    """The signature is valid but the body is not an event, or the sender never finished the body."""
+    """The body is compressed or incomplete, or has a valid signature but is not an event."""
 
 
 class Metrics:

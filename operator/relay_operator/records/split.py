@@ -115,7 +115,7 @@ class Part:
             yield piece
 
     async def finish(self) -> PartMade:
-        """The complete part; first reads what nobody has read."""
+        """The complete part; first reads the rest of it."""
         async for _ in self._rest():
             pass
         return PartMade(self.number, self._records, self._bytes, self._sha256.hexdigest())
