@@ -27,7 +27,7 @@ class _Circuit:
 
     @property
     def rest(self) -> int:
-        """How long no call is made after the last hung one, in microseconds; 0 while few enough calls hung."""
+        """How long after the start of the last hung call no other is made, in microseconds; 0 while few enough hung."""
         beyond = self.hangs - HANGS_ALLOWED
         return 0 if beyond < 0 else min(FIRST_REST << min(beyond, 10), LONGEST_REST)
 
@@ -49,7 +49,7 @@ class Circuits:
         return None
 
     def ended(self, webhook_id: str, at: int, *, hung: bool) -> None:
-        """Record the end of a call that was made at this instant; any answer closes the circuit."""
+        """Record the end of a call that started at `at`; any answer closes the circuit."""
         former = self._by_id.pop(webhook_id, None)
         if not hung:
             return

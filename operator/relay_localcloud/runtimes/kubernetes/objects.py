@@ -45,7 +45,7 @@ TENANT_SECONDS: Final = 60.0
 
 
 class Objects:
-    """Carries out turns on one cluster; sends the objects of an organization at most once every TENANT_SECONDS."""
+    """Carries out turns on a cluster; resends an organization's unchanged objects after TENANT_SECONDS or failures."""
 
     def __init__(self, kube: Kube, clock: Callable[[], float] = time.monotonic) -> None:
         self._kube = kube
