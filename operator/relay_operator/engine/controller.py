@@ -129,18 +129,26 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         writer = await self._writer(turn, entry)
         if len(entry.body) > LARGEST and not (entry.attempted or entry.cloud_id):
             problem = f"the object has more than {LARGEST} bytes: no status that tells an id would fit for certain"
-            return await unreadable.tell(writer, entry.body, Reason.OBJECT_TOO_LARGE, problem, turn.now)
+            return await self._unreadable(turn, entry, writer, Reason.OBJECT_TOO_LARGE, problem)
         try:
             obj = self.flow.parse(entry.body)
         except ValidationError as invalid:
-            problem = unreadable.complaint(invalid)
-            return await unreadable.tell(writer, entry.body, Reason.UNREADABLE, problem, turn.now)
+            return await self._unreadable(turn, entry, writer, Reason.UNREADABLE, unreadable.complaint(invalid))
         try:
             return await self._carried_out(turn, obj, memory, writer)
         except Conflict:
             if memory.kube_failures:  # the watch needs time to report what others wrote
                 await writer.read()
             raise
+
+    async def _unreadable(
+        self, turn: Turn, entry: Entry, writer: ObjectWriter, reason: Reason, problem: str
+    ) -> tuple[str, bool]:
+        async def release(metadata: ObjectMeta, left: tuple[Left, ...]) -> None:
+            await self._save(turn, self._note(turn, left))
+            await self._release(turn, metadata, writer)
+
+        return await unreadable.tell(writer, entry.body, reason, problem, turn.now, release)
 
     async def _carried_out(self, turn: Turn, obj: ObjT, memory: MemoryT, writer: ObjectWriter) -> tuple[str, bool]:
         flow, started, read = self.flow, self.engine.clock(), obj
@@ -197,40 +205,56 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         match action:
             case actions.Release():
                 await self._leave(turn, obj, self.flow.leaves(facts), writer)
-                was_there = await finalizer.release(writer, obj.metadata)
-                if obj.metadata.finalizers == [FINALIZER] and not turn.key.vanished:
-                    # Nothing else holds the object. The watch may have begun too late to report its end, and objects
-                    # that it used wait for that.
-                    self.engine.cache.drop(turn.key, turn.uid)
-                    self.engine.leftovers.was_let_go(turn.uid)
-                    self.engine.queue.add(turn.key, Priority.REPAIR)
-                return was_there
+                return await self._release(turn, obj.metadata, writer)
             case actions.Expire():
                 await writer.delete()
             case _:
                 pass
         return True
 
+    async def _release(self, turn: Turn, metadata: ObjectMeta, writer: ObjectWriter) -> bool:
+        """Remove the finalizer; False if the object was already gone. Raises KubeError."""
+        was_there = await finalizer.release(writer, metadata)
+        if metadata.finalizers == [FINALIZER] and not turn.key.vanished:
+            # Nothing else holds the object. The watch may have begun too late to report its end, and objects
+            # that it used wait for that.
+            self.engine.cache.drop(turn.key, turn.uid)
+            self.engine.leftovers.was_let_go(turn.uid)
+            self.engine.queue.add(turn.key, Priority.REPAIR)
+        return was_there
+
     async def _leave(self, turn: Turn, obj: ObjT, left: tuple[Left, ...], writer: ObjectWriter) -> None:
         """Record what stays in the cloud before the finalizer is removed. Raises KubeError."""
-        key, leftovers = turn.key, self.engine.leftovers
-        account = self.engine.cache.account_of(key) or ObjectKey(AccountKind.CLOUD_ACCOUNT, key.namespace, DEFAULT_NAME)
+        needed = self._note(turn, left)
+        try:
+            await self._save(turn, needed)
+        except KubeError:
+            await self._hold(turn, obj, self.engine.leftovers.trouble(needed), left, writer)
+            raise
+
+    def _note(self, turn: Turn, left: tuple[Left, ...]) -> list[str]:
+        """Note what stays in the cloud; returns the names of the ConfigMaps to save."""
+        key = turn.key
         of, needed = f"{key.namespace}/{key.name}", list[str]()
         for each in left:
             told = {"id": each.id, "name": each.name, "organization": each.organization, "of": of, "uid": turn.uid}
             told["part_of"] = each.part_of
-            record = Leftover(fate=each.fate, kind=key.kind, account=account, since=turn.now, **told)
-            leftovers.note(record)
+            record = Leftover(fate=each.fate, kind=key.kind, account=self._account(key), since=turn.now, **told)
+            self.engine.leftovers.note(record)
             needed.append(record.config_map)
+        return needed
+
+    async def _save(self, turn: Turn, needed: list[str]) -> None:
+        """Save what was noted; from then on the object's end is the operator's own doing. Raises KubeError."""
         if needed:
-            try:
-                await leftovers.save(needed)
-            except KubeError:
-                await self._hold(turn, obj, leftovers.trouble(needed), left, writer)
-                raise
-            self.engine.queue.add(account, Priority.CHANGE)
-        if not key.vanished:
-            leftovers.lets_go(turn.uid)
+            await self.engine.leftovers.save(needed)
+            self.engine.queue.add(self._account(turn.key), Priority.CHANGE)
+        if not turn.key.vanished:
+            self.engine.leftovers.lets_go(turn.uid)
+
+    def _account(self, key: ObjectKey) -> ObjectKey:
+        known = self.engine.cache.account_of(key)
+        return known or ObjectKey(AccountKind.CLOUD_ACCOUNT, key.namespace, DEFAULT_NAME)
 
     async def _hold(self, turn: Turn, obj: ObjT, trouble: str, left: tuple[Left, ...], writer: ObjectWriter) -> None:
         """Report that the object waits until what it leaves is recorded. Raises KubeError."""

@@ -2,17 +2,19 @@
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from relay_kube.kube import JsonObject, NotFound, Refused
 from relay_operator.api.conditions import Condition, ConditionType, Reason
 from relay_operator.api.meta import ABANDON, API_KEY_SECRET, CREATE_INTENT, FINALIZER, ObjectMeta
-from relay_operator.engine import conditions, finalizer
+from relay_operator.engine import conditions
 from relay_operator.engine.conditions import Wanted
+from relay_operator.engine.intent import aside, has
+from relay_operator.engine.leftovers import Fate, Left
 from relay_operator.engine.manifests import part
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.status import merge_patch
@@ -20,6 +22,8 @@ from relay_operator.engine.status import merge_patch
 logger = logging.getLogger(__name__)
 
 Outcome = Literal["Ignore", "Release", "Stall"]
+Release: TypeAlias = Callable[[ObjectMeta, tuple[Left, ...]], Awaitable[None]]
+"""Records what stays in the cloud, and removes the finalizer. Raises KubeError."""
 _CONDITIONS: TypeAdapter[list[Condition]] = TypeAdapter(list[Condition])
 
 
@@ -29,7 +33,9 @@ def complaint(invalid: ValidationError) -> str:
     return f"{'.'.join(map(str, problem['loc']))} cannot be read: {problem['msg']}"
 
 
-async def tell(writer: ObjectWriter, body: bytes, reason: Reason, message: str, now: datetime) -> tuple[Outcome, bool]:
+async def tell(
+    writer: ObjectWriter, body: bytes, reason: Reason, message: str, now: datetime, release: Release
+) -> tuple[Outcome, bool]:
     """Report on the object, or release it; returns what was done, and whether status was written. Raises KubeError.
 
     An object that may have something in the cloud is released only if people abandon it.
@@ -40,7 +46,7 @@ async def tell(writer: ObjectWriter, body: bytes, reason: Reason, message: str, 
     if deleting and FINALIZER not in metadata.finalizers:
         return "Ignore", False
     if deleting and (metadata.annotations.get(ABANDON) == "true" or not _may_own(metadata, status)):
-        await finalizer.release(writer, metadata)
+        await release(metadata, _left(raw))
         return "Release", False
     if deleting:
         message += "; the deletion waits for it (the annotation abandon lets go without touching the cloud)"
@@ -48,6 +54,13 @@ async def tell(writer: ObjectWriter, body: bytes, reason: Reason, message: str, 
     if wrote:
         logger.error("nothing can be made of the object: %s", message)
     return "Stall", wrote
+
+
+def _left(raw: Mapping[str, JsonValue]) -> tuple[Left, ...]:
+    """What stays in the cloud, as far as it can be read."""
+    own = has(raw)
+    present = [Left(Fate.KEPT, own.id, own.name, own.organization, own.part_of)] if own.id or own.name else []
+    return (*present, *(Left(Fate.KEPT, cloud_id, name, own.organization) for cloud_id, name in aside(raw)))
 
 
 def _may_own(metadata: ObjectMeta, status: Mapping[str, JsonValue]) -> bool:

@@ -10,7 +10,6 @@ from relay_operator.api.parts import EnvFromSource
 from relay_operator.api.public_keys import fingerprint
 from relay_operator.api.references import ValueSource
 from relay_operator.engine import manifests
-from relay_operator.engine.manifests import part
 from relay_operator.flows.managed.memory import ManagedMemory
 from relay_operator.flows.managed.registered_keys import RegisteredKey
 from relay_operator.flows.managed.resource import InputRefs
@@ -45,7 +44,6 @@ class _Sources:
     kube: Kube
     namespace: str
     data: dict[tuple[str, str], Mapping[str, str] | None] = field(default_factory=dict)
-    versions: list[str] = field(default_factory=list)
 
     async def read(self, kind: ResourceType, name: str) -> Mapping[str, str] | None:
         key = (kind.plural, name)
@@ -57,9 +55,7 @@ class _Sources:
         try:
             raw = await self.kube.get(kind, self.namespace, name)
         except NotFound:
-            self.versions.append(f"{kind.plural}/{name}=")
             return None
-        self.versions.append(f"{kind.plural}/{name}={part(raw, 'metadata').get('resourceVersion')}")
         return manifests.texts(raw.get("data"), encoded=kind is SECRETS)
 
 
@@ -111,7 +107,7 @@ class InputReader:
             return MissingInput(f"{refs.keys_field} leads to a private key, which is not sent: refer to the public one")
         foreign = {**borrowed, **referenced, **{f"ssh/{index}": key for index, key in enumerate(ssh_keys)}}
         foreign |= {f"text/{name}": text for name, text in texts.items()}
-        digest = await _digest(foreign, ",".join(sources.versions), salt, memory)
+        digest = await _digest(foreign, salt, memory)
         literal = {item.name: item.value for item in refs.env if item.value is not None}
         return ReadInputs({**borrowed, **literal, **referenced}, tuple(ssh_keys), texts, digest)
 
@@ -150,17 +146,16 @@ async def _registered(sources: _Sources, key: RegisteredKey) -> str:
             f"SshKey {key.name} is registered as {key.fingerprint}, and its source has another key now: "
             "put the former key back, or set updateStrategy.type: Recreate there"
         )
-    sources.versions.append(f"{key.name}={text}")
     return text.strip()
 
 
-async def _digest(values: Mapping[str, str], versions: str, salt: str, memory: ManagedMemory) -> str:
-    """The digest of the values; it is derived again only if the version of a source changed."""
+async def _digest(values: Mapping[str, str], salt: str, memory: ManagedMemory) -> str:
+    """The digest of the values; derived, which takes milliseconds, only if a value or the salt changed."""
     if not values:
         return ""
-    marker = f"{salt}|{versions}"
+    text = "\0".join(f"{name}={value}" for name, value in sorted(values.items())).encode()
+    marker = hashlib.sha256(f"{salt}|".encode() + text).digest()
     if memory.env_digest[0] != marker:
-        text = "\0".join(f"{name}={value}" for name, value in sorted(values.items())).encode()
         raw = await asyncio.to_thread(hashlib.pbkdf2_hmac, "sha256", text, salt.encode(), _ROUNDS, 8)
         memory.env_digest = (marker, raw.hex())
     return memory.env_digest[1]

@@ -38,8 +38,8 @@ class ManagedMemory(SearchingMemory):
     """A value that the cloud showed once, until the Secret has it."""
     connections: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Hashes of what was written for others to connect, by plural name: of everything behind it, and of the data."""
-    env_digest: tuple[str, str] = ("", "")
-    """The versions of the sources that were read last, and the digest of their content."""
+    env_digest: tuple[bytes, str] = (b"", "")
+    """A plain hash of the values that were read last, and their digest."""
     account: AccountReady | None = None
     """The account as of the last pass that used it."""
     unconnected: str = ""

@@ -124,6 +124,18 @@ async def test_the_digest_tells_changes_of_what_was_read_and_of_nothing_else(wor
     assert (await read(world, refs, memory)).digest != first
 
 
+async def test_the_digest_tells_another_key_of_an_unchanged_secret(world: World) -> None:
+    await prepared(world)
+    memory = ManagedMemory("u1")
+    digests = [
+        (await read(world, InputRefs(env=[env("X", value_of("secret", "keys", key))]), memory)).digest
+        for key in ("A", "B", "A")
+    ]
+    afresh = (await read(world, InputRefs(env=[env("X", value_of("secret", "keys", "B"))]))).digest
+    assert digests == [digests[0], afresh, digests[0]]
+    assert digests[0] != afresh
+
+
 async def test_the_digest_is_keyed_and_short_and_absent_where_nothing_was_read(world: World) -> None:
     await prepared(world)
     refs = InputRefs(env_from=[SECRET_SOURCE])
@@ -132,7 +144,7 @@ async def test_the_digest_is_keyed_and_short_and_absent_where_nothing_was_read(w
     assert (await read(world, InputRefs(env=[env("X", "plain")]))).digest == ""
 
 
-async def test_the_digest_is_derived_once_for_each_version_of_its_sources(world: World) -> None:
+async def test_the_digest_is_derived_once_for_the_same_values(world: World) -> None:
     await prepared(world)
     memory = ManagedMemory("u1")
     refs = InputRefs(env_from=[SECRET_SOURCE, source(secretRef={"name": "no"}, optional=True)])

@@ -4,8 +4,12 @@ import pytest
 from pydantic import JsonValue
 
 from relay_operator.api import meta
+from relay_operator.api.meta import ObjectKey
+from relay_operator.engine.leftovers import Fate
 from tests.unit.engine.apiserver import Fault, Json, part
 from tests.unit.flows.managed.world import NAMESPACE, World
+
+ACCOUNT = ObjectKey("CloudAccount", NAMESPACE, "default")
 
 
 def conditions(world: World) -> list[tuple[str, str, str, str]]:
@@ -81,6 +85,21 @@ async def test_one_whose_policy_cannot_be_read_waits_for_people(world: World) ->
     world.annotate(abandon="true")
     await world.settle()
     assert (world.exists(), len(world.pods.live)) == (False, 1)
+    (left,) = world.informer.vanished.leftovers.of(ACCOUNT)
+    assert (left.fate, left.id, left.name) == (Fate.KEPT, "pod-1", world.pods.created[0])
+
+
+async def test_an_abandoned_one_goes_only_once_what_it_leaves_is_recorded(world: World) -> None:
+    world.apply()
+    await world.settle()
+    spoil(world, {"deletionPolicy": "Perhaps"})
+    world.delete()
+    world.annotate(abandon="true")
+    world.server.faults.append(outage := Fault(500, plural="configmaps", times=2))
+    await world.settle()
+    assert (world.exists(), world.informer.vanished.leftovers.of(ACCOUNT)[0].id) == (True, "pod-1")
+    await world.wait(60)
+    assert (world.exists(), len(world.pods.live), outage.times) == (False, 1, 0)
 
 
 async def test_what_is_told_once_is_not_written_again(world: World) -> None:
