@@ -182,7 +182,7 @@ async def test_an_account_stays_while_a_batch_needs_it_and_not_for_one_that_is_f
     await _half_done(workspace)
     await workspace.kube.delete("CloudAccount", "default")
     told = await workspace.becomes("CloudAccount", "default", lambda item: stalled(item) == "InUse")
-    assert "1 unfinished InferenceBatches" in condition(told, "Stalled")["message"]
+    assert "1 InferenceBatches that are not finished" in condition(told, "Stalled")["message"]
     await workspace.cloud.control.clock(mode="real")
     await workspace.cloud.control.settings(batchRecordSeconds=0)
     await workspace.cloud.control.advance(500)

@@ -152,12 +152,9 @@ def _conditions(before: AccountStatus, after: AccountStatus, finding: AccountFin
 def _usable(before: AccountStatus, finding: AccountFinding) -> Iterator[Wanted]:
     """`Ready` always; `Reconciling` while a Secret may still appear, `Stalled` while a person must act."""
     state = finding.state
-    if finding.deleting:
-        used = finding.in_use
-        message = (
-            f"kept until nothing depends on it: {used.gpu_pods} GpuPods, {used.gpu_clusters} GpuClusters and "
-            f"{used.inference_batches} unfinished InferenceBatches do; delete them first"
-        )
+    depending = list(_counted(finding.in_use)) if finding.deleting else []
+    if depending:
+        message = f"kept while objects depend on it: {', '.join(depending)}; delete them first"
         yield Wanted(ConditionType.STALLED, "True", Reason.IN_USE, message)
     if isinstance(state, AccountReady):
         ready = conditions.find(before.conditions, ConditionType.READY)
@@ -177,6 +174,13 @@ def _usable(before: AccountStatus, finding: AccountFinding) -> Iterator[Wanted]:
     waits = state.reason in MAY_COME and not conditions.waited_out(before.conditions, state.reason, finding.now)
     trouble = ConditionType.RECONCILING if waits else ConditionType.STALLED
     yield Wanted(trouble, "True", state.reason, state.message)
+
+
+def _counted(used: InUse) -> Iterator[str]:
+    """Each kind of objects that depend on the account, with their number."""
+    for name, field in type(used).model_fields.items():
+        if count := getattr(used, name):
+            yield f"{count} {(field.description or name).rstrip('.')}"
 
 
 def _webhook(before: AccountStatus, finding: AccountFinding) -> Iterator[Wanted]:

@@ -190,12 +190,12 @@ def test_an_account_that_was_never_seen_working_is_neither_ready_nor_not() -> No
 
 
 def test_a_deleted_account_in_use_says_what_depends_on_it(ready: AccountReady) -> None:
-    used = InUse(gpu_pods=2, gpu_clusters=1, inference_batches=3)
+    used = InUse(gpu_pods=2, ssh_keys=1, inference_batches=3)
     status = new_status(AccountStatus(), _finding(ready, _seen(), deleting=True, in_use=used))
     stalled = conditions.find(status.conditions, ConditionType.STALLED)
     assert stalled is not None
     assert stalled.reason == "InUse"
-    assert "2 GpuPods, 1 GpuClusters and 3 unfinished InferenceBatches" in stalled.message
+    assert "2 GpuPods, 3 InferenceBatches that are not finished, 1 SshKeys; delete" in stalled.message
     assert _says(status, ConditionType.READY) == ("True", "Available")
 
 
