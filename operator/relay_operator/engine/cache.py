@@ -67,6 +67,8 @@ class Cache:
             entry = before or entry_of(raw)
             return entry, entry
         entry = entry_of(raw)
+        if before is not None and before.uid != entry.uid and before.version < entry.version:
+            self._tombstones.put(key, before.version)  # an older list may still contain the former object
         self._entries[key] = entry
         self._index(key, before, entry)
         return before, entry

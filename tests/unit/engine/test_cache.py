@@ -41,6 +41,15 @@ def test_the_newer_of_what_is_known_and_what_is_told_is_kept() -> None:
     assert cache.put(KEY, raw(1, metadata={"uid": "u2"}))[1].uid == "u2"
 
 
+def test_an_older_list_does_not_bring_back_what_a_namesake_has_replaced() -> None:
+    cache = Cache()
+    cache.put(KEY, raw(5))
+    cache.put(KEY, raw(9, metadata={"uid": "u2"}))
+    before, after = cache.put(KEY, raw(5))
+    assert (before is after, after.uid) == (True, "u2")
+    assert cache.put(KEY, raw(10, metadata={"uid": "u2"}))[1].version == 10
+
+
 def test_what_nobody_reads_is_not_kept() -> None:
     noise: Json = {"managedFields": [{}], "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}"}}
     entry = Cache().put(KEY, raw(metadata=noise))[1]

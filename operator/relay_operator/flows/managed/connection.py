@@ -97,7 +97,8 @@ class ConnectionWriter:
             found = await self.kube.get(kind, key.namespace, target.name)
         except NotFound:
             found = {}
-        same = is_owned_by(found, uid) and _hash(found.get("data") or {}) == memory.connections[kind.plural][1]
+        written = _hash(found.get("data") or {}) == memory.connections[kind.plural][1]
+        same = written and is_owned_by(found, uid) and _carries(found, target.labels or {})
         if not same:
             del memory.connections[kind.plural]
         return same
@@ -140,11 +141,14 @@ class ConnectionWriter:
             return f"connection: {kind.plural} {name} exists and is not this object's: choose another name"
         before = found.get("data")
         data: JsonValue = body["data"]
-        if before == data and _carries(found, body["metadata"]):
+        metadata = part(body, "metadata")
+        if before == data and _carries(found, part(metadata, "labels")):
             return None  # as an earlier process wrote it
         if isinstance(before, dict) and isinstance(data, dict):
             dropped: JsonObject = dict.fromkeys(set(before) - set(data))
             body = {**body, "data": {**dropped, **data}}
+        # Refused if somebody recreated it since: what is another's is not overwritten.
+        body = {**body, "metadata": {**metadata, "resourceVersion": part(found, "metadata").get("resourceVersion")}}
         await self.kube.patch(kind, namespace, name, body)
         return None
 
@@ -158,6 +162,6 @@ def _hash(value: JsonValue) -> int:
     return hash(json.dumps(value, sort_keys=True))
 
 
-def _carries(found: Mapping[str, JsonValue], wanted: JsonValue) -> bool:
-    """Whether the desired labels are there; the owner was checked before."""
-    return part(found, "metadata", "labels").items() >= part(wanted, "labels").items()
+def _carries(found: Mapping[str, JsonValue], labels: Mapping[str, JsonValue]) -> bool:
+    """Whether the desired labels are there."""
+    return part(found, "metadata", "labels").items() >= labels.items()

@@ -5,12 +5,12 @@ import base64
 import pytest
 from pydantic import JsonValue
 
-from relay_kube.kube import CONFIG_MAPS, SECRETS, KubeError
+from relay_kube.kube import CONFIG_MAPS, SECRETS, Conflict, KubeError
 from relay_operator.api.connection import Connection, ConnectionTarget
 from relay_operator.api.meta import ObjectKey
 from relay_operator.flows.managed.connection import Reached, filled
 from relay_operator.flows.managed.memory import ManagedMemory
-from tests.unit.engine.apiserver import Fault, Json, part
+from tests.unit.engine.apiserver import Call, Fault, Json, part
 from tests.unit.flows.managed.world import NAMESPACE, World
 
 KEY = ObjectKey("GpuPod", NAMESPACE, "train")
@@ -142,6 +142,32 @@ async def test_a_process_that_starts_anew_writes_nothing_where_all_is_as_it_was(
     before = len(world.server.writes)
     await write(world, labelled)
     assert len(world.server.writes) == before + 1, "a label that is asked for is put there"
+
+
+async def test_what_somebody_makes_in_its_place_meanwhile_is_not_overwritten(world: World) -> None:
+    await write(world, {"configMap": {"name": "conf"}}, reached=Reached("https://former.example/", "pod-1"))
+
+    def replaced(call: Call) -> None:
+        if call.method == "PATCH":
+            world.server.before = lambda _call: None
+            world.server.remove("configmaps", NAMESPACE, "conf")
+            world.server.put("configmaps", {"metadata": {"name": "conf", "namespace": NAMESPACE}, "data": {"a": "b"}})
+
+    world.server.before = replaced
+    with pytest.raises(Conflict):
+        await write(world, {"configMap": {"name": "conf"}})
+    assert stored(world, "configmaps", "conf")["data"] == {"a": "b"}
+
+
+async def test_a_label_that_somebody_took_off_is_put_back(world: World) -> None:
+    labelled: JsonValue = {"configMap": {"name": "conf", "labels": {"team": "a"}}}
+    memory, asked = ManagedMemory("u1"), Connection.model_validate(labelled)
+    await write(world, labelled, memory)
+    assert await world.flow.connections.intact(KEY, "u1", asked, memory)
+    world.server.edit("configmaps", NAMESPACE, "conf", {"metadata": {"labels": None}})
+    assert not await world.flow.connections.intact(KEY, "u1", asked, memory)
+    await write(world, labelled, memory)
+    assert part(stored(world, "configmaps", "conf"), "metadata")["labels"] == {"team": "a"}
 
 
 async def test_what_this_process_never_wrote_is_not_looked_for(world: World) -> None:
