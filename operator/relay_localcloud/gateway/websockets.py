@@ -51,7 +51,7 @@ async def echo_messages(passage: Passage) -> web.StreamResponse:
     near = web.WebSocketResponse(max_msg_size=LARGEST_MESSAGE)
     await near.prepare(passage.request)
     passage.end = partial(_dismiss, passage, near)
-    async for message in near:
+    while (message := await near.receive()).type in _SENT:
         await passage.turn()
         await _SENT[message.type](near, message.data)
     return near

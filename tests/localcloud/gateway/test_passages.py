@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aiohttp import web
 
-from tests.localcloud.support.gateway import connection, head_of, opening, running, set_upstream
+from tests.localcloud.support.gateway import HANDSHAKE, connection, head_of, opening, running, set_upstream
 from tests.localcloud.support.workloads import act
 
 if TYPE_CHECKING:
@@ -19,12 +19,6 @@ if TYPE_CHECKING:
     from tests.localcloud.support.server import Organization
 
 KEYS = "/v1/orgs/{org}/api-keys"
-HANDSHAKE = (
-    "Connection: upgrade",
-    "Upgrade: websocket",
-    "Sec-WebSocket-Version: 13",
-    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
-)
 GOING_AWAY = b"\x88\x02\x03\xe9"
 """A closing frame with the code 1001."""
 

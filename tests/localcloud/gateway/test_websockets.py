@@ -11,9 +11,11 @@ import pytest
 from aiohttp import WSMsgType, web
 
 from tests.localcloud.support.gateway import (
+    HANDSHAKE,
     Upstream,
     behind,
     connection,
+    head_of,
     opening,
     refusal_of,
     running,
@@ -185,3 +187,20 @@ async def test_a_private_workload_takes_sockets_with_the_key_and_the_echo_repeat
         await socket.send_str("one")
         await socket.send_bytes(b"two")
         assert (await socket.receive_str(), await socket.receive_bytes()) == ("one", b"two")
+
+
+@pytest.mark.parametrize(
+    ("head", "payload", "code"),
+    [(b"\x81\x82", b"\xc3\x28", 1007), (b"\x82\xff" + (17 * MEBIBYTE).to_bytes(8), b"", 1009)],
+    ids=["text that is not UTF-8", "a message over 16 MiB"],
+)
+async def test_the_echo_says_what_the_client_did_wrong_and_logs_nothing(
+    organization: Organization, head: bytes, payload: bytes, code: int
+) -> None:
+    workload = await running(organization, public=True)
+    async with connection(workload) as (reader, writer):
+        writer.write(opening(workload, "GET", "/", *HANDSHAKE))
+        assert (await head_of(reader))[0] == 101
+        writer.write(head + bytes(4) + payload)
+        assert await reader.read() == b"\x88\x02" + code.to_bytes(2)
+    assert "Traceback" not in organization.server.log

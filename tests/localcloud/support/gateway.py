@@ -21,6 +21,14 @@ if TYPE_CHECKING:
 
     from tests.localcloud.support.server import Answer, Organization, Server
 
+HANDSHAKE = (
+    "Connection: upgrade",
+    "Upgrade: websocket",
+    "Sec-WebSocket-Version: 13",
+    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+)
+"""Headers that open a WebSocket."""
+
 
 async def _hello(_: web.Request) -> web.StreamResponse:
     return web.Response(text="hello from the workload")
