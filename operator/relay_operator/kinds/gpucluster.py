@@ -228,16 +228,18 @@ class GpuClusters(ExternalResource[GpuClusterSpec, GpuClusterStatus, SeenCluster
         return Capacity(model_id, gpus, spec.resource_size or "", spec.replicas)
 
     def grown(self, obj: Cluster, observed: SeenCluster) -> Capacity:
-        there = self.untold(obj, observed)
-        return replace(there, replicas=max(there.replicas, obj.spec.replicas))
+        # A start brings the former number back before another one can be asked for.
+        return replace(self.untold(obj, observed), replicas=max(observed.summary.replica_count or 0, obj.spec.replicas))
 
     def untold(self, obj: Cluster, observed: SeenCluster) -> Capacity:
-        """The cloud tells the price of no cluster."""
+        """The cloud does not report the price of clusters; a stopped one has that of its next start."""
         summary, status = observed.summary, self.status(obj, observed)
         model, replicas = summary.gpu_model_id or "", summary.replica_count
         gpus = status.gpu_count if status.gpu_count is not None else self.capacity(obj, model).gpus
         size = status.resource_size or obj.spec.resource_size or ""
-        return Capacity(model, gpus, size, obj.spec.replicas if replicas is None else replicas)
+        if replicas is None or self.progress(observed) is Progress.STOPPED:
+            replicas = obj.spec.replicas
+        return Capacity(model, gpus, size, replicas)
 
     def stop(self, observed: SeenCluster) -> Change:
         return power(STOP, lambda cloud: cloud.call(operations.STOP_CLUSTER, id=observed.summary.id))

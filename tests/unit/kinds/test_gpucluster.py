@@ -61,3 +61,17 @@ def test_a_replica_is_told_with_its_node_nvlink_ssh_port_and_disk() -> None:
 @pytest.mark.parametrize(("used", "shown"), [(0, 0), (1, 1), (GIB, 1), (GIB + 1, 2), (None, None)])
 def test_a_disk_that_is_used_in_part_counts_as_a_whole_gib(used: int | None, shown: int | None) -> None:
     assert told(diskUsedBytes=used).disk_used_gb == shown
+
+
+@pytest.mark.parametrize(
+    ("status", "asked", "priced", "reserved"),
+    [("running", 3, 2, 3), ("running", 1, 2, 2), ("stopped", 3, 3, 3), ("stopped", 1, 1, 2)],
+)
+def test_the_price_of_a_stopped_one_is_that_of_its_next_start(
+    status: str, asked: int, priced: int, reserved: int
+) -> None:
+    spec: JsonValue = {"image": "i", "replicas": asked, "gpu": {"modelId": "l40s", "count": 1}}
+    obj = GpuCluster.model_validate({"metadata": {"name": "llm", "namespace": "a"}, "spec": spec})
+    seen = SeenCluster(ClusterSummary.model_validate(SUMMARY | {"status": status, "replicaCount": 2}))
+    kind = GpuClusters(SharedLists(60.0, time.monotonic))
+    assert (kind.untold(obj, seen).replicas, kind.grown(obj, seen).replicas) == (priced, reserved)
