@@ -19,7 +19,7 @@ from tests.faults.scenarios import CLUSTER, POD, RUNNERS, STARTED, VM
 from tests.support.faultrules import Call, Deed, Hold, Overtaken, Rule, Side
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from tests.support.faultrules import Logged
 
@@ -48,11 +48,6 @@ SOMETIMES: Final[Mapping[tuple[Side, str, str], str]] = {
     },
 }
 """Requests that a phase may do without, and why."""
-_BETWEEN: Final[Mapping[str, str]] = {
-    "rotated-key": "only a pass between the two keys has something to report",
-    "namespace": "only a pass between the end of its Secrets and that of the pod has something to report",
-}
-"""Scenarios that report something only if a pass falls between two steps of others, and which steps."""
 _WHEN_FORCED: Final = frozenset({CLUSTER.terminate, "DELETE configmaps"})
 """Requests whose phase, if they are sent at all, depends on whether the operator is faster than the removal of a
 finalizer."""
@@ -136,24 +131,57 @@ def plans(scenario: str, found: Iterable[RequestClass], known: Iterable[RequestC
 def may_be_hollow(plan: Plan) -> str:
     """Returns why a plan may meet no call in any state; empty if it must meet one."""
     rule = plan.rules[0]
-    if EVERY[plan.scenario].forced:
-        if isinstance(rule.action, Overtaken):
-            return "what is forced away is not made again, so nothing can overtake it"
-        if rule.operation in _WHEN_FORCED:
-            return "the operator may be faster than who takes the finalizer off"
-    if rule.operation == "PATCH cloudaccounts/status" and rule.phase != "account":
-        return "the account's next look at its money, or at who uses it, asks for it, in whatever phase that is"
-    if rule.operation == "GET secrets" and plan.scenario == "rotated-key" and rule.phase == "delete":
-        return "the key is read again once a minute, and a deletion is over before"
-    if rule.operation == "GET /v1/pricing" and rule.phase != "create":
-        return "prices are read again by the clock, in whatever phase that is"
-    if rule.operation == "POST events" and plan.scenario in _BETWEEN:
-        return _BETWEEN[plan.scenario]
-    if rule.operation == POD.look[0] and EVERY[plan.scenario].kind is CLUSTER:
-        return "a pod beside the cluster has settled, so the clock says when it is looked at"
-    if rule.phase == _REST and rule.side is Side.CLOUD and rule.operation.startswith("GET "):
-        return "what rests is looked at by the clock, and the rest may be over before"
-    return SOMETIMES.get((rule.side, rule.operation, rule.subject), "")
+    why = (reason for applies, reason in _HOLLOW if applies(plan.scenario, rule))
+    return next(why, "") or SOMETIMES.get((rule.side, rule.operation, rule.subject), "")
+
+
+_HOLLOW: Final[tuple[tuple[Callable[[str, Rule], bool], str], ...]] = (
+    (
+        lambda scenario, rule: EVERY[scenario].forced and isinstance(rule.action, Overtaken),
+        "what is forced away is not made again, so nothing can overtake it",
+    ),
+    (
+        lambda scenario, rule: EVERY[scenario].forced and rule.operation in _WHEN_FORCED,
+        "the operator may be faster than who takes the finalizer off",
+    ),
+    (
+        lambda _, rule: rule.operation == "PATCH cloudaccounts/status" and rule.phase != "account",
+        "the account's next look at its money, or at who uses it, asks for it, in whatever phase that is",
+    ),
+    (
+        lambda scenario, rule: (scenario, rule.operation, rule.phase) == ("rotated-key", "GET secrets", "delete"),
+        "the key is read again once a minute, and a deletion is over before",
+    ),
+    (
+        lambda scenario, rule: (scenario, rule.phase) == ("account", "delete") and _reads_the_cloud(rule),
+        "an account is looked at by the clock, and its deletion may be over before",
+    ),
+    (
+        lambda _, rule: rule.operation == "GET /v1/pricing" and rule.phase != "create",
+        "prices are read again by the clock, in whatever phase that is",
+    ),
+    (
+        lambda scenario, rule: rule.operation == "POST events" and scenario == "rotated-key",
+        "only a pass between the two keys has something to report",
+    ),
+    (
+        lambda scenario, rule: rule.operation == "POST events" and scenario == "namespace",
+        "only a pass between the end of its Secrets and that of the pod has something to report",
+    ),
+    (
+        lambda scenario, rule: rule.operation == POD.look[0] and EVERY[scenario].kind is CLUSTER,
+        "a pod beside the cluster has settled, so the clock says when it is looked at",
+    ),
+    (
+        lambda _, rule: rule.phase == _REST and _reads_the_cloud(rule),
+        "what rests is looked at by the clock, and the rest may be over before",
+    ),
+)
+"""When a rule may meet no call, and why; `SOMETIMES` has requests that any phase may do without."""
+
+
+def _reads_the_cloud(rule: Rule) -> bool:
+    return rule.side is Side.CLOUD and rule.operation.startswith("GET ")
 
 
 def needs_two_operators(plan: Plan) -> bool:

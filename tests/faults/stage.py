@@ -150,9 +150,14 @@ class Stage:
                     await operator.start()
         async with Kube(self.cluster.kubeconfig) as kube:
             ground = await prepare(kube, self._site)
+
+            async def to_its_end() -> T:
+                played = await through(ground)
+                await ground.leave()  # attended too: an operator that was told to stop may end only now
+                return played
+
             try:
-                played = await self._attended(through(ground), ground)
-                await ground.leave()
+                played = await self._attended(to_its_end(), ground)
             except BaseException:
                 made = tuple(self.proxy.made)
                 self.proxy.arm()
