@@ -27,34 +27,37 @@ class _Circuit:
 
     @property
     def rest(self) -> int:
-        """How long after the start of the last hung call no other is made, in microseconds; 0 while few enough hung."""
+        """How long after the end of the last hung call no other is made, in microseconds; 0 while few enough hung."""
         beyond = self.hangs - HANGS_ALLOWED
         return 0 if beyond < 0 else min(FIRST_REST << min(beyond, 10), LONGEST_REST)
 
 
 class Circuits:
-    """The circuits of receivers by subscription; instants are the cloud's, in microseconds."""
+    """The circuits of receivers by subscription.
+
+    Instants are the cloud's, `limit` is the time that a call may take; all are in microseconds.
+    """
 
     def __init__(self) -> None:
         self._by_id: dict[str, _Circuit] = {}
 
-    def admit(self, webhook_id: str, at: int) -> int | None:
+    def admit(self, webhook_id: str, at: int, limit: int) -> int | None:
         """None if a call may be made, else when the rest ends; after a rest, admits one call and then rests again."""
         circuit = self._by_id.get(webhook_id)
         if circuit is None or not circuit.rest:
             return None
         if at < circuit.rests_until:
             return circuit.rests_until
-        self._by_id[webhook_id] = _Circuit(circuit.hangs, at + circuit.rest)
+        self._by_id[webhook_id] = _Circuit(circuit.hangs, at + limit + circuit.rest)
         return None
 
-    def ended(self, webhook_id: str, at: int, *, hung: bool) -> None:
+    def ended(self, webhook_id: str, at: int, limit: int, *, hung: bool) -> None:
         """Record the end of a call that started at `at`; any answer closes the circuit."""
         former = self._by_id.pop(webhook_id, None)
         if not hung:
             return
         circuit = _Circuit(1 if former is None else former.hangs + 1)
-        self._by_id[webhook_id] = _Circuit(circuit.hangs, at + circuit.rest)
+        self._by_id[webhook_id] = _Circuit(circuit.hangs, at + limit + circuit.rest)
         if len(self._by_id) > _MOST:
             del self._by_id[next(iter(self._by_id))]
 

@@ -24,7 +24,7 @@ from relay_localcloud.http.turns import Turns
 from relay_localcloud.kernel import counts, due, tables
 from relay_localcloud.kernel.counts import Counted, Totals
 from relay_localcloud.kernel.due import DueItem, QueuedCall
-from relay_localcloud.kernel.instants import SECOND, timestamp
+from relay_localcloud.kernel.instants import SECOND, seconds, timestamp
 from relay_localcloud.kernel.prepared import Prepared
 from relay_localcloud.kernel.shares import even_share
 from relay_localcloud.kernel.store import Store, Tx
@@ -197,18 +197,19 @@ class Deliveries(Outbound):
             call = _prepare(tx, queued.item_id, at, faulty=self._faults.has(WEBHOOK))
         if call is None:
             return
-        rests_until = None if call.is_replay else self._circuits.admit(call.webhook_id, at)
-        outcomes = await self._posted(call) if rests_until is None else [_not_called(rests_until)]
+        limit_seconds = self._store.settings.webhook_timeout_seconds
+        rests_until = None if call.is_replay else self._circuits.admit(call.webhook_id, at, seconds(limit_seconds))
+        outcomes = await self._posted(call, limit_seconds) if rests_until is None else [_not_called(rests_until)]
         await self._turns.of(lane)
         with self._store.transaction(at=at) as tx:
             _conclude(tx, call, outcomes)
 
-    async def _posted(self, call: Call) -> list[Outcome]:
-        caller, limit_seconds = await self._caller(), self._store.settings.webhook_timeout_seconds
+    async def _posted(self, call: Call, limit_seconds: float) -> list[Outcome]:
+        caller = await self._caller()
         outcomes = [
             await caller.post(call.url, call.body, call.headers, limit_seconds) for _ in range(call.interference.copies)
         ]
-        self._circuits.ended(call.webhook_id, call.at, hung=outcomes[-1].hung)
+        self._circuits.ended(call.webhook_id, call.at, seconds(limit_seconds), hung=outcomes[-1].hung)
         return outcomes
 
     async def _caller(self) -> "Caller":
