@@ -67,7 +67,7 @@ def size(count: int) -> str:
     """Bytes in the largest unit that fits."""
     amount, unit = float(count), "B"
     for larger in ("KiB", "MiB", "GiB"):
-        if amount < 1024:
+        if round(amount, 1) < 1024:
             break
         amount, unit = amount / 1024, larger
     return f"{count} B" if unit == "B" else f"{amount:.1f} {unit}"

@@ -67,7 +67,7 @@ def content(reading: Reading) -> dict[str, object]:
         conditions = [kind.ended.is_(None) if status is None else kind.table.c.status == status]
         if find is not None:
             conditions.append(or_(kind.table.c.id == find, kind.name == find))
-        part = reading.page(kind.table, _ON_A_PAGE, *conditions, place=f"{kind.key}-before", status=status)
+        part = reading.page(kind.table, _ON_A_PAGE, *conditions, place=f"{kind.key}-before", status=status, find=find)
         shown = replace(part, rows=[kind.shown(reading, row) for row in part.rows])
         parts.append((kind, shown, empty or kind.hint))
     return {

@@ -11,7 +11,7 @@ import pytest
 from tests.localcloud.support.browsing import PAGES
 from tests.localcloud.support.events import create_webhook, deliveries_of, make_event, settle
 from tests.localcloud.support.server import Answer, request
-from tests.localcloud.support.workloads import happens, new_pod, running_pod
+from tests.localcloud.support.workloads import act, happens, new_pod, running_pod
 
 if TYPE_CHECKING:
     from tests.localcloud.support.receiver import Receiver
@@ -151,6 +151,24 @@ async def test_more_workloads_than_fit_are_shown_in_pages(fresh: Server) -> None
     assert [f'<tr id="{pod["id"]}"' in second for pod in made] == [True] * 5 + [False] * 25
     found = (await page(fresh, "/console/workloads?find=pod-0")).raw.decode()
     assert [f'<tr id="{pod["id"]}"' in found for pod in made] == [True] + [False] * 29
+
+
+async def test_the_pages_of_a_search_show_only_what_was_searched(server: Server) -> None:
+    organization = await server.organization()
+    ended = [await new_pod(organization, name=name) for name in ("other", "wanted")]
+    await act(organization, ended[0]["id"], "terminate")
+    for _ in range(25):
+        await act(organization, ended[-1]["id"], "terminate")
+        ended.append(await new_pod(organization, name="wanted"))
+    await act(organization, ended[-1]["id"], "terminate")
+    search = f"/console/workloads?org={organization.id}&status=terminated&find=wanted"
+    first = (await page(server, search)).raw.decode()
+    (older,) = re.findall(r'href="([^"]+)">Older', first)
+    second = (await page(server, html.unescape(older).partition("#")[0])).raw.decode()
+    assert [f'<tr id="{pod["id"]}"' in first for pod in ended] == [False, False] + [True] * 25
+    assert [f'<tr id="{pod["id"]}"' in second for pod in ended] == [False, True] + [False] * 25
+    (newest,) = re.findall(r'href="([^"]+)">← Newest', second)
+    assert html.unescape(newest).partition("#")[0] == search
 
 
 async def test_the_attempts_that_failed_are_shown_alone(fresh: Server, receiver: Receiver) -> None:
