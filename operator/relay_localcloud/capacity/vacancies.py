@@ -26,15 +26,15 @@ class Queue:
 
     fill: str
     rows: Rows[Waiting]
-    behind: "Queue | None" = None
+    ahead: "Queue | None" = None
     """The queue that is served first."""
 
     @classmethod
-    def of(cls, fill: str, name: str, group: str, behind: "Queue | None" = None) -> "Queue":
+    def of(cls, fill: str, name: str, group: str, ahead: "Queue | None" = None) -> "Queue":
         """The queue of a kind."""
         by_model = Index(f"ix_{name}_gpu_model_id", "gpu_model_id")
         unique, named = UniqueConstraint(f"{group}_id"), {"group_id": f"{group}_id"}
-        return cls(fill, Rows(Waiting, name, unique, by_model, named=named), behind)
+        return cls(fill, Rows(Waiting, name, unique, by_model, named=named), ahead)
 
     def join(self, tx: Tx, sequence: int, group_id: str, gpu_model_id: str | None) -> None:
         """Add to the queue; one that waits already keeps its place."""
@@ -50,7 +50,7 @@ class Queue:
 
     def others_are_served(self, tx: Tx, gpu_model_id: str) -> bool:
         """Whether the queue before this one is being served."""
-        return self.behind is not None and due.is_scheduled(tx.connection, self.behind.fill, gpu_model_id)
+        return self.ahead is not None and due.is_scheduled(tx.connection, self.ahead.fill, gpu_model_id)
 
     def announce(self, tx: Tx, gpu_model_ids: Iterable[str]) -> None:
         """Have those that wait for these models served, if there are any."""
@@ -60,7 +60,7 @@ class Queue:
 
 
 CLUSTERS: Final = Queue.of("cluster.fill", "waiting_clusters", "cluster")
-DEPLOYMENTS: Final = Queue.of("serving.fill", "waiting_deployments", "deployment", behind=CLUSTERS)
+DEPLOYMENTS: Final = Queue.of("serving.fill", "waiting_deployments", "deployment", ahead=CLUSTERS)
 
 
 def announce_vacancy(tx: Tx, gpu_model_id: str) -> None:

@@ -11,7 +11,7 @@ from relay_kube.kube import KubeError
 from relay_localcloud.runtimes.runtime import Containers
 from relay_localcloud.ssh import commands
 from relay_localcloud.ssh.admission import Place
-from relay_localcloud.ssh.passing import Counted, Passing, Turn
+from relay_localcloud.ssh.passing import Counted, Passing, WaitForTurn
 
 
 class ContainerSession(Passing, SSHServerSession[bytes]):
@@ -19,7 +19,7 @@ class ContainerSession(Passing, SSHServerSession[bytes]):
 
     channel: SSHServerChannel[bytes]
 
-    def __init__(self, there: Place, whose: Counted, containers: Containers, turn: Turn) -> None:
+    def __init__(self, there: Place, whose: Counted, containers: Containers, turn: WaitForTurn) -> None:
         super().__init__(whose, turn)
         self._there = there
         self._containers = containers

@@ -9,7 +9,7 @@ from asyncssh import SSHTCPChannel, SSHTCPSession
 from relay_kube.kube import KubeError
 from relay_localcloud.runtimes.runtime import Containers
 from relay_localcloud.ssh.admission import Place
-from relay_localcloud.ssh.passing import Counted, Passing, Turn
+from relay_localcloud.ssh.passing import Counted, Passing, WaitForTurn
 
 ITSELF: Final = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0", "::"})  # noqa: S104 - names of a destination
 """Names by which clients address the container that they are logged in to; other hosts are not reachable."""
@@ -22,7 +22,7 @@ class ForwardedConnection(Passing, SSHTCPSession[bytes]):
 
     channel: SSHTCPChannel[bytes]
 
-    def __init__(self, there: Place, port: int, whose: Counted, containers: Containers, turn: Turn) -> None:
+    def __init__(self, there: Place, port: int, whose: Counted, containers: Containers, turn: WaitForTurn) -> None:
         super().__init__(whose, turn)
         self._there = there
         self._port = port

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 _MOST_WAITING: Final = 1024 * 1024
 """Bytes that the client sent and the container has not accepted yet; beyond these, the client is not read from."""
 
-Turn = Callable[[], Awaitable[None]]
+WaitForTurn = Callable[[], Awaitable[None]]
 """Waits for the organization's turn on the event loop that all organizations share."""
 Resized = tuple[int, int]
 """The columns and lines of a terminal."""
@@ -50,7 +50,7 @@ class Passing(ABC):
 
     channel: Channel
 
-    def __init__(self, whose: Counted, turn: Turn) -> None:
+    def __init__(self, whose: Counted, turn: WaitForTurn) -> None:
         self._whose = whose
         self._turn = turn
         self._sent: asyncio.Queue[bytes | Resized | None] = asyncio.Queue()

@@ -41,9 +41,9 @@ KEPT: Final = 1_000
 """Lines of each VM (assumed)."""
 _line = LINES.table.c
 _OF_VM: Final = _line.vm_id == bindparam("of_vm")
-_LAST_DROPPED: Final = select(_line.sequence).where(_OF_VM).order_by(_line.sequence.desc()).offset(KEPT).limit(1)
+_NEWEST_DROPPED: Final = select(_line.sequence).where(_OF_VM).order_by(_line.sequence.desc()).offset(KEPT).limit(1)
 _DROP: Final = Prepared(
-    delete(LINES.table).where(_OF_VM, _line.sequence <= _LAST_DROPPED.correlate(None).scalar_subquery())
+    delete(LINES.table).where(_OF_VM, _line.sequence <= _NEWEST_DROPPED.correlate(None).scalar_subquery())
 )
 
 
