@@ -4,57 +4,37 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
-import os
-import signal
 import sys
 from pathlib import Path
-from typing import Any
 
 from hack.node import image
-from hack.node.node import Node, remove
+from hack.node.node import Node
+from hack.node.record import Record
 from tests.support.process import StartError
-from tests.support.toolchain import BuildError, cache_folder
+from tests.support.toolchain import BuildError
 
 _NAME = "relay"
 
 
-def _record() -> Path:
-    return cache_folder() / "node.json"
-
-
 async def _up() -> str:
     """Starts a node that outlives this process, unless one is up; returns the path of its kubeconfig."""
-    recorded = _recorded()
-    if recorded is not None:
-        return str(Path(str(recorded["folder"]), "kubeconfig"))
+    known = Record.read()
+    if known is not None and known.runs:
+        return str(Path(known.folder, "kubeconfig"))
+    _down()
     images = [image.built(target) for target in image.TARGETS]
     node = await Node.start(_NAME, images, outlives_parent=True)
-    pids = [node.pid, node.init.pid, node.forwarding.pid]
-    _record().write_text(json.dumps({"folder": str(node.folder), "pids": pids}))
+    Record.of(_NAME, node.folder, [node.pid, node.init.pid, node.forwarding.pid]).save()
     return str(node.kubeconfig)
 
 
 def _down() -> str:
-    recorded = _recorded()
-    if recorded is None:
-        _record().unlink(missing_ok=True)
+    """Ends the node, or what is left of it."""
+    known = Record.read()
+    if known is None:
         return "no node is up"
-    for pid in recorded["pids"]:
-        os.kill(pid, signal.SIGKILL)
-    remove(_NAME, Path(recorded["folder"]))
-    _record().unlink()
+    known.end()
     return "the node has ended"
-
-
-def _recorded() -> dict[str, Any] | None:
-    """Returns the folder and process ids of the node that `up` started; None if it no longer runs."""
-    try:
-        recorded: dict[str, Any] = json.loads(_record().read_text())
-    except FileNotFoundError:
-        return None
-    runs = all(Path(f"/proc/{pid}").exists() for pid in recorded["pids"])
-    return recorded if runs and Path(recorded["folder"]).exists() else None
 
 
 def main() -> int:

@@ -123,7 +123,7 @@ def unfit() -> str:
 
 
 def remove(name: str, folder: Path, *, keep_logs: bool = False) -> None:
-    """Removes the cgroups and the folder of a node that has ended."""
+    """Removes the cgroups and the folder of a node that has ended, if they are still there."""
     for cgroup in _CGROUPS.glob(f"*/{_cgroup(name)}"):
         for _ in range(100):
             for inner in sorted(cgroup.rglob("*/"), reverse=True):
@@ -134,6 +134,8 @@ def remove(name: str, folder: Path, *, keep_logs: bool = False) -> None:
             if not cgroup.exists():
                 break
             time.sleep(0.05)
+    if not folder.exists():
+        return
     for path in folder.iterdir():
         if not (keep_logs and path.name == "log"):
             subprocess.run(["rm", "-rf", "--one-file-system", str(path)], timeout=120, check=True)
