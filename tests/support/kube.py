@@ -98,7 +98,7 @@ RESOURCES = {
 class Kube:
     """Calls an API server as the user of a kubeconfig. Use it as an async context manager, one per event loop.
 
-    `namespace` is the default namespace. Refusals raise KubeError; `watch` does not detect them.
+    `namespace` is the default namespace. Refusals raise KubeError.
     """
 
     def __init__(self, kubeconfig: Path, namespace: str = "default") -> None:
@@ -134,13 +134,12 @@ class Kube:
                 method, path, data=data, params=params, headers={"Content-Type": content_type}
             ) as reply:
                 text = await reply.text()
-                answer: Manifest = json.loads(text) if text.startswith("{") else {"message": text}
             if reply.status != 429:
                 break
             await asyncio.sleep(1)  # as kubectl does: a throttled request was not processed
         if reply.status >= 400:
-            raise KubeError(reply.status, answer.get("reason", ""), answer.get("message", ""))
-        return answer
+            raise _refusal(reply.status, text)
+        return _decoded(text)
 
     async def get(self, kind: str, name: str, namespace: str | None = None) -> Manifest:
         """Returns the object; raises KubeError 404 if it does not exist."""
@@ -174,6 +173,8 @@ class Kube:
         path = RESOURCES[kind].path(self.namespace if namespace is None else namespace)
         forever = aiohttp.ClientTimeout(total=None)
         async with self._session.get(path, params={"watch": "true", **params}, timeout=forever) as stream:
+            if stream.status >= 400:
+                raise _refusal(stream.status, await stream.text())
             async for line in stream.content:
                 yield json.loads(line)
 
@@ -224,3 +225,13 @@ class Kube:
     def _namespace_of(self, manifest: Manifest) -> str:
         namespace: str = manifest["metadata"].get("namespace", self.namespace)
         return namespace
+
+
+def _decoded(text: str) -> Manifest:
+    answer: Manifest = json.loads(text) if text.startswith("{") else {"message": text}
+    return answer
+
+
+def _refusal(status: int, text: str) -> KubeError:
+    answer = _decoded(text)
+    return KubeError(status, answer.get("reason", ""), answer.get("message", ""))
