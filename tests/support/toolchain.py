@@ -79,7 +79,8 @@ def _linker_flags(sources: Path) -> str:
 
 def installed_from(package: str, version: str, binary: str, *, tags: str = "") -> Path:
     """Builds a program with `go install package@version`, unless it was built; returns its path."""
-    target = cache_folder() / f"{binary}-{version}-{platform.machine()}" / binary
+    built = "-".join(filter(None, (binary, version, platform.machine(), tags)))
+    target = cache_folder() / built / binary
     _build_once(target, ["install", *_FLAGS, f"-ldflags={_LINKED}", "-tags", tags, f"{package}@{version}"], REPOSITORY)
     return target
 
