@@ -161,8 +161,9 @@ class BatchGround(Ground):
         return {**await super().exposed(), "the bucket": "".join(texts)}
 
     async def close(self) -> None:
-        """Ends the model."""
+        """Ends the model, too."""
         await self.model.__aexit__(None, None, None)
+        await super().close()
 
     @property
     def _store(self) -> S3Server:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from tests.cluster.batch_side import CREATE_BATCH, UPLOAD
 from tests.faults.plans import Plan
 from tests.faults.plays import Plays
 from tests.support.faultrules import Deed, Hold, Moment, Rule, Side
-
-if TYPE_CHECKING:
-    pass
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-NEEDED: Final = tuple(program for program in ("bash", "curl", "jq") if shutil.which(program) is None)
+LACKING: Final = tuple(program for program in ("bash", "curl", "jq") if shutil.which(program) is None)
 """Programs that pages need and this machine lacks."""
 NOT_RUN: Final = "<!-- not run: "
 _BLOCK: Final = re.compile(

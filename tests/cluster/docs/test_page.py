@@ -15,7 +15,7 @@ import yaml
 from tests.cluster.docs.given import BEFORE, FUNCTIONS, GIVEN, everywhere
 from tests.support import binaries
 from tests.support.eventually import PATIENCE_SECONDS
-from tests.support.pages import NEEDED, of_the_cloud, pages, ran, script
+from tests.support.pages import LACKING, of_the_cloud, pages, ran, script
 from tests.support.toolchain import REPOSITORY
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def _environment(workspace: Workspace, folder: Path) -> dict[str, str]:
     }
 
 
-@pytest.mark.skipif(bool(NEEDED), reason=f"needs {', '.join(NEEDED)}")
+@pytest.mark.skipif(bool(LACKING), reason=f"needs {', '.join(LACKING)}")
 @pytest.mark.parametrize("page", PAGES)
 async def test_a_page_runs_from_top_to_bottom(page: str, page_workspace: Workspace, tmp_path: Path) -> None:
     workspace = page_workspace

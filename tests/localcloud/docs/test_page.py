@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.localcloud.support.server import COMMAND
-from tests.support.pages import NEEDED, NOT_RUN, blocks, of_the_cloud, pages, ran, script
+from tests.support.pages import LACKING, NOT_RUN, blocks, of_the_cloud, pages, ran, script
 from tests.support.toolchain import REPOSITORY
 
 _PORTS = "--port 0 --inference-port 0 --gateway-port 0 --ssh-port 0"
@@ -69,7 +69,7 @@ def _shown(page: str) -> str:
     return lines
 
 
-@pytest.mark.skipif(bool(NEEDED), reason=f"needs {', '.join(NEEDED)}")
+@pytest.mark.skipif(bool(LACKING), reason=f"needs {', '.join(LACKING)}")
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_runs_from_top_to_bottom(page: str, tmp_path: Path) -> None:
     path = {"PATH": f"{COMMAND.parent}:{os.environ['PATH']}", "PYTHONPATH": str(REPOSITORY / "operator")}
