@@ -53,10 +53,12 @@ async def _cloud(folder: Path, node: Node, kube: Kube) -> AsyncIterator[Customer
     more = ["--runtime", "kubernetes", "--runtime-config", str(document), "--cluster", f"here={node.kubeconfig}"]
     cloud = LocalCloud(folder, Ports.free(), more=more)
     await cloud.start()
-    customer = Customer(kube, cloud.seeded_organization(), cloud.ports.gateway)
-    await customer.is_offered()
-    yield customer
-    await cloud.process.stop()
+    try:
+        customer = Customer(kube, cloud.seeded_organization(), cloud.ports.gateway)
+        await customer.is_offered()
+        yield customer
+    finally:
+        await cloud.process.stop()
 
 
 async def _row(kube: Kube, customer: Customer, count: int, target: str) -> Row:

@@ -32,7 +32,7 @@ MOST_PODS = int(WITHIN / BETWEEN_PODS)
 class Restart:
     """Seconds from the start until /readyz is 200, and until it is idle; Kubernetes writes, except for new objects."""
 
-    leads: float
+    ready: float
     settled: float
     cpu: float
     """CPU seconds until it is idle."""
@@ -55,14 +55,14 @@ async def restarted(world: World, operator: Operator, kube: Kube) -> Restart:
     await operator.stop()
     position, started = world.plane.audit.position(), time.monotonic()
     await operator.start()
-    leads = time.monotonic() - started
+    ready_after = time.monotonic() - started
     rests = asyncio.create_task(_rests(operator.process.pid, started + WITHIN))
     waits = await _new_pods(kube, rests.done)
     await asyncio.sleep(2)  # audit lines appear shortly after the replies
     written = workload_writes(world.plane.writes_by(OPERATOR_USER, position))
     writes = Counter(write.resource for write in written if write.namespace != kube.namespace)
     rested, spent = await rests
-    return Restart(leads, rested - started, spent, writes, waits)
+    return Restart(ready_after, rested - started, spent, writes, waits)
 
 
 def restart_rows(objects: int, restart: Restart, within: float) -> list[Row]:
@@ -71,7 +71,7 @@ def restart_rows(objects: int, restart: Restart, within: float) -> list[Row]:
     return [
         (
             f"a restart with {objects:,} settled objects: until it rests",
-            f"{restart.settled:.1f} s, {restart.cpu:.1f} s of CPU (it led after {restart.leads:.1f} s)",
+            f"{restart.settled:.1f} s, {restart.cpu:.1f} s of CPU (ready after {restart.ready:.1f} s)",
             f"{within:g} s",
         ),
         ("the same: a new object during it is with the cloud after", longest, "2 s"),

@@ -61,8 +61,10 @@ class World:
         urls = [self.cloud.management_url, self.cloud.inference_url]
         operator = Operator(self.folder / "operator", self.kubeconfig, NAMESPACE, urls, settings)
         await operator.start()
-        yield operator
-        await operator.stop()
+        try:
+            yield operator
+        finally:
+            await operator.stop()
 
     @asynccontextmanager
     async def floor(self, namespace: str, organization: Organization) -> AsyncIterator[Process]:
@@ -88,8 +90,10 @@ class World:
         argv = [sys.executable, "-m", "bench.floor", str(folder / "orders.json")]
         process = Process("floor", argv, folder / "log", ready=watching, env=dict(os.environ), stdout=said)
         await process.start()
-        yield process
-        await process.kill()
+        try:
+            yield process
+        finally:
+            await process.kill()
 
 
 @asynccontextmanager
