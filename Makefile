@@ -88,10 +88,13 @@ test-node: binaries ## the operator's image and chart on a whole Kubernetes node
 
 # Whoever plays fault plans keeps a quarter of a core busy; with more of them than cores can carry, Leases run out.
 test-long: WORKERS = $(if $(RELAY_TEST_KUBECONFIG),0,$(shell $(PYTHON) -c 'import os; print(4 * (os.cpu_count() or 1))'))
+# Every part runs; the target fails at the end if one of them failed.
 test-long: binaries ## every fault plan, histories by chance (SEED), the largest counts; PLANS=2/4 plays a quarter of the derived plans
-	$(BIN)/pytest -n 2 --dist loadfile --progress --durations=10 -m long --ignore=tests/faults
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal --progress --durations=10 $(addprefix --ignore=,$(DERIVED) $(HISTORIES)) tests/faults
-	$(BIN)/pytest -n $(WORKERS) --dist load --maxschedchunk=1 --progress --durations=10 -m long --plans=$(PLANS) --histories-from=$(SEED) $(HISTORIES) $(DERIVED)
+	trap 'exit 1' INT; failed=0; \
+	$(BIN)/pytest -n 2 --dist loadfile --progress --durations=10 -m long --ignore=tests/faults || failed=1; \
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal --progress --durations=10 $(addprefix --ignore=,$(DERIVED) $(HISTORIES)) tests/faults || failed=1; \
+	$(BIN)/pytest -n $(WORKERS) --dist load --maxschedchunk=1 --progress --durations=10 -m long --plans=$(PLANS) --histories-from=$(SEED) $(HISTORIES) $(DERIVED) || failed=1; \
+	exit $$failed
 
 check: $(VENV)/.installed ## ruff, mypy --strict, import contracts, generated files up to date
 	$(BIN)/ruff check
