@@ -4,7 +4,17 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from relay_client import BadRequest, Cloud, Conflict, Forbidden, Gone, NotFound, PaymentRequired
+from relay_client import (
+    BadRequest,
+    Cloud,
+    Conflict,
+    Forbidden,
+    Gone,
+    NotFound,
+    NotServed,
+    PaymentRequired,
+    Unreadable,
+)
 from relay_client.errors import clause
 from relay_client.operations import (
     GET_AUTO_RECHARGE,
@@ -53,7 +63,7 @@ class AccountObserver:
         if webhook is not None and webhook.id:
             missing = await why_missing(cloud, webhook.id, self.accounts.evidence(account.key))
         balance = await _unless_refused(cloud.call(GET_BALANCE), "the balance cannot be read", notes)
-        usage = await _unless_refused(cloud.call(GET_CURRENT_USAGE), "the usage cannot be read", notes)
+        usage = await _unless_refused(_assumed(cloud.call(GET_CURRENT_USAGE)), "the usage cannot be read", notes)
         if not read_only:
             await _unless_refused(_recharge(account, cloud), "auto-recharge cannot be set", notes)
             await _unless_refused(self._organization(account, cloud), "the organization cannot be changed", notes)
@@ -80,9 +90,9 @@ class AccountObserver:
         try:
             if not wanted:
                 if account.status.webhook is not None:
-                    await self.end(account, cloud)
+                    await _assumed(self.end(account, cloud))
                 return None, ""
-            subscribed = await subscribe(self.kube, cloud, who, url)
+            subscribed = await _assumed(subscribe(self.kube, cloud, who, url))
         except SecretNameTakenError as taken:
             return None, str(taken)
         except _REFUSALS as refused:
@@ -117,6 +127,14 @@ async def _recharge(account: AnyAccount, cloud: Cloud) -> None:
     )
     if (await cloud.call(GET_AUTO_RECHARGE)).model_dump() != wanted.model_dump():
         await cloud.call(PUT_AUTO_RECHARGE, wanted)
+
+
+async def _assumed(call: Awaitable[ResultT]) -> ResultT:
+    """The result of assumed operations, which the cloud may lack. Raises NotServed if the answer is not theirs."""
+    try:
+        return await call
+    except Unreadable as error:
+        raise NotServed(error.operation, error.message, status=error.status) from error
 
 
 async def _unless_refused(call: Awaitable[ResultT], failing: str, notes: list[str]) -> ResultT | None:

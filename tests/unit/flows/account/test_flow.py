@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from relay_client import PaymentRequired
 from relay_operator.accounts.accounts import Accounts
-from relay_operator.api.cloudaccount import CLOUD_ACCOUNT, CloudAccount, Spend
+from relay_operator.api.cloudaccount import CLOUD_ACCOUNT, AccountStatus, CloudAccount, Spend
 from relay_operator.api.meta import API_VERSION, ObjectKey
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.controller import Controller
@@ -47,11 +47,15 @@ class MoneyCloud:
     """What is left; None if the key may not read it."""
     asked: list[str] = field(default_factory=list)
     url: str = ""
+    unserved: tuple[str, ...] = ()
+    """Paths' last parts for which a router answers that it does not know them."""
 
     async def answer(self, request: web.Request) -> web.Response:
         used = sum(self.cents.values())
         lines = [{"resourceId": f"id-{name}", "name": name, "cents": cents} for name, cents in self.cents.items()]
         self.asked.append(request.path.rpartition("/")[2])
+        if self.asked[-1] in self.unserved:
+            return web.json_response({"detail": "Not Found"}, status=404)
         match self.asked[-1]:
             case "whoami":
                 return web.json_response({"principalType": "api_key", "organizationId": "org-1", "scopes": []})
@@ -74,13 +78,19 @@ class Passes:
     cloud: MoneyCloud
     called: list[ObjectKey] = field(default_factory=list)
     """Other objects that were to have a pass."""
+    public_url: str = ""
 
     def begin(self) -> None:
         """A process that knows what the watch told of the account."""
         world, self.metrics, self.departed = self.world, Metrics(CollectorRegistry()), Departed()
         engine, cache = world.reconciler.engine, world.cache
         cache.on_left = lambda key, entry: self.departed.note(key, entry, cache.account_meant(key, entry))
-        settings = Settings(namespace=OPERATOR_NAMESPACE, allowed_base_urls=(self.cloud.url,), poll_jitter=0)
+        settings = Settings(
+            namespace=OPERATOR_NAMESPACE,
+            allowed_base_urls=(self.cloud.url,),
+            webhook_public_url=self.public_url,
+            poll_jitter=0,
+        )
         clock = world.clock.monotonic
         self.accounts = Accounts(settings, world.kube, cache, world.queue, self.metrics, frozenset(), clock)
         sweeper = Sweeper(engine, {}, True, lambda _kind: None, self.accounts.organization_of)
@@ -100,8 +110,14 @@ class Passes:
         """A pass after some time; what status tells of the month then."""
         self.world.clock.seconds += seconds
         await self.controller.reconcile(Taken(KEY, Priority.CHANGE, self.world.clock.monotonic()))
-        raw = self.world.server.objects["cloudaccounts", NAMESPACE, "default"]
-        return CloudAccount.model_validate(raw).status.spend
+        return self.status().spend
+
+    def status(self) -> AccountStatus:
+        return CloudAccount.model_validate(self.world.server.objects["cloudaccounts", NAMESPACE, "default"]).status
+
+    def condition(self, kind: str) -> tuple[str, str]:
+        """The condition's status and message."""
+        return next((one.status, one.message) for one in self.status().conditions if one.type == kind)
 
     async def settled(self) -> None:
         """Looks until its own finalizer on the Secret is no news any more."""
@@ -212,9 +228,8 @@ async def test_books_that_cannot_be_kept_are_told_with_the_account(passes: Passe
     passes.world.server.put("configmaps", {"metadata": theirs})
     passes.used_by("train", 5)
     await passes.look()
-    account = CloudAccount.model_validate(passes.world.server.objects["cloudaccounts", NAMESPACE, "default"])
-    ready = next(one for one in account.status.conditions if one.type == "Ready")
-    assert (ready.status, "relay-spend-default" in ready.message) == ("True", True)
+    status, message = passes.condition("Ready")
+    assert (status, "relay-spend-default" in message) == ("True", True)
 
 
 async def test_while_something_waits_for_funds_the_balance_alone_is_read_and_a_rise_calls_it(passes: Passes) -> None:
@@ -236,3 +251,24 @@ async def test_a_key_that_may_not_read_the_balance_is_not_asked_for_it_all_the_t
     await passes.settled()
     await passes.refuse(ObjectKey("GpuPod", NAMESPACE, "train"))
     assert (await passes.glances(200)).count("balance") == 1
+
+
+async def test_a_cloud_without_the_assumed_operations_is_used_without_them(passes: Passes) -> None:
+    passes.cloud.unserved, passes.public_url = ("usage", "webhooks"), "https://operator.example"
+    await passes.restart()
+    for _ in range(4):
+        await passes.look()
+    assert (passes.condition("Ready")[0], passes.status().available_cents) == ("True", 10**6)
+    assert "the usage cannot be read" in passes.condition("Ready")[1]
+    assert passes.condition("WebhookReady")[0] == "False"
+    passes.cloud.unserved = ()
+    await passes.look()
+    assert passes.condition("Ready") == ("True", "the key works")
+
+
+async def test_a_router_that_knows_none_of_the_clouds_paths_is_not_taken_for_the_cloud(passes: Passes) -> None:
+    await passes.settled()
+    passes.cloud.unserved = ("usage", "balance")
+    for _ in range(4):
+        await passes.look()
+    assert passes.condition("Stalled")[0] == "True"
