@@ -71,7 +71,7 @@ async def test_a_shared_account_keeps_who_had_what_where_no_tenant_writes(
     reference = {"kind": "ClusterCloudAccount", "name": shared_account}
     await brisk_workspace.apply(_labelled(gpu_pod(accountRef=reference)))
     await brisk_workspace.becomes("GpuPod", "trainer")
-    name = f"relay-spend-{shared_account}"
+    name = f"relay-cluster-spend-{shared_account}"
     kept = await eventually(kube.looking_at("ConfigMap", name, OPERATOR_NAMESPACE), what="who had what")
     assert kept is not None
     assert kept["metadata"]["ownerReferences"][0]["kind"] == "ClusterCloudAccount"

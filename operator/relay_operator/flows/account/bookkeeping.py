@@ -28,6 +28,8 @@ logger = logging.getLogger(__name__)
 LABEL: Final = f"{ANNOTATION_PREFIX}spend"
 _KEY: Final = "owners.json"
 _PREFIX: Final = "relay-spend-"
+_CLUSTER_PREFIX: Final = "relay-cluster-spend-"
+"""No account's name makes one prefix the other: the operator's own namespace may have a CloudAccount of the same name."""
 _LONGEST_NAME = 253
 _REMEMBERED = 10_000
 _AT_ONCE = 500
@@ -75,7 +77,8 @@ class Page:
     @property
     def name(self) -> str:
         """The name of the ConfigMap."""
-        return f"{_PREFIX}{self.account.name}"[:_LONGEST_NAME].rstrip("-.")
+        prefix = _PREFIX if self.account.namespace else _CLUSTER_PREFIX
+        return f"{prefix}{self.account.name}"[:_LONGEST_NAME].rstrip("-.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,8 +102,9 @@ class Kept:
 
     @property
     def config_map(self) -> Json | None:
-        namespace = self.page.account.namespace or OPERATOR_NAMESPACE
-        return self.world.server.objects.get(("configmaps", namespace, "relay-spend-default"))
+        namespace = self.page.account.namespace
+        name = "relay-spend-default" if namespace else "relay-cluster-spend-default"
+        return self.world.server.objects.get(("configmaps", namespace or OPERATOR_NAMESPACE, name))
 
     @property
     def writes(self) -> list[str]:
@@ -300,6 +301,21 @@ async def test_a_config_map_of_somebody_else_is_told_and_left(kept: Kept) -> Non
     )
     assert kept.config_map is not None
     assert kept.config_map["data"] == {"a": "b"}
+
+
+@pytest.mark.parametrize("name", ["default", "cluster-default"])
+async def test_an_account_in_the_namespace_of_the_operator_and_a_shared_one_keep_a_book_each(
+    kept: Kept, name: str
+) -> None:
+    record = kept.world.pods.add("by-hand")
+    kept.cents[record.id] = 4
+    beside = Page(ObjectKey("CloudAccount", OPERATOR_NAMESPACE, name), "uid-of-the-account-beside")
+    for page in (SHARED, beside):
+        kept.page, kept.books = page, Books()
+        holder = ObjectKey("GpuPod", OPERATOR_NAMESPACE, f"train-{page.uid}")
+        kept.records(holder, "1234abcd-5678", record.id, page.account)
+        assert await kept.spent() == {(OPERATOR_NAMESPACE, "unattributed"): 4}
+        assert kept.trouble == ""
 
 
 @pytest.mark.parametrize("text", ["garbage", None])
