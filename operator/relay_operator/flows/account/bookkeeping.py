@@ -29,7 +29,7 @@ LABEL: Final = f"{ANNOTATION_PREFIX}spend"
 _KEY: Final = "owners.json"
 _PREFIX: Final = "relay-spend-"
 _CLUSTER_PREFIX: Final = "relay-cluster-spend-"
-"""No account's name makes one prefix the other: the operator's own namespace may have a CloudAccount of the same name."""
+"""Not a CloudAccount's prefix plus a name: the operator's own namespace may have CloudAccounts, too."""
 _LONGEST_NAME = 253
 _REMEMBERED = 10_000
 _AT_ONCE = 500
