@@ -31,7 +31,7 @@ class Holding:
     id: str
     standing: Standing
     start: int
-    since: int
+    since: int  # when the cluster began to refuse what is wanted, at every turn since then; 0 if it does not
     uid: str | None  # its Pod's, from when the Pod is first seen until it is seen to leave
     exits: tuple[Any, ...]  # the last ones; `exits_of` reads them
     ended_at: int | None = None
@@ -80,7 +80,7 @@ class OnKubernetes:
                 id=holder_id,
                 standing=standing,
                 start=start + (standing is Standing.RUN),
-                since=self.tx.now,
+                since=0,
                 uid=None,
                 exits=(),
                 ended_at=self.tx.now if standing is Standing.END else None,

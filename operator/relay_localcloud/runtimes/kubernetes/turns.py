@@ -94,15 +94,27 @@ def take(tx: Tx, holder_id: str, seen: Seen, offer: Offer) -> Turn | None:
         holding = HOLDINGS.find(tx, id=holder_id) or holding  # the facts may have changed what is wanted
     step = STEPS[holding.standing][situation(holding, pod, offer.terms.instance)]
     turn = Turn(holding, namespace, name, step, "" if pod is None else pod.metadata.uid)
-    return _making(tx, turn, seen, offer) if step is Step.MAKE else turn
+    if step is Step.MAKE:
+        turn = _making(tx, turn, seen, offer)
+    return turn if turn.step is Step.MAKE else replace(turn, holding=_not_refused(tx, holding))
 
 
 def refused(tx: Tx, turn: Turn, words: str) -> None:
     """Report to the row that the cluster refuses what is wanted; it fails if that lasts for START_WITHIN."""
     holder, holding = holders.find(tx, turn.holding.id), HOLDINGS.find(tx, id=turn.holding.id)
-    if holder is not None and holding == turn.holding and holding.standing is Standing.RUN:
-        lasts = tx.now - holding.since >= facts.START_WITHIN
-        holder.tell(tx, [Failed(words) if lasts else CannotStart(words)], ())
+    if holder is None or holding is None or holding != turn.holding or holding.standing is not Standing.RUN:
+        return
+    since = holding.since or tx.now
+    if since != holding.since:
+        HOLDINGS.change(tx, holding.id, since=since)
+    holder.tell(tx, [Failed(words) if tx.now - since >= facts.START_WITHIN else CannotStart(words)], ())
+
+
+def _not_refused(tx: Tx, holding: Holding) -> Holding:
+    """The holding, without former refusals: only those of consecutive turns count together."""
+    if holding.since:
+        HOLDINGS.change(tx, holding.id, since=0)
+    return replace(holding, since=0)
 
 
 def _tell(tx: Tx, holder: Holder, holding: Holding, pod: Pod | None, seen: Seen, offer: Offer) -> None:
@@ -113,7 +125,7 @@ def _tell(tx: Tx, holder: Holder, holding: Holding, pod: Pod | None, seen: Seen,
         return
     if pod is None or there is Situation.FOREIGN:
         if holding.uid is not None:
-            HOLDINGS.change(tx, holding.id, uid=None, since=tx.now)
+            HOLDINGS.change(tx, holding.id, uid=None)
         holder.tell(tx, _without_pod(holding, there), ())
         return
     if not _reports(tx, holder, seen):

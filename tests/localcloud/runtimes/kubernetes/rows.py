@@ -1,0 +1,119 @@
+"""The rows of a cloud on a cluster that a test makes up: its Nodes and Pods are what the test says, at its times."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from relay_localcloud import app
+from relay_localcloud.clusters import admission, clusters
+from relay_localcloud.clusters.moves import REPLICAS
+from relay_localcloud.identity import organizations
+from relay_localcloud.kernel.instants import timestamp
+from relay_localcloud.kernel.store import Store
+from relay_localcloud.runtimes.kubernetes import fleet, turns
+from relay_localcloud.runtimes.kubernetes.holdings import OnKubernetes
+from relay_localcloud.runtimes.kubernetes.names import INSTANCE, START, name_of
+from relay_localcloud.runtimes.kubernetes.nodes import NodeSeen
+from relay_localcloud.runtimes.kubernetes.observed import Pod
+from relay_localcloud.runtimes.kubernetes.runs import Machine
+from relay_localcloud.runtimes.kubernetes.tenants import Gateway
+from relay_localcloud.runtimes.kubernetes.turns import Offer, Seen, Turn
+from relay_localcloud.runtimes.kubernetes.wanted import Terms
+from relay_wire.clusters import ClusterCreate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from relay_localcloud.clusters.clusters import Cluster
+    from relay_localcloud.kernel.store import Tx
+    from relay_localcloud.replicas.rows import Replica
+
+GPU = "nvidia.com/gpu"
+MACHINE = Machine("gpu-1", GPU, 8, 96_000, 800 * 1024**3)
+
+
+@dataclass
+class Rows:
+    """A cloud with an organization; `pods` are its Pods by name, `machines` the Nodes that report."""
+
+    store: Store
+    offer: Offer
+    organization_id: str
+    now: int
+    cloud: Any
+    pods: dict[str, Pod] = field(default_factory=dict)
+    machines: dict[str, Machine] = field(default_factory=dict)
+
+    @contextmanager
+    def tx(self) -> Iterator[Tx]:
+        """A transaction at the present time."""
+        with self.store.transaction(at=self.now) as tx:
+            yield tx
+
+    def node(self, machine: Machine = MACHINE, *, reports: bool = True, cordoned: bool = False) -> None:
+        """The only Node reports what it has, or nothing."""
+        self.machines = {machine.name: machine} if reports else {}
+        with self.tx() as tx:
+            fleet.look(tx, [NodeSeen(machine, "h100", "eu", "eu-1", cordoned)] if reports else [])
+
+    def cluster(self, **fields: Any) -> str:
+        """The id of a new cluster of one replica."""
+        body = ClusterCreate.model_validate({"name": "llm", "imageUrl": "app:1", "gpuModelId": "h100", **fields})
+        with self.tx() as tx:
+            return admission.create(tx, self.cloud.vault, self.organization_id, body, 1.0).id
+
+    def found(self, cluster_id: str) -> Cluster:
+        with self.tx() as tx:
+            found = clusters.find(tx, cluster_id)
+        assert found is not None
+        return found
+
+    def replicas(self, cluster_id: str) -> list[Replica]:
+        """Its live replicas."""
+        with self.tx() as tx:
+            return REPLICAS.of(tx, cluster_id)
+
+    def replica(self, cluster_id: str) -> Replica:
+        """Its only replica."""
+        (replica,) = self.replicas(cluster_id)
+        return replica
+
+    def turn(self, holder_id: str) -> Turn:
+        """What a turn decides."""
+        seen = Seen(self.machines, lambda _, name: self.pods.get(name), lambda _: ())
+        with self.tx() as tx:
+            turn = turns.take(tx, holder_id, seen, self.offer)
+        assert turn is not None
+        return turn
+
+    def refused(self, holder_id: str, words: str = "Forbidden: exceeded quota") -> None:
+        """The cluster refuses what a turn decides."""
+        turn = self.turn(holder_id)
+        with self.tx() as tx:
+            turns.refused(tx, turn, words)
+
+    def runs(self, holder_id: str, start: int = 1, **metadata: Any) -> None:
+        """Its container runs in a Pod, healthy, and the cloud has seen it."""
+        at = timestamp(self.now)
+        labels = {INSTANCE: self.offer.terms.instance}
+        named = {"name": name_of(holder_id), "uid": "u", "creationTimestamp": at, "labels": labels}
+        container = {"name": "main", "ready": True, "state": {"running": {"startedAt": at}}}
+        status = {"phase": "Running", "podIP": "10.0.0.9", "startTime": at, "containerStatuses": [container]}
+        raw = {"metadata": {**named, "annotations": {START: str(start)}, **metadata}, "status": status}
+        self.pods[name_of(holder_id)] = Pod.model_validate(raw)
+        self.turn(holder_id)
+
+
+def rows() -> Rows:
+    """A cloud with one node of eight H100."""
+    store = Store.ephemeral()
+    cloud = app.open_cloud(store, app.Options(first_mode="frozen"), "http://localhost", "http://localhost")
+    store.runtime_of = lambda tx: OnKubernetes(tx, lambda _: None, {})
+    with store.transaction() as tx:
+        founded, _ = organizations.seed(tx)
+    offer = Offer(Terms("mine"), Gateway(), [GPU], cloud.vault)
+    own = Rows(store, offer, founded.organization_id, cloud.clock.now(), cloud)
+    own.node()
+    return own

@@ -1,0 +1,59 @@
+"""What a turn reports to a holder's row, however long a cluster refuses its objects or a node is silent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from relay_localcloud.kernel.instants import HOUR, MINUTE, timestamp
+from relay_localcloud.replicas.states import ReplicaState
+from relay_localcloud.runtimes.kubernetes.situations import Step
+from tests.localcloud.runtimes.kubernetes.rows import Rows, rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def room() -> Iterator[Rows]:
+    own = rows()
+    yield own
+    own.store.close()
+
+
+def test_a_refusal_that_lasts_five_minutes_fails_the_replica(room: Rows) -> None:
+    cluster_id = room.cluster()
+    replica = room.replica(cluster_id)
+    for _ in range(5):
+        room.refused(replica.id)
+        assert room.replica(cluster_id).status is ReplicaState.PROVISIONING
+        room.now += MINUTE
+    room.refused(replica.id)
+    assert room.replica(cluster_id).status is ReplicaState.FAILED
+
+
+@pytest.mark.parametrize("drained", [True, False])
+def test_one_refusal_does_not_fail_a_replica_that_ran_for_long(room: Rows, drained: bool) -> None:
+    cluster_id = room.cluster()
+    replica = room.replica(cluster_id)
+    room.refused(replica.id)
+    room.runs(replica.id)
+    room.now += HOUR
+    if drained:
+        room.runs(replica.id, deletionTimestamp=timestamp(room.now))
+    room.pods.clear()
+    room.refused(replica.id)
+    assert room.replica(cluster_id).status is ReplicaState.RECOVERING
+
+
+def test_one_refusal_does_not_fail_a_replica_that_waited_for_a_silent_node(room: Rows) -> None:
+    cluster_id = room.cluster()
+    replica = room.replica(cluster_id)
+    room.refused(replica.id)
+    room.node(reports=False)
+    assert room.turn(replica.id).step is Step.NOTHING
+    room.now += 9 * MINUTE
+    room.node()
+    room.refused(replica.id)
+    assert room.replica(cluster_id).status is ReplicaState.PROVISIONING
