@@ -306,8 +306,8 @@ def _connect(path: str) -> Connection:
 @contextmanager
 def _immediate(raw: sqlite3.Connection) -> Iterator[None]:
     """A transaction of SQLite, which holds the write lock from its beginning."""
-    raw.execute("BEGIN IMMEDIATE")
     try:
+        raw.execute("BEGIN IMMEDIATE")
         yield
         raw.commit()
     except BaseException as error:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from relay_kube.kube import Kube as Client
 from relay_localcloud import app
 from relay_localcloud.control.state import Reset
 from relay_localcloud.http.servers import Server, listen
@@ -22,13 +23,16 @@ from relay_localcloud.runtimes.kubernetes.reconcile import Reconciler
 from relay_localcloud.runtimes.kubernetes.tenants import Gateway
 from relay_localcloud.runtimes.kubernetes.turns import Offer
 from relay_localcloud.runtimes.kubernetes.wanted import Terms
-from tests.cluster.operators_client import client_of
+from tests.cluster.operators_client import access_of
 from tests.support.eventually import eventually
 from tests.support.kube import Kube
 from tests.support.localcloud import Organization
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from relay_kube.kube import ApiAccess
 
 PRODUCT = "nvidia.com/gpu.product"
 GPU = "nvidia.com/gpu"
@@ -51,13 +55,16 @@ class Stage:
     terms: Json = field(default_factory=lambda: {"storage_class": "fast"})
     address: str = "10.0.0.9"
     """Of every Pod that runs."""
+    client: Callable[[ApiAccess], Client] = Client
+    """The cloud's client of the API server."""
     product: str = field(default_factory=lambda: f"H100-{secrets.token_hex(4)}")
+    store: Store = field(init=False)
     _ends: AsyncExitStack = field(default_factory=AsyncExitStack)
     _running: asyncio.Task[None] | None = None
 
     async def start(self, *, reconciling: bool = True) -> None:
         """Serve the state; without reconciling it is as if the process ended before it sent anything."""
-        store = Store.at(self.state)
+        store = self.store = Store.at(self.state)
         self._ends.callback(store.close)
         options = app.Options(self.state)
         cloud = app.open_cloud(store, options, "http://localhost", "http://localhost")
@@ -65,7 +72,7 @@ class Stage:
         with store.transaction() as tx:
             founded, _ = organizations.seed(tx)
             instance = holdings.instance_of(tx)
-        client = await self._ends.enter_async_context(client_of(self.kubeconfig))
+        client = self.client(await self._ends.enter_async_context(access_of(self.kubeconfig)))
         offer = Offer(Terms(instance, **self.terms), Gateway("relay-system", {"app": "cloud"}), [GPU], cloud.vault)
         reconciler = Reconciler(store, client, offer, [Gpu("h100", {PRODUCT: self.product})])
         store.runtime_of = reconciler.runtime_of
@@ -98,6 +105,13 @@ class Stage:
             await self.kubelet_removes(pod["metadata"]["name"])
         await self.kube.delete("Namespace", self.namespace)
         await self.kube.delete("Node", self.product.lower())
+
+    @contextmanager
+    def read_only(self) -> Iterator[None]:
+        """Nothing of its state can be written meanwhile."""
+        self.store._raw.execute("PRAGMA query_only = ON")
+        yield
+        self.store._raw.execute("PRAGMA query_only = OFF")
 
     async def node(self, *, ready: bool = True, gpus: int = 8, cordoned: bool = False) -> str:
         """The Node as its kubelet reports it; its name."""

@@ -6,16 +6,17 @@ Pod changed, and every LOOK_SECONDS in any case, so a kill loses nothing.
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
+from itertools import islice
 from typing import Final, NoReturn
-
-from pydantic import Field
 
 from relay_kube.execution import Execution, executed
 from relay_kube.forwarding import Forwarded, forwarded
 from relay_kube.kube import PODS, Kube, KubeError, Refused, ResourceType, Unavailable
 from relay_kube.mirror import Mirror
+from relay_localcloud.kernel.disk import PATIENCE_SECONDS, Unwritable
 from relay_localcloud.kernel.store import Store, Tx
 from relay_localcloud.runtimes.kubernetes import fleet, holdings, logs, turns
 from relay_localcloud.runtimes.kubernetes.endpoints import Endpoints, Outside
@@ -23,7 +24,8 @@ from relay_localcloud.runtimes.kubernetes.holdings import HOLDINGS, OnKubernetes
 from relay_localcloud.runtimes.kubernetes.names import CLOUD_ID, CONTAINER, INSTANCE, REPLICA_ID
 from relay_localcloud.runtimes.kubernetes.nodes import Gpu, NodeFact, NodeSeen, of_node
 from relay_localcloud.runtimes.kubernetes.objects import Objects
-from relay_localcloud.runtimes.kubernetes.observed import Event, Metadata, Node, Observed, Pod
+from relay_localcloud.runtimes.kubernetes.observed import Metadata, Node, Pod
+from relay_localcloud.runtimes.kubernetes.pod_events import PodEvent, PodEvents
 from relay_localcloud.runtimes.kubernetes.situations import Step
 from relay_localcloud.runtimes.kubernetes.turns import Offer, Seen, Turn
 from relay_localcloud.runtimes.runtime import Way
@@ -31,25 +33,12 @@ from relay_localcloud.runtimes.runtime import Way
 _log = logging.getLogger(__name__)
 
 NODES: Final = ResourceType("nodes", namespaced=False)
-EVENTS: Final = ResourceType("events")
 LOOK_SECONDS: Final = 10.0
 """The interval of comparing everything, which catches what only time changes, and what failed."""
 AGAIN_SECONDS: Final = 1.0
-"""The delay before a failed step is retried: a new namespace accepts no Pods for a moment."""
+"""The delay before a failed turn is retried: a new namespace accepts no Pods for a moment, a disk may be full."""
 AT_ONCE: Final = 8
 """How many holders take their turns concurrently."""
-
-
-class _Involved(Observed):
-    uid: str = ""
-    name: str = ""
-    namespace: str = ""
-
-
-class PodEvent(Event):
-    """An event, with the Pod that it is about."""
-
-    involved: _Involved = Field(default=_Involved(), alias="involvedObject")
 
 
 class Reconciler:
@@ -68,14 +57,14 @@ class Reconciler:
         self._table = table
         self._lacking = turns.lacking(offer)
         self._pods = Mirror(kube, PODS, Pod.model_validate, self._pod_changed)
-        self._nodes = Mirror(kube, NODES, Node.model_validate, lambda _: self._look_at_nodes())
-        selector = "involvedObject.kind=Pod"
-        self._events = Mirror(kube, EVENTS, PodEvent.model_validate, self._event_came, field_selector=selector)
+        self._nodes = Mirror(kube, NODES, Node.model_validate, lambda _: self._nodes_are_due())
+        self._events = PodEvents(kube, self._event_came)
         self._due: dict[str, None] = {}
+        self._under_way = set[str]()
         self._nodes_due = True
         self._wake = asyncio.Event()
         self._swept: set[tuple[str, int, Standing]] = set()
-        self._seen = Seen({}, self._pods.get, self._events_of)
+        self._seen = Seen({}, self._pods.get, self._events.of)
         self._endpoints = Endpoints(self._pods.get, offer.terms.instance, outside)
         self.moved: Callable[[str], None] = lambda _: None
         """Called with a workload's id when its Pod appeared, changed or disappeared; the gateway sets it."""
@@ -112,7 +101,7 @@ class Reconciler:
 
     async def run(self) -> NoReturn:
         """Reconcile until cancelled."""
-        mirrors = (self._pods, self._nodes, self._events)
+        mirrors = (self._pods, self._nodes, self._events.mirror)
         async with asyncio.TaskGroup() as tasks:
             for mirror in mirrors:
                 tasks.create_task(mirror.run())
@@ -121,21 +110,34 @@ class Reconciler:
             tasks.create_task(self._look_now_and_then())
             while True:
                 await self._wake.wait()
-                await self._work()
+                self._wake.clear()
+                if self._nodes_due:
+                    self._look_at_nodes()
+                for holder_id in self._next():
+                    tasks.create_task(self._take_turn(holder_id))
 
     async def _look_now_and_then(self) -> NoReturn:
         while True:
-            self._look_at_everything()
-            await asyncio.sleep(LOOK_SECONDS)
+            self._nodes_are_due()
+            await asyncio.sleep(LOOK_SECONDS if self._written(self._look_at_everything) else PATIENCE_SECONDS)
 
-    async def _work(self) -> None:
-        """Compare the nodes if that is due, and take turns until none is due."""
-        self._wake.clear()
-        if self._nodes_due:
-            self._compare_nodes()
-        while self._due:
-            now = [self._due.popitem()[0] for _ in range(min(AT_ONCE, len(self._due)))]
-            await asyncio.gather(*(self._take_turn(holder_id) for holder_id in now))
+    def _next(self) -> list[str]:
+        """The holders whose turns begin now, the longest due first; a holder takes one turn at a time."""
+        waiting = (each for each in self._due if each not in self._under_way)
+        now = list(islice(waiting, AT_ONCE - len(self._under_way)))
+        for holder_id in now:
+            del self._due[holder_id]
+        self._under_way.update(now)
+        return now
+
+    def _written(self, change: Callable[[], None]) -> bool:
+        """Whether the disk took a change; if not, it is to be made again after PATIENCE_SECONDS."""
+        try:
+            change()
+        except Unwritable as error:
+            _log.warning("What Kubernetes shows waits for the disk: %s", error)
+            return False
+        return True
 
     def _look_at_everything(self) -> None:
         with self._store.transaction() as tx:
@@ -144,29 +146,45 @@ class Reconciler:
         self._swept &= {(each.id, each.start, each.standing) for each in everyone}
         for holding in everyone:
             if (holding.id, holding.start, holding.standing) not in self._swept:
-                self._due[holding.id] = None
-        self._look_at_nodes()
+                self._due.setdefault(holding.id)
+        self._wake.set()
 
-    def _look_at_nodes(self) -> None:
+    def _nodes_are_due(self) -> None:
         self._nodes_due = True
         self._wake.set()
 
-    def _compare_nodes(self) -> None:
+    def _look_at_nodes(self) -> None:
         self._nodes_due = False
+        if not self._written(self._compare_nodes):
+            asyncio.get_running_loop().call_later(PATIENCE_SECONDS, self._nodes_are_due)
+
+    def _compare_nodes(self) -> None:
         facts = list(self._node_facts())
         machines = {fact.machine.name: fact.machine for fact in facts if isinstance(fact, NodeSeen)}
-        came_or_went = machines.keys() != self._seen.machines.keys()
-        self._seen = Seen(machines, self._seen.pod, self._seen.events)
         with self._store.transaction() as tx:
             fleet.look(tx, facts)
-            if came_or_went:
-                self._due |= dict.fromkeys(each.id for each in HOLDINGS.all(tx, standing=Standing.RUN))
+            affected = HOLDINGS.all(tx, standing=Standing.RUN) if machines.keys() != self._seen.machines.keys() else []
+        self._seen = Seen(machines, self._seen.pod, self._seen.events)
+        for holding in affected:
+            self._due.setdefault(holding.id)
 
     def _node_facts(self) -> Iterator[NodeFact]:
-        pods = list(self._pods)
-        return (of_node(node, pods, self._offer.terms.instance, self._table) for node in self._nodes)
+        pods: defaultdict[str | None, list[Pod]] = defaultdict(list)
+        for pod in self._pods:
+            pods[pod.spec.node_name].append(pod)
+        for node in self._nodes:
+            yield of_node(node, pods[node.metadata.name], self._offer.terms.instance, self._table)
 
     async def _take_turn(self, holder_id: str) -> None:
+        try:
+            await self._turn(holder_id)
+        except Unwritable as error:
+            self._try_again(holder_id, error)
+        finally:
+            self._under_way.discard(holder_id)
+            self._wake.set()
+
+    async def _turn(self, holder_id: str) -> None:
         with self._store.transaction() as tx:
             turn = turns.take(tx, holder_id, self._seen, self._offer)
         if turn is None or turn.step is Step.NOTHING:
@@ -181,18 +199,21 @@ class Reconciler:
                 self._pods.wrote(made)
 
     def _failed(self, turn: Turn, error: KubeError) -> None:
-        _log.info("%s: %s; it is tried again", turn.holding.id, error)
+        self._try_again(turn.holding.id, error)
         if isinstance(error, Refused):
             with self._store.transaction() as tx:
                 turns.refused(tx, turn, str(error))
-        asyncio.get_running_loop().call_later(AGAIN_SECONDS, self._changed, turn.holding.id)
+
+    def _try_again(self, holder_id: str, why: Exception) -> None:
+        _log.info("%s: %s; it is tried again", holder_id, why)
+        asyncio.get_running_loop().call_later(AGAIN_SECONDS, self._changed, holder_id)
 
     def _done(self, turn: Turn) -> None:
         if turn.step is Step.SWEEP:
             self._swept.add((turn.holding.id, turn.holding.start, turn.holding.standing))
 
     def _changed(self, holder_id: str) -> None:
-        self._due[holder_id] = None
+        self._due.setdefault(holder_id)
         self._wake.set()
 
     def _pod_changed(self, pod: Pod) -> None:
@@ -207,6 +228,3 @@ class Reconciler:
         pod = self._pods.get(event.involved.namespace, event.involved.name)
         if pod is not None:
             self._pod_changed(pod)
-
-    def _events_of(self, uid: str) -> Iterator[Event]:
-        return (event for event in self._events if event.involved.uid == uid)
