@@ -20,7 +20,7 @@ _GIB: Final = 1024**3
 
 @dataclass(frozen=True, slots=True)
 class KnownNode:
-    """A Node, by its name, with its node in the cloud and whether it was cordoned when last seen."""
+    """A Node, by its name, with its node in the cloud and whether that is held because the Node is cordoned."""
 
     name: str
     node_id: str
@@ -69,10 +69,15 @@ def _reports(tx: Tx, known: KnownNode, fact: NodeSeen) -> None:
 
 
 def _cordon(tx: Tx, known: KnownNode, fact: NodeSeen) -> None:
-    if fact.cordoned == known.cordoned:
-        return
-    nodes.set_standing(tx, known.node_id, hold=CORDONED if fact.cordoned else None)
-    KNOWN.change(tx, known.name, cordoned=fact.cordoned)
+    """Hold the node of a cordoned Node until it is uncordoned; a hold that its owner set stays."""
+    hold = nodes.get(tx, known.node_id).hold
+    if fact.cordoned and hold is None:
+        nodes.set_standing(tx, known.node_id, hold=CORDONED)
+        KNOWN.change(tx, known.name, cordoned=True)
+    elif known.cordoned and not fact.cordoned:
+        KNOWN.change(tx, known.name, cordoned=False)
+        if hold == CORDONED:
+            node_events.set_by_owner(tx, known.node_id, "online")
 
 
 def _is_silent(tx: Tx, known: KnownNode) -> None:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from relay_localcloud import app
-from relay_localcloud.clusters import admission, clusters
+from relay_localcloud.clusters import admission, clusters, moves
 from relay_localcloud.clusters.moves import REPLICAS
+from relay_localcloud.clusters.states import ClusterTrigger
 from relay_localcloud.identity import organizations
 from relay_localcloud.kernel.instants import timestamp
 from relay_localcloud.kernel.store import Store
@@ -26,7 +27,6 @@ from relay_wire.clusters import ClusterCreate
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from relay_localcloud.clusters.clusters import Cluster
     from relay_localcloud.kernel.store import Tx
     from relay_localcloud.replicas.rows import Replica
 
@@ -64,11 +64,17 @@ class Rows:
         with self.tx() as tx:
             return admission.create(tx, self.cloud.vault, self.organization_id, body, 1.0).id
 
-    def found(self, cluster_id: str) -> Cluster:
+    def end(self, cluster_id: str) -> None:
+        """Terminate a cluster."""
         with self.tx() as tx:
-            found = clusters.find(tx, cluster_id)
-        assert found is not None
-        return found
+            cluster = clusters.find(tx, cluster_id)
+            assert cluster is not None
+            moves.apply(tx, cluster, ClusterTrigger.TERMINATE)
+
+    def settle(self) -> None:
+        """Do what fell due."""
+        with self.store.transaction():
+            pass
 
     def replicas(self, cluster_id: str) -> list[Replica]:
         """Its live replicas."""
