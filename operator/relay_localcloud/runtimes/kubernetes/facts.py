@@ -27,6 +27,8 @@ EXITS: Final = 5
 EXITS_WITHIN: Final = 10 * MINUTE
 RAN: Final = 60 * SECOND
 """A container fails after EXITS exits within EXITS_WITHIN if none of those runs took RAN or longer."""
+LEAVES_WITHIN: Final = 1 * MINUTE
+"""How long a Pod may stay after the time by which its kubelet was to have ended it."""
 MOST_WORDS: Final = 1000
 NOT_HEALTHY_YET: Final = "It has not passed its health check yet."
 
@@ -109,6 +111,11 @@ class Deleted:
 
 
 @dataclass(frozen=True, slots=True)
+class Stuck:
+    """The Pod is deleted, and no kubelet confirms that it ended: its node does not report."""
+
+
+@dataclass(frozen=True, slots=True)
 class Awaited:
     """The wanted Pod is still to be created."""
 
@@ -119,7 +126,18 @@ class Gone:
 
 
 Fact: TypeAlias = (
-    Started | Exited | Healthy | Unhealthy | Pending | CannotStart | Failed | TakenOff | Deleted | Awaited | Gone
+    Started
+    | Exited
+    | Healthy
+    | Unhealthy
+    | Pending
+    | CannotStart
+    | Failed
+    | TakenOff
+    | Deleted
+    | Stuck
+    | Awaited
+    | Gone
 )
 
 
@@ -175,6 +193,9 @@ def _exited(look: _Look) -> Iterator[Fact]:
 def _deleted(look: _Look) -> Iterator[Fact]:
     disrupted = condition(look.pod.status.conditions, "DisruptionTarget")
     yield Deleted(_words(disrupted.message if disrupted is not None else "", "Its Pod was deleted."))
+    ends_at = look.pod.metadata.deletion_timestamp
+    if ends_at is not None and look.now - ends_at >= LEAVES_WITHIN:
+        yield Stuck()
 
 
 def _taken_off(look: _Look) -> Iterator[Fact]:

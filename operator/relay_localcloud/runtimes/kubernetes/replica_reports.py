@@ -20,6 +20,7 @@ from relay_localcloud.runtimes.kubernetes.facts import (
     Healthy,
     Pending,
     Started,
+    Stuck,
     TakenOff,
     Unhealthy,
 )
@@ -49,21 +50,27 @@ def steps_of(fact: Fact, known: Sequence[Exited]) -> Iterator[Step]:
             yield ReplicaTrigger.CONTAINER_FAILED, words
         case Awaited():
             yield ReplicaTrigger.CONTAINER_AWAY, None
-        case Exited() | Gone():
+        case Exited() | Stuck() | Gone():
             return
 
 
 def tell(
     tx: Tx, replicas: Replicas[GroupT], group: GroupT, replica: Replica, facts: Sequence[Fact], known: Sequence[Exited]
 ) -> None:
-    """Apply the facts, and settle the group if that changed anything; facts reported before change nothing."""
+    """Apply the facts, and settle the group if that changed anything; facts reported before change nothing.
+
+    A replica on no node of the cloud is replaced once its Pod is stuck; the others once their node is silent for long.
+    """
     after = replica
     for step in (step for fact in facts for step in steps_of(fact, known)):
         after = _apply(tx, replicas, group, after, step)
     is_over = Gone() in facts and replicas.facts.stopped is not None
     if is_over:
         replicas.apply(tx, group, after, ReplicaTrigger.TERMINATE)
-    if is_over or after != replica:
+    is_lost = Stuck() in facts and replica.node_id is None and not replica.replacement_due
+    if is_lost:
+        replicas.rows.change(tx, replica.id, replacement_due=True)
+    if is_over or is_lost or after != replica:
         replicas.settle_all(tx, [group.id])
 
 

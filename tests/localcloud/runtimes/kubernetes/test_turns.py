@@ -8,18 +8,11 @@ import pytest
 
 from relay_localcloud.kernel.instants import HOUR, MINUTE, timestamp
 from relay_localcloud.replicas.states import ReplicaState
+from relay_localcloud.runtimes.kubernetes.facts import LEAVES_WITHIN
 from relay_localcloud.runtimes.kubernetes.situations import Step
-from tests.localcloud.runtimes.kubernetes.rows import Rows, rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-@pytest.fixture
-def room() -> Iterator[Rows]:
-    own = rows()
-    yield own
-    own.store.close()
+    from tests.localcloud.runtimes.kubernetes.rows import Rows
 
 
 def test_a_refusal_that_lasts_five_minutes_fails_the_replica(room: Rows) -> None:
@@ -57,3 +50,32 @@ def test_one_refusal_does_not_fail_a_replica_that_waited_for_a_silent_node(room:
     room.node()
     room.refused(replica.id)
     assert room.replica(cluster_id).status is ReplicaState.PROVISIONING
+
+
+CPU_ONLY = {"gpuModelId": None, "resourceSize": "small"}
+
+
+def test_a_replica_without_gpus_whose_pod_is_stuck_on_a_dead_node_is_replaced_once(room: Rows) -> None:
+    cluster_id = room.cluster(**CPU_ONLY)
+    replica = room.replica(cluster_id)
+    room.runs(replica.id)
+    room.runs(replica.id, deletionTimestamp=timestamp(room.now))
+    assert [each.id for each in room.replicas(cluster_id)] == [replica.id]
+    room.now += LEAVES_WITHIN
+    assert room.turn(replica.id).step is Step.NOTHING
+    other = room.replica(cluster_id)
+    assert (other.id != replica.id, other.status) == (True, ReplicaState.PROVISIONING)
+    assert room.turn(other.id).step is Step.MAKE
+    assert room.turn(replica.id).step is Step.NOTHING
+    room.pods.clear()  # the node is back
+    assert room.turn(replica.id).step is Step.SWEEP
+    assert room.replica(cluster_id).id == other.id
+
+
+def test_a_replica_with_gpus_keeps_them_while_its_pod_is_stuck_on_a_node_that_reports(room: Rows) -> None:
+    cluster_id = room.cluster()
+    replica = room.replica(cluster_id)
+    room.runs(replica.id)
+    room.now += LEAVES_WITHIN
+    room.runs(replica.id, deletionTimestamp=timestamp(room.now - LEAVES_WITHIN))
+    assert room.replica(cluster_id).id == replica.id
