@@ -8,7 +8,7 @@ from typing import Final, Generic, NoReturn, TypeVar
 
 from pydantic import JsonValue
 
-from relay_kube.kube import JsonObject, Kube, KubeError, ResourceType
+from relay_kube.kube import JsonObject, Kube, KubeError, ResourceType, Unavailable
 
 _log = logging.getLogger(__name__)
 
@@ -17,8 +17,9 @@ _Key = tuple[str, str]
 
 _WATCHES: Final = 10
 """How many watches, of a minute each, follow a list; the next list repairs what they may have missed."""
-_PAUSES: Final = (0.5, 30.0)
-"""Seconds before the next list after a failure: the first pause, and the longest."""
+_FIRST_PAUSE: Final = 0.5
+_LONGEST_PAUSE: Final = 30.0
+"""Seconds before the next list after a failure; the pause doubles until a watch tells something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ class Mirror(Generic[_T]):
         self._sleep = sleep
         self._kept: dict[_Key, _Kept[_T]] = {}
         self._passed = 0  # the resourceVersion up to which everything was received
+        self._pause = _FIRST_PAUSE
         self._listed = asyncio.Event()
 
     def __iter__(self) -> Iterator[_T]:
@@ -74,23 +76,22 @@ class Mirror(Generic[_T]):
 
     async def run(self) -> NoReturn:
         """List and watch until cancelled; while the API server cannot be reached, the known objects stay."""
-        first, most = _PAUSES
-        pause = first
         while True:
             try:
                 await self._list()
-                pause = first
                 for _ in range(_WATCHES):
                     await self._watch()
             except KubeError as error:
-                _log.warning("%s are not heard of for %g s: %s", self._kind.plural, pause, error)
-                await self._sleep(pause)
-                pause = min(2 * pause, most)
+                _log.warning("%s are not heard of for %g s: %s", self._kind.plural, self._pause, error)
+                await self._sleep(self._pause)
+                self._pause = min(2 * self._pause, _LONGEST_PAUSE)
 
     async def _list(self) -> None:
         present: set[_Key] = set()
         version = 0
         async for items, as_of in self._kube.pages_as_of(self._kind, field_selector=self._field_selector):
+            if not as_of.isdecimal():
+                raise Unavailable(0, "Unreadable", f"list of {self._kind.plural}: the answer has no resourceVersion")
             version = int(as_of)
             for raw in items:
                 present.add(_key_of(raw))
@@ -105,6 +106,7 @@ class Mirror(Generic[_T]):
             raw = event["object"]
             assert isinstance(raw, dict), "as the API server's protocol has it"
             self._passed = _version_of(raw)
+            self._pause = _FIRST_PAUSE
             match event["type"]:
                 case "DELETED":
                     self._gone(raw)

@@ -1,0 +1,73 @@
+"""How long a mirror waits before it lists everything again."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import aiohttp
+import pytest
+import pytest_asyncio
+
+from relay_kube.kube import CONFIG_MAPS, ApiAccess, Kube
+from relay_kube.mirror import Mirror
+from tests.unit.engine.apiserver import ApiServer, Call, Fault
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+BOOKMARK = '{"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "200"}}}\n'
+
+
+class Enough(Exception):
+    """The mirror paused as often as the test wants to know."""
+
+
+@pytest_asyncio.fixture
+async def server() -> AsyncIterator[ApiServer]:
+    own = ApiServer(now=lambda: datetime.now(UTC))
+    runner = await own.start()
+    yield own
+    await runner.cleanup()
+
+
+async def pauses(server: ApiServer, count: int) -> list[float]:
+    """The first pauses of a mirror, in seconds."""
+    seen: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        seen.append(seconds)
+        if len(seen) == count:
+            raise Enough
+
+    async with aiohttp.ClientSession() as session:
+        kube = Kube(ApiAccess(server.url, session))
+        with pytest.raises(Enough):
+            await Mirror(kube, CONFIG_MAPS, lambda raw: raw, lambda _: None, sleep=pause).run()
+    return seen
+
+
+def watched(server: ApiServer, *answers: Fault) -> None:
+    """Watches are answered so, in turn."""
+    left = [*answers]
+
+    def before(call: Call) -> None:
+        if ("watch", "true") in call.query:
+            server.faults.append(left.pop(0) if left else Fault(403))
+
+    server.before = before
+
+
+async def test_pauses_grow_while_lists_are_answered_and_watches_are_refused(server: ApiServer) -> None:
+    watched(server)
+    assert await pauses(server, 8) == [0.5, 1, 2, 4, 8, 16, 30, 30]
+
+
+async def test_a_watch_that_tells_something_begins_with_the_first_pause_again(server: ApiServer) -> None:
+    watched(server, Fault(403), Fault(403), Fault(200, body=BOOKMARK))
+    assert await pauses(server, 4) == [0.5, 1, 0.5, 1]
+
+
+async def test_a_list_without_a_version_is_read_again(server: ApiServer) -> None:
+    server.faults.append(Fault(200, body='{"items": []}', times=3))
+    assert await pauses(server, 3) == [0.5, 1, 2]
