@@ -28,6 +28,8 @@ _WATCH_SECONDS = 60
 _LARGEST_MESSAGE = 2**22
 """In bytes; the kubelet sends at most 32 KiB in one message."""
 _FOLLOWING = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_TIMEOUT)
+_LOG_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_TIMEOUT, sock_read=REQUEST_TIMEOUT)
+"""Without a bound on the whole: a log takes as long as its reader."""
 _WATCH_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_TIMEOUT, sock_read=1.25 * _WATCH_SECONDS)
 
 
@@ -184,7 +186,7 @@ class Kube:
         query = f"?container={_quoted(container)}&timestamps=true"
         query += ("" if tail is None else f"&tailLines={tail}") + ("&follow=true" if follow else "")
         path = PODS.path(namespace, name, "log") + query
-        async with self._streamed(path, _FOLLOWING if follow else _TIMEOUT, f"log of {name}") as content:
+        async with self._streamed(path, _FOLLOWING if follow else _LOG_TIMEOUT, f"log of {name}") as content:
             async for piece in content.iter_any():
                 yield piece
 
