@@ -58,7 +58,7 @@ class Login:
     proxy: str | None = None
 
     def headers(self) -> Mapping[str, str]:
-        """The headers that authenticate a request. Raises AccessError."""
+        """The headers that authenticate a request."""
         return {} if self.token is None else {"Authorization": f"Bearer {self.token()}"}
 
 
@@ -88,9 +88,11 @@ def of_kubeconfig(path: Path) -> Login:
         context = _named(config.contexts, config.current_context).context
         cluster, user = _named(config.clusters, context.cluster).cluster, _named(config.users, context.user).user
         tls = _tls(cluster, user, path.parent)
+    except ssl.SSLError as error:
+        raise AccessError(f"the kubeconfig {path} cannot be used: a certificate or key is invalid: {error}") from None
     except OSError as error:
         raise AccessError(f"the kubeconfig {path} cannot be used: {error.strerror}: {error.filename}") from None
-    except (LookupError, NotBase64, UnicodeDecodeError, ValidationError, ssl.SSLError, yaml.YAMLError) as error:
+    except (LookupError, NotBase64, UnicodeDecodeError, ValidationError, yaml.YAMLError) as error:
         raise AccessError(
             f"the kubeconfig {path} cannot be used ({type(error).__name__}): it needs a current-context, whose cluster "
             "and user are in it"
@@ -180,7 +182,11 @@ def _named(items: list[_NamedT], name: str) -> _NamedT:
 def _token(user: _User, folder: Path) -> Callable[[], str] | None:
     if user.token is not None:
         return user.token.get_secret_value
-    return None if user.token_file is None else FileToken(folder / user.token_file)
+    if user.token_file is None:
+        return None
+    token = FileToken(folder / user.token_file)
+    token()
+    return token
 
 
 def _tls(server: _Server, user: _User, folder: Path) -> ssl.SSLContext:

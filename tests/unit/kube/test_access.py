@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from base64 import b64encode
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SECRET = "not-to-be-seen"
+PEM = b64encode(f"-----BEGIN CERTIFICATE-----\n{SECRET}\n-----END CERTIFICATE-----\n".encode()).decode()
 
 
 def kubeconfig(folder: Path, user: dict[str, Any], **cluster: object) -> Path:
@@ -53,12 +55,13 @@ def test_files_are_found_from_the_folder_of_the_kubeconfig(tmp_path: Path) -> No
         ({"exec": {"command": "aws", "env": [{"value": SECRET}]}}, "logs in by a plugin"),
         ({"token": {"of": SECRET}}, "cannot be used"),
         ({"client-certificate-data": SECRET, "client-key-data": SECRET}, "cannot be used"),
+        ({"client-certificate-data": PEM, "client-key-data": PEM}, "a certificate or key is invalid: .*PEM"),
         ({"tokenFile": "absent"}, "cannot be read"),
     ],
 )
 def test_what_cannot_be_used_is_refused_without_its_secrets(tmp_path: Path, user: dict[str, Any], words: str) -> None:
     with pytest.raises(AccessError, match=words) as refused:
-        of_kubeconfig(kubeconfig(tmp_path, user)).headers()
+        of_kubeconfig(kubeconfig(tmp_path, user))
     assert SECRET not in str(refused.value)
 
 

@@ -41,7 +41,6 @@ async def opened(store: Store, said: RuntimeConfig, vault: Vault) -> AsyncIterat
     (cluster,) = said.clusters
     try:
         login = access.login(cluster.kubeconfig)
-        login.headers()
     except AccessError as error:
         raise Unusable(f"the cluster {cluster.name}: {error}") from None
     table = config.table(said, cluster)
