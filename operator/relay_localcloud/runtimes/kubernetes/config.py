@@ -91,10 +91,12 @@ def table(config: RuntimeConfig, cluster: ClusterConfig) -> list[Gpu]:
 
 
 def _with(document: dict[str, object], named: Mapping[str, Path], folder: Path) -> dict[str, object]:
-    listed = document.get("clusters")
-    clusters = {each.get("name"): each for each in listed if isinstance(each, dict)} if isinstance(listed, list) else {}
-    if isinstance(listed, list) and len(clusters) != len(listed):
-        return document  # a duplicate name or no mapping: left for the validation to refuse
+    listed = document.get("clusters", [])
+    if not isinstance(listed, list):
+        return document  # left for the validation to refuse
+    clusters = {str(each.get("name")): each for each in listed if isinstance(each, dict)}
+    if len(clusters) != len(listed):
+        return document  # a duplicate name or no mapping: likewise
     for cluster in clusters.values():
         if isinstance(cluster.get("kubeconfig"), str):
             cluster["kubeconfig"] = folder / cluster["kubeconfig"]

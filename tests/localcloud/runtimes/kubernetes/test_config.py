@@ -59,12 +59,19 @@ def test_models_are_sold_at_the_prices_of_the_document(tmp_path: Path) -> None:
         ({"gpuModels": [{**H100, "prices": 1}]}, "gpuModels.0.prices: "),
         ({"clusters": [{"name": "eu"}, {"name": "us"}]}, "several are not supported yet"),
         ({"clusters": ["eu"]}, "clusters.0: "),
+        ({"clusters": [{"name": ["eu"]}]}, "clusters.0.name: "),
         ({"cpuSizes": []}, "cpuSizes: "),
     ],
 )
 def test_what_makes_no_sense_is_said_with_where_it_is(tmp_path: Path, document: dict[str, Any], words: str) -> None:
     with pytest.raises(Unusable, match=words):
         read(written(tmp_path, **document), {})
+
+
+def test_clusters_that_are_no_list_are_refused_beside_one_of_the_command_line(tmp_path: Path) -> None:
+    for clusters in ({"eu": {"storageClass": "fast"}}, "eu", None):
+        with pytest.raises(Unusable, match="clusters: "):
+            read(written(tmp_path, clusters=clusters), {"eu": Path("here")})
 
 
 def test_a_model_that_nobody_knows_needs_its_memory(tmp_path: Path) -> None:
