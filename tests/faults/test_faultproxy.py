@@ -69,11 +69,11 @@ async def _create_pod(proxy: FaultProxy, customer: Organization, action: Action,
     return await _post_pod(proxy, customer, name)
 
 
-async def _post_pod(proxy: FaultProxy, customer: Organization, name: str) -> tuple[int, bytes]:
+async def _post_pod(proxy: FaultProxy, customer: Organization, name: str, url: str | None = None) -> tuple[int, bytes]:
     headers = {"Authorization": f"Bearer {customer.api_key}"}
     async with (
         aiohttp.ClientSession(headers=headers) as session,
-        session.post(f"{proxy.cloud_url}/v1/pods", json={**_POD, "name": name}) as reply,
+        session.post(f"{url or proxy.cloud_url}/v1/pods", json={**_POD, "name": name}) as reply,
     ):
         return reply.status, await reply.read()
 
@@ -114,6 +114,22 @@ async def test_what_is_overtaken_arrives_when_the_next_attempt_was_answered(
         return [proxy.made[one] for one in proxy.late]
 
     assert await eventually(late) == ["tried"]
+
+
+async def test_a_late_create_that_is_refused_makes_nothing_and_fails_nothing(
+    proxy: FaultProxy, customer: Organization, fault_cloud: LocalCloud, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(aiohttp.ClientError):
+        await _create_pod(proxy, customer, Overtaken(), "taken")
+    assert (await _post_pod(proxy, customer, "taken", fault_cloud.management_url))[0] == 200
+    await _post_pod(proxy, customer, "taken-2")
+
+    async def forwarding() -> bool:
+        return bool(proxy._forwarding)
+
+    await eventually(forwarding, lambda under_way: not under_way)
+    assert not proxy.late
+    assert "exception was never retrieved" not in caplog.text
 
 
 async def test_a_slow_answer_arrives_whole(proxy: FaultProxy, customer: Organization) -> None:

@@ -12,7 +12,6 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-import aiohttp
 from aiohttp import ClientError, web
 from multidict import CIMultiDict
 from yarl import URL
@@ -148,12 +147,6 @@ class FaultProxy:
         """Adds a rule to those that apply."""
         self._armed.append(Armed(rule))
 
-    def heal(self) -> None:
-        """The same as `disarm`."""
-        self._armed = []
-        for watch in self._silent:
-            watch.over.set()
-
     def since(self, position: int) -> list[Logged]:
         """Returns the calls after the first `position` ones, in order of arrival."""
         return self.log[position:]
@@ -284,7 +277,7 @@ class FaultProxy:
             await asyncio.sleep(seconds)
             with contextlib.suppress(UpstreamLost):
                 reply = await self._forward(request, raw, logged)
-                if isinstance(logged.fault and logged.fault.action, rules.Overtaken):
+                if 200 <= reply.status < 300 and isinstance(logged.fault and logged.fault.action, rules.Overtaken):
                     self.late.add(json.loads(reply.body)["id"])
 
         task = asyncio.create_task(forward())

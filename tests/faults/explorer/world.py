@@ -43,7 +43,7 @@ class World:
 
     async def heal(self) -> None:
         """Ends every fault: thaws operators, restores funds and nodes."""
-        self._stage.proxy.heal()
+        self._stage.proxy.disarm()
         await self._control.clear_faults()
         for do in (Do.THAW, Do.FUNDS_COME, Do.NODES_BACK):
             await self.do(Act(do))
