@@ -26,6 +26,10 @@ PRIVATE: Final = {
     "::/0": ("64:ff9b::/96", "64:ff9b:1::/48", "fc00::/7", "fe80::/10"),
 }
 """All addresses, each with exceptions: those of clusters, nodes and metadata services, also as translated to IPv6."""
+DNS_PODS: Final = ("kube-dns", "node-local-dns")
+"""The labels `k8s-app` of CoreDNS and of NodeLocal DNSCache."""
+DNS_ON_NODE: Final = "169.254.20.10/32"
+"""The address at which NodeLocal DNSCache listens on each node, as its documentation has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +90,9 @@ def quota(instance: str, organization_id: str, gpu_count: int, resources: Iterab
 
 def network_policy(instance: str, organization_id: str, gateway: Gateway) -> Manifest:
     """Admits only the gateway to the organization's Pods, and lets these reach only DNS and the internet."""
+    dns_pods: JsonValue = {"matchExpressions": [{"key": "k8s-app", "operator": "In", "values": list(DNS_PODS)}]}
     dns: Manifest = {
-        "to": [{"namespaceSelector": {}, "podSelector": {"matchLabels": {"k8s-app": "kube-dns"}}}],
+        "to": [{"namespaceSelector": {}, "podSelector": dns_pods}, {"ipBlock": {"cidr": DNS_ON_NODE}}],
         "ports": [{"port": 53, "protocol": protocol} for protocol in ("UDP", "TCP")],
     }
     internet: Manifest = {
