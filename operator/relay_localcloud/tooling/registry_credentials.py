@@ -1,8 +1,8 @@
 """Credentials for private registries: what each kind needs, and how they are stored (sections 2 and 4).
 
 The secrets are encrypted (`kernel/vault.py`), and decrypted when a workload is created with them and, on Kubernetes,
-when a Pod is created, since its image is pulled then. A running container does not need them, so a credential may be
-removed at any time; Pods created after that pull without it.
+when a replica first gets a Pod, since its image is pulled then. A running container does not need them, so a credential
+may be removed at any time; replicas created after that pull without it.
 """
 
 import json
