@@ -274,6 +274,11 @@ class Kube:
         except NotFound:
             return
 
+    async def delete_labelled(self, kind: ResourceType, namespace: str, name: str, label: str, value: str) -> None:
+        """Delete an object only if it has this label, which needs the right `deletecollection`. Absence is success."""
+        selected = f"{_selected(f'metadata.name={name}')}&labelSelector={_quoted(f'{label}={value}')}"
+        await self._write("DELETE", kind, f"{kind.path(namespace)}?{selected}", {})
+
     async def _write(self, method: str, kind: ResourceType, path: str, body: Mapping[str, JsonValue]) -> JsonObject:
         query = "" if method == "DELETE" else f"?fieldManager={self._field_manager}"
         status = 200

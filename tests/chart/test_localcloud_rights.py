@@ -130,6 +130,7 @@ async def test_it_does_nothing_in_namespaces_of_others(cloud_itself: Kube) -> No
         named = {**body, "metadata": {"name": "x"}}
         assert FORBIDDEN in await refused(cloud_itself, "POST", path(kind, TEAM), named), kind
         assert FORBIDDEN in await refused(cloud_itself, "DELETE", path(kind, TEAM, "key")), kind
+        assert FORBIDDEN in await refused(cloud_itself, "DELETE", path(kind, TEAM)), kind
     assert FORBIDDEN in await refused(cloud_itself, "DELETE", f"/api/v1/namespaces/{TEAM}")
     assert FORBIDDEN in await refused(cloud_itself, "POST", "/api/v1/nodes", {"metadata": {"name": "x"}})
 
@@ -183,8 +184,12 @@ async def test_in_a_namespace_of_its_own_it_does_what_organizations_need(cloud_i
             told = await refused(cloud_itself, method, f"{path('pods', organization, 'x')}/{way}")
             assert FORBIDDEN not in told, "the Pod has no kubelet, which is another reason"
             assert FORBIDDEN in await refused(cloud_itself, method, f"{path('pods', TEAM, 'x')}/{way}")
-    for kind in ("pods", "secrets", "persistentvolumeclaims"):
-        await cloud_itself.call("DELETE", path(kind, organization, "x"))
+    for there in (
+        path("pods", organization, "x"),
+        path("secrets", organization),
+        path("persistentvolumeclaims", organization),
+    ):
+        await cloud_itself.call("DELETE", there)
     assert FORBIDDEN in await refused(cloud_itself, "GET", path("secrets", organization))
     assert FORBIDDEN in await refused(cloud_itself, "DELETE", f"/api/v1/namespaces/{organization}")
 

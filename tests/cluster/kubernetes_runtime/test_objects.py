@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 import pytest_asyncio
 
-from relay_kube.kube import Kube, Refused
+from relay_kube.kube import SECRETS, Kube, Refused
 from relay_localcloud.runtimes.kubernetes import tenants
 from relay_localcloud.runtimes.kubernetes.holdings import Holding, Standing
-from relay_localcloud.runtimes.kubernetes.names import namespace_of
-from relay_localcloud.runtimes.kubernetes.objects import TENANT_SECONDS, Objects
+from relay_localcloud.runtimes.kubernetes.names import INSTANCE, name_of, namespace_of
+from relay_localcloud.runtimes.kubernetes.objects import TENANT_SECONDS, VOLUMES, Objects
 from relay_localcloud.runtimes.kubernetes.situations import Step
 from relay_localcloud.runtimes.kubernetes.turns import Turn
 from tests.cluster.operators_client import access_of
@@ -44,7 +44,7 @@ class Bench:
     def __init__(self, kube: Recording) -> None:
         self.kube = kube
         self.now = 0.0
-        self.objects = Objects(kube, lambda: self.now)
+        self.objects = Objects(kube, "i-1", lambda: self.now)
         self.organization_id = f"org_{secrets.token_hex(4)}"
         self.gpus = 8
         self._numbers = itertools.count()
@@ -104,3 +104,30 @@ async def test_it_is_sent_again_after_a_refusal_since_the_namespace_may_have_bee
     bench.sent()
     await bench.make()
     assert bench.sent() == [*TENANT, "secrets"]
+
+
+async def test_what_is_left_of_a_holder_is_deleted_only_if_it_is_this_clouds(bench: Bench) -> None:
+    await bench.make("other")
+    namespace = namespace_of(bench.organization_id)
+
+    async def put(kind: ResourceType, name: str, instance: str, **fields: JsonValue) -> None:
+        metadata: JsonValue = {"name": name, "labels": {INSTANCE: instance}}
+        await bench.kube.create(kind, namespace, {"metadata": metadata, **fields})
+
+    async def names(kind: ResourceType) -> list[str]:
+        found = [item async for page in bench.kube.pages(kind, namespace) for item in page]
+        metadata = [each["metadata"] for each in found]
+        return sorted(
+            str(each["name"]) for each in metadata if isinstance(each, dict) if "deletionTimestamp" not in each
+        )
+
+    spec: JsonValue = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    await put(SECRETS, "vm-a", "i-1")
+    await put(SECRETS, "vm-a-pull", "another")
+    await put(VOLUMES, "vm-a", "another", spec=spec)
+    await put(VOLUMES, "vm-b", "i-1", spec=spec)
+    for holder_id in ("vm_a", "vm_b"):
+        ended = Holding(holder_id, Standing.END, 1, 0, None, ())
+        for _ in range(2):
+            await bench.objects.carry_out(Turn(ended, namespace, name_of(holder_id), Step.SWEEP))
+    assert (await names(SECRETS), await names(VOLUMES)) == (["other", "vm-a-pull"], ["vm-a"])

@@ -47,8 +47,9 @@ TENANT_SECONDS: Final = 60.0
 class Objects:
     """Carries out turns on a cluster; resends an organization's unchanged objects after TENANT_SECONDS or failures."""
 
-    def __init__(self, kube: Kube, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, kube: Kube, instance: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._kube = kube
+        self._instance = instance
         self._clock = clock
         self._tenants: dict[str, tuple[Sequence[Manifest], float]] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -63,10 +64,11 @@ class Objects:
                 with suppress(Conflict):  # another Pod has its name by now
                     await kube.delete(PODS, turn.namespace, turn.name, uid=turn.uid)
             case Step.SWEEP:
-                for secret in (turn.name, pull_name_of(turn.holding.id)):
-                    await kube.delete(SECRETS, turn.namespace, secret)
+                kept = [(SECRETS, turn.name), (SECRETS, pull_name_of(turn.holding.id))]
                 if turn.holding.standing is Standing.END:
-                    await kube.delete(VOLUMES, turn.namespace, turn.name)
+                    kept.append((VOLUMES, turn.name))
+                for kind, name in kept:
+                    await kube.delete_labelled(kind, turn.namespace, name, INSTANCE, self._instance)
             case Step.NOTHING:
                 pass
         return None

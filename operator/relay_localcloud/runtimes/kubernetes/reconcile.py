@@ -52,7 +52,7 @@ class Reconciler:
     ) -> None:
         self._store = store
         self._kube = kube
-        self._objects = Objects(kube)
+        self._objects = Objects(kube, offer.terms.instance)
         self._offer = offer
         self._table = table
         self._lacking = turns.lacking(offer)
