@@ -14,7 +14,8 @@ def checked_base_url(url: str, name: str = "base") -> str:
         raise ValueError(f"the {name} URL must begin with http:// or https:// and name a host, and a port up to 65535")
     if not url.isprintable() or " " in url:
         raise ValueError(f"the {name} URL must not contain spaces or line ends")
-    if parts.username or parts.password or parts.query or parts.fragment:
+    # An empty query or fragment is one, too: each path would come after it.
+    if parts.username or parts.password or "?" in url or "#" in url:
         raise ValueError(f"the {name} URL must not contain credentials, a query or a fragment")
     return url.rstrip("/")
 

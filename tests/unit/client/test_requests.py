@@ -134,6 +134,8 @@ async def test_a_wrong_or_missing_parameter_is_an_error_of_the_caller(cloud: Clo
         "https://u:p@host",
         "https://h/?a=b",
         "https://h/#f",
+        "https://h?",
+        "https://h#",
         "http://h:99999",
         "http://h:x",
         "http://h:0",
