@@ -128,7 +128,6 @@ class App:
         if not self.settings.leader_election:
             await self._lead(stop)
             return
-        await self.label.put(leading=False)
         if await _unless(stop, self._stand_by()):
             stack.push_async_callback(self.election.release)
             await self._lead(stop, self._hold())
@@ -143,6 +142,7 @@ class App:
 
     async def _stand_by(self) -> None:
         """Wait for the Lease once all objects can be listed: an upgrade must not count on a replica that cannot."""
+        await self.label.put(leading=False, on_try=self.pulse.beat)
         failures = 0
         while self.unseen is not None:
             self.pulse.beat()

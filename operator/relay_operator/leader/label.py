@@ -33,13 +33,14 @@ class LeaderLabel:
     pod: str | None
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
-    async def put(self, *, leading: bool) -> None:
+    async def put(self, *, leading: bool, on_try: Callable[[], None] = lambda: None) -> None:
         """Label the Pod, or remove a former process's label from it; retries until it succeeds or is refused.
 
-        Call it with False before standing for election, and with True, beside the work, once elected.
+        Call it with False before standing for election, and with True, beside the work, once elected. `on_try` is
+        called before each try, as a sign of life.
         """
         if self.pod is not None:
-            await self._write(self.pod, leading=leading)
+            await self._write(self.pod, leading=leading, on_try=on_try)
 
     async def take_from(self, former: str) -> None:
         """Remove the label from the former leader's Pod: a frozen leader cannot, and would receive deliveries.
@@ -49,9 +50,10 @@ class LeaderLabel:
         if self.pod is not None and former not in ("", self.pod):
             await self._write(former, leading=False)
 
-    async def _write(self, pod: str, *, leading: bool) -> None:
+    async def _write(self, pod: str, *, leading: bool, on_try: Callable[[], None] = lambda: None) -> None:
         body: JsonObject = {"metadata": {"labels": {LEADER_LABEL: "true" if leading else None}}}
         while True:
+            on_try()
             try:
                 await self.api.patch(PODS, self.namespace, pod, body)
             except (NotFound, Refused) as refused:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import secrets
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from tests.support.chart import grant_access, rendered
 from tests.support.eventually import PATIENCE_SECONDS, eventually
 from tests.support.forked import OPERATOR
 from tests.support.operator import Operator
+from tests.support.process import free_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -245,6 +247,26 @@ async def test_a_process_that_may_not_have_the_lease_is_not_ready_and_says_why(
         assert not starting.done()
     finally:
         starting.cancel()
+        await operator.kill()
+
+
+async def test_a_process_without_an_api_server_can_be_stopped(tmp_path: Path) -> None:
+    kubeconfig, nobody = tmp_path / "kubeconfig", {"server": f"http://127.0.0.1:{free_port()}"}
+    context = {"cluster": "it", "user": "it"}
+    parts: dict[str, object] = {"context": context, "cluster": nobody, "user": {}}
+    lists = {f"{name}s": [{"name": "it", name: part}] for name, part in parts.items()}
+    kubeconfig.write_text(json.dumps({"current-context": "it", **lists}))
+    operator = Operator(tmp_path, kubeconfig, OPERATOR_NAMESPACE, [], LEASE_SETTINGS)
+    operator.process.env = {**(operator.process.env or {}), "POD_NAME": "relay-operator-0"}
+    operator.process.spawn()
+
+    async def log() -> str:
+        return operator.log.read_text()
+
+    try:
+        await eventually(log, lambda text: "cannot be labelled yet" in text, what="it cannot reach the API server")
+        assert await operator.stop(PATIENCE_SECONDS) == 0
+    finally:
         await operator.kill()
 
 

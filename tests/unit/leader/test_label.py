@@ -52,6 +52,13 @@ async def test_an_api_server_that_does_not_answer_is_asked_again() -> None:
     assert "operator-1" in pods.labels
 
 
+async def test_each_try_is_a_sign_of_life() -> None:
+    pods, beats = _Pods(Unavailable(0, "Unreachable", "away"), Unavailable(0, "Unreachable", "away")), list[int]()
+    label = LeaderLabel(pods, "relay-system", "operator-1", pods.sleep)
+    await label.put(leading=False, on_try=lambda: beats.append(pods.asked))
+    assert beats == [0, 1, 2]
+
+
 async def test_a_refusal_is_final_and_does_not_keep_the_operator_from_working() -> None:
     pods = _Pods(Refused(403, "Forbidden", "no patch on pods"))
     await LeaderLabel(pods, "relay-system", "operator-1", pods.sleep).put(leading=True)
