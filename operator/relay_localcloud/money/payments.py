@@ -151,10 +151,16 @@ def add_card(tx: Tx, organization_id: str, **card: object) -> str:
 
 
 def retry_soon(tx: Tx, organization_id: str) -> None:
-    """Forget declined charges: there is another card, or a charge succeeded, or the settings were saved again."""
+    """Forget declined charges: there is another card, or a charge succeeded, or the settings were saved again.
+
+    A charge whose customer must act does not hold up the next one any longer; it can still be confirmed.
+    """
     attempts = ATTEMPTS.find(tx, organization_id=organization_id)
     if attempts is not None:
-        ATTEMPTS.changed(tx, attempts, declined=0, not_before=min(attempts.not_before, tx.now + PAUSE))
+        waits_for_customer = CHARGES.find(tx, id=attempts.charge_id, status="requires_action") is not None
+        charge_id = None if waits_for_customer else attempts.charge_id
+        not_before = min(attempts.not_before, tx.now + PAUSE)
+        ATTEMPTS.changed(tx, attempts, charge_id=charge_id, declined=0, not_before=not_before)
 
 
 def recent(tx: Tx, organization_id: str | None) -> list[Charge]:

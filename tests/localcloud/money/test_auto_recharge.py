@@ -274,6 +274,27 @@ async def test_a_card_whose_owner_must_act_recharges_once_confirmed(organization
     assert await balance_cents(organization) == 5000
 
 
+@pytest.mark.parametrize("saved", ["card", "settings"])
+async def test_a_charge_whose_owner_never_acts_does_not_hold_up_that_of_a_new_card(
+    organization: Organization, saved: str
+) -> None:
+    for card in (await organization.ok("GET", CARDS))["items"]:
+        await organization.ok("DELETE", f"{CARDS}/{card['id']}")
+    waiting = await organization.server.ok("POST", f"/orgs/{organization.id}/cards", {"requiresAction": True})
+    await set_organization(organization, balanceCents=0)
+    if saved == "settings":
+        await after_a_new_card(organization)
+    await recharge(organization, 1000, 5000)
+    await organization.server.advance(DAY)
+    await organization.ok("DELETE", f"{CARDS}/{waiting['id']}")
+    await (after_a_new_card if saved == "card" else after_saving_the_settings_again)(organization)
+    await organization.server.advance(MINUTE + NOTIFIED)
+    assert await outcomes(organization) == [("requires_action", 5000), ("succeeded", 5000)]
+    [late, _] = await charges(organization)
+    await confirm(organization.server, late["chargeId"])
+    assert await balance_cents(organization) == 10_000
+
+
 async def test_a_threshold_that_nothing_reaches_charges_once_a_minute_and_no_more(organization: Organization) -> None:
     await recharge(organization, 10**15, 1000)
     await organization.server.advance(HOUR - 1)
