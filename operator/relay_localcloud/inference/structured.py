@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 
 from pydantic import JsonValue
 
+from relay_localcloud.http.json_values import exceeds, parsed
 from relay_localcloud.inference.errors import INVALID_REQUEST, InferenceError
 from relay_wire.inference import ResponseFormat
 
@@ -62,8 +63,9 @@ def answer_in(form: ResponseFormat, said: str) -> str:
 
 def _is_object(text: str) -> bool:
     try:
-        return isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
+        raw = text.encode()
+        return not any(exceeds(raw)) and isinstance(parsed(raw), dict)
+    except ValueError:
         return False
 
 

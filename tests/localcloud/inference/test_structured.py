@@ -13,6 +13,7 @@ from tests.localcloud.support.inference import CHAT, call, chat, ok
 if TYPE_CHECKING:
     from tests.localcloud.support.server import Organization
 
+MANY_VALUES = json.dumps({"a": [[]] * 50_000})
 NODE = {"type": "object", "properties": {"next": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}}}
 SCHEMAS: dict[str, dict[str, Any]] = {
     "anything": {},
@@ -72,7 +73,16 @@ async def test_its_strings_are_what_was_said(organization: Organization) -> None
     assert json.loads(text) == {"answer": "grüß dich", "again": ["grüß dich"]}
 
 
-@pytest.mark.parametrize(("said", "value"), [("hello", {"content": "hello"}), ('{"a": [1]}', {"a": [1]})])
+@pytest.mark.parametrize(
+    ("said", "value"),
+    [
+        ("hello", {"content": "hello"}),
+        ('{"a": [1]}', {"a": [1]}),
+        ('{"a": NaN}', {"content": '{"a": NaN}'}),
+        (MANY_VALUES, {"content": MANY_VALUES}),
+    ],
+    ids=["a text", "an object", "what JSON has no word for", "an object of too many values"],
+)
 async def test_a_json_object_is_answered_where_one_is_asked_for(
     organization: Organization, said: str, value: dict[str, Any]
 ) -> None:
