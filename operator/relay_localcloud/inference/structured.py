@@ -247,7 +247,10 @@ def _number(schema: _Schema, at: str) -> float:
 
     bounds = [bound for bound in (low, above, high, below) if bound is not None]
     unit = step or 1
-    near = [unit * (math.floor(bound / unit) + by) for bound in bounds for by in (0, 1, -1)]
+    steps = [bound / unit for bound in bounds]
+    if not all(map(math.isfinite, steps)):
+        raise _refused(at, "multipleOf is too small for its bounds")
+    near = [unit * (math.floor(count) + by) for count in steps for by in (0, 1, -1)]
     between = [sum(bounds) / len(bounds)] if bounds else []
     chosen = next((value for value in (0, *bounds, *near, *between) if fits(value)), None)
     if chosen is None:

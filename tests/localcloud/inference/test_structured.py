@@ -118,6 +118,11 @@ REFUSED: dict[str, tuple[object, str]] = {
     "nothing fits": ({"items": False, "minItems": 1}, "/0: a schema is an object or true"),
     "bounds that cross": ({"type": "integer", "minimum": 2, "maximum": 1}, ": no number that built-in models try"),
     "a bound of words": ({"type": "integer", "minimum": "2"}, ": minimum is not a number up to"),
+    "a step that floats cannot count": (
+        {"type": "number", "multipleOf": 1e-300, "minimum": 1e15},
+        ": multipleOf is too small for its bounds",
+    ),
+    "the smallest step": ({"multipleOf": 5e-324, "minimum": 1, "type": "integer"}, ": multipleOf is too small"),
     "a list of words": ({"required": "a", "properties": {}}, ": required is not a list"),
     "a reference to nothing": ({"$ref": "#/$defs/x"}, ": $ref names what is not there"),
     "a reference to elsewhere": ({"$ref": "http://example.com"}, ": $ref is # or begins with #/, and has"),
