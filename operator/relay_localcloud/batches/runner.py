@@ -161,7 +161,8 @@ class BatchRunner(Outbound):
                 outcome = NO_ROOM if is_full else self._worker.now(tx, batch.organization_id, batch.endpoint, record)
                 if outcome is None:
                     break
-                if progress.usage.cost_nano_usd + outcome.usage.cost_nano_usd > left:
+                cost = outcome.usage.cost_nano_usd
+                if cost and progress.usage.cost_nano_usd + cost > left:
                     if not progress.done:
                         self._wait_for_funds(tx, step)
                         return True

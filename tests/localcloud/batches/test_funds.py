@@ -96,6 +96,14 @@ async def test_records_that_cost_nothing_need_no_funds_above_the_floor(organizat
     assert (done["status"], done["request_counts"]["failed"]) == ("completed", 2)
 
 
+async def test_records_that_cost_nothing_need_no_funds_at_all(organization: Organization) -> None:
+    batch = await create(organization, [record("a", model="refuse"), record("b", model="refuse", stream=True)])
+    await set_organization(organization, balanceCents=-100)
+    await organization.server.advance(600)
+    done = await batch_of(organization, batch["id"])
+    assert (done["status"], done["request_counts"]["failed"]) == ("completed", 2)
+
+
 @pytest.fixture
 async def far(organization: Organization) -> AsyncIterator[ModelServer]:
     """A server behind the model `mine`."""
