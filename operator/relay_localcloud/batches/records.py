@@ -14,7 +14,7 @@ from relay_localcloud.inference.invoke import Answer
 from relay_wire.inference import Family
 
 LONGEST_LINE: Final = 10 * 1024 * 1024
-"""Bytes of one record: a body that is too large to be sent online cannot be sent here (section 8, "Inference body")."""
+"""Bytes of one record, without its line break: a body that is too large online is too large here (section 8)."""
 
 OWNED_KEY: Final = "relay"
 """The key of a body that belongs to the worker; the model never sees it."""

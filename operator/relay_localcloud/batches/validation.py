@@ -77,7 +77,7 @@ def lines(content: IO[bytes]) -> Iterator[tuple[int, bytes]]:
 def _numbered(content: IO[bytes]) -> Iterator[tuple[int, bytes]]:
     """All lines; an overlong one is cut just over the limit."""
     number = 0
-    while line := content.readline(LONGEST_LINE + 1):
+    while line := content.readline(LONGEST_LINE + len(b"\r\n")):
         number += 1
         if len(line) > LONGEST_LINE and not line.endswith(b"\n"):
             while (rest := content.readline(LONGEST_LINE)) and not rest.endswith(b"\n"):
@@ -92,7 +92,7 @@ def _look(line: bytes, number: int, endpoint: Family, found: Findings, seen: "_S
     blank_lines, found.blank_lines = found.blank_lines, 0
     if blank_lines > MOST_BLANK_LINES:
         return Problem("invalid_json_line", f"Over {MOST_BLANK_LINES} blank lines come before this one.", number)
-    if len(line) > LONGEST_LINE:
+    if len(line.removesuffix(b"\n").removesuffix(b"\r")) > LONGEST_LINE:
         return Problem("invalid_json_line", f"This line is over {LONGEST_LINE} bytes.", number)
     match read(line, endpoint, number):
         case Problem() as problem:

@@ -99,6 +99,18 @@ async def test_a_line_over_ten_mebibytes(organization: Organization) -> None:
     assert await problems(organization, content) == [("invalid_json_line", 2), ("url_mismatch", 3)]
 
 
+@pytest.mark.parametrize("end", [b"", b"\n", b"\r\n"], ids=repr)
+@pytest.mark.parametrize("over", [0, 1])
+async def test_the_limit_of_a_line_does_not_count_its_line_break(
+    organization: Organization, end: bytes, over: int
+) -> None:
+    empty = json.dumps(record("long", "")).encode()
+    line = empty.replace(b'""', b'"' + b"x" * (LIMIT + over - len(empty)) + b'"')
+    assert len(line) == LIMIT + over
+    batch = await validated(organization, GOOD + b"\n" + line + end)
+    assert [problem["line"] for problem in batch.get("errors", {"data": []})["data"]] == [2] * over
+
+
 async def test_a_line_of_too_many_values(organization: Organization) -> None:
     content = GOOD + b"\n" + json.dumps({**record("many"), "more": [0] * 50_000}).encode() + b"\n"
     assert await problems(organization, content) == [("invalid_json_line", 2)]
