@@ -92,6 +92,7 @@ from relay_localcloud.workloads import (
     vm_routes,
     workloads,
 )
+from relay_localcloud.workloads.followers import Followers
 from relay_wire.errors import ErrorBody
 
 if TYPE_CHECKING:
@@ -210,7 +211,7 @@ def open_cloud(
     limiter = RateLimiter(time.monotonic)
     parts = (store, clock, deliveries, RequestLog(clock.now), faults, limiter, gateway_url, inference_url)
     served = Operations(route.operation for route in (*management_routes(options), *inference_app.API.routes))
-    own = (vault, served, UnderWay(), turns, runtime, options.public_url)
+    own = (vault, served, UnderWay(), turns, Followers(store, turns), runtime, options.public_url)
     return Cloud(*parts, upstreams, funds, files, Uploads(), batches, *own)
 
 

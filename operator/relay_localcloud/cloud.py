@@ -19,6 +19,7 @@ from relay_localcloud.kernel.store import Store
 from relay_localcloud.kernel.vault import Vault
 from relay_localcloud.runtimes.runtime import Containers
 from relay_localcloud.webhooks.deliveries import Deliveries
+from relay_localcloud.workloads.followers import Followers
 
 if TYPE_CHECKING:
     from relay_localcloud.batches.runner import BatchRunner
@@ -48,6 +49,7 @@ class Cloud:
     """Every operation of every port."""
     under_way: UnderWay
     turns: Turns
+    followers: Followers
     containers: Containers | None = None
     """The containers of workloads; None: workloads are simulated."""
     public_url: str | None = None

@@ -149,6 +149,7 @@ async def _run(cloud: Cloud, servers: list[_Port], line: str, runtime: "Reconcil
         stopping, returning = asyncio.create_task(ended.wait()), asyncio.create_task(memory.tidy())
         # Only the signal may end it: after a defect in the clock, a cloud whose time stands still must not go on.
         done, _ = await asyncio.wait([*working, stopping, *serving], return_when=asyncio.FIRST_COMPLETED)
+        cloud.followers.end()
         for server in servers:
             server.end()
         for task in (*working, stopping, returning):

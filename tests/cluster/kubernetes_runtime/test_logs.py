@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import aiohttp
+import pytest
 from aiohttp import web
 
 from relay_localcloud.runtimes.kubernetes.names import name_of
@@ -77,6 +78,19 @@ async def test_a_log_is_read_and_followed(served: Served, tmp_path: Path) -> Non
                 assert await reply.content.read() == b"2026-11-24T10:00:02Z third\n"
         items = (await served.cloud.control.call("GET", f"/workloads/{pod_id}/logs"))["items"]
         assert items[1] == {"at": "2026-11-24T10:00:01.000000001Z", "source": "container", "line": "second"}
+
+
+async def test_a_followed_log_breaks_off_once_its_key_is_revoked(served: Served, tmp_path: Path) -> None:
+    async with kubelet_of(served, tmp_path):
+        pod_id, keys = await served.runs(), f"/v1/orgs/{served.organization.id}/api-keys"
+        made = await served.organization.call("POST", f"{keys}/create", {"name": "revoked"})
+        url = f"{served.organization.management_url}/v1/vms/{pod_id}/logs"
+        headers = {"Authorization": f"Bearer {made['key']}"}
+        async with aiohttp.request("GET", url, params={"follow": "true"}, headers=headers) as reply:
+            assert await reply.content.readexactly(len(LINES)) == LINES.encode()
+            await served.organization.call("DELETE", f"{keys}/{made['id']}")
+            with pytest.raises(aiohttp.ClientPayloadError):
+                await reply.content.read()
 
 
 async def test_a_pod_that_does_not_run_has_an_empty_log(served: Served) -> None:

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import AsyncExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
 
+from relay_localcloud.workloads.followers import MOST_FOLLOWED
+from tests.localcloud.support.people import session_of
 from tests.localcloud.support.workloads import UNTIL_RUNNING, act, new_pod
+from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from contextlib import AbstractAsyncContextManager
 
+    from tests.localcloud.conftest import StartServer
     from tests.localcloud.support.server import Organization, Server
+
+    Credential = tuple[str, Callable[[str], Awaitable[object]]]
+    """A key or session token, and what ends its right to read the log of this VM."""
 
 BODY = {"name": "box", "gpuModelId": "h100", "cloudInit": "#!/bin/sh"}
 
@@ -26,10 +37,10 @@ async def vm_that_booted(organization: Organization, boots: int = 1) -> str:
 
 
 def asked(
-    organization: Organization, vm_id: str, query: str = ""
+    organization: Organization, vm_id: str, query: str = "", key: str | None = None
 ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
     url = f"{organization.server.url}/v1/vms/{vm_id}/logs{query}"
-    return aiohttp.request("GET", url, headers={"Authorization": f"Bearer {organization.api_key}"})
+    return aiohttp.request("GET", url, headers={"Authorization": f"Bearer {key or organization.api_key}"})
 
 
 async def log(organization: Organization, vm_id: str, query: str = "") -> str:
@@ -57,6 +68,88 @@ async def test_a_log_is_followed_until_the_vm_is_terminated(organization: Organi
         await act(organization, vm_id, "terminate")
         assert await answer.content.read() == b""
     assert await log(organization, vm_id) == await log(organization, vm_id, "?follow=true") == ""
+
+
+async def short_lived(organization: Organization) -> Credential:
+    asked_for = {"name": "short", "expiresInSeconds": 60}
+    made = await organization.ok("POST", "/v1/orgs/{org}/api-keys/create", asked_for)
+    return made["key"], lambda _: organization.server.advance(60)
+
+
+async def revocable(organization: Organization) -> Credential:
+    made = await organization.ok("POST", "/v1/orgs/{org}/api-keys/create", {"name": "revocable"})
+    return made["key"], lambda _: organization.ok("DELETE", f"/v1/orgs/{{org}}/api-keys/{made['id']}")
+
+
+async def of_a_former_member(organization: Organization) -> Credential:
+    person = await session_of(organization, "viewer")
+    return person.token, lambda _: organization.ok("DELETE", f"/v1/orgs/{{org}}/members/{person.id}")
+
+
+async def of_the_former_owner(organization: Organization) -> Credential:
+    return organization.api_key, partial(given_away, organization.server)
+
+
+async def given_away(server: Server, vm_id: str) -> None:
+    """Another organization gets the VM, and restarts it."""
+    other = await server.organization()
+    offered = await server.ok("POST", "/transfers", {"workloadId": vm_id, "toOrganizationId": other.id})
+    await other.ok("POST", f"/v1/transfers/{offered['id']}/accept", {})
+    await act(other, vm_id, "restart")
+
+
+@pytest.mark.parametrize("credential", [short_lived, revocable, of_a_former_member, of_the_former_owner])
+async def test_a_followed_log_breaks_off_once_its_request_would_be_refused(
+    organization: Organization, credential: Callable[[Organization], Awaitable[Credential]]
+) -> None:
+    vm_id = await vm_that_booted(organization)
+    key, end = await credential(organization)
+    async with asked(organization, vm_id, "?tail=1&follow=true", key) as answer:
+        assert b" cloud-init: " in await answer.content.readline()
+        await end(vm_id)
+        with pytest.raises(aiohttp.ClientPayloadError):
+            await answer.content.read()
+
+
+async def test_an_organization_follows_a_limited_number_of_logs_at_once(organization: Organization) -> None:
+    vm_id, other = await vm_that_booted(organization), await organization.server.organization()
+    others_id = await vm_that_booted(other)
+    async with AsyncExitStack() as stack:
+        follow = partial(asked, organization, vm_id, "?follow=true")
+        answers = [await stack.enter_async_context(follow()) for _ in range(MOST_FOLLOWED)]
+        assert {answer.status for answer in answers} == {200}
+        refused = await organization.call("GET", f"/v1/vms/{vm_id}/logs?follow=true")
+        assert refused.refusal == (429, "rate_limited")
+        assert "end one of them" in refused.body["error"]
+        assert await log(organization, vm_id) != ""
+        async with asked(other, others_id, "?follow=true") as allowed:
+            assert allowed.status == 200
+        answers[0].close()
+
+        async def followed_again() -> int:
+            async with follow() as answer:
+                return answer.status
+
+        await eventually(followed_again, lambda status: status == 200)
+        await act(organization, vm_id, "restart")
+        for answer in answers[1:]:
+            assert len([await answer.content.readline() for _ in range(3)]) == 3
+        await act(organization, vm_id, "terminate")
+        assert {await answer.content.read() for answer in answers[1:]} == {b""}
+
+
+async def test_a_cloud_that_stops_breaks_off_what_is_followed_and_complains_of_nothing(
+    start_server: StartServer,
+) -> None:
+    server = start_server("--ephemeral", "--clock", "frozen")
+    organization = server.seeded()
+    vm_id = await vm_that_booted(organization)
+    async with asked(organization, vm_id, "?tail=1&follow=true") as answer:
+        assert b" cloud-init: " in await answer.content.readline()
+        assert await asyncio.to_thread(server.stop) == 0
+        with pytest.raises(aiohttp.ClientPayloadError):
+            await answer.content.read()
+    assert server.complaints == []
 
 
 async def test_a_pod_has_no_log(organization: Organization) -> None:
