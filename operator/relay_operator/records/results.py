@@ -23,6 +23,7 @@ REASONS = 50
 """The most reasons counted separately."""
 OTHER = "other"
 _REASON_CHARS = 64
+_EXPIRED = "batch_expired"
 
 
 _CUSTOM_ID = SchemaValidator(
@@ -83,7 +84,7 @@ class RetryableFailures:
             "upstream_unavailable",
             "tool_timeout",
             "tool_executor_error",
-            "batch_expired",
+            _EXPIRED,
         }
     )
 
@@ -115,6 +116,8 @@ class Failures:
     """What the error files of one round contain."""
 
     retried: int = 0
+    expired: int = 0
+    """How many of the retried records expired, which the cloud does not count as failures."""
     reasons: Reasons = field(default_factory=Reasons)
 
 
@@ -131,6 +134,7 @@ async def failures(error_files: Sequence[Open], policy: RetryableFailures, again
                 found.reasons.add(failure)
                 if policy.retries(failure):
                     ids.append(custom_id)
+                    found.expired += failure.code == _EXPIRED
             found.retried += len(ids)
             again.put(ids)
     return found

@@ -44,8 +44,7 @@ async def select(obj: InferenceBatch, cloud: Cloud, ids: Ids, pace: Pace) -> Cho
             await _note(file, ids, pace)
         for file in errors:
             await _note(file, ids, pace, but=failed)
-    # The cloud does not count expired records as failures.
-    retried = min(found.retried, sum(part.failed for part in last))
+    retried = min(found.retried - found.expired, sum(part.failed for part in last))
     return Chosen(picked(inputs, ids, pace, within=False), retried, found.reasons)
 
 
