@@ -109,6 +109,16 @@ async def test_a_file_that_the_cloud_does_not_have_fails_the_batch(brisk_workspa
     assert "file_none" in condition(done, "Failed")["message"]
 
 
+async def test_a_file_that_the_organization_may_not_read_now_is_waited_for(brisk_workspace: Workspace) -> None:
+    control, own = brisk_workspace.cloud.control, brisk_workspace.organization.id
+    file_id = await _upload(brisk_workspace, jsonl(ALL))
+    await control.change_organization(own, batchAccess=False)
+    await brisk_workspace.apply(batch(input={"fileId": file_id}))
+    await brisk_workspace.becomes(KIND, NAME, tells("AccountForbidden"))
+    await control.change_organization(own, batchAccess=True)
+    assert await _answered(brisk_workspace) == ANSWERS
+
+
 async def test_messages_are_answered_as_well(brisk_workspace: Workspace) -> None:
     records = [record("m", "hello", max_tokens=5)]
     await put_prompts(brisk_workspace, records)

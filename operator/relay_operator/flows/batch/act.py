@@ -24,6 +24,7 @@ from relay_operator.engine.intent import cloud_name
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.report import refusal
 from relay_operator.flows.batch import actions, predicates
+from relay_operator.flows.batch.absence import unless_absent
 from relay_operator.flows.batch.actions import Action, Work
 from relay_operator.flows.batch.destinations import Destinations
 from relay_operator.flows.batch.facts import BatchMemory, Facts
@@ -62,6 +63,8 @@ _DROPPING = (
     actions.Cancel,
 )
 """Actions after which earlier long work is no longer wanted."""
+_SILENCES = 2
+"""Calls without an answer after which a pass makes no more of them, since each may take a minute."""
 
 
 @dataclass(slots=True)
@@ -216,33 +219,30 @@ class Actor:
 
     async def _vanished(self, cloud: Cloud, part: PartStatus) -> bool:
         try:
-            await cloud.call(GET_FILE, id=part.input_file_id or "")
-        except NotFound:
-            return True
+            return await unless_absent(cloud, GET_FILE, part.input_file_id or "") is None
         except CloudError:
             return False
-        return False
 
     async def _cancel(self, facts: Facts, memory: BatchMemory) -> Result:
         """Cancel every running batch; a refusal for one does not stop the others."""
         account = facts.usable_account
-        refused: Conflict | None = None
+        refused: list[CloudError] = []
         for part in predicates.live(facts.status):
             batch_id = part.batch_id or ""
             if part.state == BatchStatus.CANCELLING:
                 continue
             try:
-                await self._fenced(facts).call(CANCEL_BATCH, id=batch_id)
-            except Conflict as error:  # it has probably ended: the next look shows
-                refused = error
-                continue
-            except NotFound:
-                pass  # the next look shows
+                await unless_absent(self._fenced(facts), CANCEL_BATCH, batch_id)  # if it is absent, the next look shows
             except CloudError as error:
                 self.accounts.failed(account, error, facts.key)
-                return CancelRefused(error)
+                refused.append(error)
+                if sum(each.status is None for each in refused) == _SILENCES:
+                    break
+                continue
             memory.cancelled[batch_id] = self.clock()
-        return Nothing() if refused is None else CancelRefused(refused)
+        if not refused:
+            return Nothing()
+        return CancelRefused(min(refused, key=lambda error: isinstance(error, Conflict)))  # which has probably ended
 
     async def _checked(self, facts: Facts) -> Result:
         """Check the output again, since another batch may have taken it, or the spec may name another one."""

@@ -3,11 +3,12 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from relay_client import Cloud, NoInferenceUrl, NotFound
+from relay_client import Cloud, NoInferenceUrl
 from relay_client.operations import DELETE_FILE, GET_FILE, LIST_FILES
 from relay_client.paging import files, gathered
 from relay_operator.api.inferencebatch import InferenceBatch, PartStatus
 from relay_operator.api.meta import CreateIntent
+from relay_operator.flows.batch.absence import unless_absent
 from relay_operator.flows.batch.names import file_prefix
 from relay_operator.flows.batch.result import Cleared
 from relay_operator.flows.batch.throughput import counted
@@ -37,12 +38,8 @@ async def clear(obj: InferenceBatch, cloud: Cloud, intent: CreateIntent, *, sear
             raise
         return Cleared()  # no upload was ever sent
     for file_id in dict.fromkeys([*found, *recorded]):
-        if file_id == obj.spec.input.file_id:
-            continue
-        try:
-            await cloud.call(DELETE_FILE, id=file_id)
-        except NotFound:
-            continue
+        if file_id != obj.spec.input.file_id:
+            await unless_absent(cloud, DELETE_FILE, file_id)
     return Cleared()
 
 
@@ -88,10 +85,4 @@ class LostFiles:
 
 
 async def _unseen(cloud: Cloud, ids: Iterable[str]) -> list[str]:
-    unseen = []
-    for file_id in ids:
-        try:
-            await cloud.call(GET_FILE, id=file_id)
-        except NotFound:
-            unseen.append(file_id)
-    return unseen
+    return [file_id for file_id in ids if await unless_absent(cloud, GET_FILE, file_id) is None]

@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
-from relay_client import Cloud, NotFound
+from relay_client import Cloud
 from relay_client.operations import GET_BATCH
 from relay_client.paging import batches
 from relay_operator.engine.shared_lists import SharedLists
+from relay_operator.flows.batch.absence import unless_absent
 from relay_wire.batches import Batch
 
 PAGE = 100
@@ -34,7 +35,7 @@ class BatchPolls:
         listed: Mapping[str, Batch] = {}
         if not exact and len(asked) > _FEW:
             listed = await self.lists.recent(cloud, lambda: _list(cloud, set(asked)))
-        return {each: listed[each] if each in listed else await _one(cloud, each) for each in wanted}
+        return {each: listed.get(each) or await unless_absent(cloud, GET_BATCH, each) for each in wanted}
 
 
 async def _list(cloud: Cloud, wanted: set[str]) -> Mapping[str, Batch]:
@@ -48,10 +49,3 @@ async def _list(cloud: Cloud, wanted: set[str]) -> Mapping[str, Batch]:
         if len(found) == len(wanted) or seen >= PAGE * len(wanted):
             break
     return found
-
-
-async def _one(cloud: Cloud, batch_id: str) -> Batch | None:
-    try:
-        return await cloud.call(GET_BATCH, id=batch_id)
-    except NotFound:
-        return None

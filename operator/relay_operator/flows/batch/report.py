@@ -156,6 +156,8 @@ def _waiting(facts: Facts, reason: Reason, *, unreachable: bool) -> Report | Non
             return _suspended(Return.SETTLED)
         case Reason.CANCELLING:
             return _ending(facts, Return.TRANSITION)
+        case Reason.CLOUD_UNAVAILABLE if isinstance(facts.error, errors.NotFound):
+            return replace(_hindered_by(facts.error), ready=None)  # as it was last seen
         case Reason.CLOUD_UNAVAILABLE:
             return blind(facts.error, unreachable=unreachable)
         case Reason.WAITING_FOR_ACCOUNT if not isinstance(facts.account, AccountReady):

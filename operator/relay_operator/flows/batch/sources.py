@@ -16,6 +16,7 @@ from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import InferenceBatch
 from relay_operator.api.inferencebatch_spec import CredentialsRef, InlineRecord
 from relay_operator.engine.manifests import part, texts
+from relay_operator.flows.batch.absence import must_have_access
 from relay_operator.flows.batch.result import StoppedError, WorkRefused, WorkTroubled
 from relay_operator.flows.batch.throughput import counted
 from relay_operator.objectstores.credentials import Credentials, read_credentials
@@ -55,6 +56,7 @@ class Sources:
                 async with cloud.download(wanted.file_id) as chunks:
                     yield chunks
             except NotFound as missing:
+                await must_have_access(cloud)
                 text = f"the cloud has no file {wanted.file_id}: {missing.message}"
                 raise StoppedError(WorkRefused(Reason.INPUT_MISSING, text)) from None
         else:

@@ -1,11 +1,12 @@
 """Batches in the cloud without their objects, recognized by the tag in their metadata."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from relay_client import Cloud, Conflict, NotFound
+from relay_client import Cloud, Conflict
 from relay_client.operations import CANCEL_BATCH, GET_BATCH, LIST_BATCHES
 from relay_operator.api.inferencebatch import DEFINITION, InferenceBatch
 from relay_operator.api.meta import ObjectKey
@@ -13,6 +14,7 @@ from relay_operator.engine.cache import Cache
 from relay_operator.engine.entry import Entry
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.batch import predicates
+from relay_operator.flows.batch.absence import unless_absent
 from relay_operator.flows.batch.names import TAG, PartTag
 from relay_operator.flows.batch.polls import PAGE
 from relay_wire.batches import FINAL, Batch
@@ -30,16 +32,12 @@ class BatchTraces:
         return {batch.id: name for batch in page.data if (name := _name(batch))}
 
     async def name_of(self, cloud: Cloud, cloud_id: str) -> str | None:
-        try:
-            return _name(await cloud.call(GET_BATCH, id=cloud_id))
-        except NotFound:
-            return None
+        batch = await unless_absent(cloud, GET_BATCH, cloud_id)
+        return None if batch is None else _name(batch)
 
     async def end(self, cloud: Cloud, cloud_id: str) -> None:
-        try:
-            await cloud.call(CANCEL_BATCH, id=cloud_id)
-        except (NotFound, Conflict):
-            return
+        with suppress(Conflict):
+            await unless_absent(cloud, CANCEL_BATCH, cloud_id)
 
     def giver(self, name: str) -> ObjectKey | None:
         givers = self.cache.with_token(name.partition("/")[0])

@@ -1,0 +1,59 @@
+"""A 404 for one batch or file means that the cloud does not have it only if the organization may see batches at all."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from relay_client import Cloud, NotFound
+from relay_operator.api.meta import CreateIntent
+from relay_operator.engine.cache import Cache
+from relay_operator.engine.shared_lists import SharedLists
+from relay_operator.flows.batch.files import LostFiles, clear
+from relay_operator.flows.batch.polls import BatchPolls
+from relay_operator.flows.batch.traces import BatchTraces
+from tests.unit.client.scripted import Reply, scripted_server
+from tests.unit.flows.batch.examples import NOON, TOKEN, batch, sent, status
+
+NOT_FOUND = Reply(404, b'{"error":{"message":"no","type":"not_found_error","code":null}}')
+LIST = Reply(200, b'{"object":"list","data":[],"has_more":false}')
+
+
+async def _polled(cloud: Cloud) -> object:
+    polls = BatchPolls(SharedLists(1.0, lambda: 0.0), 1.0, lambda: 0.0)
+    return await polls.look(cloud, ["batch_1"], exact=True) == {"batch_1": None}
+
+
+async def _named(cloud: Cloud) -> object:
+    return await BatchTraces(Cache()).name_of(cloud, "batch_1") is None
+
+
+async def _ended(cloud: Cloud) -> object:
+    await BatchTraces(Cache()).end(cloud, "batch_1")
+    return True
+
+
+async def _lost(cloud: Cloud) -> object:
+    return await LostFiles(0.0, asyncio.sleep).missing(cloud, ["file_1"]) == {"file_1"}
+
+
+async def _cleared(cloud: Cloud) -> object:
+    intent = CreateIntent(token=TOKEN, name="nightly", attempt=1, spec_hash="", started_at=NOON)
+    return await clear(batch(status=status(sent())), cloud, intent, search=False)
+
+
+LOOKS: list[Callable[[Cloud], Awaitable[object]]] = [_polled, _named, _ended, _lost, _cleared]
+
+
+@pytest.mark.parametrize("look", LOOKS)
+async def test_without_access_to_batches_nothing_counts_as_absent(look: Callable[[Cloud], Awaitable[object]]) -> None:
+    async with (
+        scripted_server() as server,
+        Cloud(server.url, "or_key_0123456789", inference_url=server.url, organization_id="org-1") as cloud,
+    ):
+        server.will(NOT_FOUND)
+        with pytest.raises(NotFound) as refused:
+            await look(cloud)
+        assert refused.value.operation == "list_batches"
+        server.will(NOT_FOUND, LIST, NOT_FOUND, LIST)
+        assert await look(cloud)

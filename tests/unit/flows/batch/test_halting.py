@@ -1,0 +1,111 @@
+"""What an action ends: each running batch in the cloud, and long work that is no longer wanted."""
+
+from typing import Any, cast
+
+import pytest
+
+from relay_client import Cloud, CloudUnavailable, Conflict, NotFound
+from relay_operator.api.meta import CreateIntent, ObjectKey
+from relay_operator.engine.account import AccountReady
+from relay_operator.engine.actions import Nothing
+from relay_operator.engine.cache import Cache
+from relay_operator.engine.identity import Installation
+from relay_operator.engine.queue import Queue
+from relay_operator.engine.unclaimed_ids import UnclaimedIds
+from relay_operator.flows.batch import actions
+from relay_operator.flows.batch.act import Actor
+from relay_operator.flows.batch.actions import Action
+from relay_operator.flows.batch.facts import BatchMemory, Facts
+from relay_operator.flows.batch.places import Places
+from relay_operator.flows.batch.plan import View
+from relay_operator.flows.batch.result import CancelRefused, Result
+from relay_operator.flows.batch.transfers import Transfers
+from tests.unit.client.scripted import Drop, Reply, Step, scripted_server
+from tests.unit.engine.apiserver import Json
+from tests.unit.flows.batch.examples import NOON, TOKEN, batch, sent, status
+
+ACCOUNT = ObjectKey("CloudAccount", "ns", "default")
+KEY = ObjectKey("InferenceBatch", "ns", "nightly")
+CANCELLED = Reply(200, b'{"id":"batch_1_1","status":"cancelling"}')
+LIST = Reply(200, b'{"object":"list","data":[],"has_more":false}')
+
+
+def _refusal(code: int) -> Reply:
+    return Reply(code, b'{"error":{"message":"no","type":"error","code":null}}')
+
+
+class _Accounts:
+    """Is told of refusals."""
+
+    def failed(self, account: AccountReady, error: Exception, whose: ObjectKey | None = None) -> None:
+        pass
+
+
+async def _acted(action: Action, memory: BatchMemory, transfers: Transfers, *script: Step) -> tuple[Result, list[str]]:
+    """The result of the action for a batch of three running parts, and what the cloud was asked."""
+    nothing = cast("Any", None)
+    obj = batch(status=status(sent(1), sent(2), sent(3)))
+    cache = Cache()
+    metadata = cast("Json", obj.metadata.model_dump(mode="json", exclude_none=True))
+    cache.put(KEY, {"kind": "InferenceBatch", "metadata": metadata})
+    intent = CreateIntent(token=TOKEN, name="nightly", attempt=1, spec_hash="", started_at=NOON)
+    async with scripted_server() as server:
+        server.will(*script or [_refusal(500)])
+        async with Cloud(server.url, "or_key_0123456789", inference_url=server.url, organization_id="org-1") as cloud:
+            account = AccountReady(ACCOUNT, cloud, "org-1", UnclaimedIds(), False, True)
+            facts = Facts(KEY, obj, NOON, account, View(), obj.status, intent)
+            actor = Actor(
+                accounts=cast("Any", _Accounts()),
+                transfers=transfers,
+                sending=nothing,
+                publishing=nothing,
+                destinations=nothing,
+                clock=lambda: 7.0,
+                new_token=lambda: TOKEN,
+                installation=Installation(),
+                leading=lambda: True,
+                cache=cache,
+            )
+            return await actor.act(facts, action, memory, nothing), server.targets
+
+
+def _transfers() -> Transfers:
+    return Transfers(Queue[ObjectKey](lambda: 0.0), Places(1))
+
+
+@pytest.mark.parametrize("first", [500, 403, 400, 429, 409])
+async def test_a_batch_that_cannot_be_cancelled_does_not_keep_the_others_running(first: int) -> None:
+    memory = BatchMemory("uid-1")
+    came, asked = await _acted(actions.Cancel(), memory, _transfers(), _refusal(first), CANCELLED, CANCELLED)
+    assert asked == [f"POST /v1/batches/batch_1_{number}/cancel" for number in (1, 2, 3)]
+    assert memory.cancelled == {"batch_1_2": 7.0, "batch_1_3": 7.0}
+    assert isinstance(came, CancelRefused)
+    assert came.error.status == first
+
+
+async def test_a_cloud_that_does_not_answer_is_not_asked_about_every_batch() -> None:
+    came, asked = await _acted(actions.Cancel(), BatchMemory("uid-1"), _transfers(), Drop())
+    assert len(asked) == 2
+    assert isinstance(came, CancelRefused)
+
+
+async def test_of_several_refusals_a_conflict_is_told_last() -> None:
+    script = (_refusal(409), _refusal(503), _refusal(409))
+    came, _ = await _acted(actions.Cancel(), BatchMemory("uid-1"), _transfers(), *script)
+    assert isinstance(came, CancelRefused)
+    assert isinstance(came.error, CloudUnavailable)
+    came, _ = await _acted(actions.Cancel(), BatchMemory("uid-1"), _transfers(), _refusal(409))
+    assert isinstance(came, CancelRefused)
+    assert isinstance(came.error, Conflict)
+
+
+async def test_a_batch_that_the_cloud_does_not_have_counts_as_cancelled_only_with_access_to_batches() -> None:
+    memory, script = BatchMemory("uid-1"), (_refusal(404), LIST, CANCELLED, CANCELLED)
+    came, asked = await _acted(actions.Cancel(), memory, _transfers(), *script)
+    assert (came, len(memory.cancelled)) == (Nothing(), 3)
+    assert asked[1] == "GET /v1/batches?limit=1"
+    memory = BatchMemory("uid-1")
+    came, _ = await _acted(actions.Cancel(), memory, _transfers(), _refusal(404))
+    assert isinstance(came, CancelRefused)
+    assert isinstance(came.error, NotFound)
+    assert memory.cancelled == {}
