@@ -86,7 +86,8 @@ class Actor:
     async def act(self, facts: Facts, action: Action, memory: BatchMemory, writer: ObjectWriter) -> Result:
         """Carry out the action; a refusal by the cloud is a result, not an exception."""
         if isinstance(action, _DROPPING) or action == Wait(Reason.PAUSED):
-            memory.clean = memory.clean and not self.transfers.drop(facts.key)
+            interrupted = self.transfers.drop(facts.key)
+            memory.clean = memory.clean and not interrupted
         match action:
             case actions.Begin():
                 begun = await self._begin(facts, writer)

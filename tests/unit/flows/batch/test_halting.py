@@ -1,25 +1,27 @@
 """What an action ends: each running batch in the cloud, and long work that is no longer wanted."""
 
+import asyncio
 from typing import Any, cast
 
 import pytest
 
 from relay_client import Cloud, CloudUnavailable, Conflict, NotFound
+from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import CreateIntent, ObjectKey
 from relay_operator.engine.account import AccountReady
-from relay_operator.engine.actions import Nothing
+from relay_operator.engine.actions import Nothing, Wait
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.identity import Installation
 from relay_operator.engine.queue import Queue
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.batch import actions
 from relay_operator.flows.batch.act import Actor
-from relay_operator.flows.batch.actions import Action
+from relay_operator.flows.batch.actions import Action, Work
 from relay_operator.flows.batch.facts import BatchMemory, Facts
 from relay_operator.flows.batch.places import Places
-from relay_operator.flows.batch.plan import View
-from relay_operator.flows.batch.result import CancelRefused, Result
-from relay_operator.flows.batch.transfers import Transfers
+from relay_operator.flows.batch.plan import Transfer, View
+from relay_operator.flows.batch.result import CancelRefused, Result, WorkResult
+from relay_operator.flows.batch.transfers import Job, Transfers
 from tests.unit.client.scripted import Drop, Reply, Step, scripted_server
 from tests.unit.engine.apiserver import Json
 from tests.unit.flows.batch.examples import NOON, TOKEN, batch, sent, status
@@ -109,3 +111,18 @@ async def test_a_batch_that_the_cloud_does_not_have_counts_as_cancelled_only_wit
     assert isinstance(came, CancelRefused)
     assert isinstance(came.error, NotFound)
     assert memory.cancelled == {}
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["this process's uploads are known", "a new process"])
+async def test_while_paused_no_long_work_goes_on(*, clean: bool) -> None:
+    async def forever() -> WorkResult:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    transfers, memory, job = _transfers(), BatchMemory("uid-1", clean=clean), Job("uid-1", Work.PUBLISH, 1)
+    transfers.start(KEY, job, "ns/default", forever)
+    assert transfers.state(KEY, job) is Transfer.BUSY
+    await _acted(Wait(Reason.PAUSED), memory, transfers)
+    assert transfers.state(KEY, job) is Transfer.IDLE
+    assert not memory.clean
+    await transfers.close()
