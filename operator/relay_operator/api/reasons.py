@@ -156,7 +156,6 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         Reason.PUBLISHING: "The answers are being read from the cloud and written where `output` says.",
         Reason.LATE_CREATE: "The cloud acted on a create long after the operator gave it up; the message has the id "
         "of what it made, which is being ended.",
-        Reason.INPUT_CHANGED: "The input was replaced while it was read; it is read again from its beginning.",
     },
     Resolver.AUTHOR: {
         Reason.BACK_OFF: "It was restarted or recreated several times, as `recovery` or `updateStrategy` asks, and "
@@ -222,6 +221,8 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         Reason.SUSPENDED: "`spec.suspend` is true; set it to false to continue.",
         Reason.INPUT_MISSING: "The ConfigMap, Secret, key or object that `input` names does not exist; the batch waits "
         "for it. If a file of the cloud does not exist, the batch fails.",
+        Reason.INPUT_CHANGED: "The input was replaced while it was read, and is read again from its beginning. If some "
+        "of it was sent before it changed, nothing more is sent until it is what it was; the message says so.",
         Reason.INPUT_UNAVAILABLE: "The input cannot be read: forbidden, not allowed by the administrator, or the "
         "store does not answer; the operator tries again. The message says which.",
         Reason.INPUT_INVALID: "Some records cannot be sent as they are; `status.problems` has lines and reasons. "

@@ -1,5 +1,6 @@
 """The files of batches in the cloud: found by name, recorded in status, or lost."""
 
+import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -52,6 +53,14 @@ def opened(cloud: Cloud, file_id: str) -> Open:
                 yield piece
 
     return pieces
+
+
+async def digest_of(cloud: Cloud, file_id: str) -> str:
+    """The SHA-256 of a cloud file. Raises CloudError."""
+    digest = hashlib.sha256()
+    async for piece in opened(cloud, file_id)():
+        digest.update(piece)
+    return digest.hexdigest()
 
 
 def results_of(part: PartStatus) -> tuple[str, ...]:

@@ -11,12 +11,12 @@ from relay_operator.api.inferencebatch import MAX_PARTS, InferenceBatch, PartSta
 from relay_operator.api.inferencebatch_spec import BatchSpec, ToolType
 from relay_operator.api.meta import CreateIntent
 from relay_operator.flows.batch.destinations import Destinations
-from relay_operator.flows.batch.files import LostFiles, files_of, ours
+from relay_operator.flows.batch.files import LostFiles, digest_of, files_of, ours
+from relay_operator.flows.batch.kept_parts import changed, is_as_sent, uploaded
 from relay_operator.flows.batch.names import file_name
 from relay_operator.flows.batch.result import Published, StoppedError, Uploaded, WorkRefused, frequent, shown
 from relay_operator.flows.batch.selection import select
 from relay_operator.flows.batch.sources import Sources
-from relay_operator.flows.batch.throughput import counted
 from relay_operator.records.check import Expected, tool_config_of
 from relay_operator.records.ids import Ids
 from relay_operator.records.intake import Findings, Intake, RecordsRefused
@@ -65,11 +65,7 @@ class _Found:
         file = self.by_name.pop(name, None)
         if file is None or file.bytes not in (None, made.bytes):
             return None
-        digest = hashlib.sha256()
-        async with self.cloud.download(file.id) as pieces:
-            async for piece in counted(pieces):
-                digest.update(piece)
-        return file.id if digest.hexdigest() == made.sha256 else None
+        return file.id if await digest_of(self.cloud, file.id) == made.sha256 else None
 
 
 class _OtherContentError(Exception):
@@ -107,7 +103,7 @@ class Sending:
         self, obj: InferenceBatch, cloud: Cloud, intent: CreateIntent, *, search: bool
     ) -> Uploaded | WorkRefused:
         expected = await self._expected(obj)
-        if obj.spec.input.file_id is not None and expected.tool_config is None:
+        if obj.spec.input.file_id is not None and expected.tool_config is None and not uploaded(obj):
             as_it_is = await self._given(obj, cloud, expected, obj.spec.input.file_id)
             if as_it_is is not None:
                 return as_it_is
@@ -198,8 +194,7 @@ class Sending:
     async def _upload(
         self, obj: InferenceBatch, cloud: Cloud, intent: CreateIntent, splitter: Splitter, found: _Found
     ) -> tuple[PartStatus, ...]:
-        number = obj.status.round or 1
-        known = {part.part: part for part in obj.status.parts or () if part.round == number and part.input_file_id}
+        number, known = obj.status.round or 1, uploaded(obj)
         earlier = len(obj.status.parts or ()) - len(known)
         ids: dict[int, str] = {}
         async for part in splitter.parts():
@@ -207,11 +202,15 @@ class Sending:
                 text = f"it would take more than {MAX_PARTS} batches in the cloud: divide the input"
                 raise StoppedError(WorkRefused(Reason.INPUT_INVALID, text))
             recorded = known.get(part.number)
+            if recorded is not None and not await is_as_sent(recorded, await part.finish(), cloud):
+                raise changed(part.number)
             ids[part.number] = (
                 recorded.input_file_id or ""
                 if recorded is not None
                 else await self._file(cloud, file_name(intent, number, part.number), part, found)
             )
+        if missing := known.keys() - ids.keys():
+            raise changed(min(missing))
         made = {each.number: each for each in splitter.made}
         return tuple(
             known.get(number_of_part) or _part(number, made[number_of_part], file_id)
