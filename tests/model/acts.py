@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 from relay_operator.api.meta import ABANDON, ADOPT_ID, CREATE_INTENT, FINALIZER, RETRY_CREATE
-from tests.model.asked import NO_ANSWER, REJECTED, Patch
+from tests.model.asked import NO_ANSWER, REJECTED, Begin, Drop, Patch, Save
 from tests.model.memories import aged, searching
 from tests.model.objects import MOMENT, Known, changed, id_of, known, loaded, merged, stored, uid_of
-from tests.model.state import NOBODY, Books, State, put
+from tests.model.state import NOBODY, Books, State, Task, put
 
 if TYPE_CHECKING:
-    from tests.model.steps import World
+    from tests.model.steps import Move, World
 
 After = Iterator[tuple[str, State]]
 Act = Callable[["World", State], After]
@@ -77,14 +77,30 @@ def reject(world: World, state: State) -> After:
 
 
 def lose_write(world: World, state: State) -> After:
-    """A write to an object succeeds, and its answer is lost."""
+    """A write, or a change in the cloud, succeeds, and its answer is late, or lost."""
     for number, process in enumerate(state.processes):
         for task in process.tasks:
-            deed = world.passes.nodes[task.node].asks
-            if isinstance(deed, Patch):
-                move = world.patch(state, number, task, deed, lost=NO_ANSWER)
-                if move.state.objects != state.objects and not move.broken:
-                    yield f"{move.label}, and the answer to that is lost", move.state
+            move = None if task.waiting else _held(world, state, number, task)
+            if move is not None and not move.broken and _stored(move.state) != _stored(state):
+                yield f"{move.label}, and the answer to that is held up", move.state
+
+
+def _held(world: World, state: State, number: int, task: Task) -> Move | None:
+    """Returns the step in which the pass does its next deed and waits for the answer; None for a question."""
+    match deed := world.passes.nodes[task.node].asks:
+        case Patch():
+            return world.patch(state, number, task, deed, held=True)
+        case Save() | Drop():
+            return world.config_map(state, number, task, deed, held=True)
+        case Begin():
+            return world.guarded(state, number, task, held=True)
+        case _:
+            return None
+
+
+def _stored(state: State) -> tuple[object, ...]:
+    """Returns what the API server and the cloud store."""
+    return state.objects, state.config_maps, state.resources
 
 
 def late(world: World, state: State) -> After:
@@ -156,7 +172,8 @@ def delete(world: World, state: State) -> After:
     for slot, body, own in _objects(state):
         if not own.deleting:
             going = changed(body, {"metadata": {"deletionTimestamp": MOMENT}})
-            yield f"{world.name(slot)} is deleted", _with(state, slot, going if own.held else None)
+            after = _with(state, slot, going) if own.held else world.gone(_with(state, slot, None), slot, going)
+            yield f"{world.name(slot)} is deleted", after
 
 
 def vanish(world: World, state: State) -> After:

@@ -61,7 +61,7 @@ def _of_the_cloud(
             there = (number for number, one in enumerate(state.resources, 1) if one.organization == organization)
             return tuple(_seen(state, number) for number in there)
         case asked.Billed(organization):
-            return _living(state, organization, None if world.config.breakdown else frozenset())
+            return _living(state, organization, None)
 
 
 def _cached(

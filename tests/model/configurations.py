@@ -37,8 +37,6 @@ class Configuration:
     kind: str = KIND
     lists: bool = True
     """Whether the kind can be listed by name (clusters) or not (pods)."""
-    breakdown: bool = True
-    """Whether the usage shows each resource."""
     adoption: bool = False
     recreate: bool = False
     blue_green: bool = False
@@ -52,8 +50,6 @@ class Configuration:
     """Whether two objects record one id from the start, as after a failover let both adopt it."""
     adopted: bool = False
     """Whether the object has adopted an orphan that a ConfigMap still records."""
-    rest_only: bool = False
-    """Whether a second resource may live temporarily: I1 then applies only at rest."""
     unguarded: bool = False
     """Whether processes send without asking who leads: a rule switched off."""
     ends_freely: bool = False
@@ -410,7 +406,7 @@ CONFIGURATIONS = (
     Configuration(
         "pairs-pod",
         "the same without a list",
-        (*_FAULTS, *_PEOPLE),
+        (*_FAULTS, *_PEOPLE, *_acts(lose_webhook=1)),
         most=2,
         names="ab",
         lists=False,

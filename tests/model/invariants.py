@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def always(world: World, state: State) -> str:
     """Checks I1, or with blue and green the limit of I7."""
-    if state.excused or world.config.rest_only:
+    if state.excused:
         return ""
     counted = [one for one in state.resources if one.alive or world.config.kind == BATCH]
     owners = [one.owner for one in counted if not one.kept and one.owner != OTHERS]

@@ -229,6 +229,8 @@ class ModelKube:
         self.last: dict[str, bytes] = {}
         """Objects and ConfigMaps as this pass knows them, by name."""
         self.config_maps: tuple[tuple[str, bytes], ...] = ()
+        self.objects: tuple[JsonObject, ...] = ()
+        """All objects, for a list."""
         self.dropped: set[str] | None = None
         """Collects the names of deleted ConfigMaps; None if each deletion is a step of its own."""
 
@@ -277,9 +279,12 @@ class ModelKube:
             raise _kube_error(answer)
 
     async def pages(self, kind: ResourceType, namespace: str | None) -> AsyncIterator[list[JsonObject]]:
-        """Yields the ConfigMaps of the operator's namespace, in one page."""
-        assert kind is kube.CONFIG_MAPS
-        yield [_config_map(name, body) for name, body in self.config_maps]
+        """Yields the ConfigMaps of the operator's namespace, or all objects, in one page."""
+        yield (
+            [_config_map(name, body) for name, body in self.config_maps]
+            if kind is kube.CONFIG_MAPS
+            else list(self.objects)
+        )
 
     def _saved(self, name: str, body: Mapping[str, JsonValue], *, new: bool) -> JsonObject:
         (text,) = cast(JsonObject, body["data"]).values()
@@ -291,7 +296,8 @@ class ModelKube:
             version = cast(JsonObject, body["metadata"]).get("resourceVersion") if "metadata" in body else None
             answer = self._script.ask(asked.Save(name, after, new, str(version or "")))
             if isinstance(answer, Failed):
-                raise kube.AlreadyExists(409, "AlreadyExists", name) if new else _kube_error(answer)
+                clash = new and answer == asked.CONFLICT
+                raise kube.AlreadyExists(409, "AlreadyExists", name) if clash else _kube_error(answer)
             self.last[name] = after
         return dict(body)
 
@@ -373,6 +379,9 @@ class ModelCache:
         if uid is not None:
             self.forgotten.add(uid)
         return self.entries.pop(key, None)
+
+    def keys(self, kind: str) -> list[ObjectKey]:
+        return [key for key in self.entries if key.kind == kind]
 
     def account_of(self, key: ObjectKey) -> ObjectKey:
         """Returns the only account."""

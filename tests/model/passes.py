@@ -88,6 +88,10 @@ class Loading(NamedTuple):
     books: Books
 
 
+Relisted = tuple[tuple[ObjectKey, tuple[bytes | None, bytes | None]], ...]
+"""For each object, the text that a process knows, and the one that the API server has."""
+
+
 class End(NamedTuple):
     """The end of a pass: its outcome, and what its process remembers."""
 
@@ -199,6 +203,14 @@ class Passes:
         self._cache.entries[key] = entry_of(loaded(body))
         self._informer.gone(self._kind, loaded(body))
         self._cache.forgotten.clear()
+        return self._books()
+
+    def relisted(self, objects: Relisted, books: Books) -> Books:
+        """Returns the books of a process that has listed all objects, and knew older ones."""
+        self._set_out(books)
+        self._cache.entries |= {key: entry_of(loaded(known)) for key, (known, _) in objects if known is not None}
+        self._kube.objects = tuple(loaded(there) for _, (_, there) in objects if there is not None)
+        self._run(self._informer.relist(cast(Kube, self._kube), self._kind, self._controller.flow.type, ()))
         return self._books()
 
     def _played(self, beginning: Beginning, answers: tuple[Answer, ...], oracle: Oracle) -> int:

@@ -3,6 +3,7 @@
 from typing import NamedTuple, TypeVar
 
 from relay_operator.api.meta import ObjectKey
+from tests.model.asked import Answer
 
 NOBODY = 9
 """As the sender of a request: no client waits for its answer. As the holder of a Lease: it is free."""
@@ -60,6 +61,8 @@ class Task(NamedTuple):
     """Its node in the tree of passes, which asks a deed."""
     waiting: bool = False
     """Whether the deed was sent and the answer is awaited."""
+    answer: Answer = None
+    """The answer to a deed that is done, while it is held up; it may be lost."""
 
 
 class Departed(NamedTuple):

@@ -10,6 +10,7 @@ from tests.model import acts, answers, invariants
 from tests.model.asked import (
     CONFLICT,
     MISSING,
+    NO_ANSWER,
     Answer,
     Begin,
     Create,
@@ -89,11 +90,11 @@ class World:
         rest = [one for one in state.processes[number].memory if one[0] != key]
         return self.process(state, number, memory=tuple(sorted([*rest, (key, memory)] if memory else rest, key=_first)))
 
-    def write(self, state: State, number: int, slot: int, written: bytes | None) -> State:
-        """Returns the state after a write to the API server, whose answer enters the writer's cache."""
-        state = state._replace(objects=put(state.objects, slot, written))
-        cache = state.processes[number].cache if number != NOBODY else None
-        return self.process(state, number, cache=put(cache, slot, written)) if cache else state
+    def _learns(self, state: State, number: int, slot: int, answer: bytes) -> State:
+        """Returns the state after the answer to a write has entered the writer's cache."""
+        cache, own = state.processes[number].cache, known(answer)
+        there = None if own.deleting and not own.held else answer
+        return self.process(state, number, cache=put(cache, slot, there)) if cache else state
 
     def resource(self, state: State, number: int, resource: Resource) -> State:
         return state._replace(resources=put(state.resources, number - 1, resource))
@@ -116,9 +117,7 @@ class World:
             if process.led and not self.leads(state, number):
                 yield Move("the old leader's process ends", self.end_process(state, number))
             if process.cache is not None:
-                yield Move(
-                    f"the {self.role(state, number)}'s watch catches up", self.process(state, number, cache=None)
-                )
+                yield from self._catch_up(state, number)
             if self.leads(state, number):
                 yield from self._read_config_maps(state, number)
                 yield from self._begin(state, number)
@@ -159,23 +158,42 @@ class World:
             yield Move("the leader's repairing list reads the ConfigMaps", after)
 
     def gone(self, state: State, slot: int, body: bytes) -> State:
-        """Returns the state after the leader's watch reports a deletion: at once, or in `missed` if it is behind."""
-        holder = state.leases[self.config.clusters[slot]]
-        if holder == NOBODY:
-            return state
-        key, process = self.keys[slot], state.processes[holder]
-        if process.cache is not None:
-            return self.process(state, holder, missed=(*process.missed, (key, body)))
-        claims = tuple(claim for claim in process.claims if claim[0] != key)
-        return self.process(state, holder, claims=claims, books=self.passes.gone(key, body, process.books))
+        """Returns the state after a deletion: the leader's watch reports it at once, one that is behind will later."""
+        cluster = self.config.clusters[slot]
+        for number, process in enumerate(state.processes):
+            if process.cluster == cluster and process.cache is not None:
+                state = self.process(state, number, missed=(*process.missed, (self.keys[slot], body)))
+            elif state.leases[cluster] == number:
+                state = self._reported(state, number, self.keys[slot], body)
+        return state
 
-    def _caught_up(self, state: State, number: int) -> State:
+    def _reported(self, state: State, number: int, key: ObjectKey, body: bytes) -> State:
+        """Returns the state after the process's watch has reported a deletion."""
         process = state.processes[number]
-        books, names = process.books, {key for key, _ in process.missed}
-        for key, body in process.missed:
-            books = self.passes.gone(key, body, books)
-        claims = tuple(claim for claim in process.claims if claim[0] not in names)
-        return self.process(state, number, cache=None, missed=(), books=books, claims=claims)
+        claims = tuple(claim for claim in process.claims if claim[0] != key)
+        return self.process(state, number, claims=claims, books=self.passes.gone(key, body, process.books))
+
+    def _catch_up(self, state: State, number: int) -> Iterator[Move]:
+        """Yields how a watch that is behind catches up.
+
+        It reports the deletions that it missed, one at a time, then what exists now; or the API server has forgotten
+        the events, and all objects are listed.
+        """
+        process, whose = state.processes[number], f"the {self.role(state, number)}'s watch"
+        assert process.cache is not None
+        current = self.process(state, number, cache=None, missed=())
+        if not process.missed:
+            yield Move(f"{whose} catches up", current)
+            return
+        (key, body), *later = process.missed
+        cache = put(process.cache, self.slot_of(state, number, key), None)
+        behind = self.process(state, number, cache=cache, missed=tuple(later))
+        yield Move(f"{whose} reports the end of {known(body).uid}", self._reported(behind, number, key, body))
+        there = {self.keys[slot]: (process.cache[slot], state.objects[slot]) for slot in self.slots(process.cluster)}
+        books = self.passes.relisted(tuple(there.items()), process.books)
+        gone = {key for key, (_, now) in there.items() if now is None}
+        claims = tuple(claim for claim in process.claims if claim[0] not in gone)
+        yield Move(f"{whose} starts again, with a list", self.process(current, number, books=books, claims=claims))
 
     # -- the cloud and time --------------------------------------------------------------------------------------
 
@@ -303,22 +321,40 @@ class World:
 
     def _go_on(self, state: State, number: int, task: Task) -> Iterator[Move]:
         if task.waiting:
+            if task.answer is not None:
+                yield from self._arrives(state, number, task)
             return
         deed = self.passes.nodes[task.node].asks
         match deed:
             case Patch():
                 yield self.patch(state, number, task, deed)
             case Save() | Drop():
-                yield self._config_map(state, number, task, deed)
+                yield self.config_map(state, number, task, deed)
             case Begin():
-                yield self._guarded(state, number, task)
+                yield self.guarded(state, number, task)
             case Create() | Terminate() | Power() | Scale():
                 yield self._sent(state, number, task, deed)
             case _:
                 raise AssertionError(f"no deed: {deed}")
 
-    def patch(self, state: State, number: int, task: Task, deed: Patch, *, lost: Answer = None) -> Move:
-        """Patches an object if the version fits; `lost` replaces the API server's answer to the pass."""
+    def _acted(self, state: State, number: int, task: Task, answer: Answer, *, held: bool) -> State:
+        """Returns the state after a deed: the pass goes on, or waits if its answer is held up."""
+        if held:
+            return self.task(state, number, task, task._replace(waiting=True, answer=answer))
+        return self.answered(state, number, task, answer)
+
+    def _arrives(self, state: State, number: int, task: Task) -> Iterator[Move]:
+        """Yields what becomes of an answer that was held up."""
+        deed = self.passes.nodes[task.node].asks
+        what = f"the answer to '{described(deed)}'"
+        yield Move(f"{what} is lost", self.answered(state, number, task, NO_ANSWER))
+        if isinstance(deed, Patch):
+            assert isinstance(task.answer, bytes)
+            state = self._learns(state, number, self.slot_of(state, number, deed.key), task.answer)
+        yield Move(f"{what} arrives", self.answered(state, number, task, task.answer))
+
+    def patch(self, state: State, number: int, task: Task, deed: Patch, *, held: bool = False) -> Move:
+        """Patches an object if the version fits; `held`: the pass waits for the answer."""
         slot = self.slot_of(state, number, deed.key)
         before, words = state.objects[slot], f"{described(deed)} ({self.name(slot)})"
         if before is None:
@@ -331,13 +367,15 @@ class World:
         if known(before).deleting and not known(after).held:
             broken = broken or invariants.releasing(state, before)
             state = invariants.kept(self, state, before)
-            state = self.gone(self.write(state, number, slot, None), slot, before)
+            state = self.gone(state._replace(objects=put(state.objects, slot, None)), slot, before)
             words = f"takes the finalizer off {self.name(slot)}: it goes"
         else:
-            state = self.write(state, number, slot, after)
-        return Move(words, self.answered(state, number, task, after if lost is None else lost), broken)
+            state = state._replace(objects=put(state.objects, slot, after))
+        if not held:
+            state = self._learns(state, number, slot, after)
+        return Move(words, self._acted(state, number, task, after, held=held), broken)
 
-    def _config_map(self, state: State, number: int, task: Task, deed: Save | Drop) -> Move:
+    def config_map(self, state: State, number: int, task: Task, deed: Save | Drop, *, held: bool = False) -> Move:
         cluster = state.processes[number].cluster
         rest = tuple(one for one in state.config_maps if one[:2] != (cluster, deed.name))
         there = len(rest) != len(state.config_maps)
@@ -352,9 +390,9 @@ class World:
         maps = (*rest, (cluster, deed.name, deed.body)) if isinstance(deed, Save) else rest
         after = state._replace(config_maps=tuple(sorted(maps)))
         broken = invariants.letting_go(self, state, task) if isinstance(deed, Drop) else ""
-        return Move(described(deed), self.answered(after, number, task, True), broken)
+        return Move(described(deed), self._acted(after, number, task, True, held=held), broken)
 
-    def _guarded(self, state: State, number: int, task: Task) -> Move:
+    def guarded(self, state: State, number: int, task: Task, *, held: bool = False) -> Move:
         """Asks the guard and sends; sending is a separate step only if processes may freeze after the guard."""
         may = self.may_write(state, number) or self._unasked(task)
         state = self.answered(state, number, task, may)
@@ -364,13 +402,13 @@ class World:
             return Move("the guard refuses: nothing is sent", state)
         if self.config.freeze_after_guard:
             return Move(f"the guard lets it pass: {described(deed)}", state)
-        return self._sent(state, number, going_on, deed)
+        return self._sent(state, number, going_on, deed, held=held)
 
     def _unasked(self, task: Task) -> bool:
         """Whether the pass ends a vanished object's resource without asking the guard (a rule switched off)."""
         return self.config.ends_freely and bool(self.passes.nodes[task.node].beginning.key.vanished)
 
-    def _sent(self, state: State, number: int, task: Task, deed: Sent) -> Move:
+    def _sent(self, state: State, number: int, task: Task, deed: Sent, *, held: bool = False) -> Move:
         if isinstance(deed, Create):
             owner = self._owner(self.passes.nodes[task.node].uid, deed.name)
             request = Request(deed.name, deed.organization, deed.image, owner, number)
@@ -381,7 +419,7 @@ class World:
         if not there.alive or there.organization != deed.organization:
             return Move(f"{described(deed)}: 404", self.answered(state, number, task, MISSING))
         state = self.resource(state, number_of(deed.id), _after(there, deed))
-        return Move(described(deed), self.answered(state, number, task, True), broken)
+        return Move(described(deed), self._acted(state, number, task, True, held=held), broken)
 
     def _owner(self, uid: str, name: str) -> str:
         """Returns the owner of a new resource: the UID; for a batch, also round and part, which are in its name."""

@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from tests.model.configurations import CONFIGURATIONS, Configuration
+from tests.model.configurations import CONFIGURATIONS, Configuration, called
 from tests.model.explorer import explore
 from tests.model.passes import Passes
 from tests.model.rules import RULES, passes_of, without
+from tests.model.state import State
 from tests.model.steps import World
 
 
@@ -50,3 +51,28 @@ def test_without_the_rule_it_breaks(name: str, monkeypatch: pytest.MonkeyPatch) 
     outcome = explore(world, first=True)
     world.passes.close()
     assert outcome.violations, f"nothing breaks without: {RULES[name].meaning}"
+
+
+_REPLACED_UNSEEN = (
+    *("wins the Lease", "looks at a", "write the intent", "sends: create", "the cloud acts", "write status"),
+    *("[the leader's watch falls behind]", "[a is forced away and a namesake made"),
+)
+
+
+@pytest.mark.parametrize("how", ["reports the end of 00000001-61", "starts again, with a list"])
+def test_a_watch_that_was_behind_reports_a_deletion_that_it_missed(how: str) -> None:
+    config = called("stale")
+    world = World(config, passes_of(config))
+    state = _after(world, *_REPLACED_UNSEEN)
+    assert not any(process.books.leftovers for process in state.processes)
+    state = _after(world, *_REPLACED_UNSEEN, how)
+    world.passes.close()
+    assert [left.body for process in state.processes for left in process.books.leftovers if '"id":"c1"' in left.body]
+
+
+def _after(world: World, *labels: str) -> State:
+    """Returns the state after these steps; of each, a part of its description."""
+    state = world.config.start()
+    for label in labels:
+        state = next(move.state for move in (*world.moves(state), *world.acts(state)) if label in move.label)
+    return state
