@@ -2,9 +2,11 @@
 
 import asyncio
 import json
+from enum import Enum, auto
 from http import HTTPStatus
 from typing import Any, Final
 
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from relay_localcloud.http.taking import Taking
@@ -15,7 +17,7 @@ ABORT: Final = "relay_localcloud.abort"
 CLOSE: Final = "relay_localcloud.close"
 """In a scope's extensions: closes its connection, once what was written has been sent."""
 LARGEST_HEAD: Final = 64 * 1024
-"""Bytes of a request line with its headers."""
+"""Bytes of a request line with its headers; also between two parts of a chunked body, and of its trailers."""
 MOST_HEADERS: Final = 100
 HEAD_SECONDS: Final = 10.0
 """How long a head may take; also how long a connection may be open before anything comes."""
@@ -24,8 +26,8 @@ TOO_LARGE: Final = (
     f"A request's head has at most {LARGEST_HEAD} bytes.",
 )
 TOO_LATE: Final = (HTTPStatus.REQUEST_TIMEOUT, f"A request's head takes at most {HEAD_SECONDS:g} seconds.")
-_PIECE: Final = 16 * 1024
-"""Bytes that are parsed at once: of data that came with the end of a request, at most this much escapes the limit."""
+_PIECE: Final = 4 * 1024
+"""Bytes that are parsed at once: so much of a head may exceed the limit, and so much be parsed before its turn."""
 LINGER_SECONDS: Final = 2.0
 """How long a refused client has to read the answer: if the connection closed while it sends, it might miss it."""
 
@@ -37,16 +39,36 @@ def last_answer(status: HTTPStatus, message: str) -> bytes:
     return f"{head}content-length: {len(body)}\r\n\r\n{body}".encode()
 
 
+class _At(Enum):
+    """Where the parser is."""
+
+    BETWEEN = auto()  # two requests
+    HEAD = auto()
+    BODY = auto()
+
+
+class _Flow(FlowControl):
+    """Receives nothing while data waits to be parsed."""
+
+    def __init__(self, transport: asyncio.Transport, waiting: bytearray) -> None:
+        super().__init__(transport)
+        self._waiting = waiting
+
+    def resume_reading(self) -> None:
+        if not self._waiting:
+            super().resume_reading()
+
+
 class Connection(HttpToolsProtocol):
     """Requests can end their connection; a head that is too large is answered 431, one that is too slow 408.
 
-    A connection beyond the limit of its client's address is closed at once.
+    Pipelined requests wait unparsed. A connection beyond the limit of its client's address is closed at once.
     """
 
     _visitor: str | None = None
-    _in_head = True
-    _head_bytes = 0
-    _message_ended = False
+    _at = _At.BETWEEN
+    _progressed = False
+    _bytes_without = 0  # progress of the parser
     _refused = False
     _deadline: asyncio.TimerHandle | None = None
 
@@ -54,14 +76,16 @@ class Connection(HttpToolsProtocol):
         super().__init__(*arguments, **more)
         self._visitors = visitors
         self._taking = Taking(lambda: visitors.stalled_seconds)
+        self._waiting = bytearray()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.flow = _Flow(transport, self._waiting)
         self._visitor = self._visitors.come(transport)
         if self._visitor is None:
             transport.abort()
         else:
-            self._await_head()
+            self._await_more()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._visitor is not None:
@@ -82,52 +106,74 @@ class Connection(HttpToolsProtocol):
     def _is_over(self) -> bool:
         return self._refused or self.transport.is_closing()
 
+    @property
+    def _is_answered(self) -> bool:
+        """Whether every request so far has its whole answer."""
+        return self.cycle is None or self.cycle.response_complete
+
     def data_received(self, data: bytes) -> None:
-        for start in range(0, len(data), _PIECE):
-            if self._is_over:
-                return
-            self._parse(data[start : start + _PIECE])
+        self._waiting += data
+        self._parse_waiting()
+        if self._waiting and not self._is_over:
+            self.flow.pause_reading()
+
+    def _parse_waiting(self) -> None:
+        """Parse what has come, in pieces, until a request has to wait for the answer to an earlier one."""
+        while self._waiting and not self.pipeline and not self._is_over:
+            piece = bytes(self._waiting[:_PIECE])
+            del self._waiting[:_PIECE]
+            self._parse(piece)
 
     def _parse(self, data: bytes) -> None:
-        self._message_ended = False
+        self._progressed = False
         super().data_received(data)
-        if not self._in_head or self._is_over:
-            return
-        # It is unknown how much of the data after the end of a request belongs to the next one.
-        self._head_bytes += 0 if self._message_ended else len(data)
-        if self._head_bytes > LARGEST_HEAD:
+        self._bytes_without = 0 if self._progressed else self._bytes_without + len(data)
+        if self._bytes_without > LARGEST_HEAD:
             self._refuse(*TOO_LARGE)
-        else:
-            self._await_rest_of_head()
+        self._await_more()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._await_rest_of_head()  # a part of it may have come before the end of the answer
+        if self._is_over:
+            return
+        self._unset_keepalive_if_required()  # any data would end it: a deadline of this class takes its place
+        self._parse_waiting()
+        if not self.cycle.body:  # otherwise, whoever takes the body resumes
+            self.flow.resume_reading()
+        self._await_more()
+
+    def _move(self, to: _At) -> None:
+        if not self._is_over:
+            self._at, self._progressed = to, True
+            self._stop_waiting()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self._move(_At.HEAD)
         self.scope["extensions"] = {ABORT: self.transport.abort, CLOSE: self.transport.close}  # type: ignore[dict-item]
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        if self._at is _At.BODY:  # a trailer, of which nothing here makes use
+            return
         super().on_header(name, value)
         if len(self.headers) == MOST_HEADERS + 1:
             self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"A request has at most {MOST_HEADERS} headers.")
 
     def on_headers_complete(self) -> None:
-        self._in_head, self._head_bytes = False, 0
         if self._head_size > LARGEST_HEAD:
             self._refuse(*TOO_LARGE)
         if not self._is_over:
-            self._stop_waiting()
+            self._move(_At.BODY)
             super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
+        self._progressed = True
         if not self._is_over:
             super().on_body(body)
 
     def on_message_complete(self) -> None:
-        self._in_head = self._message_ended = True
         if not self._is_over:
+            self._move(_At.BETWEEN)
             super().on_message_complete()
 
     @property
@@ -136,38 +182,36 @@ class Connection(HttpToolsProtocol):
         line = len(self.parser.get_method()) + len(self.url) + len("  HTTP/1.1\r\n\r\n")
         return line + sum(len(name) + len(value) + len(": \r\n") for name, value in self.headers)
 
-    def _await_rest_of_head(self) -> None:
-        """Start the deadline of a head, once it has begun and all earlier requests are answered."""
-        if self._head_bytes and self._deadline is None and self.cycle.response_complete and not self._is_over:
-            self._await_head()
-
-    def _await_head(self) -> None:
-        self._deadline = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
+    def _await_more(self) -> None:
+        """Start the deadline of what comes next, once all earlier requests are answered."""
+        if self._deadline is None and self._is_answered and not self._is_over:
+            is_head = self._at is _At.HEAD or self.cycle is None
+            seconds = HEAD_SECONDS if is_head else self.timeout_keep_alive
+            self._deadline = self.loop.call_later(seconds, self._is_late)
 
     def _stop_waiting(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
 
-    def _head_is_late(self) -> None:
+    def _is_late(self) -> None:
         self._deadline = None
-        if self._head_bytes:
+        if self._at is _At.HEAD:
             self._refuse(*TOO_LATE)
         else:
             self.transport.close()
 
     def _refuse(self, status: HTTPStatus, message: str) -> None:
-        """Answer, unless an answer to an earlier request is under way, and end the connection."""
+        """Answer, unless an answer to this or an earlier request has begun, and end the connection."""
         if self._is_over:
             return
         self._refused = True
-        is_answered = self.cycle is None or self.cycle.response_complete
-        if is_answered:
+        if self._is_answered and self._at is not _At.BODY:
             self.transport.write(last_answer(status, message))
-        if not is_answered or not self.transport.can_write_eof():  # TLS cannot be closed in one direction
+        if not self._is_answered or not self.transport.can_write_eof():  # TLS cannot be closed in one direction
             self.transport.close()
             return
         self.transport.write_eof()
-        self.transport.pause_reading()
+        self.flow.pause_reading()
         self._stop_waiting()
         self._deadline = self.loop.call_later(LINGER_SECONDS, self.transport.close)

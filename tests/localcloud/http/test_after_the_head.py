@@ -1,0 +1,141 @@
+"""What comes after a request's head has bounds too: trailers, requests that are pipelined, bodies without an end."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+import uvicorn
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from uvicorn.server import ServerState
+
+import relay_localcloud.app  # noqa: F401 - every table, as in the running cloud
+from relay_localcloud.http.connections import LARGEST_HEAD, Connection
+from relay_localcloud.http.visitors import Visitors
+from relay_localcloud.kernel.store import Store
+from tests.support.eventually import PATIENCE_SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from starlette.types import Receive, Scope, Send
+
+PIPELINED = b"GET / HTTP/1.1\r\n\r\n"
+CHUNKED = b" / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+ENDLESS = 16 * 2**20
+MOST_WAITING = 1000
+ANSWERED = b"HTTP/1.1 200 OK\r\n"
+
+
+async def app(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers a PUT once it has its body, everything else at once."""
+    request = Request(scope, receive)
+    size = len(await request.body()) if request.method == "PUT" else 0
+    await JSONResponse({"size": size, "headers": sorted(request.headers)})(scope, receive, send)
+
+
+class Served:
+    """A port with these connections, of which an idle one ends after a second."""
+
+    def __init__(self) -> None:
+        self.config = uvicorn.Config(app, ws="none", lifespan="off", log_config=None, timeout_keep_alive=1)
+        self.config.load()
+        self.visitors, self.state, self.port = Visitors(Store.ephemeral()), ServerState(), 0
+        self.connection: Connection | None = None
+
+    def open(self) -> Connection:
+        self.connection = Connection(self.visitors, self.config, self.state, {})
+        return self.connection
+
+    @asynccontextmanager
+    async def visit(self) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+            yield reader, writer
+            writer.close()
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[Served]:
+    opened = Served()
+    server = await asyncio.get_running_loop().create_server(opened.open, "127.0.0.1", 0)
+    opened.port = server.sockets[0].getsockname()[1]
+    yield opened
+    server.close()
+
+
+async def pour(writer: asyncio.StreamWriter) -> None:
+    """Send more than any server should take."""
+    for _ in range(ENDLESS // 2**16):
+        writer.write(b"x" * 2**16)
+        await writer.drain()
+
+
+@pytest.mark.parametrize("method", [b"GET", b"PUT"], ids=["after the answer", "before it"])
+@pytest.mark.parametrize("part", [b"0\r\nX-Long: ", b"1;extension="], ids=["trailers", "a chunk's extension"])
+async def test_what_is_no_body_is_read_no_further_than_its_bound(served: Served, method: bytes, part: bytes) -> None:
+    async with served.visit() as (_, writer):
+        writer.write(method + CHUNKED + part)
+        with pytest.raises(ConnectionError):
+            await pour(writer)
+
+
+async def test_trailers_within_the_bound_are_dropped(served: Served) -> None:
+    async with served.visit() as (reader, writer):
+        trailers = b"X-Long: " + b"x" * (LARGEST_HEAD // 2) + b"\r\n" + b"Authorization: a\r\n" * 200
+        writer.write((b"PUT" + CHUNKED + b"1\r\na\r\n0\r\n" + trailers + b"\r\n") * 2 + PIPELINED)
+        for size in (b"1", b"1", b"0"):
+            assert await reader.readline() == ANSWERED
+            head, body = (await reader.readuntil(b"}")).split(b"\r\n\r\n")
+            assert b'"size":' + size in body
+            assert b"authorization" not in head + body
+
+
+async def test_requests_in_a_body_of_many_chunks_are_answered(served: Served) -> None:
+    """Together, the sizes of its chunks are longer than what may come between two of them."""
+    async with served.visit() as (reader, writer):
+        writer.write(b"PUT" + CHUNKED + b"1\r\na\r\n" * LARGEST_HEAD + b"0\r\n\r\n" + PIPELINED)
+        for size in (str(LARGEST_HEAD).encode(), b"0"):
+            assert b'"size":' + size in await reader.readuntil(b"}")
+
+
+async def test_pipelined_requests_wait_unread(served: Served) -> None:
+    async with served.visit() as (reader, writer):
+        writer.write(PIPELINED * 1_000_000)
+        for _ in range(500):
+            await reader.readuntil(b"}")
+            assert served.connection is not None
+            assert len(served.connection.pipeline) < MOST_WAITING
+        assert writer.transport.get_write_buffer_size() > 0, "the rest has not even been sent"
+
+
+async def test_all_pipelined_requests_are_answered_with_bodies_of_every_size(served: Served) -> None:
+    sizes = [0, 1, 300_000, 5, 70_000, 4096, 0, 1_000_000, 2] * 5
+    async with served.visit() as (reader, writer):
+        for size in sizes:
+            writer.write(b"PUT / HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % size + b"x" * size)
+        for size in sizes:
+            assert b'"size":%d,' % size in await reader.readuntil(b"}")
+        assert await reader.read() == b"", "an idle connection ends"
+
+
+@pytest.mark.parametrize("rest", [b"x", b"x" * 100], ids=["a part of the body", "all of it"])
+async def test_a_body_that_comes_after_its_answer_does_not_keep_the_connection(served: Served, rest: bytes) -> None:
+    async with served.visit() as (reader, writer):
+        writer.write(b"POST / HTTP/1.1\r\nContent-Length: 100\r\n\r\n")
+        await reader.readuntil(b"}")
+        writer.write(rest)
+        assert await reader.read() == b""
+
+
+async def test_nor_does_one_that_comes_byte_by_byte(served: Served) -> None:
+    async with served.visit() as (reader, writer):
+        writer.write(b"POST / HTTP/1.1\r\nContent-Length: 1000000\r\n\r\n")
+        await reader.readuntil(b"}")
+        ended = asyncio.create_task(reader.read())
+        while not ended.done():
+            writer.write(b"x")
+            await asyncio.wait([ended], timeout=0.05)
