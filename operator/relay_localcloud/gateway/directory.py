@@ -111,7 +111,7 @@ class Directory:
 
     def remembers(self, credential: str, organization_id: str) -> bool:
         """Whether this is cached as a key of the organization; never reads the database."""
-        key = self._keys.get(digest(credential))
+        key = self._keys.get(digest(credential)) if credential.isascii() else None
         return key is not None and key.organization_id == organization_id
 
     def way(self, endpoint: Endpoint, uid: str | None = None) -> Way | None:

@@ -57,7 +57,8 @@ class _Gateway:
         self.turns.lanes.clear()
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         authorization = "" if key is None else f"Authorization: Bearer {key}\r\n"
-        writer.write(f"GET / HTTP/1.1\r\nHost: {label}.localhost\r\n{authorization}Connection: close\r\n\r\n".encode())
+        head = f"GET / HTTP/1.1\r\nHost: {label}.localhost\r\n{authorization}Connection: close\r\n\r\n"
+        writer.write(head.encode("latin-1"))
         answered = await reader.read()
         writer.close()
         return answered.split()[1], list(self.turns.lanes)
@@ -81,7 +82,7 @@ async def gateway() -> AsyncIterator[_Gateway]:
 
 
 async def test_who_is_not_let_in_takes_the_turn_of_all_who_are_refused(gateway: _Gateway) -> None:
-    for key in (None, "or_" + "0" * 48, gateway.other, gateway.other):
+    for key in (None, "or_" + "0" * 48, "or_\xff", gateway.other, gateway.other):
         status, lanes = await gateway.visit("private", key)
         assert status in {b"401", b"403"}
         assert lanes == [REFUSED]
