@@ -4,7 +4,6 @@ The console is part of it. A browser on this machine also runs the pages of stra
 resolves to this machine is refused (DNS rebinding), as is a change that another site's page requests.
 """
 
-import binascii
 import hmac
 from base64 import b64decode
 from ipaddress import IPv6Address, ip_address
@@ -75,7 +74,7 @@ def _secret(authorization: str) -> bytes:
         return b""
     try:
         return b64decode(credential, validate=True).partition(b":")[2]
-    except binascii.Error:
+    except ValueError:  # also binascii.Error
         return b""
 
 

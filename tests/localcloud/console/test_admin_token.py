@@ -42,7 +42,7 @@ def basic(text: str) -> str:
 @pytest.mark.parametrize("path", PATHS)
 async def test_it_is_asked_for_even_on_this_machine(guarded: Server, path: str) -> None:
     wrong = ("", "Bearer", "Bearer wrong", f"Bearer {TOKEN}x", TOKEN, "Basic ???", basic("admin"), basic("admin:wrong"))
-    for sent in wrong:
+    for sent in (*wrong, "Basic \xe9"):
         answer = await request("GET", url_of(guarded) + path, headers={"Authorization": sent})
         assert answer.refusal == (401, "unauthorized")
         assert answer.headers["www-authenticate"].startswith("Basic ")
