@@ -86,6 +86,14 @@ class SimulatedShell(SSHServerSession[str]):
                 return
             self._ask()
 
+    def pause_writing(self) -> None:
+        """Read no further lines: the client does not take the answers."""
+        self._channel.pause_reading()
+
+    def resume_writing(self) -> None:
+        """Read lines again."""
+        self._channel.resume_reading()
+
     def eof_received(self) -> bool:
         """End a shell with the status of its last line."""
         if self._said is None:

@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING
 import asyncssh
 import pytest
 
+from relay_localcloud.ssh import logins
 from relay_localcloud.ssh.admission import Place
+from relay_localcloud.ssh.shells import SimulatedShell
 from relay_localcloud.ssh.simulated import answer
+from tests.localcloud.support.gate import serving
 from tests.localcloud.support.ssh import CLIENTS, Person, address_of
+from tests.support.eventually import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,6 +23,8 @@ if TYPE_CHECKING:
     from tests.localcloud.support.server import Server
 
 NOT_RUN = 126
+LINES = 4000
+"""Their answers together are several times what may wait for a client."""
 HERE = Place("pod_1", "pod", "org_1")
 
 
@@ -87,6 +93,30 @@ async def test_the_status_of_a_shell_without_a_terminal_is_that_of_its_last_line
         assert (await connection.run(input="ls\nexit 4\ntrue\n")).exit_status == 4
         assert (await connection.run(input="x" * 100_000 + "\n")).exit_status == NOT_RUN
         assert (await connection.run(input="ls\n\x00\n", encoding="latin-1")).exit_status == NOT_RUN
+
+
+async def test_who_reads_no_answers_is_not_read_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    full, waiting = asyncio.Event(), [0]
+
+    class Watched(SimulatedShell):
+        def pause_writing(self) -> None:
+            full.set()
+            super().pause_writing()
+
+        def data_received(self, data: str, datatype: int | None) -> None:
+            super().data_received(data, datatype)
+            waiting.append(self._channel.get_write_buffer_size())
+
+    monkeypatch.setattr(logins, "SimulatedShell", Watched)
+    async with serving() as gate, asyncio.timeout(PATIENCE_SECONDS), await gate.connect() as connection:
+        process = await connection.create_process(window=2048)
+        for _ in range(LINES // 100):
+            process.stdin.write("x\n" * 100)
+        await full.wait()
+        process.stdin.write_eof()
+        answers = await process.stderr.read()
+        assert answers.count("so this was not run.") == LINES
+        assert max(waiting) < len(answers) / 2
 
 
 async def test_what_is_no_text_ends_no_connection(server: Server, person: Person, pod: str) -> None:
