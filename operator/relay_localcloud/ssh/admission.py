@@ -54,6 +54,12 @@ def admitted(tx: Tx, user: str, key: bytes) -> Admitted | None:
     return None if key_id is None else Admitted(there, key_id)
 
 
+def is_key_of(tx: Tx, there: Place, key_id: str, key: bytes) -> bool:
+    """Whether the place's organization still has this public key under this id."""
+    row = KEYS.find(tx, id=key_id, organization_id=there.organization_id)
+    return row is not None and _blob(row.public_key) == key
+
+
 def _organization_of_replica(tx: Tx, replica_id: str) -> str | None:
     replica = clusters.REPLICA_ROWS.find(tx, id=replica_id, terminated_at=None)
     if replica is not None and replica.status in _RUNNING:

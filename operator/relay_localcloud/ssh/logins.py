@@ -88,9 +88,10 @@ class Logins:
             # This runs inside a transaction, whose changes can be read, and are final, only after it.
             asyncio.get_running_loop().call_soon(self._look_at, place_id)
 
-    def _key_changed(self, _: str) -> None:
-        if self._by_place:
-            asyncio.get_running_loop().call_soon(lambda: self._look_again(self._everybody()))
+    def _key_changed(self, key_id: str) -> None:
+        with_it = [login for login in self._everybody() if login.key_id == key_id]
+        if with_it:
+            asyncio.get_running_loop().call_soon(self._look_again, with_it)
 
     def _look_at(self, place_id: str) -> None:
         self._look_again(self._by_place.get(place_id, ()))
@@ -199,15 +200,20 @@ class Login(asyncssh.SSHServer):
         """Restart the idle time, since bytes were sent or received."""
         self._touched = asyncio.get_running_loop().time()
 
+    @property
+    def key_id(self) -> str | None:
+        """The registered key that let it in; None before."""
+        return None if self._in is None else self._in.key_id
+
     def why_out(self, tx: Tx) -> str | None:
         """Why the login would not be admitted any more; None if it would."""
         assert self._in is not None
         there = self._in.place
-        if admission.admitted(tx, there.id, self._key) is not None:
-            return None
-        if admission.place(tx, there.id) == there:
+        if admission.place(tx, there.id) != there:
+            return f"the {there.noun} {there.id} does not run any more, or is another organization's"
+        if not admission.is_key_of(tx, there, self._in.key_id, self._key):
             return "this SSH key was removed"
-        return f"the {there.noun} {there.id} does not run any more, or is another organization's"
+        return None
 
     def end(self, why: str) -> None:
         """Tell the client why, and end its connection."""

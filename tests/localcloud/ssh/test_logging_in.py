@@ -9,12 +9,16 @@ import asyncssh
 import pytest
 
 from relay_localcloud.ssh.bounds import Bounds
+from relay_localcloud.ssh.logins import Login, Logins
+from relay_localcloud.workloads.ssh_keys import KEYS
 from tests.localcloud.support import clusters, deployments
+from tests.localcloud.support.gate import serving
 from tests.localcloud.support.ssh import Person, address_of, ended, tried
 from tests.localcloud.support.workloads import act, happens, new_pod, running_pod, stopped_pod
-from tests.support.eventually import eventually
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
     from tests.localcloud.conftest import StartServer
@@ -130,6 +134,35 @@ async def test_a_login_ends_with_its_key_and_others_go_on(
     assert (await stays.run("true")).exit_status == 0
     stays.close()
     assert await refusal(server, pod, other)
+
+
+async def test_only_the_logins_of_a_key_are_looked_at_when_it_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+    look_again = Logins._look_again
+
+    def noted(self: Logins, logins: Collection[Login]) -> None:
+        looked.append(len(logins))
+        look_again(self, logins)
+
+    monkeypatch.setattr(Logins, "_look_again", noted)
+    async with serving() as gate, asyncio.timeout(PATIENCE_SECONDS):
+        one, two = await gate.connect(), await gate.connect()
+        assert looked == [1, 1], "each once, when it comes"
+        with gate.store.transaction() as tx:
+            same = KEYS.find(tx, id="ssh_1")
+            assert same is not None
+            again = {"organization_id": gate.organization_id, "public_key": same.public_key, "created_at": 0}
+            KEYS.insert(tx, id="ssh_2", name="again", **again)
+        assert (await one.run("true")).exit_status == 0
+        with gate.store.transaction() as tx:
+            KEYS.remove(tx, id="ssh_2")
+        assert (await two.run("true")).exit_status == 0
+        assert looked == [1, 1], "none has come in with the other key"
+        with gate.store.transaction() as tx:
+            KEYS.remove(tx, id="ssh_1")
+        await one.wait_closed()
+        await two.wait_closed()
+        assert looked == [1, 1, 2]
 
 
 async def test_a_login_ends_with_the_state_that_let_it_in(start_server: StartServer, tmp_path: Path) -> None:
