@@ -1,6 +1,8 @@
 """The entries of the audit log, separate for each organization and for the platform (`organization_id` None).
 
-An entry is written in the transaction of the change that it describes, so neither exists without the other.
+An entry is written in the transaction of the change that it describes, so neither exists without the other. What takes
+more than one transaction (an upload, a change of the clock, a button of the console) has its entry in one that follows:
+the entry is missing if the cloud is killed, or its disk fails, between the two.
 Uses of models are not changes. A refusal has an entry if the caller lacked the right (403).
 
 Entries hold no secrets: of a request only its operation and the ids of objects are stored, of a key only its prefix;

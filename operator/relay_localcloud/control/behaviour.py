@@ -13,6 +13,7 @@ from relay_localcloud.clock.state import ClockChange, ClockError, Mode
 from relay_localcloud.cloud import Cloud, CurrentCloud
 from relay_localcloud.faults import faults
 from relay_localcloud.faults.faults import WEBHOOK, FaultCreate
+from relay_localcloud.http.arguments import Depends
 from relay_localcloud.http.bodies import (
     Answer,
     ControlBody,
@@ -65,6 +66,13 @@ async def change_clock(body: OptionalControlBody[ClockRequest], cloud: CurrentCl
     return _time(cloud)
 
 
+async def _wanted(request: Request) -> Mapping[str, JsonValue]:
+    document = parse(await read_body(request))
+    if not isinstance(document, dict):
+        raise ApiError(400, "The body must be a JSON object.")
+    return document
+
+
 @router.patch(
     "/settings",
     summary="Change latencies and behaviours",
@@ -75,14 +83,11 @@ async def change_clock(body: OptionalControlBody[ClockRequest], cloud: CurrentCl
         }
     },
 )
-async def change_settings(request: Request, cloud: CurrentCloud) -> Response:
+def change_settings(
+    wanted: Annotated[Mapping[str, JsonValue], Depends(_wanted)], cloud: CurrentCloud, tx: Tx
+) -> Answer:
     """Takes any of the settings, and answers all of them."""
-    document = parse(await read_body(request))
-    if not isinstance(document, dict):
-        raise ApiError(400, "The body must be a JSON object.")
-    with cloud.store.transaction() as tx:
-        changed = set_settings(cloud, tx, document)
-    return answer(changed.model_dump(by_alias=True))
+    return set_settings(cloud, tx, wanted).model_dump(by_alias=True)
 
 
 def set_settings(cloud: Cloud, tx: Tx, wanted: Mapping[str, JsonValue]) -> Settings:

@@ -10,7 +10,7 @@ a dict as JSON, None as 204, a `Response` as it is. A coroutine function opens t
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from inspect import iscoroutinefunction
@@ -22,12 +22,13 @@ from starlette.types import Scope
 
 from relay_localcloud.http.arguments import Call
 from relay_localcloud.http.bodies import answer, no_content
+from relay_localcloud.kernel.disk import Unwritable
 from relay_localcloud.kernel.store import Tx
 
 Transaction = Callable[[], AbstractContextManager[Tx]]
 
 Done = Callable[[Tx, Scope, object], None]
-"""Called with the endpoint's result, if possible in its own transaction, or with the ApiError that it raised."""
+"""Called with a plain function's result in its transaction, with a coroutine's in a later one, or with an ApiError."""
 
 _EndpointT = TypeVar("_EndpointT", bound=Callable[..., object])
 
@@ -77,7 +78,7 @@ class Route:
         if iscoroutinefunction(self.endpoint):
             result = await self.endpoint(**arguments)
             if self.changes:
-                with transaction() as tx:
+                with suppress(Unwritable), transaction() as tx:  # what is done already is not answered 503
                     done(tx, request.scope, result)
         else:
             with transaction() as tx:

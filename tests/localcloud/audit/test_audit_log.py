@@ -6,12 +6,17 @@ import asyncio
 import html
 import json
 import re
+import sqlite3
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from aiohttp import ServerDisconnectedError
+from starlette.requests import Request
 
-from relay_localcloud.audit.entries import KEPT
+from relay_localcloud.audit.entries import KEPT, record
+from relay_localcloud.http.routing import Router
+from relay_localcloud.kernel.disk import Unwritable
 from tests.localcloud.http.values import fitting
 from tests.localcloud.support.batches import create as create_batch
 from tests.localcloud.support.batches import record as batch_record
@@ -23,8 +28,10 @@ from tests.localcloud.support.server import request
 from tests.localcloud.support.workloads import new_pod, running_pod
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
+    from relay_localcloud.kernel.store import Tx
     from tests.localcloud.conftest import StartServer
     from tests.localcloud.support.server import Organization, Server
 
@@ -286,3 +293,32 @@ async def fill(server: Server, organization: Organization, count: int) -> None:
         for number in range(1, count + 1)
     ]
     await server.ok("POST", "/import", state)
+
+
+async def test_a_change_whose_entry_cannot_be_written_does_not_happen(
+    start_server: StartServer, tmp_path: Path
+) -> None:
+    server = start_server("--state", str(tmp_path), "--clock", "frozen")
+    kept = await server.ok("PATCH", "/settings", {})
+    with closing(sqlite3.connect(tmp_path / "state.db")) as state:
+        state.execute("CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'there is no room'); END")
+        last = {"Connection": "close"}
+        assert (await server.control("PATCH", "/settings", {"capacityStatus": 429}, headers=last)).status == 500
+        state.execute("DROP TRIGGER full")
+    assert await server.ok("PATCH", "/settings", {}) == kept
+
+
+async def test_what_is_done_is_not_answered_503_for_want_of_room_for_its_entry() -> None:
+    router = Router()
+
+    @router.post("/uploads")
+    async def upload() -> dict[str, object]:
+        return {"id": "file_1"}
+
+    @contextmanager
+    def full() -> Iterator[Tx]:
+        raise Unwritable(OSError("there is no room"))
+        yield
+
+    answer = await router.routes[0].respond(Request({"type": "http", "headers": []}), full, record)
+    assert (answer.status_code, json.loads(bytes(answer.body))) == (200, {"id": "file_1"})
