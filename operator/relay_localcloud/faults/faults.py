@@ -75,6 +75,9 @@ WEBHOOK_EFFECTS: Final = ("lose", "duplicate", "delaySeconds", "reorder")
 
 READS_THE_PAST: Final = "staleSeconds"
 
+_WITHOUT_PAST: Final = "GET /v1/orgs/{orgId}/quotas"
+"""Its totals have no past (`kernel/counts.py`)."""
+
 STREAMED: Final = frozenset({"POST /v1/chat/completions", "POST /v1/messages"})
 """The operations that can answer with a stream."""
 
@@ -135,7 +138,8 @@ def effects_of(operation: str) -> tuple[str, ...]:
         return *REQUEST_EFFECTS, "priceFactor"
     if operation in STREAMED:
         return *REQUEST_EFFECTS, "cutStreamAfter"
-    return (*REQUEST_EFFECTS, READS_THE_PAST) if operation.startswith("GET ") else REQUEST_EFFECTS
+    has_past = operation.startswith("GET ") and operation != _WITHOUT_PAST
+    return (*REQUEST_EFFECTS, READS_THE_PAST) if has_past else REQUEST_EFFECTS
 
 
 def parse_effect(operation: str, effect: Mapping[str, Any]) -> Effect:

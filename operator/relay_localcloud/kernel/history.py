@@ -23,7 +23,6 @@ UNREAD: Final = frozenset(
         "attached_ssh_keys",
         "audit",
         "charges",
-        "claims",
         "due",
         "faults",
         "gateway_upstreams",
@@ -36,13 +35,12 @@ UNREAD: Final = frozenset(
         "sessions",
         "ssh_host_keys",
         "transfers",
-        "vm_logs",
         "waiting_clusters",
         "waiting_deployments",
         "webhook_deliveries",
     }
 )
-"""Tables from which the API never reads an answer."""
+"""Tables from which the API never reads an answer that can be of the past."""
 
 KEPT: Final = 10_000
 LARGEST: Final = 32 * 1024 * 1024
@@ -127,17 +125,25 @@ def _bookkeeping(table: Table) -> Iterator[str]:
         yield (
             f"CREATE TEMP TRIGGER {past}_{event} AFTER {event} ON main.{table.name} BEGIN "  # noqa: S608 - see above
             f"INSERT INTO {past} (row, until, existed, {names}) "
-            f"VALUES ({version}.rowid, cloud_now(), {existed}, {values}); "
+            f"VALUES ({_identity(table, version)}, cloud_now(), {existed}, {values}); "
             f"DELETE FROM {past} WHERE nr <= last_insert_rowid() - {KEPT}; END"
         )
 
 
+def _identity(table: Table, version: str) -> str:
+    """SQL for what identifies a row: its rowid, or its key as JSON."""
+    if table.dialect_options["sqlite"]["with_rowid"]:
+        return f"{version}.rowid"
+    return f"json_array({', '.join(f'{version}.{column.name}' for column in table.primary_key)})"
+
+
 def _view(table: Table, then: int) -> str:
     past, columns = f"temp.past_{table.name}", ", ".join(column.name for column in table.columns)
+    identity = _identity(table, "present")
     return (
         f"CREATE TEMP VIEW {table.name} AS "  # noqa: S608 - names of this program, and an integer
-        f"SELECT rowid AS rowid, {columns} FROM main.{table.name} AS present "
-        f"WHERE NOT EXISTS (SELECT 1 FROM {past} AS p WHERE p.row = present.rowid AND p.until > {then:d}) "
+        f"SELECT {identity} AS rowid, {columns} FROM main.{table.name} AS present "
+        f"WHERE NOT EXISTS (SELECT 1 FROM {past} AS p WHERE p.row = {identity} AND p.until > {then:d}) "
         f"UNION ALL SELECT row AS rowid, {columns} FROM {past} AS p WHERE p.until > {then:d} AND p.existed "
         f"AND p.nr = (SELECT min(q.nr) FROM {past} AS q WHERE q.row = p.row AND q.until > {then:d})"
     )

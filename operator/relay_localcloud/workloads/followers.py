@@ -54,6 +54,7 @@ class Followers:
     """All followers, by their workload."""
 
     def __init__(self, store: Store, turns: Turns) -> None:
+        self._store = store
         self._turns = turns
         self._by_workload: dict[str, set[Follower]] = {}
         self._of_organization: Counter[str] = Counter()
@@ -86,6 +87,11 @@ class Followers:
         if self._stopping:
             raise ApiError(503, "The local cloud is stopping.")
         await self._turns.of(follower.organization_id)
+
+    def admitted(self, follower: Follower) -> Workload:
+        """The workload as it is, even if a fault makes its log stale; ApiError if the follower is not admitted."""
+        with self._store.transaction(at=self._store.current_time()) as tx:
+            return follower.admitted(tx)
 
     def end(self) -> None:
         """End every followed log, since the cloud stops."""

@@ -76,8 +76,8 @@ async def _written(cloud: Cloud, follower: Follower, text: bytes, last: int) -> 
     with cloud.followers.with_one_more(follower):
         yield text
         while True:
+            workload = cloud.followers.admitted(follower)
             with cloud.store.transaction() as tx:
-                workload = follower.admitted(tx)
                 lines = vm_logs.lines_of(tx, workload.id, after=last)
             if lines:
                 last = lines[-1].sequence
@@ -112,8 +112,7 @@ async def _watched(cloud: Cloud, follower: Follower) -> NoReturn:
     """Raises ApiError once the follower is not admitted any more."""
     while True:
         await cloud.followers.news_of(follower)
-        with cloud.store.transaction() as tx:
-            follower.admitted(tx)
+        cloud.followers.admitted(follower)
 
 
 def _text(lines: list[vm_logs.Line]) -> bytes:

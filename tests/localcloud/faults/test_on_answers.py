@@ -99,6 +99,8 @@ async def test_stale_reads_of_capacity_money_and_webhooks_are_of_then_too(organi
         "/v1/orgs/{org}/billing/balance",
         "/v1/orgs/{org}/billing/usage",
         "/v1/orgs/{org}/webhooks",
+        "/v1/orgs/{org}/provider/nodes",
+        "/v1/orgs/{org}/provider/stats",
     )
     before = [await organization.ok("GET", path) for path in paths]
     await new_pod(organization)
@@ -111,6 +113,19 @@ async def test_stale_reads_of_capacity_money_and_webhooks_are_of_then_too(organi
     for path in paths:
         await fault(organization.server, f"GET {path.replace('{org}', '{orgId}')}", {"staleSeconds": 31})
     assert [await organization.ok("GET", path) for path in paths] == before
+
+
+async def test_a_stale_log_lacks_what_is_new(organization: Organization) -> None:
+    vm = await organization.ok("POST", "/v1/orgs/{org}/vms/create", {"name": "v", "cloudInit": "#!/bin/sh"})
+    await keep_the_past(organization.server)
+    await organization.server.advance(60)
+    path = f"/v1/vms/{vm['id']}/logs"
+    before = (await organization.call("GET", path)).raw
+    await act(organization, vm["id"], "restart")
+    await organization.server.advance(30)
+    assert (await organization.call("GET", path)).raw.startswith(before + b"2")
+    await fault(organization.server, "GET /v1/vms/{id}/logs", {"staleSeconds": 31})
+    assert (await organization.call("GET", path)).raw == before
 
 
 async def test_only_the_reads_that_a_fault_names_are_stale(organization: Organization) -> None:
@@ -159,6 +174,7 @@ async def test_another_price_than_the_quote_is_locked_and_billed(
         (READ, {"staleSeconds": 0}),
         (READ, {"staleSeconds": "9"}),
         (READ, {"priceFactor": 2}),
+        ("GET /v1/orgs/{orgId}/quotas", {"staleSeconds": 9}),
         ("POST /v1/pods", {"staleSeconds": 9}),
         ("POST /v1/pods", {"priceFactor": -1}),
         ("POST /v1/vms/{id}/restart", {"priceFactor": 2}),

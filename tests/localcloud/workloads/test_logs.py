@@ -111,6 +111,23 @@ async def test_a_followed_log_breaks_off_once_its_request_would_be_refused(
             await answer.content.read()
 
 
+async def test_a_stale_log_is_followed_with_a_key_that_is_newer(organization: Organization) -> None:
+    vm_id = await vm_that_booted(organization)
+    stale = {"operation": "GET /v1/vms/{id}/logs", "effect": {"staleSeconds": 30}, "organizationId": organization.id}
+    made = await organization.server.ok("POST", "/faults", stale)
+    await organization.server.advance(30)
+    key, revoke = await revocable(organization)
+    async with asked(organization, vm_id, "?tail=1&follow=true", key) as answer:
+        assert b" cloud-init: " in await answer.content.readline()
+        await act(organization, vm_id, "restart")
+        await organization.server.advance(30)
+        assert (await answer.content.readline()).endswith(b" boot: The VM booted.\n")
+        await revoke(vm_id)
+        with pytest.raises(aiohttp.ClientPayloadError):
+            await answer.content.read()
+    await organization.server.ok("DELETE", f"/faults/{made['id']}")
+
+
 async def test_an_organization_follows_a_limited_number_of_logs_at_once(organization: Organization) -> None:
     vm_id, other = await vm_that_booted(organization), await organization.server.organization()
     others_id = await vm_that_booted(other)
