@@ -223,10 +223,10 @@ class Leftovers:
         record = self._records.get(_config_map(organization, kind, name))
         return record if record is not None and not record.id else None
 
-    def move(self, organization: str, account: ObjectKey, is_there: Callable[[ObjectKey], bool]) -> None:
-        """Give the account the records of its organization whose own account is gone."""
-        for gone in [other for other in self._by_account if not is_there(other)]:
-            for record in self.of(gone):
+    def move(self, organization: str, account: ObjectKey, sees: Callable[[ObjectKey], bool]) -> None:
+        """Give the account the records of its organization whose own account does not see it, or is gone."""
+        for blind in [other for other in self._by_account if not sees(other)]:
+            for record in self.of(blind):
                 if record.organization == organization:
                     self._put(record.model_copy(update={"account": account}))
                     self._unsaved.add(record.config_map)

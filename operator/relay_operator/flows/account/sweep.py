@@ -105,7 +105,7 @@ class Sweeper:
         if usage is not None:
             month = {item.resource_id for item in usage.breakdown}
             memory.hours = {cloud_id: told for cloud_id, told in memory.hours.items() if cloud_id in month}
-        self.engine.leftovers.move(ready.organization_id, ready.key, lambda key: self.engine.cache.get(key) is not None)
+        self.engine.leftovers.move(ready.organization_id, ready.key, lambda key: self._is_in_it(ready, key))
         fates = {stray: fate for stray in found.values() if (fate := self._fate(ready, stray)) is not None}
         left = {record.id for record in self.engine.leftovers.of(ready.key)}
         memory.looked = {cloud_id: last for cloud_id, last in memory.looked.items() if cloud_id in found.keys() | left}
@@ -141,6 +141,11 @@ class Sweeper:
             ready.unclaimed.learn(stray.id, stray.name)
             self.engine.queue.add(key, Priority.EVENT)
         return _FATES.get(found)
+
+    def _is_in_it(self, ready: AccountReady, account: ObjectKey) -> bool:
+        """Whether this account exists, and is of the same organization, or may be."""
+        in_it = self.organization_of(account) in {None, ready.organization_id}
+        return in_it and self.engine.cache.get(account) is not None
 
     def _sees(self, ready: AccountReady, account: ObjectKey | None) -> bool:
         """Whether no other account can take care of what was made for an object that now uses `account`."""

@@ -361,9 +361,13 @@ async def test_what_came_too_late_for_an_object_that_moved_is_ended_where_nobody
     assert swept.told() == told
 
 
-async def test_what_an_account_that_is_gone_left_is_looked_after_by_another_of_its_organization(swept: Swept) -> None:
+@pytest.mark.parametrize("now", ["gone", "of another organization"])
+async def test_what_an_account_left_is_looked_after_by_another_of_its_organization(swept: Swept, now: str) -> None:
     made = swept.world.pods.add(ORPHAN)
     gone, leftovers = ObjectKey("CloudAccount", "team-b", "default"), swept.world.informer.vanished.leftovers
+    if now == "of another organization":
+        swept.has(gone)
+        swept.organizations[gone] = "org-2"
     for organization, cloud_id in (("org-1", made.id), ("org-2", "pod-7")):
         leftovers.note(
             Leftover(
