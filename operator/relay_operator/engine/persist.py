@@ -80,7 +80,7 @@ class Persistence:
 
     async def write(self, unwritten: Unwritten) -> Recorded:
         """Write the id; returns the outcome. Raises KubeError after a few failures, or once it is refused for good."""
-        known = _records(unwritten.writer.latest())
+        known = records(unwritten.writer.latest())
         failures = 0
         while True:
             try:
@@ -110,7 +110,7 @@ async def _landed(unwritten: Unwritten, known: "Records", *, again: bool) -> Rec
     raw = await writer.read()
     if raw is None:
         return Recorded.GONE
-    decided = after_conflict(known, _records(raw), unwritten.paid.cloud_id)
+    decided = after_conflict(known, records(raw), unwritten.paid.cloud_id)
     if decided is not None:
         return decided
     rest = merge_patch(part(raw, "status"), after)
@@ -129,10 +129,14 @@ class Records:
     aside: frozenset[str] = frozenset()
     """The ids of former resources, which another one replaces and which are still in use."""
 
+    @property
+    def every_id(self) -> frozenset[str]:
+        return self.ids | self.aside
+
 
 def after_conflict(known: Records, found: Records, cloud_id: str) -> Recorded | None:
     """The outcome of writing this id, given what others wrote meanwhile; None if it may still be written. Pure."""
-    if cloud_id in found.ids | found.aside:
+    if cloud_id in found.every_id:
         return Recorded.WRITTEN
     # A lost status or annotation is not a decision: whoever decides leaves a token.
     if known.token and not found.token and known.token == found.intent:
@@ -143,7 +147,8 @@ def after_conflict(known: Records, found: Records, cloud_id: str) -> Recorded | 
     return None if undecided else Recorded.SUPERSEDED
 
 
-def _records(raw: Mapping[str, JsonValue]) -> Records:
+def records(raw: Mapping[str, JsonValue]) -> Records:
+    """What an object given as JSON records."""
     status, annotations = part(raw, "status"), part(raw, "metadata", "annotations")
     if not is_recorded_for(status, uid_of(raw), str(annotations.get(ADOPT_ID) or "")):
         status = {}  # a copy's status is about another object

@@ -33,6 +33,7 @@ from relay_operator.engine.entry import uid_of
 from relay_operator.engine.intent import aside, has
 from relay_operator.engine.leftovers import Leftovers
 from relay_operator.engine.manifests import held, part
+from relay_operator.engine.persist import records
 from relay_operator.engine.queue import Priority, Queue
 
 logger = logging.getLogger(__name__)
@@ -93,11 +94,12 @@ class Vanished:
         number = f"-{hashlib.sha256(surplus.encode()).hexdigest()[:8]}" if surplus else ""
         own = key._replace(vanished=uid_of(raw) + number)
         metadata, known = part(raw, "metadata"), self.body(own) if own in self._known else {}
-        # The caller may know less than an earlier one: people's answers, and the id, must not be lost.
+        # The caller may know less than an earlier one: neither people's answers nor an id must be lost.
         answers = {**_answers(known), **part(metadata, "annotations")}
         annotations = {name: value for name, value in _ours({"annotations": answers}).items() if name not in _UNDONE}
-        same_create = part(known, "metadata", "annotations").get(CREATE_INTENT) == annotations.get(CREATE_INTENT)
-        status = part(known if same_create and not part(raw, "status").get("id") else raw, "status")
+        intent, knows_all = annotations.get(CREATE_INTENT), records(known).every_id >= records(raw).every_id
+        same_create = intent is not None and part(known, "metadata", "annotations").get(CREATE_INTENT) == intent
+        status = part(known if same_create and knows_all else raw, "status")
         departed: JsonObject = {
             **raw,
             "spec": _but(part(raw, "spec"), "env"),

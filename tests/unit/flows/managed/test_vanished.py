@@ -78,6 +78,19 @@ async def test_its_id_is_not_lost_to_an_event_that_comes_late(world: World) -> N
     assert (world.pods.live, world.left_behind()) == ([], [])
 
 
+async def test_no_id_of_a_part_is_lost_to_an_event_that_comes_late(world: World) -> None:
+    """An object of several parts has an id already when the id of another part cannot be written any more."""
+    metadata: Json = {"name": "split", "namespace": NAMESPACE, "uid": "uid-1", "annotations": {CREATE_INTENT: "{}"}}
+    first: Json = {"id": "batch-1", "parts": [{"batchId": "batch-1"}, {"sentAt": "2026-03-01T12:00:00Z"}]}
+    both: Json = {"id": "batch-2", "parts": [{"batchId": "batch-1"}, {"batchId": "batch-2"}]}
+    key, vanished = ObjectKey("GpuPod", NAMESPACE, "split"), world.informer.vanished
+    for statuses in ((both, first), (first, both)):
+        for status in statuses:
+            own = vanished.take_over(key, {"metadata": metadata, "status": status})
+        assert vanished.body(own)["status"] == both
+        vanished.drop(own)
+
+
 async def test_it_is_terminated_where_the_answer_was_lost_and_the_id_is_told_later(world: World) -> None:
     world.pods.listable = False
     world.pods.fail("create", lost(acted=True))
