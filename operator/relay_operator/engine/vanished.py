@@ -81,8 +81,9 @@ class Vanished:
     async def hand_over(self, key: ObjectKey, raw: Mapping[str, JsonValue], surplus: str = "") -> None:
         """As `take_over`, and save the object at once if possible, since the caller may not lead any more."""
         own = self.take_over(key, raw, surplus)
-        with contextlib.suppress(KubeError):  # its first pass tries again
-            await self.objects(own)
+        if own.vanished:
+            with contextlib.suppress(KubeError):  # its first pass tries again
+                await self.objects(own)
 
     def take_over(self, key: ObjectKey, raw: Mapping[str, JsonValue], surplus: str = "") -> ObjectKey:
         """Begin to end what the object has in the cloud; returns its new key, or `key` if that stays on purpose.
