@@ -116,9 +116,16 @@ class Leftovers:
             self._put(record)
         return True
 
-    def only(self, found: set[str]) -> None:
-        """Forget the records whose ConfigMap people deleted; `found` are the ConfigMaps that exist."""
-        for name in set(self._records) - found - self._unsaved:
+    def saved(self) -> set[str]:
+        """The names of the ConfigMaps that this process knows to exist."""
+        return self._records.keys() - self._unsaved
+
+    def only(self, found: set[str], before: set[str]) -> None:
+        """Forget the records whose ConfigMap people deleted.
+
+        `found` are the ConfigMaps in a list, `before` those in `saved` before it: it may lack what was saved since.
+        """
+        for name in (before & self.saved()) - found:
             logger.info("the ConfigMap %s is deleted: what it stood for is forgotten", name)
             self._drop(name)
 

@@ -128,7 +128,8 @@ class Vanished:
 
     async def load(self) -> None:
         """Go on with objects that other processes left; forget those whose ConfigMap was deleted. Raises KubeError."""
-        known_before, found, left = set(self._saved), set[ObjectKey](), set[str]()
+        known_before, saved_before = set(self._saved), self.leftovers.saved()
+        found, left = set[ObjectKey](), set[str]()
         async for page in self.kube.pages(CONFIG_MAPS, self.namespace):
             for config_map in page:
                 known = None if self.leftovers.read(config_map, left) else self._read(config_map)
@@ -138,7 +139,7 @@ class Vanished:
                     self._saved.add(key)
                     if self.cache.get(key) is None or _answers(raw) != _answers(self.body(key)):
                         self._put(key, raw)
-        self.leftovers.only(left)
+        self.leftovers.only(left, saved_before)
         for key in [key for key in found if self._stays(self.body(key))]:
             await self.let_go(key)
         for key in (known_before & self._saved) - found:

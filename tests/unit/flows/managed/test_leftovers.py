@@ -1,11 +1,13 @@
 """What lives in the cloud without an object: written down, told, found again, and forgotten."""
 
 import json
+from collections.abc import AsyncIterator
 from dataclasses import replace
 
+import aiohttp
 import pytest
 
-from relay_kube.kube import KubeError
+from relay_kube.kube import ApiAccess, JsonObject, Kube, KubeError, ResourceType
 from relay_operator.api.cloudaccount import Orphans
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import ObjectKey
@@ -192,6 +194,33 @@ async def test_what_another_process_kept_is_not_taken_to_its_end(world: World) -
     world.informer.vanished.take_over(KEY, {**raw, "spec": {"image": "x", "deletionPolicy": "Delete"}})
     await world.wait(60)
     assert [record.id for record in world.pods.live] == ["pod-1"]
+
+
+async def test_a_namesake_of_what_another_process_kept_is_not_written_down(world: World) -> None:
+    world.apply(deletionPolicy="Orphan")
+    await world.wait(10)
+    raw = world.raw()
+    world.delete()
+    await world.wait(10)
+    world.apply()
+    await world.informer.vanished.hand_over(KEY, raw)
+    assert written(world) == [("kept", "pod-1")]
+
+
+async def test_what_is_written_down_while_others_are_listed_is_not_forgotten(world: World) -> None:
+    leftovers, vanished = world.informer.vanished.leftovers, world.informer.vanished
+
+    class Meanwhile(Kube):
+        async def pages(self, kind: ResourceType, namespace: str | None = None) -> AsyncIterator[list[JsonObject]]:
+            async for page in super().pages(kind, namespace):
+                yield page
+            leftovers.note(leftover(Fate.KEPT))
+            await leftovers.save()
+
+    async with aiohttp.ClientSession() as session:
+        vanished.kube = Meanwhile(ApiAccess(world.server.url, session))
+        await vanished.load()
+    assert kept(world) == [(Fate.KEPT, "pod-9", "")]
 
 
 async def test_what_was_to_be_ended_is_let_go_once_it_is_known_to_be_kept(world: World) -> None:
