@@ -69,15 +69,14 @@ class Budgets:
         else:
             line, why = refused
             left = self._lines.join(key, age, [line] if can_fit(account.budget, need) else [])
-        for each in left:
-            self._call_next(each)
+        self._call_behind(left)
         self._give_back(key, before)
         return why
 
     def would_refuse(self, key: ObjectKey, age: Age, account: AccountReady, need: Commitment) -> str:
         """What `ask` would answer, without a grant or a place in line; calls the object once a grant is possible."""
-        self.leave(key)
         refused = None if account.budget is None else self._refused(key, age, account, need)
+        self.leave(key)
         if refused is None:
             return ""
         self._planned[key] = _Refused(age, account, need)
@@ -91,8 +90,7 @@ class Budgets:
     def leave(self, key: ObjectKey) -> None:
         """Record that the object asks for nothing: its grant is written on it by now, or came to nothing."""
         self._planned.pop(key, None)
-        for account in self._lines.leave(key):
-            self._call_next(account)
+        self._call_behind(self._lines.leave(key))
         self.written(key)
 
     def written(self, key: ObjectKey) -> None:
@@ -177,6 +175,11 @@ class Budgets:
                 created = str(part(orjson.loads(entry.body), "metadata").get("creationTimestamp", ""))
                 age = Age(created, entry.uid, entry.generation)
                 self._lines.join(key, age, _lines(account.key, key.namespace))
+
+    def _call_behind(self, left: set[ObjectKey]) -> None:
+        """Wake the first of each line of the accounts whose lines lost an object, also one that no longer waited."""
+        for account in left | self._lines.vacated():
+            self._call_next(account)
 
     def _call_next(self, account: ObjectKey, namespace: str | None = None) -> None:
         """Wake the first of each line, or of one namespace's lines; once it has its room, it calls the next."""

@@ -34,6 +34,7 @@ class Lines:
     _ages: dict[Line, dict[ObjectKey, Age]] = field(default_factory=dict)
     _order: dict[Line, list[tuple[Age, ObjectKey]]] = field(default_factory=dict)
     _of: dict[ObjectKey, set[Line]] = field(default_factory=dict)
+    _vacated: set[ObjectKey] = field(default_factory=set)
 
     def join(self, key: ObjectKey, age: Age, lines: Iterable[Line]) -> set[ObjectKey]:
         """Wait in these lines only; returns the accounts of the lines left."""
@@ -70,8 +71,13 @@ class Lines:
                 return key
             heapq.heappop(order)
             if ages.get(key) == age:
-                self.leave(key)
+                self._vacated |= self.leave(key)
         return None
+
+    def vacated(self) -> set[ObjectKey]:
+        """Accounts of the lines from which objects that no longer wait were removed since the last call."""
+        accounts, self._vacated = self._vacated, set()
+        return accounts
 
     def of(self, account: ObjectKey) -> list[Line]:
         """The lines in which objects wait for room in the account."""

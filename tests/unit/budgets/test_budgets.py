@@ -312,6 +312,22 @@ def test_nobody_waits_behind_one_that_is_not_the_same_any_more(desk: Desk, chang
     assert desk.asks(b, Commitment(50, 0), burn(150)) == ""
 
 
+@pytest.mark.parametrize("how", ["asks", "plans"])
+def test_one_that_waits_no_longer_lets_the_next_be_called_even_if_another_asks_before_its_own_pass(
+    desk: Desk, how: str
+) -> None:
+    desk.has("r", id="p", state="running", pricePerHourCents=100)
+    a, b, c = desk.has("a"), desk.has("b"), desk.has("c")
+    assert desk.asks(a, TWO, burn(250))
+    assert desk.asks(b, ONE, burn(250)) == "an older object waits for what is free"
+    desk.cache.drop(a)
+    assert desk.called() == []
+    ask = desk.asks if how == "asks" else desk.plans
+    assert ask(c, ONE, burn(250)) == "an older object waits for what is free"
+    assert desk.called() == ["b"]
+    assert desk.asks(b, ONE, burn(250)) == ""
+
+
 def test_what_grows_counts_once(desk: Desk) -> None:
     a = desk.has("a", id="p", state="running", pricePerHourCents=100)
     desk.burn = 100

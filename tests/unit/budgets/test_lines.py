@@ -44,6 +44,7 @@ def test_one_that_is_gone_waits_no_longer() -> None:
     waiting.join(A, OLD, [WHOLE, PART])
     waiting.join(B, YOUNG, [WHOLE])
     assert (waiting.first(WHOLE), waiting.first(PART)) == (B, None)
+    assert (waiting.vacated(), waiting.vacated()) == ({ACCOUNT}, set())
 
 
 def test_one_that_comes_back_is_there_once() -> None:
