@@ -5,6 +5,7 @@ them another meaning, or none.
 """
 
 import re
+from calendar import monthrange
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -53,6 +54,7 @@ MACROS: Final[Mapping[str, str]] = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
+_LEAP_YEAR: Final = 2000
 _ANY: Final = re.compile(r"[*?](/0*1)?")
 """A part that restricts nothing."""
 
@@ -76,6 +78,31 @@ def plain(schedule: str) -> str:
             f"a schedule has five fields (minute, hour, day of the month, month, day of the week), not {len(fields)}"
         )
     return " ".join(_plain(field, value) for field, value in zip(_FIELDS, fields, strict=True))
+
+
+def times(schedule: str) -> frozenset[int]:
+    """The times of a day at which a schedule is due, in minutes since midnight. Raises BadScheduleError."""
+    minutes, hours, *_ = _all_values(schedule)
+    return frozenset(60 * hour + minute for hour in hours for minute in minutes)
+
+
+def dates(schedule: str) -> frozenset[tuple[int, int, int]]:
+    """The dates of a schedule, as day of the month, month and day of the week. Raises BadScheduleError."""
+    _, _, days, months, weekdays = _all_values(schedule)
+    _, _, day_text, _, weekday_text = plain(schedule).split()
+    of_both = all if "*" in (day_text, weekday_text) else any
+    return frozenset(
+        (day, month, weekday)
+        for month in months
+        for day in range(1, monthrange(_LEAP_YEAR, month)[1] + 1)
+        for weekday in range(7)
+        if of_both((day in days, weekday in weekdays))
+    )
+
+
+def _all_values(schedule: str) -> list[frozenset[int]]:
+    fields = zip(_FIELDS, plain(schedule).split(), strict=True)
+    return [frozenset(value for part in text.split(",") for value in _values(field, part)) for field, text in fields]
 
 
 def _plain(field: _Field, text: str) -> str:

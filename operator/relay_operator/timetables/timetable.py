@@ -85,6 +85,13 @@ class Timetable:
                 return found
         return None
 
+    def minute_of_day(self, moment: datetime) -> int | None:
+        """The time that the zone's clock shows, in minutes since midnight; None if it is changed within a day."""
+        if self._leap(moment):
+            return None
+        local = self._local(moment)
+        return 60 * local.hour + local.minute
+
     def missed(self, since: datetime, until: datetime) -> Missed | None:
         """The moments after `since` and not after `until`; None if there are none."""
         times = list(islice(self._between(since, until), MANY + 1))

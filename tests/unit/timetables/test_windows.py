@@ -29,6 +29,10 @@ def moment(text: str) -> datetime:
         ("0 * * * *", "0 18 * * *", "2026-11-23T18:00:00Z", False, "2026-11-23T19:00:00Z"),
         ("0 8 * * *", "0 8 * * 1-5", "2026-11-23T08:30:00Z", False, "2026-11-28T08:00:00Z"),
         ("0 0 29 2 *", "0 0 1 3 *", "2026-11-23T00:00:00Z", False, "2028-02-29T00:00:00Z"),
+        ("* * * * *", "* 0-22 * * *", "2026-11-23T00:00:00Z", False, "2026-11-23T23:00:00Z"),
+        ("* * * * *", "* * * 1-11 *", "2026-01-01T00:00:00Z", False, "2026-12-01T00:00:00Z"),
+        ("* * * * *", "* 0-22 * 2-12 *", "2026-02-01T00:00:00Z", False, "2026-02-01T23:00:00Z"),
+        ("0 0 29 2 *", "0 0 * * 0-1,3-6", "2029-01-01T00:00:00Z", False, "2056-02-29T00:00:00Z"),  # a Tuesday
     ],
 )
 def test_a_window_is_open_from_a_start_to_the_next_stop(
@@ -48,6 +52,7 @@ def test_a_window_is_open_from_a_start_to_the_next_stop(
         ("0 20 * * *", "30 2 * * *", "2026-10-25T00:00:00Z", "2026-10-25T00:30:00Z"),
         ("0 20 * * *", "30 2 * * *", "2026-10-25T01:29:00Z", "2026-10-25T19:00:00Z"),
         ("0 20 * * *", "30 2 * * *", "2026-10-25T01:30:00Z", "2026-10-25T19:00:00Z"),
+        ("15 2,3 * * *", "15,45 2 * * *", "2026-03-29T01:00:00Z", "2026-03-29T01:15:00Z"),
         # What would start in the hour that is skipped starts when the clock goes on.
         ("15 2 * * *", "0 9 * * *", "2026-03-29T00:00:00Z", "2026-03-29T01:00:00Z"),
         ("15 2 * * *", "0 9 * * *", "2026-03-29T01:00:00Z", "2026-03-29T07:00:00Z"),
@@ -64,14 +69,25 @@ def test_a_day_that_a_zone_leaves_out_counts_when_the_clock_goes_on() -> None:
 
 @given(
     st.integers(1_577_836_800, 2_051_222_400),  # 2020 to 2035
-    st.sampled_from(["0 8 * * *", "30 2 * * *", "*/15 * * * *", "0 0 * * 0", "45 1,2,3 * * *"]),
-    st.sampled_from(["0 18 * * *", "0 3 * * *", "0 2 * * 1", "59 23 * * *"]),
+    st.one_of(
+        st.tuples(
+            st.sampled_from(["0 8 * * *", "30 2 * * *", "*/15 * * * *", "0 0 * * 0", "45 1,2,3 * * *"]),
+            st.sampled_from(["0 18 * * *", "0 3 * * *", "0 2 * * 1", "59 23 * * *"]),
+        ),
+        st.sampled_from(
+            [
+                ("*/15 * * * *", "*/15 0-3,5-22 * * *"),
+                ("45 1,2,3 * * *", "15,45 2,3 2-31 * *"),
+                ("30 2 * * *", "*/5 * * 2-12 *"),
+            ]
+        ),
+    ),
     st.sampled_from([None, BERLIN, "America/New_York", "Australia/Lord_Howe", "Africa/Casablanca"]),
 )
 def test_what_is_open_changes_at_the_next_change_and_not_before(
-    at: int, start: str, stop: str, zone: str | None
+    at: int, times: tuple[str, str], zone: str | None
 ) -> None:
-    found, now = windows(start, stop, zone), datetime.fromtimestamp(at, UTC)
+    found, now = windows(*times, zone), datetime.fromtimestamp(at, UTC)
     change = found.change(now)
     assert change is not None
     assert change > now
@@ -90,6 +106,8 @@ def test_what_is_open_changes_at_the_next_change_and_not_before(
         ("0 8 * * *", "0 0 31 2 *", "no year has a date like"),
         ("0 8 * *", "0 9 * * *", "a schedule has five fields"),
         ("0 8 * * *", "* * * * *", "it would never run: '. . . . .' stops whatever '0 8 . . .' starts"),
+        ("0 8 * * 1", "0 8,9 * * 1-5", "it would never run"),
+        ("0 8 31 * *", "0 8 * 1,3,5,7,8,10,12 *", "it would never run"),  # other months have no 31st
     ],
 )
 def test_windows_that_never_open_or_shut_are_refused(start: str, stop: str, problem: str) -> None:
