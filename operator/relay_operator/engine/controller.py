@@ -107,10 +107,14 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         logger.info("the Kubernetes API did not take it: %s", error)
 
     async def persist(self) -> None:
-        """Wait until everything paid for is recorded; called before this process ends."""
+        """Wait until everything paid for is recorded; called before this process ends.
+
+        An object in a pass is left to that pass, which records before it does anything else.
+        """
         while left := self.memories.unwritten():
             for key, memory in left:
-                await self._recorded_at_last(key, memory)
+                if not self.engine.queue.is_working(key):
+                    await self._recorded_at_last(key, memory)
             await self.engine.sleep(_SHORTLY)
 
     async def _recorded_at_last(self, key: ObjectKey, memory: MemoryT) -> bool:

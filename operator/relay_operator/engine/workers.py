@@ -42,14 +42,20 @@ class Workers:
     async def drain(self, seconds: float) -> None:
         """Take no new keys; passes in progress, and the recording of what was paid for, have this long to finish."""
         self._draining = True
-        deadline = asyncio.get_running_loop().time() + seconds
         for task in list(self._idle):
             task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=seconds)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout_at(deadline):
-                await asyncio.gather(*(reconciler.persist() for reconciler in self.reconcilers.values()))
+            async with asyncio.timeout(seconds):
+                # What waits to be recorded does not wait for a pass, which may take all of the time.
+                await asyncio.gather(self._passes_ended(), self._persist())
+                await self._persist()
+
+    async def _passes_ended(self) -> None:
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def _persist(self) -> None:
+        await asyncio.gather(*(reconciler.persist() for reconciler in self.reconcilers.values()))
 
     async def _work(self) -> None:
         me = asyncio.current_task()

@@ -14,6 +14,7 @@ from relay_operator.api.meta import CREATE_INTENT, CreateIntent
 from relay_operator.engine.actions import Nothing
 from relay_operator.engine.flow import Told
 from relay_operator.engine.persist import PaidFor
+from relay_operator.engine.queue import Priority
 from relay_operator.flows.managed.flow import ManagedFlow
 from relay_operator.flows.managed.memory import ManagedMemory
 from relay_operator.kinds.gpupod import GpuPodSpec, GpuPodStatus
@@ -78,6 +79,25 @@ async def test_what_is_remembered_is_written_before_the_process_ends(world: Worl
     await world.one_pass()
     assert world.status().id is None
     await world.reconciler.persist()
+    assert world.status().id == "pod-1"
+
+
+async def test_what_a_pass_is_to_record_is_left_to_it_when_the_process_ends(world: World) -> None:
+    world.server.faults.append(status_fault(500, times=9))
+    key = world.apply()
+    await world.one_pass()
+    world.server.faults.clear()
+    world.queue.add(key, Priority.CHANGE)
+    assert (await world.queue.take()).key == key
+    later, recording = world.clock.seconds + 10, asyncio.create_task(world.reconciler.persist())
+
+    async def waited() -> bool:
+        return world.clock.seconds >= later or recording.done()
+
+    await eventually(waited, bool, every=0.01)
+    assert (world.status().id, recording.done()) == (None, False)
+    world.queue.done(key)
+    await recording
     assert world.status().id == "pod-1"
 
 
