@@ -37,6 +37,8 @@ class Reading:
                 self._check_whole()
             except StoreError as error:
                 await self.aclose()
+                if self._position == self.size:
+                    return
                 if error.reason is StoreReason.NOT_FOUND:
                     raise self._changed("removed") from None
                 if not error.transient or not self.version or failures == len(_PAUSES):
