@@ -124,6 +124,21 @@ async def test_what_is_no_regular_file_is_not_read(stores: ObjectStores, root: P
         await fails_for(StoreReason.INVALID, content(stores, at(root / odd), None))
 
 
+async def test_what_no_retry_mends_is_not_tried_again(stores: ObjectStores, root: Path) -> None:
+    (root / "folder").mkdir()
+    (root / "loop").symlink_to("loop")
+    await fails_for(StoreReason.INVALID, stores.write(at(root / "folder"), None, chunks(b"x")))
+    await fails_for(StoreReason.INVALID, content(stores, at(root / "loop"), None))
+    await fails_for(StoreReason.INVALID, stores.write(at(root / ("n" * 256)), None, chunks(b"x")))
+    assert names(root) == ["folder", "loop"]
+
+
+async def test_a_name_may_be_as_long_as_the_file_system_allows(stores: ObjectStores, root: Path) -> None:
+    longest = "ü" * 127
+    await stores.write(at(root / longest), None, chunks(b"x"))
+    assert names(root) == [longest]
+
+
 async def test_a_read_that_is_given_up_closes_its_file(stores: ObjectStores, root: Path) -> None:
     (root / "there").write_bytes(b"x")
     before = names(Path("/proc/self/fd"))

@@ -1,6 +1,7 @@
 """Files below the folders that the administrator allows."""
 
 import asyncio
+import errno
 import os
 import secrets
 import stat
@@ -16,6 +17,7 @@ from relay_operator.records.pieces import gathered
 
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC  # never blocks on a FIFO without a writer
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_PERMANENT = frozenset({errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EROFS})
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -100,7 +102,7 @@ class FileStore:
 
     def _hidden(self) -> str:
         """An unused name for a file that is not complete."""
-        return f".{self._path.name[:200]}.{secrets.token_hex(6)}.partial"
+        return f".{secrets.token_hex(6)}.partial"
 
     async def check_writable(self) -> None:
         await asyncio.to_thread(self._try_folder)
@@ -152,7 +154,7 @@ class FileStore:
     def _try_folder(self) -> None:
         folder = self._open_folder()
         try:
-            name = f".{secrets.token_hex(6)}.partial"
+            name = self._hidden()
             with self._errors():
                 os.close(os.open(name, _NEW, 0o600, dir_fd=folder))
                 os.unlink(name, dir_fd=folder)
@@ -184,8 +186,9 @@ class FileStore:
             sentence = f"{self._location} may not be opened by the operator's user: change who may."
             raise StoreError(StoreReason.FORBIDDEN, sentence) from None
         except OSError as error:
+            reason = StoreReason.INVALID if error.errno in _PERMANENT else StoreReason.UNREACHABLE
             why = os.strerror(error.errno or 0)
-            raise StoreError(StoreReason.UNREACHABLE, f"{self._location} could not be used: {why}.") from None
+            raise StoreError(reason, f"{self._location} could not be used: {why}.") from None
 
 
 def _info(status: os.stat_result) -> ObjectInfo:
