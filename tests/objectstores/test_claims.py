@@ -10,8 +10,9 @@ import pytest
 import pytest_asyncio
 
 from relay_operator.objectstores.credentials import Credentials, read_credentials
+from relay_operator.objectstores.errors import StoreReason
 from relay_operator.objectstores.location import Location
-from tests.objectstores.bucket import Bucket, content
+from tests.objectstores.bucket import Bucket, content, fails_for
 from tests.objectstores.webserver import web_server
 from tests.support.azurite import Azurite
 
@@ -57,6 +58,14 @@ async def test_one_of_several_has_it_until_it_lets_it_go(stores: ObjectStores, p
     await stores.release(*place, owner)
     await stores.release(*place, owner)
     assert await stores.claim(*place, others[0])
+
+
+async def test_a_claim_that_can_neither_be_created_nor_read_is_given_up(stores: ObjectStores, root: Path) -> None:
+    (root / "output.jsonl.claim").symlink_to("nowhere")
+    said = await fails_for(
+        StoreReason.UNREACHABLE, stores.claim(Location.parse(f"file://{root}/output.jsonl"), None, "one")
+    )
+    assert "output.jsonl.claim cannot be created, since its name is taken" in said
 
 
 async def test_on_web_servers_nothing_is_claimed_and_nothing_is_sent(stores: ObjectStores, tmp_path: Path) -> None:

@@ -24,6 +24,8 @@ from relay_operator.objectstores.web import web_store
 
 _CLAIM = ".claim"
 """The suffix of the object that claims another."""
+_CLAIM_TRIES = 5
+"""How often a claim is tried whose present owner releases it meanwhile."""
 
 
 class ObjectStores:
@@ -78,11 +80,14 @@ class ObjectStores:
             return True
         mark, content = location.beside(_CLAIM), owner.encode()
         async with self._store(mark, credentials) as store:
-            while not await store.create(content):
+            for _ in range(_CLAIM_TRIES):
+                if await store.create(content):
+                    return True
                 found = await self._content(mark, store)
                 if found is not None:
                     return found == content
-        return True
+        sentence = f"{mark} cannot be created, since its name is taken, nor read: remove what has this name."
+        raise StoreError(StoreReason.UNREACHABLE, sentence)
 
     async def release(self, location: Location, credentials: Credentials | None, owner: str) -> None:
         """Release the owner's claim; another owner's claim stays."""
