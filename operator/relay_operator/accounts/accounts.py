@@ -284,8 +284,9 @@ class Accounts:
             same = self._unchanged(connection)
             if same is not None:
                 return same
-        connection.made_of = made_of
-        return await self._connected(key, account, api_key, connection)
+        state = await self._connected(key, account, api_key, connection)
+        connection.made_of = made_of  # only now: a look that was cancelled has not tried this key
+        return state
 
     def _unchanged(self, connection: _Connection) -> AccountState | None:
         """The state, if this same key need not be tried again; else None."""

@@ -7,6 +7,7 @@ import base64
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import pytest
 import pytest_asyncio
 from aiohttp import web
 from prometheus_client import CollectorRegistry
@@ -24,6 +25,7 @@ from relay_operator.flows.account.flow import AccountFlow
 from relay_operator.flows.account.sweep import Sweeper
 from relay_operator.observability.metrics import Metrics
 from relay_operator.settings import Settings
+from tests.support.eventually import eventually
 from tests.unit.flows.managed.world import NAMESPACE, OPERATOR_NAMESPACE, World
 
 if TYPE_CHECKING:
@@ -47,6 +49,8 @@ class MoneyCloud:
     """What is left; None if the key may not read it."""
     asked: list[str] = field(default_factory=list)
     url: str = ""
+    answers: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set while it answers."""
     unserved: tuple[str, ...] = ()
     """Paths' last parts for which a router answers that it does not know them."""
 
@@ -54,6 +58,7 @@ class MoneyCloud:
         used = sum(self.cents.values())
         lines = [{"resourceId": f"id-{name}", "name": name, "cents": cents} for name, cents in self.cents.items()]
         self.asked.append(request.path.rpartition("/")[2])
+        await self.answers.wait()
         if self.asked[-1] in self.unserved:
             return web.json_response({"detail": "Not Found"}, status=404)
         match self.asked[-1]:
@@ -169,6 +174,7 @@ class Passes:
 @pytest_asyncio.fixture
 async def passes(world: World) -> AsyncIterator[Passes]:
     cloud = MoneyCloud()
+    cloud.answers.set()
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", cloud.answer)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
@@ -251,6 +257,30 @@ async def test_a_key_that_may_not_read_the_balance_is_not_asked_for_it_all_the_t
     await passes.settled()
     await passes.refuse(ObjectKey("GpuPod", NAMESPACE, "train"))
     assert (await passes.glances(200)).count("balance") == 1
+
+
+async def test_a_new_key_is_tried_although_the_first_look_with_it_was_cancelled(passes: Passes) -> None:
+    with_the_old = await passes.accounts.state(KEY)
+    new_key: JsonValue = {"api-key": base64.b64encode(b"or_another_key").decode()}
+    passes.world.server.edit("secrets", NAMESPACE, "key", {"data": new_key})
+    passes.cloud.asked.clear()
+    passes.cloud.answers.clear()
+    passes.world.clock.seconds += LOOK
+    looking = asyncio.create_task(passes.accounts.state(KEY))
+
+    async def asked() -> list[str]:
+        return passes.cloud.asked
+
+    await eventually(asked, bool, every=0.01)
+    looking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await looking
+    passes.cloud.answers.set()
+    passes.world.clock.seconds += LOOK
+    with_the_new = await passes.accounts.state(KEY)
+    assert isinstance(with_the_new, AccountReady)
+    assert with_the_new is not with_the_old
+    assert passes.cloud.asked == ["whoami", "whoami"]
 
 
 async def test_a_cloud_without_the_assumed_operations_is_used_without_them(passes: Passes) -> None:
