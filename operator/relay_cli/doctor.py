@@ -128,9 +128,12 @@ async def _deliveries(cloud: Cloud, webhook_id: str) -> list[WebhookDelivery] | 
         return Failure(str(error))
 
 
-async def _probed(cloud: Cloud) -> list[AnyOperation]:
-    """The probed operations that the cloud does not serve. Raises CloudError if a probe fails in another way."""
-    return [row for row in _PROBES if not await _is_served(cloud, row)]
+async def _probed(cloud: Cloud) -> list[AnyOperation] | Failure:
+    """The probed operations that the cloud does not serve, or why a probe fails in another way."""
+    try:
+        return [row for row in _PROBES if not await _is_served(cloud, row)]
+    except CloudError as error:
+        return Failure(f"not all operations could be checked: {error}")
 
 
 async def _is_served(cloud: Cloud, row: AnyOperation) -> bool:

@@ -5,15 +5,16 @@ from typing import Any
 
 import pytest
 
-from relay_cli.doctor import ahead, compared
+from relay_cli.doctor import _probed, ahead, compared
 from relay_cli.failures import Failure
 from relay_cli.findings import Reached, Seen, Verdict, findings
 from relay_cli.kubectl import Forbidden, parsed
-from relay_client import OPERATIONS
+from relay_client import OPERATIONS, Cloud
 from relay_client.operations import CREATE_POD, GET_CURRENT_USAGE, LIST_VMS
 from relay_operator.api.cloudaccount import CloudAccount
 from relay_wire.account import Whoami
 from relay_wire.webhooks import WebhookDelivery
+from tests.unit.client.scripted import Reply, scripted_server
 
 SCOPES = ["vms:read", "vms:write", "clusters:read", "clusters:write", "inference", "billing:read"]
 OK, WARNING, WRONG = Verdict.OK, Verdict.WARNING, Verdict.WRONG
@@ -125,6 +126,15 @@ def test_a_missing_assumed_operation_is_a_warning_and_a_missing_documented_one_i
     )
     both = [one.verdict for one in findings(_seen(missing=[LIST_VMS, CREATE_POD])) if one.check == "operations"]
     assert both == [WRONG, WARNING]
+
+
+async def test_a_probe_that_fails_is_a_warning_and_says_nothing_of_the_key() -> None:
+    async with scripted_server() as server, Cloud(server.url, "sk_key", organization_id="org_1") as cloud:
+        server.will(Reply(402, b'{"error": {"message": "no funds"}}'))
+        missing = await _probed(cloud)
+    verdict, message = _verdict(_seen(missing=missing), "operations")
+    assert (verdict, message.startswith("not all operations could be checked: ")) == (WARNING, True)
+    assert _verdict(_seen(missing=missing), "key")[0] is OK
 
 
 def test_an_openapi_document_is_compared_whatever_it_calls_its_parameters() -> None:
