@@ -66,14 +66,17 @@ class Kubectl:
 
     @asynccontextmanager
     async def proxy(self) -> AsyncIterator[Path]:
-        """The API server behind a Unix socket that only this user can open, for reads only. Raises TimeoutError too."""
+        """The API server behind a Unix socket that only this user can open, for reads only."""
         with TemporaryDirectory() as folder:
             socket = Path(folder) / "api"
             process = await self._started("proxy", f"--unix-socket={socket}", "--reject-methods=POST,PUT,PATCH,DELETE")
             try:
                 assert process.stdout is not None
-                async with asyncio.timeout(_READY_SECONDS):
-                    await process.stdout.readline()
+                try:
+                    async with asyncio.timeout(_READY_SECONDS):
+                        await process.stdout.readline()
+                except TimeoutError:
+                    raise Failure(f"kubectl proxy was not ready after {_READY_SECONDS} seconds") from None
                 if not socket.exists():
                     _, complaint = await process.communicate()
                     raise refusal(complaint.decode(errors="replace"))

@@ -1,0 +1,30 @@
+"""What becomes of a command if kubectl's proxy does not begin to serve."""
+
+from pathlib import Path
+
+import pytest
+
+from relay_cli import kubectl
+from relay_cli.failures import Failure
+from relay_cli.kubectl import Kubectl
+
+
+@pytest.mark.parametrize(
+    ("does", "sentence"),
+    [
+        ("exec sleep 1000", "kubectl proxy was not ready after 0.2 seconds"),
+        ("echo 'error: no configuration' >&2; exit 1", "no configuration"),
+    ],
+    ids=["hangs", "ends"],
+)
+async def test_a_proxy_that_does_not_serve_is_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: str, sentence: str
+) -> None:
+    program = tmp_path / "kubectl"
+    program.write_text(f"#!/bin/sh\n{does}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(kubectl, "_READY_SECONDS", 0.2)
+    with pytest.raises(Failure, match=sentence):
+        async with Kubectl().proxy():
+            pass
