@@ -1,5 +1,6 @@
 """`kubectl relay cost`: what is spent per hour, this month and on each day, and by whom."""
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Annotated, Final, TypeVar
@@ -124,9 +125,12 @@ def _payer(workload: CloudObject) -> tuple[str, str]:
 
 
 def _spent(used: Mapping[str, CurrentUsage]) -> dict[str, int]:
-    """Cents of the month by cloud id."""
-    items = (item for usage in used.values() for item in usage.breakdown)
-    return {item.resource_id: item.cents or 0 for item in items if item.resource_id}
+    """Cents of the month by cloud id; a resource may have several rows."""
+    spent: Counter[str] = Counter()
+    for item in (item for usage in used.values() for item in usage.breakdown):
+        if item.resource_id:
+            spent[item.resource_id] += item.cents or 0
+    return spent
 
 
 def _share(

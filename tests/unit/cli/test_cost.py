@@ -46,6 +46,13 @@ def test_each_namespace_and_cost_center_has_its_share() -> None:
     ]
 
 
+def test_what_several_rows_say_of_one_resource_is_added() -> None:
+    twice = BillingBreakdownItem(resource_id="a", cents=10)
+    used = CurrentUsage(usage_cents=25, usage_hours=1.0, breakdown=[twice, twice, BillingBreakdownItem(cents=5)])
+    assert shares([_workload("a")], {"org_1": used}) == [_share("ml", None, 1, 100, 20)]
+    assert of_no_object([_workload("a")], {"org_1": used}) == [_share(None, None, 0, 0, 5)]
+
+
 def test_what_is_stopped_costs_nothing_an_hour_and_what_it_did_this_month() -> None:
     assert shares([_workload("a", state="stopped")], {"org_1": _used(a=10)}) == [_share("ml", None, 0, 0, 10)]
 
