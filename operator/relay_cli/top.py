@@ -1,6 +1,6 @@
 """`kubectl relay top`: what runs, where, at what price per hour, since when."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import typer
@@ -11,6 +11,7 @@ from relay_cli.objects import CloudObject
 from relay_cli.options import AllNamespaces, OutputOption
 from relay_cli.tables import Column, Output, as_json, dollars, table
 from relay_operator.api.meta import Model, Time
+from relay_operator.api.references import AccountKind
 
 
 class Row(Model):
@@ -20,6 +21,7 @@ class Row(Model):
     kind: str
     name: str
     account: str
+    account_kind: AccountKind
     organization: str | None
     state: str
     gpus: int | None
@@ -29,11 +31,16 @@ class Row(Model):
     since: Time | None
 
 
+_SHARED: Final[Mapping[AccountKind, str]] = {
+    AccountKind.CLOUD_ACCOUNT: "",
+    AccountKind.CLUSTER_CLOUD_ACCOUNT: "ccacct/",
+}
+"""What distinguishes a shared account from one of the namespace, as `accounts.called` takes it."""
 _COLUMNS: Final[tuple[Column[Row], ...]] = (
     Column("NAMESPACE", lambda row: row.namespace),
     Column("KIND", lambda row: row.kind),
     Column("NAME", lambda row: row.name),
-    Column("ACCOUNT", lambda row: row.account),
+    Column("ACCOUNT", lambda row: f"{_SHARED[row.account_kind]}{row.account}"),
     Column("STATE", lambda row: row.state),
     Column("GPUS", lambda row: f"{row.gpus or ''} {row.gpu_model_id or ''}".strip()),
     Column("PER HOUR", lambda row: dollars(row.price_per_hour_cents), is_number=True),
@@ -76,6 +83,7 @@ def _row(workload: CloudObject) -> Row:
         kind=workload.kind,
         name=workload.metadata.name,
         account=account.name,
+        account_kind=account.kind,
         organization=status.identity.organization if status.identity else None,
         state=status.state or "",
         gpus=None if each is None else each * replicas,

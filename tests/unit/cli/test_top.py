@@ -58,6 +58,15 @@ def test_the_account_is_the_one_it_was_made_with(spec: dict[str, Any], status: d
     assert row.account == name
 
 
+def test_a_shared_account_is_told_from_one_of_the_namespace_with_the_same_name() -> None:
+    own, shared = _rows(_object(), _object(account={"kind": "ClusterCloudAccount", "name": "default"}))
+    assert (own.account_kind, shared.account_kind) == ("CloudAccount", "ClusterCloudAccount")
+    assert [line.split()[2] for line in shown([own, shared], everywhere=False).splitlines()[1:3]] == [
+        "default",
+        "ccacct/default",
+    ]
+
+
 def test_since_is_the_start_of_the_run_else_of_the_state() -> None:
     state, run = "2026-11-23T08:00:00Z", "2026-11-23T09:00:00Z"
     both, one = _rows(_object(stateSince=state, runningSince=run), _object(stateSince=state))
@@ -91,6 +100,7 @@ def test_programs_read_items_in_the_names_of_the_api() -> None:
         "kind": "GpuPod",
         "name": "trainer",
         "account": "default",
+        "accountKind": "CloudAccount",
         "organization": None,
         "state": "running",
         "gpus": 1,
