@@ -100,10 +100,17 @@ def used_with_accounts(kinds: Sequence[Kind[Parts]]) -> dict[str, str]:
 
 
 def _shares(workers: int, cache: Cache, kinds: Sequence[Kind[Parts]]) -> Shares[ObjectKey]:
-    """Shares of the workers, so that a cloud that hangs delays only the objects of its own account."""
-    shares = {kind.name: kind.worker_share for kind in kinds}
-    few = max(int(workers * min(shares.values())), 1)
-    return Shares(lambda key: shares[key.kind] < 1, few, cache.account_of, max(workers // 2, 1))
+    """Shares of the workers: a quarter for all kinds that give way, and half for each account.
+
+    Thus a cloud that hangs delays only the objects of its own account.
+    """
+    giving_way = {kind.name for kind in kinds if kind.gives_way}
+    return Shares(
+        gives_way=lambda key: key.kind in giving_way,
+        giving_way=max(workers // 4, 1),
+        lane=cache.account_of,
+        in_lane=max(workers // 2, 1),
+    )
 
 
 def _needed(kinds: Sequence[Kind[Parts]]) -> dict[str, tuple[str, dict[str, JsonValue]]]:

@@ -26,8 +26,8 @@ class Kind(Generic[PartsT]):
     Only if its objects give no access to what others have in the organization: workloads and batches give none, keys
     and members do.
     """
-    worker_share: float = 1.0
-    """The share of the workers that may have its objects at a time; below 1, objects of other kinds also go first."""
+    gives_way: bool = False
+    """Whether objects of other kinds go first; all kinds that give way together have a share of the workers."""
     assumed: bool = False
     """Whether the cloud's description lacks its calls: then it is off until `RELAY_ASSUMED_KINDS` names it."""
     wakes_with_owned: bool = False

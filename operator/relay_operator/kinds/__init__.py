@@ -36,16 +36,14 @@ from relay_operator.kinds.sshkey import SshKeys
 from relay_operator.kinds.vmsnapshot import DEFINITION as VM_SNAPSHOT
 from relay_operator.kinds.vmsnapshot import VmSnapshots
 
-# A batch has a day, and batches come by the hundred: people who wait for a GPU must not wait for them too.
-_IN_THE_BACKGROUND = 0.25
-
 KINDS: Final[tuple[Kind[Parts], ...]] = (
     Kind(CLOUD_ACCOUNT, accounts(CLOUD_ACCOUNT, CloudAccount), uses_account=False),
     Kind(CLUSTER_CLOUD_ACCOUNT, accounts(CLUSTER_CLOUD_ACCOUNT, ClusterCloudAccount), uses_account=False),
     Kind(GPU_CLUSTER, managed(clusters), shared_by_default=True),
     Kind(GPU_POD, managed(lambda _: GpuPods()), shared_by_default=True),
     Kind(GPU_VM, managed(lambda _: GpuVms()), shared_by_default=True),
-    Kind(BATCH, batches, shared_by_default=True, worker_share=_IN_THE_BACKGROUND),
+    # A batch has a day, and batches come by the hundred: people who wait for a GPU must not wait for them too.
+    Kind(BATCH, batches, shared_by_default=True, gives_way=True),
     Kind(SSH_KEY, managed(SshKeys)),
     Kind(REGISTRY_CREDENTIAL, managed(RegistryCredentials)),
     Kind(API_KEY, managed(ApiKeys)),
