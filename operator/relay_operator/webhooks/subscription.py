@@ -96,7 +96,8 @@ class Subscriber:
 
     @property
     def secret_name(self) -> str:
-        # The operator's own namespace may have a CloudAccount of the same name.
+        # The operator's own namespace may have a CloudAccount of the same name. One called `x-cluster` has the name of
+        # the ClusterCloudAccount `x`: the second of both is refused, since a Secret is only its owner's.
         suffix = "-webhook" if self.key.namespace else "-cluster-webhook"
         return f"{self.key.name[: 253 - len(suffix)]}{suffix}"
 
