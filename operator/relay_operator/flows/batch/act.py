@@ -108,8 +108,10 @@ class Actor:
                 return await self._cancel(facts, memory)
             case actions.BeginPublication():
                 return await self._checked(facts)
-            case _:
+            case _ if isinstance(action, actions.OnlyReported):
                 return Nothing()
+            case _ as never:
+                assert_never(never)
 
     async def _begin(self, facts: Facts, writer: ObjectWriter) -> Begun:
         metadata, account = facts.obj.metadata, facts.usable_account.key

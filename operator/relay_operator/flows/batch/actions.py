@@ -76,23 +76,6 @@ class Finish:
     """Record how the batch ended, if there is nothing to publish."""
 
 
-Action = (
-    Ignore
-    | Begin
-    | Adopt
-    | Close
-    | Start
-    | Record
-    | Submit
-    | End
-    | Cancel
-    | Rest
-    | Again
-    | BeginPublication
-    | Finish
-    | Release
-    | Expire
-    | Wait
-    | Stall
-    | Keep
-)
+OnlyReported = Ignore | Adopt | Close | End | Rest | Again | Finish | Release | Expire | Wait | Stall | Keep
+"""The actions that neither send nor begin anything: the report of the pass is all of them."""
+Action = Begin | Start | Record | Submit | Cancel | BeginPublication | OnlyReported

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, assert_never
 
 from relay_client import Cloud, CloudError, Conflict, NotFound, Outcome, Unreadable
 from relay_kube import kube
@@ -29,6 +29,7 @@ from relay_operator.flows.managed.result import Accepted, OutcomeUnknown, Reject
 from relay_operator.flows.managed.shown_once import Shown
 
 AnswerT = TypeVar("AnswerT")
+KnownT = TypeVar("KnownT")
 
 
 @dataclass(slots=True)
@@ -52,34 +53,32 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         match action:
             case actions.Create():
                 return await self._create(facts, await self._open_intent(facts, memory, writer), memory)
-            case actions.Resend() if facts.intent is not None:
+            case actions.Resend():
                 await self._reserve(facts, memory, writer)
-                return await self._create(facts, facts.intent, memory)
-            case actions.Discard() if facts.observed is not None:
-                found, _ = self.resource.identity(facts.observed)
+                return await self._create(facts, _known(facts.intent), memory)
+            case actions.Discard():
+                found, _ = self.resource.identity(_known(facts.observed))
                 memory.shown = Shown()
                 address = asked(facts.obj.status, found)
                 result = await self._send(facts, lambda cloud: self.resource.delete(cloud, address))
                 memory.discarded = facts.intent.token if isinstance(result, Sent) and facts.intent is not None else ""
                 return result
-            case actions.Adopt() if facts.observed is not None:
-                return Accepted(facts.observed, await self._intent_for_adoption(facts, facts.observed, memory, writer))
-            case actions.Update(name) if facts.observed is not None:
-                change = predicates.change_named(self.resource, facts.observed, facts.change, name)
+            case actions.Adopt():
+                observed = _known(facts.observed)
+                return Accepted(observed, await self._intent_for_adoption(facts, observed, memory, writer))
+            case actions.Update(name):
                 await self._reserve(facts, memory, writer)
-                ending = facts.obj.status.id if change.name == actions.STOP else None
-                result = await self._send(facts, change.send, change, ending=ending)
-                if isinstance(result, Sent):
-                    memory.sent = SentChange(facts.obj.status.id or "", change.name, change.to, self.clock())
-                return result
-            case actions.Watch(name) if facts.observed is not None:
-                return Sent(predicates.change_named(self.resource, facts.observed, facts.change, name))
+                return await self._change(facts, self._named(facts, name), memory)
+            case actions.Watch(name):
+                return Sent(self._named(facts, name))
             case actions.Delete():
                 return await self._end(facts, facts.obj.status.id or "", memory)
-            case actions.EndFormer() if facts.former is not None:
-                return await self._end(facts, facts.former.id, memory)
-            case _:
+            case actions.EndFormer():
+                return await self._end(facts, _known(facts.former).id, memory)
+            case _ if isinstance(action, actions.OnlyReported):
                 return Nothing()
+            case _ as never:
+                assert_never(never)
 
     def guarding(self, facts: Facts[SpecT, StatusT, ObsT]) -> CreateIntent | None:
         """The intent that must be on the object; None if it has nothing in the cloud.
@@ -183,6 +182,16 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
             return OutcomeUnknown(Unreadable("create", told), intent)
         return Accepted(observed, intent)
 
+    def _named(self, facts: Facts[SpecT, StatusT, ObsT], name: str) -> Change:
+        return predicates.change_named(self.resource, _known(facts.observed), facts.change, name)
+
+    async def _change(self, facts: Facts[SpecT, StatusT, ObsT], change: Change, memory: ManagedMemory) -> Result[ObsT]:
+        ending = facts.obj.status.id if change.name == actions.STOP else None
+        result = await self._send(facts, change.send, change, ending=ending)
+        if isinstance(result, Sent):
+            memory.sent = SentChange(facts.obj.status.id or "", change.name, change.to, self.clock())
+        return result
+
     async def _end(self, facts: Facts[SpecT, StatusT, ObsT], cloud_id: str, memory: ManagedMemory) -> Result[ObsT]:
         address = asked(facts.obj.status, cloud_id)
         result = await self._send(facts, lambda cloud: self.resource.delete(cloud, address), ending=cloud_id)
@@ -234,3 +243,8 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
                 raise SupersededError from error
             self.accounts.failed(account, error, facts.key)
             raise
+
+
+def _known(part: KnownT | None) -> KnownT:
+    assert part is not None, "the plan acts on something that the pass does not know"
+    return part

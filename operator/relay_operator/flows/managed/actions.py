@@ -122,21 +122,13 @@ class Propose:
     action: Held
 
 
-Action = (
+OnlyReported = (
     Ignore
-    | Create
-    | Resend
     | CloseIntent
-    | Discard
-    | Adopt
-    | Update
-    | Watch
     | Replace
-    | Delete
     | Forget
     | Rest
     | SetAside
-    | EndFormer
     | DropFormer
     | SwitchOver
     | Reinstate
@@ -147,3 +139,5 @@ Action = (
     | Stall
     | Keep
 )
+"""The actions that send nothing to the cloud: the report of the pass is all of them."""
+Action = Create | Resend | Discard | Adopt | Update | Watch | Delete | EndFormer | OnlyReported
