@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tests.support.kube import Manifest
     from tests.support.workspace import Workspace
 
+LIST_BATCHES = "GET /v1/batches"
 ALL = [record(f"r{number}", f"p{number}") for number in range(5)]
 PATIENCE = {**BRISK, "absence_after_unknown_seconds": "2"}
 
@@ -53,6 +54,36 @@ async def test_a_batch_whose_answer_was_lost_is_found_by_its_metadata(
     assert condition(done, "CreateOutcomeUnknown") == {}
     answers, _ = await published(workspace)
     assert len(answers) == 5
+
+
+@pytest.mark.parametrize("let_go", ["Orphan", "abandon"])
+async def test_what_stays_in_the_cloud_is_recorded_though_its_answer_was_lost(
+    unattended_workspace: Workspace, start_operator: StartOperator, let_go: str
+) -> None:
+    workspace, control = unattended_workspace, unattended_workspace.cloud.control
+    await control.settings(batchRecordSeconds=1000)
+    await control.fault(CREATE_BATCH, {"drop": "after"}, count=1)
+    hidden = await control.fault(LIST_BATCHES, {"status": 503})
+    await start_operator(workspace, **PATIENCE)
+    await put_prompts(workspace, ALL)
+    await workspace.apply(batch(deletionPolicy="Orphan"))
+    await workspace.becomes(KIND, NAME, lambda item: condition(item, "CreateOutcomeUnknown"))
+    if let_go == "abandon":
+        await workspace.kube.annotate(KIND, NAME, {"gpurelay.dev/abandon": "true"})
+    await workspace.kube.delete(KIND, NAME)
+    if let_go == "abandon":
+        await workspace.is_gone(KIND, NAME)
+    await control.end_fault(hidden)
+    await workspace.is_gone(KIND, NAME)
+    (made,) = await batches_in_cloud(workspace)
+    assert made["status"] in {"validating", "in_progress"}
+    wanted = {"id": made["id"]} if let_go == "Orphan" else {"name": made["metadata"]["gpurelay.dev/part"]}
+
+    def is_kept(item: Manifest | None) -> bool:
+        kept = ((item or {}).get("status") or {}).get("kept", [])
+        return any(wanted.items() <= each.items() for each in kept)
+
+    await workspace.becomes("CloudAccount", "default", is_kept)
 
 
 async def test_a_create_that_never_arrived_is_sent_again_once_the_list_says_so(

@@ -30,7 +30,7 @@ from relay_operator.flows.batch.destinations import Destinations
 from relay_operator.flows.batch.facts import BatchMemory, Facts
 from relay_operator.flows.batch.files import clear
 from relay_operator.flows.batch.gather import job_of
-from relay_operator.flows.batch.names import PartTag, metadata_of
+from relay_operator.flows.batch.names import metadata_of, tag_of
 from relay_operator.flows.batch.publishing import Publishing, unpublished
 from relay_operator.flows.batch.result import (
     Begun,
@@ -199,9 +199,7 @@ class Actor:
             return NotPaid(part, error, vanished)
 
     def _request(self, facts: Facts, part: PartStatus) -> BatchCreate:
-        token, status, spec = facts.known_intent.token, facts.status, facts.obj.spec
-        parts = len(predicates.this_round(status))
-        tag = PartTag(token, part.round, part.part, parts, status.attempt or 1)
+        spec, tag = facts.obj.spec, tag_of(facts.known_intent.token, facts.status, part)
         return BatchCreate(
             input_file_id=part.input_file_id,
             endpoint=spec.endpoint,

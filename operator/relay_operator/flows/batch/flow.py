@@ -26,6 +26,7 @@ from relay_operator.flows.batch.act import Actor
 from relay_operator.flows.batch.actions import Action
 from relay_operator.flows.batch.facts import BatchMemory, Facts
 from relay_operator.flows.batch.gather import Gatherer
+from relay_operator.flows.batch.names import tag_of
 from relay_operator.flows.batch.plan import plan
 from relay_operator.flows.batch.report import doubts, report_of
 from relay_operator.flows.batch.result import NotPaid, Paid, Result
@@ -109,11 +110,12 @@ class BatchFlow:
         return PaidFor(result.batch.id, BatchDeletionPolicy.DISCARD) if isinstance(result, Paid) else None
 
     def leaves(self, facts: Facts) -> tuple[Left, ...]:
-        """Batches that continue to run, by policy or because of `abandon`."""
-        recorded = facts.obj.status.identity
-        organization = recorded.organization if recorded is not None else ""
-        running = predicates.live(facts.obj.status)
-        return tuple(Left(Fate.KEPT, part.batch_id or "", "", organization) for part in running)
+        """Batches that continue to run, by policy or because of `abandon`; of an unanswered create, the tag."""
+        status = facts.obj.status
+        organization = status.identity.organization if status.identity is not None else ""
+        running = [Left(Fate.KEPT, part.batch_id or "", "", organization) for part in predicates.live(status)]
+        tags = [str(tag_of(status.create_token or "", status, part)) for part in predicates.unanswered(status)]
+        return (*running, *(Left(Fate.KEPT, "", tag, organization) for tag in tags))
 
     def unrecorded(self, result: Result, memory: BatchMemory, why: str) -> Result:
         return NotPaid(result.part, BadRequest("create_batch", why)) if isinstance(result, Paid) else result

@@ -118,6 +118,7 @@ class Gatherer:
             finalizer=meta.FINALIZER in obj.metadata.finalizers,
             paused=obj.metadata.held,
             phase=phase,
+            sight=Sight.UNSURE if phase is Phase.ACTIVE and predicates.unsettled(obj.status, written) else Sight.CLEAR,
             holds=predicates.holds(obj.status),
             rested=bool(obj.status.suspended),
             waiting=due is not None and now < due and not changed and not _asked(obj),
@@ -242,7 +243,8 @@ def job_of(facts: Facts) -> Job | None:
 
 def _needs_no_account(view: View) -> bool:
     untouched = view.paused or view.phase in _AT_REST or (view.deleting and not view.finalizer)
-    let_go = view.demand in {BatchDemand.DELETE_ABANDONING, BatchDemand.DELETE_ORPHANING}
+    orphaned = view.demand is BatchDemand.DELETE_ORPHANING and view.sight is Sight.CLEAR
+    let_go = view.demand is BatchDemand.DELETE_ABANDONING or orphaned
     return untouched or let_go or (view.phase is Phase.NEW and view.demand is not BatchDemand.EXIST)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from relay_operator.api import meta
-from relay_operator.api.inferencebatch import MAX_PARTS
+from relay_operator.api.inferencebatch import MAX_PARTS, InferenceBatchStatus, PartStatus
 from relay_operator.api.meta import CreateIntent, ObjectKey
 from relay_wire.batches import Batch
 
@@ -46,6 +46,12 @@ class PartTag:
             return None
         tag = cls(token, *numbers)
         return tag if tag.part <= tag.parts <= MAX_PARTS and tag.round <= MAX_PARTS else None
+
+
+def tag_of(token: str, status: InferenceBatchStatus, part: PartStatus) -> PartTag:
+    """The tag that the part's batch is created with."""
+    parts = sum(each.round == part.round for each in status.parts or ())
+    return PartTag(token, part.round, part.part, parts, status.attempt or 1)
 
 
 def metadata_of(given: Mapping[str, str] | None, key: ObjectKey, tag: PartTag) -> dict[str, str]:

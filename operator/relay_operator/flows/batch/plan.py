@@ -59,7 +59,7 @@ class Sight(Enum):
     BLIND = auto()  # the cloud may have something of this object, and could not be read
     FOUND = auto()  # the cloud acted on a create whose answer was lost
     ABSENT = auto()  # it surely did not: the search was complete, repeated and late enough
-    UNSURE = auto()  # not found, but too early to tell
+    UNSURE = auto()  # not found, but too early to tell; or not looked for yet
     UNREADABLE = auto()  # the intent is unreadable: what was sent is unknown
 
 
@@ -171,7 +171,8 @@ def _suspended_before(view: View) -> Action | None:
 
 
 def _orphan(view: View) -> Action | None:
-    return Release() if view.demand is BatchDemand.DELETE_ORPHANING else None
+    """What stays in the cloud is recorded with the release, so that a create without an answer is found out first."""
+    return Release() if view.demand is BatchDemand.DELETE_ORPHANING and view.sight is Sight.CLEAR else None
 
 
 def _account(view: View) -> Action | None:

@@ -109,6 +109,14 @@ def unanswered(status: InferenceBatchStatus) -> list[PartStatus]:
     return [part for part in status.parts or () if part.sent_at is not None and part.batch_id is None]
 
 
+def unsettled(status: InferenceBatchStatus, written: Intent) -> bool:
+    """Whether a create may have been sent whose outcome is not recorded."""
+    is_open = written is not None and (
+        written.token != status.create_token if isinstance(written, CreateIntent) else not status.create_token
+    )
+    return is_open or bool(unanswered(status))
+
+
 def unpaid(status: InferenceBatchStatus) -> PartStatus | None:
     """The next part that needs a batch; None if all have one."""
     waiting = (part for part in this_round(status) if part.sent_at is None and part.batch_id is None)

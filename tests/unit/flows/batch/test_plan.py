@@ -97,6 +97,15 @@ INVARIANTS: dict[str, Callable[[View, Action], bool]] = {
         or view.phase in NOTHING_THERE
         or view.demand in {BatchDemand.DELETE_ABANDONING, BatchDemand.DELETE_ORPHANING}
     ),
+    "what may have been created is let go only by abandoning it": lambda view, action: (
+        not isinstance(action, Release)
+        or view.sight is Sight.CLEAR
+        or view.phase in NOTHING_THERE
+        or view.demand is BatchDemand.DELETE_ABANDONING
+    ),
+    "what is orphaned is never cancelled": lambda view, action: (
+        view.demand is not BatchDemand.DELETE_ORPHANING or not isinstance(action, actions.Cancel)
+    ),
     "an object that lives is never released": lambda view, action: not isinstance(action, Release) or view.deleting,
     "files are deleted only once the outcome is written down": lambda view, action: (
         action != Start(Work.CLEAR) or view.phase is Phase.FINISHED
@@ -139,6 +148,14 @@ SENTENCES: dict[str, tuple[View, Action]] = {
     "orphaning lets go of what runs": (
         View(demand=BatchDemand.DELETE_ORPHANING, live=Live.RUNNING, account=Account.REFUSED),
         Release(),
+    ),
+    "but an unanswered create is searched for before": (
+        View(demand=BatchDemand.DELETE_ORPHANING, sight=Sight.UNSURE),
+        Wait(Reason.SEARCHING),
+    ),
+    "which needs an account": (
+        View(demand=BatchDemand.DELETE_ORPHANING, sight=Sight.UNSURE, account=Account.WAITING),
+        Wait(Reason.WAITING_FOR_ACCOUNT),
     ),
     "without an account nothing goes on": (View(account=Account.WAITING), Wait(Reason.WAITING_FOR_ACCOUNT)),
     "a refused account stalls": (View(account=Account.REFUSED), Stall(Reason.ACCOUNT_REFUSED)),

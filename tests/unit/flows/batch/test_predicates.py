@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from relay_operator.api.inferencebatch import InferenceBatchStatus, InputStatus, OutputStatus, RequestCounts, Usage
-from relay_operator.api.meta import CreateIntent
+from relay_operator.api.meta import CreateIntent, MalformedIntent
 from relay_operator.flows.batch import predicates
 from relay_operator.flows.batch.plan import BatchDemand, Holds, Phase, Round
 from tests.unit.flows.batch.examples import NOON, TOKEN, batch, part, seen, sent, status
@@ -32,6 +32,25 @@ LATER = NOON + timedelta(seconds=61)
 )
 def test_the_phase_is_what_is_written_down(told: dict[str, Any], intent: CreateIntent | None, phase: Phase) -> None:
     assert predicates.phase(batch(status=InferenceBatchStatus(**told)), intent, NOON) is phase
+
+
+@pytest.mark.parametrize(
+    ("told", "intent", "unsettled"),
+    [
+        (status(), INTENT, False),
+        (status(), None, False),
+        (status(create_token="another"), INTENT, True),
+        (InferenceBatchStatus(), INTENT, True),
+        (InferenceBatchStatus(), MalformedIntent("{"), True),
+        (status(), MalformedIntent("{"), False),
+        (status(sent(1), part(2, inputFileId="f")), INTENT, False),
+        (status(sent(1), part(2, inputFileId="f", sentAt=NOON)), INTENT, True),
+    ],
+)
+def test_a_create_is_settled_once_its_outcome_is_recorded(
+    told: InferenceBatchStatus, intent: CreateIntent | MalformedIntent | None, *, unsettled: bool
+) -> None:
+    assert predicates.unsettled(told, intent) is unsettled
 
 
 def test_its_time_to_live_begins_when_it_is_finished_and_cleared() -> None:
