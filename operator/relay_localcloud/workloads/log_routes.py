@@ -90,6 +90,7 @@ async def _written(cloud: Cloud, follower: Follower, text: bytes, last: int) -> 
 async def _printed(cloud: Cloud, follower: Follower, output: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Yields a container's output while its follower is admitted. Raises ApiError."""
     with cloud.followers.with_one_more(follower):
+        yield b""  # begins the answer: only from then on is it known that a client has left
         watching = asyncio.ensure_future(_watched(cloud, follower))
         reading = asyncio.ensure_future(anext(output, None))
         try:

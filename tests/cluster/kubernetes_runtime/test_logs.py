@@ -31,12 +31,13 @@ class Kubelet:
 
     asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     goes_on: asyncio.Event = field(default_factory=asyncio.Event)
+    lines: bytes = LINES.encode()
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         self.asked.append((request.path, dict(request.query)))
         response = web.StreamResponse()
         await response.prepare(request)
-        await response.write(LINES.encode())
+        await response.write(self.lines)
         if "follow" in request.query:
             await self.goes_on.wait()
             await response.write(b"2026-11-24T10:00:02Z third\n")
@@ -78,6 +79,17 @@ async def test_a_log_is_read_and_followed(served: Served, tmp_path: Path) -> Non
                 assert await reply.content.read() == b"2026-11-24T10:00:02Z third\n"
         items = (await served.cloud.control.call("GET", f"/workloads/{pod_id}/logs"))["items"]
         assert items[1] == {"at": "2026-11-24T10:00:01.000000001Z", "source": "container", "line": "second"}
+
+
+async def test_a_followed_log_begins_before_its_container_prints(served: Served, tmp_path: Path) -> None:
+    async with kubelet_of(served, tmp_path) as kubelet:
+        kubelet.lines, pod_id = b"", await served.runs()
+        url = f"{served.organization.management_url}/v1/vms/{pod_id}/logs"
+        headers = {"Authorization": f"Bearer {served.organization.api_key}"}
+        async with aiohttp.request("GET", url, params={"follow": "true"}, headers=headers) as reply:
+            assert reply.status == 200
+            kubelet.goes_on.set()
+            assert await reply.content.read() == b"2026-11-24T10:00:02Z third\n"
 
 
 async def test_a_followed_log_breaks_off_once_its_key_is_revoked(served: Served, tmp_path: Path) -> None:
