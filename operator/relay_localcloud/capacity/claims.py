@@ -1,7 +1,7 @@
 """Which GPU has which holder, and which node has room: claims of whole units, each with one holder, and refusals.
 
 `free_count` of a node, its units that are neither held nor reserved, is stored beside its claims, so that finding room
-reads a few index entries and no claim.
+reads a few index entries and no claim. On a real node it counts only GPUs that are left for the cloud (`offer`).
 """
 
 from collections.abc import Collection, Iterator
@@ -159,6 +159,20 @@ def release(tx: Tx, holder_id: str) -> None:
     returned = [claim.unit for claim in released if claim.unit in reserved]
     reservations.set_free(tx, node_id, returned, free=True)
     nodes_of.change_free(tx, node_id, len(released) - len(returned))
+
+
+def offer(tx: Tx, node_id: str, gpu_count: int, ram_gb: int) -> bool:
+    """Offer so many GPUs of a node: others use the rest, or it is away. Returns whether more are free than before.
+
+    Holders keep their units. If they have more than are left, the node has no free ones until enough are released.
+    """
+    node = nodes_of.get(tx, node_id)
+    held = reservations.on_node(tx, node_id).union(claim.unit for claim in CLAIMS.all(tx, node_id=node_id))
+    free_count = gpu_count - len(held)
+    if free_count != node.free_count or gpu_count > node.gpu_count:
+        most = {"gpu_count": max(gpu_count, node.gpu_count), "ram_gb": max(ram_gb, node.ram_gb)}
+        nodes_of.NODES.change(tx, node_id, free_count=free_count, **most)
+    return free_count > node.free_count
 
 
 def _granting(room: NodeRoom, organization_id: str, granted: tuple[int, ...]) -> NodeRoom:

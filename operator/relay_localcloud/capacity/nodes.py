@@ -44,7 +44,7 @@ class Node:
     id: str
     gpu_model_id: str
     gpu_count: int
-    free_count: int
+    free_count: int  # negative if fewer GPUs are left for the cloud than are held
     ram_gb: int
     location: str
     region: str
@@ -79,7 +79,12 @@ NODES: Final = Rows(
     Index("nodes_with_room", "organization_id", "gpu_model_id", "schedulable", "free_count", "sequence"),
 )
 nodes: Final = NODES.table
-ROOM: Final = tuple(nodes.c[field.name] for field in fields(NodeRoom) if field.name in nodes.c)
+_FREE: Final = func.max(nodes.c.free_count, text("0"))
+ROOM: Final = tuple(
+    _FREE.label(field.name) if field.name == "free_count" else nodes.c[field.name]
+    for field in fields(NodeRoom)
+    if field.name in nodes.c
+)
 """The columns of a node that placement reads."""
 
 _CHANGE_FREE: Final = Prepared(
@@ -197,7 +202,7 @@ def schedulable_rooms(connection: Connection) -> list[NodeRoom]:
 
 def free_by_model(connection: Connection, organization_id: str) -> dict[str, tuple[int, int]]:
     """Per model, on nodes that the organization may use and that are up: free GPUs, and the most on one node."""
-    query = select(nodes.c.gpu_model_id, func.sum(nodes.c.free_count), func.max(nodes.c.free_count)).where(
+    query = select(nodes.c.gpu_model_id, func.sum(_FREE), func.max(_FREE)).where(
         nodes.c.organization_id.in_(("", organization_id)), nodes.c.schedulable == text("1")
     )
     rows = connection.execute(query.group_by(nodes.c.gpu_model_id))

@@ -7,7 +7,7 @@ it is held, and a hold keeps new workloads off the node and does not affect thos
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from relay_localcloud.capacity import nodes
+from relay_localcloud.capacity import claims, nodes
 from relay_localcloud.capacity.vacancies import announce_vacancy
 from relay_localcloud.clusters import moves as cluster_moves
 from relay_localcloud.http.errors import ApiError
@@ -30,6 +30,12 @@ GRACE: Final = "node.grace"
 def came(tx: Tx, gpu_model_id: str) -> None:
     """An empty node of this model joined."""
     announce_vacancy(tx, gpu_model_id)
+
+
+def offers(tx: Tx, node_id: str, gpu_count: int, ram_gb: int) -> None:
+    """The node has so many GPUs and so much memory for the cloud now; its workloads go on."""
+    if claims.offer(tx, node_id, gpu_count, ram_gb):
+        announce_vacancy(tx, nodes.get(tx, node_id).gpu_model_id)
 
 
 def fell_silent(tx: Tx, node_id: str) -> None:

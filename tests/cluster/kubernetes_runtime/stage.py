@@ -128,9 +128,10 @@ class Stage:
 
     async def has_room(self) -> None:
         """Return once the cloud offers the Node's GPUs."""
-        await eventually(self._free, what="the node is offered")
+        await eventually(self.free, what="the node is offered")
 
-    async def _free(self) -> int:
+    async def free(self) -> int:
+        """How many GPUs the cloud offers."""
         items = (await self.organization.call("GET", "/v1/pods/capacity"))["items"]
         return int(next((each["freeUnits"] for each in items if each["gpuModelId"] == "h100"), 0))
 

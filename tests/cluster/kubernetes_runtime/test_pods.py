@@ -9,7 +9,7 @@ import pytest
 from relay_localcloud.runtimes.kubernetes.holders import NO_VOLUMES
 from relay_localcloud.runtimes.kubernetes.names import INSTANCE, START, name_of
 from relay_localcloud.runtimes.kubernetes.turns import TAKEN
-from tests.cluster.kubernetes_runtime.stage import now
+from tests.cluster.kubernetes_runtime.stage import GPU, now
 from tests.support.eventually import eventually
 from tests.support.localcloud import CloudRefusal
 
@@ -154,6 +154,17 @@ async def test_a_node_that_is_not_ready_is_offline_and_a_cordoned_one_takes_noth
     await eventually(statuses, lambda seen: seen == ["draining"])
     await stage.node()
     await eventually(statuses, lambda seen: seen == ["online"])
+
+
+async def test_gpus_that_another_pod_has_are_not_offered_until_it_is_gone(stage: Stage) -> None:
+    await eventually(stage.free, lambda free: free == 8)
+    container = {"name": "a", "image": "app:1", "resources": {"limits": {GPU: "3"}}}
+    spec = {"nodeName": await stage.node(), "containers": [container], "automountServiceAccountToken": False}
+    metadata = {"name": stage.product.lower(), "namespace": "default"}
+    await stage.kube.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    await eventually(stage.free, lambda free: free == 5)
+    await stage.kube.delete("Pod", metadata["name"], "default", gracePeriodSeconds=0)
+    await eventually(stage.free, lambda free: free == 8)
 
 
 async def test_without_a_storage_class_a_pod_is_refused_with_a_sentence_and_one_that_was_made_before_fails(

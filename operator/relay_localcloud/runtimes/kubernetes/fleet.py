@@ -65,6 +65,7 @@ def _reports(tx: Tx, known: KnownNode, fact: NodeSeen) -> None:
         return
     if not node.reporting:
         node_events.returned(tx, node.id)
+    node_events.offers(tx, node.id, fact.machine.gpu_count, fact.machine.memory_bytes // _GIB)
     _cordon(tx, known, fact)
 
 

@@ -1,13 +1,16 @@
-"""What becomes of a node while its Node is cordoned, and afterwards."""
+"""What becomes of a node while its Node is cordoned, or others use its GPUs, and afterwards."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from relay_localcloud.capacity.nodes import NODES
+from relay_localcloud.http.errors import ApiError
 from relay_localcloud.providers import node_events
+from tests.localcloud.runtimes.kubernetes.rows import MACHINE
 
 if TYPE_CHECKING:
     from relay_localcloud.capacity.nodes import Node
@@ -38,6 +41,41 @@ def test_who_waits_for_room_is_served_once_the_node_is_uncordoned(room: Rows) ->
     room.node()
     room.settle()
     assert len(room.replicas(waiting)) == 2
+
+
+def test_gpus_that_others_release_after_the_first_look_serve_who_waits(room: Rows) -> None:
+    late = replace(MACHINE, name="gpu-2")
+    room.node(replace(late, gpu_count=6))
+    waiting = room.cluster(gpusPerReplica=4, replicaCount=2)
+    assert len(room.replicas(waiting)) == 1
+    room.node(late)
+    room.settle()
+    assert len(room.replicas(waiting)) == 2
+    with pytest.raises(ApiError, match="No node has 1 x h100 free now"):
+        room.cluster(name="other")
+
+
+def test_gpus_that_others_take_later_are_not_placed_on(room: Rows) -> None:
+    room.cluster(gpusPerReplica=4)
+    room.node(replace(MACHINE, gpu_count=4))
+    with pytest.raises(ApiError, match="No node has 1 x h100 free now"):
+        room.cluster(name="other")
+    room.node(replace(MACHINE, gpu_count=5))
+    assert len(room.replicas(room.cluster(name="other"))) == 1
+
+
+def test_holders_keep_their_gpus_while_a_node_offers_none_and_nobody_is_placed_on_it(room: Rows) -> None:
+    first, second = (room.cluster(name=name, gpusPerReplica=4) for name in ("first", "second"))
+    room.node(replace(MACHINE, gpu_count=0))  # its device plugin starts again
+    room.end(second)
+    room.settle()
+    with pytest.raises(ApiError, match="No node has 1 x h100 free now"):
+        room.cluster(name="other")
+    assert len(room.replicas(first)) == 1
+    room.node()
+    assert (node(room).gpu_count, node(room).free_count) == (8, 4)
+    room.end(first)
+    assert node(room).free_count == 8
 
 
 @pytest.mark.parametrize("hold", ["maintenance", "draining"])
