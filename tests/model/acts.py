@@ -103,6 +103,12 @@ def _stored(state: State) -> tuple[object, ...]:
     return state.objects, state.config_maps, state.resources
 
 
+def refuse(_: World, state: State) -> After:
+    """An admission policy, or a limit of size, refuses each status with an id from now on."""
+    if not state.refuses:
+        yield "from now on the API server refuses ids", state._replace(refuses=True)
+
+
 def late(world: World, state: State) -> After:
     """Absence counts although the cloud has yet to act on the create."""
     for number, process in enumerate(state.processes):
@@ -338,7 +344,7 @@ def forge(world: World, state: State) -> After:
 ACTS: Mapping[str, Act] = {
     act.__name__: act
     for act in (
-        *(crash, depose, stop_old, lag, give_up, lose_answer, reject, lose_write, late, list_lag, lose_webhook),
+        *(crash, depose, stop_old, lag, give_up, lose_answer, reject, lose_write, refuse, late, list_lag, lose_webhook),
         fail,
         *(end_outside, delete, vanish, force, replace_object, copy, restore, edit, scale, switch, rekey),
         *(wipe, wipe_annotations, wipe_status, orphan, stop_policy, abandon, adopt, retry, forge),

@@ -183,6 +183,6 @@ class Failed(NamedTuple):
 
 
 CONFLICT, MISSING, NO_ANSWER = Failed("conflict"), Failed("missing"), Failed("no answer")
-NOT_SENT, REJECTED = Failed("not sent"), Failed("rejected")
+NOT_SENT, REJECTED, REFUSED = Failed("not sent"), Failed("rejected"), Failed("refused")
 Answer = object
 """Any hashable value."""

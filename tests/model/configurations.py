@@ -358,6 +358,12 @@ CONFIGURATIONS = (
         _acts(lose_write=2, crash=1, depose=1, give_up=1, delete=1),
         brief=2,
     ),
+    Configuration(
+        "refused",
+        "the API server refuses ids for good",
+        _acts(refuse=1, crash=1, delete=1, give_up=1, lose_answer=1),
+        brief=2,
+    ),
     Configuration("stop", "a leader that is told to stop", _acts(stop_old=1, crash=1, give_up=1, delete=1)),
     Configuration(
         "power",

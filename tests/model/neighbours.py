@@ -351,6 +351,8 @@ def _kube_error(failed: Failed) -> kube.KubeError:
             return kube.Conflict(409, "Conflict", "the object has been modified")
         case asked.MISSING:
             return kube.NotFound(404, "NotFound", "no such object")
+        case asked.REFUSED:
+            return kube.Refused(422, "Invalid", "this status is never taken")
         case _:
             return kube.Unavailable(0, "Unreachable", "no answer")
 

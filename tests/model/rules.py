@@ -17,6 +17,7 @@ from relay_operator.api.meta import ObjectKey
 from relay_operator.engine import identity, persist
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.config_maps import ConfigMaps
+from relay_operator.engine.controller import Controller
 from relay_operator.engine.identity import Whose
 from relay_operator.engine.leftovers import Leftovers
 from relay_operator.engine.object_writer import ObjectWriter
@@ -166,6 +167,11 @@ RULES: Mapping[str, Rule] = {
         "3. what a lost status told is searched for, and not written from an older picture",
         "batch",
         _replaced(persist, "after_conflict", _never_sought),
+    ),
+    "ended first": Rule(
+        "3. what status never takes is ended before another is made",
+        "refused",
+        _replaced(Controller, "_is_ending", _no),
     ),
     "in other words": Rule(
         "3. an intent that is written down in other words is the same",

@@ -144,6 +144,8 @@ class State(NamedTuple):
     """Ids of created resources whose webhooks have not been delivered."""
     uids: int = 1
     tokens: int = 1
+    refuses: bool = False
+    """Whether the API server refuses each status with an id."""
     excused: bool = False
     """Whether something happened after which a temporary second resource is not a fault of the protocol."""
 

@@ -11,6 +11,7 @@ from tests.model.asked import (
     CONFLICT,
     MISSING,
     NO_ANSWER,
+    REFUSED,
     Answer,
     Begin,
     Create,
@@ -362,6 +363,8 @@ class World:
         if deed.version not in ("", known(before).version):
             return Move(f"{words}: 409", self.answered(state, number, task, CONFLICT))
         after = patched(before, deed.patch)
+        if state.refuses and known(after).ids - known(before).ids:
+            return Move(f"{words}: 422", self.answered(state, number, task, REFUSED))
         broken = invariants.writing(self, state, before, after)
         state = invariants.recorded(self, state, before, after)
         if known(before).deleting and not known(after).held:

@@ -127,9 +127,8 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         return memory.unwritten is None
 
     async def _pass(self, turn: Turn, entry: Entry, memory: MemoryT) -> tuple[str, bool]:
-        if memory.ending and self.engine.cache.get(turn.key._replace(vanished=turn.uid)) is not None:
+        if self._is_ending(turn):
             raise Unavailable(0, "Ending", "what could not be recorded is taken to its end first")
-        memory.ending = False
         writer = await self._writer(turn, entry)
         if len(entry.body) > LARGEST and not (entry.attempted or entry.cloud_id):
             problem = f"the object has more than {LARGEST} bytes: no status that tells an id would fit for certain"
@@ -144,6 +143,10 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
             if memory.kube_failures:  # the watch needs time to report what others wrote
                 await writer.read()
             raise
+
+    def _is_ending(self, turn: Turn) -> bool:
+        """Whether a resource that status could not record is being ended, maybe since before this process began."""
+        return not turn.key.vanished and self.engine.cache.get(turn.key._replace(vanished=turn.uid)) is not None
 
     async def _unreadable(
         self, turn: Turn, entry: Entry, writer: ObjectWriter, reason: Reason, problem: str
@@ -301,7 +304,7 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         refusal, writer = task.result(), unwritten.writer
         if refusal is None:
             return None
-        memory.ending, told = True, unwritten.instead(refusal)
+        told = unwritten.instead(refusal)
         logger.error("what was made for %s cannot be recorded, and is ended: %s", key, refusal)
         await self._report(told, writer)
         return told

@@ -25,8 +25,6 @@ class Memory:
     """Consecutive passes that did not change status: transitions are polled ever more slowly."""
     unwritten: Unwritten | None = None
     """What was paid for, until status records it."""
-    ending: bool = False
-    """Whether a resource that status could not record is being ended; until then nothing else is created."""
 
 
 @dataclass(slots=True)

@@ -29,7 +29,7 @@ from relay_operator.flows.batch.gather import Gatherer
 from relay_operator.flows.batch.names import tag_of
 from relay_operator.flows.batch.plan import plan
 from relay_operator.flows.batch.report import doubts, report_of
-from relay_operator.flows.batch.result import NotPaid, Paid, Result
+from relay_operator.flows.batch.result import NotPaid, Paid, Result, Unknown
 from relay_operator.flows.batch.transfers import Transfers
 from relay_operator.flows.batch.transitions import after
 
@@ -118,7 +118,9 @@ class BatchFlow:
         return (*running, *(Left(Fate.KEPT, "", tag, organization) for tag in tags))
 
     def unrecorded(self, result: Result, memory: BatchMemory, why: str) -> Result:
-        return NotPaid(result.part, BadRequest("create_batch", why)) if isinstance(result, Paid) else result
+        # Another leader may not know yet that the batch is being ended: its marker leads it there.
+        failed = NotPaid if self.actor.leading() else Unknown
+        return failed(result.part, BadRequest("create_batch", why)) if isinstance(result, Paid) else result
 
     async def forget(self, key: ObjectKey, memory: BatchMemory | None) -> None:
         self.transfers.drop(key)

@@ -39,7 +39,7 @@ from relay_operator.flows.managed.plan import Seen, plan
 from relay_operator.flows.managed.proposal import proposal
 from relay_operator.flows.managed.report import report_of
 from relay_operator.flows.managed.resource import Connects, ExternalResource, ObsT, brought_in, shown_once
-from relay_operator.flows.managed.result import Accepted, Rejected, Result, Switched
+from relay_operator.flows.managed.result import Accepted, OutcomeUnknown, Rejected, Result, Switched
 from relay_operator.flows.managed.shown_once import Shown
 from relay_operator.flows.managed.status import new_status, still_waiting
 from relay_operator.flows.managed.workload import asked
@@ -204,7 +204,9 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
     def unrecorded(self, result: Result[ObsT], memory: ManagedMemory, why: str) -> Result[ObsT]:
         if isinstance(result, Accepted):
             memory.unsent.add(result.intent.token)
-            return Rejected(BadRequest("create", why), result.intent)
+            # Another leader may not know yet that the resource is being ended: an open intent leads it there.
+            failed = Rejected if self.actor.leading() else OutcomeUnknown
+            return failed(BadRequest("create", why), result.intent)
         return result
 
     async def forget(self, key: ObjectKey, memory: ManagedMemory | None) -> None:

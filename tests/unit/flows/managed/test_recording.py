@@ -137,6 +137,31 @@ async def test_what_cannot_be_recorded_is_ended_before_another_is_made(world: Wo
     assert [record.id for record in world.pods.live] == [world.status().id] == ["pod-2"]
 
 
+async def test_the_next_process_too_ends_what_cannot_be_recorded_before_another_is_made(world: World) -> None:
+    world.pods.fail("delete", *[lost(acted=False)] * 1000)
+    world.server.faults.append(status_fault(422))
+    world.apply()
+    await world.settle()
+    await world.restart()
+    await world.wait(2000, step=10)
+    assert (world.pods.count("create"), len(world.pods.live)) == (1, 1)
+    world.pods.failures.clear()
+    await world.wait(600)
+    assert [record.id for record in world.pods.live] == [world.status().id] == ["pod-2"]
+
+
+async def test_a_former_leader_keeps_the_intent_of_what_cannot_be_recorded_open(world: World) -> None:
+    at_the_status_write(world, lambda: setattr(world, "leading", False))
+    world.server.faults.append(status_fault(422))
+    world.apply()
+    await world.one_pass()
+    assert (world.status().create_token, world.reason(), len(world.left_behind())) == (None, "CreateOutcomeUnknown", 1)
+    world.leading = True
+    await world.restart()
+    await world.wait(1200, step=10)
+    assert [record.id for record in world.pods.live] == [world.status().id] == ["pod-2"]
+
+
 async def test_a_right_that_is_lacking_ends_nothing(world: World) -> None:
     world.server.faults.append(status_fault(403, times=30))
     world.apply()
