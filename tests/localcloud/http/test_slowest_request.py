@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 REQUESTS: Final = 20_000
-_WARM: Final = 2_000
+_WARM: Final = 4_000
+"""Each operation some twenty times: what is loaded, cached and fragmented once is there from then on."""
 _AGAIN: Final = 2_000
 """After so many, what stands in paths is made again."""
 LONGEST_SECONDS: Final = 0.1
