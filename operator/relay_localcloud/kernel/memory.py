@@ -12,8 +12,8 @@ EVERY_SECONDS: Final = 5.0
 _GROWTH: Final = 4 * 1024 * 1024
 _SWEEPS_OF_THE_YOUNG: Final = 10
 """Sweeps of the young generations before a sweep of everything, as in Python's default."""
-EVERYTHING_EACH: Final = 120
-"""Collections until all living objects are examined again: ten minutes under load, and it takes 60 ms."""
+EVERYTHING_EACH: Final = 720
+"""Collections until all living objects are examined again: an hour under load, and it takes 60 ms."""
 _NEVER: Final = 2**31 - 1
 _M_MMAP_THRESHOLD: Final = -3
 _LARGE_BLOCK_BYTES: Final = 128 * 1024
@@ -29,8 +29,7 @@ async def tidy() -> None:
     """Collect garbage every few seconds if there was work, and return its memory to the system.
 
     By default, Python examines all living objects many times a second under load, and a request waits each time.
-    An object that survives a collection is not examined until the work is over, or for ten minutes: hardly any becomes
-    part of a garbage cycle.
+    An object that survives a collection is not examined for a long while: hardly any becomes part of a garbage cycle.
     """
     trim = _glibc("malloc_trim") or (lambda _: None)
     gc.set_threshold(*gc.get_threshold()[:2], _NEVER)
@@ -38,10 +37,10 @@ async def tidy() -> None:
     while True:
         await asyncio.sleep(EVERY_SECONDS)
         busy = gc.get_count()[2] >= _SWEEPS_OF_THE_YOUNG or _resident() > least + _GROWTH
-        if busy or again:  # once more, and everything, after the last work: what it used was alive when it was swept
+        if busy or again:  # once more after the last work: its memory was in use when it was swept
             again = busy
             sweeps += 1
-            if not busy or sweeps % EVERYTHING_EACH == 0:
+            if sweeps % EVERYTHING_EACH == 0:
                 gc.unfreeze()
             gc.collect()
             gc.freeze()
