@@ -36,7 +36,7 @@ async def test_commands_and_forwarded_ports_reach_the_container_until_the_key_is
         done = await connection.run("id -u; hostname; echo told >&2; exit 4", timeout=30)
         assert (done.exit_status, done.stderr) == (4, "told\n")
         assert str(done.stdout).split() == ["65532", name_of(pod_id)]
-        sent = os.urandom(2_000_000)
+        sent = os.urandom(100_000)
         assert (await connection.run("cat", input=sent, encoding=None, timeout=60)).stdout == sent
         shell = await connection.create_process(term_type="xterm", term_size=(97, 31))
         shell.stdin.write("stty size; tty -s && echo a terminal\n")
