@@ -47,7 +47,7 @@ class House:
     ports: Ports = field(default_factory=lambda: replace(Ports.free(), ssh=free_port()))
     control: Control = field(init=False)
     customer: Customer = field(init=False)
-    _forward: Process = field(init=False)
+    _forwards: tuple[Process, ...] = field(init=False)
 
     @property
     def kubectl(self) -> Kubectl:
@@ -62,23 +62,36 @@ class House:
         management, _ = self.ports.urls()
         self.control = Control(f"{management}/_localcloud", management, base64.b64decode(token).decode())
         argv = [str(kubectl_binary()), f"--kubeconfig={self.release.cluster.kubeconfig}", f"--namespace={NAMESPACE}"]
-        pairs = [f"{getattr(self.ports, name)}:{port}" for name, port in _PORTS.items()]
+        pairs = {name: f"{getattr(self.ports, name)}:{port}" for name, port in _PORTS.items()}
+        ssh = pairs.pop("ssh")
         ready = Ready(f"{self.control.url}/clock", self.control.admin_token)
-        log = self.folder / "port-forward.log"
-        self._forward = Process("port-forward", [*argv, "port-forward", f"pod/{POD}", *pairs], log, ready)
-        await self._forward.start()
+        log, forwarding = self.folder / "port-forward.log", [*argv, "port-forward", f"pod/{POD}"]
+        self._forwards = (
+            Process("port-forward", [*forwarding, *pairs.values()], log, ready),
+            # kubectl forwards nothing more once a connection was reset, as those of SSH may be.
+            Process("port-forward-ssh", [*forwarding, ssh], log.with_suffix(".ssh.log")),
+        )
+        await self._start_forwarding()
         team = await self.control.create_organization("ml")
         self.customer = Customer(self.release.kube, team, self.ports.gateway)
         await self.customer.is_offered()
 
+    async def _start_forwarding(self) -> None:
+        for forward in self._forwards:
+            await forward.start()
+
+    async def _stop_forwarding(self) -> None:
+        for forward in self._forwards:
+            await forward.stop()
+
     async def remove(self) -> None:
         """The release goes; its volume, and the namespaces of organizations, go with the node."""
-        await self._forward.stop()
+        await self._stop_forwarding()
         await self.release.helm("uninstall", NAME, "--wait", "--timeout", "90s", "--namespace", NAMESPACE)
 
     async def killed(self) -> None:
         """The cloud's Pod ends at once, and another takes its place."""
-        await self._forward.stop()
+        await self._stop_forwarding()
         uid = ("get", "pod", POD, "--output=jsonpath={.metadata.uid}")
         former = await self.kubectl(*uid)
         await self.kubectl("delete", "pod", POD, "--grace-period=0", "--force")
@@ -88,4 +101,4 @@ class House:
             return f'"uid": "{former}"' not in now.stdout and '"ready": true' in now.stdout
 
         await eventually(serves, within=90, what="another Pod of the cloud is ready")
-        await self._forward.start()
+        await self._start_forwarding()
