@@ -22,7 +22,7 @@ from relay_operator.kinds.gpucluster import GpuCluster
 from relay_operator.kinds.gpupod import GpuPod, GpuPodSpec, GpuPodStatus, Pod
 from tests.unit.engine.apiserver import Fault, Json, part
 from tests.unit.flows.managed.cloudpods import MemoryPods, lost, refused
-from tests.unit.flows.managed.test_crashing import Crash, DiedError
+from tests.unit.flows.managed.test_crashing import until_it_dies
 from tests.unit.flows.managed.test_funding import limited
 from tests.unit.flows.managed.test_inputs import encoded
 from tests.unit.flows.managed.world import NAMESPACE, World
@@ -532,16 +532,7 @@ async def test_a_crash_in_every_step_ends_with_one_that_is_as_asked(world: World
         world.apply(name, updateStrategy=BLUE_GREEN)
         await world.settle()
         world.change(name, image="another")
-        crash = Crash(step)
-        world.server.before = crash
-        world.pods.on_call = crash
-        try:
-            await world.wait(90)
-        except DiedError:
-            pass
-        finally:
-            world.server.before = lambda _: None
-            world.pods.on_call = lambda _: None
+        await until_it_dies(world, step, within=90)
         assert len(world.pods.live) <= 2
         await world.restart()
         await world.wait(300)

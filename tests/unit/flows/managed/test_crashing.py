@@ -25,6 +25,20 @@ class Crash:
             raise DiedError
 
 
+async def until_it_dies(world: World, step: int, within: float) -> None:
+    """Works for so many seconds, or until the process dies at this request to the API server or the cloud."""
+    crash = Crash(step)
+    world.server.before = crash
+    world.pods.on_call = crash
+    try:
+        await world.wait(within)
+    except DiedError:
+        pass
+    finally:
+        world.server.before = lambda _: None
+        world.pods.on_call = lambda _: None
+
+
 @pytest.mark.parametrize("write", [1, 2, 3], ids=["intent", "id", "Ready"])
 @pytest.mark.parametrize("landed", [True, False])
 async def test_a_crash_around_any_write_loses_nothing(world: World, write: int, landed: bool) -> None:
@@ -91,16 +105,7 @@ async def test_a_crash_in_every_step_of_a_replacement_ends_with_one_that_is_as_a
         world.apply(name, updateStrategy={"type": "Recreate"})
         await world.settle()
         world.change(name, image="another")
-        crash = Crash(step)
-        world.server.before = crash
-        world.pods.on_call = crash
-        try:
-            await world.wait(30)
-        except DiedError:
-            pass
-        finally:
-            world.server.before = lambda _: None
-            world.pods.on_call = lambda _: None
+        await until_it_dies(world, step, within=30)
         await world.restart()
         await world.wait(200)
         assert [record.image_url for record in world.pods.live] == ["another"], f"after a crash at step {step}"
