@@ -1,7 +1,4 @@
-"""A process in a container of a Pod, over the WebSocket of the subresource `exec` (`v5.channel.k8s.io`).
-
-Each message begins with the number of its channel.
-"""
+"""A process in a container of a Pod, over the WebSocket of the subresource `exec` (`v5.channel.k8s.io`)."""
 
 import json
 from collections.abc import AsyncIterator, Sequence
@@ -10,8 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlencode
 
-import aiohttp
-
+from relay_kube.channels import Channels, opened
 from relay_kube.kube import PODS, Kube, Unavailable
 
 PROTOCOL: Final = "v5.channel.k8s.io"
@@ -39,27 +35,24 @@ class Exited:
 class Execution:
     """A running process; iterating yields its output, and at last its end."""
 
-    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
-        self._socket = socket
+    def __init__(self, connection: Channels) -> None:
+        self._connection = connection
 
     async def send(self, data: bytes) -> None:
         """Write to the process's input. Raises ConnectionError if it has ended."""
-        await self._socket.send_bytes(bytes([_STDIN]) + data)
+        await self._connection.send(_STDIN, data)
 
     async def end_input(self) -> None:
         """Close the process's input."""
-        await self._socket.send_bytes(bytes([_CLOSE, _STDIN]))
+        await self._connection.send(_CLOSE, bytes([_STDIN]))
 
     async def resize(self, columns: int, lines: int) -> None:
         """Set the size of the process's terminal."""
-        await self._socket.send_bytes(bytes([_RESIZE]) + json.dumps({"Width": columns, "Height": lines}).encode())
+        await self._connection.send(_RESIZE, json.dumps({"Width": columns, "Height": lines}).encode())
 
     async def __aiter__(self) -> AsyncIterator[Printed | Exited]:
         """Raises Unavailable if the connection ends without saying how the process ended."""
-        async for message in self._socket:
-            if message.type is not aiohttp.WSMsgType.BINARY or not message.data:
-                continue
-            channel, data = message.data[0], bytes(message.data[1:])
+        async for channel, data in self._connection:
             if channel == _ERROR:
                 yield _ending(data)
                 return
@@ -75,8 +68,8 @@ async def executed(
     """Run a command in a container, with a terminal or without one. Raises KubeError."""
     streams = {"stdin": "true", "stdout": "true", "stderr": str(not terminal).lower(), "tty": str(terminal).lower()}
     query = urlencode([("container", container), *streams.items(), *(("command", word) for word in command)])
-    async with kube.socket(f"{PODS.path(namespace, pod, 'exec')}?{query}", PROTOCOL) as socket:
-        yield Execution(socket)
+    async with opened(kube, f"{PODS.path(namespace, pod, 'exec')}?{query}", PROTOCOL) as connection:
+        yield Execution(connection)
 
 
 def _ending(status: bytes) -> Exited:

@@ -135,9 +135,10 @@ class Ground:
         return {one.get("id", "") for each in statuses for one in each.get("orphans") or ()}
 
     async def settled(self) -> bool:
-        """Whether every object matches its spec, without a late create, and the accounts are Ready."""
+        """Whether every object matches its spec, has nothing else in the cloud, and the accounts are Ready."""
         items = await self.objects()
-        return all(ready(one) and not condition(one, "LateCreate") for one in items) and await self.account_ready()
+        left = any(condition(one, "LateCreate") or one.get("status", {}).get("former") for one in items)
+        return not left and all(ready(one) for one in items) and await self.account_ready()
 
     async def objects(self) -> list[Manifest]:
         """Returns the objects of the scenario's kind."""
