@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Generic, NoReturn, TypeVar
@@ -56,6 +57,7 @@ class Mirror(Generic[_T]):
         self._passed = 0  # the resourceVersion up to which everything was received
         self._pause = _FIRST_PAUSE
         self._listed = asyncio.Event()
+        self._heard_at = time.monotonic()
 
     def __iter__(self) -> Iterator[_T]:
         return iter([kept.value for kept in self._kept.values()])
@@ -68,6 +70,16 @@ class Mirror(Generic[_T]):
     async def listed(self) -> None:
         """Return once the first list is complete."""
         await self._listed.wait()
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether the first list is complete."""
+        return self._listed.is_set()
+
+    @property
+    def unheard_seconds(self) -> float:
+        """The time since the API server last answered a list, or sent an event or the end of a watch."""
+        return time.monotonic() - self._heard_at
 
     def wrote(self, answer: JsonObject) -> None:
         """Apply the answer to an own write at once, unless the watch is past it and perhaps past its deletion."""
@@ -99,6 +111,7 @@ class Mirror(Generic[_T]):
         for key in [key for key, kept in self._kept.items() if key not in present and kept.version <= version]:
             self._drop(key)
         self._passed = version
+        self._heard_at = time.monotonic()
         self._listed.set()
 
     async def _watch(self) -> None:
@@ -106,12 +119,13 @@ class Mirror(Generic[_T]):
             raw = event["object"]
             assert isinstance(raw, dict), "as the API server's protocol has it"
             self._passed = _version_of(raw)
-            self._pause = _FIRST_PAUSE
+            self._pause, self._heard_at = _FIRST_PAUSE, time.monotonic()
             match event["type"]:
                 case "DELETED":
                     self._gone(raw)
                 case "ADDED" | "MODIFIED":
                     self._put(raw)
+        self._heard_at = time.monotonic()
 
     def _put(self, raw: JsonObject) -> None:
         key, uid, version = _key_of(raw), _uid_of(raw), _version_of(raw)

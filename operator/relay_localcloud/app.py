@@ -96,7 +96,7 @@ from relay_localcloud.workloads.followers import Followers
 from relay_wire.errors import ErrorBody
 
 if TYPE_CHECKING:
-    from relay_localcloud.runtimes.kubernetes.reconcile import Reconciler
+    from relay_localcloud.runtimes.kubernetes.regions import Regions
 
 HANDLERS: Mapping[str, DueHandler] = {
     **moves.HANDLERS,
@@ -189,7 +189,7 @@ def management_routes(options: Options) -> list[Route]:
 
 
 def open_cloud(
-    store: Store, options: Options, gateway_url: str, inference_url: str, runtime: "Reconciler | None" = None
+    store: Store, options: Options, gateway_url: str, inference_url: str, runtime: "Regions | None" = None
 ) -> Cloud:
     """Create the parts of a cloud on its state; `gateway_url` is the base URL of workload endpoints.
 

@@ -36,7 +36,7 @@ from relay_localcloud.ssh.server import SshServer
 
 if TYPE_CHECKING:
     from relay_localcloud.runtimes.kubernetes.config import RuntimeConfig
-    from relay_localcloud.runtimes.kubernetes.reconcile import Reconciler
+    from relay_localcloud.runtimes.kubernetes.regions import Regions
 
 _log = logging.getLogger("relay_localcloud")
 _LONGEST_START_SECONDS = 30
@@ -127,13 +127,13 @@ def _require_same_runtime(store: Store, containers: "RuntimeConfig | None") -> N
         )
 
 
-async def _opened(stack: AsyncExitStack, store: Store, options: Options, containers: "RuntimeConfig") -> "Reconciler":
+async def _opened(stack: AsyncExitStack, store: Store, options: Options, containers: "RuntimeConfig") -> "Regions":
     from relay_localcloud.runtimes.kubernetes import opening  # noqa: PLC0415 - only this runtime needs it
 
     return await stack.enter_async_context(opening.opened(store, containers, keys.open_vault(store, options.key_file)))
 
 
-async def _run(cloud: Cloud, servers: list[_Port], line: str, runtime: "Reconciler | None" = None) -> None:
+async def _run(cloud: Cloud, servers: list[_Port], line: str, runtime: "Regions | None" = None) -> None:
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

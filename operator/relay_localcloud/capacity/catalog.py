@@ -92,11 +92,12 @@ CPU_SIZES: Final = _by_first_field(
     CpuSize("large", 8, 16384, 16),
     CpuSize("xlarge", 16, 32768, 32),
 )
-LOCATIONS: Final = _by_first_field(
-    Location("ams1", "Amsterdam", "eu-west"),
-    Location("iad1", "Ashburn", "us-east"),
-    Location("sjc1", "San Jose", "us-west"),
-)
+_LOCATIONS: Final = {
+    "ams1": Location("ams1", "Amsterdam", "eu-west"),
+    "iad1": Location("iad1", "Ashburn", "us-east"),
+    "sjc1": Location("sjc1", "San Jose", "us-west"),
+}
+LOCATIONS: Final = MappingProxyType(_LOCATIONS)
 VM_TEMPLATES: Final = _by_first_field(
     VmTemplate("ubuntu-24-04", "Ubuntu 24.04", "Ubuntu with GPU drivers", "docker.io/library/ubuntu:24.04"),
     VmTemplate("pytorch", "PyTorch", "Ubuntu with CUDA and PyTorch", "docker.io/pytorch/pytorch:latest"),
@@ -108,10 +109,14 @@ SEEDED_NODE_LOCATIONS: Final = ("ams1", "iad1")
 
 
 def sell(models: Iterable[GpuModel]) -> None:
-    """Put these GPU models on sale instead of the built-in ones; call it before a cloud is opened."""
+    """Put these GPU models on sale instead of the built-in ones, at no location but their nodes'.
+
+    Call it before a cloud is opened.
+    """
     on_sale = {model.id: model for model in models}
     _GPU_MODELS.clear()
     _GPU_MODELS.update(on_sale)
+    _LOCATIONS.clear()
 
 
 def models_cheapest_first() -> list[GpuModel]:

@@ -25,12 +25,14 @@ class Served(Stage):
         config.write_text(
             yaml.safe_dump(
                 {
-                    "clusters": [{"name": "eu", "storageClass": "fast"}],
+                    "clusters": [{"name": name, "storageClass": "fast"} for name in ("eu", *self.others)],
                     "gpuModels": [{"id": "h100", "nodeLabels": {PRODUCT: self.product}, "pricePerHourCents": 36_000}],
                 }
             )
         )
-        of_runtime = ["--runtime", "kubernetes", "--runtime-config", str(config), "--cluster", f"eu={self.kubeconfig}"]
+        of_runtime = ["--runtime", "kubernetes", "--runtime-config", str(config)]
+        for name, kubeconfig in {"eu": self.kubeconfig, **self.others}.items():
+            of_runtime += ["--cluster", f"{name}={kubeconfig}"]
         self.cloud = LocalCloud(self.state.parent, self.ports, more=of_runtime)
         await self.cloud.start()
         self.organization = self.cloud.seeded_organization()

@@ -16,10 +16,11 @@ from relay_localcloud.http.servers import Server, listen
 from relay_localcloud.http.visitors import Visitors
 from relay_localcloud.identity import organizations
 from relay_localcloud.kernel.store import Store
-from relay_localcloud.runtimes.kubernetes import holdings
-from relay_localcloud.runtimes.kubernetes.names import name_of, namespace_of
+from relay_localcloud.runtimes.kubernetes import holdings, turns
+from relay_localcloud.runtimes.kubernetes.names import ALONE, name_of, namespace_of
 from relay_localcloud.runtimes.kubernetes.nodes import Gpu
 from relay_localcloud.runtimes.kubernetes.reconcile import Reconciler
+from relay_localcloud.runtimes.kubernetes.regions import Region, Regions
 from relay_localcloud.runtimes.kubernetes.tenants import Gateway
 from relay_localcloud.runtimes.kubernetes.turns import Offer
 from relay_localcloud.runtimes.kubernetes.wanted import Terms
@@ -29,15 +30,21 @@ from tests.support.kube import Kube
 from tests.support.localcloud import Organization
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from relay_kube.kube import ApiAccess
 
 PRODUCT = "nvidia.com/gpu.product"
 GPU = "nvidia.com/gpu"
+GATEWAY = Gateway("relay-system", {"app": "cloud"})
 
 Json = dict[str, Any]
+
+
+async def asked() -> Gateway:
+    """Where the requests come from, as the cluster would say."""
+    return GATEWAY
 
 
 def now() -> str:
@@ -57,8 +64,11 @@ class Stage:
     """Of every Pod that runs."""
     client: Callable[[ApiAccess], Client] = Client
     """The cloud's client of the API server."""
+    others: Mapping[str, Path] = field(default_factory=dict)
+    """The kubeconfigs of further clusters, by name."""
     product: str = field(default_factory=lambda: f"H100-{secrets.token_hex(4)}")
     store: Store = field(init=False)
+    regions: Regions = field(init=False)
     _ends: AsyncExitStack = field(default_factory=AsyncExitStack)
     _running: asyncio.Task[None] | None = None
 
@@ -72,10 +82,14 @@ class Stage:
         with store.transaction() as tx:
             founded, _ = organizations.seed(tx)
             instance = holdings.instance_of(tx)
-        client = self.client(await self._ends.enter_async_context(access_of(self.kubeconfig)))
-        offer = Offer(Terms(instance, **self.terms), Gateway("relay-system", {"app": "cloud"}), [GPU], cloud.vault)
-        reconciler = Reconciler(store, client, offer, [Gpu("h100", {PRODUCT: self.product})])
-        store.runtime_of = reconciler.runtime_of
+        regions = self.regions = Regions(store, turns.lacking(Terms(instance, **self.terms)))
+        table = [Gpu("h100", {PRODUCT: self.product})]
+        for name, kubeconfig in {ALONE: self.kubeconfig, **self.others}.items():
+            client = self.client(await self._ends.enter_async_context(access_of(kubeconfig)))
+            offer = Offer(Terms(instance, **self.terms), GATEWAY, [GPU], cloud.vault, cluster=name)
+            reconciler = Reconciler(store, client, offer, asked, table, regions, is_region=bool(self.others))
+            regions.join(name, Region(client, reconciler, None))
+        store.runtime_of = regions.runtime_of
         listener = listen("127.0.0.1", 0)
         api, _ = app.apis(cloud, options, Reset(None, founded))
         server = Server(api, Visitors(store), listener, None)
@@ -86,7 +100,7 @@ class Stage:
         self.namespace = namespace_of(founded.organization_id)
         self._ends.push_async_callback(_ended, server, serving)
         if reconciling:
-            self._running = asyncio.create_task(reconciler.run())
+            self._running = asyncio.create_task(regions.run())
 
     async def end(self) -> None:
         """Nothing more is sent, whatever was under way."""

@@ -10,7 +10,7 @@ from pydantic.alias_generators import to_camel
 
 from relay_localcloud.capacity.catalog import EVERY_COUNT, GPU_MODELS, GpuModel
 from relay_localcloud.http.errors import sentence
-from relay_localcloud.runtimes.kubernetes.fleet import SOMEWHERE
+from relay_localcloud.runtimes.kubernetes.names import ALONE
 from relay_localcloud.runtimes.kubernetes.nodes import Gpu
 from relay_localcloud.runtimes.runtime import Unusable
 
@@ -48,16 +48,22 @@ class GpuModelConfig(_Said):
     memory_gb: Annotated[int, Field(ge=1, le=100_000)] | None = None
 
 
-def _one(clusters: Sequence[ClusterConfig]) -> Sequence[ClusterConfig]:
-    if len(clusters) != 1:
-        raise ValueError("give one cluster; several are not supported yet")
+def _together(clusters: Sequence[ClusterConfig]) -> Sequence[ClusterConfig]:
+    if len({each.name for each in clusters}) < len(clusters):
+        raise ValueError("give each cluster a name of its own")
+    if sum(each.kubeconfig is None for each in clusters) > 1:
+        raise ValueError("give a kubeconfig for each cluster but the one that the cloud runs in")
+    if len({each.storage_class is None for each in clusters}) > 1:
+        raise ValueError("give a storageClass for each cluster or for none: pods are offered everywhere or nowhere")
     return clusters
 
 
 class RuntimeConfig(_Said):
     """The whole document of `--runtime-config`."""
 
-    clusters: Annotated[Sequence[ClusterConfig], AfterValidator(_one)] = (ClusterConfig(name=SOMEWHERE),)
+    clusters: Annotated[Sequence[ClusterConfig], Field(min_length=1), AfterValidator(_together)] = (
+        ClusterConfig(name=ALONE),
+    )
     gpu_models: Annotated[Sequence[GpuModelConfig], Field(min_length=1)]
     privileged_allowed: bool = False
 

@@ -1,4 +1,4 @@
-"""The addresses of a cluster's containers: of their Pods, or, from outside, paths of the API server's proxy.
+"""The addresses of containers: of their Pods, or, from outside their cluster, paths of the API server's proxy.
 
 Requests to a workload with replicas go to its healthy ones in turn.
 """
@@ -9,15 +9,12 @@ from dataclasses import dataclass, field
 from relay_localcloud.runtimes.kubernetes.names import (
     CLOUD_ID,
     CONTAINER,
-    INSTANCE,
     REPLICA_ID,
     name_of,
     namespace_of,
 )
 from relay_localcloud.runtimes.kubernetes.observed import Pod, is_ready
 from relay_localcloud.runtimes.runtime import Proxied, Way
-
-FindPod = Callable[[str, str], Pod | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +26,23 @@ class Outside:
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoints:
-    """The endpoints of one cluster; `outside` is None for a cloud that runs in it."""
+class Found:
+    """A Pod of this cloud, and the cluster that it is on; `outside` is None for a cloud that runs in that."""
 
-    pod: FindPod
-    instance: str
+    pod: Pod
+    cluster: str
     outside: Outside | None
+
+
+FindPod = Callable[[str, str], Found | None]
+"""Finds a Pod of this cloud by its namespace and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoints:
+    """The endpoints of a cloud, on whatever cluster its Pods are."""
+
+    find: FindPod
     _turns: dict[str, dict[str, None]] = field(default_factory=dict)
     """The names of replicas' Pods in the order of their turns, by the id of their cluster or deployment."""
 
@@ -44,19 +52,17 @@ class Endpoints:
         if REPLICA_ID not in labels:
             return
         turns = self._turns.setdefault(labels[CLOUD_ID], {})
-        if self.pod(pod.metadata.namespace, name) is not None:
+        if self.find(pod.metadata.namespace, name) is not None:
             turns.setdefault(name)
             return
         turns.pop(name, None)
         if not turns:
             del self._turns[labels[CLOUD_ID]]
 
-    def running(self, organization_id: str, holder_id: str) -> Pod | None:
-        """The Pod of a pod or replica; None while its container does not run, or if the Pod is not this cloud's."""
-        pod = self.pod(namespace_of(organization_id), name_of(holder_id))
-        if pod is None or pod.metadata.labels.get(INSTANCE) != self.instance or not _runs(pod):
-            return None
-        return pod
+    def running(self, organization_id: str, holder_id: str) -> Found | None:
+        """The Pod of a pod or replica; None while its container does not run."""
+        found = self.find(namespace_of(organization_id), name_of(holder_id))
+        return found if found is not None and _runs(found.pod) else None
 
     def way(self, organization_id: str, workload_id: str, port: int, uid: str | None = None) -> Way | None:
         """The address of a workload's container at a port, or of its next healthy replica in turn.
@@ -65,25 +71,25 @@ class Endpoints:
         """
         turns = self._turns.get(workload_id, {})
         for name in [*turns] or [workload_id]:
-            pod = self.running(organization_id, name)
-            if pod is None:
+            found = self.running(organization_id, name)
+            if found is None:
                 continue
-            if uid is not None and pod.metadata.uid == uid:
-                return self._to(pod, port)
-            if uid is None and _takes_requests(pod):
+            if uid is not None and found.pod.metadata.uid == uid:
+                return _way_to(found, port)
+            if uid is None and _takes_requests(found.pod):
                 if name in turns:
                     turns[name] = turns.pop(name)
-                return self._to(pod, port)
+                return _way_to(found, port)
         return None
 
-    def _to(self, pod: Pod, port: int) -> Way:
-        namespace, name, uid = pod.metadata.namespace, pod.metadata.name, pod.metadata.uid
-        called = f"Port {port} of its container"
-        if self.outside is not None:
-            url = f"{self.outside.url}/api/v1/namespaces/{namespace}/pods/{name}:{port}/proxy"
-            return Way(url, called, uid, self.outside.proxied)
-        address = str(pod.status.pod_ip)
-        return Way(f"http://{f'[{address}]' if ':' in address else address}:{port}", called, uid)
+
+def _way_to(found: Found, port: int) -> Way:
+    metadata, called = found.pod.metadata, f"Port {port} of its container"
+    if found.outside is not None:
+        url = f"{found.outside.url}/api/v1/namespaces/{metadata.namespace}/pods/{metadata.name}:{port}/proxy"
+        return Way(url, called, metadata.uid, found.outside.proxied)
+    address = str(found.pod.status.pod_ip)
+    return Way(f"http://{f'[{address}]' if ':' in address else address}:{port}", called, metadata.uid)
 
 
 def _takes_requests(pod: Pod) -> bool:

@@ -1,8 +1,10 @@
-"""The Nodes of a cluster as nodes of the cloud: how they join, fall silent, return and are cordoned."""
+"""The Nodes of clusters as nodes of the cloud: how they join, fall silent, return and are cordoned."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
+
+from sqlalchemy import UniqueConstraint, inspect
 
 from relay_localcloud.capacity import nodes
 from relay_localcloud.capacity.nodes import NewNode
@@ -11,8 +13,6 @@ from relay_localcloud.kernel.store import Tx
 from relay_localcloud.providers import node_events
 from relay_localcloud.runtimes.kubernetes.nodes import NodeFact, NodeSeen
 
-SOMEWHERE: Final = "cluster"
-"""The location and region of a Node without labels for them."""
 CORDONED: Final = "draining"
 """The hold of a node whose Node is cordoned: nothing starts there."""
 _GIB: Final = 1024**3
@@ -20,43 +20,62 @@ _GIB: Final = 1024**3
 
 @dataclass(frozen=True, slots=True)
 class KnownNode:
-    """A Node, by its name, with its node in the cloud and whether that is held because the Node is cordoned."""
+    """A Node, by its cluster and name, with its node in the cloud, and whether that is held since it is cordoned."""
 
-    name: str
     node_id: str
+    cluster: str
+    name: str
     cordoned: bool
 
 
-KNOWN: Final = Rows(KnownNode, "kubernetes_nodes", key=("name",))
+KNOWN: Final = Rows(KnownNode, "cluster_nodes", UniqueConstraint("cluster", "name"), key=("node_id",))
 
 
-def look(tx: Tx, facts: Iterable[NodeFact]) -> None:
-    """Update the cloud's nodes from the facts; a known node without a `NodeSeen` is silent."""
+def look(tx: Tx, cluster: str, facts: Iterable[NodeFact], *, is_region: bool = False) -> None:
+    """Update the nodes of a cluster from the facts; a known node without a `NodeSeen` is silent.
+
+    `is_region`: the cluster's name is the region of its nodes, whatever their labels say.
+    """
     seen = {fact.machine.name: fact for fact in facts if isinstance(fact, NodeSeen)}
-    known = {node.name: node for node in KNOWN.all(tx)}
+    known = {node.name: node for node in KNOWN.all(tx, cluster=cluster)}
     for name, fact in seen.items():
         if name in known:
             _reports(tx, known[name], fact)
         elif fact.machine.gpu_count:
-            _came(tx, fact)
+            _came(tx, cluster, fact, is_region=is_region)
     for name in known.keys() - seen.keys():
         _is_silent(tx, known[name])
 
 
-def name_of_node(tx: Tx, node_id: str) -> str | None:
-    """The name of the Node behind a node of the cloud; None if there is none."""
-    known = KNOWN.find(tx, node_id=node_id)
-    return None if known is None else known.name
+def look_at_none_but(tx: Tx, clusters: Collection[str]) -> None:
+    """Take the nodes of all other clusters for silent."""
+    for cluster in {node.cluster for node in KNOWN.all(tx)} - set(clusters):
+        look(tx, cluster, ())
 
 
-def _came(tx: Tx, fact: NodeSeen) -> None:
+def known_as(tx: Tx, node_id: str | None) -> KnownNode | None:
+    """The Node behind a node of the cloud; None if there is none."""
+    return None if node_id is None else KNOWN.find(tx, node_id=node_id)
+
+
+def name_cluster(tx: Tx, cluster: str) -> None:
+    """Give the nodes of a state from before clusters had names to this cluster, which was the only one."""
+    if inspect(tx.connection).has_table("kubernetes_nodes"):
+        rows = tx.connection.exec_driver_sql("SELECT node_id, name, cordoned FROM kubernetes_nodes").fetchall()
+        for node_id, name, cordoned in rows:
+            KNOWN.insert(tx, node_id=node_id, cluster=cluster, name=name, cordoned=bool(cordoned))
+        tx.connection.exec_driver_sql("DROP TABLE kubernetes_nodes")
+
+
+def _came(tx: Tx, cluster: str, fact: NodeSeen, *, is_region: bool) -> None:
     machine = fact.machine
-    place = fact.location or fact.region or SOMEWHERE
-    ram_gb = machine.memory_bytes // _GIB
-    node_id = nodes.add_node(tx, NewNode(fact.gpu_model_id, machine.gpu_count, place, fact.region or place, ram_gb))
-    KNOWN.insert(tx, name=machine.name, node_id=node_id, cordoned=False)
+    labelled = (fact.region, fact.location) if not is_region else ()
+    region = next(filter(None, labelled), cluster)
+    location, ram_gb = fact.location or region, machine.memory_bytes // _GIB
+    node_id = nodes.add_node(tx, NewNode(fact.gpu_model_id, machine.gpu_count, location, region, ram_gb))
+    known = KNOWN.insert(tx, node_id=node_id, cluster=cluster, name=machine.name, cordoned=False)
     node_events.came(tx, fact.gpu_model_id)
-    _cordon(tx, KnownNode(machine.name, node_id, cordoned=False), fact)
+    _cordon(tx, known, fact)
 
 
 def _reports(tx: Tx, known: KnownNode, fact: NodeSeen) -> None:
@@ -74,9 +93,9 @@ def _cordon(tx: Tx, known: KnownNode, fact: NodeSeen) -> None:
     hold = nodes.get(tx, known.node_id).hold
     if fact.cordoned and hold is None:
         nodes.set_standing(tx, known.node_id, hold=CORDONED)
-        KNOWN.change(tx, known.name, cordoned=True)
+        KNOWN.change(tx, known.node_id, cordoned=True)
     elif known.cordoned and not fact.cordoned:
-        KNOWN.change(tx, known.name, cordoned=False)
+        KNOWN.change(tx, known.node_id, cordoned=False)
         if hold == CORDONED:
             node_events.set_by_owner(tx, known.node_id, "online")
 

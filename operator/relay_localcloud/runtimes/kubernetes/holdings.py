@@ -35,7 +35,8 @@ class Holding:
     uid: str | None  # its Pod's, from when the Pod is first seen until it is seen to leave
     exits: tuple[Any, ...]  # the last ones; `exits_of` reads them
     ended_at: int | None = None
-    organization_id: str | None = None  # the owner; None until objects of the holder may be on the cluster
+    organization_id: str | None = None  # the owner; None until objects of the holder may be on a cluster
+    cluster: str | None = None  # the cluster whose objects these are; None as long as there are none
 
 
 HOLDINGS: Final = Rows(Holding, "kubernetes_holdings", key=("id",))
@@ -85,6 +86,7 @@ class OnKubernetes:
                 exits=(),
                 ended_at=self.tx.now if standing is Standing.END else None,
                 organization_id=None if known is None else known.organization_id,
+                cluster=None if known is None else known.cluster,
             )
         self.tx.after_commit(lambda: self.changed(holder_id))
         return Expected()
@@ -107,6 +109,26 @@ def saw(tx: Tx, holding: Holding, start: int, uid: str | None, exits: Sequence[E
     seen = {"start": start, "uid": uid, "exits": tuple(list(astuple(each)) for each in exits)}
     if seen != {"start": holding.start, "uid": holding.uid, "exits": holding.exits}:
         HOLDINGS.change(tx, holding.id, **seen)
+
+
+def settle(tx: Tx, holding: Holding, organization_id: str, cluster: str) -> Holding:
+    """Record that objects of a holder may be on a cluster from now on; returns the changed row."""
+    if (holding.organization_id, holding.cluster) == (organization_id, cluster):
+        return holding
+    return HOLDINGS.changed(tx, holding, organization_id=organization_id, cluster=cluster)
+
+
+def left(tx: Tx, holder_id: str, cluster: str) -> None:
+    """Record that no object of a holder is left on a cluster, so that it may run on another."""
+    gone = {"organization_id": None, "cluster": None, "since": 0, "uid": None, "exits": ()}
+    HOLDINGS.change_all(tx, gone, id=holder_id, cluster=cluster)
+
+
+def name_cluster(tx: Tx, cluster: str) -> None:
+    """Give the holders of a state from before clusters had names to this cluster, which was the only one."""
+    columns = HOLDINGS.table.c
+    nameless = columns.cluster.is_(None) & columns.organization_id.is_not(None)
+    tx.connection.execute(HOLDINGS.table.update().where(nameless).values(cluster=cluster))
 
 
 def forget(tx: Tx) -> None:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
+ALONE: Final = "cluster"
+"""The name of a cloud's only cluster if its configuration names none."""
 INSTANCE: Final = "gpurelay.dev/cloud-instance"
 CLOUD_ID: Final = "gpurelay.dev/cloud-id"
 REPLICA_ID: Final = "gpurelay.dev/replica-id"

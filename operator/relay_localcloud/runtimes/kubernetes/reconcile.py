@@ -7,28 +7,25 @@ Pod changed, and every LOOK_SECONDS in any case, so a kill loses nothing.
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
-from typing import Final, NoReturn
+from typing import Final, NoReturn, Protocol
 
-from relay_kube.execution import Execution, executed
-from relay_kube.forwarding import Forwarded, forwarded
-from relay_kube.kube import PODS, Kube, KubeError, Refused, ResourceType, Unavailable
+from relay_kube.kube import PODS, Kube, KubeError, Refused, ResourceType
 from relay_kube.mirror import Mirror
 from relay_localcloud.kernel.disk import PATIENCE_SECONDS, Unwritable
-from relay_localcloud.kernel.store import Store, Tx
-from relay_localcloud.runtimes.kubernetes import fleet, holdings, logs, turns
-from relay_localcloud.runtimes.kubernetes.endpoints import Endpoints, Outside
-from relay_localcloud.runtimes.kubernetes.holdings import HOLDINGS, OnKubernetes, Standing
-from relay_localcloud.runtimes.kubernetes.names import CLOUD_ID, CONTAINER, INSTANCE, REPLICA_ID
+from relay_localcloud.kernel.store import Store
+from relay_localcloud.runtimes.kubernetes import fleet, holdings, turns
+from relay_localcloud.runtimes.kubernetes.holdings import HOLDINGS, Holding, Standing
+from relay_localcloud.runtimes.kubernetes.names import CLOUD_ID, INSTANCE, REPLICA_ID
 from relay_localcloud.runtimes.kubernetes.nodes import Gpu, NodeFact, NodeSeen, of_node
 from relay_localcloud.runtimes.kubernetes.objects import Objects
-from relay_localcloud.runtimes.kubernetes.observed import Metadata, Node, Pod
+from relay_localcloud.runtimes.kubernetes.observed import Node, Pod
 from relay_localcloud.runtimes.kubernetes.pod_events import PodEvent, PodEvents
 from relay_localcloud.runtimes.kubernetes.situations import Step
+from relay_localcloud.runtimes.kubernetes.tenants import Gateway
 from relay_localcloud.runtimes.kubernetes.turns import Offer, Seen, Turn
-from relay_localcloud.runtimes.runtime import Way
 
 _log = logging.getLogger(__name__)
 
@@ -39,23 +36,52 @@ AGAIN_SECONDS: Final = 1.0
 """The delay before a failed turn is retried: a new namespace accepts no Pods for a moment, a disk may be full."""
 AT_ONCE: Final = 8
 """How many holders take their turns concurrently."""
+AWAY_SECONDS: Final = 90.0
+"""How long a region's API server may be silent before the region's nodes count as silent."""
+
+
+class Regions(Protocol):
+    """All clusters of the cloud, as one of them needs to know them."""
+
+    def changed(self, holder_id: str) -> None:
+        """Give a holder a turn on every cluster."""
+        ...
+
+    def pod_changed(self, pod: Pod) -> None:
+        """Take note of a Pod of this cloud that appeared, changed or disappeared."""
+        ...
+
+    def may_run(self, cluster: str, namespace: str, name: str) -> bool:
+        """Whether a Pod of this cloud may exist on a cluster."""
+        ...
 
 
 class Reconciler:
-    """The Kubernetes runtime of one cluster; a `Containers`. Transactions use it through `runtime_of`.
+    """Makes one cluster match the rows; `is_region` if it is one of several.
 
-    `outside` is the way to Pods for a cloud that runs outside the cluster; None if it runs inside.
+    `gateway` asks the cluster where requests to its Pods come from, as `offer` is to say. A region whose API server is
+    silent for `away_seconds` has silent nodes.
     """
 
     def __init__(
-        self, store: Store, kube: Kube, offer: Offer, table: Sequence[Gpu], outside: Outside | None = None
+        self,
+        store: Store,
+        kube: Kube,
+        offer: Offer,
+        gateway: Callable[[], Awaitable[Gateway]],
+        table: Sequence[Gpu],
+        regions: Regions,
+        *,
+        is_region: bool,
+        away_seconds: float = AWAY_SECONDS,
     ) -> None:
         self._store = store
-        self._kube = kube
+        self._gateway = gateway
         self._objects = Objects(kube, offer.terms.instance)
         self._offer = offer
         self._table = table
-        self._lacking = turns.lacking(offer)
+        self._regions = regions
+        self._is_region, self._away_seconds = is_region, away_seconds
         self._pods = Mirror(kube, PODS, Pod.model_validate, self._pod_changed)
         self._nodes = Mirror(kube, NODES, Node.model_validate, lambda _: self._nodes_are_due())
         self._events = PodEvents(kube, self._event_came)
@@ -64,49 +90,31 @@ class Reconciler:
         self._nodes_due = True
         self._wake = asyncio.Event()
         self._swept: set[tuple[str, int, Standing]] = set()
-        self._seen = Seen({}, self._pods.get, self._events.of)
-        self._endpoints = Endpoints(self._pods.get, offer.terms.instance, outside)
-        self.moved: Callable[[str], None] = lambda _: None
-        """Called with a workload's id when its Pod appeared, changed or disappeared; the gateway sets it."""
+        self._seen = Seen({}, self._pods.get, self._events.of, regions.may_run)
 
-    def runtime_of(self, tx: Tx) -> OnKubernetes:
-        """The runtime of one transaction."""
-        return OnKubernetes(tx, self._changed, self._lacking)
+    def pod(self, namespace: str, name: str) -> Pod | None:
+        """The Pod of this cloud with this name."""
+        found = self._pods.get(namespace, name)
+        if found is None or found.metadata.labels.get(INSTANCE) != self._offer.terms.instance:
+            return None
+        return found
 
-    def way(self, organization_id: str, workload_id: str, port: int, uid: str | None = None) -> Way | None:
-        """The address of a workload's container, as `Endpoints.way` returns it."""
-        return self._endpoints.way(organization_id, workload_id, port, uid)
-
-    def log(self, organization_id: str, workload_id: str, *, tail: int | None, follow: bool) -> AsyncIterator[bytes]:
-        """Yields the output of its container; nothing without one. Raises ApiError 503."""
-        return logs.log_of(self._kube, organization_id, workload_id, tail, follow=follow)
-
-    def execute(
-        self, organization_id: str, workload_id: str, command: Sequence[str], *, terminal: bool
-    ) -> AbstractAsyncContextManager[Execution]:
-        """Run a command in its container. Raises KubeError."""
-        pod = self._running(organization_id, workload_id)
-        return executed(self._kube, pod.namespace, pod.name, CONTAINER, command, terminal=terminal)
-
-    def forward(self, organization_id: str, workload_id: str, port: int) -> AbstractAsyncContextManager[Forwarded]:
-        """Connect to a port of its container. Raises KubeError."""
-        pod = self._running(organization_id, workload_id)
-        return forwarded(self._kube, pod.namespace, pod.name, port)
-
-    def _running(self, organization_id: str, workload_id: str) -> Metadata:
-        pod = self._endpoints.running(organization_id, workload_id)
-        if pod is None:
-            raise Unavailable(0, "NotRunning", "it does not run just now")
-        return pod.metadata
+    @property
+    def knows_pods(self) -> bool:
+        """Whether the cluster has listed its Pods."""
+        return self._pods.is_listed
 
     async def run(self) -> NoReturn:
         """Reconcile until cancelled."""
-        mirrors = (self._pods, self._nodes, self._events.mirror)
         async with asyncio.TaskGroup() as tasks:
-            for mirror in mirrors:
+            for mirror in (self._pods, self._nodes, self._events.mirror):
                 tasks.create_task(mirror.run())
-            for mirror in mirrors:
-                await mirror.listed()
+            try:
+                async with asyncio.timeout(self._away_seconds if self._is_region else None):
+                    await self._is_there()
+            except TimeoutError:
+                self._written(self._compare_nodes)
+                await self._is_there()
             tasks.create_task(self._look_now_and_then())
             while True:
                 await self._wake.wait()
@@ -115,6 +123,19 @@ class Reconciler:
                     self._look_at_nodes()
                 for holder_id in self._next():
                     tasks.create_task(self._take_turn(holder_id))
+
+    async def _is_there(self) -> None:
+        """Return once the cluster has said what this needs to know of it."""
+        for mirror in (self._pods, self._nodes, self._events.mirror):
+            await mirror.listed()
+        while True:
+            try:
+                self._offer = replace(self._offer, gateway=await self._gateway())
+            except KubeError as error:
+                _log.warning("the cluster %s cannot be asked: %s", self._offer.cluster, error)
+                await asyncio.sleep(LOOK_SECONDS)
+            else:
+                return
 
     async def _look_now_and_then(self) -> NoReturn:
         while True:
@@ -142,12 +163,15 @@ class Reconciler:
     def _look_at_everything(self) -> None:
         with self._store.transaction() as tx:
             holdings.forget(tx)
-            everyone = HOLDINGS.all(tx)
+            everyone = [each for each in HOLDINGS.all(tx) if self._concerns(each)]
         self._swept &= {(each.id, each.start, each.standing) for each in everyone}
         for holding in everyone:
             if (holding.id, holding.start, holding.standing) not in self._swept:
                 self._due.setdefault(holding.id)
         self._wake.set()
+
+    def _concerns(self, holding: Holding) -> bool:
+        return holding.cluster in {None, self._offer.cluster}
 
     def _nodes_are_due(self) -> None:
         self._nodes_due = True
@@ -162,13 +186,15 @@ class Reconciler:
         facts = list(self._node_facts())
         machines = {fact.machine.name: fact.machine for fact in facts if isinstance(fact, NodeSeen)}
         with self._store.transaction() as tx:
-            fleet.look(tx, facts)
+            fleet.look(tx, self._offer.cluster, facts, is_region=self._is_region)
             affected = HOLDINGS.all(tx, standing=Standing.RUN) if machines.keys() != self._seen.machines.keys() else []
-        self._seen = Seen(machines, self._seen.pod, self._seen.events)
-        for holding in affected:
+        self._seen = replace(self._seen, machines=machines)
+        for holding in filter(self._concerns, affected):
             self._due.setdefault(holding.id)
 
     def _node_facts(self) -> Iterator[NodeFact]:
+        if self._is_region and self._nodes.unheard_seconds > self._away_seconds:
+            return
         pods: defaultdict[str | None, list[Pod]] = defaultdict(list)
         for pod in self._pods:
             pods[pod.spec.node_name].append(pod)
@@ -206,13 +232,20 @@ class Reconciler:
 
     def _try_again(self, holder_id: str, why: Exception) -> None:
         _log.info("%s: %s; it is tried again", holder_id, why)
-        asyncio.get_running_loop().call_later(AGAIN_SECONDS, self._changed, holder_id)
+        asyncio.get_running_loop().call_later(AGAIN_SECONDS, self.changed, holder_id)
 
     def _done(self, turn: Turn) -> None:
-        if turn.step is Step.SWEEP:
+        if turn.step is not Step.SWEEP:
+            return
+        if not turn.leaves:
             self._swept.add((turn.holding.id, turn.holding.start, turn.holding.standing))
+            return
+        with self._store.transaction() as tx:
+            holdings.left(tx, turn.holding.id, self._offer.cluster)
+        self._regions.changed(turn.holding.id)
 
-    def _changed(self, holder_id: str) -> None:
+    def changed(self, holder_id: str) -> None:
+        """Give a holder a turn."""
         self._due.setdefault(holder_id)
         self._wake.set()
 
@@ -220,9 +253,8 @@ class Reconciler:
         labels = pod.metadata.labels
         if labels.get(INSTANCE) == self._offer.terms.instance and CLOUD_ID in labels:
             for holder_id in {labels[CLOUD_ID], labels.get(REPLICA_ID, labels[CLOUD_ID])}:
-                self._changed(holder_id)
-            self._endpoints.moved(pod)
-            self.moved(labels[CLOUD_ID])
+                self._regions.changed(holder_id)
+            self._regions.pod_changed(pod)
 
     def _event_came(self, event: PodEvent) -> None:
         pod = self._pods.get(event.involved.namespace, event.involved.name)

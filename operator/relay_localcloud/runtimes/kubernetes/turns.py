@@ -11,7 +11,7 @@ from relay_localcloud.runtimes.kubernetes import facts, fleet, holders, holdings
 from relay_localcloud.runtimes.kubernetes.facts import Awaited, CannotStart, Deleted, Fact, Failed, Gone
 from relay_localcloud.runtimes.kubernetes.holders import NO_VOLUMES, Holder, Impossible
 from relay_localcloud.runtimes.kubernetes.holdings import HOLDINGS, Holding, Standing
-from relay_localcloud.runtimes.kubernetes.names import name_of, namespace_of
+from relay_localcloud.runtimes.kubernetes.names import ALONE, name_of, namespace_of
 from relay_localcloud.runtimes.kubernetes.observed import Event, Pod
 from relay_localcloud.runtimes.kubernetes.runs import Machine, Run
 from relay_localcloud.runtimes.kubernetes.situations import STEPS, Situation, Step, situation, start_of
@@ -35,8 +35,8 @@ _STAYS = frozenset({Situation.PRESENT, Situation.LATER})
 class Offer:
     """What holds for everything that runs on a cluster: the terms, the gateway, and the resources that quotas count.
 
-    `vault` decrypts registry credentials. `account` is the ServiceAccount of a cloud inside the cluster; None outside,
-    where the kubeconfig grants all rights already.
+    `cluster` is its name; what has no node runs on the cluster `first`. `vault` decrypts registry credentials.
+    `account` is the ServiceAccount of a cloud inside the cluster; None outside, where the kubeconfig grants all rights.
     """
 
     terms: Terms
@@ -44,20 +44,29 @@ class Offer:
     resources: Sequence[str]
     vault: Vault
     account: Account | None = None
+    cluster: str = ALONE
+    first: str = ALONE
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What is known of a cluster now: reporting Nodes by name, Pods by namespace and name, Events by Pod uid."""
+    """What is known of a cluster now: reporting Nodes by name, Pods by namespace and name, Events by Pod uid.
+
+    `may_run` is about the Pods of every cluster.
+    """
 
     machines: Mapping[str, Machine]
     pod: Callable[[str, str], Pod | None]
     events: Callable[[str], Iterable[Event]]
+    may_run: stops.MayRun
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What is to be done for a holder; MAKE creates `tenant` and then `manifests`, each in order."""
+    """What is to be done for a holder; MAKE creates `tenant` and then `manifests`, each in order.
+
+    `leaves`: it is to run on another cluster, once nothing of it is left on this one.
+    """
 
     holding: Holding
     namespace: str
@@ -66,29 +75,34 @@ class Turn:
     uid: str = ""
     tenant: Sequence[Manifest] = ()
     manifests: Sequence[Manifest] = ()
+    leaves: bool = False
 
 
-def lacking(offer: Offer) -> Mapping[Noun, str]:
-    """Why this cluster does not support some nouns, and what to use instead."""
-    without_volumes = {} if offer.terms.storage_class is not None else {Noun.POD: NO_VOLUMES}
-    without_privilege = {} if offer.terms.privileged_allowed else {Noun.PRIVILEGE: _NO_PRIVILEGE}
+def lacking(terms: Terms) -> Mapping[Noun, str]:
+    """Why a cluster does not support some nouns, and what to use instead."""
+    without_volumes = {} if terms.storage_class is not None else {Noun.POD: NO_VOLUMES}
+    without_privilege = {} if terms.privileged_allowed else {Noun.PRIVILEGE: _NO_PRIVILEGE}
     return {**_NOT_OFFERED, **without_volumes, **without_privilege}
 
 
 def take(tx: Tx, holder_id: str, seen: Seen, offer: Offer) -> Turn | None:
-    """Report to the row what its Pod shows, and decide the step; None if the holder cannot have objects there."""
+    """Report to the row what its Pod shows, and decide the step; None if the holder has no objects on this cluster."""
     holding, holder = HOLDINGS.find(tx, id=holder_id), holders.find(tx, holder_id)
     if holding is None:
         return None
     organization_id = holding.organization_id if holder is None else holder.organization_id
     if organization_id is None:
-        stops.look(tx, holding, seen.pod, offer.terms.instance)
+        if offer.cluster == offer.first:
+            stops.look(tx, holding, seen.may_run)
         return None
-    if holding.organization_id is None:  # from here on objects of the holder may exist
-        HOLDINGS.change(tx, holding.id, organization_id=organization_id)
-        holding = replace(holding, organization_id=organization_id)
+    wanted_on = _wanted_on(tx, holder, holding, offer)
+    if offer.cluster != (holding.cluster or wanted_on):
+        return None
+    holding = holdings.settle(tx, holding, organization_id, offer.cluster)
     namespace, name = namespace_of(organization_id), name_of(holding.id)
     pod = seen.pod(namespace, name)
+    if wanted_on != offer.cluster:
+        return _leaving(holding, namespace, name, pod, offer)
     if holder is not None:
         _tell(tx, holder, holding, pod, seen, offer)
         holding = HOLDINGS.find(tx, id=holder_id) or holding  # the facts may have changed what is wanted
@@ -97,6 +111,19 @@ def take(tx: Tx, holder_id: str, seen: Seen, offer: Offer) -> Turn | None:
     if step is Step.MAKE:
         turn = _making(tx, turn, seen, offer)
     return turn if turn.step is Step.MAKE else replace(turn, holding=_not_refused(tx, holding))
+
+
+def _wanted_on(tx: Tx, holder: Holder | None, holding: Holding, offer: Offer) -> str:
+    """The cluster of the holder's node; without one, the cluster that it is on, or the first."""
+    node = None if holder is None else fleet.known_as(tx, holder.node_id)
+    return (holding.cluster or offer.first) if node is None else node.cluster
+
+
+def _leaving(holding: Holding, namespace: str, name: str, pod: Pod | None, offer: Offer) -> Turn:
+    """The turn of a holder whose node is on another cluster: all of it goes here, its volume too."""
+    ended = replace(holding, standing=Standing.END)
+    step = STEPS[Standing.END][situation(ended, pod, offer.terms.instance)]
+    return Turn(ended, namespace, name, step, "" if pod is None else pod.metadata.uid, leaves=True)
 
 
 def refused(tx: Tx, turn: Turn, words: str) -> None:
@@ -128,7 +155,7 @@ def _tell(tx: Tx, holder: Holder, holding: Holding, pod: Pod | None, seen: Seen,
             HOLDINGS.change(tx, holding.id, uid=None)
         holder.tell(tx, _without_pod(holding, there), ())
         return
-    if not _reports(tx, holder, seen):
+    if not _reports(tx, holder, seen, offer):
         return
     if start_of(pod) < holding.start:
         holder.tell(tx, [Awaited()], ())
@@ -146,9 +173,15 @@ def _without_pod(holding: Holding, there: Situation) -> Sequence[Fact]:
     return [Deleted(_VANISHED) if holding.uid is not None else Awaited()]
 
 
-def _reports(tx: Tx, holder: Holder, seen: Seen) -> bool:
+def _reports(tx: Tx, holder: Holder, seen: Seen, offer: Offer) -> bool:
     """Whether the holder's node reports; the status of a Pod on a silent node is stale."""
-    return holder.node_id is None or fleet.name_of_node(tx, holder.node_id) in seen.machines
+    return holder.node_id is None or _machine_of(tx, holder, seen, offer) is not None
+
+
+def _machine_of(tx: Tx, holder: Holder, seen: Seen, offer: Offer) -> Machine | None:
+    """The Node that the holder was placed on; None if it is silent, or on another cluster by now."""
+    node = fleet.known_as(tx, holder.node_id)
+    return seen.machines.get(node.name) if node is not None and node.cluster == offer.cluster else None
 
 
 def _making(tx: Tx, turn: Turn, seen: Seen, offer: Offer) -> Turn:
@@ -156,11 +189,9 @@ def _making(tx: Tx, turn: Turn, seen: Seen, offer: Offer) -> Turn:
     waiting = replace(turn, step=Step.NOTHING)
     holder = holders.find(tx, turn.holding.id)
     assert holder is not None, "what is to run has a row"
-    machine = None
-    if holder.node_id is not None:
-        machine = seen.machines.get(fleet.name_of_node(tx, holder.node_id) or "")
-        if machine is None:
-            return waiting
+    machine = _machine_of(tx, holder, seen, offer)
+    if machine is None and holder.node_id is not None:
+        return waiting
     try:
         run = holder.run(tx, machine, turn.holding.start, offer.terms, offer.vault)
     except Impossible as why:

@@ -22,10 +22,10 @@ from relay_localcloud.runtimes.kubernetes.runs import Machine
 from relay_localcloud.runtimes.kubernetes.tenants import Gateway
 from relay_localcloud.runtimes.kubernetes.turns import Offer, Seen, Turn
 from relay_localcloud.runtimes.kubernetes.wanted import Terms
-from relay_wire.clusters import ClusterCreate
+from relay_wire.clusters import ClusterCreate, ClusterStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from relay_localcloud.kernel.store import Tx
     from relay_localcloud.replicas.rows import Replica
@@ -45,6 +45,7 @@ class Rows:
     cloud: Any
     pods: dict[str, Pod] = field(default_factory=dict)
     machines: dict[str, Machine] = field(default_factory=dict)
+    may_run: Callable[[str, str, str], bool] = lambda _, __, ___: False
 
     @contextmanager
     def tx(self) -> Iterator[Tx]:
@@ -56,7 +57,7 @@ class Rows:
         """The only Node reports what it has, or nothing."""
         self.machines = {machine.name: machine} if reports else {}
         with self.tx() as tx:
-            fleet.look(tx, [NodeSeen(machine, "h100", "eu", "eu-1", cordoned)] if reports else [])
+            fleet.look(tx, "cluster", [NodeSeen(machine, "h100", "eu", "eu-1", cordoned)] if reports else [])
 
     def cluster(self, **fields: Any) -> str:
         """The id of a new cluster of one replica."""
@@ -66,10 +67,24 @@ class Rows:
 
     def end(self, cluster_id: str) -> None:
         """Terminate a cluster."""
+        self._apply(cluster_id, ClusterTrigger.TERMINATE)
+
+    def stop(self, cluster_id: str) -> None:
+        """Stop a cluster."""
+        self._apply(cluster_id, ClusterTrigger.STOP)
+
+    def _apply(self, cluster_id: str, trigger: ClusterTrigger) -> None:
         with self.tx() as tx:
             cluster = clusters.find(tx, cluster_id)
             assert cluster is not None
-            moves.apply(tx, cluster, ClusterTrigger.TERMINATE)
+            moves.apply(tx, cluster, trigger)
+
+    def status(self, cluster_id: str) -> ClusterStatus:
+        """The status of a cluster."""
+        with self.tx() as tx:
+            cluster = clusters.find(tx, cluster_id)
+        assert cluster is not None
+        return cluster.status
 
     def settle(self) -> None:
         """Do what fell due."""
@@ -88,7 +103,7 @@ class Rows:
 
     def turn(self, holder_id: str) -> Turn:
         """What a turn decides."""
-        seen = Seen(self.machines, lambda _, name: self.pods.get(name), lambda _: ())
+        seen = Seen(self.machines, lambda _, name: self.pods.get(name), lambda _: (), self.may_run)
         with self.tx() as tx:
             turn = turns.take(tx, holder_id, seen, self.offer)
         assert turn is not None
@@ -102,14 +117,18 @@ class Rows:
 
     def runs(self, holder_id: str, start: int = 1, **metadata: Any) -> None:
         """Its container runs in a Pod, healthy, and the cloud has seen it."""
+        self.pods[name_of(holder_id)] = self.running(holder_id, start, **metadata)
+        self.turn(holder_id)
+
+    def running(self, holder_id: str, start: int = 1, **metadata: Any) -> Pod:
+        """Its Pod, if its container runs and is healthy."""
         at = timestamp(self.now)
         labels = {INSTANCE: self.offer.terms.instance}
         named = {"name": name_of(holder_id), "uid": "u", "creationTimestamp": at, "labels": labels}
         container = {"name": "main", "ready": True, "state": {"running": {"startedAt": at}}}
         status = {"phase": "Running", "podIP": "10.0.0.9", "startTime": at, "containerStatuses": [container]}
         raw = {"metadata": {**named, "annotations": {START: str(start)}, **metadata}, "status": status}
-        self.pods[name_of(holder_id)] = Pod.model_validate(raw)
-        self.turn(holder_id)
+        return Pod.model_validate(raw)
 
 
 def rows() -> Rows:

@@ -57,7 +57,7 @@ def test_models_are_sold_at_the_prices_of_the_document(tmp_path: Path) -> None:
         ({"gpuModels": []}, "gpuModels: "),
         ({"gpuModels": [{**H100, "nodeLabels": {}}]}, "gpuModels.0.nodeLabels: "),
         ({"gpuModels": [{**H100, "prices": 1}]}, "gpuModels.0.prices: "),
-        ({"clusters": [{"name": "eu"}, {"name": "us"}]}, "several are not supported yet"),
+        ({"clusters": [{"name": "eu"}, {"name": "us"}]}, "a kubeconfig for each cluster but the one"),
         ({"clusters": ["eu"]}, "clusters.0: "),
         ({"clusters": [{"name": ["eu"]}]}, "clusters.0.name: "),
         ({"cpuSizes": []}, "cpuSizes: "),

@@ -1,4 +1,4 @@
-"""Where a container answers, inside the cluster; and that it does so only while it is this cloud's and runs."""
+"""Where a container answers, inside the cluster; and that it does so only while it runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from relay_localcloud.runtimes.kubernetes.endpoints import Endpoints
+from relay_localcloud.runtimes.kubernetes.endpoints import Endpoints, Found
 from relay_localcloud.runtimes.kubernetes.names import CLOUD_ID, INSTANCE, REPLICA_ID
 from relay_localcloud.runtimes.kubernetes.observed import Pod
 from relay_localcloud.runtimes.runtime import Way
@@ -15,9 +15,9 @@ MADE = "2026-11-24T10:00:00Z"
 RUNS = {"name": "main", "state": {"running": {"startedAt": MADE}}}
 
 
-def pod(address: str | None = "10.0.0.9", container: Any = RUNS, owner: str = "mine", **metadata: Any) -> Pod:
+def pod(address: str | None = "10.0.0.9", container: Any = RUNS, **metadata: Any) -> Pod:
     """One that runs."""
-    labels = {INSTANCE: owner}
+    labels = {INSTANCE: "mine"}
     metadata = {"namespace": "relay-org-a", **metadata}
     return Pod.model_validate(
         {
@@ -27,15 +27,20 @@ def pod(address: str | None = "10.0.0.9", container: Any = RUNS, owner: str = "m
     )
 
 
+def there(found: Pod | None) -> Found | None:
+    """A Pod on the cluster that the cloud runs in."""
+    return None if found is None else Found(found, "cluster", None)
+
+
 def way(found: Pod | None) -> Way | None:
     """Of `pod_1`, at port 80, if this is its Pod."""
     asked: list[tuple[str, str]] = []
 
-    def find(namespace: str, name: str) -> Pod | None:
+    def find(namespace: str, name: str) -> Found | None:
         asked.append((namespace, name))
-        return found
+        return there(found)
 
-    answer = Endpoints(find, "mine", None).way("org_A", "pod_1", 80)
+    answer = Endpoints(find).way("org_A", "pod_1", 80)
     assert asked == [("relay-org-a", "pod-1")]
     return answer
 
@@ -53,7 +58,7 @@ class Cluster:
 
     def __init__(self, *pods: Pod) -> None:
         self.pods = {each.metadata.name: each for each in pods}
-        self.endpoints = Endpoints(lambda _, name: self.pods.get(name), "mine", None)
+        self.endpoints = Endpoints(lambda _, name: there(self.pods.get(name)))
         for each in pods:
             self.endpoints.moved(each)
 
@@ -104,12 +109,11 @@ def test_inside_the_cluster_it_is_the_address_of_its_pod() -> None:
     [
         None,
         pod(None),
-        pod(owner="another"),
         pod(deletionTimestamp=MADE),
         pod(container={"name": "main", "state": {"waiting": {}}}),
         pod(container={"name": "beside", "state": {"running": {}}}),
     ],
-    ids=["absent", "without an address", "another's", "leaving", "not running", "only a sidecar runs"],
+    ids=["absent", "without an address", "leaving", "not running", "only a sidecar runs"],
 )
-def test_what_does_not_run_or_is_anothers_has_no_way(found: Pod | None) -> None:
+def test_what_does_not_run_has_no_way(found: Pod | None) -> None:
     assert way(found) is None
