@@ -28,9 +28,12 @@ _PASSING = frozenset(
     | {"nodeRegion", "nodeLocation", "nodeHostname"}  # depends on free capacity
 )
 _MOMENT = re.compile(r"(Time|Since|At|Deadline)$")
-# Fields of accounts: their identity, and amounts that depend on how long something has run.
+# Fields of accounts: their identity, and what is read with amounts that depend on how long something has run: a cloud
+# that answers 404 has no amounts until the next look at them.
 _IDENTITY = frozenset({"organizationId", "organizationName", "identity", "secretPrefix", "url"})
-_MONEY = frozenset({"balanceCents", "availableCents", "burnPerHourCents", "runwayHours", "inUse", "spend"})
+_MONEY = frozenset(
+    {"balanceCents", "availableCents", "burnPerHourCents", "runwayHours", "inUse", "spend"} | {"autoStopFloorCents"}
+)
 CANARY, _WEBHOOK_SECRET = "canary-", "whsec_"
 
 
