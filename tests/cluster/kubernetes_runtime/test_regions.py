@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest_asyncio
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
     from tests.support.controlplane import Cluster
 
+StageT = TypeVar("StageT", bound=Stage)
+
 
 @session_fixture
 async def abroad(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
@@ -44,28 +47,31 @@ async def us(abroad: ControlPlane, tmp_path: Path) -> AsyncIterator[Stage]:
         await own.close()
 
 
-@pytest_asyncio.fixture
-async def stage(cluster: Cluster, kube: Kube, us: Stage, tmp_path: Path) -> AsyncIterator[Stage]:
-    """A cloud of both, whose Nodes have the same name."""
-    own = Stage(kube, cluster.kubeconfig, tmp_path / "state", others={"us": us.kubeconfig}, product=us.product)
+@asynccontextmanager
+async def over_both(own: StageT, us: Stage) -> AsyncIterator[StageT]:
+    """The cloud of a stage whose other cluster is `us`, served and with room."""
     await own.node()
     await own.start()
     us.organization, us.namespace = own.organization, own.namespace
     await own.has_room()
     yield own
     await own.close()
+
+
+@pytest_asyncio.fixture
+async def stage(cluster: Cluster, kube: Kube, us: Stage, tmp_path: Path) -> AsyncIterator[Stage]:
+    """A cloud of both, whose Nodes have the same name."""
+    state, others = tmp_path / "state", {"us": us.kubeconfig}
+    async with over_both(Stage(kube, cluster.kubeconfig, state, others=others, product=us.product), us) as own:
+        yield own
 
 
 @pytest_asyncio.fixture
 async def served(cluster: Cluster, kube: Kube, us: Stage, tmp_path: Path) -> AsyncIterator[Served]:
     """The same as a process."""
-    own = Served(kube, cluster.kubeconfig, tmp_path / "state", others={"us": us.kubeconfig}, product=us.product)
-    await own.node()
-    await own.start()
-    us.organization, us.namespace = own.organization, own.namespace
-    await own.has_room()
-    yield own
-    await own.close()
+    state, others = tmp_path / "state", {"us": us.kubeconfig}
+    async with over_both(Served(kube, cluster.kubeconfig, state, others=others, product=us.product), us) as own:
+        yield own
 
 
 async def regions_of(stage: Stage) -> set[str]:

@@ -18,7 +18,7 @@ from relay_localcloud.runtimes.kubernetes.holdings import HOLDINGS
 from relay_localcloud.runtimes.kubernetes.names import name_of
 from relay_localcloud.runtimes.kubernetes.nodes import NodeSeen
 from relay_localcloud.runtimes.kubernetes.reconcile import Reconciler
-from relay_localcloud.runtimes.kubernetes.regions import Regions
+from relay_localcloud.runtimes.kubernetes.regions import Region, Regions
 from relay_localcloud.runtimes.kubernetes.situations import Step
 from relay_localcloud.runtimes.kubernetes.tenants import Gateway
 from relay_localcloud.runtimes.kubernetes.turns import Seen, Turn
@@ -163,10 +163,23 @@ def test_the_nodes_of_a_cluster_that_is_not_in_the_list_any_more_are_silent(worl
     assert reporting(world) == {"eu": False, "us": True}
 
 
-async def test_the_nodes_of_a_region_whose_api_server_is_away_are_silent(world: World) -> None:
-    async def gateway() -> Gateway:
-        return Gateway()
+async def gateway() -> Gateway:
+    """Where requests come from, as no cluster says it."""
+    return Gateway()
 
+
+async def test_a_cluster_that_has_not_listed_its_pods_may_run_any_and_so_may_one_that_is_not_in_the_list(
+    world: World,
+) -> None:
+    async with aiohttp.ClientSession() as session:
+        kube = Kube(ApiAccess(f"http://127.0.0.1:{free_port()}", session))
+        regions = Regions(world.room.store, {})
+        reconciler = Reconciler(world.room.store, kube, world.room.offer, gateway, [], regions, is_region=True)
+        regions.join("us", Region(kube, reconciler, None))
+        assert [regions.may_run(cluster, "relay-org-a", "rep-1") for cluster in ("us", "asia")] == [True, True]
+
+
+async def test_the_nodes_of_a_region_whose_api_server_is_away_are_silent(world: World) -> None:
     async def reports() -> dict[str, bool]:
         return reporting(world)
 
