@@ -114,10 +114,13 @@ class _Connection(web.RequestHandler):
     """One client; an invalid request is answered like any other error, and a defect here is a 500 with its traceback.
 
     The bounds of heads are those of `http/connections.py`; a connection beyond its address's limit is closed at once.
+    Of a head that begins in the packet of the request before it nothing is known until more of it comes: if nothing
+    does, its connection ends as an idle one.
     """
 
     _visitor: str | None = None
     _deadline: asyncio.TimerHandle | None = None
+    _body: aiohttp.StreamReader = aiohttp.EMPTY_PAYLOAD  # of the last request
     _head_bytes = 0
 
     def __init__(self, visitors: Visitors, server: web.Server, **more: Any) -> None:  # noqa: ANN401 - aiohttp's own
@@ -155,20 +158,33 @@ class _Connection(web.RequestHandler):
 
     def data_received(self, data: bytes) -> None:
         """Read a head, which is bounded in bytes and time, or what follows it."""
-        next_request = self._waiter  # None before the connection waits for its first request, and during a request
+        is_head = self._body.is_eof() and not self._upgraded
+        requests = self._request_count
         super().data_received(data)
-        if self._request_count if next_request is None else next_request.done():
+        if self._request_count > requests:
+            self._body = self._messages[-1][1]
             self._head_bytes = 0
             self._stop_waiting()
-            return
-        self._head_bytes += len(data)
-        if self._head_bytes > LARGEST_HEAD:
-            self._refuse(*TOO_LARGE)
-        elif self._deadline is None:
-            self._await_head()
+        elif is_head:
+            self._head_bytes += len(data)
+            if self._head_bytes > LARGEST_HEAD:
+                self._refuse(*TOO_LARGE)
+            elif self._deadline is None:
+                self._await_head()
+
+    @property
+    def _is_answered(self) -> bool:
+        """Whether every request so far has its whole answer."""
+        return self._waiter is not None
 
     def _await_head(self) -> None:
-        self._deadline = self._loop.call_later(HEAD_SECONDS, self._refuse, *TOO_LATE)
+        self._deadline = self._loop.call_later(HEAD_SECONDS, self._is_late)
+
+    def _is_late(self) -> None:
+        if self._is_answered:
+            self._refuse(*TOO_LATE)
+        else:
+            self._await_head()
 
     def _stop_waiting(self) -> None:
         if self._deadline is not None:
@@ -176,7 +192,7 @@ class _Connection(web.RequestHandler):
             self._deadline = None
 
     def _refuse(self, status: HTTPStatus, message: str) -> None:
-        if self._head_bytes and self.transport is not None:
+        if self._head_bytes and self._is_answered and self.transport is not None:
             self.transport.write(last_answer(status, message))
         self.force_close()
 
