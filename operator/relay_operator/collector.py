@@ -1,9 +1,9 @@
-"""Counts objects and the queue for the metrics, and reports every pass to them."""
+"""Sums up objects and the queue for the metrics, and reports every pass to them."""
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from prometheus_client import Gauge
 
@@ -16,67 +16,82 @@ from relay_operator.engine.passes import Pass
 from relay_operator.engine.queue import Priority, Queue
 from relay_operator.observability.metrics import Metrics
 
-Sums = Counter[tuple[str, ...]]
-"""Counts by the values of the labels."""
+Series: TypeAlias = tuple[Gauge, tuple[str, ...]]
+"""A gauge and the values of its labels."""
 INTERVAL = 10.0
-"""Seconds between two counts, whose work grows with the number of objects."""
+"""Seconds between two updates of the gauges."""
 
 
 @dataclass(slots=True)
 class Collector:
-    """Fills the gauges that must be counted."""
+    """Fills the gauges that are sums over objects; sums follow every change, so that no update walks over all objects.
+
+    Exact as long as the cache is empty at the start.
+    """
 
     cache: Cache
     queue: Queue[ObjectKey]
     metrics: Metrics
     leftovers: Leftovers
     clock: Callable[[], float]
+    _sums: dict[Series, tuple[int, float]] = field(default_factory=dict)
+    """By series: how many objects add to it, and their sum."""
+    _shown: set[Series] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.cache.on_changed = self._changed
 
     async def run(self) -> None:
-        """Count until cancelled."""
+        """Update the gauges until cancelled."""
         while True:
-            self.count()
+            self.show()
             await asyncio.sleep(INTERVAL)
 
-    def count(self) -> None:
-        entries = tuple(self.cache.items())
-        objects = Counter((key.kind, entry.reason or "None") for key, entry in entries)
-        self.metrics.objects.clear()
-        self.metrics.creates_unknown.clear()
-        for (kind, reason), number in objects.items():
-            self.metrics.objects.labels(kind, reason).set(number)
-            if reason == Reason.CREATE_OUTCOME_UNKNOWN:
-                self.metrics.creates_unknown.labels(kind).set(number)
-        self._count_troubles(entries)
-        self._add_up(entries)
+    def show(self) -> None:
+        """Update the gauges."""
+        metrics = self.metrics
+        for gauge, labels in self._shown - self._sums.keys():
+            gauge.remove(*labels)
+        self._shown = set(self._sums)
+        for (gauge, labels), (_, value) in self._sums.items():
+            gauge.labels(*labels).set(value / 1e9 if gauge is metrics.batch_cost_usd else value)
         counts = self.leftovers.counts()
         for fate in Fate:
-            self.metrics.leftovers.labels(fate).set(counts[fate])
+            metrics.leftovers.labels(fate).set(counts[fate])
         oldest = self.queue.oldest
-        self.metrics.queue_depth.set(len(self.queue))
-        self.metrics.queue_oldest_seconds.set(0 if oldest is None else self.clock() - oldest)
+        metrics.queue_depth.set(len(self.queue))
+        metrics.queue_oldest_seconds.set(0 if oldest is None else self.clock() - oldest)
 
-    def _count_troubles(self, entries: Collection[tuple[ObjectKey, Entry]]) -> None:
-        told = Sums((key.kind, one) for key, entry in entries for one in entry.troubles)
-        doomed = Sums((key.kind,) for key, entry in entries if entry.doomed)
-        _show(self.metrics.troubles, told)
-        _show(self.metrics.deletion_deadlines, doomed)
+    def _changed(self, key: ObjectKey, before: Entry | None, after: Entry | None) -> None:
+        was, adds = (() if entry is None else tuple(self._added(key, entry)) for entry in (before, after))
+        if was == adds:
+            return
+        for series, value in was:
+            objects, total = self._sums.pop(series)
+            if objects > 1:
+                self._sums[series] = objects - 1, total - value
+        for series, value in adds:
+            objects, total = self._sums.get(series, (0, 0))
+            self._sums[series] = objects + 1, total + value
 
-    def _add_up(self, entries: Collection[tuple[ObjectKey, Entry]]) -> None:
-        gpus, records, costs = Sums(), Sums(), Counter[str]()
-        self.metrics.schedule_last_success.clear()
-        for key, entry in entries:
-            figures = entry.figures
-            if figures.last_success:
-                self.metrics.schedule_last_success.labels(key.namespace, key.name).set(figures.last_success)
-            if figures.gpus:
-                gpus[key.namespace, key.kind, figures.model] += figures.gpus
-            if figures.records:
-                costs[key.namespace] += figures.cost_nano_usd
-                records.update({(key.namespace, outcome): number for outcome, number in figures.records})
-        _show(self.metrics.gpus, gpus)
-        _show(self.metrics.batch_records, records)
-        _show(self.metrics.batch_cost_usd, {(namespace,): nano / 1e9 for namespace, nano in costs.items()})
+    def _added(self, key: ObjectKey, entry: Entry) -> Iterator[tuple[Series, float]]:
+        """What one object adds; costs in nano dollars, whose sums are exact."""
+        metrics, figures = self.metrics, entry.figures
+        yield (metrics.objects, (key.kind, entry.reason or "None")), 1
+        if entry.reason == Reason.CREATE_OUTCOME_UNKNOWN:
+            yield (metrics.creates_unknown, (key.kind,)), 1
+        for trouble in entry.troubles:
+            yield (metrics.troubles, (key.kind, trouble)), 1
+        if entry.doomed:
+            yield (metrics.deletion_deadlines, (key.kind,)), 1
+        if figures.gpus:
+            yield (metrics.gpus, (key.namespace, key.kind, figures.model)), figures.gpus
+        for outcome, records in figures.records:
+            yield (metrics.batch_records, (key.namespace, outcome)), records
+        if figures.records:
+            yield (metrics.batch_cost_usd, (key.namespace,)), figures.cost_nano_usd
+        if figures.last_success:
+            yield (metrics.schedule_last_success, (key.namespace, key.name)), figures.last_success
 
     def on_pass(self, done: Pass) -> None:
         kind, taken = done.taken.key.kind, done.taken
@@ -85,9 +100,3 @@ class Collector:
         if done.wrote and taken.priority is Priority.EVENT:
             self.metrics.webhook_to_status_seconds.observe(self.clock() - taken.since)
 
-
-def _show(gauge: Gauge, sums: Mapping[tuple[str, ...], float]) -> None:
-    """Show exactly these sums."""
-    gauge.clear()
-    for labels, value in sums.items():
-        gauge.labels(*labels).set(value)

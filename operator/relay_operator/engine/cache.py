@@ -33,6 +33,8 @@ class Cache:
     """Called with the key and the former entry of an object that no longer records its cloud id."""
     on_freed: Callable[[ObjectKey, str], None] = lambda _account, _namespace: None
     """Called with account and namespace of an object whose commitment fell, or that was deleted."""
+    on_changed: Callable[[ObjectKey, Entry | None, Entry | None], None] = lambda _key, _before, _after: None
+    """Called with the entries of an object before and after every change of it; None if there is none."""
     priced: frozenset[str] = frozenset()
     """Kinds with an hourly price."""
     without_account: frozenset[str] = frozenset()
@@ -235,6 +237,7 @@ class Cache:
         ):
             users.move(key, left, joined)
         self._relate(key, before, after)
+        self.on_changed(key, before, after)
         if key.kind in self.priced:
             self._commit(key, before, after)
         was, is_now = (entry.owned if entry is not None else None for entry in (before, after))

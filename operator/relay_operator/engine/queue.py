@@ -7,10 +7,13 @@ from collections import Counter, deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from enum import IntEnum
-from math import inf
-from typing import Generic, TypeAlias, TypeVar
+from math import ceil, inf
+from typing import Final, Generic, TypeAlias, TypeVar
 
 KeyT = TypeVar("KeyT", bound=Hashable)
+
+_POLLS_EVERY: Final = 1.0
+"""Seconds between the moments at which polls are due: together they cost a third of what they cost one by one."""
 
 
 class Priority(IntEnum):
@@ -100,11 +103,13 @@ class Queue(Generic[KeyT]):
             self._push(key, priority)
 
     def add_after(self, key: KeyT, delay: float, priority: Priority) -> None:
-        """Make the key ready in `delay` seconds, unless it is ready, or due earlier."""
+        """Make the key ready in `delay` seconds, unless it is ready, or due earlier; a poll at most a second later."""
         if delay <= 0:
             self.add(key, priority)
             return
         due = self.clock() + delay
+        if priority is Priority.POLL:
+            due = ceil(due / _POLLS_EVERY) * _POLLS_EVERY
         current = self._delayed.get(key)
         if key in self._pending or (current is not None and current[0] <= due):
             return

@@ -186,6 +186,16 @@ async def test_a_key_is_with_one_worker_and_runs_once_more_for_what_came_meanwhi
     assert await taken(queue) is None
 
 
+@pytest.mark.parametrize("priority", [Priority.POLL, Priority.RETRY])
+async def test_polls_come_together_at_whole_seconds(queue: Queue[str], clock: Clock, priority: Priority) -> None:
+    for key, delay in {"c": 11, "b": 10.9, "a": 10.1}.items():
+        queue.add_after(key, delay, priority)
+    clock.seconds = 10.9
+    assert await drained(queue) == ([] if priority is Priority.POLL else ["a", "b"])
+    clock.seconds = 11
+    assert await drained(queue) == (["c", "b", "a"] if priority is Priority.POLL else ["c"])
+
+
 async def test_a_delayed_key_comes_when_it_is_due(queue: Queue[str], clock: Clock) -> None:
     queue.add_after("a", 10, Priority.POLL)
     assert len(queue) == 0

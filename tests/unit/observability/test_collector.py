@@ -41,7 +41,7 @@ def test_what_a_person_must_do_something_about_is_counted_by_kind_and_condition_
     put(cache, "InferenceBatch", "d", 1, "Ready=False", "Failed=True")
     put(cache, "InferenceBatch", "e", 1, "Ready=True", "Complete=True")
     put(cache, "CloudAccount", "f", 1, "Ready=True", "WebhookReady=False", "Paused=True")
-    collector.count()
+    collector.show()
     assert shown(metrics, "gpurelay_troubles") == {
         ("GpuPod", "Stalled"): 2,
         ("InferenceBatch", "Failed"): 1,
@@ -50,7 +50,7 @@ def test_what_a_person_must_do_something_about_is_counted_by_kind_and_condition_
     assert shown(metrics, "gpurelay_deletion_deadlines") == {("GpuPod",): 1}
     put(cache, "GpuPod", "a", 2, "Ready=True")
     put(cache, "GpuPod", "b", 2, "Ready=True")
-    collector.count()
+    collector.show()
     assert ("GpuPod", "Stalled") not in shown(metrics, "gpurelay_troubles")
     assert shown(metrics, "gpurelay_deletion_deadlines") == {}
 
@@ -67,7 +67,7 @@ def test_gpus_records_costs_and_successes_are_summed_over_what_exists() -> None:
     put(cache, "InferenceBatch", "f", 1, requestCounts="odd", usage=None)
     put(cache, "InferenceBatchSchedule", "nightly", 1, lastSuccessfulTime="2026-01-01T00:00:00Z")
     put(cache, "InferenceBatchSchedule", "never", 1)
-    collector.count()
+    collector.show()
     value = metrics.registry.get_sample_value
     assert value("gpurelay_gpus", {"namespace": "team-a", "kind": "GpuPod", "model": "h100"}) == 2
     assert value("gpurelay_gpus", {"namespace": "team-a", "kind": "GpuCluster", "model": "h100"}) == 6
@@ -82,7 +82,7 @@ def test_gpus_records_costs_and_successes_are_summed_over_what_exists() -> None:
     assert value(success, {"namespace": "team-a", "schedule": "never"}) is None
     put(cache, "GpuPod", "a", 2, state="stopped", gpuModelId="h100", gpuCount=2)
     cache.drop(ObjectKey("InferenceBatch", "team-a", "d"))
-    collector.count()
+    collector.show()
     assert value("gpurelay_gpus", {"namespace": "team-a", "kind": "GpuPod", "model": "h100"}) is None
     assert value("gpurelay_batch_cost_usd", {"namespace": "team-a"}) == 0.5
 
