@@ -99,4 +99,3 @@ class Collector:
         self.metrics.on_pass(kind, done.outcome, taken.priority.name.lower(), max(waited, 0), done.seconds)
         if done.wrote and taken.priority is Priority.EVENT:
             self.metrics.webhook_to_status_seconds.observe(self.clock() - taken.since)
-
