@@ -10,18 +10,21 @@ from pydantic import JsonValue
 Knows: TypeAlias = Callable[[Mapping[str, JsonValue]], bool]
 """Whether this state of an object, or a newer one, is known."""
 
+_ENDED_LIST = b'{"items":[],"metadata":{"resourceVersion":"%s"}}'
 _BOOKMARK = b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"%s"}}}'
 
 
 class Sifted:
     """The body of an answer without known objects: of a watch by `iter_chunked`, of a list by `read`.
 
-    All other reads return the body unchanged.
+    `listed` is the resourceVersion of a list whose objects are known; empty if there is none. All other reads return
+    the body unchanged.
     """
 
-    def __init__(self, content: aiohttp.StreamReader, knows: Knows) -> None:
+    def __init__(self, content: aiohttp.StreamReader, knows: Knows, listed: str) -> None:
         self._content = content
         self._knows = knows
+        self._listed = listed
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._content, name)
@@ -31,7 +34,8 @@ class Sifted:
 
     async def read(self) -> bytes:
         """The page without known objects."""
-        return sifted_page(await self._content.read(), self._knows)
+        body = await self._content.read()
+        return _ENDED_LIST % self._listed.encode() if self._listed else sifted_page(body, self._knows)
 
     async def iter_chunked(self, size: int) -> AsyncIterator[bytes]:
         """Whole lines, as they arrive, without known changes."""

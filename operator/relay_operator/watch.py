@@ -11,6 +11,7 @@ import kopf
 from kopf._cogs.clients.errors import APIError
 from kopf._cogs.clients.watching import WatchingError
 from kopf._core.engines.peering import Identity
+from yarl import URL
 
 from relay_kube.kube import JsonObject
 from relay_operator.api.meta import GROUP, VERSION
@@ -80,8 +81,9 @@ class _Login:
 def _sifting(informer: Informer, plurals: Mapping[str, str]) -> aiohttp.ClientMiddlewareType:
     """Removes what the informer knows already from every list and watch.
 
-    The cache is full before kopf lists, and three of an object's four events echo the operator's own writes; each event
-    would cost kopf as much as half a pass.
+    Three of an object's four events echo the operator's own writes, and each event would cost kopf as much as half a
+    pass. The informer has read all objects before kopf lists: the list ends after its first page, and the watch begins
+    where the informer's list was made.
     """
     kinds = {plural: kind for kind, plural in plurals.items()}
 
@@ -89,11 +91,21 @@ def _sifting(informer: Informer, plurals: Mapping[str, str]) -> aiohttp.ClientMi
         answer = await send(request)
         kind = kinds.get(request.url.name)
         if kind is not None and answer.status == 200:
-            sifted = Sifted(answer.content, partial(informer.knows, kind))
+            listed = "" if "watch" in request.url.query else informer.listed(kind, _namespace(request.url))
+            sifted = Sifted(answer.content, partial(informer.knows, kind), listed)
             answer.content = cast("aiohttp.StreamReader", sifted)
         return answer
 
     return sift
+
+
+def _namespace(url: URL) -> str:
+    """The namespace in the path of a list; empty if it is of all."""
+    match url.parts:
+        case (*_, "namespaces", namespace, _):
+            return namespace
+        case _:
+            return ""
 
 
 def _settings() -> kopf.OperatorSettings:

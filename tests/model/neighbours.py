@@ -279,12 +279,15 @@ class ModelKube:
             raise _kube_error(answer)
 
     async def pages(self, kind: ResourceType, namespace: str | None) -> AsyncIterator[list[JsonObject]]:
-        """Yields the ConfigMaps of the operator's namespace, or all objects, in one page."""
-        yield (
-            [_config_map(name, body) for name, body in self.config_maps]
-            if kind is kube.CONFIG_MAPS
-            else list(self.objects)
-        )
+        """Yields the ConfigMaps of the operator's namespace in one page."""
+        assert kind is kube.CONFIG_MAPS
+        yield [_config_map(name, body) for name, body in self.config_maps]
+
+    async def pages_as_of(
+        self, kind: ResourceType, namespace: str | None
+    ) -> AsyncIterator[tuple[list[JsonObject], str]]:
+        """Yields all objects in one page; no watch begins after it."""
+        yield list(self.objects), ""
 
     def _saved(self, name: str, body: Mapping[str, JsonValue], *, new: bool) -> JsonObject:
         (text,) = cast(JsonObject, body["data"]).values()

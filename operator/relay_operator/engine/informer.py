@@ -3,7 +3,7 @@
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
@@ -32,6 +32,8 @@ class Informer:
     vanished: Vanished
     random: Random
     poll_settled: float
+    _listed: dict[tuple[str, str], str] = field(default_factory=dict)
+    """By kind and namespace: the resourceVersion of the last list. The namespace of a list of all is empty."""
 
     def seen(self, kind: str, raw: Mapping[str, JsonValue]) -> None:
         """Process an object as it is, or was a moment ago."""
@@ -50,6 +52,13 @@ class Informer:
     def knows(self, kind: str, raw: Mapping[str, JsonValue]) -> bool:
         """Whether `seen` would learn nothing: the object is stale, or the echo of the operator's own write."""
         return self.cache.knows(key_of(kind, raw), raw)
+
+    def listed(self, kind: str, namespace: str) -> str:
+        """The resourceVersion of a list that was processed, at most once each; empty if there is none.
+
+        A watch can begin there, without a list of its own.
+        """
+        return self._listed.pop((kind, namespace), "")
 
     def gone(self, kind: str, raw: Mapping[str, JsonValue]) -> None:
         """Process the report that this very object is deleted."""
@@ -102,12 +111,14 @@ class Informer:
         Raises KubeError, and drops nothing, if the list could not be read to its end.
         """
         known = {key: self.cache.get(key) for key in self.cache.keys(kind) if not key.vanished}
-        present: set[ObjectKey] = set()
+        present, listed = set[ObjectKey](), dict[tuple[str, str], str]()
         for namespace in namespaces if resource.namespaced and namespaces else (None,):
-            async for page in kube.pages(resource, namespace):
+            async for page, version in kube.pages_as_of(resource, namespace):
+                listed[kind, namespace or ""] = version
                 for raw in page:
                     present.add(key_of(kind, raw))
                     self.seen(kind, raw)
+        self._listed.update(listed)
         for key, entry in known.items():
             if key not in present and entry is not None and self.cache.get(key) is entry:
                 logger.info("%s is gone, and no event told: dropping it", key)

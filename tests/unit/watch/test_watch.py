@@ -6,11 +6,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import aiohttp
 import pytest
 import yaml
 from aiohttp import web
 from pydantic import JsonValue
 
+from relay_kube.kube import ApiAccess, Kube, ResourceType
 from relay_operator.api.meta import ObjectKey
 from relay_operator.watch import WatchEndedError, watch
 from tests.support.eventually import PATIENCE_SECONDS
@@ -48,16 +50,18 @@ def line(event: str, told: Json) -> bytes:
 
 
 class Server:
-    """Answers a list with `listed`, and watches, one after another, with what `say` and `end` put in."""
+    """Answers a list with `listed` as of `version`, and watches in turn with what `say` and `end` put in."""
 
     def __init__(self, kubeconfig: Path) -> None:
         self.listed: list[Json] = []
+        self.version = "1"
         self.status = 200
         self.since: list[str] = []
         self.asked = 0
         self.watched = asyncio.Event()
         self.token = "a-token"
         self.kubeconfig = kubeconfig
+        self.url = ""
         self._said: asyncio.Queue[bytes | None] = asyncio.Queue()
 
     def say(self, *pieces: bytes) -> None:
@@ -77,7 +81,8 @@ class Server:
             found = DISCOVERY.get(request.path)
             return web.json_response(found) if found else web.json_response({}, status=404)
         if "watch" not in request.query:
-            return web.json_response({"kind": "GpuPodList", "metadata": {"resourceVersion": "1"}, "items": self.listed})
+            metadata: Json = {"resourceVersion": self.version}
+            return web.json_response({"kind": "GpuPodList", "metadata": metadata, "items": self.listed})
         self.since.append(request.query["resourceVersion"])
         response = web.StreamResponse()
         await response.prepare(request)
@@ -96,10 +101,11 @@ async def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
+    served.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
     config: JsonValue = {
         "current-context": "here",
         "contexts": [{"name": "here", "context": {"cluster": "here", "user": "somebody"}}],
-        "clusters": [{"name": "here", "cluster": {"server": f"http://127.0.0.1:{runner.addresses[0][1]}"}}],
+        "clusters": [{"name": "here", "cluster": {"server": served.url}}],
         "users": [{"name": "somebody", "user": {"token": served.token}}],
     }
     served.kubeconfig.write_text(yaml.safe_dump(config))
@@ -203,6 +209,24 @@ async def test_of_a_list_only_what_the_cache_does_not_know_reaches_kopf(server: 
         assert {await listener.told.get(), await listener.told.get()} == {("newer", "4"), ("unknown", "2")}
         server.say(line("MODIFIED", pod("known", 6)))
         assert await listener.told.get() == ("known", "6")
+
+
+async def test_a_watch_begins_where_the_informer_listed_and_lists_itself_only_later(server: Server) -> None:
+    listener = Listener()
+    server.listed, server.version = [pod("a", 3)], "4"
+    async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {server.token}"}) as session:
+        kube = Kube(ApiAccess(server.url, session))
+        await listener.relist(kube, "GpuPod", ResourceType("gpupods", "gpurelay.dev", "v1alpha1"), ("team-a",))
+    assert listener.told.get_nowait() == ("a", "3")
+    server.listed, server.version = [pod("a", 3), pod("b", 7)], "8"
+    async with watching(listener):
+        server.say(line("DELETED", pod("a", 5)), line("ADDED", pod("c", 6)), json.dumps(EXPIRED).encode() + b"\n")
+        server.end()
+        assert {await listener.told.get(), await listener.told.get()} == {("a", "gone"), ("c", "6")}
+        assert await listener.told.get() == ("b", "7")
+        server.say(line("ADDED", pod("d", 9)))
+        assert await listener.told.get() == ("d", "9")
+        assert server.since == ["4", "8"]
 
 
 async def test_an_error_of_another_kind_ends_the_watch(server: Server) -> None:
