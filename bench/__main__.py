@@ -16,6 +16,7 @@ from bench.gateway import gateway_rows
 from bench.gathering import gathering_rows
 from bench.hanging import hanging_rows
 from bench.large import large_rows
+from bench.listed import listed_rows
 from bench.localcloud import localcloud_rows
 from bench.peers.beside import peer_rows
 from bench.pods import pod_rows
@@ -38,6 +39,7 @@ GROUPS = {
     "pods": Group("GpuPods and GpuClusters", pod_rows, 1000),
     "large": Group("A hundred thousand GpuPods in one process", large_rows, 100_000, always=False),
     "peers": Group("GpuPods beside Requests of provider-http", peer_rows, 300, always=False),
+    "listed": Group("Keys and members by the thousand", listed_rows, 1000),
     "gathering": Group("A pass among many objects, without servers", lambda _: gathering_rows()),
     "hanging": Group("A cloud that hangs for one account", lambda _: hanging_rows()),
     "localcloud": Group("The local cloud, alone", lambda _: localcloud_rows()),
@@ -54,7 +56,7 @@ def main() -> None:
     """Measures the named groups, by default all that are `always` measured, and replaces their tables in results.md."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--only", choices=GROUPS, action="append", help="measure this group; can be given again")
-    parser.add_argument("--objects", type=int, help="of pods (1000), large (100000) and peers (300)")
+    parser.add_argument("--objects", type=int, help="of pods and listed (1000), large (100000) and peers (300)")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--quiet-seconds", type=float, default=120)
     parser.add_argument("--provider-http", type=Path, help="for peers: a folder with `provider` and `package/crds`")
