@@ -66,6 +66,18 @@ async def test_a_list_repairs_what_no_event_told_of(world: World, namespaces: tu
     assert len(world.server.calls) == calls
 
 
+@pytest.mark.parametrize(("namespaces", "inside"), [((), ""), ((NAMESPACE,), NAMESPACE)], ids=["all", "watched"])
+async def test_one_watch_may_begin_where_a_list_was_made(
+    world: World, namespaces: tuple[str, ...], inside: str
+) -> None:
+    assert world.informer.listed("GpuPod", inside) == ""
+    world.apply()
+    await world.informer.relist(world.kube, "GpuPod", PODS, namespaces)
+    [(_, version)] = [page async for page in world.kube.pages_as_of(PODS, inside or None)]
+    assert [world.informer.listed("GpuPod", inside) for _ in range(2)] == [version, ""]
+    assert version
+
+
 async def test_a_list_that_breaks_off_drops_nothing(world: World) -> None:
     world.apply()
     world.watching = False
