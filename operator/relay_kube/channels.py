@@ -16,45 +16,59 @@ from relay_kube.kube import Kube, Unavailable
 _OVER: Final = frozenset(
     {aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSING, aiohttp.WSMsgType.CLOSED, aiohttp.WSMsgType.ERROR}
 )
-_AHEAD: Final = 128
-"""Messages read before they are taken. The API server's have 32 KiB at most, so this is 4 MiB a connection."""
+_AHEAD_BYTES: Final = 4 * 1024 * 1024
+"""What is read before it is taken, a connection."""
+_MESSAGE_BYTES: Final = 512
+"""What a message takes beside its data: a container may write a byte at a time."""
 
 
 class Channels:
     """An open connection; iterating yields the channel and the data of each message, until the server closes it."""
 
-    def __init__(self, connected: aiohttp.ClientWebSocketResponse, ahead: asyncio.Queue[aiohttp.WSMessage]) -> None:
-        self._connected, self._ahead = connected, ahead
+    def __init__(self, connected: aiohttp.ClientWebSocketResponse) -> None:
+        self._connected = connected
+        self._ahead: asyncio.Queue[aiohttp.WSMessage] = asyncio.Queue()
+        self._bytes = 0
+        self._room = asyncio.Event()
 
     async def send(self, channel: int, data: bytes) -> None:
         """Send data on a channel. Raises ConnectionError if the connection has ended."""
         await self._connected.send_bytes(bytes([channel]) + data)
 
+    async def read(self) -> None:
+        """Read ahead until the server closes the connection."""
+        while (message := await self._connected.receive()).type not in _OVER:
+            self._ahead.put_nowait(message)
+            self._bytes += _size(message)
+            if self._bytes > _AHEAD_BYTES:
+                self._room.clear()
+                await self._room.wait()
+        self._ahead.put_nowait(message)
+
     async def __aiter__(self) -> AsyncIterator[tuple[int, bytes]]:
         """Raises Unavailable if the connection breaks."""
         while (message := await self._ahead.get()).type not in _OVER:
+            self._bytes -= _size(message)
+            if self._bytes <= _AHEAD_BYTES:
+                self._room.set()
             if message.type is aiohttp.WSMsgType.BINARY and message.data:
                 yield message.data[0], bytes(message.data[1:])
         if message.type is aiohttp.WSMsgType.ERROR:
             raise Unavailable(0, "Unreachable", f"the connection broke: {message.data!r}")
 
 
+def _size(message: aiohttp.WSMessage) -> int:
+    return _MESSAGE_BYTES + len(message.data or b"")
+
+
 @asynccontextmanager
 async def opened(kube: Kube, path: str, protocol: str) -> AsyncIterator[Channels]:
     """Yield an open connection to a subresource, and close it at the end of the context. Raises KubeError."""
     async with kube.socket(path, protocol) as connected:
-        ahead: asyncio.Queue[aiohttp.WSMessage] = asyncio.Queue(_AHEAD)
-        reading = asyncio.create_task(_read(connected, ahead))
+        channels = Channels(connected)
+        reading = asyncio.create_task(channels.read())
         try:
-            yield Channels(connected, ahead)
+            yield channels
         finally:
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
-
-
-async def _read(connected: aiohttp.ClientWebSocketResponse, ahead: asyncio.Queue[aiohttp.WSMessage]) -> None:
-    message = await connected.receive()
-    while message.type not in _OVER:
-        await ahead.put(message)
-        message = await connected.receive()
-    await ahead.put(message)

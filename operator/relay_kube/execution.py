@@ -1,5 +1,6 @@
 """A process in a container of a Pod, over the WebSocket of the subresource `exec` (`v5.channel.k8s.io`)."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -12,6 +13,8 @@ from relay_kube.kube import PODS, Kube, Unavailable
 
 PROTOCOL: Final = "v5.channel.k8s.io"
 _STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE, _CLOSE = 0, 1, 2, 3, 4, 255
+_REST_SECONDS: Final = 10.0
+"""How long the API server may take to close a connection after the end of its process."""
 _FAILED: Final = 127
 """The exit status that shells use for what cannot be executed."""
 
@@ -51,14 +54,29 @@ class Execution:
         await self._connection.send(_RESIZE, json.dumps({"Width": columns, "Height": lines}).encode())
 
     async def __aiter__(self) -> AsyncIterator[Printed | Exited]:
-        """Raises Unavailable if the connection ends without saying how the process ended."""
-        async for channel, data in self._connection:
+        """Raises Unavailable if the connection ends without saying how the process ended.
+
+        The API server copies each channel by itself, so that the end may overtake the last output.
+        """
+        ended: Exited | None = None
+        messages = aiter(self._connection)
+        while True:
+            try:
+                async with asyncio.timeout(None if ended is None else _REST_SECONDS):
+                    channel, data = await anext(messages)
+            except (StopAsyncIteration, TimeoutError):
+                break
+            except Unavailable:
+                if ended is None:
+                    raise
+                break
             if channel == _ERROR:
-                yield _ending(data)
-                return
-            if channel in {_STDOUT, _STDERR} and data:
+                ended = _ending(data)
+            elif channel in {_STDOUT, _STDERR} and data:
                 yield Printed(data, channel == _STDERR)
-        raise Unavailable(0, "Unreachable", "exec: the connection ended before the process did")
+        if ended is None:
+            raise Unavailable(0, "Unreachable", "exec: the connection ended before the process did")
+        yield ended
 
 
 @asynccontextmanager

@@ -57,10 +57,11 @@ async def serving(server: ApiServer) -> AsyncIterator[Kube]:
         await runner.cleanup()
 
 
-async def test_output_that_is_taken_after_the_server_has_sent_it_is_whole() -> None:
+@pytest.mark.parametrize("size", [len(MESSAGE), 2048], ids=["large messages", "small ones"])
+async def test_output_that_is_taken_after_the_server_has_sent_it_is_whole(size: int) -> None:
     async def send(answer: web.WebSocketResponse) -> None:
-        for _ in range(MESSAGES):
-            await answer.send_bytes(b"\x01" + MESSAGE)
+        for begin in range(0, len(OUTPUT), size):
+            await answer.send_bytes(b"\x01" + OUTPUT[begin : begin + size])
         await answer.send_bytes(b'\x03{"status": "Success"}')
 
     server = ApiServer(send, execution.PROTOCOL)
@@ -78,6 +79,22 @@ async def test_output_that_is_taken_after_the_server_has_sent_it_is_whole() -> N
                 case _:
                     ended = each
     assert (len(printed), ended) == (len(OUTPUT), Exited(0))
+
+
+async def test_output_that_the_end_has_overtaken_is_whole() -> None:
+    async def send(answer: web.WebSocketResponse) -> None:
+        await answer.send_bytes(b'\x03{"status": "Success"}')
+        for _ in range(MESSAGES):
+            await answer.send_bytes(b"\x01" + MESSAGE)
+
+    async with (
+        serving(ApiServer(send, execution.PROTOCOL)) as kube,
+        executed(kube, "team-a", "pod-1", "main", ("head",), terminal=False) as running,
+        asyncio.timeout(60),
+    ):
+        told = [each async for each in running]
+    assert sum(len(each.data) for each in told if isinstance(each, Printed)) == len(OUTPUT)
+    assert told[-1] == Exited(0)
 
 
 async def test_what_a_port_sent_before_it_was_taken_is_whole() -> None:
