@@ -9,19 +9,13 @@ from collections.abc import Sequence
 from importlib import import_module
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Final
 
 from relay_localcloud.http.web_addresses import web_address
-from relay_localcloud.kernel.allocator import use_malloc
-
-_SERVE: Final = "relay_localcloud.serve"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns 0 when done, or after SIGTERM or Ctrl-C; 1 with a sentence on stderr on failure."""
     chosen = _parser().parse_args(arguments)
-    if arguments is None and chosen.module == _SERVE:
-        use_malloc()
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     for talkative in ("uvicorn.error", "asyncssh"):  # the latter logs every command that a user runs
         logging.getLogger(talkative).setLevel(logging.WARNING)
@@ -77,7 +71,7 @@ def _add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="serve the cloud until Ctrl-C",
         description="Serves the cloud. Once it answers, one line of JSON on stdout says where, with a key to use.",
     )
-    command.set_defaults(module=_SERVE)
+    command.set_defaults(module="relay_localcloud.serve")
     command.add_argument("--host", default="127.0.0.1", help="the address to listen on (default: %(default)s)")
     command.add_argument("--port", type=_port, default=8400, help="management API, 0 for any (default: %(default)s)")
     command.add_argument("--inference-port", type=_port, default=8401, help="inference API (default: %(default)s)")

@@ -27,7 +27,7 @@ from relay_localcloud.gateway.server import GatewayServer
 from relay_localcloud.http.json_values import parsed
 from relay_localcloud.http.servers import ListenError, Server
 from relay_localcloud.http.visitors import Visitors
-from relay_localcloud.kernel import allocator, disk, keys, memory
+from relay_localcloud.kernel import disk, keys, memory
 from relay_localcloud.kernel.disk import StateError, StateFileError
 from relay_localcloud.kernel.store import Store, read_meta
 from relay_localcloud.runtimes.runtime import INSTANCE, Unusable
@@ -53,7 +53,7 @@ def start(chosen: Namespace) -> int:
     beyond_loopback = not is_loopback(chosen.host)
     first = (chosen.state, chosen.clock, chosen.seed)
     options = Options(*first, *switches, reach, beyond_loopback, chosen.key_file, chosen.public_url)
-    allocator.return_large_blocks()
+    memory.return_large_blocks()
     _take_descriptors()
     try:
         uvloop.run(serve(binding, options, _containers(chosen)))

@@ -7,7 +7,6 @@ import json
 import sqlite3
 import ssl
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -16,11 +15,13 @@ import pytest
 
 from relay_localcloud.control.access import ControlAccess
 from tests.localcloud.support.events import create_pod, create_webhook, make_event, settle
-from tests.localcloud.support.server import COMMAND, Server, request
+from tests.localcloud.support.server import Server, request
 from tests.support.eventually import PATIENCE_SECONDS, eventually
 from tests.support.process import free_port
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from starlette.types import Message, Receive, Scope, Send
 
     from tests.localcloud.conftest import StartServer
@@ -71,22 +72,6 @@ async def test_sigterm_ends_it_cleanly_with_one_line_on_stdout(start_server: Sta
     assert server.child.stdout is not None
     assert server.child.stdout.read() == b""
     assert "Traceback" not in server.log
-
-
-@pytest.mark.parametrize(("told", "taken"), [({}, "malloc"), ({"PYTHONMALLOC": "pymalloc"}, "pymalloc")])
-def test_memory_comes_from_an_allocator_that_returns_it_unless_the_environment_chooses(
-    monkeypatch: pytest.MonkeyPatch, told: dict[str, str], taken: str
-) -> None:
-    monkeypatch.delenv("PYTHONMALLOC", raising=False)
-    for name, value in told.items():
-        monkeypatch.setenv(name, value)
-    server = Server(("--ephemeral",), (str(COMMAND),))
-    server.start()
-    try:
-        environment = Path(f"/proc/{server.child.pid}/environ").read_bytes().split(b"\0")
-        assert f"PYTHONMALLOC={taken}".encode() in environment
-    finally:
-        server.kill()
 
 
 async def test_a_port_in_use_is_named(server: Server) -> None:

@@ -1,12 +1,12 @@
 """Returns unused memory to the system, between requests, so that few of them wait for it."""
 
 import asyncio
+import ctypes
 import gc
+from collections.abc import Callable
 from pathlib import Path
 from resource import getpagesize
 from typing import Final
-
-from relay_localcloud.kernel.allocator import glibc
 
 EVERY_SECONDS: Final = 5.0
 _GROWTH: Final = 4 * 1024 * 1024
@@ -15,6 +15,14 @@ _SWEEPS_OF_THE_YOUNG: Final = 10
 EVERYTHING_EACH: Final = 720
 """Collections until all living objects are examined again: an hour under load, and it takes 60 ms."""
 _NEVER: Final = 2**31 - 1
+_M_MMAP_THRESHOLD: Final = -3
+_LARGE_BLOCK_BYTES: Final = 128 * 1024
+
+
+def return_large_blocks() -> None:
+    """Fix glibc's threshold at its default: each large body raises it, after which large bodies stay on the heap."""
+    if adjust := _glibc("mallopt"):
+        adjust(_M_MMAP_THRESHOLD, _LARGE_BLOCK_BYTES)
 
 
 async def tidy() -> None:
@@ -23,7 +31,7 @@ async def tidy() -> None:
     By default, Python examines all living objects many times a second under load, and a request waits each time.
     An object that survives a collection is not examined for a long while: hardly any becomes part of a garbage cycle.
     """
-    trim = glibc("malloc_trim") or (lambda _: None)
+    trim = _glibc("malloc_trim") or (lambda _: None)
     gc.set_threshold(*gc.get_threshold()[:2], _NEVER)
     least, sweeps, again = _resident(), 0, False
     while True:
@@ -38,6 +46,12 @@ async def tidy() -> None:
             gc.freeze()
             trim(0)
             least = _resident()
+
+
+def _glibc(function: str) -> Callable[..., object] | None:
+    """A function of glibc; None with another C library."""
+    found: Callable[..., object] | None = getattr(ctypes.CDLL(None), function, None)
+    return found
 
 
 def _resident() -> int:

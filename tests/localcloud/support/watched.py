@@ -18,7 +18,6 @@ from typing import Final
 import uvloop
 
 from relay_localcloud.__main__ import main
-from relay_localcloud.kernel.allocator import use_malloc
 
 _SECONDS: Final = struct.Struct("d")
 
@@ -57,6 +56,5 @@ def _watch(longest: Longest) -> None:
 
 
 if __name__ == "__main__":
-    use_malloc()
     _watch(Longest(Path(sys.argv[1])))
     sys.exit(main(sys.argv[2:]))
