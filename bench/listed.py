@@ -22,6 +22,7 @@ POLLED_SECONDS = 10
 """Far more often than by default, so that each object is looked at several times within the quiet period."""
 QUIET_SECONDS = 40
 _QUOTAS = {"apiKeys": 10_000, "members": 10_000}
+"""Above the defaults of 1,000, since the account's own key and the owner count as well."""
 _KEY_TYPE = b"\0\0\0\x0bssh-ed25519\0\0\0 "
 
 
