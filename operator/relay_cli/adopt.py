@@ -11,7 +11,7 @@ from relay_cli.failures import Failure, Status
 from relay_cli.kubectl import Kubectl
 from relay_cli.objects import CloudObject, Reference
 from relay_cli.tables import dollars
-from relay_client import Cloud
+from relay_client import Cloud, items_of
 from relay_client.operations import (
     GET_CLUSTER,
     GET_DEPLOYMENT,
@@ -23,7 +23,7 @@ from relay_client.operations import (
     Operation,
 )
 from relay_operator.api.meta import ADOPT_ID
-from relay_wire.base import Items
+from relay_wire.base import Page
 from relay_wire.clusters import ClusterSummary
 from relay_wire.serving import Deployment
 from relay_wire.vms import VmRecord
@@ -93,11 +93,11 @@ async def _deployment(cloud: Cloud, cloud_id: str) -> str:
     return deployment_as_seen(await cloud.call(GET_DEPLOYMENT, id=cloud_id))
 
 
-def _among(operation: Operation[None, Items[ItemT]], told: Callable[[ItemT], str]) -> Look:
+def _among(operation: Operation[None, Page[ItemT]], told: Callable[[ItemT], str]) -> Look:
     """A look at a resource that the cloud shows only in lists."""
 
     async def look(cloud: Cloud, cloud_id: str) -> str | None:
-        return next((told(item) for item in (await cloud.call(operation)).items if item.id == cloud_id), None)
+        return next((told(item) for item in await items_of(cloud, operation) if item.id == cloud_id), None)
 
     return look
 

@@ -15,11 +15,11 @@ from relay_cli.objects import CloudObject
 from relay_cli.options import AllNamespaces, OutputOption
 from relay_cli.spend import COLUMNS, spenders
 from relay_cli.tables import Column, Output, as_json, dollars, table
-from relay_client import Cloud
+from relay_client import Cloud, items_of
 from relay_client.operations import GET_CURRENT_USAGE, LIST_DAILY_USAGE
 from relay_operator.api.meta import COST_CENTER, Model
 from relay_operator.api.references import AccountKind
-from relay_wire.billing import CurrentUsage, DailyUsageList
+from relay_wire.billing import CurrentUsage, DailyUsage
 
 Days = Annotated[
     int,
@@ -82,7 +82,7 @@ async def cost(
     paying = await _paying(kubectl, found, everywhere=all_namespaces)
     if days:
         series = await _told(
-            kubectl, paying, base_url, lambda cloud: cloud.call(LIST_DAILY_USAGE, query={"days": days})
+            kubectl, paying, base_url, lambda cloud: items_of(cloud, LIST_DAILY_USAGE, query={"days": days})
         )
         if paying and not series:
             raise Failure("the daily usage of none of the organizations could be read: see the sentences above")
@@ -111,12 +111,12 @@ def of_no_object(found: Iterable[CloudObject], used: Mapping[str, CurrentUsage])
     return [empty] if month else []
 
 
-def days_of(series: Mapping[str, DailyUsageList]) -> list[Day]:
+def days_of(series: Mapping[str, Sequence[DailyUsage]]) -> list[Day]:
     """Each organization's days, the oldest first. Pure."""
     return [
         Day(organization=organization, date=day.date, cents=day.usage_cents, hours=day.usage_hours)
         for organization, told in sorted(series.items())
-        for day in told.items
+        for day in told
     ]
 
 

@@ -1,10 +1,10 @@
 """Reads paged lists to their end: by cursor (section 1, "Pagination"), files and batches by `after` (section 2)."""
 
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-from pydantic import BaseModel
+from pydantic_core import to_json
 
 from relay_client.cloud import Cloud
 from relay_client.errors import Unreadable
@@ -14,7 +14,7 @@ from relay_wire.batches import Batch
 from relay_wire.clusters import ClusterSummary
 from relay_wire.files import FileObject
 
-ItemT = TypeVar("ItemT", bound=BaseModel)
+ItemT = TypeVar("ItemT")
 ItemT_co = TypeVar("ItemT_co", bound="_Identified", covariant=True)
 
 MAX_PAGES = 1000
@@ -35,18 +35,19 @@ async def pages(
     cloud: Cloud,
     operation: Operation[None, Page[ItemT]],
     *,
+    query: Mapping[str, str | int] | None = None,
     limit: int | None = None,
     max_pages: int = MAX_PAGES,
     **path_params: str,
 ) -> AsyncIterator[Page[ItemT]]:
-    """The pages of a list, at most `max_pages` of `limit` items each; `path_params` as in `Cloud.call`.
+    """The pages of a list, at most `max_pages` of `limit` items each; `query` and `path_params` as in `Cloud.call`.
 
     Raises Unreadable if a cursor repeats.
     """
     seen: set[str] = set()
-    query: dict[str, str | int] = {} if limit is None else {"limit": limit}
+    asked = dict(query or {}) | ({} if limit is None else {"limit": limit})
     for _ in range(max_pages):
-        page = await cloud.call(operation, query=query, **path_params)
+        page = await cloud.call(operation, query=asked, **path_params)
         yield page
         cursor = page.next_cursor
         if not cursor:
@@ -54,23 +55,40 @@ async def pages(
         if cursor in seen:
             raise Unreadable(operation.name, "the list repeats a cursor, so it has no end", status=200)
         seen.add(cursor)
-        query["cursor"] = cursor
+        asked["cursor"] = cursor
 
 
 async def listing(
     cloud: Cloud,
     operation: Operation[None, Page[ItemT]],
     *,
+    query: Mapping[str, str | int] | None = None,
     limit: int | None = None,
     max_pages: int = MAX_PAGES,
     **path_params: str,
 ) -> Listing[ItemT]:
     """All pages as one list. Raises CloudError, rather than return a part, if a page cannot be read."""
     kept, complete = _Kept[ItemT](operation.name), False
-    async for page in pages(cloud, operation, limit=limit, max_pages=max_pages, **path_params):
+    async for page in pages(cloud, operation, query=query, limit=limit, max_pages=max_pages, **path_params):
         kept.keep(page.items)
         complete = not page.next_cursor
     return Listing(tuple(kept.items), complete)
+
+
+async def items_of(
+    cloud: Cloud,
+    operation: Operation[None, Page[ItemT]],
+    *,
+    query: Mapping[str, str | int] | None = None,
+    limit: int | None = None,
+    max_pages: int = MAX_PAGES,
+    **path_params: str,
+) -> tuple[ItemT, ...]:
+    """All items of a list, read page by page. Raises CloudError, rather than return a part, if it has more pages."""
+    found = await listing(cloud, operation, query=query, limit=limit, max_pages=max_pages, **path_params)
+    if not found.complete:
+        raise Unreadable(operation.name, f"the list has more than {max_pages} pages", status=200)
+    return found.items
 
 
 async def gathered(operation: AnyOperation, items: AsyncIterable[ItemT]) -> list[ItemT]:
@@ -92,7 +110,7 @@ class _Kept(Generic[ItemT]):
     def keep(self, more: Iterable[ItemT]) -> None:
         """Add items. Raises Unreadable, rather than keep a part, if they are too many."""
         for item in more:
-            self._bytes += len(item.model_dump_json())
+            self._bytes += len(to_json(item))
             if len(self.items) >= MAX_KEPT_ITEMS or self._bytes > MAX_KEPT_BYTES:
                 most = f"{MAX_KEPT_ITEMS} items, or {MAX_KEPT_BYTES >> 20} MiB"
                 raise Unreadable(self.operation, f"the list has more than {most}", status=200)

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from relay_wire.base import Items, Lenient, ListOf, NonEmpty, Received, ResourceId, Sent, SentList
+from relay_wire.base import Lenient, ListOf, NonEmpty, Page, Received, ResourceId, Sent, SentList
 
 
 class ApiKeyCreate(Sent):
@@ -38,4 +38,4 @@ class ApiKeySummary(Received):
     revoked_at: Lenient[str] = None
 
 
-ApiKeyList = Items[ApiKeySummary]
+ApiKeyList = Page[ApiKeySummary]

@@ -133,19 +133,16 @@ NonEmpty = Annotated[str, Field(min_length=1)]
 """A required string; an empty one counts as missing."""
 
 
-class Items(Received, Generic[T]):
-    """A list response without pages: `{items: [...]}`; a bare array is accepted as well."""
+class Page(Received, Generic[T]):
+    """One page of a list (section 1): `nextCursor` absent or empty means the last page.
+
+    Lists that come whole have one page; a bare array is one as well.
+    """
 
     items: ListOf[T]
+    next_cursor: str | None = None
 
     @model_validator(mode="before")
     @classmethod
     def _bare_array(cls, data: object) -> object:
         return {"items": data} if isinstance(data, list) else data
-
-
-class Page(Received, Generic[T]):
-    """One page of a cursor-paged list (section 1): `nextCursor` absent or empty means the last page."""
-
-    items: ListOf[T]
-    next_cursor: str | None = None

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from relay_wire.base import Items, Lenient, ListOf, NonEmpty, Received, Sent
+from relay_wire.base import Lenient, ListOf, NonEmpty, Page, Received, Sent
 
 
 class Transaction(Received):
@@ -59,7 +59,7 @@ class DailyUsage(Received):
     usage_hours: float  # workload hours
 
 
-DailyUsageList = Items[DailyUsage]
+DailyUsageList = Page[DailyUsage]
 
 
 class DepositRequest(Sent):
@@ -94,7 +94,7 @@ class PaymentMethod(Received):
     exp_year: int
 
 
-PaymentMethodList = Items[PaymentMethod]
+PaymentMethodList = Page[PaymentMethod]
 
 
 class AutoRecharge(Received):

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from relay_wire.base import Identifier, Items, Lenient, ListOf, Received
+from relay_wire.base import Identifier, Lenient, ListOf, Page, Received
 
 
 class GpuModel(Received):
@@ -88,7 +88,7 @@ class VmTemplate(Received):
     image_url: Lenient[str] = None
 
 
-GpuModelList = Items[GpuModel]
-GpuAvailabilityList = Items[GpuAvailability]
-LocationList = Items[Location]
-VmTemplateList = Items[VmTemplate]
+GpuModelList = Page[GpuModel]
+GpuAvailabilityList = Page[GpuAvailability]
+LocationList = Page[Location]
+VmTemplateList = Page[VmTemplate]

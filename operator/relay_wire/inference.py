@@ -12,10 +12,10 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag
 
 from relay_wire.base import (
     Identifier,
-    Items,
     Lenient,
     ListOf,
     NonEmpty,
+    Page,
     Received,
     ResourceId,
     Sent,
@@ -346,5 +346,5 @@ class Backend(Received):
     created_at: Lenient[str] = None
 
 
-BackendList = Items[Backend]
+BackendList = Page[Backend]
 """All backends of a model."""

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from relay_wire.base import Identifier, Items, Lenient, Printable, Received, ResourceId, Sent
+from relay_wire.base import Identifier, Lenient, Page, Printable, Received, ResourceId, Sent
 
 GivenRole = Literal["admin", "member", "viewer"]
 """The roles with which a person can be added or invited."""
@@ -84,4 +84,4 @@ class Member(Received):
         return None
 
 
-MemberList = Items[Member]
+MemberList = Page[Member]

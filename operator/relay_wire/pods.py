@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from relay_wire.base import Identifier, Items, Lenient, Name, NonEmpty, Port, Received, Sent, SentList
+from relay_wire.base import Identifier, Lenient, Name, NonEmpty, Page, Port, Received, Sent, SentList
 
 
 class PodStatus(StrEnum):
@@ -55,4 +55,4 @@ class PodCapacity(Received):
     price_per_hour_cents: Lenient[int] = None  # per GPU
 
 
-PodCapacityList = Items[PodCapacity]
+PodCapacityList = Page[PodCapacity]

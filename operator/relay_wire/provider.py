@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from relay_wire.base import Identifier, Items, Lenient, ListOf, Printable, Received, ResourceId, Sent, Word
+from relay_wire.base import Identifier, Lenient, ListOf, Page, Printable, Received, ResourceId, Sent, Word
 
 NodeStatus = Literal["online", "offline", "maintenance", "draining", "removed"]
 """The statuses of section 3, "Provider node status"."""
@@ -145,5 +145,5 @@ class ProviderEarnings(Received):
     payouts: Lenient[list[Payout]] = None
 
 
-ProviderNodeList = Items[ProviderNode]
-ProvisioningTokenList = Items[ProvisioningToken]
+ProviderNodeList = Page[ProviderNode]
+ProvisioningTokenList = Page[ProvisioningToken]

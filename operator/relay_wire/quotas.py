@@ -1,6 +1,6 @@
 """Quotas of an organization; all of it is assumed, since the cloud's description has none."""
 
-from relay_wire.base import Items, Received
+from relay_wire.base import Page, Received
 
 
 class Quota(Received):
@@ -11,4 +11,4 @@ class Quota(Received):
     used: int
 
 
-QuotaList = Items[Quota]
+QuotaList = Page[Quota]

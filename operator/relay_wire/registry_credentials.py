@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from relay_wire.base import Identifier, Items, Lenient, Name, NonEmpty, Received, Sent
+from relay_wire.base import Identifier, Lenient, Name, NonEmpty, Page, Received, Sent
 
 
 class RegistryCredentialCreate(Sent):
@@ -26,4 +26,4 @@ class RegistryCredential(Received):
     created_at: Lenient[str] = None
 
 
-RegistryCredentialList = Items[RegistryCredential]
+RegistryCredentialList = Page[RegistryCredential]

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from relay_wire.base import Items, Lenient, ListOf, Printable, Received, ResourceId, Sent
+from relay_wire.base import Lenient, ListOf, Page, Printable, Received, ResourceId, Sent
 
 NamedId = Annotated[str, Field(max_length=200)]
 """The id of a unit or of an organization."""
@@ -41,4 +41,4 @@ class Reservation(Received):
     spot_workload_ids: ListOf[str] = Field(default_factory=list)  # workloads that the reservation's owner may terminate
 
 
-ReservationList = Items[Reservation]
+ReservationList = Page[Reservation]

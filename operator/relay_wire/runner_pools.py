@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from relay_wire.base import Identifier, Items, Lenient, Name, Printable, Received, Sent
+from relay_wire.base import Identifier, Lenient, Name, Page, Printable, Received, Sent
 
 _Int64 = 2**63 - 1
 LONGEST_GRANT: Final = 4096
@@ -38,4 +38,4 @@ class RunnerPool(Received):
     created_at: Lenient[str] = None
 
 
-RunnerPoolList = Items[RunnerPool]
+RunnerPoolList = Page[RunnerPool]

@@ -1,6 +1,6 @@
 """SSH keys registered with the organization, which its SSH gateway accepts (section 2, "misc requests")."""
 
-from relay_wire.base import Items, Lenient, NonEmpty, Received, ResourceId, Sent
+from relay_wire.base import Lenient, NonEmpty, Page, Received, ResourceId, Sent
 
 
 class SshKeyCreate(Sent):
@@ -25,4 +25,4 @@ class SshKey(Received):
     created_at: Lenient[str] = None
 
 
-SshKeyList = Items[SshKey]
+SshKeyList = Page[SshKey]

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from relay_wire.base import Identifier, Items, Lenient, ListOf, NonEmpty, Received, ResourceId, Sent, SentList
+from relay_wire.base import Identifier, Lenient, ListOf, NonEmpty, Page, Received, ResourceId, Sent, SentList
 
 
 class WebhookCreate(Sent):
@@ -56,5 +56,5 @@ class WebhookDelivery(Received):
     duration_ms: Lenient[int] = None
 
 
-WebhookList = Items[Webhook]
-WebhookDeliveryList = Items[WebhookDelivery]
+WebhookList = Page[Webhook]
+WebhookDeliveryList = Page[WebhookDelivery]

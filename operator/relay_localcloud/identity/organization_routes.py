@@ -23,7 +23,7 @@ from relay_localcloud.identity import grants, invites, members, organizations
 from relay_localcloud.kernel.instants import timestamp
 from relay_localcloud.kernel.store import Tx
 from relay_wire.account import Joined
-from relay_wire.base import Items
+from relay_wire.base import Page
 from relay_wire.orgs import Member, MemberAdd, MemberUpdate, Organization, OrganizationCreate, OrganizationUpdate
 
 router = Router("Organizations")
@@ -64,7 +64,7 @@ def update_organization(
     return _shown(organizations.organization(tx, organization_id))
 
 
-@router.get("/v1/orgs/{orgId}/members", response_model=Items[Member], summary="List members")
+@router.get("/v1/orgs/{orgId}/members", response_model=Page[Member], summary="List members")
 def list_members(_: MemberReader, organization_id: OrganizationId, tx: Tx) -> Answer:
     """Answers `{items}` in the order in which they joined; every role may read it."""
     return {"items": [_member(row) for row in members.every(tx, organization_id)]}

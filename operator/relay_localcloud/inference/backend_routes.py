@@ -25,7 +25,7 @@ from relay_localcloud.models.built_in import BUILT_IN, BuiltInModel
 from relay_localcloud.quotas import quotas
 from relay_localcloud.serving import traffic
 from relay_localcloud.serving.traffic import Published
-from relay_wire.base import Items
+from relay_wire.base import Page
 from relay_wire.inference import Backend, BackendCreate, BackendUpdate
 
 router = Router("Inference catalog")
@@ -48,12 +48,12 @@ def create_backend(
 
 
 @router.get(_BACKENDS, summary="The servers behind a model", openapi_extra=ASSUMED)
-def list_backends(caller: CatalogWriter, model_id: ModelId, tx: Tx) -> Items[Backend]:
+def list_backends(caller: CatalogWriter, model_id: ModelId, tx: Tx) -> Page[Backend]:
     """Answers `{items}`: the built-in engine, servers, then deployments, each the oldest first."""
     items = _behind(tx, caller, model_id)
     if not items:
         raise not_found("model", model_id)
-    return Items(items=items)
+    return Page(items=items)
 
 
 @router.get(_BACKEND, summary="A server behind a model", openapi_extra=ASSUMED)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, assert_never
 
-from relay_client import CloudError
+from relay_client import CloudError, items_of
 from relay_client.operations import (
     GET_GPU_AVAILABILITY,
     GET_PRICING,
@@ -163,14 +163,14 @@ class Catalog:
 async def _listing(account: AccountReady) -> Listing | Trouble:
     """Read the whole catalog. Raises CloudError."""
     cloud = account.cloud
-    models = (await cloud.call(LIST_GPU_MODELS)).items
+    models = await items_of(cloud, LIST_GPU_MODELS)
     if not models:  # an empty list does not prove that all models are gone
         return Trouble(Reason.CLOUD_UNAVAILABLE, "the cloud lists no GPU model")
     return Listing(
         source=str(account.key),
         models=models,
-        availability=(await cloud.call(GET_GPU_AVAILABILITY)).items,
+        availability=await items_of(cloud, GET_GPU_AVAILABILITY),
         pricing=await cloud.call(GET_PRICING),
-        locations=(await cloud.call(LIST_LOCATIONS)).items,
-        templates=(await cloud.call(LIST_VM_TEMPLATES)).items,
+        locations=await items_of(cloud, LIST_LOCATIONS),
+        templates=await items_of(cloud, LIST_VM_TEMPLATES),
     )

@@ -6,7 +6,7 @@ from functools import partial
 
 from pydantic import JsonValue
 
-from relay_client import Cloud, NotFound, Unreadable, operations
+from relay_client import Cloud, NotFound, Unreadable, items_of, operations
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebackend import (
     DEFINITION,
@@ -128,7 +128,7 @@ class InferenceBackends(ExternalResource[InferenceBackendSpec, InferenceBackendS
 async def _listed(cloud: Cloud, model_id: str) -> Mapping[str, Backend]:
     """The backends of a model, by id; empty on 404, which the cloud also answers for a model without backends."""
     try:
-        return {row.id: row for row in (await cloud.call(operations.LIST_BACKENDS, modelId=model_id)).items}
+        return {row.id: row for row in await items_of(cloud, operations.LIST_BACKENDS, modelId=model_id)}
     except NotFound:
         return {}
 

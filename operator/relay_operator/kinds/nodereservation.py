@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 from pydantic import JsonValue
 
-from relay_client import Cloud, Unreadable, operations
+from relay_client import Cloud, Unreadable, items_of, operations
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import CreateIntent, ObjectKey, Resource, rfc3339
 from relay_operator.api.nodereservation import (
@@ -45,11 +45,11 @@ class NodeReservations(ListedParts[NodeReservationSpec, NodeReservationStatus, R
     noun, whole_noun = "reservations", "node"
 
     async def rows(self, cloud: Cloud, whole_id: str) -> Iterable[Reserved]:
-        return (await cloud.call(operations.LIST_RESERVATIONS, nodeId=whole_id)).items
+        return await items_of(cloud, operations.LIST_RESERVATIONS, nodeId=whole_id)
 
     async def is_gone(self, cloud: Cloud, whole_id: str) -> bool:
-        nodes = await cloud.call(operations.LIST_PROVIDER_NODES)
-        return all(node.id != whole_id or node.status == "removed" for node in nodes.items)
+        nodes = await items_of(cloud, operations.LIST_PROVIDER_NODES)
+        return all(node.id != whole_id or node.status == "removed" for node in nodes)
 
     def part_of(self, obj: Reserving) -> ObjectKey:
         return ObjectKey(NODE, obj.metadata.namespace, obj.spec.node_ref.name)

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from pydantic import Field, JsonValue
 
-from relay_client import Cloud, Conflict, Outcome, operations
+from relay_client import Cloud, Conflict, Outcome, items_of, operations
 from relay_operator.api.conditions import Reason
 from relay_operator.api.definition import RECORD_COLUMNS, Column, definition_of
 from relay_operator.api.meta import CreateIntent, Resource
@@ -136,7 +136,8 @@ class OrganizationMembers(Records[OrganizationMemberSpec, OrganizationMemberStat
 
 async def _unless_last_owner(cloud: Cloud, name: str, user_id: str, send: Callable[[], Awaitable[object]]) -> None:
     """Raises Conflict with code LAST_OWNER, without sending if the list shows it, else if the cloud refuses."""
-    owners = {member.id for member in (await cloud.call(operations.LIST_MEMBERS)).items if member.role == Role.OWNER}
+    members = await items_of(cloud, operations.LIST_MEMBERS)
+    owners = {member.id for member in members if member.role == Role.OWNER}
     if owners == {user_id}:
         raise Conflict(name, _MAKE_ANOTHER, code=LAST_OWNER, outcome=Outcome.NOT_SENT)
     try:

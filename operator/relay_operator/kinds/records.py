@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final, Generic, Protocol, TypeVar
 
-from relay_client import Cloud, NotFound, NotServed, Unreadable
+from relay_client import Cloud, NotFound, NotServed, Unreadable, items_of
 from relay_client.errors import clause
 from relay_client.operations import Operation
 from relay_operator.api.workload import SpecT, StatusT
@@ -20,7 +20,7 @@ from relay_operator.flows.managed.resource import (
     SearchResult,
 )
 from relay_operator.flows.wiring import Parts
-from relay_wire.base import Items
+from relay_wire.base import Page
 
 UNSERVED: Final = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED})
 """The answers of a cloud that does not have the path or the method."""
@@ -43,8 +43,8 @@ RecordT = TypeVar("RecordT", bound=Record)
 class Records(ExternalResource[SpecT, StatusT, RecordT], Generic[SpecT, StatusT, RecordT]):
     """How a kind of record maps to the cloud, except its create and what status shows."""
 
-    list_operation: Operation[None, Items[RecordT]]
-    """The list, without pages, of all records of the organization."""
+    list_operation: Operation[None, Page[RecordT]]
+    """The list of all records of the organization."""
     list_query: Mapping[str, str | int] | None = None
     """The query of the list."""
     delete_operation: Operation[None, object]
@@ -56,12 +56,12 @@ class Records(ExternalResource[SpecT, StatusT, RecordT], Generic[SpecT, StatusT,
     async def _listed(self, cloud: Cloud) -> Mapping[str, RecordT]:
         """The records by id. Raises NotServed if the cloud has no such list, which says nothing about the records."""
         try:
-            listed = await cloud.call(self.list_operation, query=self.list_query)
+            listed = await items_of(cloud, self.list_operation, query=self.list_query)
         except (NotFound, NotServed, Unreadable) as error:
             if error.status not in UNSERVED:
                 raise
             raise NotServed(error.operation, f"{NO_LIST} ({clause(error.message)})", status=error.status) from error
-        return {record.id: record for record in listed.items}
+        return {record.id: record for record in listed}
 
     async def observe(self, cloud: Cloud, cloud_id: str, last: StatusT, look: Look) -> RecordT:
         """The record as the shared list shows it; if that list lacks it, as a fresh one does. Raises NotFound."""

@@ -7,7 +7,7 @@ from functools import partial
 
 from pydantic import JsonValue
 
-from relay_client import Cloud, NotFound, NotServed, Unreadable, listing, operations
+from relay_client import Cloud, NotFound, NotServed, items_of, operations
 from relay_client.errors import clause
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import GROUP, CreateIntent
@@ -196,9 +196,7 @@ async def _listed(cloud: Cloud) -> Mapping[str, Deployment]:
     """
     operation = operations.LIST_DEPLOYMENTS
     try:
-        found = await listing(cloud, operation, limit=200)
+        found = await items_of(cloud, operation, limit=200)
     except NotFound as error:
         raise NotServed(operation.name, f"{NO_LIST} ({clause(error.message)})", status=error.status) from error
-    if not found.complete:
-        raise Unreadable(operation.name, "the list has no end", status=200)
-    return {row.id: row for row in found.items}
+    return {row.id: row for row in found}

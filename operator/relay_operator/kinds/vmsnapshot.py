@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias
 
 from pydantic import Field, JsonValue
 
-from relay_client import Cloud, Unreadable, listing, operations
+from relay_client import Cloud, Unreadable, items_of, operations
 from relay_operator.api.definition import RECORD_COLUMNS, Column, definition_of
 from relay_operator.api.meta import CreateIntent, ObjectKey, Resource, Time
 from relay_operator.api.references import REFERENCES, HeldReference, LocalRef
@@ -82,10 +82,7 @@ class VmSnapshots(ListedParts[VmSnapshotSpec, VmSnapshotStatus, Taken]):
     noun, whole_noun = "snapshots", "VM"
 
     async def rows(self, cloud: Cloud, whole_id: str) -> Iterable[Taken]:
-        listed = await listing(cloud, operations.LIST_SNAPSHOTS, max_pages=MOST_PAGES, id=whole_id)
-        if not listed.complete:
-            raise Unreadable(operations.LIST_SNAPSHOTS.name, f"the list has more than {MOST_PAGES} pages", status=200)
-        return listed.items
+        return await items_of(cloud, operations.LIST_SNAPSHOTS, max_pages=MOST_PAGES, id=whole_id)
 
     async def is_gone(self, cloud: Cloud, whole_id: str) -> bool:
         return await machines.is_gone(cloud, whole_id)

@@ -7,7 +7,7 @@ leaves a subscription with an unknown secret: the next pass finds it by its name
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from relay_client import Cloud
+from relay_client import Cloud, items_of
 from relay_client.errors import NotFound as CloudNotFound
 from relay_client.operations import (
     CREATE_WEBHOOK,
@@ -105,7 +105,7 @@ class Subscriber:
 async def subscribe(kube: Kube, cloud: Cloud, who: Subscriber, url: str) -> Subscribed:
     """Ensure exactly one subscription with a known secret. Raises CloudError, KubeError, SecretNameTakenError."""
     recorded = await _recorded(kube, who)
-    repair = plan_repair((await cloud.call(LIST_WEBHOOKS)).items, who.webhook_name, url, recorded)
+    repair = plan_repair(await items_of(cloud, LIST_WEBHOOKS), who.webhook_name, url, recorded)
     for superfluous in repair.remove:
         await _remove(cloud, superfluous.id)
     if repair.keep is None:
@@ -125,7 +125,7 @@ async def subscribe(kube: Kube, cloud: Cloud, who: Subscriber, url: str) -> Subs
 
 async def unsubscribe(cloud: Cloud, who: Subscriber, url: str) -> None:
     """Remove all subscriptions of this account; the Secret goes with its owner. Raises CloudError."""
-    for hook in (await cloud.call(LIST_WEBHOOKS)).items:
+    for hook in await items_of(cloud, LIST_WEBHOOKS):
         if is_ours(hook, who.webhook_name, url):
             await _remove(cloud, hook.id)
 

@@ -13,7 +13,7 @@ from relay_cli.objects import CloudObject
 from relay_cli.spend import COLUMNS, spenders
 from relay_cli.tables import table
 from relay_operator.api.cloudaccount import AccountStatus, CloudAccount
-from relay_wire.billing import BillingBreakdownItem, CurrentUsage, DailyUsage, DailyUsageList
+from relay_wire.billing import BillingBreakdownItem, CurrentUsage, DailyUsage
 
 
 def _workload(
@@ -90,7 +90,7 @@ def test_accounts_tell_who_spent_what_those_who_spent_most_first() -> None:
 
 
 def test_days_are_told_by_organization() -> None:
-    told = DailyUsageList(items=[DailyUsage(date="2026-11-22", usage_cents=5, usage_hours=0.5)])
+    told = [DailyUsage(date="2026-11-22", usage_cents=5, usage_hours=0.5)]
     (day,) = days_of({"org_1": told})
     assert (day.organization, day.date, day.cents, day.hours) == ("org_1", "2026-11-22", 5, 0.5)
 

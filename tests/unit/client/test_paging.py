@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from relay_client import Cloud, CloudError, CloudUnavailable, Unreadable, list_clusters, listing, paging
-from relay_client.operations import LIST_CLUSTERS
+from relay_client import Cloud, CloudError, CloudUnavailable, Unreadable, items_of, list_clusters, listing, paging
+from relay_client.operations import LIST_CLUSTERS, LIST_PROVIDER_NODES
 from tests.unit.client.scripted import Reply, ScriptedServer
 
 
@@ -62,6 +62,18 @@ async def test_a_list_with_too_many_pages_is_not_complete(cloud: Cloud, server: 
     found = await listing(cloud, LIST_CLUSTERS, max_pages=3)
     assert len(found.items) == 3
     assert not found.complete
+    server.will(*(page(str(n), cursor=str(n)) for n in range(5)))
+    with pytest.raises(Unreadable, match="the list has more than 3 pages"):
+        await items_of(cloud, LIST_CLUSTERS, max_pages=3)
+
+
+async def test_any_list_may_have_pages_and_the_query_goes_with_each(cloud: Cloud, server: ScriptedServer) -> None:
+    first, last = {"items": [{"id": "a"}], "nextCursor": "1"}, [{"id": "b"}]
+    server.will(*(Reply(body=json.dumps(body).encode()) for body in (first, last)))
+    nodes = await items_of(cloud, LIST_PROVIDER_NODES, query={"includeRemoved": "true"})
+    assert [node.id for node in nodes] == ["a", "b"]
+    path = "GET /v1/orgs/org_1/provider/nodes?includeRemoved=true"
+    assert server.targets == [path, f"{path}&cursor=1"]
 
 
 @pytest.mark.parametrize(

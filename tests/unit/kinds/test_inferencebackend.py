@@ -80,9 +80,9 @@ def row(**fields: JsonValue) -> Backend:
     return Backend.model_validate(told)
 
 
-def answer(*rows: Backend) -> Reply:
+def answer(*rows: Backend, cursor: str = "") -> Reply:
     items = [each.model_dump(by_alias=True) for each in rows]
-    return Reply(body=json.dumps({"items": items}).encode())
+    return Reply(body=json.dumps({"items": items, "nextCursor": cursor}).encode())
 
 
 def one(each: Backend) -> Reply:
@@ -119,7 +119,7 @@ async def test_alike_is_what_has_every_field_that_is_sent_in_the_model_that_it_w
     others = [row(id=f"bke_{name}", **{name: value}) for name, value in FIELDS.items()]
     async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
         backends, unbound = kind(), row(id="bke_2", maxConcurrency=None)
-        server.will(answer(row(), *others, unbound))
+        server.will(answer(row(), *others, cursor="1"), answer(unbound))
         assert await backends.alike(cloud, backing("llama")) == (row(), unbound)
         for name, value in FIELDS.items():
             server.will(answer(row(), *others))
@@ -129,7 +129,7 @@ async def test_alike_is_what_has_every_field_that_is_sent_in_the_model_that_it_w
         assert await backends.find(cloud, "team-a-llama", UnclaimedIds()) == CannotTell()
         assert await backends.existing(cloud, backing()) is None
         assert await backends.living(cloud, UnclaimedIds()) == {}
-    assert {each.target for each in server.seen} == {PATH}
+    assert {each.target for each in server.seen} == {PATH, f"{PATH}?cursor=1"}
     assert kind().whole(backing()) == "llama"
     assert kind().made_at(row()) == datetime(2026, 1, 1, tzinfo=UTC)
     assert kind().made_at(row(createdAt=None)) is None

@@ -91,8 +91,9 @@ def reserved(spec: dict[str, JsonValue] = SPEC, /, **fields: JsonValue) -> Reser
     return Reservation.model_validate(told | fields)
 
 
-def items(*rows: Reservation) -> Reply:
-    return Reply(body=json.dumps({"items": [row.model_dump(by_alias=True) for row in rows]}).encode())
+def items(*rows: Reservation, cursor: str = "") -> Reply:
+    told = [row.model_dump(by_alias=True) for row in rows]
+    return Reply(body=json.dumps({"items": told, "nextCursor": cursor}).encode())
 
 
 def nodes(**statuses: str) -> Reply:
@@ -125,7 +126,7 @@ async def test_an_answer_about_another_node_tells_nothing() -> None:
 async def test_all_of_a_node_are_read_by_one_list() -> None:
     async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
         reservations, status = kind(), NodeReservationStatus()
-        server.will(items(reserved(), reserved(id="rsv_2")))
+        server.will(items(reserved(), cursor="1"), items(reserved(id="rsv_2")))
         for cloud_id in ("rsv_1", "rsv_2"):
             assert (await reservations.observe(cloud, f"node_1/{cloud_id}", status, Look.ROUTINE)).id == cloud_id
         server.will(items(reserved()))
@@ -135,7 +136,7 @@ async def test_all_of_a_node_are_read_by_one_list() -> None:
             await reservations.observe(cloud, "rsv_9", status, Look.EXACT)
         assert await reservations.find(cloud, "team-a-acme", UnclaimedIds()) == CannotTell()
         assert await reservations.living(cloud, UnclaimedIds()) == {}
-    assert [each.target for each in server.seen] == [PATH, PATH]
+    assert [each.target for each in server.seen] == [PATH, f"{PATH}?cursor=1", PATH]
 
 
 async def test_what_equals_all_that_is_sent_is_alike_until_it_ends() -> None:

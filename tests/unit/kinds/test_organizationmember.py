@@ -44,8 +44,8 @@ def person(role: str = "member", email: str = "Ada@x.example") -> OrganizationMe
     return OrganizationMember.model_validate({"metadata": {"name": "ada"}, "spec": {"email": email, "role": role}})
 
 
-def listed(*rows: dict[str, JsonValue]) -> Reply:
-    return Reply(body=json.dumps({"items": [*rows]}).encode())
+def listed(*rows: dict[str, JsonValue], cursor: str = "") -> Reply:
+    return Reply(body=json.dumps({"items": [*rows], "nextCursor": cursor}).encode())
 
 
 def member(row: dict[str, JsonValue]) -> Member:
@@ -84,13 +84,14 @@ async def test_a_role_is_changed_in_place_and_a_member_removed() -> None:
         (change,) = kind().changes(person("viewer"), member(ADA), running=True)
         server.will(listed(ADA, BOB), Reply(body=json.dumps(ADA | {"role": "viewer"}).encode()))
         await change.send(cloud)
-        server.will(listed(ADA, BOB), Reply(status=204))
+        server.will(listed(BOB, cursor="1"), listed(ADA), Reply(status=204))
         await kind().delete(cloud, "usr_2")
     path = "/v1/orgs/org-1/members"
     assert [(each.method, each.target) for each in server.seen] == [
         ("GET", path),
         ("PATCH", f"{path}/usr_1"),
         ("GET", path),
+        ("GET", f"{path}?cursor=1"),
         ("DELETE", f"{path}/usr_2"),
     ]
     assert json.loads(server.seen[1].body) == {"role": "viewer"}

@@ -1,11 +1,15 @@
 """Which webhook subscriptions are ours, which one stays, and what is repaired."""
 
+import json
+
 import pytest
 
+from relay_client import Cloud
 from relay_operator.api.meta import ObjectKey
-from relay_operator.webhooks.subscription import Repair, Subscribed, Subscriber, plan_repair
+from relay_operator.webhooks.subscription import Repair, Subscribed, Subscriber, plan_repair, unsubscribe
 from relay_wire.events import EventType
 from relay_wire.webhooks import Webhook
+from tests.unit.client.scripted import Reply, scripted_server
 
 NAME, URL = "relay-operator/uid-1", "https://relay.example.com/webhooks/team-a/default"
 KNOWN = Subscribed("wh-1", "whsec_abcdefgh")
@@ -85,3 +89,14 @@ def test_accounts_of_one_name_never_share_a_secret() -> None:
     assert own.secret_name == "default-webhook"
     assert own.secret_name != shared.secret_name
     assert len(Subscriber(ObjectKey("CloudAccount", "n", "x" * 253), "u", "n").secret_name) == 253
+
+
+async def test_what_a_later_page_shows_is_removed_too() -> None:
+    who = Subscriber(ObjectKey("CloudAccount", "team-a", "default"), "uid-1", "team-a")
+    async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
+        first = {"items": [_hook("wh-8", name="another's", url="https://x.example").model_dump()], "nextCursor": "1"}
+        second = {"items": [_hook().model_dump()]}
+        server.will(*(Reply(body=json.dumps(page).encode()) for page in (first, second)), Reply(status=204))
+        await unsubscribe(cloud, who, URL)
+    path = "/v1/orgs/org-1/webhooks"
+    assert server.targets == [f"GET {path}", f"GET {path}?cursor=1", f"DELETE {path}/wh-1"]
