@@ -26,6 +26,7 @@ class Prepared:
     @cached_property
     def _compiled(self) -> tuple[str, dict[str, object]]:
         compiled = self._statement.compile(dialect=_DIALECT, compile_kwargs={"render_postcompile": True})
+        del self._statement  # dozens of objects, which would keep memory from the system
         return str(compiled), {name: value for name, value in compiled.params.items() if value is not None}
 
     def run(self, connection: Connection, **parameters: object) -> sqlite3.Cursor:
