@@ -29,7 +29,7 @@ from relay_operator.flows.batch.actions import Action, Work
 from relay_operator.flows.batch.destinations import Destinations
 from relay_operator.flows.batch.facts import BatchMemory, Facts
 from relay_operator.flows.batch.files import clear
-from relay_operator.flows.batch.gather import job_of
+from relay_operator.flows.batch.gather import job_of, must_be_of
 from relay_operator.flows.batch.names import metadata_of, tag_of
 from relay_operator.flows.batch.publishing import Publishing, unpublished
 from relay_operator.flows.batch.result import (
@@ -190,13 +190,15 @@ class Actor:
         if not self.leading():
             raise kube.NotLeading
         try:
-            return Paid(part, await self._fenced(facts).call(CREATE_BATCH, self._request(facts, part)))
+            batch = await self._fenced(facts).call(CREATE_BATCH, self._request(facts, part))
+            must_be_of(part, batch, facts.known_intent.token, CREATE_BATCH.name)
         except CloudError as error:
             self.accounts.failed(account, error, facts.key)
             if error.outcome is Outcome.UNKNOWN:
                 return Unknown(part, error)
             vanished = isinstance(error, NotFound) and await self._vanished(account.cloud, part)
             return NotPaid(part, error, vanished)
+        return Paid(part, batch)
 
     def _request(self, facts: Facts, part: PartStatus) -> BatchCreate:
         spec, tag = facts.obj.spec, tag_of(facts.known_intent.token, facts.status, part)

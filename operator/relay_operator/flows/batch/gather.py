@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from relay_client import Cloud, CloudError, Unreadable
-from relay_client.operations import LIST_BATCHES
+from relay_client.operations import GET_BATCH, LIST_BATCHES
 from relay_client.paging import batches, gathered
 from relay_operator.api import meta
 from relay_operator.api.conditions import Reason
@@ -222,7 +222,7 @@ class Gatherer:
         for part in running:
             batch = looked[part.batch_id or ""]
             if batch is not None:
-                _must_be_of(part, batch, obj.status.create_token or "")
+                must_be_of(part, batch, obj.status.create_token or "", GET_BATCH.name)
                 memory.missing.pop(batch.id, None)
                 seen.append((part, batch))
             elif self._is_gone(part, memory):
@@ -279,12 +279,12 @@ def _place(batch: Batch, token: str) -> tuple[int, int] | None:
     return None if tag is None else (tag.round, tag.part)
 
 
-def _must_be_of(part: PartStatus, batch: Batch, token: str) -> None:
-    """Raises Unreadable if the cloud reports another batch under this id, or a final state without metadata."""
+def must_be_of(part: PartStatus, batch: Batch, token: str, operation: str) -> None:
+    """Raises Unreadable if an answer is about another batch than the part's, or tells its end without its metadata."""
     if batch.metadata is None and batch.status not in FINAL:
         return
     if _place(batch, token) != (part.round, part.part):
-        raise Unreadable("get_batch", f"what {batch.id} is said to be is not the batch that was created: not believed")
+        raise Unreadable(operation, f"the answer about {batch.id} is not believed: its metadata shows another batch")
 
 
 def _gone(part: PartStatus) -> Batch:

@@ -4,8 +4,8 @@ import hashlib
 from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from dataclasses import InitVar, dataclass, field
 
-from relay_client import Cloud, NotFound
-from relay_client.operations import DOWNLOAD_FILE
+from relay_client import Cloud, NotFound, Unreadable
+from relay_client.operations import DOWNLOAD_FILE, UPLOAD_FILE
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import MAX_PARTS, InferenceBatch, PartStatus
 from relay_operator.api.inferencebatch_spec import BatchSpec, ToolType
@@ -219,11 +219,19 @@ class Sending:
 
     async def _file(self, cloud: Cloud, name: str, part: Part, found: _Found) -> str:
         if name not in found.by_name:
-            return (await cloud.upload(name, part.pieces())).id
+            return _stored(await cloud.upload(name, part.pieces()), name, await part.finish())
         file_id = await found.same(name, await part.finish())
         if file_id is None:
             raise _OtherContentError(name)
         return file_id
+
+
+def _stored(file: FileObject, name: str, made: PartMade) -> str:
+    """The id of the uploaded file. Raises Unreadable if the answer is about another file."""
+    if file.filename not in (None, name) or file.bytes not in (None, made.bytes):
+        told = f"{file.filename!r} of {file.bytes} bytes, and {name!r} of {made.bytes} bytes was sent"
+        raise Unreadable(UPLOAD_FILE.name, f"the answer is about {told}")
+    return file.id
 
 
 def _part(number: int, made: PartMade, file_id: str) -> PartStatus:

@@ -25,7 +25,7 @@ from tests.unit.client.scripted import Reply, ScriptedServer, scripted_server
 from tests.unit.flows.batch.examples import NOON, TOKEN, batch, status
 
 INTENT = CreateIntent(token=TOKEN, name="nightly", attempt=1, spec_hash="", started_at=NOON)
-FILE = Reply(200, b'{"id":"file_new","object":"file","bytes":10,"created_at":1,"filename":"x","purpose":"batch"}')
+FILE = Reply(200, b'{"id":"file_new","object":"file"}')
 LIST = Reply(200, b'{"object":"list","data":[],"has_more":false}')
 NOT_FOUND = Reply(404, b'{"error":{"message":"no","type":"not_found_error","code":null}}')
 UPLOAD, DOWNLOAD = "POST /v1/files", "GET /v1/files/file_1/content"
