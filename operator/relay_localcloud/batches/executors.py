@@ -56,11 +56,17 @@ def too_large() -> ToolRoundError:
     return executor_error(f"its answer is over {LARGEST_ANSWER} bytes")
 
 
+def require_small(results: Sequence[str]) -> None:
+    """Raise ToolRoundError if the results of a round exceed the limit together."""
+    if sum(map(len, results)) > LARGEST_ANSWER:
+        raise executor_error(f"its results of one round are over {LARGEST_ANSWER} bytes")
+
+
 class Executor(Protocol):
     """Answers the tool calls of one record, round by round."""
 
     async def run(self, calls: Sequence[ToolCall]) -> list[str]:
-        """The result of each call, in order. Raises ToolRoundError, and TimeoutError from within."""
+        """The result of each call, in order, small together. Raises ToolRoundError, and TimeoutError from within."""
 
     async def __aenter__(self) -> Self:
         """Prepare for rounds."""
@@ -117,7 +123,9 @@ class HttpExecutor:
         if not 200 <= response.status < 300:
             raise executor_error(f"it answered {response.status}, not 200")
         await require_few_values(raw)
-        return _contents(raw, calls)
+        results = _contents(raw, calls)
+        require_small(results)  # a model may give many calls one id
+        return results
 
 
 async def _bounded(response: aiohttp.ClientResponse) -> bytes:

@@ -23,6 +23,7 @@ from relay_localcloud.batches.executors import (
     executor_error,
     refused_address,
     require_few_values,
+    require_small,
     session,
     too_large,
 )
@@ -63,8 +64,7 @@ class McpExecutor:
     async def run(self, calls: Sequence[ToolCall]) -> list[str]:
         """Send one `tools/call` for each call, one after another."""
         try:
-            client = await self._connected()
-            return [await self._call(client, call) for call in calls]
+            return await self._results(await self._connected(), calls)
         except (MCPError, httpx2.HTTPError, ExceptionGroup, OSError, RuntimeError, ValueError) as error:
             if isinstance(error, TimeoutError):
                 raise
@@ -79,6 +79,13 @@ class McpExecutor:
             self._client = await self._stack.enter_async_context(Client(transport))
             self._client.session.validate_tool_result = _unread  # type: ignore[method-assign, assignment]
         return self._client
+
+    async def _results(self, client: Client, calls: Sequence[ToolCall]) -> list[str]:
+        results: list[str] = []
+        for call in calls:
+            results.append(await self._call(client, call))
+            require_small(results)
+        return results
 
     async def _call(self, client: Client, call: ToolCall) -> str:
         function = call["function"]

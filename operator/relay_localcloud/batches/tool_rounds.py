@@ -1,6 +1,7 @@
 """Tool rounds (section 2, "Tool config"): the model and the tool executor take turns until the model is done."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
@@ -10,11 +11,14 @@ from relay_localcloud.batches.executors import (
     HttpExecutor,
     ToolCall,
     ToolRoundError,
+    executor_error,
     leads_astray,
     refused_address,
 )
 from relay_localcloud.batches.records import OWNED_KEY, Outcome, Record, sent_to_model
 from relay_localcloud.batches.tool_config import Tools
+from relay_localcloud.http.json_values import MOST_VALUES, has_more, uncollected
+from relay_localcloud.inference.bodies import LARGEST_BODY
 from relay_localcloud.inference.charges import NOTHING, Usage
 from relay_localcloud.inference.errors import InferenceError
 from relay_localcloud.inference.invoke import Answer
@@ -26,27 +30,27 @@ AskModel = Callable[[Mapping[str, Any]], Awaitable[Answer]]
 
 async def take_turns(ask: AskModel, tools: Tools, record: Record) -> Outcome:
     """Do a record with a tool config: at most `most_rounds` rounds, and one invocation more."""
-    answers: list[Answer] = []
+    used: list[Usage] = []
     try:
         if await leads_astray(tools):
             raise refused_address()
         async with await _executor(tools, record.custom_id) as executor:
-            body = await _turns(ask, executor, tools, sent_to_model(record.body), answers)
-        return Outcome(200, body, usage=_used(answers))
+            body = await _turns(ask, executor, tools, sent_to_model(record.body), used)
+        return Outcome(200, body, usage=sum(used, NOTHING))
     except ToolRoundError as error:
-        return Outcome.failed(error.failure, _used(answers))
+        return Outcome.failed(error.failure, sum(used, NOTHING))
     except InferenceError as error:
-        return Outcome.refused(error, Family.CHAT_COMPLETIONS, _used(answers))
+        return Outcome.refused(error, Family.CHAT_COMPLETIONS, sum(used, NOTHING))
 
 
 async def _turns(
-    ask: AskModel, executor: Executor, tools: Tools, body: dict[str, Any], answers: list[Answer]
+    ask: AskModel, executor: Executor, tools: Tools, body: dict[str, Any], used: list[Usage]
 ) -> dict[str, Any]:
-    """The last answer; each one is added to `answers`, so that it is charged whatever happens after it."""
+    """The last answer; the usage of each is added to `used`, so that it is charged whatever happens after it."""
     rounds = 0
     while True:
         answer = await ask(body)
-        answers.append(answer)
+        used.append(answer.usage.halved)
         message, calls = _turn(answer.body)
         if not calls or rounds == tools.most_rounds:
             return {**answer.body, OWNED_KEY: {"tool_rounds": rounds}}
@@ -57,10 +61,17 @@ async def _turns(
             for call, result in zip(calls, results, strict=True)
         ]
         body = {**body, "messages": [*body["messages"], message, *told]}
+        await _require_small(body)
 
 
-def _used(answers: Sequence[Answer]) -> Usage:
-    return sum((answer.usage.halved for answer in answers), NOTHING)
+async def _require_small(body: Mapping[str, Any]) -> None:
+    """Raise ToolRoundError if a conversation has outgrown the limits of a request (section 8)."""
+    with uncollected():
+        raw = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+    if len(raw) > LARGEST_BODY:
+        raise executor_error(f"with its results, the conversation is over {LARGEST_BODY} bytes")
+    if await has_more(raw):
+        raise executor_error(f"with its results, the conversation has over {MOST_VALUES} values")
 
 
 async def _round(executor: Executor, tools: Tools, calls: Sequence[ToolCall]) -> list[str]:
