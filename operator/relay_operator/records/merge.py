@@ -1,6 +1,6 @@
 """Writes one line per custom_id from the result files of all rounds and parts."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from relay_operator.records.ids import Ids
@@ -66,11 +66,12 @@ class Merge:
     Every success of any round is an output. A failed record has the error of the last round that answered it; those of
     earlier rounds are left out. Of two lines for one record that no later round explains, the first counts; the other
     is a problem, as is a line that belongs to no record: nothing is doubled, and nothing dropped silently.
-    There is at least one round, and the set of ids starts empty.
+    There is at least one round, and the set of ids starts empty. `records` is how many were sent, as far as is known:
+    if the cloud has lost a file of records, what is left may show fewer.
     """
 
-    def __init__(self, rounds: Sequence[Round], ids: Ids, pace: Pace) -> None:
-        self.merged = Merged()
+    def __init__(self, rounds: Sequence[Round], ids: Ids, pace: Pace, records: int = 0) -> None:
+        self.merged = Merged(records)
         self._rounds = rounds
         self._ids = ids
         self._pace = pace
@@ -134,7 +135,7 @@ class Merge:
                 self._ids.put(others)
             if chosen:
                 yield chosen
-        self.merged.records = self._in_step + len(self._ids)
+        self._count()
 
     async def _errors(self) -> AsyncIterator[bytes]:
         if not self._outputs_read:
@@ -149,14 +150,26 @@ class Merge:
                     yield b"\n".join([*chosen, b""])
 
     async def _know(self, first: int, mark: int = 0) -> None:
-        """Add the first round's records to the set of ids, from this part on."""
-        for part, files in enumerate(self._rounds[0][first - 1 :], first):
-            # If the records sent are gone, the results themselves show which ones there were.
-            for opened in (files.output, files.errors) if files.input is None else (files.input,):
-                async for records in self._read(opened, _File("input", 1, part)):
-                    self._ids.put(records.ids, mark)
+        """Add the records to the set of ids, from this part of the first round on."""
+        for opened, file in self._sent(first):
+            async for records in self._read(opened, file):
+                self._ids.put(records.ids, mark)
         if not mark:
-            self.merged.records = self._in_step + len(self._ids)
+            self._count()
+
+    def _sent(self, first: int) -> Iterator[tuple[Open | None, _File]]:
+        """The files that show which records there are.
+
+        If the records sent are gone, their results show some, and the later rounds those without a result.
+        """
+        lost = any(files.input is None for files in self._rounds[0])
+        for number, parts in enumerate(self._rounds if lost else self._rounds[:1], 1):
+            for part, files in enumerate(parts[first - 1 :], first):
+                for opened in (files.output, files.errors) if files.input is None else (files.input,):
+                    yield opened, _File("input", number, part)
+
+    def _count(self) -> None:
+        self.merged.records = max(self.merged.records, self._in_step + len(self._ids))
 
     async def _first_lines(self, results: AsyncIterator[Lines], file: _File) -> AsyncIterator[Sequence[bytes]]:
         """The lines that are the first for their records, judged by the set of ids."""

@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -146,6 +147,26 @@ async def test_records_that_the_cloud_has_lost_are_those_of_their_results() -> N
         "line 2: in the output file of part 1, round 1: a second answer to its custom_id",
         "line 2: in the error file of part 1, round 1: a second answer to its custom_id",
     ]
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["its records are there", "they are lost, too"])
+async def test_records_that_the_cloud_has_lost_are_also_those_that_were_sent_again(kept: bool) -> None:
+    first = PartFiles(None, opens([success("a")]), None)
+    again = [_part("bc", [success("c")], [failure("b")])]
+    if not kept:
+        again = [replace(each, input=None) for each in again]
+    output, errors, merged = await _merge([first], again)
+    assert (output, errors) == (file([success("a"), success("c")]), file([failure("b")]))
+    assert (merged.records, merged.unanswered) == (3, 0)
+    assert not merged.problems.total
+
+
+async def test_lost_records_without_any_result_are_unanswered() -> None:
+    with Ids() as ids:
+        merge = Merge([[PartFiles(None, opens([success("a")]), None)]], ids, Pace(), records=3)
+        await read(merge.outputs())
+        await read(merge.errors())
+        assert (merge.merged.records, merge.merged.unanswered) == (3, 2)
 
 
 ids = st.sampled_from([f"r{number}" for number in range(8)])

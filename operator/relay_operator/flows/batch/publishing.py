@@ -53,7 +53,7 @@ class Publishing:
             return WorkRefused(Reason.RESULTS_LOST, text, tuple(lost[:SHOWN_PROBLEMS]))
         try:
             with Ids() as ids:
-                merge = Merge(rounds, ids, self.pace)
+                merge = Merge(rounds, ids, self.pace, obj.status.input.records if obj.status.input is not None else 0)
 
                 def ended(output: OutputStatus) -> Published:
                     return _published(output, merge, lost, self.wall_clock())

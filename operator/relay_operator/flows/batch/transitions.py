@@ -209,9 +209,8 @@ def _published(facts: Facts, came: Published) -> Fields:
     }
     if came.usage is not None and status.usage is None:
         fields |= {"usage": came.usage, "cost": predicates.dollars(came.usage.cost_nano_usd)}
-    total = max(came.counts.total, status.input.records if status.input is not None else 0)
-    counts = came.counts.model_copy(update={"total": total})
-    percent = 100 * (counts.completed + counts.failed) // total if total else 100
+    counts = came.counts
+    percent = 100 * (counts.completed + counts.failed) // counts.total if counts.total else 100
     return {**fields, "request_counts": counts, "progress_percent": percent}
 
 

@@ -1,0 +1,59 @@
+"""What is published if the cloud no longer has all files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from relay_client import Cloud
+from relay_operator.api.inferencebatch import InputStatus, PartStatus, RequestCounts
+from relay_operator.engine.cache import Cache
+from relay_operator.flows.batch.result import Published
+from relay_operator.objectstores.addresses import StorePolicy
+from relay_operator.objectstores.stores import ObjectStores
+from tests.unit.client.scripted import Reply, Step, scripted_server
+from tests.unit.flows.batch.acting import INTENT, acting
+from tests.unit.flows.batch.examples import batch, sent, status
+from tests.unit.records.streams import file, record, success
+
+OUT, OUT_2, IN_2 = (Reply(200, json.dumps({"id": each}).encode()) for each in ("file_out", "file_out_2", "file_2_1"))
+LIST = Reply(200, b'{"object":"list","data":[],"has_more":false}')
+GONE = Reply(404, b'{"error":{"message":"no","type":"not_found_error","code":null}}')
+FIRST = Reply(200, file(success(f"r{number}") for number in range(6)))
+SENT_AGAIN = Reply(200, file(record(f"r{number}") for number in range(6, 10)))
+SECOND = Reply(200, file(success(f"r{number}") for number in range(6, 10)))
+TOLD_GONE: list[Step] = [GONE, LIST]
+"""A 404 for one file, and an answer that shows access to batches."""
+
+
+@pytest.mark.parametrize(
+    ("rounds", "answers", "counts"),
+    [
+        (
+            [sent(outputFileId="file_out")],
+            [OUT, *TOLD_GONE, *TOLD_GONE, FIRST, FIRST],
+            RequestCounts(total=10, completed=6),
+        ),
+        (
+            [sent(outputFileId="file_out"), sent(1, 2, outputFileId="file_out_2")],
+            [OUT, *TOLD_GONE, OUT_2, IN_2, *TOLD_GONE, FIRST, SENT_AGAIN, FIRST, SECOND],
+            RequestCounts(total=10, completed=10),
+        ),
+    ],
+    ids=["never answered", "answered in the next round"],
+)
+async def test_no_record_is_forgotten_though_its_owner_deleted_the_input(
+    tmp_path: Path, rounds: list[PartStatus], answers: list[Step], counts: RequestCounts
+) -> None:
+    told = status(*rounds, input=InputStatus(digest="d", records=10))
+    obj = batch(output={"url": f"file://{tmp_path}"}, status=told)
+    policy = StorePolicy(file_roots=(PurePosixPath(tmp_path),))
+    async with ObjectStores(policy) as stores, scripted_server() as server:
+        server.will(*answers)
+        async with Cloud(server.url, "or_key_0123456789", inference_url=server.url, organization_id="org-1") as cloud:
+            came = await acting(stores, Cache()).publishing.publish(obj, cloud, INTENT)
+    assert isinstance(came, Published)
+    assert (came.counts, came.unanswered) == (counts, counts.total - counts.completed)
+    assert len((tmp_path / "output.jsonl").read_bytes().splitlines()) == counts.completed
