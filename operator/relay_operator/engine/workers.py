@@ -31,7 +31,7 @@ class Workers:
     _draining: bool = False
 
     async def run(self) -> None:
-        """Work until cancelled or drained."""
+        """Work until cancelled or drained, or until every worker has found that this replica no longer leads."""
         self._tasks = [asyncio.create_task(self._work(), name=f"worker-{number}") for number in range(self.count)]
         try:
             await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -63,9 +63,9 @@ class Workers:
             self._idle.add(me)
             taken = await self.queue.take()
             self._idle.discard(me)
-            if not self.leading():
-                return
             try:
+                if not self.leading():
+                    return
                 await self._reconcile(taken)
             finally:
                 self.queue.done(taken.key)

@@ -15,11 +15,12 @@ from relay_operator.engine.actions import Nothing
 from relay_operator.engine.flow import Told
 from relay_operator.engine.persist import PaidFor
 from relay_operator.engine.queue import Priority
+from relay_operator.engine.workers import Workers
 from relay_operator.flows.managed.flow import ManagedFlow
 from relay_operator.flows.managed.memory import ManagedMemory
 from relay_operator.kinds.gpupod import GpuPodSpec, GpuPodStatus
 from relay_wire.vms import VmRecord
-from tests.support.eventually import eventually
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 from tests.unit.engine.apiserver import Call, Fault, Json, status_fault
 from tests.unit.flows.managed.cloudpods import lost, refused
 from tests.unit.flows.managed.world import NAMESPACE, World
@@ -99,6 +100,19 @@ async def test_what_a_pass_is_to_record_is_left_to_it_when_the_process_ends(worl
     world.queue.done(key)
     await recording
     assert world.status().id == "pod-1"
+
+
+async def test_what_is_remembered_is_written_by_a_process_that_lost_its_lease(world: World) -> None:
+    world.server.faults.append(status_fault(500, times=9))
+    key = world.apply()
+    await world.one_pass()
+    world.server.faults.clear()
+    world.queue.add(key, Priority.RETRY)
+    workers = Workers(world.queue, {"GpuPod": world.reconciler}, 1, lambda: False)
+    await asyncio.wait_for(workers.run(), PATIENCE_SECONDS)
+    assert world.status().id is None
+    await workers.drain(PATIENCE_SECONDS)
+    assert (world.status().id, world.pods.count("create")) == ("pod-1", 1)
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])
