@@ -170,10 +170,11 @@ class App:
         await self.election.hold()
 
     async def _lead(self, stop: asyncio.Event, *beside: Coroutine[None, None, None]) -> None:
-        """Run until told to stop or until a part fails; all parts end together.
+        """Run until told to stop or until a part ends; all parts end together.
 
         Passes under way may finish, since a request just sent is worth its answer. A pass of a former leader sends
-        nothing more, and its writes succeed only if nobody has changed the object meanwhile.
+        nothing more, and its writes succeed only if nobody has changed the object meanwhile. Raises LeaseLostError, and
+        the errors of the parts.
         """
         self.standing_by = False
         self.parts.metrics.leader.set(1)
@@ -199,6 +200,9 @@ class App:
             await self._finish()
         for task in ended - {told}:
             task.result()
+        if told not in ended:  # the workers ended, before the election looked at its deadline again
+            lease = f"{self.settings.namespace}/{self.settings.lease_name}"
+            raise LeaseLostError(f"the Lease {lease} is lost: it could not be renewed in time")
 
     async def _finish(self) -> None:
         """Finish what must end before the Lease is released: writes of ids, and transfers."""

@@ -160,6 +160,10 @@ async def test_the_lease_goes_with_the_operators_service_account_and_a_leader_st
     await kube.delete("ServiceAccount", "relay-operator", namespace)
     looked_at = kube.looking_at("Lease", LEASE, namespace)
     await eventually(looked_at, lambda lease: lease is None, what="the Lease is collected")
+    await _withdraw_access(kube, namespace)
+
+
+async def _withdraw_access(kube: Administrator, namespace: str) -> None:
     for one in await rendered(namespace):
         if one["kind"].startswith(("ClusterRole", "ValidatingAdmission")):
             await kube.delete(one["kind"], one["metadata"]["name"])
@@ -315,6 +319,34 @@ async def test_a_process_whose_lease_another_took_ends_at_once(
         assert "somebody holds it" in str(first.log_lines()[-1]["message"])
     finally:
         await first.kill()
+
+
+async def test_a_process_whose_workers_see_first_that_the_lease_is_lost_ends_with_an_error(
+    cluster: Cluster, kube: Administrator, unattended_workspace: Workspace, tmp_path: Path
+) -> None:
+    """The next renewal would come seconds after the deadline, and objects come due all the time."""
+    workspace, namespace = unattended_workspace, f"lease-{secrets.token_hex(3)}"
+    times = {"lease_duration_seconds": "20", "lease_renew_deadline_seconds": "15", "lease_retry_seconds": "10"}
+    settings = LEASE_SETTINGS | times | {"watch_namespaces": workspace.namespace, "workers": "1"}
+    kubeconfig, urls = await grant_access(cluster, namespace), workspace.cloud.ports.urls()
+    operator = Operator(tmp_path, kubeconfig, namespace, urls, settings, program=OPERATOR)
+    await operator.start()
+
+    async def ended() -> bool:
+        asked = {"metadata": {"annotations": {"gpurelay.dev/reconcile-at": secrets.token_hex(4)}}}
+        await kube.patch("CloudAccount", "default", asked, workspace.namespace)
+        return not operator.process.running
+
+    try:
+        await workspace.becomes("CloudAccount", "default")
+        await kube.delete("RoleBinding", "relay-operator-self", namespace)
+        await eventually(ended, what="it ends")
+        assert operator.process.exit_code == 1
+        lost = f"ending: the Lease {namespace}/relay-operator is lost: it could not be renewed in time"
+        assert lost in [line.get("message") for line in operator.log_lines()]
+    finally:
+        await operator.kill()
+        await _withdraw_access(kube, namespace)
 
 
 async def test_the_lease_is_released_after_long_work_has_ended(
