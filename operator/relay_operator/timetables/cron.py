@@ -55,6 +55,13 @@ MACROS: Final[Mapping[str, str]] = {
     "@hourly": "0 * * * *",
 }
 _LEAP_YEAR: Final = 2000
+EVERY_DATE: Final = tuple(
+    (day, month, weekday)
+    for month in range(1, 13)
+    for day in range(1, monthrange(_LEAP_YEAR, month)[1] + 1)
+    for weekday in range(7)
+)
+"""Each date that some year has, as day of the month, month and day of the week from Sunday."""
 _ANY: Final = re.compile(r"[*?](/0*1)?")
 """A part that restricts nothing."""
 
@@ -86,18 +93,26 @@ def times(schedule: str) -> frozenset[int]:
     return frozenset(60 * hour + minute for hour in hours for minute in minutes)
 
 
-def dates(schedule: str) -> frozenset[tuple[int, int, int]]:
-    """The dates of a schedule, as day of the month, month and day of the week. Raises BadScheduleError."""
+@dataclass(frozen=True, slots=True)
+class Dates:
+    """The dates on which a schedule is due."""
+
+    days: frozenset[int]
+    months: frozenset[int]
+    weekdays: frozenset[int]
+    both: bool
+    """Whether a date must match both days and weekdays, or either."""
+
+    def include(self, day: int, month: int, weekday: int) -> bool:
+        found = (day in self.days, weekday in self.weekdays)
+        return month in self.months and (all(found) if self.both else any(found))
+
+
+def dates(schedule: str) -> Dates:
+    """The dates of a schedule. Raises BadScheduleError."""
     _, _, days, months, weekdays = _all_values(schedule)
     _, _, day_text, _, weekday_text = plain(schedule).split()
-    of_both = all if "*" in (day_text, weekday_text) else any
-    return frozenset(
-        (day, month, weekday)
-        for month in months
-        for day in range(1, monthrange(_LEAP_YEAR, month)[1] + 1)
-        for weekday in range(7)
-        if of_both((day in days, weekday in weekdays))
-    )
+    return Dates(days, months, weekdays, both="*" in (day_text, weekday_text))
 
 
 def _all_values(schedule: str) -> list[frozenset[int]]:

@@ -61,36 +61,45 @@ class Timetable:
 
         A time skipped in spring counts when the clock jumps; one shown twice in autumn counts the first time.
         """
-        wall = self._local(moment) - self._leap(moment)
+        wall = self.wall(moment) - self._leap(moment)
         while wall.year - moment.year <= _YEARS:
             try:
                 wall = self._walls.get_next(datetime, start_time=wall)
             except CroniterBadDateError:
                 return None
-            found = self._shown_once(wall)
+            found = self.shown_once(wall)
             if found > moment:
                 return found
         return None
 
     def once_until(self, moment: datetime) -> datetime | None:
         """The last moment not after this one, counted the same way; None if there is none."""
-        wall = self._local(moment) + self._leap(moment) + _MINUTE
+        wall = self.wall(moment) + self._leap(moment) + _MINUTE
         while moment.year - wall.year <= _YEARS:
             try:
                 wall = self._walls.get_prev(datetime, start_time=wall)
             except CroniterBadDateError:
                 return None
-            found = self._shown_once(wall)
+            found = self.shown_once(wall)
             if found <= moment:
                 return found
         return None
 
-    def minute_of_day(self, moment: datetime) -> int | None:
-        """The time that the zone's clock shows, in minutes since midnight; None if it is changed within a day."""
-        if self._leap(moment):
-            return None
-        local = self._local(moment)
-        return 60 * local.hour + local.minute
+    def wall(self, moment: datetime) -> datetime:
+        """The date and time that the zone's clock shows."""
+        return moment.astimezone(self._zone).replace(tzinfo=None, fold=0)
+
+    def shown_once(self, wall: datetime) -> datetime:
+        """When the zone's clock first shows this time, or jumps over it."""
+        first, second = (wall.replace(tzinfo=self._zone, fold=fold).astimezone(UTC) for fold in (0, 1))
+        if first <= second:
+            return first
+        low, high = second, first
+        while high - low > timedelta(seconds=1):
+            middle = (low + (high - low) / 2).replace(microsecond=0)
+            skipped = self.wall(middle) > wall
+            low, high = (low, middle) if skipped else (middle, high)
+        return high
 
     def missed(self, since: datetime, until: datetime) -> Missed | None:
         """The moments after `since` and not after `until`; None if there are none."""
@@ -132,24 +141,9 @@ class Timetable:
                 return min(shown)
         return None
 
-    def _local(self, moment: datetime) -> datetime:
-        return moment.astimezone(self._zone).replace(tzinfo=None, fold=0)
-
     def _leap(self, moment: datetime) -> timedelta:
         """By how much the clock is changed within a day of the moment."""
-        return abs(self._local(moment + _DAY) - self._local(moment - _DAY) - 2 * _DAY)
-
-    def _shown_once(self, wall: datetime) -> datetime:
-        """When the zone's clock first shows this time, or jumps over it."""
-        first, second = (wall.replace(tzinfo=self._zone, fold=fold).astimezone(UTC) for fold in (0, 1))
-        if first <= second:
-            return first
-        low, high = second, first
-        while high - low > timedelta(seconds=1):
-            middle = (low + (high - low) / 2).replace(microsecond=0)
-            skipped = self._local(middle) > wall
-            low, high = (low, middle) if skipped else (middle, high)
-        return high
+        return abs(self.wall(moment + _DAY) - self.wall(moment - _DAY) - 2 * _DAY)
 
     def _shown(self, wall: datetime) -> Iterator[datetime]:
         """When the zone's clock shows this time: once, twice or never."""

@@ -5,10 +5,11 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Final
 
-from relay_operator.timetables.cron import BadScheduleError, dates, plain, times
+from relay_operator.timetables.cron import EVERY_DATE, BadScheduleError, Dates, dates, plain, times
 from relay_operator.timetables.timetable import Timetable, timetable
 
-_MINUTES_OF_DAY: Final = 24 * 60
+_DAY: Final = timedelta(days=1)
+_SECOND: Final = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,8 @@ class Windows:
     stops: Timetable
     alone: tuple[int, ...]
     """The times of a day that start and do not stop, in minutes since midnight, sorted."""
+    start_dates: Dates
+    stop_dates: Dates
 
     def open(self, moment: datetime) -> bool:
         """Whether a window is open; before the first start none is."""
@@ -39,24 +42,41 @@ class Windows:
         return start
 
     def _shut_until(self, start: datetime) -> datetime:
-        """The minute before the next start of that day that may open a window, or before midnight.
+        """A moment up to which all stays shut, given that at `start` there is also a stop.
 
-        At `start`, there is also a stop, so that on this date all times of both stay shut.
+        On a date of both, no time of both opens a window.
         """
-        minute = self.starts.minute_of_day(start)
-        if minute is None:
-            return start
-        following = next((time for time in self.alone if time > minute), _MINUTES_OF_DAY)
-        return start + timedelta(minutes=following - minute - 1)
+        wall = self.starts.wall(start)
+        if not self.stop_dates.include(*_date(wall)):
+            return start  # the stop is of the day before, whose end the clock skipped
+        midnight = wall.replace(hour=0, minute=0)
+        later = (midnight + timedelta(minutes=time) for time in self.alone)
+        following = next((time for time in later if time > wall), None) or self._next_date(midnight)
+        return self.starts.shown_once(following) - _SECOND
+
+    def _next_date(self, midnight: datetime) -> datetime:
+        """The next midnight that begins a date on which a window may open."""
+        midnight += _DAY
+        while not self.may_open(_date(midnight)):
+            midnight += _DAY
+        return midnight
+
+    def may_open(self, date: tuple[int, int, int]) -> bool:
+        """Whether a window may open on a date: day of the month, month and day of the week from Sunday."""
+        return self.start_dates.include(*date) and (bool(self.alone) or not self.stop_dates.include(*date))
+
+
+def _date(wall: datetime) -> tuple[int, int, int]:
+    return wall.day, wall.month, wall.isoweekday() % 7
 
 
 @lru_cache(maxsize=1024)
 def windows(start: str, stop: str, time_zone: str | None) -> Windows:
     """Parse the times, in UTC if no time zone is given. Raises BadScheduleError and UnknownTimeZoneError."""
-    alone = times(start) - times(stop)
-    found = Windows(timetable(start, time_zone), timetable(stop, time_zone), tuple(sorted(alone)))
+    alone = tuple(sorted(times(start) - times(stop)))
+    found = Windows(timetable(start, time_zone), timetable(stop, time_zone), alone, dates(start), dates(stop))
     if plain(start) == plain(stop):
         raise BadScheduleError(f"it would start and stop at the same times, {start!r}: make one of them another")
-    if not alone and dates(start) <= dates(stop):
+    if not any(map(found.may_open, EVERY_DATE)):
         raise BadScheduleError(f"it would never run: {stop!r} stops whatever {start!r} starts")
     return found

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relay_operator.timetables.cron import BadScheduleError
-from relay_operator.timetables.timetable import UnknownTimeZoneError
+from relay_operator.timetables.timetable import Timetable, UnknownTimeZoneError
 from relay_operator.timetables.windows import windows
 
 BERLIN = "Europe/Berlin"
@@ -65,6 +65,34 @@ def test_each_time_of_a_day_counts_once_when_the_clock_is_set(start: str, stop: 
 def test_a_day_that_a_zone_leaves_out_counts_when_the_clock_goes_on() -> None:
     samoa = windows("0 12 30 12 *", "0 13 31 12 *", "Pacific/Apia")  # there was no 30 December 2011
     assert samoa.change(moment("2011-12-30T09:59:59Z")) == moment("2011-12-30T10:00:00Z")
+
+
+def test_a_stop_that_counts_at_midnight_shuts_nothing_of_the_new_day() -> None:
+    nuuk = windows("* * * * 0", "* * * * 6", "America/Nuuk")  # on Saturdays in spring the clock goes from 23:00 to 0:00
+    assert nuuk.change(moment("2026-03-29T00:59:59Z")) == moment("2026-03-29T01:01:00Z")
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "at", "change"),
+    [
+        ("* * * * *", "* * 27-29 3 *", "2027-03-27T00:00:00Z", "2027-03-29T22:00:00Z"),
+        ("* * * * *", "* * * 1-11 *", "2026-01-01T00:00:00Z", "2026-11-30T23:00:00Z"),
+        ("* * * 2 *", "* * 1-28 * 0-1,3-6", "2029-01-01T00:00:00Z", "2056-02-28T23:00:00Z"),
+        ("* * * * *", "0-58 * * * *", "2027-03-28T00:00:00Z", "2027-03-28T00:59:00Z"),
+    ],
+)
+def test_a_window_far_away_is_found_in_few_steps(
+    monkeypatch: pytest.MonkeyPatch, start: str, stop: str, at: str, change: str
+) -> None:
+    found, search, steps = windows(start, stop, BERLIN), Timetable.once_after, list[datetime]()
+
+    def counted(timetable: Timetable, moment: datetime) -> datetime | None:
+        steps.append(moment)
+        return search(timetable, moment)
+
+    monkeypatch.setattr(Timetable, "once_after", counted)
+    assert found.change(moment(at)) == moment(change)
+    assert len(steps) < 10
 
 
 @given(
