@@ -75,6 +75,10 @@ def aside(raw: Mapping[str, JsonValue]) -> list[tuple[str, str]]:
     return [(str(row.get("id") or ""), str(row.get("name") or "")) for row in rows]
 
 
+class Unordered(list[JsonValue]):
+    """Items whose order has no effect."""
+
+
 def fingerprints(fields: Mapping[str, JsonValue]) -> str:
     """A short, stable hash per field, so that a later difference can be named; the fields must not contain secrets."""
     return ",".join(f"{name}={_digest(value)}" for name, value in sorted(fields.items()))
@@ -83,10 +87,19 @@ def fingerprints(fields: Mapping[str, JsonValue]) -> str:
 def changed_fields(recorded: str, fields: Mapping[str, JsonValue]) -> tuple[str, ...]:
     """The fields that differ from those that `recorded` was made from; a field that it lacks does not count."""
     known = dict(part.split("=", 1) for part in recorded.split(",") if "=" in part)
-    return tuple(name for name, value in sorted(fields.items()) if name in known and known[name] != _digest(value))
+    return tuple(name for name, value in sorted(fields.items()) if name in known and not _fits(known[name], value))
+
+
+def _fits(digest: str, value: JsonValue) -> bool:
+    if digest == _digest(value):
+        return True
+    # Objects may have recorded the items as the spec orders them.
+    return isinstance(value, Unordered) and digest == _computed(value)
 
 
 def _digest(value: JsonValue) -> str:
+    if isinstance(value, Unordered):
+        value = sorted(value, key=_as_text)
     # Objects share few values, hence the cache. `typed`: True equals 1, but their texts differ.
     if value == []:
         return _EMPTY_LIST

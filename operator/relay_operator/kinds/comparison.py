@@ -6,7 +6,9 @@ from pydantic import JsonValue
 from pydantic.alias_generators import to_camel
 
 from relay_operator.api.meta import Model
+from relay_operator.api.parts import EnvVar
 from relay_operator.api.workload import WorkloadSpec
+from relay_operator.engine.intent import Unordered
 
 
 def differing(*fields: tuple[str, object, object]) -> tuple[str, ...]:
@@ -43,9 +45,14 @@ def _shown(asked: object) -> str:
 def env_fields(spec: WorkloadSpec) -> Mapping[str, JsonValue]:
     """The environment as the spec writes it: literal values and the names of sources, never the contents of sources."""
     return {
-        "env": [as_written(item) for item in spec.env or ()],
+        "env": env_as_written(spec.env),
         "envFrom": [as_written(item) for item in spec.env_from or ()],
     }
+
+
+def env_as_written(env: Sequence[EnvVar] | None) -> Unordered:
+    """The variables as JSON: literal values and the names of sources."""
+    return Unordered(as_written(item) for item in env or ())
 
 
 def as_written(part: Model | None) -> JsonValue:

@@ -32,7 +32,7 @@ from relay_operator.flows.managed.resource import (
 )
 from relay_operator.flows.wiring import Parts
 from relay_operator.kinds import lanes
-from relay_operator.kinds.comparison import as_written
+from relay_operator.kinds.comparison import env_as_written
 from relay_operator.kinds.records import NO_LIST
 from relay_operator.kinds.serving_request import (
     OF_A_RUNNING_GREEN,
@@ -125,7 +125,7 @@ class ServingDeployments(ExternalResource[ServingDeploymentSpec, ServingDeployme
         return None
 
     def immutable(self, obj: Serving) -> Mapping[str, JsonValue]:
-        return {**lasting(obj.spec), "env": [as_written(item) for item in obj.spec.env or ()]}
+        return {**lasting(obj.spec), "env": env_as_written(obj.spec.env)}
 
     def differences(self, obj: Serving, observed: Seen) -> tuple[str, ...]:
         """Includes what the replicas run, unless they may be replaced in place."""

@@ -583,6 +583,17 @@ async def test_a_changed_environment_is_told_and_applied_where_asked(world: Worl
     assert world.condition(ConditionType.ENV_OUTDATED) is None
 
 
+async def test_another_order_of_variables_recreates_nothing(world: World) -> None:
+    variables: list[JsonValue] = [{"name": "B", "value": "2"}, {"name": "A", "value": "1"}]
+    await made(world, env=variables, updateStrategy={"type": "Recreate"})
+    world.change(env=variables[::-1])
+    await world.wait(30)
+    assert len(world.pods.sent) == 1
+    world.change(env=variables[:1])
+    await world.wait(30)
+    assert len(world.pods.sent) == 2
+
+
 async def test_a_missing_environment_holds_the_create_back_and_says_which(world: World) -> None:
     await made(world, envFrom=[{"configMapRef": {"name": "conf"}}])
     ready = world.condition()

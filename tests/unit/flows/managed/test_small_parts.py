@@ -12,7 +12,7 @@ from relay_operator.engine import conditions
 from relay_operator.engine.account import AccountWaiting, pinned
 from relay_operator.engine.backoff import Backoff, jittered
 from relay_operator.engine.conditions import MESSAGE_LIMIT, Wanted
-from relay_operator.engine.intent import MAX_NAME, changed_fields, cloud_name, fingerprints
+from relay_operator.engine.intent import MAX_NAME, Unordered, changed_fields, cloud_name, fingerprints
 from relay_operator.engine.memory import Memories, Memory
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.facts import Facts
@@ -94,6 +94,14 @@ def test_fingerprints_are_those_that_objects_have_recorded() -> None:
     )
     assert fingerprints(fields) == recorded
     assert fingerprints({"count": True, "share": False}) != fingerprints({"count": 1, "share": 0})
+
+
+def test_items_without_an_order_are_those_recorded_in_any_order_or_as_the_spec_had_them() -> None:
+    items: list[JsonValue] = [{"name": "b", "value": "2"}, {"name": "a", "value": "1"}]
+    recorded, as_written = fingerprints({"env": Unordered(items)}), fingerprints({"env": items})
+    assert changed_fields(recorded, {"env": Unordered(reversed(items))}) == ()
+    assert changed_fields(as_written, {"env": Unordered(items)}) == ()
+    assert changed_fields(recorded, {"env": Unordered(items[:1])}) == ("env",)
 
 
 def test_unclaimed_ids_are_looked_up_once_newest_first() -> None:
