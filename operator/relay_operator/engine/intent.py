@@ -86,8 +86,13 @@ def fingerprints(fields: Mapping[str, JsonValue]) -> str:
 
 def changed_fields(recorded: str, fields: Mapping[str, JsonValue]) -> tuple[str, ...]:
     """The fields that differ from those that `recorded` was made from; a field that it lacks does not count."""
-    known = dict(part.split("=", 1) for part in recorded.split(",") if "=" in part)
+    known = digests(recorded)
     return tuple(name for name, value in sorted(fields.items()) if name in known and not _fits(known[name], value))
+
+
+def digests(recorded: str) -> Mapping[str, str]:
+    """The digest of each field that was recorded."""
+    return dict(part.split("=", 1) for part in recorded.split(",") if "=" in part)
 
 
 def _fits(digest: str, value: JsonValue) -> bool:

@@ -1,6 +1,6 @@
 """What a ServingDeployment asks for, by the cloud's field names, and how a deployment differs from it. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from pydantic import JsonValue
@@ -19,6 +19,10 @@ OF_A_RUNNING_GREEN: Final = frozenset({"backendWeight", "rolloutRole"})
 """Fields that a green deployment gets only once all its replicas are healthy."""
 _OF_ROLLOUTS: Final = frozenset({"maxConcurrencyPerReplica", "rolloutStrategy", "maxUnavailable"})
 _IN_PLACE: Final = REPLICAS | OF_A_RUNNING_GREEN | _OF_ROLLOUTS
+_OPTIONAL: Final = ENGINE | {"nodePool"}
+"""Fields that a create sends only if the spec has them."""
+_COMMUNITY: Final = "community"
+"""The pool of a deployment that was created without one (assumed)."""
 _AS_WRITTEN: Final = {
     "public_model_id",
     "engine",
@@ -62,14 +66,30 @@ def lasting(spec: ServingDeploymentSpec) -> Mapping[str, JsonValue]:
     return {name: value for name, value in sent(spec).items() if name not in ENGINE | _IN_PLACE}
 
 
+def settings(spec: ServingDeploymentSpec) -> Mapping[str, JsonValue]:
+    """Which fields of `ENGINE` the spec sets, whatever their values."""
+    return dict.fromkeys(ENGINE & sent(spec).keys(), True)
+
+
+def taken_out(spec: ServingDeploymentSpec, row: Deployment, created_with: Collection[str]) -> tuple[str, ...]:
+    """The fields of the create that the spec has no longer and the deployment still has: no request clears a field."""
+    gone = sorted(_more(spec, row).intersection(created_with))
+    return tuple(f"{name}: taken out of the spec, and the cloud cannot clear it" for name in gone)
+
+
 def is_like(spec: ServingDeploymentSpec, row: Deployment) -> bool:
-    """Whether the deployment has everything that a create sends; of the environment, only the spec's literal values."""
+    """Whether the deployment has everything that a create sends, and nothing else.
+
+    Of the environment, the values that the spec does not write out may differ.
+    """
     has, env = _shown(row), row.env or {}
-    literal = {item.name: item.value for item in spec.env or () if item.value is not None}
+    variables = {item.name: item.value for item in spec.env or ()}
     return (
         row.gpu_model_id in spec.gpu.candidates
         and all(has[name] == value for name, value in sent(spec).items())
-        and all(env.get(name) == value for name, value in literal.items())
+        and not _more(spec, row)
+        and all(env.get(name) == value for name, value in variables.items() if value is not None)
+        and env.keys() <= variables.keys()
     )
 
 
@@ -108,6 +128,12 @@ def require_within(spec: ServingDeploymentSpec, operation: str) -> None:
             "lies between, or change replicas.min or replicas.max"
         )
         raise Conflict(operation, text, code=REPLICAS_OUT_OF_BOUNDS, outcome=Outcome.NOT_SENT)
+
+
+def _more(spec: ServingDeploymentSpec, row: Deployment) -> set[str]:
+    """Optional fields that the deployment has and the spec has not."""
+    has, unset = _shown(row), {"nodePool": _COMMUNITY}
+    return {name for name in _OPTIONAL - sent(spec).keys() if has[name] and has[name] != unset.get(name)}
 
 
 def _shown(row: Deployment) -> Mapping[str, JsonValue]:

@@ -21,6 +21,7 @@ from relay_operator.api.servingdeployment import (
 )
 from relay_operator.budgets.prices import Capacity
 from relay_operator.engine.fit_schema import moment
+from relay_operator.engine.intent import digests
 from relay_operator.engine.shared_lists import SharedLists
 from relay_operator.flows.managed.resource import (
     Change,
@@ -43,6 +44,8 @@ from relay_operator.kinds.serving_request import (
     lasting_differences,
     require_within,
     sent,
+    settings,
+    taken_out,
 )
 from relay_wire.serving import Deployment, DeploymentChange, DeploymentCreate, DeploymentStatus
 
@@ -125,11 +128,12 @@ class ServingDeployments(ExternalResource[ServingDeploymentSpec, ServingDeployme
         return None
 
     def immutable(self, obj: Serving) -> Mapping[str, JsonValue]:
-        return {**lasting(obj.spec), "env": env_as_written(obj.spec.env)}
+        return {**lasting(obj.spec), **settings(obj.spec), "env": env_as_written(obj.spec.env)}
 
     def differences(self, obj: Serving, observed: Seen) -> tuple[str, ...]:
-        """Includes what the replicas run, unless they may be replaced in place."""
-        return lasting_differences(obj.spec, observed.row)
+        """Includes what the replicas run, unless they may be replaced in place, and fields taken out of the spec."""
+        created_with = digests(obj.status.spec_hash or "")
+        return lasting_differences(obj.spec, observed.row) + taken_out(obj.spec, observed.row, created_with)
 
     def changes(self, obj: Serving, observed: Seen, *, running: bool) -> tuple[Change, ...]:
         """All changes in one request.

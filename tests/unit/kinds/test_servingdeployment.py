@@ -15,6 +15,7 @@ from relay_client.paging import MAX_PAGES
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import CreateIntent
 from relay_operator.api.servingdeployment import SHOWN_MEMBERS, ServingDeployment, ServingDeploymentStatus
+from relay_operator.engine.intent import changed_fields, fingerprints
 from relay_operator.engine.report import refusal
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.resource import CannotTell, Inputs, Look, Progress
@@ -239,7 +240,7 @@ LASTING: dict[str, JsonValue] = {
 def test_what_lasts_cannot_be_changed() -> None:
     deployments, obj = kind(), serving(nodePool="eu", replicaRuntime="pod", weightsRef="w")
     assert deployments.differences(serving(), Seen(row())) == ()
-    assert deployments.immutable(obj).keys() == {*LASTING, "nodePool", "env"} - {"gpuModelId"}
+    assert deployments.immutable(obj).keys() == {*LASTING, "nodePool", "weightsRef", "env"} - {"gpuModelId"}
     told = deployments.differences(obj, Seen(row(**LASTING, weightsRef="w")))
     assert {each.partition(":")[0] for each in told} == {*LASTING, "nodePool", "gpu.modelIds"} - {"gpuModelId"}
     assert "gpu.modelIds: asked h200 or h100, has l40s" in told
@@ -250,7 +251,26 @@ def test_what_lasts_cannot_be_changed() -> None:
     assert deployments.differences(rolling, Seen(row(version="1"))) == ()
 
 
-async def test_alike_is_what_has_every_field_that_is_sent() -> None:
+def test_a_field_taken_out_of_the_spec_is_told_if_the_deployment_was_created_with_it() -> None:
+    fields: dict[str, JsonValue] = {"nodePool": "eu", "quantization": "awq", "extraArgs": ["--quick"]}
+    rolling: dict[str, JsonValue] = {"rollout": {"strategy": "rolling"}}
+    deployments, has = kind(), Seen(row(**fields, dtype="auto"))
+    recorded = fingerprints(deployments.immutable(serving(**fields)))
+
+    def created(**spec: JsonValue) -> ServingDeployment:
+        return serving(**spec).model_copy(update={"status": ServingDeploymentStatus(spec_hash=recorded)})
+
+    for rest in ({}, rolling):
+        assert deployments.differences(created(**rest), has) == tuple(
+            f"{name}: taken out of the spec, and the cloud cannot clear it" for name in sorted(fields)
+        )
+    assert deployments.differences(created(), Seen(row(dtype="auto"))) == ()
+    assert deployments.differences(serving(), has) == ()
+    after = created(**fields | {"quantization": "fp8", "version": "2"} | rolling)
+    assert changed_fields(recorded, deployments.immutable(after)) == ()
+
+
+async def test_alike_is_what_has_every_field_that_is_sent_and_no_other() -> None:
     obj = serving(
         env=[{"name": "MODE", "value": "fast"}, {"name": "T", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]
     )
@@ -263,8 +283,12 @@ async def test_alike_is_what_has_every_field_that_is_sent() -> None:
             "backendWeight": 1,
             "rolloutRole": "green",
             "env": {"MODE": "slow"},
+            "nodePool": "gold",
+            "quantization": "fp8",
+            "extraArgs": ["--quick"],
         }.items()
     ]
+    others.append(row(id="dep_env", env={**(own.env or {}), "MORE": "m"}))
     async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
         deployments = kind()
         server.will(answer(own, *others))
