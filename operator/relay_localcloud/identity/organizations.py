@@ -81,7 +81,7 @@ def change(tx: Tx, organization_id: str, values: Mapping[str, object]) -> None:
     if values:
         changed = update(tables.organizations).where(tables.organizations.c.id == organization_id)
         tx.connection.execute(changed.values(**values))
-        billing.reset_alarms(tx, organization_id)
+        billing.compare_with_floor(tx, organization_id)
 
 
 def organization(tx: Tx, organization_id: str) -> RowMapping:

@@ -54,6 +54,11 @@ class Account:
         return self.balance_cents - accrual.cents(self.meter.accrued_units)
 
     @property
+    def is_funded(self) -> bool:
+        """Whether it is above the floor, so that workloads may start and are kept."""
+        return self.available_cents > self.floor_cents
+
+    @property
     def min_deposit_cents(self) -> int:
         """The smallest deposit allowed now."""
         return accrual.min_deposit_cents(
@@ -95,7 +100,7 @@ def account(tx: Tx, organization_id: str) -> Account:
 def require_funds(tx: Tx, organization_id: str) -> None:
     """The deploy gate: refuse with 402 if nothing is available above the floor, or the month's limit is spent."""
     has = account(tx, organization_id)
-    if has.available_cents <= has.floor_cents:
+    if not has.is_funded:
         raise ApiError(
             402,
             f"The available balance of {has.available_cents} cents is at or below the floor of {has.floor_cents}: "
@@ -139,9 +144,9 @@ def stop_billing(tx: Tx, organization_id: str, *holder_ids: str) -> None:
 
 
 def post(tx: Tx, organization_id: str, kind: Kind, amount_cents: int, description: str) -> None:
-    """Write a transaction and change the balance by it; incoming money counts as funding."""
+    """Write a transaction and change the balance by it; money that lifts it over the floor counts as funding."""
     _write(tx, organization_id, kind, amount_cents, description)
-    _funded(tx, organization_id)
+    compare_with_floor(tx, organization_id)
 
 
 def debit(tx: Tx, organization_id: str, cents: int, description: str) -> None:
@@ -171,7 +176,7 @@ def set_balance(tx: Tx, organization_id: str, balance_cents: int) -> None:
         post(tx, organization_id, "credit", difference, "Balance set through the control interface")
     else:
         open_account(tx, organization_id)
-        _funded(tx, organization_id)
+        compare_with_floor(tx, organization_id)
 
 
 def open_account(tx: Tx, organization_id: str) -> None:
@@ -180,8 +185,17 @@ def open_account(tx: Tx, organization_id: str) -> None:
         CARDS.insert(tx, id=tx.new_id("pm"), organization_id=organization_id, **USUAL_CARD)
 
 
+def compare_with_floor(tx: Tx, organization_id: str) -> None:
+    """Apply a change of the balance or of the floor: what is above the floor counts as funded."""
+    has = account(tx, organization_id)
+    if has.is_funded:
+        ACCOUNTS.change(tx, organization_id, funded_at=tx.now)
+        tx.schedule(tx.now, FUNDED, organization_id)
+    _set_alarms(tx, has)
+
+
 def reset_alarms(tx: Tx, organization_id: str) -> None:
-    """Set the alarms again after a change of the organization's floor or auto-recharge."""
+    """Set the alarms again after a change of the organization's auto-recharge."""
     _set_alarms(tx, account(tx, organization_id))
 
 
@@ -195,14 +209,6 @@ def _write(tx: Tx, organization_id: str, kind: Kind, amount_cents: int, descript
     open_account(tx, organization_id)
     balance_cents = account(tx, organization_id).balance_cents + amount_cents
     ACCOUNTS.change(tx, organization_id, balance_cents=balance_cents)
-
-
-def _funded(tx: Tx, organization_id: str) -> None:
-    has = account(tx, organization_id)
-    if has.available_cents > has.floor_cents:
-        ACCOUNTS.change(tx, organization_id, funded_at=tx.now)
-        tx.schedule(tx.now, FUNDED, organization_id)
-    _set_alarms(tx, has)
 
 
 def _change_burn(tx: Tx, organization_id: str, by: int) -> None:

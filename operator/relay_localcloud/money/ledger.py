@@ -39,7 +39,7 @@ class AccountRow:
     month_units: int
     earlier_units: int
     burn: int
-    funded_at: int | None  # when incoming money last lifted it over the floor
+    funded_at: int | None  # when money or a lower floor last left it above the floor
     recharge_enabled: bool = False
     recharge_threshold_cents: int = RECHARGE_DEFAULTS.threshold_cents
     recharge_amount_cents: int = RECHARGE_DEFAULTS.amount_cents

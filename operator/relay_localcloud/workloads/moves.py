@@ -42,6 +42,7 @@ TIMER: Final = "workload.timer"
 FACTS: Final = Facts(started=TIMER, stopped=TIMER)
 
 RETENTION: Final = 7 * DAY
+_FUNDED_AGAIN: Final = "The balance ran out, and there are funds again: restart it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +213,7 @@ def forget_who_ran_out(tx: Tx, workload: Workload, reason: str | None) -> None:
 def _funded(tx: Tx, item: DueItem) -> None:
     stopped = WORKLOADS.first(tx, AT_ONCE, workloads.OUT_OF_FUNDS, organization_id=item.subject, terminated_at=None)
     for workload in stopped:
-        forget_who_ran_out(tx, workload, "The balance ran out, and funds were added since: restart it.")
+        forget_who_ran_out(tx, workload, _FUNDED_AGAIN)
     if len(stopped) == AT_ONCE:
         tx.schedule(tx.now, billing.FUNDED, item.subject)
 
@@ -231,20 +232,14 @@ def _start_ended(tx: Tx, workload: Workload) -> None:
 
 
 def _retention_ended(tx: Tx, workload: Workload) -> None:
-    if _was_funded(tx, workload):
-        WORKLOADS.change(tx, workload.id, due_at=None)
+    if workload.out_of_funds_at is not None and billing.account(tx, workload.organization_id).is_funded:
+        forget_who_ran_out(tx, workload, _FUNDED_AGAIN)
         return
     reason = {
         PodStatus.STOPPED: "The balance ran out, and no funds were added within 7 days.",
         PodStatus.INTERRUPTED: "Its node did not come back within 7 days.",
     }[workload.status]
     apply(tx, workload, Trigger.RETENTION_OVER, reason)
-
-
-def _was_funded(tx: Tx, workload: Workload) -> bool:
-    funded_at = billing.account(tx, workload.organization_id).funded_at
-    stopped_at = workload.out_of_funds_at
-    return stopped_at is not None and funded_at is not None and funded_at >= stopped_at
 
 
 _AT_TIMER: Final[Mapping[PodStatus, Callable[[Tx, Workload], object]]] = {

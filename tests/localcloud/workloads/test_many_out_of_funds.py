@@ -98,7 +98,7 @@ def _stopped_by(store: Store, until: int) -> tuple[list[int], list[int]]:
             HANDLERS[item.kind](tx, item)
             every = WORKLOADS.all(tx)
             ran_out.append(sum(each.status is not PodStatus.RUNNING for each in every))
-            kept.append(sum(each.status_reason is not None and "since" in each.status_reason for each in every))
+            kept.append(sum(each.status_reason is not None and "again" in each.status_reason for each in every))
     return _steps(ran_out), _steps(kept)
 
 

@@ -278,6 +278,18 @@ async def test_stopped_by_the_balance_is_kept_once_funded(organization: Organiza
     assert await status(organization, pod_id) == "running"
 
 
+async def test_stopped_by_a_raised_floor_is_kept_once_the_floor_is_lower(organization: Organization) -> None:
+    await own_node(organization)
+    pod_id = await running_pod(organization)
+    await set_organization(organization, autoStopFloorCents=1_000_000)
+    await organization.server.advance(DAY)
+    assert "deleted" in (await record(organization, pod_id))["statusReason"]
+    await set_organization(organization, autoStopFloorCents=0)
+    assert "deleted" not in (await record(organization, pod_id))["statusReason"]
+    await organization.server.advance(30 * DAY)
+    assert (await status(organization, pod_id), await emails(organization)) == ("stopped", [])
+
+
 async def test_funded_while_it_stops_it_never_speaks_of_deletion_again(organization: Organization) -> None:
     await own_node(organization)
     pod_id = await running_pod(organization)
