@@ -14,7 +14,7 @@ from relay_cli.failures import Failure, Status, complain
 from relay_cli.kubectl import Forbidden, Kubectl, Missing, parsed
 from relay_cli.objects import DEFAULT, CloudObject
 from relay_client import Cloud, CloudError
-from relay_operator.api.cloudaccount import CloudAccount, ClusterCloudAccount
+from relay_operator.api.cloudaccount import CloudAccount, ClusterCloudAccount, urls_passed
 from relay_operator.api.meta import GROUP
 from relay_operator.api.references import AccountKind, AccountRef
 
@@ -76,9 +76,14 @@ async def of(kubectl: Kubectl, obj: CloudObject) -> Account:
         return await named(kubectl, AccountRef(kind=AccountKind.CLUSTER_CLOUD_ACCOUNT, name=DEFAULT.name))
 
 
+class UrlNotAccepted(Failure):
+    """Only the account names its URL, so it does not get a key that the caller may read."""
+
+
 @asynccontextmanager
 async def cloud_of(kubectl: Kubectl, account: Account, base_url: str) -> AsyncIterator[Cloud]:
     """The cloud with the account's key. Raises Failure, also for every call within the context."""
+    require_accepted(account, base_url)
     ref = account.spec.api_key_secret_ref
     key = key_in(await kubectl.get(f"secret/{ref.name}", secret_namespace(account)), ref.name, ref.key)
     try:
@@ -95,6 +100,20 @@ def secret_namespace(account: Account) -> str:
     if isinstance(account, ClusterCloudAccount):
         return account.spec.api_key_secret_ref.namespace
     return account.metadata.namespace
+
+
+def require_accepted(account: Account, base_url: str) -> None:
+    """Raises UrlNotAccepted unless the operator or the caller (`base_url`) accepts the account's own URL.
+
+    Whoever writes an account may name a Secret that they cannot read, and a server of their own. Pure.
+    """
+    own = (account.spec.base_url or "").rstrip("/")
+    if own in {"", base_url.rstrip("/")} or urls_passed(account):
+        return
+    raise UrlNotAccepted(
+        f"the key was not used: {account.key} names {own!r} as its cloud, and the operator has not accepted this spec; "
+        "if you trust that URL, give it with --base-url"
+    )
 
 
 def url_of(account: Account, base_url: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from relay_cli.accounts import Account
+from relay_cli.accounts import Account, UrlNotAccepted
 from relay_cli.failures import Failure
 from relay_cli.kubectl import Forbidden
 from relay_client import AnyOperation
@@ -119,7 +119,7 @@ def _key(seen: Seen) -> Iterator[_Told]:
     if seen.key is None:
         return
     if isinstance(seen.key, Failure):
-        unseen = isinstance(seen.key, Forbidden)
+        unseen = isinstance(seen.key, Forbidden | UrlNotAccepted)
         yield "key", Verdict.WARNING if unseen else Verdict.WRONG, str(seen.key)
         return
     recorded, told = seen.account.status.organization_id, seen.key.organization_id

@@ -14,13 +14,14 @@ from pydantic import JsonValue, ValidationError
 
 from relay_kube.kube import NAMESPACES, ApiAccess, JsonObject, Kube, KubeError, NotFound, Refused
 from relay_operator.accounts.accounts import parse_account
+from relay_operator.api.cloudaccount import urls_passed
 from relay_operator.api.meta import PLAN_ONLY, ObjectKey
 from relay_operator.api.plan import Plan
 from relay_operator.api.references import AccountKind
 from relay_operator.assembly import assembled
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.controller import Controller
-from relay_operator.engine.entry import Entry, uid_of
+from relay_operator.engine.entry import Entry, entry_of, uid_of
 from relay_operator.engine.flow import Turn
 from relay_operator.engine.identity import installation_of
 from relay_operator.engine.informer import key_of
@@ -114,7 +115,7 @@ async def _learn_funds(parts: Parts, key: ObjectKey) -> None:
 
 def _parts(kube: Kube, objects: Mapping[ObjectKey, JsonObject], base_url: str) -> Parts:
     accounts = [part(raw, "spec") for key, raw in objects.items() if key.kind in _ACCOUNTS]
-    urls = {str(spec[name]) for spec in accounts for name in ("baseUrl", "inferenceUrl") if spec.get(name)}
+    urls = {url for key, raw in objects.items() if key.kind in _ACCOUNTS for url in _allowed(key, raw)}
     own = {
         str(part(spec, "apiKeySecretRef")["namespace"])
         for spec in accounts
@@ -131,6 +132,15 @@ def _parts(kube: Kube, objects: Mapping[ObjectKey, JsonObject], base_url: str) -
     for key, raw in objects.items():
         parts.engine.cache.put(key, raw)
     return parts
+
+
+def _allowed(key: ObjectKey, raw: JsonObject) -> Iterable[str]:
+    """The account's URLs; empty if the operator has not accepted them, as the caller may read others' Secrets."""
+    try:
+        account = parse_account(key, entry_of(raw))
+    except ValidationError:
+        return ()
+    return filter(None, (account.spec.base_url, account.spec.inference_url) if urls_passed(account) else ())
 
 
 async def _listed(kube: Kube, namespaces: Sequence[str]) -> tuple[dict[ObjectKey, JsonObject], list[str]]:

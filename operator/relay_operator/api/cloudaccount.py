@@ -1,11 +1,11 @@
 """CloudAccount and ClusterCloudAccount: an organization's API key, for one namespace or for several."""
 
 from enum import StrEnum
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field
 
-from relay_operator.api.conditions import ObjectStatus
+from relay_operator.api.conditions import ConditionType, ObjectStatus, Reason
 from relay_operator.api.definition import AGE, READY, REASON, Column, Definition
 from relay_operator.api.meta import Model, Resource, Time
 from relay_operator.api.parts import MOST_CENTS
@@ -361,6 +361,26 @@ class ClusterCloudAccount(Resource[ClusterCloudAccountSpec, AccountStatus]):
     """An account that several namespaces share."""
 
     kind: Literal["ClusterCloudAccount"] = "ClusterCloudAccount"
+
+
+_URLS_PASSED: Final = frozenset(
+    {
+        Reason.AVAILABLE,
+        Reason.SECRET_MISSING,
+        Reason.ACCOUNT_UNAUTHORIZED,
+        Reason.ACCOUNT_FORBIDDEN,
+        Reason.CLOUD_UNAVAILABLE,
+    }
+)
+"""Reasons of an account's `Ready` that come only after the operator found its URLs in the allow-list."""
+
+
+def urls_passed(account: CloudAccount | ClusterCloudAccount) -> bool:
+    """Whether the operator found the URLs of the present spec in its allow-list, according to the status."""
+    ready = next((one for one in account.status.conditions if one.type == ConditionType.READY), None)
+    return (
+        ready is not None and ready.reason in _URLS_PASSED and ready.observed_generation == account.metadata.generation
+    )
 
 
 _COLUMNS = (

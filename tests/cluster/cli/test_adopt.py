@@ -20,6 +20,7 @@ async def test_what_the_cloud_shows_is_adopted_and_nothing_else(workspace: Works
     paused = gpu_pod(volumeGb=80)
     paused["metadata"]["annotations"] = {"gpurelay.dev/paused": "true"}
     await workspace.apply(paused)
+    await workspace.becomes("CloudAccount", "default")
 
     unknown = await workspace.kubectl.relay("adopt", "gpod/trainer", "pod_of_nobody")
     assert (unknown.exit_code, unknown.stdout) == (1, "")

@@ -48,6 +48,7 @@ async def test_it_tells_who_spends_what(private_cloud_workspace: Workspace, view
     pod["metadata"]["labels"] = {"gpurelay.dev/cost-center": "research"}
     await workspace.apply(pod)
     price = (await workspace.becomes("GpuPod", "trainer"))["status"]["pricePerHourCents"]
+    await workspace.becomes("CloudAccount", "default")
     await workspace.cloud.control.advance(HOUR)
 
     (share,) = json.loads((await workspace.kubectl.relay("cost", "-o", "json")).stdout)["items"]

@@ -20,6 +20,7 @@ async def _charges(workspace: Workspace) -> list[Any]:
 async def test_it_asks_first_and_an_unanswered_one_is_told_by_its_key(workspace: Workspace) -> None:
     control, organization, relay = workspace.cloud.control, workspace.organization, workspace.kubectl.relay
     await control.call("POST", f"/orgs/{organization.id}/cards")
+    await workspace.becomes("CloudAccount", "default")
 
     declined = await relay("deposit", "default", "5000", stdin="n\n")
     assert (declined.exit_code, declined.stdout) == (1, "")

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 async def test_the_log_of_a_vm_and_a_sentence_where_the_cloud_serves_none(workspace: Workspace) -> None:
     await workspace.apply(gpu_vm(cloudInit="#!/bin/sh\necho hello"))
     await workspace.becomes("GpuVm", "box")
+    await workspace.becomes("CloudAccount", "default")
     told = await workspace.kubectl.relay("logs", "gvm/box")
     assert (told.exit_code, " boot: " in told.stdout, " cloud-init: " in told.stdout) == (0, True, True)
 

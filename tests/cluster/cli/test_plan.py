@@ -31,6 +31,7 @@ async def _as(workspace: Workspace, cluster: Cluster, name: str) -> Kubectl:
 
 
 async def test_what_applying_would_do_is_told_and_nothing_is_done(workspace: Workspace) -> None:
+    await workspace.becomes("CloudAccount", "default")
     manifest = gpu_pod(updateStrategy={"type": "Recreate"})
     (plan,) = await _plan(workspace, "-f", "-", stdin=manifest)
     assert (plan["action"], plan["reason"]) == ("Create", "nothing of it is in the cloud")
@@ -80,6 +81,7 @@ async def test_what_cannot_be_planned_is_said_in_a_sentence(workspace: Workspace
 async def test_who_may_see_one_namespace_is_told_that_budgets_may_have_less_room(
     workspace: Workspace, cluster: Cluster
 ) -> None:
+    await workspace.becomes("CloudAccount", "default")
     tenant = await _as(workspace, cluster, "tenant")
     rules = [
         {"apiGroups": ["gpurelay.dev"], "resources": ["*"], "verbs": ["get", "list", "create", "patch"]},

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from relay_cli.accounts import UrlNotAccepted
 from relay_cli.doctor import _probed, ahead, compared
 from relay_cli.failures import Failure
 from relay_cli.findings import Reached, Seen, Verdict, findings
@@ -79,6 +80,7 @@ def test_a_url_that_does_not_answer_is_wrong_unless_the_operator_reaches_it() ->
 
 def test_a_key_that_may_not_be_read_is_no_fault_of_the_account() -> None:
     assert _verdict(_seen(key=Forbidden("you may not")), "key") == (WARNING, "you may not")
+    assert _verdict(_seen(key=UrlNotAccepted("the key was not used")), "key") == (WARNING, "the key was not used")
     assert _verdict(_seen(key=Failure("401: refused")), "key") == (WRONG, "401: refused")
 
 
