@@ -23,6 +23,7 @@ from relay_localcloud.batches.storage import FileStorage
 from relay_localcloud.batches.work import Worker
 from relay_localcloud.clock.outbound import Outbound
 from relay_localcloud.http.turns import Turns
+from relay_localcloud.identity.organizations import standing_of
 from relay_localcloud.inference.charges import charge
 from relay_localcloud.inference.funds import Funds, Hold
 from relay_localcloud.kernel import due
@@ -37,7 +38,7 @@ from relay_wire.files import OUTPUT
 _log = logging.getLogger(__name__)
 
 PATIENCE: Final = 60 * SECOND
-"""The wait before a step is tried again whose files could not be read or written, or whose record could not be paid."""
+"""The wait before a step is tried again whose files could not be read or written, or whose record has to wait."""
 
 AT_ONCE: Final = 256
 NO_ROOM: Final = Outcome.failed(
@@ -150,6 +151,9 @@ class BatchRunner(Outbound):
         last = min(max(horizon, at), batch.expires_at)
         progress = Progress(end=batch.input_offset)
         with self._store.transaction(at=at) as tx:
+            if standing_of(tx, batch.organization_id) is not None:
+                self._wait(tx, step)
+                return True
             left = self._funds.left(tx, batch.organization_id)
             room = quotas.left(tx, batch.organization_id, quotas.FILE_BYTES)
             for line, end in self._lines(batch):
@@ -164,7 +168,7 @@ class BatchRunner(Outbound):
                 cost = outcome.usage.cost_nano_usd
                 if cost and progress.usage.cost_nano_usd + cost > left:
                     if not progress.done:
-                        self._wait_for_funds(tx, step)
+                        self._wait(tx, step)
                         return True
                     break
                 progress.add(new_identifier(), record.custom_id, outcome, end)
@@ -183,12 +187,15 @@ class BatchRunner(Outbound):
             progress.add(new_identifier(), record.custom_id, outcome, end)
             with self._store.transaction(at=self._finished_at(step)) as tx:
                 if outcome.lacks_funds:
-                    self._wait_for_funds(tx, step)
+                    self._wait(tx, step)
                 else:
                     self._keep(tx, step, progress, tx.now)
 
-    def _wait_for_funds(self, tx: Tx, step: Step) -> None:
-        """Try the record again later, within the batch's window; a batch that is being cancelled ends without it."""
+    def _wait(self, tx: Tx, step: Step) -> None:
+        """Try the record again later, within the batch's window; a batch that is being cancelled ends without it.
+
+        Its organization lacks funds, or is suspended or under review.
+        """
         batch = step.batch
         if not due.remove(tx.connection, step.item_id):
             return

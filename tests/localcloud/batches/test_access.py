@@ -19,6 +19,7 @@ from tests.localcloud.support.batches import (
 )
 from tests.localcloud.support.inference import CHAT, call, ok, refusal
 from tests.localcloud.support.past import keep_the_past
+from tests.localcloud.support.workloads import set_organization
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -83,6 +84,21 @@ async def test_a_suspended_account_is_403(organization: Organization, method: st
     for suspended, code in ((True, "account_suspended"), ("review", "account_unavailable")):
         await organization.server.ok("PATCH", f"/orgs/{organization.id}", {"suspended": suspended})
         assert refusal(await call(organization, method, path)) == (403, "permission_error", code)
+
+
+@pytest.mark.parametrize("suspended", [True, "review"])
+async def test_a_batch_of_a_suspended_account_waits(organization: Organization, suspended: object) -> None:
+    batch = await create(organization, [record(str(number)) for number in range(500)])
+    await organization.server.advance(10)
+    await set_organization(organization, suspended=suspended)
+    await organization.server.advance(600)
+    await set_organization(organization, suspended=False)
+    waiting = await batch_of(organization, batch["id"])
+    assert waiting["status"] == "in_progress"
+    assert 0 < waiting["request_counts"]["completed"] < 200
+    await organization.server.advance(61 + 0.1 * 500 + 2)
+    done = await batch_of(organization, batch["id"])
+    assert (done["status"], done["request_counts"]["completed"]) == ("completed", 500)
 
 
 @pytest.mark.parametrize(("method", "path"), [pair for pair in OPERATIONS if "{" in pair[1]])
