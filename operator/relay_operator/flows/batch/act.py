@@ -1,5 +1,6 @@
 """Carries out one action: at most one request that costs money, between the writes that must surround it."""
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -82,6 +83,8 @@ class Actor:
     leading: Callable[[], bool]
     """Whether this replica may still send requests that cost money."""
     cache: Cache
+    check_seconds: float = 30.0
+    """How long a check of the output may take, since it runs in a pass: a slow server must not hold the worker."""
 
     async def act(self, facts: Facts, action: Action, memory: BatchMemory, writer: ObjectWriter) -> Result:
         """Carry out the action; a refusal by the cloud is a result, not an exception."""
@@ -250,9 +253,15 @@ class Actor:
     async def _checked(self, facts: Facts) -> Result:
         """Check the output again, since another batch may have taken it, or the spec may name another one."""
         try:
-            await self.destinations.check(facts.obj, facts.known_intent.token)
-            if predicates.may_be_elsewhere(facts.obj.status):
-                await self.destinations.claim(facts.obj, facts.known_intent.token)
+            async with asyncio.timeout(self.check_seconds):
+                await self.destinations.check(facts.obj, facts.known_intent.token)
+                if predicates.may_be_elsewhere(facts.obj.status):
+                    await self.destinations.claim(facts.obj, facts.known_intent.token)
         except StoppedError as stopped:
-            return Hindered(unpublished(stopped.came, facts.obj.model_copy(update={"status": facts.status})))
-        return Nothing()
+            came = stopped.came
+        except TimeoutError:
+            text = f"its server did not complete the check of spec.output within {self.check_seconds:g} s"
+            came = WorkTroubled(Reason.OUTPUT_UNAVAILABLE, text)
+        else:
+            return Nothing()
+        return Hindered(unpublished(came, facts.obj.model_copy(update={"status": facts.status})))
