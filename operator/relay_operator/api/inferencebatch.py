@@ -160,6 +160,9 @@ class InferenceBatchStatus(ObjectStatus):
         "once the answers are published, of those that failed for good.",
     )
     output: OutputStatus | None = Field(None, description="What was published.")
+    unpublished_since: Time | None = Field(
+        None, description="Since when its deletion waits for an output that cannot be written."
+    )
     ending: Ending | None = Field(None, description="Why it ends without being Complete.")
     cleared: bool | None = Field(None, description="True if nothing is left to be done in the cloud.")
     failures: int | None = Field(None, ge=0, description="Attempts of the present step that failed in a row.")

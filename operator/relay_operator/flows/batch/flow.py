@@ -31,7 +31,7 @@ from relay_operator.flows.batch.plan import plan
 from relay_operator.flows.batch.report import doubts, report_of
 from relay_operator.flows.batch.result import NotPaid, Paid, Result, Unknown
 from relay_operator.flows.batch.transfers import Transfers
-from relay_operator.flows.batch.transitions import after
+from relay_operator.flows.batch.transitions import after, gives_up_at
 
 _PROGRESS = frozenset({"requestCounts", "progressPercent", "usage", "cost", "parts", "conditions"})
 """Fields of status that change with every look at a running batch."""
@@ -133,15 +133,18 @@ def _told(
     before = facts.obj.status
     wanted = [*conditions_of(before.conditions, report, facts.now), *doubts(facts, status, report.reason)]
     always = of_every_pass(before, facts.obj.metadata, wanted, facts.now, looked=facts.error is None)
-    return status.model_copy(update=always | _attempts(facts, report, retry_policy))
+    return status.model_copy(update=always | _attempts(facts, status, report, retry_policy))
 
 
-def _attempts(facts: Facts, report: Report, retry_policy: RetryPolicy) -> dict[str, object]:
+def _attempts(
+    facts: Facts, status: InferenceBatchStatus, report: Report, retry_policy: RetryPolicy
+) -> dict[str, object]:
     if report.retry is None:
         return {"failures": None, "next_attempt_time": None}
     failures = (facts.obj.status.failures or 0) + 1
-    wait = retry_policy.wait(report.retry, report.retry_after, failures)
-    return {"failures": failures, "next_attempt_time": whole_seconds(facts.now, wait)}
+    due = whole_seconds(facts.now, retry_policy.wait(report.retry, report.retry_after, failures))
+    last = gives_up_at(status)  # the last attempt is made then, whatever the backoff
+    return {"failures": failures, "next_attempt_time": min(due, last) if last and last > facts.now else due}
 
 
 def is_progress_alone(before: InferenceBatchStatus, after: InferenceBatchStatus) -> bool:

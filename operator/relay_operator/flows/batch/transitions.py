@@ -1,7 +1,7 @@
 """What a pass changes in status: the facts to record. Pure."""
 
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from relay_operator.api.conditions import Reason
@@ -32,6 +32,7 @@ Fields = dict[str, object]
 
 GIVE_UP: Final = timedelta(minutes=5)
 """How long the end of an object waits for an unwritable output; the cloud keeps the results."""
+_UNWRITABLE: Final = frozenset({Reason.OUTPUT_UNAVAILABLE, Reason.CREDENTIALS_INVALID})
 
 
 def after(facts: Facts, action: Action, result: Result) -> InferenceBatchStatus:
@@ -57,8 +58,8 @@ def after(facts: Facts, action: Action, result: Result) -> InferenceBatchStatus:
             return _with(status, _unpublished(facts, reason, message))
         case Hindered(WorkTroubled(reason, message)) if gives_up(facts, reason):
             return _with(status, _unpublished(facts, reason, message))
-        case Hindered():
-            return status
+        case Hindered(came):
+            return _with(status, _awaiting_output(facts, came.reason))
         case _:
             return _with(status, _decided(facts, action))
 
@@ -70,8 +71,20 @@ def is_final(status: int | None) -> bool:
 
 def gives_up(facts: Facts, reason: Reason) -> bool:
     """Whether the deletion has waited long enough for the output; people can no longer name another one."""
-    since = facts.obj.metadata.deletion_timestamp
-    return since is not None and (reason in predicates.MISPLACED or facts.now - since > GIVE_UP)
+    until = gives_up_at(facts.status)
+    late = until is not None and facts.now >= until and reason in _UNWRITABLE
+    return facts.view.deleting and (late or reason in predicates.MISPLACED)
+
+
+def gives_up_at(status: InferenceBatchStatus) -> datetime | None:
+    """When the deletion stops to wait for the output; None if it does not wait."""
+    return None if status.unpublished_since is None else status.unpublished_since + GIVE_UP
+
+
+def _awaiting_output(facts: Facts, reason: Reason) -> Fields:
+    if not facts.view.deleting or reason not in _UNWRITABLE:
+        return {}
+    return {"unpublished_since": facts.status.unpublished_since or facts.now}
 
 
 def _decided(facts: Facts, action: Action) -> Fields:
@@ -174,6 +187,8 @@ def _recorded(facts: Facts) -> Fields:
             return _unpublished(facts, reason, message)
         case WorkTroubled(reason) if reason in predicates.MISPLACED:
             return {"output": None}  # nothing was written there, and the next place is checked like the first
+        case WorkTroubled(reason):
+            return _awaiting_output(facts, reason)
         case _:
             return {}
 

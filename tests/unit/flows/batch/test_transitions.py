@@ -281,17 +281,34 @@ def test_paid_answers_that_cannot_go_where_they_should_wait_for_another_place_bu
     assert begins.cleared is True
 
 
-def test_trouble_is_no_end_but_while_deleting_it_is_waited_for_no_longer_than_agreed() -> None:
-    trouble = WorkTroubled(Reason.OUTPUT_UNAVAILABLE, "forbidden", stalled=True)
+UNWRITABLE = WorkTroubled(Reason.OUTPUT_UNAVAILABLE, "forbidden", stalled=True)
+BUSY = WorkTroubled(Reason.WAITING_FOR_RETRY, "too many requests")
+
+
+def test_trouble_is_no_end() -> None:
     publishing = status(sent(), output=PUBLISHING)
-    assert recorded(publishing, trouble).completion_time is None
-    deleting = facts(publishing, trouble, deleting=True)
-    assert led_to(deleting, actions.Record()).completion_time is None
-    late = replace(deleting, now=NOON + GIVE_UP + timedelta(seconds=1))
-    assert led_to(late, actions.Record()).cleared is True
-    begins = replace(facts(status(sent()), deleting=True), now=late.now)
-    assert led_to(begins, actions.BeginPublication(), Hindered(trouble)).cleared is True
-    assert led_to(facts(status(sent())), actions.BeginPublication(), Hindered(trouble)) == status(sent())
+    assert recorded(publishing, UNWRITABLE) == publishing
+    assert led_to(facts(status(sent())), actions.BeginPublication(), Hindered(UNWRITABLE)) == status(sent())
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_a_deletion_waits_for_the_output_from_its_first_failure_no_longer_than_agreed(begun: bool) -> None:
+    before = status(sent(), output=PUBLISHING if begun else None)
+
+    def failed(before: InferenceBatchStatus, after: timedelta, came: WorkTroubled = UNWRITABLE) -> InferenceBatchStatus:
+        given = replace(facts(before, came if begun else None, deleting=True), now=NOON + after)
+        if begun:
+            return led_to(given, actions.Record())
+        return led_to(given, actions.BeginPublication(), Hindered(came))
+
+    cancelled_slowly, shortly = timedelta(hours=1), timedelta(seconds=1)
+    waiting = failed(before, cancelled_slowly)
+    assert (waiting.completion_time, waiting.unpublished_since) == (None, NOON + cancelled_slowly)
+    last = cancelled_slowly + GIVE_UP
+    assert failed(waiting, last - shortly) == waiting
+    assert failed(waiting, last).cleared is True
+    assert failed(waiting, last, BUSY) == waiting, "the cloud's trouble says nothing about the output"
+    assert failed(before, last, BUSY) == before
 
 
 def test_the_rest_is_written_as_it_was_decided() -> None:

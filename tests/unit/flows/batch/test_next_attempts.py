@@ -1,0 +1,51 @@
+"""When a batch is attempted again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, cast
+
+import pytest
+
+from relay_operator.api.conditions import Reason
+from relay_operator.api.inferencebatch import OutputStatus
+from relay_operator.engine.account import AccountWaiting
+from relay_operator.engine.actions import Nothing
+from relay_operator.engine.backoff import Backoff, RetryPolicy
+from relay_operator.engine.flow import Turn
+from relay_operator.engine.identity import Installation
+from relay_operator.engine.queue import Priority
+from relay_operator.flows.batch.actions import Record
+from relay_operator.flows.batch.facts import BatchMemory, Facts
+from relay_operator.flows.batch.flow import BatchFlow
+from relay_operator.flows.batch.plan import BatchDemand, View
+from relay_operator.flows.batch.result import WorkTroubled
+from relay_operator.flows.batch.transitions import GIVE_UP
+from tests.unit.flows.batch.acting import KEY
+from tests.unit.flows.batch.examples import NOON, batch, sent, status
+
+LONGEST = timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    ("after", "reason", "attempt"),
+    [
+        (timedelta(), Reason.OUTPUT_UNAVAILABLE, GIVE_UP),
+        (timedelta(), Reason.WAITING_FOR_RETRY, LONGEST),
+        (GIVE_UP, Reason.WAITING_FOR_RETRY, GIVE_UP + LONGEST),
+    ],
+    ids=["the output fails", "the cloud fails", "the cloud fails later"],
+)
+def test_the_last_attempt_at_an_output_is_made_when_the_deletion_stops_to_wait(
+    after: timedelta, reason: Reason, attempt: timedelta
+) -> None:
+    nothing, policy = cast("Any", None), RetryPolicy(Backoff(3600, 3600), lambda: 1.0)
+    flow = BatchFlow(nothing, nothing, nothing, policy, Installation(), 0.0, 3, lambda: 0.0)
+    before = status(sent(), output=OutputStatus(begun_at=NOON), unpublished_since=NOON if after else None)
+    obj, trouble = batch(status=before), WorkTroubled(reason, "later")
+    view = View(demand=BatchDemand.DELETE)
+    facts = Facts(KEY, obj, NOON, AccountWaiting(Reason.PAUSED, ""), view, before, came=trouble)
+    turn = Turn(KEY, "uid-1", NOON, Priority.DELETE)
+    told = flow.tell(turn, replace(facts, now=NOON + after), Record(), Nothing(), BatchMemory("uid-1"))
+    assert told.next_attempt == NOON + attempt
