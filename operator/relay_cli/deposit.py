@@ -1,6 +1,7 @@
 """`kubectl relay deposit`: charges the organization's default card, once."""
 
 import secrets
+import shlex
 import sys
 from typing import Annotated, Final
 
@@ -36,16 +37,18 @@ async def deposit(
     base_url: BaseUrl = "",
 ) -> None:
     """Charge the default card of an account's organization, after asking; one idempotency key is charged once."""
-    key = idempotency_key or secrets.token_hex(16)
+    key, repeated = idempotency_key or secrets.token_hex(16), bool(idempotency_key)
+    options = [*kubectl.options(), *([f"--base-url={base_url}"] if base_url else [])]
+    command = shlex.join(["kubectl", "relay", "deposit", account, str(cents), "--idempotency-key", key, *options])
     async with accounts.cloud_of(kubectl, await accounts.called(kubectl, account), base_url) as cloud:
         if not yes and not _agreed(question(cents, await cloud.call(WHOAMI), await cloud.call(GET_BALANCE))):
-            raise Failure("declined: nothing was charged")
+            raise Failure(f"declined: nothing was charged{' by this attempt' if repeated else ''}")
         # From here on the key is on the screen, however this process ends.
         complain(f"charging with the idempotency key {key}")
         try:
             charge = await cloud.call(CREATE_DEPOSIT, DepositRequest(amount_cents=cents, idempotency_key=key))
         except CloudError as error:
-            raise unanswered(error, account, cents, key) from None
+            raise unanswered(error, command, repeated=repeated) from None
     typer.echo(told(charge))
 
 
@@ -62,14 +65,17 @@ def question(cents: int, who: Whoami, balance: Balance) -> str:
     return f"Charge {dollars(cents)} to the default card of {name}, which has {dollars(balance.available_cents)}?"
 
 
-def unanswered(error: CloudError, account: str, cents: int, key: str) -> Failure:
-    """The failure to report: whether the card may have been charged, and what to do. Pure."""
-    if error.outcome is not Outcome.UNKNOWN:
-        return Failure(f"nothing was charged: {error}")
-    return Failure(
-        f"the card may have been charged ({error}): to find out without charging twice, run "
-        f"kubectl relay deposit {account} {cents} --idempotency-key {key}"
-    )
+def unanswered(error: CloudError, command: str, *, repeated: bool) -> Failure:
+    """The failure to report: whether the card may have been charged, and what to do. Pure.
+
+    `command` is the same deposit with its key; `repeated`: the key is that of an earlier attempt.
+    """
+    find_out = f"to find out without charging twice, run {command}"
+    if error.outcome is Outcome.UNKNOWN:
+        return Failure(f"the card may have been charged ({error}): {find_out}")
+    if repeated:
+        return Failure(f"this attempt charged nothing ({error}), but the earlier one may have: {find_out}")
+    return Failure(f"nothing was charged: {error}")
 
 
 def told(charge: ChargeOutcome) -> str:

@@ -97,12 +97,16 @@ class Kubectl:
             raise refusal(complaint.decode(errors="replace"))
         return told
 
-    async def _started(self, *arguments: str, namespace: str = "") -> Process:
+    def options(self, namespace: str = "") -> Sequence[str]:
+        """The options as arguments; `namespace` replaces the one that was given."""
         given = {"--namespace": namespace or self.namespace, "--context": self.context, "--kubeconfig": self.kubeconfig}
-        options = [f"{option}={value}" for option, value in given.items() if value]
+        return [f"{option}={value}" for option, value in given.items() if value]
+
+    async def _started(self, *arguments: str, namespace: str = "") -> Process:
+        command = ["kubectl", *self.options(namespace), *arguments]
         try:
             return await asyncio.create_subprocess_exec(
-                "kubectl", *options, *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+                *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
             )
         except FileNotFoundError:
             raise Failure("kubectl is not on PATH: install it, or add its folder to PATH") from None

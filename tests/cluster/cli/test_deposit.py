@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -28,14 +29,24 @@ async def test_it_asks_first_and_an_unanswered_one_is_told_by_its_key(workspace:
     assert await _charges(workspace) == []
 
     await control.fault(DEPOSIT, {"drop": "after"}, count=1, organizationId=organization.id)
-    unanswered = await relay("deposit", "default", "5000", stdin="y\n")
+    url = workspace.cloud.management_url
+    unanswered = await relay("deposit", "default", "5000", f"--base-url={url}", stdin="y\n")
     assert (unanswered.exit_code, unanswered.stdout) == (1, "")
     assert "the card may have been charged" in unanswered.stderr
-    found = re.search(r"kubectl relay deposit (default 5000 --idempotency-key \w+)$", unanswered.stderr, re.MULTILINE)
+    found = re.search(
+        r"kubectl relay deposit (default 5000 --idempotency-key \w+ .*)$", unanswered.stderr, re.MULTILINE
+    )
     assert found is not None
+    command = shlex.split(found[1])
+    assert command[4:] == [f"--namespace={workspace.namespace}", f"--base-url={url}"]
     assert len(await _charges(workspace)) == 1
 
-    again = await relay("deposit", "--yes", *found[1].split())
+    await control.fault(DEPOSIT, {"status": 429, "body": {"error": "slowly"}}, count=1, organizationId=organization.id)
+    refused = await relay("deposit", "--yes", *command)
+    assert "this attempt charged nothing" in refused.stderr
+    assert found[0] in refused.stderr
+
+    again = await relay("deposit", "--yes", *command)
     (charge,) = await _charges(workspace)
     assert (again.exit_code, again.stdout.startswith(f"$50.00 ({charge['chargeId']}) ")) == (0, True)
     assert organization.api_key not in "".join((declined.stderr, unanswered.stderr, again.stdout, again.stderr))

@@ -31,15 +31,22 @@ def test_the_question_says_whose_card_is_charged(name: str | None, available: in
 
 def test_an_answer_that_never_came_shows_the_key_and_how_to_go_on() -> None:
     error = CloudUnavailable("create_deposit", "no complete answer within 60 s", outcome=Outcome.UNKNOWN)
-    said = str(unanswered(error, "ccacct/shared", 5000, "k1"))
-    assert said.startswith("the card may have been charged (create_deposit: no complete answer within 60 s): ")
-    assert said.endswith("kubectl relay deposit ccacct/shared 5000 --idempotency-key k1")
+    for repeated in (False, True):
+        said = str(unanswered(error, "kubectl relay deposit", repeated=repeated))
+        assert said.startswith("the card may have been charged (create_deposit: no complete answer within 60 s): ")
+        assert said.endswith("run kubectl relay deposit")
 
 
 @pytest.mark.parametrize("outcome", [Outcome.REJECTED, Outcome.NOT_SENT])
 def test_what_was_refused_or_not_sent_charged_nothing(outcome: Outcome) -> None:
     error = BadRequest("create_deposit", "no card", status=400, outcome=outcome)
-    assert str(unanswered(error, "default", 5000, "k1")) == "nothing was charged: create_deposit: 400: no card"
+    said = str(unanswered(error, "kubectl relay deposit", repeated=False))
+    assert said == "nothing was charged: create_deposit: 400: no card"
+    said = str(unanswered(error, "kubectl relay deposit", repeated=True))
+    assert said.startswith(
+        "this attempt charged nothing (create_deposit: 400: no card), but the earlier one may have: "
+    )
+    assert said.endswith("run kubectl relay deposit")
 
 
 @pytest.mark.parametrize("status", ["succeeded", "processing", "a word of tomorrow"])
