@@ -64,7 +64,8 @@ def tell(
     after = replica
     for step in (step for fact in facts for step in steps_of(fact, known)):
         after = _apply(tx, replicas, group, after, step)
-    is_over = Gone() in facts and replicas.facts.stopped is not None
+    stops = replica.status is ReplicaState.STOPPING and replicas.facts.stopped is not None
+    is_over = stops and Gone() in facts
     if is_over:
         replicas.apply(tx, group, after, ReplicaTrigger.TERMINATE)
     is_lost = Stuck() in facts and replica.node_id is None and not replica.replacement_due

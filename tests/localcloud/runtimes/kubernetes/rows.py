@@ -17,12 +17,15 @@ from relay_localcloud.runtimes.kubernetes import fleet, turns
 from relay_localcloud.runtimes.kubernetes.holdings import OnKubernetes
 from relay_localcloud.runtimes.kubernetes.names import INSTANCE, START, name_of
 from relay_localcloud.runtimes.kubernetes.nodes import NodeSeen
-from relay_localcloud.runtimes.kubernetes.observed import Pod
+from relay_localcloud.runtimes.kubernetes.observed import Pod, PodStatus
 from relay_localcloud.runtimes.kubernetes.runs import Machine
 from relay_localcloud.runtimes.kubernetes.tenants import Gateway
 from relay_localcloud.runtimes.kubernetes.turns import Offer, Seen, Turn
 from relay_localcloud.runtimes.kubernetes.wanted import Terms
+from relay_localcloud.serving import admission as serving
+from relay_localcloud.serving.moves import REPLICAS as ENGINES
 from relay_wire.clusters import ClusterCreate, ClusterStatus
+from relay_wire.serving import DeploymentCreate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -65,6 +68,14 @@ class Rows:
         with self.tx() as tx:
             return admission.create(tx, self.cloud.vault, self.organization_id, body, 1.0).id
 
+    def deployment(self) -> str:
+        """The id of a new deployment of one replica behind `echo`."""
+        model = {"publicModelId": "echo", "servedModelId": "echo", "engine": "vllm", "engineImage": "engine:1"}
+        counts = {"gpuCountPerReplica": 1, "replicasMin": 0, "replicasMax": 4, "replicasDesired": 1}
+        body = {"organizationId": self.organization_id, "gpuModelId": "h100", **model, **counts}
+        with self.tx() as tx:
+            return serving.create(tx, DeploymentCreate.model_validate(body), 1.0).id
+
     def end(self, cluster_id: str) -> None:
         """Terminate a cluster."""
         self._apply(cluster_id, ClusterTrigger.TERMINATE)
@@ -96,6 +107,11 @@ class Rows:
         with self.tx() as tx:
             return REPLICAS.of(tx, cluster_id)
 
+    def engines(self, deployment_id: str) -> list[Replica]:
+        """The live replicas of a deployment."""
+        with self.tx() as tx:
+            return ENGINES.of(tx, deployment_id)
+
     def replica(self, cluster_id: str) -> Replica:
         """Its only replica."""
         (replica,) = self.replicas(cluster_id)
@@ -119,6 +135,12 @@ class Rows:
         """Its container runs in a Pod, healthy, and the cloud has seen it."""
         self.pods[name_of(holder_id)] = self.running(holder_id, start, **metadata)
         self.turn(holder_id)
+
+    def ends(self, holder_id: str, reason: str) -> Turn:
+        """The kubelet ended its Pod for this reason; returns what a turn decides then."""
+        pod = self.running(holder_id)
+        self.pods[name_of(holder_id)] = pod.model_copy(update={"status": PodStatus(phase="Failed", reason=reason)})
+        return self.turn(holder_id)
 
     def running(self, holder_id: str, start: int = 1, **metadata: Any) -> Pod:
         """Its Pod, if its container runs and is healthy."""

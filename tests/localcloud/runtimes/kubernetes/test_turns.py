@@ -52,6 +52,16 @@ def test_one_refusal_does_not_fail_a_replica_that_waited_for_a_silent_node(room:
     assert room.replica(cluster_id).status is ReplicaState.PROVISIONING
 
 
+def test_a_replica_of_a_deployment_that_failed_is_not_replaced_when_its_pod_is_gone(room: Rows) -> None:
+    deployment_id = room.deployment()
+    (replica,) = room.engines(deployment_id)
+    assert room.ends(replica.id, "Evicted").step is Step.END
+    room.pods.clear()
+    for _ in range(2):
+        assert room.turn(replica.id).step is Step.SWEEP
+        assert [(each.id, each.status) for each in room.engines(deployment_id)] == [(replica.id, ReplicaState.FAILED)]
+
+
 CPU_ONLY = {"gpuModelId": None, "resourceSize": "small"}
 
 
