@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from relay_localcloud.runtimes.kubernetes.holders import NO_VOLUMES
+from relay_localcloud.runtimes.kubernetes.holdings import HOLDINGS
 from relay_localcloud.runtimes.kubernetes.names import INSTANCE, START, name_of
 from relay_localcloud.runtimes.kubernetes.turns import TAKEN
 from tests.cluster.kubernetes_runtime.stage import GPU, now
@@ -71,6 +72,14 @@ async def test_terminate_leaves_nothing(stage: Stage) -> None:
     await stage.kubelet_removes(name_of(pod_id))
     for kind in ("Pod", "Secret", "PersistentVolumeClaim"):
         await stage.gone(kind, pod_id)
+
+    async def swept_at() -> int | None:
+        with stage.store.transaction() as tx:
+            holding = HOLDINGS.find(tx, id=pod_id)
+        assert holding is not None
+        return holding.swept_at
+
+    await eventually(swept_at, what="the cloud has noted that nothing is left")
 
 
 async def test_why_it_does_not_start_is_said_in_the_kubelets_words(stage: Stage) -> None:

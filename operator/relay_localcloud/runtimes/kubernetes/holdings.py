@@ -13,7 +13,7 @@ from relay_localcloud.runtimes.kubernetes.facts import Exited
 from relay_localcloud.runtimes.runtime import INSTANCE, Expected, Facts, Noun, Wanted
 
 KEPT: Final = DAY
-"""How long the end of a holder is remembered: requests of a killed process may reach the cluster later."""
+"""How long a holder is remembered after its end: requests of a killed process may reach the cluster later."""
 
 
 class Standing(StrEnum):
@@ -34,7 +34,7 @@ class Holding:
     since: int  # when the cluster began to refuse what is wanted, at every turn since then; 0 if it does not
     uid: str | None  # its Pod's, from when the Pod is first seen until it is seen to leave
     exits: tuple[Any, ...]  # the last ones; `exits_of` reads them
-    ended_at: int | None = None
+    swept_at: int | None = None  # when the last of an ended holder was deleted
     organization_id: str | None = None  # the owner; None until objects of the holder may be on a cluster
     cluster: str | None = None  # the cluster whose objects these are; None as long as there are none
 
@@ -84,7 +84,6 @@ class OnKubernetes:
                 since=0,
                 uid=None,
                 exits=(),
-                ended_at=self.tx.now if standing is Standing.END else None,
                 organization_id=None if known is None else known.organization_id,
                 cluster=None if known is None else known.cluster,
             )
@@ -131,10 +130,15 @@ def name_cluster(tx: Tx, cluster: str) -> None:
     tx.connection.execute(HOLDINGS.table.update().where(nameless).values(cluster=cluster))
 
 
+def swept(tx: Tx, holder_id: str) -> None:
+    """Record that nothing is left of a holder, if it ended."""
+    HOLDINGS.change_all(tx, {"swept_at": tx.now}, id=holder_id, standing=Standing.END, swept_at=None)
+
+
 def forget(tx: Tx) -> None:
-    """Drop the holdings that ended more than KEPT ago."""
-    ended_at = HOLDINGS.table.c.ended_at
-    tx.connection.execute(HOLDINGS.table.delete().where(ended_at <= tx.now - KEPT))
+    """Drop the holdings of which nothing has been left for KEPT."""
+    swept_at = HOLDINGS.table.c.swept_at
+    tx.connection.execute(HOLDINGS.table.delete().where(swept_at <= tx.now - KEPT))
 
 
 def instance_of(tx: Tx) -> str:

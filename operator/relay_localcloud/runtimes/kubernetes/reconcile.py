@@ -237,12 +237,16 @@ class Reconciler:
     def _done(self, turn: Turn) -> None:
         if turn.step is not Step.SWEEP:
             return
-        if not turn.leaves:
-            self._swept.add((turn.holding.id, turn.holding.start, turn.holding.standing))
+        holding = turn.holding
+        if turn.leaves:
+            with self._store.transaction() as tx:
+                holdings.left(tx, holding.id, self._offer.cluster)
+            self._regions.changed(holding.id)
             return
-        with self._store.transaction() as tx:
-            holdings.left(tx, turn.holding.id, self._offer.cluster)
-        self._regions.changed(turn.holding.id)
+        if holding.standing is Standing.END:
+            with self._store.transaction() as tx:
+                holdings.swept(tx, holding.id)
+        self._swept.add((holding.id, holding.start, holding.standing))
 
     def changed(self, holder_id: str) -> None:
         """Give a holder a turn."""

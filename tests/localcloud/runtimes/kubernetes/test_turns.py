@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from relay_localcloud.kernel.instants import HOUR, MINUTE, timestamp
+from relay_localcloud.kernel.instants import DAY, HOUR, MINUTE, timestamp
 from relay_localcloud.replicas.states import ReplicaState
+from relay_localcloud.runtimes.kubernetes import holdings
 from relay_localcloud.runtimes.kubernetes.facts import LEAVES_WITHIN
+from relay_localcloud.runtimes.kubernetes.holdings import HOLDINGS
 from relay_localcloud.runtimes.kubernetes.situations import Step
 
 if TYPE_CHECKING:
@@ -60,6 +62,31 @@ def test_a_replica_of_a_deployment_that_failed_is_not_replaced_when_its_pod_is_g
     for _ in range(2):
         assert room.turn(replica.id).step is Step.SWEEP
         assert [(each.id, each.status) for each in room.engines(deployment_id)] == [(replica.id, ReplicaState.FAILED)]
+
+
+def test_an_end_is_remembered_until_a_day_after_nothing_was_left(room: Rows) -> None:
+    def forget() -> None:
+        with room.tx() as tx:
+            holdings.forget(tx)
+
+    cluster_id = room.cluster()
+    replica = room.replica(cluster_id)
+    room.runs(replica.id)
+    room.end(cluster_id)
+    room.now += 2 * DAY  # its node was dead
+    forget()
+    assert room.turn(replica.id).step is Step.END
+    room.pods.clear()
+    assert room.turn(replica.id).step is Step.SWEEP
+    with room.tx() as tx:
+        holdings.swept(tx, replica.id)
+    room.now += holdings.KEPT - 1
+    forget()
+    assert room.turn(replica.id).step is Step.SWEEP
+    room.now += 1
+    forget()
+    with room.tx() as tx:
+        assert HOLDINGS.find(tx, id=replica.id) is None
 
 
 CPU_ONLY = {"gpuModelId": None, "resourceSize": "small"}
