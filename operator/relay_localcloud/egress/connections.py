@@ -1,13 +1,31 @@
-"""Connections to allowed addresses only. Imports aiohttp: loaded when needed."""
+"""Connections to allowed addresses only, and to servers that may be hostile. Imports aiohttp: loaded when needed."""
 
+import asyncio
 import socket
-from typing import Any
+from functools import partial
+from typing import Any, Final, cast
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import AddrInfoType
+from aiohttp.http import RawResponseMessage
 
 from relay_localcloud.egress.reach import AddressRefusedError, Reach, check
+
+MOST_UNREAD: Final = 16
+"""How many answers a server may send before the first of them is read: a request has one, after a few with 1xx."""
+
+
+class _Answers(ResponseHandler):
+    """The answers of one server, which is disconnected if it sends more of them than requests can have."""
+
+    def feed_data(self, data: tuple[RawResponseMessage, aiohttp.StreamReader], size: int = 0) -> None:
+        """Queue an answer; nothing else bounds how many one server can make this process hold."""
+        if len(self) < MOST_UNREAD:
+            super().feed_data(data, size)
+        else:
+            self.abort()
 
 
 class Resolver(AbstractResolver):
@@ -41,9 +59,12 @@ def connector_to(reach: Reach, *, verified: bool, **options: Any) -> aiohttp.TCP
         check(reach, str(destination[0]))
         return socket.socket(family, kind, protocol)
 
-    return aiohttp.TCPConnector(
+    connector = aiohttp.TCPConnector(
         resolver=Resolver(reach), use_dns_cache=False, socket_factory=checked_socket, ssl=verified, **options
     )
+    factory = partial(_Answers, asyncio.get_running_loop())
+    connector._factory = cast("partial[ResponseHandler]", factory)  # noqa: SLF001 - aiohttp has no option for it
+    return connector
 
 
 def was_refused(error: BaseException) -> bool:

@@ -9,6 +9,8 @@ from aiohttp import web
 from multidict import CIMultiDict
 from yarl import URL
 
+from relay_localcloud.egress.connections import connector_to
+from relay_localcloud.egress.reach import Reach
 from relay_localcloud.gateway.answers import Streamed
 from relay_localcloud.gateway.confinement import confined
 from relay_localcloud.gateway.passages import Passage
@@ -26,7 +28,7 @@ _NOT_ADDED: Final = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 def open_session() -> aiohttp.ClientSession:
     """A session for upstreams: it follows no redirects, decompresses nothing, and keeps no cookies."""
     # Upstreams close idle connections after five seconds or more; a POST on one that is kept longer may fail.
-    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=2)
+    connector = connector_to(Reach.everywhere(), verified=True, limit=0, keepalive_timeout=2)
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENT_SECONDS)
     return aiohttp.ClientSession(
         connector=connector,

@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.localcloud.support.gateway import (
+    HANDSHAKE,
     Upstream,
     behind,
+    connection,
+    endless,
+    head_of,
+    opening,
     running,
     set_upstream,
 )
@@ -51,6 +56,18 @@ async def test_an_upstream_that_answers_no_http_is_502(organization: Organizatio
         upstream.url = f"http://127.0.0.1:{mail.sockets[0].getsockname()[1]}"
         workload = await behind(organization, upstream)
         assert (await workload.call("GET", "/", headers={})).refusal == (502, "bad_upstream")
+
+
+@pytest.mark.parametrize("headers", [(), HANDSHAKE], ids=["request", "WebSocket"])
+async def test_an_upstream_that_announces_its_answer_without_end_is_502(
+    organization: Organization, upstream: Upstream, headers: tuple[str, ...]
+) -> None:
+    async with endless() as upstream.url:
+        workload = await behind(organization, upstream)
+        async with connection(workload) as (reader, writer):
+            writer.write(opening(workload, "GET", "/", *headers))
+            status, _ = await head_of(reader)
+            assert status == 502
 
 
 async def test_upstreams_are_kept_with_the_state(start_server: StartServer, tmp_path: Path) -> None:

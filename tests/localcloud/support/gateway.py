@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
@@ -77,6 +77,21 @@ class Upstream:
     def headers(self) -> dict[str, str]:
         """The headers of the last request, in lowercase."""
         return {name.lower(): value for name, value in self.received[-1].headers.items()}
+
+
+@asynccontextmanager
+async def endless() -> AsyncIterator[str]:
+    """The URL of a server that answers a request with 102 again and again, until it is disconnected."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        with suppress(ConnectionError):
+            while True:
+                writer.write(b"HTTP/1.1 102 A\r\n\r\n" * 1000)
+                await writer.drain()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
 async def set_upstream(server: Server, image: str, url: str) -> None:
