@@ -21,7 +21,7 @@ from relay_localcloud.runtimes.kubernetes.observed import (
 )
 
 START_WITHIN: Final = 5 * MINUTE
-"""How long a container that cannot start is retried, since the kubelet accepted its Pod or it last ran."""
+"""How long a container that cannot start is retried, since a kubelet accepted or rejected its Pod, or it last ran."""
 SCHEDULED_WITHIN: Final = 10 * MINUTE
 EXITS: Final = 5
 EXITS_WITHIN: Final = 10 * MINUTE
@@ -165,6 +165,12 @@ def of_pod(pod: Pod | None, events: Sequence[Event], exits: Sequence[Exited], no
         return [Gone()]
     look = _Look(pod, events, last_exits(pod, exits), now)
     return [fact for rule in _rules(pod) for fact in rule(look)]
+
+
+def bounded(told: Sequence[Fact], rejected_since: int | None, now: int) -> list[Fact]:
+    """The facts, with Failed for TakenOff once START_WITHIN has passed since kubelets began to end each of its Pods."""
+    lasts = rejected_since is not None and now - rejected_since >= START_WITHIN
+    return [Failed(fact.words) if lasts and isinstance(fact, TakenOff) else fact for fact in told]
 
 
 def last_exits(pod: Pod, exits: Sequence[Exited]) -> list[Exited]:

@@ -34,6 +34,7 @@ class Holding:
     since: int  # when the cluster began to refuse what is wanted, at every turn since then; 0 if it does not
     uid: str | None  # its Pod's, from when the Pod is first seen until it is seen to leave
     exits: tuple[Any, ...]  # the last ones; `exits_of` reads them
+    rejected_since: int | None = None  # when a kubelet that reports began to end its Pods before they run
     swept_at: int | None = None  # when the last of an ended holder was deleted
     organization_id: str | None = None  # the owner; None until objects of the holder may be on a cluster
     cluster: str | None = None  # the cluster whose objects these are; None as long as there are none
@@ -100,13 +101,16 @@ def exits_of(holding: Holding) -> list[Exited]:
     return [Exited(*each) for each in holding.exits]
 
 
-def saw(tx: Tx, holding: Holding, start: int, uid: str | None, exits: Sequence[Exited]) -> None:
+def saw(
+    tx: Tx, holding: Holding, start: int, uid: str | None, exits: Sequence[Exited], rejected_since: int | None
+) -> None:
     """Record what a Pod shows of a start, which is later than the row's if the state was restored from a backup.
 
     `uid` is None for a Pod that leaves: another one is to follow.
     """
-    seen = {"start": start, "uid": uid, "exits": tuple(list(astuple(each)) for each in exits)}
-    if seen != {"start": holding.start, "uid": holding.uid, "exits": holding.exits}:
+    kept = tuple(list(astuple(each)) for each in exits)
+    seen = {"start": start, "uid": uid, "exits": kept, "rejected_since": rejected_since}
+    if any(getattr(holding, name) != value for name, value in seen.items()):
         HOLDINGS.change(tx, holding.id, **seen)
 
 

@@ -4,10 +4,13 @@ from collections.abc import Mapping
 from enum import Enum, auto
 from typing import Final
 
+from relay_localcloud.kernel.instants import SECOND
 from relay_localcloud.runtimes.kubernetes.holdings import Holding, Standing
 from relay_localcloud.runtimes.kubernetes.names import INSTANCE, START
 from relay_localcloud.runtimes.kubernetes.observed import Pod
 
+REMADE_AFTER: Final = 10 * SECOND
+"""How long a Pod that its kubelet ended stays, since its creation: some kubelets reject every Pod at once."""
 _OVER: Final = frozenset({"Succeeded", "Failed"})
 
 
@@ -19,6 +22,7 @@ class Situation(Enum):
     PRESENT = auto()
     LATER = auto()  # of a later start than the row's, since the state was restored from a backup
     LEAVING = auto()  # being deleted, by whomever
+    REJECTED = auto()  # in phase Succeeded or Failed, and younger than REMADE_AFTER
     OUTDATED = auto()  # of an earlier start, or in phase Succeeded or Failed
 
 
@@ -37,6 +41,7 @@ _WITHOUT_POD: Final[Mapping[Situation, Step]] = {
     Situation.PRESENT: Step.END,
     Situation.LATER: Step.NOTHING,
     Situation.LEAVING: Step.NOTHING,
+    Situation.REJECTED: Step.END,
     Situation.OUTDATED: Step.END,
 }
 STEPS: Final[Mapping[Standing, Mapping[Situation, Step]]] = {
@@ -46,6 +51,7 @@ STEPS: Final[Mapping[Standing, Mapping[Situation, Step]]] = {
         Situation.PRESENT: Step.NOTHING,
         Situation.LATER: Step.NOTHING,
         Situation.LEAVING: Step.NOTHING,
+        Situation.REJECTED: Step.NOTHING,
         Situation.OUTDATED: Step.END,
     },
     Standing.REST: _WITHOUT_POD,
@@ -53,7 +59,7 @@ STEPS: Final[Mapping[Standing, Mapping[Situation, Step]]] = {
 }
 
 
-def situation(holding: Holding, pod: Pod | None, instance: str) -> Situation:
+def situation(holding: Holding, pod: Pod | None, instance: str, now: int) -> Situation:
     """The situation of a holder; `pod` is the Pod of its name."""
     if pod is None:
         return Situation.ABSENT
@@ -64,7 +70,11 @@ def situation(holding: Holding, pod: Pod | None, instance: str) -> Situation:
         return Situation.LATER
     if pod.metadata.deletion_timestamp is not None:
         return Situation.LEAVING
-    return Situation.OUTDATED if start < holding.start or pod.status.phase in _OVER else Situation.PRESENT
+    if start < holding.start:
+        return Situation.OUTDATED
+    if pod.status.phase not in _OVER:
+        return Situation.PRESENT
+    return Situation.REJECTED if now - pod.metadata.creation_timestamp < REMADE_AFTER else Situation.OUTDATED
 
 
 def start_of(pod: Pod) -> int:

@@ -8,7 +8,17 @@ from relay_localcloud.kernel.store import Tx
 from relay_localcloud.kernel.vault import Vault
 from relay_localcloud.quotas import quotas
 from relay_localcloud.runtimes.kubernetes import facts, fleet, holders, holdings, stops, tenants, wanted
-from relay_localcloud.runtimes.kubernetes.facts import Awaited, CannotStart, Deleted, Fact, Failed, Gone
+from relay_localcloud.runtimes.kubernetes.facts import (
+    Awaited,
+    CannotStart,
+    Deleted,
+    Exited,
+    Fact,
+    Failed,
+    Gone,
+    Started,
+    TakenOff,
+)
 from relay_localcloud.runtimes.kubernetes.holders import NO_VOLUMES, Holder, Impossible
 from relay_localcloud.runtimes.kubernetes.holdings import HOLDINGS, Holding, Standing
 from relay_localcloud.runtimes.kubernetes.names import ALONE, name_of, namespace_of
@@ -102,11 +112,11 @@ def take(tx: Tx, holder_id: str, seen: Seen, offer: Offer) -> Turn | None:
     namespace, name = namespace_of(organization_id), name_of(holding.id)
     pod = seen.pod(namespace, name)
     if wanted_on != offer.cluster:
-        return _leaving(holding, namespace, name, pod, offer)
+        return _leaving(tx, holding, namespace, name, pod, offer)
     if holder is not None:
         _tell(tx, holder, holding, pod, seen, offer)
         holding = HOLDINGS.find(tx, id=holder_id) or holding  # the facts may have changed what is wanted
-    step = STEPS[holding.standing][situation(holding, pod, offer.terms.instance)]
+    step = STEPS[holding.standing][situation(holding, pod, offer.terms.instance, tx.now)]
     turn = Turn(holding, namespace, name, step, "" if pod is None else pod.metadata.uid)
     if step is Step.MAKE:
         turn = _making(tx, turn, seen, offer)
@@ -119,10 +129,10 @@ def _wanted_on(tx: Tx, holder: Holder | None, holding: Holding, offer: Offer) ->
     return (holding.cluster or offer.first) if node is None else node.cluster
 
 
-def _leaving(holding: Holding, namespace: str, name: str, pod: Pod | None, offer: Offer) -> Turn:
+def _leaving(tx: Tx, holding: Holding, namespace: str, name: str, pod: Pod | None, offer: Offer) -> Turn:
     """The turn of a holder whose node is on another cluster: all of it goes here, its volume too."""
     ended = replace(holding, standing=Standing.END)
-    step = STEPS[Standing.END][situation(ended, pod, offer.terms.instance)]
+    step = STEPS[Standing.END][situation(ended, pod, offer.terms.instance, tx.now)]
     return Turn(ended, namespace, name, step, "" if pod is None else pod.metadata.uid, leaves=True)
 
 
@@ -145,17 +155,20 @@ def _not_refused(tx: Tx, holding: Holding) -> Holding:
 
 
 def _tell(tx: Tx, holder: Holder, holding: Holding, pod: Pod | None, seen: Seen, offer: Offer) -> None:
-    there = situation(holding, pod, offer.terms.instance)
+    there = situation(holding, pod, offer.terms.instance, tx.now)
     if holding.standing is not Standing.RUN:
         if STEPS[holding.standing][there] is Step.SWEEP:
             holder.tell(tx, [Gone()], ())
         return
+    reports = _reports(tx, holder, seen, offer)
+    if not reports and holding.rejected_since is not None:
+        HOLDINGS.change(tx, holding.id, rejected_since=None)
     if pod is None or there is Situation.FOREIGN:
         if holding.uid is not None:
             HOLDINGS.change(tx, holding.id, uid=None)
         holder.tell(tx, _without_pod(holding, there), ())
         return
-    if not _reports(tx, holder, seen, offer):
+    if not reports:
         return
     if start_of(pod) < holding.start:
         holder.tell(tx, [Awaited()], ())
@@ -163,8 +176,15 @@ def _tell(tx: Tx, holder: Holder, holding: Holding, pod: Pod | None, seen: Seen,
     known = holdings.exits_of(holding)
     told = facts.of_pod(pod, [*seen.events(pod.metadata.uid)], known, tx.now)
     uid = pod.metadata.uid if there in _STAYS else None
-    holdings.saw(tx, holding, start_of(pod), uid, facts.last_exits(pod, known))
-    holder.tell(tx, told, known)
+    since = _rejected_since(tx, holding, told)
+    holdings.saw(tx, holding, start_of(pod), uid, facts.last_exits(pod, known), since)
+    holder.tell(tx, facts.bounded(told, since, tx.now), known)
+
+
+def _rejected_since(tx: Tx, holding: Holding, told: Sequence[Fact]) -> int | None:
+    if any(isinstance(fact, Started | Exited) for fact in told):
+        return None
+    return holding.rejected_since or (tx.now if any(isinstance(fact, TakenOff) for fact in told) else None)
 
 
 def _without_pod(holding: Holding, there: Situation) -> Sequence[Fact]:

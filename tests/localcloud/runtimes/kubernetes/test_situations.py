@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from relay_localcloud.kernel.instants import parse_timestamp
 from relay_localcloud.runtimes.kubernetes.holdings import Holding, Standing
 from relay_localcloud.runtimes.kubernetes.names import INSTANCE, START
 from relay_localcloud.runtimes.kubernetes.observed import Pod
-from relay_localcloud.runtimes.kubernetes.situations import STEPS, Situation, Step, situation
+from relay_localcloud.runtimes.kubernetes.situations import REMADE_AFTER, STEPS, Situation, Step, situation
 
 MADE = "2026-11-24T10:00:00Z"
 SECOND_START = Holding("pod_1", Standing.RUN, start=2, since=0, uid=None, exits=())
@@ -41,7 +42,19 @@ def pod(start: str = "2", owner: str = "mine", phase: str = "Running", **metadat
     ],
 )
 def test_what_is_there_is_told_by_instance_start_and_phase(there: Pod | None, meant: Situation) -> None:
-    assert situation(SECOND_START, there, "mine") is meant
+    assert situation(SECOND_START, there, "mine", parse_timestamp(MADE) + REMADE_AFTER) is meant
+
+
+@pytest.mark.parametrize(
+    ("there", "meant"),
+    [
+        (pod(phase="Failed"), Situation.REJECTED),
+        (pod("1", phase="Failed"), Situation.OUTDATED),
+        (pod(), Situation.PRESENT),
+    ],
+)
+def test_a_pod_that_its_kubelet_ended_at_once_stays_for_a_moment(there: Pod, meant: Situation) -> None:
+    assert situation(SECOND_START, there, "mine", parse_timestamp(MADE) + REMADE_AFTER - 1) is meant
 
 
 def test_every_standing_has_a_step_for_every_situation() -> None:

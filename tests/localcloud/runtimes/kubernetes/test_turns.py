@@ -9,9 +9,9 @@ import pytest
 from relay_localcloud.kernel.instants import DAY, HOUR, MINUTE, timestamp
 from relay_localcloud.replicas.states import ReplicaState
 from relay_localcloud.runtimes.kubernetes import holdings
-from relay_localcloud.runtimes.kubernetes.facts import LEAVES_WITHIN
+from relay_localcloud.runtimes.kubernetes.facts import LEAVES_WITHIN, START_WITHIN
 from relay_localcloud.runtimes.kubernetes.holdings import HOLDINGS
-from relay_localcloud.runtimes.kubernetes.situations import Step
+from relay_localcloud.runtimes.kubernetes.situations import REMADE_AFTER, Step
 
 if TYPE_CHECKING:
     from tests.localcloud.runtimes.kubernetes.rows import Rows
@@ -62,6 +62,54 @@ def test_a_replica_of_a_deployment_that_failed_is_not_replaced_when_its_pod_is_g
     for _ in range(2):
         assert room.turn(replica.id).step is Step.SWEEP
         assert [(each.id, each.status) for each in room.engines(deployment_id)] == [(replica.id, ReplicaState.FAILED)]
+
+
+REJECTED = "UnexpectedAdmissionError"
+
+
+def test_a_replica_whose_pods_the_kubelet_always_rejects_fails_after_five_minutes_and_is_made_again_at_a_pace(
+    room: Rows,
+) -> None:
+    cluster_id = room.cluster()
+    replica = room.replica(cluster_id)
+    for _ in range(START_WITHIN // REMADE_AFTER - 1):
+        assert room.ends(replica.id, REJECTED).step is Step.NOTHING
+        room.now += REMADE_AFTER
+        assert room.turn(replica.id).step is Step.END
+        room.pods.clear()
+        assert room.turn(replica.id).step is Step.MAKE
+        assert room.replica(cluster_id).status is ReplicaState.PROVISIONING
+    room.ends(replica.id, REJECTED)
+    room.now += REMADE_AFTER
+    assert room.turn(replica.id).step is Step.END
+    assert room.replica(cluster_id).status is ReplicaState.FAILED
+
+
+def test_one_rejection_does_not_fail_a_replica_that_ran_since_the_last_one(room: Rows) -> None:
+    cluster_id = room.cluster()
+    replica = room.replica(cluster_id)
+    room.ends(replica.id, REJECTED)
+    room.runs(replica.id)
+    room.now += HOUR
+    room.ends(replica.id, REJECTED)
+    assert room.replica(cluster_id).status is ReplicaState.RECOVERING
+
+
+@pytest.mark.parametrize("is_left", [True, False])
+def test_one_rejection_does_not_fail_a_replica_whose_node_was_silent_since_the_last_one(
+    room: Rows, is_left: bool
+) -> None:
+    cluster_id = room.cluster()
+    replica = room.replica(cluster_id)
+    room.ends(replica.id, REJECTED)
+    if not is_left:
+        room.pods.clear()
+    room.node(reports=False)
+    room.turn(replica.id)
+    room.now += 9 * MINUTE
+    room.node()
+    room.ends(replica.id, REJECTED)
+    assert room.replica(cluster_id).status is ReplicaState.PROVISIONING
 
 
 def test_an_end_is_remembered_until_a_day_after_nothing_was_left(room: Rows) -> None:
