@@ -16,7 +16,7 @@ from relay_localcloud.gateway.answers import refusal
 from relay_localcloud.gateway.confinement import require_confined
 from relay_localcloud.gateway.directory import Directory
 from relay_localcloud.gateway.echo import echo
-from relay_localcloud.gateway.endpoints import Endpoint, Names
+from relay_localcloud.gateway.endpoints import Endpoint, Names, Target
 from relay_localcloud.gateway.forwarding import forward, open_session
 from relay_localcloud.gateway.headers import to_workload
 from relay_localcloud.gateway.passages import Passage, Passages
@@ -69,21 +69,31 @@ class _Handler:
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         named = self._names.target(request.headers.get("Host", ""), request.rel_url.raw_path_qs)
-        endpoint = self._directory.endpoint(named[0]) if named is not None else None
-        if named is None or endpoint is None:
-            hosts = f"<label>.{self._names.domain}"
-            raise ApiError(404, f"No workload has an endpoint at this address; their hosts are {hosts}.")
+        if named is None:
+            raise self._no_endpoint()
         target, path = named
-        consumed = await self._admitted(endpoint, request)
+        await self._turns.of(self._lane_of(self._endpoint(target), request))
+        endpoint = self._endpoint(target)  # as it is after the wait
+        consumed = passages.admit(endpoint, request.headers, self._directory)
         passage = Passage(request, target, endpoint.organization_id, partial(self._turns.of, _lane(endpoint)))
         with self._passages.through(endpoint.workload_id, passage):
             return await self._passed(passage, endpoint, path, consumed)
 
-    async def _admitted(self, endpoint: Endpoint, request: web.BaseRequest) -> frozenset[str]:
-        """The headers to withhold from the workload; refused requests get their ApiError in a lane of their own."""
+    def _endpoint(self, target: Target) -> Endpoint:
+        """The endpoint of a live workload. ApiError 404 if there is none."""
+        endpoint = self._directory.endpoint(target)
+        if endpoint is None:
+            raise self._no_endpoint()
+        return endpoint
+
+    def _no_endpoint(self) -> ApiError:
+        hosts = f"<label>.{self._names.domain}"
+        return ApiError(404, f"No workload has an endpoint at this address; their hosts are {hosts}.")
+
+    def _lane_of(self, endpoint: Endpoint, request: web.BaseRequest) -> str:
+        """The lane in which a request waits; those that may be refused have one of their own."""
         is_known = endpoint.public or passages.is_known(endpoint, request.headers, self._directory)
-        await self._turns.of(_lane(endpoint) if is_known else REFUSED)
-        return passages.admit(endpoint, request.headers, self._directory)
+        return _lane(endpoint) if is_known else REFUSED
 
     async def _passed(
         self, passage: Passage, endpoint: Endpoint, path: str, consumed: frozenset[str]

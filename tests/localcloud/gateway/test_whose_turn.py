@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,7 +21,7 @@ from relay_localcloud.workloads.workloads import POD, WORKLOADS
 from relay_wire.pods import PodStatus
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from relay_localcloud.kernel.store import Tx
 
@@ -31,10 +32,13 @@ class _Watched(Turns):
     def __init__(self) -> None:
         super().__init__()
         self.lanes: list[str] = []
+        self.meanwhile: Callable[[], None] = lambda: None
+        """What happens while a request waits."""
 
     async def of(self, lane: str) -> None:
         self.lanes.append(lane)
         await super().of(lane)
+        self.meanwhile()
 
 
 class _Gateway:
@@ -96,3 +100,15 @@ async def test_who_is_let_in_takes_that_of_the_organization_once_the_key_is_know
 async def test_strangers_take_one_beside_that_of_the_organization(gateway: _Gateway) -> None:
     for key in (None, gateway.key):
         assert await gateway.visit("public", key) == (b"200", [f"visitors of {gateway.organization_id}"])
+
+
+async def test_who_waits_is_not_let_in_once_the_endpoint_is_private_or_gone(gateway: _Gateway) -> None:
+    def change(**changes: object) -> None:
+        with gateway.store.transaction() as tx:
+            WORKLOADS.change(tx, "pod_public", **changes)
+
+    assert (await gateway.visit("public", None))[0] == b"200"
+    gateway.turns.meanwhile = partial(change, public=False)
+    assert (await gateway.visit("public", None))[0] == b"401"
+    gateway.turns.meanwhile = partial(change, status=PodStatus.TERMINATED, terminated_at=1)
+    assert (await gateway.visit("public", gateway.key))[0] == b"404"
