@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,9 +14,11 @@ from relay_localcloud.runtimes.kubernetes.names import name_of
 from relay_localcloud.runtimes.kubernetes.reconcile import AT_ONCE
 from tests.cluster.kubernetes_runtime import groups
 from tests.support.eventually import eventually
+from tests.support.kube import KubeError
+from tests.support.process import free_port
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncIterator, Mapping
 
     from pydantic import JsonValue
 
@@ -72,6 +75,46 @@ async def test_requests_without_an_answer_hold_up_neither_nodes_nor_the_turns_th
     clients[0].answers.release()
     await eventually(asked, lambda seen: len(seen) > AT_ONCE + 1, what="the last one is asked for")
     assert clients[0].asked[AT_ONCE:] == [ninth, tenth]
+
+
+@asynccontextmanager
+async def webhook_down(stage: Stage) -> AsyncIterator[None]:
+    """The API server creates no Pod for the organization meanwhile: a webhook that it must ask is down."""
+    path, name = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", f"down-{stage.namespace}"
+    webhook = {
+        "name": "down.gpurelay.dev",
+        "clientConfig": {"url": f"https://127.0.0.1:{free_port()}/"},
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}],
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": stage.namespace}},
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+    }
+    manifest = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration"}
+    await stage.kube.call("POST", path, {**manifest, "metadata": {"name": name}, "webhooks": [webhook]})
+
+    async def is_down() -> bool:
+        spec = {"containers": [{"name": "a", "image": "a"}]}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "a-"}, "spec": spec}
+        pods = f"/api/v1/namespaces/{stage.namespace}/pods"
+        try:
+            await stage.kube.call("POST", pods, pod, params={"dryRun": "All"})
+        except KubeError as refusal:
+            return refusal.status == 500
+        return False
+
+    try:
+        await eventually(is_down, what="the API server asks the webhook")
+        yield
+    finally:
+        await stage.kube.call("DELETE", f"{path}/{name}")
+
+
+async def test_that_the_api_server_fails_is_said_and_the_pod_is_made_once_it_does_not(stage: Stage) -> None:
+    await stage.runs()  # so there is a namespace
+    async with webhook_down(stage):
+        pod_id = await stage.post()
+        await stage.becomes(pod_id, "deploying", "InternalError: Internal error occurred: failed calling webhook")
+    await stage.pod(pod_id)
 
 
 async def test_what_the_disk_does_not_take_is_tried_again(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:

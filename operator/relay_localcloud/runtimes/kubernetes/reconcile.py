@@ -226,9 +226,10 @@ class Reconciler:
 
     def _failed(self, turn: Turn, error: KubeError) -> None:
         self._try_again(turn.holding.id, error)
-        if isinstance(error, Refused):
+        is_final = isinstance(error, Refused)
+        if is_final or error.status >= 500:
             with self._store.transaction() as tx:
-                turns.refused(tx, turn, str(error))
+                turns.refused(tx, turn, str(error), is_final=is_final)
 
     def _try_again(self, holder_id: str, why: Exception) -> None:
         _log.info("%s: %s; it is tried again", holder_id, why)

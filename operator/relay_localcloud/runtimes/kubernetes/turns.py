@@ -136,15 +136,19 @@ def _leaving(tx: Tx, holding: Holding, namespace: str, name: str, pod: Pod | Non
     return Turn(ended, namespace, name, step, "" if pod is None else pod.metadata.uid, leaves=True)
 
 
-def refused(tx: Tx, turn: Turn, words: str) -> None:
-    """Report to the row that the cluster refuses what is wanted; it fails if that lasts for START_WITHIN."""
+def refused(tx: Tx, turn: Turn, words: str, *, is_final: bool) -> None:
+    """Report to the row that the cluster does not do what is wanted; if such answers are final, it fails in time.
+
+    They last for START_WITHIN then. An API server that fails itself, or whose webhooks do, may recover any time later.
+    """
     holder, holding = holders.find(tx, turn.holding.id), HOLDINGS.find(tx, id=turn.holding.id)
     if holder is None or holding is None or holding != turn.holding or holding.standing is not Standing.RUN:
         return
-    since = holding.since or tx.now
+    since = (holding.since or tx.now) if is_final else 0
     if since != holding.since:
         HOLDINGS.change(tx, holding.id, since=since)
-    holder.tell(tx, [Failed(words) if tx.now - since >= facts.START_WITHIN else CannotStart(words)], ())
+    lasts = is_final and tx.now - since >= facts.START_WITHIN
+    holder.tell(tx, [Failed(words) if lasts else CannotStart(words)], ())
 
 
 def _not_refused(tx: Tx, holding: Holding) -> Holding:

@@ -125,11 +125,11 @@ class Rows:
         assert turn is not None
         return turn
 
-    def refused(self, holder_id: str, words: str = "Forbidden: exceeded quota") -> None:
-        """The cluster refuses what a turn decides."""
+    def refused(self, holder_id: str, words: str = "Forbidden: exceeded quota", *, is_final: bool = True) -> None:
+        """The cluster refuses what a turn decides, or fails at it."""
         turn = self.turn(holder_id)
         with self.tx() as tx:
-            turns.refused(tx, turn, words)
+            turns.refused(tx, turn, words, is_final=is_final)
 
     def runs(self, holder_id: str, start: int = 1, **metadata: Any) -> None:
         """Its container runs in a Pod, healthy, and the cloud has seen it."""

@@ -28,6 +28,17 @@ def test_a_refusal_that_lasts_five_minutes_fails_the_replica(room: Rows) -> None
     assert room.replica(cluster_id).status is ReplicaState.FAILED
 
 
+def test_a_cluster_that_fails_at_it_fails_no_replica_however_long_that_lasts(room: Rows) -> None:
+    cluster_id = room.cluster()
+    replica = room.replica(cluster_id)
+    room.refused(replica.id)
+    for _ in range(2):
+        room.now += HOUR
+        room.refused(replica.id, "InternalError: failed calling webhook", is_final=False)
+    room.refused(replica.id)
+    assert room.replica(cluster_id).status is ReplicaState.PROVISIONING
+
+
 @pytest.mark.parametrize("drained", [True, False])
 def test_one_refusal_does_not_fail_a_replica_that_ran_for_long(room: Rows, drained: bool) -> None:
     cluster_id = room.cluster()
