@@ -7,7 +7,7 @@ it is held, and a hold keeps new workloads off the node and does not affect thos
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from relay_localcloud.capacity import claims, nodes
+from relay_localcloud.capacity import claims, nodes, reservations
 from relay_localcloud.capacity.vacancies import announce_vacancy
 from relay_localcloud.clusters import moves as cluster_moves
 from relay_localcloud.http.errors import ApiError
@@ -36,6 +36,20 @@ def offers(tx: Tx, node_id: str, gpu_count: int, ram_gb: int) -> None:
     """The node has so many GPUs and so much memory for the cloud now; its workloads go on."""
     if claims.offer(tx, node_id, gpu_count, ram_gb):
         announce_vacancy(tx, nodes.get(tx, node_id).gpu_model_id)
+
+
+def has_model(tx: Tx, node_id: str, gpu_model_id: str) -> bool:
+    """Make an unused node one of this model; returns whether it is one now. Call `offers` afterwards.
+
+    What is on a node was sold with its model, so that a node with a volume, claim or reservation keeps that.
+    """
+    if nodes.get(tx, node_id).gpu_model_id == gpu_model_id:
+        return True
+    used = workloads.on_node(tx, node_id), claims.CLAIMS.all(tx, node_id=node_id), reservations.on_node(tx, node_id)
+    if any(used):
+        return False
+    nodes.NODES.change(tx, node_id, gpu_model_id=gpu_model_id, gpu_count=0, free_count=0, ram_gb=0)
+    return True
 
 
 def fell_silent(tx: Tx, node_id: str) -> None:

@@ -1,5 +1,6 @@
 """The Nodes of clusters as nodes of the cloud: how they join, fall silent, return and are cordoned."""
 
+import logging
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -13,14 +14,16 @@ from relay_localcloud.kernel.store import Tx
 from relay_localcloud.providers import node_events
 from relay_localcloud.runtimes.kubernetes.nodes import NodeFact, NodeSeen
 
+_log = logging.getLogger(__name__)
+
 CORDONED: Final = "draining"
-"""The hold of a node whose Node is cordoned: nothing starts there."""
+"""The hold of a node whose Node is cordoned, or has another GPU model than what is there was sold with."""
 _GIB: Final = 1024**3
 
 
 @dataclass(frozen=True, slots=True)
 class KnownNode:
-    """A Node, by its cluster and name, with its node in the cloud, and whether that is held since it is cordoned."""
+    """A Node, by its cluster and name, with its node in the cloud, and whether that has the hold CORDONED for it."""
 
     node_id: str
     cluster: str
@@ -75,7 +78,7 @@ def _came(tx: Tx, cluster: str, fact: NodeSeen, *, is_region: bool) -> None:
     node_id = nodes.add_node(tx, NewNode(fact.gpu_model_id, machine.gpu_count, location, region, ram_gb))
     known = KNOWN.insert(tx, node_id=node_id, cluster=cluster, name=machine.name, cordoned=False)
     node_events.came(tx, fact.gpu_model_id)
-    _cordon(tx, known, fact)
+    _cordon(tx, known, cordoned=fact.cordoned)
 
 
 def _reports(tx: Tx, known: KnownNode, fact: NodeSeen) -> None:
@@ -84,20 +87,25 @@ def _reports(tx: Tx, known: KnownNode, fact: NodeSeen) -> None:
         return
     if not node.reporting:
         node_events.returned(tx, node.id)
+    is_of_model = node_events.has_model(tx, node.id, fact.gpu_model_id)
     node_events.offers(tx, node.id, fact.machine.gpu_count, fact.machine.memory_bytes // _GIB)
-    _cordon(tx, known, fact)
+    if _cordon(tx, known, cordoned=fact.cordoned or not is_of_model) and not is_of_model:
+        words = "%s: its labels say %s, but what is on it was sold as %s: nothing starts there until that is terminated"
+        _log.warning(words, known.name, fact.gpu_model_id, node.gpu_model_id)
 
 
-def _cordon(tx: Tx, known: KnownNode, fact: NodeSeen) -> None:
-    """Hold the node of a cordoned Node until it is uncordoned; a hold that its owner set stays."""
+def _cordon(tx: Tx, known: KnownNode, *, cordoned: bool) -> bool:
+    """Hold a node as long as it is `cordoned`; a hold that its owner set stays. Returns whether the hold is new."""
     hold = nodes.get(tx, known.node_id).hold
-    if fact.cordoned and hold is None:
+    if cordoned and hold is None:
         nodes.set_standing(tx, known.node_id, hold=CORDONED)
         KNOWN.change(tx, known.node_id, cordoned=True)
-    elif known.cordoned and not fact.cordoned:
+        return True
+    if known.cordoned and not cordoned:
         KNOWN.change(tx, known.node_id, cordoned=False)
         if hold == CORDONED:
             node_events.set_by_owner(tx, known.node_id, "online")
+    return False
 
 
 def _is_silent(tx: Tx, known: KnownNode) -> None:

@@ -56,11 +56,13 @@ class Rows:
         with self.store.transaction(at=self.now) as tx:
             yield tx
 
-    def node(self, machine: Machine = MACHINE, *, reports: bool = True, cordoned: bool = False) -> None:
+    def node(
+        self, machine: Machine = MACHINE, *, model: str = "h100", reports: bool = True, cordoned: bool = False
+    ) -> None:
         """The only Node reports what it has, or nothing."""
         self.machines = {machine.name: machine} if reports else {}
         with self.tx() as tx:
-            fleet.look(tx, "cluster", [NodeSeen(machine, "h100", "eu", "eu-1", cordoned)] if reports else [])
+            fleet.look(tx, "cluster", [NodeSeen(machine, model, "eu", "eu-1", cordoned)] if reports else [])
 
     def cluster(self, **fields: Any) -> str:
         """The id of a new cluster of one replica."""

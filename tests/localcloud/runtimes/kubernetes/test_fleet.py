@@ -101,3 +101,22 @@ def test_a_cordoned_node_is_held_again_after_its_owner_releases_it(room: Rows) -
     assert node(room).status == "draining"
     room.node()
     assert node(room).status == "online"
+
+
+def test_a_node_that_nothing_uses_is_of_the_model_that_its_labels_say_now(room: Rows) -> None:
+    four = replace(MACHINE, gpu_count=4)
+    room.node(four, model="l40s")
+    assert (node(room).gpu_model_id, node(room).gpu_count, node(room).free_count) == ("l40s", 4, 4)
+    assert len(room.replicas(room.cluster(gpuModelId="l40s"))) == 1
+
+
+def test_a_node_keeps_the_model_with_which_it_was_sold_and_takes_nothing_on_until_that_has_ended(room: Rows) -> None:
+    cluster_id = room.cluster()
+    room.node(model="l40s")
+    assert (node(room).gpu_model_id, node(room).status) == ("h100", "draining")
+    room.node()
+    assert node(room).status == "online"
+    room.node(model="l40s")
+    room.end(cluster_id)
+    room.node(model="l40s")
+    assert (node(room).gpu_model_id, node(room).status) == ("l40s", "online")
