@@ -170,6 +170,14 @@ def nodes_lending(count: int) -> Select[str]:
     return select(u.node_id).where(u.lent).group_by(u.node_id).having(func.count() >= count)
 
 
+def regions(connection: Connection, organization_id: str) -> set[str]:
+    """The regions of nodes that an organization may use, has reserved units of, or that lend units to spot."""
+    n, u = nodes.c, reserved_units.c
+    with_units = select(u.node_id).where(or_(u.lent, _allows(organization_id)))
+    usable = or_(n.organization_id.in_(("", organization_id)), n.id.in_(with_units))
+    return set(connection.execute(select(n.region).distinct().where(n.removed_at.is_(None), usable)).scalars())
+
+
 def every(connection: Connection, organization_id: str) -> list[ReservedUnit]:
     """Every reserved unit, as an organization sees it."""
     return _seen(connection, _as_seen_by(organization_id))

@@ -32,7 +32,7 @@ def create(tx: Tx, vault: Vault, organization_id: str, body: ClusterCreate, pric
     body = container.from_template(body)
     _require_runnable(tx, body)
     registry_credentials.require_usable(tx, vault, organization_id, body.registry_credential_id)
-    admission.require_regions(tx, body)
+    admission.require_regions(tx, organization_id, body)
     shape, price_cents = _shape(body)
     named = {"organization_id": organization_id, "name": body.name, "terminated_at": None}
     if clusters.CLUSTERS.find(tx, **named) is not None:

@@ -13,7 +13,6 @@ from relay_localcloud.capacity.catalog import (
     models_cheapest_first,
 )
 from relay_localcloud.capacity.claims import no_room, saturated
-from relay_localcloud.capacity.nodes import NODES
 from relay_localcloud.capacity.placement import SPOT, Demand, NodeRoom, could_ever_hold
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.kernel.store import Tx
@@ -53,12 +52,12 @@ def require_disk(disk_size_gb: int | None) -> None:
         raise ApiError(400, f"diskSizeGb: from 1 to {LARGEST_DISK_GB}.")
 
 
-def require_regions(tx: Tx, body: VmCreate | ClusterCreate) -> None:
-    """Refuse with 422 a request that is limited to regions which do not exist."""
+def require_regions(tx: Tx, organization_id: str, body: VmCreate | ClusterCreate) -> None:
+    """Refuse with 422 a request that is limited to regions which do not exist for its organization."""
     asked = body.preferred_regions
     if not asked or body.allow_fallback is not False:
         return
-    known = {place.region for place in LOCATIONS.values()} | {node.region for node in NODES.all(tx, removed_at=None)}
+    known = {place.region for place in LOCATIONS.values()} | reservations.regions(tx.connection, organization_id)
     if known.isdisjoint(asked):
         raise ApiError(422, f"preferredRegions: there is no {asked[0]!r}; GET /v1/locations has those there are.")
 

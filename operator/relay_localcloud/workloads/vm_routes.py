@@ -58,7 +58,7 @@ def make_vm(tx: Tx, vault: Vault, organization_id: str, body: VmCreate, factor: 
     ssh_keys.require_known(tx, organization_id, body.ssh_key_ids or ())
     registry_credentials.require_usable(tx, vault, organization_id, body.registry_credential_id)
     admission.require_free_name(tx, organization_id, VM, body.name)
-    admission.require_regions(tx, body)
+    admission.require_regions(tx, organization_id, body)
     if body.gpu_model_id is None:
         vm = _create_cpu_vm(tx, organization_id, body, tier, factor)
     else:
