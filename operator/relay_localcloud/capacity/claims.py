@@ -218,20 +218,20 @@ def saturated(tx: Tx, code: str, message: str) -> ApiError:
     return ApiError(tx.settings.capacity_status, message, code, headers)
 
 
-def no_room(tx: Tx, demand: Demand) -> ApiError:
-    """Why the demand found no node: saturation, or 422 if no node could ever hold it."""
-    rooms = nodes_of.rooms_for(tx.connection, demand)
-    if rooms and not _any_could_hold(tx.connection, demand):
-        return _never(demand, max(room.gpu_count for room in rooms))
-    where = "" if demand.node_pool is None else f" of the pool {demand.node_pool}"
-    wanted = f"{demand.gpu_count} x {demand.gpu_model_id}"
+def no_room(tx: Tx, *demands: Demand) -> ApiError:
+    """Why no demand found a node: saturation, or 422 if no node could ever hold one. They differ in the model alone."""
+    asked = demands[0]
+    wanted = f"{asked.gpu_count} x {asked.gpu_model_id if len(demands) == 1 else 'any model'}"
+    rooms = [room for demand in demands for room in nodes_of.rooms_for(tx.connection, demand)]
+    if rooms and not any(_any_could_hold(tx.connection, demand) for demand in demands):
+        return _never(asked, wanted, max(room.gpu_count for room in rooms))
+    where = "" if asked.node_pool is None else f" of the pool {asked.node_pool}"
     return saturated(tx, "INSUFFICIENT_GPU_CAPACITY", f"No node{where} has {wanted} free now: try again later.")
 
 
-def _never(demand: Demand, largest: int) -> ApiError:
-    wanted = f"{demand.gpu_count} x {demand.gpu_model_id}"
-    if demand.gpu_count > largest:
-        message = f"{demand.counted_as}: no node has {wanted}; the largest has {largest}."
+def _never(asked: Demand, wanted: str, largest: int) -> ApiError:
+    if asked.gpu_count > largest:
+        message = f"{asked.counted_as}: no node has {wanted}; the largest has {largest}."
         return ApiError(422, message, "GPU_COUNT_NOT_PLACEABLE")
-    message = f"shmSizeGb: {demand.shm_gb} GiB is over the memory entitlement of {wanted} on every node."
+    message = f"shmSizeGb: {asked.shm_gb} GiB is over the memory entitlement of {wanted} on every node."
     return ApiError(422, message, "SHM_OVER_ENTITLEMENT")

@@ -120,13 +120,13 @@ def room_on(tx: Tx, node_id: str, demand: Demand) -> NodeRoom:
 
 
 def cheapest_with_room(tx: Tx, demand_of: Callable[[GpuModel], Demand]) -> tuple[GpuModel, NodeRoom]:
-    """The cheapest model that has room now, for requests that name none."""
+    """The cheapest model that has room now, for requests that name none; raises what `room_for` does."""
     cheapest_first = models_cheapest_first()
     for model in cheapest_first:
         room = claims.find_room(tx.connection, demand_of(model))
         if room is not None:
             return model, room
-    raise no_room(tx, demand_of(cheapest_first[-1]))
+    raise no_room(tx, *map(demand_of, cheapest_first))
 
 
 def create(

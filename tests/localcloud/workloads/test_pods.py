@@ -226,6 +226,22 @@ async def test_a_count_that_no_node_could_hold_is_422(server: Server) -> None:
     assert (await organization.call("POST", "/v1/pods", body)).refusal[0] == 422
 
 
+async def test_without_a_model_a_pod_is_refused_for_good_only_if_no_model_could_ever_hold_it(server: Server) -> None:
+    await remove_shared_nodes(server)
+    organization = await server.organization()
+    await own_node(organization, "l40s", 4, ramGb=400)
+    await own_node(organization, "h100", 2, ramGb=400)
+    await organization.ok("POST", "/v1/pods", {"image": "a", "gpuCount": 4})
+    for fields, refusal in (
+        ({"gpuCount": 4}, (503, "INSUFFICIENT_GPU_CAPACITY")),
+        ({"gpuCount": 4, "shmSizeGb": 400}, (503, "INSUFFICIENT_GPU_CAPACITY")),
+        ({"gpuCount": 4, "shmSizeGb": 401}, (422, "SHM_OVER_ENTITLEMENT")),
+        ({"gpuCount": 5}, (422, "GPU_COUNT_NOT_PLACEABLE")),
+    ):
+        answer = await organization.call("POST", "/v1/pods", {"image": "a", **fields})
+        assert answer.refusal == refusal, fields
+
+
 async def test_a_full_cloud_says_so_with_an_integer_retry_after(organization: Organization) -> None:
     await new_pod(organization, gpuCount=7)
     answer = await organization.call("POST", "/v1/pods", {"image": "a", "gpuModelId": "h100", "gpuCount": 2})
