@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlalchemy import Connection
 
-from relay_localcloud.capacity import nodes, reservations
+from relay_localcloud.capacity import claims, nodes, reservations
 from relay_localcloud.capacity.placement import NodeRoom
 from relay_localcloud.capacity.reservations import ReservedUnit
 
@@ -73,19 +73,21 @@ def by_model(connection: Connection, organization_id: str) -> Mapping[str, Modes
     reserved: dict[str, list[ReservedUnit]] = {}
     for unit in reservations.every(connection, organization_id):
         reserved.setdefault(unit.node_id, []).append(unit)
+    claimed = claims.claimed_by_node(connection)
     models: defaultdict[str, Modes] = defaultdict(Modes)
     for room in nodes.schedulable_rooms(connection):
-        _add(models[room.gpu_model_id], room, reserved.get(room.id, ()), room.is_open_to(organization_id))
+        units, is_open = reserved.get(room.id, ()), room.is_open_to(organization_id)
+        _add(models[room.gpu_model_id], room, claimed.get(room.id, 0), units, is_open)
     return models
 
 
-def _add(modes: Modes, room: NodeRoom, units: Sequence[ReservedUnit], is_open: bool) -> None:
+def _add(modes: Modes, room: NodeRoom, claimed: int, units: Sequence[ReservedUnit], is_open: bool) -> None:
     counted = Counter(_kind(unit) for unit in units)
     free_reserved, spot_free = counted["allowed", True], counted["lent", True]
     common = NodeCapacity(
         node_id=room.id,
         region=room.region,
-        total_gpus=room.gpu_count - len(units) if is_open else 0,
+        total_gpus=room.free_count + claimed - sum(not unit.free for unit in units) if is_open else 0,
         free_gpus=room.free_count if is_open else 0,
         spot_free_gpus=spot_free,
     )

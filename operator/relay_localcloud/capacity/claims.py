@@ -15,6 +15,7 @@ from sqlalchemy import (
     Index,
     Integer,
     bindparam,
+    func,
     literal,
     or_,
     select,
@@ -88,6 +89,12 @@ _TAKEN = Prepared(select(claims.c.unit).where(claims.c.node_id == bindparam("nod
 def unit_holders(tx: Tx, **equal: object) -> dict[tuple[str, int], str]:
     """The holders of claimed units of all nodes or of a `node_id`: (node, unit) to the id of the pod, VM or cluster."""
     return {(claim.node_id, claim.unit): claim.workload_id for claim in CLAIMS.all(tx, **equal)}
+
+
+def claimed_by_node(connection: Connection) -> dict[str, int]:
+    """The number of claimed units of each node that has any."""
+    query = select(claims.c.node_id, func.count()).group_by(claims.c.node_id)
+    return dict(connection.execute(query).all())
 
 
 def holdings(tx: Tx, node_id: str, units: Collection[int]) -> list[Claim]:

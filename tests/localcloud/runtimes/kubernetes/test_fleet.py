@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from relay_localcloud.capacity.availability import by_model
 from relay_localcloud.capacity.nodes import NODES
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.providers import node_events
@@ -62,6 +63,18 @@ def test_gpus_that_others_take_later_are_not_placed_on(room: Rows) -> None:
         room.cluster(name="other")
     room.node(replace(MACHINE, gpu_count=5))
     assert len(room.replicas(room.cluster(name="other"))) == 1
+
+
+@pytest.mark.parametrize(("left", "total", "free"), [(8, 8, 6), (6, 6, 4), (1, 2, 0)])
+def test_availability_counts_what_is_free_or_claimed_and_not_what_others_take(
+    room: Rows, left: int, total: int, free: int
+) -> None:
+    room.cluster(gpusPerReplica=2)
+    room.node(replace(MACHINE, gpu_count=left))
+    with room.tx() as tx:
+        modes = by_model(tx.connection, room.organization_id)["h100"]
+    for (shown,) in (modes.vm, modes.cluster):
+        assert (shown.total_gpus, shown.free_gpus) == (total, free)
 
 
 def test_holders_keep_their_gpus_while_a_node_offers_none_and_nobody_is_placed_on_it(room: Rows) -> None:
