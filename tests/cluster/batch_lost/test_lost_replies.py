@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.cluster.batch_model import FailingModel
 from tests.cluster.batch_side import (
     CANCEL_BATCH,
     CREATE_BATCH,
@@ -199,19 +200,23 @@ async def test_the_id_of_a_part_that_is_on_its_way_brings_back_what_was_lost_mea
     assert (await count(workspace, CREATE_BATCH), await count(workspace, CANCEL_BATCH)) == (3, 0)
 
 
-@pytest.mark.parametrize("where", ["ConfigMap", "store"])
+@pytest.mark.parametrize(("where", "failing"), [("ConfigMap", True), ("store", False), ("store", True)])
 async def test_a_finished_batch_whose_status_is_lost_is_finished_as_it_was(
-    unattended_workspace: Workspace, start_operator: StartOperator, where: str, tmp_path: Path
+    unattended_workspace: Workspace, start_operator: StartOperator, where: str, failing: bool, tmp_path: Path
 ) -> None:
-    """Its files are gone from the cloud: what was published tells how it ended."""
+    """Its files are gone from the cloud: what was published tells how it ended, also if a record failed."""
     workspace = unattended_workspace
     folder = tmp_path / "published"
     (folder / "out").mkdir(parents=True)
     operator = await start_operator(workspace, **PATIENCE, file_roots=str(folder))
     await put_prompts(workspace, ALL)
     output = {"configMapRef": {"name": "answers"}} if where == "ConfigMap" else {"url": f"file://{folder}/out"}
-    await workspace.apply(batch(output=output))
-    before = (await workspace.becomes(KIND, NAME, complete))["status"]
+    async with FailingModel() as model:
+        model.failing = {"p1": (1, 400)} if failing else {}
+        await model.serve(workspace)
+        await workspace.apply(batch(output=output, model=model.name))
+        before = (await workspace.becomes(KIND, NAME, complete))["status"]
+    assert before["requestCounts"]["failed"] == failing
 
     async def written() -> object:
         if where == "ConfigMap":

@@ -91,6 +91,8 @@ class Actor:
         if isinstance(action, _DROPPING) or action == Wait(Reason.PAUSED):
             interrupted = self.transfers.drop(facts.key)
             memory.clean = memory.clean and not interrupted
+        if isinstance(action, actions.Adopt | actions.Close):
+            memory.clean = False  # status may have been lost, and with it what was uploaded and published
         match action:
             case actions.Begin():
                 begun = await self._begin(facts, writer)

@@ -135,7 +135,7 @@ class Destinations:
         )
         came = ended(output)
         try:
-            text = mark_of(token, came, obj.status).encode()
+            text = mark_of(token, came).encode()
             await self.stores.write(*mark, self._while_leading(_one(text)))
         except StoreError as error:
             if error.transient:
@@ -244,7 +244,7 @@ class Destinations:
         data: JsonObject = {ANSWERS: answers.decode(errors="replace"), ERRORS: errors.decode(errors="replace")}
         output = OutputStatus(answers=f"ConfigMap {name}, key {ANSWERS}", errors=f"ConfigMap {name}, key {ERRORS}")
         came = ended(output)
-        raw = await self._put_config_map(obj, name, data, {MADE_BY: token, MARK: mark_of(token, came, obj.status)})
+        raw = await self._put_config_map(obj, name, data, {MADE_BY: token, MARK: mark_of(token, came)})
         version = str(part(raw, "metadata").get("resourceVersion") or "") or None
         versions = {"answers_version": version, "errors_version": version}
         return replace(came, output=came.output.model_copy(update=versions))

@@ -8,7 +8,6 @@ from pydantic import Field, ValidationError
 from relay_operator.api.inferencebatch import (
     Ending,
     FailureReason,
-    InferenceBatchStatus,
     OutputStatus,
     Problem,
     RequestCounts,
@@ -37,11 +36,9 @@ class Mark(Model):
     usage: Usage | None = None
 
 
-def mark_of(token: str, came: Published, status: InferenceBatchStatus) -> str:
+def mark_of(token: str, came: Published) -> str:
     """The text of the mark."""
-    told = {name: getattr(came, name) for name in _PUBLISHED}
-    told |= {"ending": status.ending, "usage": status.usage}
-    return Mark(token=token, **told).model_dump_json(exclude_none=True)
+    return Mark(token=token, **{name: getattr(came, name) for name in _PUBLISHED}).model_dump_json(exclude_none=True)
 
 
 def published_by(token: str, text: str | bytes) -> Published | None:

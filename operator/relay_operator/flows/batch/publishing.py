@@ -56,7 +56,7 @@ class Publishing:
                 merge = Merge(rounds, ids, self.pace, obj.status.input.records if obj.status.input is not None else 0)
 
                 def ended(output: OutputStatus) -> Published:
-                    return _published(output, merge, lost, self.wall_clock())
+                    return _published(output, merge, lost, obj.status, self.wall_clock())
 
                 return await self.destinations.write(obj, merge, intent.token, ended)
         except StoppedError as stopped:
@@ -82,7 +82,9 @@ def _files(part: PartStatus, cloud: Cloud, gone: Collection[str]) -> PartFiles:
     return PartFiles(there(part.input_file_id), there(part.output_file_id), there(part.error_file_id))
 
 
-def _published(output: OutputStatus, merge: Merge, lost: list[Problem], now: datetime) -> Published:
+def _published(
+    output: OutputStatus, merge: Merge, lost: list[Problem], status: InferenceBatchStatus, now: datetime
+) -> Published:
     merged = merge.merged
     lines = merged.succeeded + merged.failed
     return Published(
@@ -93,6 +95,8 @@ def _published(output: OutputStatus, merge: Merge, lost: list[Problem], now: dat
         at=now,
         problems=tuple([*lost, *shown(merged.problems)][:SHOWN_PROBLEMS]),
         reasons=frequent(merged.reasons),
+        ending=status.ending,
+        usage=status.usage,
     )
 
 

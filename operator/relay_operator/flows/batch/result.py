@@ -50,7 +50,7 @@ class Published:
     problems: tuple[Problem, ...] = ()
     reasons: tuple[FailureReason, ...] = ()
     ending: Ending | None = None
-    """Why it ended; set, as `usage` is, only if it was published before and the status was lost since then."""
+    """Why nothing more was sent; None if all was sent. If it was published before, as it was then."""
     usage: Usage | None = None
 
 

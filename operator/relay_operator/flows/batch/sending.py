@@ -114,8 +114,16 @@ class Sending:
             except _OtherContentError:
                 continue  # the found file is forgotten, so the loop ends
 
-    async def again(self, obj: InferenceBatch, cloud: Cloud, intent: CreateIntent, *, search: bool) -> Uploaded:
-        """Upload again, from the files sent, the earlier records that failed retryably or have no answer."""
+    async def again(
+        self, obj: InferenceBatch, cloud: Cloud, intent: CreateIntent, *, search: bool
+    ) -> Uploaded | Published:
+        """Upload again, from the files sent, the earlier records that failed retryably or have no answer.
+
+        With `search`, as in `first`. Raises StoppedError, CloudError, KubeError, NoTemporarySpace.
+        """
+        before = await self.destinations.published(obj, intent.token) if search else None
+        if before is not None:
+            return before
         found = _Found(cloud, await ours(cloud, intent) if search else [])
         while True:
             try:

@@ -153,7 +153,8 @@ def _owner(intent: CreateIntent) -> Fields:
 def _closed(facts: Facts) -> Fields:
     status = facts.status
     if status.create_token != facts.known_intent.token:
-        return {**_owner(facts.known_intent), "round": 1, "attempt": 1}
+        # Its deadline must not end it before its output was looked at: it may be finished, and have lost its status.
+        return {**_owner(facts.known_intent), "start_time": facts.now, "round": 1, "attempt": 1}
     lost = predicates.unanswered(status)[0]
     return {"parts": _replaced(status, lost, lost.model_copy(update={"sent_at": None}))}
 
@@ -220,7 +221,8 @@ def _published(facts: Facts, came: Published) -> Fields:
         "completion_time": came.at,
         "problems": list(came.problems) or status.problems,
         "failure_reasons": list(came.reasons) or None,
-        "ending": status.ending or came.ending or _shortfall(facts, came) or _deleted(facts),
+        # That of the publication: a rebuilt status may have taken a finished batch for a late one.
+        "ending": came.ending or _shortfall(facts, came) or _deleted(facts),
     }
     if came.usage is not None and status.usage is None:
         fields |= {"usage": came.usage, "cost": predicates.dollars(came.usage.cost_nano_usd)}

@@ -1,21 +1,26 @@
-"""What is published if the cloud no longer has all files."""
+"""What is published if the cloud no longer has all files, and what shows that it was published before."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path, PurePosixPath
+from typing import Any, cast
 
 import pytest
 
 from relay_client import Cloud
-from relay_operator.api.inferencebatch import InputStatus, PartStatus, RequestCounts
+from relay_operator.api.inferencebatch import InputStatus, OutputStatus, PartStatus, RequestCounts
 from relay_operator.engine.cache import Cache
+from relay_operator.flows.batch.actions import Adopt, Close
+from relay_operator.flows.batch.facts import BatchMemory, Facts
+from relay_operator.flows.batch.marks import mark_of
+from relay_operator.flows.batch.plan import View
 from relay_operator.flows.batch.result import Published
 from relay_operator.objectstores.addresses import StorePolicy
 from relay_operator.objectstores.stores import ObjectStores
 from tests.unit.client.scripted import Reply, Step, scripted_server
-from tests.unit.flows.batch.acting import INTENT, acting
-from tests.unit.flows.batch.examples import batch, sent, status
+from tests.unit.flows.batch.acting import INTENT, KEY, acting, ready
+from tests.unit.flows.batch.examples import NOON, TOKEN, batch, sent, status
 from tests.unit.records.streams import file, record, success
 
 OUT, OUT_2, IN_2 = (Reply(200, json.dumps({"id": each}).encode()) for each in ("file_out", "file_out_2", "file_2_1"))
@@ -57,3 +62,24 @@ async def test_no_record_is_forgotten_though_its_owner_deleted_the_input(
     assert isinstance(came, Published)
     assert (came.counts, came.unanswered) == (counts, counts.total - counts.completed)
     assert len((tmp_path / "output.jsonl").read_bytes().splitlines()) == counts.completed
+
+
+@pytest.mark.parametrize("work", ["first", "again"])
+async def test_no_round_is_sent_for_a_finished_batch_that_lost_its_status(tmp_path: Path, work: str) -> None:
+    came = Published(OutputStatus(lines=10), RequestCounts(total=10, completed=10), 0, 0, NOON)
+    (tmp_path / "result.json").write_text(mark_of(TOKEN, came))
+    obj = batch(output={"url": f"file://{tmp_path}"}, status=status(sent(state="completed", failed=1), round=2))
+    policy = StorePolicy(file_roots=(PurePosixPath(tmp_path),))
+    async with ObjectStores(policy) as stores, scripted_server() as server:
+        async with Cloud(server.url, "or_key_0123456789", inference_url=server.url, organization_id="org-1") as cloud:
+            assert await getattr(acting(stores, Cache()).sending, work)(obj, cloud, INTENT, search=True) == came
+        assert server.targets == []
+
+
+@pytest.mark.parametrize("action", [Adopt(), Close()])
+async def test_whoever_may_have_lost_a_status_looks_for_its_files_and_its_output(action: Adopt | Close) -> None:
+    memory, nothing = BatchMemory("uid-1", clean=True), cast("Any", None)
+    obj = batch()
+    facts = Facts(KEY, obj, NOON, ready(nothing), View(), obj.status, INTENT)
+    await acting(nothing, Cache()).act(facts, action, memory, nothing)
+    assert not memory.clean

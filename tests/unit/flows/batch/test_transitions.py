@@ -228,30 +228,36 @@ def test_what_was_published_and_is_less_than_asked_for_says_so(
 
 def test_the_reason_of_an_end_outlives_its_publication() -> None:
     deadline = Ending(reason="DeadlineExceeded", message="late")
-    came = Published(OutputStatus(), RequestCounts(total=10, completed=2), 8, 0, NOON)
+    came = Published(OutputStatus(), RequestCounts(total=10, completed=2), 8, 0, NOON, ending=deadline)
     done = recorded(status(sent(), output=PUBLISHING, ending=deadline), came)
     assert done.ending == deadline
 
 
 def test_what_was_published_before_status_was_lost_is_told_as_it_was() -> None:
     ended = Ending(reason="DeadlineExceeded", message="late")
-    known = status(sent(), output=PUBLISHING, ending=ended, usage=Usage(cost_nano_usd=10**9))
-    came = Published(OutputStatus(answers="a", lines=9), RequestCounts(total=10, completed=9), 1, 0, NOON)
-    text = mark_of("t0ken", came, known)
-    before = published_by("t0ken", text)
+    counts, usage = RequestCounts(total=10, completed=9), Usage(cost_nano_usd=10**9)
+    came = Published(OutputStatus(answers="a", lines=9), counts, 1, 0, NOON, ending=ended, usage=usage)
+    before = published_by("t0ken", mark_of("t0ken", came))
     assert before is not None
     later = led_to(replace(facts(status(), before), now=NOON + timedelta(hours=1)), actions.Record())
     assert (later.completion_time, later.ending, later.cost) == (NOON, ended, "1.00 USD")
-    assert (later.request_counts, later.usage) == (came.counts, known.usage)
+    assert (later.request_counts, later.usage) == (counts, usage)
     assert later.output is not None
     assert (later.output.answers, later.output.lines) == ("a", 9)
+
+
+@pytest.mark.parametrize("reason", ["DeadlineExceeded", "ResultsLost"])
+def test_a_complete_batch_stays_complete_whatever_its_rebuilt_status_made_of_it(reason: str) -> None:
+    came = Published(OutputStatus(answers="a", lines=10), RequestCounts(total=10, completed=10), 0, 0, NOON)
+    late = status(sent(), output=PUBLISHING, ending=Ending(reason=reason, message="taken for unfinished"))
+    assert recorded(late, came).ending is None
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"token":"t0ken"}'])
 def test_what_is_no_mark_of_this_batch_tells_nothing(text: str) -> None:
     assert published_by("t0ken", text) is None
     came = Published(OutputStatus(), RequestCounts(), 0, 0, NOON)
-    assert published_by("another", mark_of("t0ken", came, status())) is None
+    assert published_by("another", mark_of("t0ken", came)) is None
 
 
 def test_bad_input_ends_it_and_a_refused_output_keeps_the_clouds_files() -> None:
