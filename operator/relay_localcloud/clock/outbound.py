@@ -11,6 +11,7 @@ from typing import Final
 
 from relay_localcloud.clock.call_queue import CallQueue
 from relay_localcloud.kernel import due
+from relay_localcloud.kernel.acting import ORGANIZATION
 from relay_localcloud.kernel.disk import PATIENCE_SECONDS, Unwritable
 from relay_localcloud.kernel.due import QueuedCall
 from relay_localcloud.kernel.store import Store, Tx
@@ -98,6 +99,7 @@ class Outbound(ABC):
     async def _patient_attempt(self, call: QueuedCall, at: int, horizon: int) -> bool:
         """Try one item; False, after a wait, if the disk failed: it stays under way until it is tried again."""
         try:
+            ORGANIZATION.set(self._owner_of(call.lane))
             await self._attempt(call, at, horizon)
         except Unwritable:
             await asyncio.sleep(PATIENCE_SECONDS)

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final, cast
 
@@ -11,8 +12,10 @@ from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import AddrInfoType
 from aiohttp.http import RawResponseMessage
 
+from relay_localcloud.egress.lookups import Lookups
 from relay_localcloud.egress.reach import AddressRefusedError, Reach, check
 
+_LOOKUPS: Final = Lookups()  # one for the process, since its threads are
 MOST_UNREAD: Final = 16
 """How many answers a server may send before the first of them is read: a request has one, after a few with 1xx."""
 
@@ -33,19 +36,28 @@ class Resolver(AbstractResolver):
 
     def __init__(self, reach: Reach) -> None:
         self._reach = reach
-        self._resolver = aiohttp.ThreadedResolver()
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        """Resolve a name. Raises AddressRefusedError."""
-        results = await self._resolver.resolve(host, port, family)
+        """Resolve a name. Raises OSError, such as AddressRefusedError."""
+        results = [_numeric(host, *found) for found in await _LOOKUPS.of(host, port, family)]
         for result in results:
             check(self._reach, result["host"])
         return results
 
     async def close(self) -> None:
-        """Does nothing: a threaded resolver has nothing to release."""
+        """Does nothing: all resolvers share the lookups."""
+
+
+def _numeric(
+    name: str, family: int, _kind: int, protocol: int, _canonical: str, address: Sequence[Any]
+) -> ResolveResult:
+    host, port, *more = address
+    scope = f"%{more[1]}" if more and more[1] else ""  # of a link-local address of IPv6
+    return ResolveResult(
+        hostname=name, host=f"{host}{scope}", port=port, family=family, proto=protocol, flags=socket.AI_NUMERICHOST
+    )
 
 
 def connector_to(reach: Reach, *, verified: bool, **options: Any) -> aiohttp.TCPConnector:  # noqa: ANN401 - aiohttp's own

@@ -11,6 +11,7 @@ from relay_localcloud.http.errors import ApiError, ErrorAnswer
 from relay_localcloud.http.exchange import exchange_of
 from relay_localcloud.http.principal import Principal
 from relay_localcloud.http.turns import REFUSED, Turns
+from relay_localcloud.kernel.acting import ORGANIZATION
 from relay_localcloud.kernel.store import Store, Tx
 
 KNOWN: Final = 10_000
@@ -47,6 +48,7 @@ class Authentication:
                 await self._refused(error, scope)(scope, receive, send)
                 return
             exchange.principal = principal.acting_in(exchange.path_params.get("orgId", principal.organization_id))
+            ORGANIZATION.set(exchange.principal.organization_id)
         await self._app(scope, receive, send)
 
     async def _caller(self, headers: Headers) -> Principal:
