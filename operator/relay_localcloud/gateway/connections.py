@@ -223,18 +223,15 @@ class _Connection(web.RequestHandler):
 class Connections:
     """The open connections of the gateway's port."""
 
-    def __init__(
-        self, directory: Directory, names: Names, under_way: UnderWay, turns: Turns, visitors: Visitors
-    ) -> None:
+    def __init__(self, directory: Directory, names: Names, under_way: UnderWay, turns: Turns) -> None:
         self._handler = _Handler(directory, names, under_way, turns)
-        self._visitors = visitors
         self._server = web.Server(self._handler, handler_cancellation=True)
         self._loop = asyncio.get_running_loop()
 
-    def open(self) -> asyncio.Protocol:
+    def open(self, visitors: Visitors) -> asyncio.Protocol:
         """The protocol for the next client."""
         return _Connection(
-            self._visitors,
+            visitors,
             self._server,
             loop=self._loop,
             access_log=None,

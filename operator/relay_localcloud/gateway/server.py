@@ -3,10 +3,13 @@
 import asyncio
 import socket
 import ssl
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from relay_localcloud.gateway.directory import Directory
 from relay_localcloud.gateway.endpoints import Names
+from relay_localcloud.http.tls import accept
 from relay_localcloud.http.turns import Turns
 from relay_localcloud.http.under_way import UnderWay
 from relay_localcloud.http.visitors import Visitors
@@ -48,10 +51,16 @@ class GatewayServer:
     async def run_until_told(self) -> None:
         """Serve until `end`."""
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(self._opened, sock=self._listener, ssl=self._tls, backlog=2048)
+        end: Callable[[], object]
+        if self._tls is None:
+            opened = partial(self._opened, self._visitors)
+            end = (await loop.create_server(opened, sock=self._listener, backlog=2048)).close
+        else:
+            accepting = loop.create_task(accept(self._listener, self._tls, self._visitors, self._opened))
+            end = accepting.cancel
         self._ready.set()
         await self._told.wait()
-        server.close()
+        end()
         if self._connections is not None:
             await self._connections.close(_GRACE_SECONDS)
 
@@ -59,10 +68,10 @@ class GatewayServer:
         """Return once the port answers."""
         await self._ready.wait()
 
-    def _opened(self) -> asyncio.Protocol:
+    def _opened(self, visitors: Visitors) -> asyncio.Protocol:
         if self._connections is None:
             # This import takes a fifth of the start, and there may never be a request to a workload.
             from relay_localcloud.gateway.connections import Connections  # noqa: PLC0415
 
-            self._connections = Connections(self._directory, self._names, self._under_way, self._turns, self._visitors)
-        return self._connections.open()
+            self._connections = Connections(self._directory, self._names, self._under_way, self._turns)
+        return self._connections.open(visitors)

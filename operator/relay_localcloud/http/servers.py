@@ -6,12 +6,13 @@ import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from relay_localcloud.http.connections import Connection
+from relay_localcloud.http.tls import accept
 from relay_localcloud.http.visitors import Visitors
 
 
@@ -35,10 +36,12 @@ class Server(uvicorn.Server):
                 server_header=False,
                 timeout_keep_alive=75,
                 timeout_graceful_shutdown=1,
-                ssl_context_factory=None if tls is None else lambda _config, _default: tls,
             )
         )
         self._listener = listener
+        self._visitors = visitors
+        self._tls = tls
+        self._accepting: asyncio.Task[NoReturn] | None = None
         self._ready = asyncio.Event()
 
     @contextmanager
@@ -49,7 +52,19 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, then signal readiness."""
         await super().startup(sockets)
+        if self._tls is not None:
+            accepting = accept(self._listener, self._tls, self._visitors, self._opened)
+            self._accepting = asyncio.create_task(accepting, name="accept connections for TLS")
         self._ready.set()
+
+    def _opened(self, visitors: Visitors) -> Connection:
+        return Connection(visitors, config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept no more connections, and end those that are open."""
+        if self._accepting is not None:
+            self._accepting.cancel()
+        await super().shutdown(sockets)
 
     def end(self) -> None:
         """Make `run_until_told` return."""
@@ -57,7 +72,7 @@ class Server(uvicorn.Server):
 
     async def run_until_told(self) -> None:
         """Serve until `end`."""
-        await self.serve([self._listener])
+        await self.serve([self._listener] if self._tls is None else [])
 
     async def ready(self) -> None:
         """Return once the port answers."""

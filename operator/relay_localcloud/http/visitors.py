@@ -28,7 +28,11 @@ class Visitors:
     def come(self, connection: Connected) -> str | None:
         """The client whose connection this is, counted until `go`; None if it has too many."""
         peer = connection.get_extra_info("peername")
-        visitor = visitor_at(str(peer[0])) if peer else ""  # a client that has disconnected already has no address
+        return self.come_from(str(peer[0]) if peer else "")  # a client that has disconnected already has no address
+
+    def come_from(self, host: str) -> str | None:
+        """As `come`, for a connection from this address."""
+        visitor = visitor_at(host) if host else ""
         most = self._store.settings.connections_per_address
         if most and self._store.beyond_loopback and self._open[visitor] >= most:
             return None

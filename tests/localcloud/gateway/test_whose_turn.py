@@ -54,7 +54,7 @@ class _Gateway:
             for label in ("private", "public"):
                 _pod(tx, self.organization_id, label)
         directory = Directory(self.store, lambda: 0)
-        self.connections = Connections(directory, Names(), UnderWay(), self.turns, Visitors(self.store))
+        self.connections = Connections(directory, Names(), UnderWay(), self.turns)
 
     async def visit(self, label: str, key: str | None) -> tuple[bytes, list[str]]:
         """The status of an answer, and whose turns it took."""
@@ -78,7 +78,8 @@ def _pod(tx: Tx, organization_id: str, label: str) -> None:
 @pytest.fixture
 async def gateway() -> AsyncIterator[_Gateway]:
     opened = _Gateway()
-    server = await asyncio.get_running_loop().create_server(opened.connections.open, "127.0.0.1", 0)
+    protocol = partial(opened.connections.open, Visitors(opened.store))
+    server = await asyncio.get_running_loop().create_server(protocol, "127.0.0.1", 0)
     opened.port = server.sockets[0].getsockname()[1]
     yield opened
     server.close()
