@@ -1,27 +1,35 @@
 """The contents of files: one file each on the disk, in the state directory, or in a temporary one.
 
 The table is authoritative. A content on the disk that is not in it was never acknowledged, and `keep_only` removes it.
-An exported state has the contents beside its tables: `{files: {id: base64}}`.
+An exported state has the contents beside its tables: `{files: {id: base64}}`. Those of an import wait under other names
+until its rows are committed, with the id of the import among them: so a failure or a kill leaves the old contents or
+the new ones.
 """
 
 import base64
 import binascii
 import fcntl
+import json
 import os
+import re
+import secrets
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from errno import ENOSPC
 from pathlib import Path
-from typing import IO
+from typing import IO, Final
 
 from pydantic import JsonValue
 
 from relay_localcloud.batches import rows
-from relay_localcloud.kernel.disk import StateFileError
-from relay_localcloud.kernel.store import Store, Tx
+from relay_localcloud.kernel.disk import StateFileError, Unwritable
+from relay_localcloud.kernel.store import Store, Tx, read_meta, remove_meta, write_meta
 
 _PART = ".part"
+_IMPORTED: Final = "imported"
+"""The fact that names the import which the rows are from; its contents end in `.` and this."""
+_ID: Final = re.compile("[A-Za-z0-9_-]{1,200}")
 
 
 class FileStorage:
@@ -73,6 +81,34 @@ class FileStorage:
             self.discard(file_id)
             raise
 
+    @contextmanager
+    def importing(self) -> Iterator[str]:
+        """The id of a new import; if it fails, its contents are removed."""
+        imported = f"import_{secrets.token_hex(10)}"
+        try:
+            yield imported
+        except BaseException:
+            for path in self._prepared(imported):
+                path.unlink()
+            raise
+
+    def prepare(self, imported: str, file_id: str, content: bytes) -> None:
+        """Write a content of an import, which takes its place in `finish`; raises Unwritable."""
+        try:
+            self.require_room()
+            (self._opened() / f"{file_id}.{imported}").write_bytes(content)
+        except OSError as error:
+            raise Unwritable(error) from error
+
+    def finish(self, imported: str) -> None:
+        """Let the contents of a committed import take their places."""
+        for path in self._prepared(imported):
+            path.rename(path.with_suffix(""))
+            self._discarded.discard(path.stem)
+
+    def _prepared(self, imported: str) -> list[Path]:
+        return [] if self._directory is None else list(self._directory.glob(f"*.{imported}"))
+
     def read(self, file_id: str, offset: int = 0) -> IO[bytes]:
         """Open a content for reading from `offset`; it can be read to its end even if it is removed meanwhile."""
         file = (self._opened() / file_id).open("rb")
@@ -106,7 +142,7 @@ class FileStorage:
         """Every content, in base64."""
         if self._directory is None or not self._directory.exists():
             return {}
-        whole = (path for path in sorted(self._directory.iterdir()) if not path.name.endswith(_PART))
+        whole = (path for path in sorted(self._directory.iterdir()) if not path.suffix)
         return {path.name: base64.b64encode(path.read_bytes()).decode() for path in whole}
 
     def _opened(self) -> Path:
@@ -143,21 +179,33 @@ def pieces(file: IO[bytes], count: int, size: int = 256 * 1024) -> Iterator[byte
             yield piece
 
 
-def restore(tx: Tx, storage: FileStorage, document: JsonValue) -> None:
-    """Write a document's contents to the disk, after its tables; StateFileError if one is missing or unreadable."""
+def restore(tx: Tx, storage: FileStorage, document: JsonValue, imported: str) -> None:
+    """Write a document's contents, after its tables; they take their places in `sweep`, once the tables are committed.
+
+    Raises StateFileError if one is missing or unreadable, and Unwritable.
+    """
     given = document.get("files", {}) if isinstance(document, dict) else {}
     if not isinstance(given, dict):
         raise StateFileError("files is not an object")
     missing = sorted(rows.contents(tx).keys() - given.keys())
     if missing:
         raise StateFileError(f"files has no content of {missing[0]!r}")
-    contents = {file_id: _decoded(given, file_id) for file_id in _known(tx) & given.keys()}
+    known = _known(tx)
+    strange = [file_id for file_id in known if not _ID.fullmatch(file_id)]
+    if strange:
+        raise StateFileError(f"{strange[0]!r} cannot be the id of a file")
+    contents = {file_id: _decoded(given, file_id) for file_id in known & given.keys()}
     for file_id, content in contents.items():
-        storage.write(file_id, content)
+        storage.prepare(imported, file_id, content)
+    write_meta(tx.connection, _IMPORTED, json.dumps(imported))
 
 
 def sweep(tx: Tx, storage: FileStorage) -> None:
-    """Remove every content that belongs to no file and to no live batch."""
+    """Finish the import that the rows are from, and remove every content of no file and no live batch."""
+    imported = read_meta(tx.connection, _IMPORTED)
+    if imported is not None:
+        storage.finish(json.loads(imported))
+        remove_meta(tx.connection, _IMPORTED)
     storage.keep_only(_known(tx))
 
 

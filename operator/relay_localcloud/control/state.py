@@ -25,17 +25,22 @@ router = Router()
 LARGEST_FILE = 512 * 1024 * 1024
 
 
-def seed(cloud: Cloud, document: JsonValue, announced: Founded | None = None) -> Founded:
+def seed(cloud: Cloud, document: JsonValue, announced: Founded | None = None, *, anew: bool = False) -> Founded:
     """Fill a fresh state, from an exported one if given; returns the credentials of the seeded organization.
 
-    They are taken from `announced`, if it is given. StateFileError if the document is not an exported state.
+    `anew`: clear it first. The credentials are taken from `announced`, if it is given. StateFileError if the document
+    is not an exported state, Unwritable if the disk fails: then the state is as it was.
     """
-    with cloud.store.transaction(at=0) as tx:
+    with cloud.files.importing() as imported, cloud.store.transaction(at=0) as tx:
+        if anew:
+            with host_keys.kept(tx, cloud.vault):
+                exports.clear(tx)
         if document is not None and exports.is_fresh(tx):
             with host_keys.kept(tx, cloud.vault):
                 exports.replace(tx, document)
-            storage.restore(tx, cloud.files, document)
+            storage.restore(tx, cloud.files, document, imported)
         backends.seal_keys(tx, cloud.vault)
+    with cloud.store.transaction(at=0) as tx:
         storage.sweep(tx, cloud.files)
     cloud.begin_anew()
     with cloud.store.transaction() as tx:
@@ -55,9 +60,7 @@ class Reset:
     async def __call__(self, cloud: Cloud) -> None:
         """Reset; every other request under way ends with 503."""
         # There is no await here, so nothing of the former state can write into the new one.
-        with cloud.store.transaction(at=0) as tx, host_keys.kept(tx, cloud.vault):
-            exports.clear(tx)
-        seed(cloud, self._document, self._announced)
+        seed(cloud, self._document, self._announced, anew=True)
         await cloud.under_way.others_ended()
         cloud.requests.forget()
         cloud.rate_limiter.forget()
@@ -81,16 +84,16 @@ async def import_state(request: Request, cloud: CurrentCloud) -> Response:
         require_made_up(tx, "Replacing the state")
     document = await _document(request)
     try:
-        with cloud.store.transaction() as tx:
+        with cloud.files.importing() as imported, cloud.store.transaction() as tx:
             with host_keys.kept(tx, cloud.vault):
                 counts = exports.replace(tx, document)
-            storage.restore(tx, cloud.files, document)
+            storage.restore(tx, cloud.files, document, imported)
             backends.seal_keys(tx, cloud.vault)
     except StateFileError as error:
         raise ApiError(400, f"Nothing was imported: {error}.") from error
-    cloud.begin_anew()
-    with cloud.store.transaction() as tx:
+    with cloud.store.transaction(at=0) as tx:
         storage.sweep(tx, cloud.files)
+    cloud.begin_anew()
     await cloud.under_way.others_ended()
     return answer({"rows": counts})
 

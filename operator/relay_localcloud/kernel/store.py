@@ -54,6 +54,7 @@ _DROP_LETTERS = Prepared(
     )
 )
 _WRITE_META = Prepared(insert(tables.meta).prefix_with("OR REPLACE"))
+_REMOVE_META = Prepared(delete(tables.meta).where(tables.meta.c.name == bindparam("of_name")))
 
 
 Emitted = Callable[["Tx", str, str, Mapping[str, JsonValue]], None]
@@ -268,6 +269,11 @@ def read_meta(connection: Connection, name: str) -> str | None:
 def write_meta(connection: Connection, name: str, value: str) -> None:
     """Keep a single fact, as JSON."""
     _WRITE_META.run(connection, name=name, value=value)
+
+
+def remove_meta(connection: Connection, name: str) -> None:
+    """Forget a single fact."""
+    _REMOVE_META.run(connection, of_name=name)
 
 
 def _nothing_runs(_: Tx) -> Runtime:
