@@ -56,11 +56,21 @@ def start(chosen: Namespace) -> int:
     memory.return_large_blocks()
     _take_descriptors()
     try:
+        _require_closed_control(options)
         uvloop.run(serve(binding, options, _containers(chosen)))
     except (StateError, ListenError, StateFileError, Unusable) as error:
         sys.stderr.write(f"relay-localcloud: {error}\n")
         return 1
     return 0
+
+
+def _require_closed_control(options: Options) -> None:
+    """Raise Unusable if any webhook could use the control interface, which trusts this machine if there is no token."""
+    if options.beyond_loopback and options.reach.includes_this_machine and options.admin_token is None:
+        raise Unusable(
+            "--allow-network names addresses of this machine, from which the control interface needs no token: "
+            "any organization's webhook could use it. Give --admin-token-file, too, or other networks."
+        )
 
 
 def _containers(chosen: Namespace) -> "RuntimeConfig | None":

@@ -11,6 +11,7 @@ Network: TypeAlias = IPv4Network | IPv6Network
 _TRANSLATED: Final = IPv6Network("64:ff9b::/96")
 _TRANSLATED_LOCALLY: Final = IPv6Network("64:ff9b:1::/48")
 _ALL: Final = (ip_network("0.0.0.0/0"), ip_network("::/0"))
+_THIS_MACHINE: Final = tuple(map(ip_network, ("127.0.0.0/8", "0.0.0.0/32", "::1/128", "::/128")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,11 @@ class Reach:
     def allows(self, address: Address) -> bool:
         """Whether this address may be connected to."""
         return all(self._allows(meant) for meant in _meant(address))
+
+    @property
+    def includes_this_machine(self) -> bool:
+        """Whether `networks` have an address that leads to this machine's loopback."""
+        return any(network.overlaps(own) for network in self.networks for own in _THIS_MACHINE)
 
     def _allows(self, meant: Address) -> bool:
         if any(meant in network for network in self.networks):

@@ -33,7 +33,10 @@ CALL = {"id": "call_1", "type": "function", "function": {"name": "look", "argume
 def cloud(arguments: tuple[str, ...], folder: Path, *, trusts: bool) -> Iterator[Server]:
     """A cloud on a machine that trusts the certificate of the folder, or one that knows nobody."""
     known = folder / ("tls.crt" if trusts else "nobody.crt")
-    server = Server(arguments, ("env", f"SSL_CERT_FILE={known}", str(COMMAND)))
+    (folder / "token").write_text("t0ken")
+    server = Server(
+        (*arguments, "--admin-token-file", str(folder / "token")), ("env", f"SSL_CERT_FILE={known}", str(COMMAND))
+    )
     server.start()
     try:
         yield server

@@ -13,8 +13,11 @@ from tests.localcloud.support.events import create_webhook, deliveries_of, make_
 from tests.localcloud.support.inference import CHAT, call, chat
 from tests.localcloud.support.modelserver import ModelServer
 from tests.localcloud.support.receiver import Receiver
+from tests.localcloud.support.server import Server
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.localcloud.conftest import StartServer
     from tests.localcloud.support.server import Organization
 
@@ -77,17 +80,39 @@ async def test_a_webhook_to_this_machine_is_not_called_beyond_loopback(
     assert receiver.received == []
 
 
-async def test_a_webhook_to_a_network_that_is_listed_is_called(start_server: StartServer, receiver: Receiver) -> None:
-    organization = await start_server(*BEYOND, "--allow-network", "127.0.0.0/8").organization()
+@pytest.fixture
+def listing(tmp_path: Path) -> tuple[str, ...]:
+    """Arguments that list loopback, which needs an admin token."""
+    (tmp_path / "token").write_text("t0ken")
+    return ("--allow-network", "127.0.0.0/8", "--admin-token-file", str(tmp_path / "token"))
+
+
+@pytest.mark.parametrize("network", ["127.0.0.0/8", "127.0.0.2/32", "0.0.0.0/0", "::1/128", "::/0"])
+def test_a_cloud_beyond_loopback_calls_loopback_only_if_control_needs_a_token(network: str) -> None:
+    server = Server((*BEYOND, "--allow-network", network))
+    with pytest.raises(AssertionError, match="--admin-token-file"):
+        server.start()
+    assert "Traceback" not in server.log
+
+
+@pytest.mark.parametrize("network", ["10.0.0.0/8", "fd00::/8"])
+def test_other_networks_need_no_token(start_server: StartServer, network: str) -> None:
+    assert start_server(*BEYOND, "--allow-network", network).ready
+
+
+async def test_a_webhook_to_a_network_that_is_listed_is_called(
+    start_server: StartServer, receiver: Receiver, listing: tuple[str, ...]
+) -> None:
+    organization = await start_server(*BEYOND, *listing).organization()
     await attempts_at(organization, receiver, "http://127.0.0.1:{port}")
     assert len(receiver.received) == 1
 
 
-@pytest.mark.parametrize(("listed", "answers"), [((), False), (("--allow-network", "127.0.0.0/8"), True)])
+@pytest.mark.parametrize("answers", [False, True])
 async def test_a_server_of_a_model_on_this_machine_is_called_only_if_its_network_is_listed(
-    start_server: StartServer, listed: tuple[str, ...], answers: bool
+    start_server: StartServer, listing: tuple[str, ...], answers: bool
 ) -> None:
-    organization = await start_server(*BEYOND, *listed).organization()
+    organization = await start_server(*BEYOND, *(listing if answers else ())).organization()
     async with ModelServer() as behind:
         backend = {
             "provider": "openai_compatible",

@@ -188,8 +188,14 @@ class Server:
         finally:
             self.child.kill()
 
+    @property
+    def _admin_token(self) -> str | None:
+        flag = "--admin-token-file"
+        return Path(self.arguments[self.arguments.index(flag) + 1]).read_text() if flag in self.arguments else None
+
     async def control(self, method: str, path: str, body: object = UNSENT, **more: Any) -> Answer:
         """A request to the control interface."""
+        more.setdefault("key", self._admin_token)
         return await request(method, self.ready["controlUrl"] + path, body, **more)
 
     async def ok(self, method: str, path: str, body: object = UNSENT, **more: Any) -> Any:
