@@ -9,7 +9,8 @@ Address: TypeAlias = IPv4Address | IPv6Address
 Network: TypeAlias = IPv4Network | IPv6Network
 
 _TRANSLATED: Final = IPv6Network("64:ff9b::/96")
-_TRANSLATED_LOCALLY: Final = IPv6Network("64:ff9b:1::/48")
+_GLOBAL: Final = IPv6Network("2000::/3")
+"""All global unicast addresses of IPv6; others, such as fec0::1 and ::7f00:1, are `is_global` in some Pythons."""
 _ALL: Final = (ip_network("0.0.0.0/0"), ip_network("::/0"))
 _THIS_MACHINE: Final = tuple(map(ip_network, ("127.0.0.0/8", "0.0.0.0/32", "::1/128", "::/128")))
 
@@ -49,7 +50,8 @@ class Reach:
             return True
         if meant.is_loopback:
             return self.loopback
-        return self.public and meant.is_global and not meant.is_multicast and meant not in _TRANSLATED_LOCALLY
+        is_unicast = meant in _GLOBAL if isinstance(meant, IPv6Address) else not meant.is_multicast
+        return self.public and meant.is_global and is_unicast
 
 
 class AddressRefusedError(OSError):
