@@ -38,12 +38,16 @@ class Line:
 
 LINES: Final = Rows(Line, "vm_logs", Index("log_of_vm", "vm_id", "sequence"))
 KEPT: Final = 1_000
-"""Lines of each VM (assumed)."""
+"""Lines of each VM (assumed); that of `cloudInit`, which says that it has run on this disk, is kept beyond them."""
 _line = LINES.table.c
 _OF_VM: Final = _line.vm_id == bindparam("of_vm")
 _NEWEST_DROPPED: Final = select(_line.sequence).where(_OF_VM).order_by(_line.sequence.desc()).offset(KEPT).limit(1)
 _DROP: Final = Prepared(
-    delete(LINES.table).where(_OF_VM, _line.sequence <= _NEWEST_DROPPED.correlate(None).scalar_subquery())
+    delete(LINES.table).where(
+        _OF_VM,
+        _line.sequence <= _NEWEST_DROPPED.correlate(None).scalar_subquery(),
+        _line.source != bindparam("kept_source"),
+    )
 )
 
 
@@ -59,9 +63,9 @@ def boot(tx: Tx, vm: Workload) -> None:
 
 
 def write(tx: Tx, vm_id: str, source: str, line: str) -> None:
-    """Add a line; the oldest line is deleted if there are too many."""
+    """Add a line; the oldest lines are deleted if there are too many."""
     LINES.insert(tx, vm_id=vm_id, at=tx.now, source=source, line=line)
-    _DROP.run(tx.connection, of_vm=vm_id)
+    _DROP.run(tx.connection, of_vm=vm_id, kept_source=CLOUD_INIT)
 
 
 def lines_of(tx: Tx, vm_id: str, after: int = 0) -> list[Line]:
