@@ -49,7 +49,7 @@ async def deposit(
             charge = await cloud.call(CREATE_DEPOSIT, DepositRequest(amount_cents=cents, idempotency_key=key))
         except CloudError as error:
             raise unanswered(error, command, repeated=repeated) from None
-    typer.echo(told(charge))
+    typer.echo(told(charge, cents))
 
 
 def _agreed(asked: str) -> bool:
@@ -78,9 +78,10 @@ def unanswered(error: CloudError, command: str, *, repeated: bool) -> Failure:
     return Failure(f"nothing was charged: {error}")
 
 
-def told(charge: ChargeOutcome) -> str:
-    """The outcome of a charge. Raises Failure if it failed, or if a person must confirm it first. Pure."""
-    amount = f"{dollars(charge.amount_cents)} ({charge.charge_id})"
+def told(charge: ChargeOutcome, cents: int) -> str:
+    """The outcome of a charge of `cents`. Raises Failure if it failed, or if a person must confirm it first. Pure."""
+    amount = dollars(cents if charge.amount_cents is None else charge.amount_cents)
+    amount += f" ({charge.charge_id})" if charge.charge_id else ""
     match charge.status:
         case "succeeded":
             return f"{amount} was charged; the balance will show it within moments."

@@ -70,11 +70,11 @@ class DepositRequest(Sent):
 
 
 class ChargeOutcome(Received):
-    """The outcome of a charge; the balance is credited later. Its fields are assumed: section 2 does not show them."""
+    """The outcome of a charge; the balance is credited later. Section 4 shows only `status`; the rest is assumed."""
 
-    charge_id: str
+    charge_id: Lenient[str] = None
     status: str  # processing, succeeded, failed, requires_action
-    amount_cents: int
+    amount_cents: Lenient[int] = None
 
 
 class SetupIntent(Received):

@@ -51,13 +51,18 @@ def test_what_was_refused_or_not_sent_charged_nothing(outcome: Outcome) -> None:
 
 @pytest.mark.parametrize("status", ["succeeded", "processing", "a word of tomorrow"])
 def test_a_charge_that_goes_on_is_told(status: str) -> None:
-    assert told(_charge(status)).startswith("$50.00 (ch_1)")
+    assert told(_charge(status), 4000).startswith("$50.00 (ch_1)")
+
+
+def test_a_charge_is_told_by_its_status_alone_if_the_cloud_says_no_more() -> None:
+    said = told(ChargeOutcome.model_validate({"status": "succeeded"}), 5000)
+    assert said == "$50.00 was charged; the balance will show it within moments."
 
 
 @pytest.mark.parametrize("status", ["failed", "requires_action"])
 def test_a_charge_that_brings_no_money_is_a_failure(status: str) -> None:
     with pytest.raises(Failure, match=r"\$50\.00 \(ch_1\)"):
-        told(_charge(status))
+        told(_charge(status), 5000)
 
 
 @pytest.mark.parametrize(
