@@ -157,7 +157,8 @@ class Cloud:
                 )
             except CloudError as error:
                 worst = error.outcome = worse(worst, error.outcome)
-                wait = pause(error, attempt, self._policy, self._runtime.random()) if operation.repeatable else None
+                repeatable, random = operation.repeatable, self._runtime.random
+                wait = pause(error, operation.api, attempt, self._policy, random()) if repeatable else None
                 if wait is None or self._runtime.clock() + wait >= deadline:
                     raise
             await self._runtime.sleep(wait)

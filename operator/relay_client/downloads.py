@@ -64,7 +64,7 @@ class Download(AsyncIterator[bytes]):
                 return await step()
             except CloudError as error:
                 await self._close()
-                wait = pause(error, self._attempt, self._policy, self._random())
+                wait = pause(error, DOWNLOAD_FILE.api, self._attempt, self._policy, self._random())
                 if wait is None:
                     raise
                 self._attempt += 1

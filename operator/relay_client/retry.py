@@ -6,6 +6,7 @@ from datetime import UTC
 from email.utils import parsedate_to_datetime
 
 from relay_client.errors import CloudError, CloudUnavailable, HeldBack, RateLimited, Truncated, Withheld
+from relay_client.operations import Api
 
 MAX_RETRY_AFTER_SECONDS = 3600.0
 """The longest wait that the cloud can request."""
@@ -66,12 +67,18 @@ def retry_after(value: str | None, wall_now: float) -> float | None:
     return min(max(0.0, moment.timestamp() - wall_now), MAX_RETRY_AFTER_SECONDS)
 
 
-def pause(error: CloudError, attempt: int, policy: CallPolicy, random: float) -> float | None:
+def _is_passing(status: int | None, api: Api) -> bool:
+    """Whether section 7 says to retry after the status; None: there was no answer."""
+    return status in {None, 429, 502, 503} or (api is Api.MANAGEMENT and status is not None and status >= 500)
+
+
+def pause(error: CloudError, api: Api, attempt: int, policy: CallPolicy, random: float) -> float | None:
     """Seconds to wait before the next attempt of a repeatable call; None to give up.
 
     `attempt` counts from 1, `random` is in [0, 1). Exponential backoff with full jitter, on top of the cloud's request.
     """
-    repeatable = isinstance(error, RateLimited | CloudUnavailable | Truncated)
+    passing = isinstance(error, RateLimited | CloudUnavailable) and _is_passing(error.status, api)
+    repeatable = passing or isinstance(error, Truncated)
     if not repeatable or isinstance(error, HeldBack | Withheld) or attempt >= policy.max_attempts:
         return None
     if error.status is None and isinstance(error, RateLimited):

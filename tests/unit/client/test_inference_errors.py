@@ -134,6 +134,20 @@ async def test_a_batch_whose_answer_is_lost_may_exist(step: Step, server: Script
     assert (await failed_create(server, step)).outcome is UNKNOWN
 
 
+@pytest.mark.parametrize("step", [Drop(), *map(Reply, (408, 429, 500, 502, 503, 504))], ids=repr)
+async def test_of_all_statuses_only_429_502_and_503_are_retried(step: Step, server: ScriptedServer) -> None:
+    server.will(step)
+    async with inference(server) as cloud:
+        with pytest.raises((CloudUnavailable, RateLimited)):
+            await cloud.call(GET_BATCH, id="batch_1")
+        first = len(server.seen)
+        with pytest.raises((CloudUnavailable, RateLimited)):
+            async with cloud.download("file_1"):
+                pass
+    retried = not isinstance(step, Reply) or step.status in {429, 502, 503}
+    assert (first > 1, len(server.seen) - first > 1) == (retried, retried)
+
+
 async def test_a_long_text_is_cut_and_the_key_is_masked(server: ScriptedServer) -> None:
     body = {"error": {"message": f"{KEY}\n" + "x" * 9000, "type": "t" * 9000, "code": f"c{KEY}"}}
     error = await failed_create(server, Reply(400, json.dumps(body).encode()))

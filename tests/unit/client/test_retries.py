@@ -29,7 +29,6 @@ DOWN = Reply(503, b'{"error":"down"}')
         Reply(500),
         Reply(502, b"<html>", content_type="text/html"),
         DOWN,
-        Reply(408),
         Drop(),
         Drop(unread=True),
         Raw(b"HTTP/1.1 20"),
@@ -45,7 +44,7 @@ async def test_a_read_is_repeated_after_trouble_that_may_pass(
     assert timeline.slept == pytest.approx([0.125, 0.25])
 
 
-@pytest.mark.parametrize("status", [200, 302, 400, 401, 402, 403, 404, 409, 410, 422])
+@pytest.mark.parametrize("status", [200, 302, 400, 401, 402, 403, 404, 408, 409, 410, 422])
 async def test_a_read_is_not_repeated_after_an_answer_that_will_not_change(
     status: int, cloud: Cloud, server: ScriptedServer
 ) -> None:
