@@ -112,12 +112,13 @@ class Download(AsyncIterator[bytes]):
 
     async def _part_ended(self) -> None:
         await self._close()
-        if self._part.end is None:
+        end = self._total if self._part.end is None else self._part.end
+        if end is None:
             self._total = self._at
             if self._total < self._position:
                 raise ends_before(self._position, self._total)
-        elif self._at != self._part.end:
-            raise self._truncated(f"its end was told to be at {self._part.end}")
+        elif self._at != end:
+            raise self._truncated(f"its end was told to be at {end}")
 
     def _truncated(self, how: str) -> errors.Truncated:
         text = presentable(f"the answer broke off at byte {self._at} of the file: {how}")

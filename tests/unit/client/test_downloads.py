@@ -124,6 +124,17 @@ async def test_where_the_service_has_no_ranges_what_was_read_is_read_over(server
     assert ranges(server) == [None, "bytes=1000-", "bytes=1000-", "bytes=1001-"]
 
 
+@pytest.mark.parametrize("end", [1500, SIZE - 1])
+async def test_a_length_that_was_told_counts_though_the_next_answer_tells_none(
+    end: int, server: ScriptedServer
+) -> None:
+    server.will(whole(1000), chunked(FILE[:end]), chunked(FILE))
+    async with inference(server) as cloud:
+        assert await read(cloud) == FILE
+        server.will(whole(1000), chunked(FILE[:end]))
+        assert type(await failed_read(cloud)) is Truncated
+
+
 async def test_a_file_is_read_from_an_offset(server: ScriptedServer) -> None:
     server.will(rest(1000))
     async with inference(server) as cloud:
