@@ -31,7 +31,7 @@ def verify(headers: Mapping[str, str], raw_body: bytes, secret: str) -> Event:
     # The key is the digest's hex text, not its bytes.
     key = sha256(secret.encode()).hexdigest().encode()
     expected = _PREFIX + hmac.new(key, raw_body, sha256).hexdigest()
-    if not hmac.compare_digest(expected.encode(), given[0].encode()):
+    if not hmac.compare_digest(expected.encode(), given[0].encode(errors="replace")):
         raise InvalidSignature("the signature does not fit the body and the subscription's secret")
     try:
         return Event.model_validate_json(raw_body)

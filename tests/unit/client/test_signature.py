@@ -57,6 +57,7 @@ RIGHT = signed()["X-Relay-Signature"]
     [
         {},
         {"X-Relay-Signature": ""},
+        {"X-Relay-Signature": f"{RIGHT}\udcff"},
         {"X-Relay-Signature": RIGHT.removeprefix("sha256=")},
         {"X-Relay-Signature": RIGHT.upper()},
         {"X-Relay-Signature": "sha256=" + RIGHT.removeprefix("sha256=").upper()},
