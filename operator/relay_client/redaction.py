@@ -66,10 +66,15 @@ def _cut(text: str, longest: int) -> str:
 
 
 def secrets_in(body: BaseModel | None) -> Iterator[str]:
-    """The strings in fields that a model hides from its `repr`: env vars, boot scripts, keys."""
+    """The strings in fields that a model hides from its `repr`: env vars, boot scripts, arguments, keys."""
     if body is None:
         return
     for name, field in type(body).model_fields.items():
         if not field.repr:
-            value = getattr(body, name)
-            yield from value.values() if isinstance(value, dict) else [value] if isinstance(value, str) else []
+            match getattr(body, name):
+                case str(text):
+                    yield text
+                case dict(texts):
+                    yield from texts.values()
+                case list(texts):
+                    yield from texts

@@ -7,8 +7,11 @@ import pytest
 
 from relay_client import Cloud, CloudError
 from relay_client.operations import CREATE_POD, CREATE_WEBHOOK, GET_CLUSTER_DETAIL, GET_VM
-from relay_client.redaction import MAX_MESSAGE_CHARS, MAX_TEXT_CHARS, legible, presentable
+from relay_client.redaction import MAX_MESSAGE_CHARS, MAX_TEXT_CHARS, legible, presentable, secrets_in
+from relay_wire.inference import BackendUpdate
 from relay_wire.pods import PodCreate
+from relay_wire.registry_credentials import RegistryCredentialCreate
+from relay_wire.serving import EngineSettings
 from relay_wire.vms import VmRecord
 from relay_wire.webhooks import WebhookCreate
 from tests.unit.client.conftest import KEY
@@ -56,6 +59,14 @@ async def test_an_error_repeats_no_secret_of_its_own_request(cloud: Cloud, serve
     assert "canary" not in told
     assert KEY not in told
     assert "bad env TOKEN=[redacted], [redacted], N=3 with [redacted]" in told
+
+
+def test_the_secrets_of_a_request_are_all_texts_that_it_hides() -> None:
+    settings = EngineSettings(env={"HF_TOKEN": "canary-1"}, extra_args=["--api-key=canary-2"], version="1")
+    assert [*secrets_in(settings)] == ["canary-1", "--api-key=canary-2"]
+    login = RegistryCredentialCreate(name="n", server="s", auth_type="basic", credentials={"password": "canary-3"})
+    assert [*secrets_in(login)] == ["canary-3"]
+    assert [*secrets_in(BackendUpdate(api_key="canary-4"))] == ["canary-4"]
 
 
 async def test_an_unreadable_answer_is_described_not_quoted(cloud: Cloud, server: ScriptedServer) -> None:
