@@ -48,6 +48,7 @@ _BY_ID = frozenset({"GET", "DELETE"})
 """Methods whose answer is about the resource in the path; others may answer with what they created."""
 _READ_AS_GONE = frozenset({404, 410})
 _MAX_CODE_CHARS = 100
+_KNOWN_CODES = frozenset(ErrorCode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +160,10 @@ def _said(api: Api, answer: Answer) -> InferenceError:
 
 
 def _word(text: str | None, secrets: Iterable[str]) -> str | None:
-    return presentable(text[:_MAX_CODE_CHARS], secrets) if text else None
+    """A word for programs, without secrets. A code of section 7 stays whole, even if a secret equals a part of it."""
+    if not text or text in _KNOWN_CODES:
+        return text or None
+    return presentable(text, secrets)[:_MAX_CODE_CHARS]
 
 
 def _unexplained(answer: Answer) -> str:

@@ -5,7 +5,7 @@ import traceback
 
 import pytest
 
-from relay_client import Cloud, CloudError
+from relay_client import CapacityExhausted, Cloud, CloudError
 from relay_client.operations import CREATE_POD, CREATE_WEBHOOK, GET_CLUSTER_DETAIL, GET_VM
 from relay_client.redaction import MAX_MESSAGE_CHARS, MAX_TEXT_CHARS, legible, presentable, secrets_in
 from relay_wire.inference import BackendUpdate
@@ -59,6 +59,16 @@ async def test_an_error_repeats_no_secret_of_its_own_request(cloud: Cloud, serve
     assert "canary" not in told
     assert KEY not in told
     assert "bad env TOKEN=[redacted], [redacted], N=3 with [redacted]" in told
+
+
+async def test_a_code_is_understood_whatever_the_request_has_in_it(cloud: Cloud, server: ScriptedServer) -> None:
+    pod = PodCreate(image="busybox", env_vars={"MODE": "CAPACITY", "TOKEN": "canary-value-1"})
+    server.will(Reply(409, b'{"error": "full", "code": "INSUFFICIENT_GPU_CAPACITY"}'))
+    with pytest.raises(CapacityExhausted) as caught:
+        await cloud.call(CREATE_POD, pod)
+    assert caught.value.code == "INSUFFICIENT_GPU_CAPACITY"
+    code = "X" * 90 + "canary-value-1" + "X" * 90
+    assert "canary" not in await shown(cloud, server, code, pod)
 
 
 def test_the_secrets_of_a_request_are_all_texts_that_it_hides() -> None:
