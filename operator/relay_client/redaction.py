@@ -31,7 +31,7 @@ def legible(result: T, body: bytes) -> T:
     """The result read from `body`, with texts free of control characters and at most `MAX_TEXT_CHARS` long.
 
     Tabs stay, since they are harmless and the cloud's words are mirrored verbatim. Fields that a model hides from its
-    `repr` are secrets that nobody is shown, and stay unchanged.
+    `repr` are secrets and cursors, which nobody is shown, and stay unchanged.
     """
     # Nearly all answers are plain: unprintable characters are escaped in JSON, or not ASCII.
     plain = body.isascii() and b"\\" not in body and b"\x7f" not in body

@@ -102,6 +102,12 @@ ResourceId = Annotated[str, Field(pattern=rf"^(?:{RESOURCE_ID.pattern})$")]
 OptionalId = Annotated[ResourceId | None, BeforeValidator(lambda value: value or None)]
 """An identifier that may be missing: absent, null and empty are all `None`."""
 
+Cursor = Annotated[Annotated[str, Field(max_length=4096)] | None, Field(repr=False)]
+"""Where the next page of a list begins, passed back exactly as received (section 1); absent on the last page.
+
+Hidden from `repr`, since nobody reads it, and the client makes only what people read legible. The bound is assumed.
+"""
+
 Word = Annotated[str, BeforeValidator(lambda value: "" if value is None else value)]
 """A string; null reads as empty."""
 
@@ -140,7 +146,7 @@ class Page(Received, Generic[T]):
     """
 
     items: ListOf[T]
-    next_cursor: str | None = None
+    next_cursor: Cursor = None
 
     @model_validator(mode="before")
     @classmethod

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from pydantic import Field, JsonValue
 
-from relay_wire.base import Lenient, ListOf, OptionalId, ResourceId, SnakeReceived, SnakeSent
+from relay_wire.base import Cursor, Lenient, ListOf, OptionalId, ResourceId, SnakeReceived, SnakeSent
 
 
 class BatchStatus(StrEnum):
@@ -112,4 +112,4 @@ class BatchList(SnakeReceived):
     data: ListOf[Batch]
     has_more: bool
     first_id: Lenient[str] = None
-    last_id: Lenient[str] = None
+    last_id: Cursor = None

@@ -2,7 +2,7 @@
 
 from typing import Final, Literal
 
-from relay_wire.base import Lenient, ListOf, ResourceId, SnakeReceived
+from relay_wire.base import Cursor, Lenient, ListOf, ResourceId, SnakeReceived
 
 BATCH_UPLOAD_LIMIT = 200_000_000
 """The most bytes of one uploaded file (section 8: 200 MB)."""
@@ -45,4 +45,4 @@ class FileList(SnakeReceived):
     data: ListOf[FileObject]
     has_more: bool
     first_id: Lenient[str] = None
-    last_id: Lenient[str] = None
+    last_id: Cursor = None

@@ -1,6 +1,7 @@
 """Lists in pages: walked to the end, and never taken for complete when they are not."""
 
 import json
+from urllib.parse import parse_qs
 
 import pytest
 
@@ -24,6 +25,19 @@ async def test_pages_are_walked_until_there_is_no_cursor(last: Reply, cloud: Clo
     assert found.complete
     path = "GET /v1/orgs/org_1/clusters?limit=1"
     assert server.targets == [path, f"{path}&cursor=1%2B%2F%3D", f"{path}&cursor=2"]
+
+
+@pytest.mark.parametrize("cursor", ["a\nb", "a\u2028\x1b b", "é" * 10, "x" * 4096], ids=["line", "odd", "é", "long"])
+async def test_a_cursor_goes_back_exactly_as_it_came(cursor: str, cloud: Cloud, server: ScriptedServer) -> None:
+    server.will(page("a", cursor=cursor), page("b"))
+    assert [cluster.id for cluster in (await list_clusters(cloud)).items] == ["a", "b"]
+    assert parse_qs(server.targets[1].partition("?")[2])["cursor"] == [cursor]
+
+
+async def test_a_cursor_that_fits_no_request_is_an_error(cloud: Cloud, server: ScriptedServer) -> None:
+    server.will(page("a", cursor="x" * 4097))
+    with pytest.raises(Unreadable, match="nextCursor: String should have at most 4096 characters"):
+        await list_clusters(cloud)
 
 
 async def test_an_empty_list_is_complete(cloud: Cloud, server: ScriptedServer) -> None:

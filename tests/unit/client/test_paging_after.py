@@ -37,6 +37,12 @@ async def test_pages_are_walked_until_there_are_no_more(inference: Cloud, server
     assert server.targets == [path, f"{path}&after=c", f"{path}&after=b"]
 
 
+async def test_the_last_id_goes_back_exactly_as_it_came(inference: Cloud, server: ScriptedServer) -> None:
+    server.will(page("b", more=True, last_id="b\u2028\n2"), page("a"))
+    assert await ids(inference) == ["b", "a"]
+    assert server.targets[1] == "GET /v1/batches?after=b%E2%80%A8%0A2"
+
+
 async def test_files_are_walked_as_batches_are(inference: Cloud, server: ScriptedServer) -> None:
     server.will(page("b", more=True), page("a"))
     async with inference:
