@@ -9,7 +9,7 @@ from relay_cli.accounts import BaseUrl
 from relay_cli.failures import Failure, Status, complain
 from relay_cli.kubectl import Kubectl
 from relay_cli.objects import MACHINES, CloudObject, Reference
-from relay_client import CloudError, NotFound, NotServed, Unreadable
+from relay_client import CloudError, NotFound, NotServed, Oversized, Unreadable
 from relay_client.operations import GET_VM_LOGS
 
 MOST_LINES: Final = 10_000
@@ -25,7 +25,7 @@ async def logs(kubectl: Kubectl, reference: Reference, tail: Tail = 1000, base_u
         try:
             text = await cloud.call(GET_VM_LOGS, id=cloud_id, query={"tail": tail})
         except (NotFound, NotServed, Unreadable) as error:
-            raise untold(obj, error) from None
+            raise untold(obj, tail, error) from None
     if not text:
         complain(f"the log of {obj.key} is empty")
     typer.echo(harmless(text), nl=False)
@@ -40,8 +40,10 @@ def logged_id(obj: CloudObject) -> str:
     return obj.status.id
 
 
-def untold(obj: CloudObject, error: CloudError) -> Failure:
-    """The failure to report if the cloud serves no logs. Pure."""
+def untold(obj: CloudObject, tail: int, error: CloudError) -> Failure:
+    """The failure to report if there is no log to print. Pure."""
+    if isinstance(error, Oversized):
+        return Failure(f"the last {tail} lines of {obj.key} are too long for one answer: ask for fewer with --tail")
     return Failure(f"the cloud shows no log of {obj.key}: not every cloud serves logs ({error})")
 
 

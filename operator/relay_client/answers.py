@@ -53,12 +53,14 @@ _KNOWN_CODES = frozenset(ErrorCode)
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One HTTP response; `broken` says why its body could not be read to the end, None if it was."""
+    """One HTTP response; `broken` says why its body was not read to the end, None if it was."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
     broken: str | None = None
+    oversized: bool = False
+    """Whether the body is larger than allowed; `broken` says so, too."""
 
     @property
     def is_success(self) -> bool:
@@ -84,8 +86,8 @@ class NoAnswerError(Exception):
 def result_of(operation: Operation[Any, ResultT], answer: Answer) -> ResultT:
     """The result of a 2xx answer. Raises Unreadable if the answer is not the operation's."""
     if answer.broken is not None:
-        text = presentable(f"the answer broke off ({_looks(answer)})")
-        raise errors.Truncated(operation.name, text, status=answer.status)
+        kind, how = (errors.Oversized, "is too large") if answer.oversized else (errors.Truncated, "broke off")
+        raise kind(operation.name, presentable(f"the answer {how} ({_looks(answer)})"), status=answer.status)
     if operation.result is NOTHING:
         _must_not_be_foreign(operation, answer)
         return cast("ResultT", None)

@@ -19,7 +19,8 @@
     │   ├── HeldBack            not sent: the cloud did not answer this operation several times in a row
     │   └── Withheld            not sent: its sender may no longer send
     └── Unreadable              an answer that is not the cloud's: HTML, a redirect, a 404 without its error body
-        └── Truncated           an answer that broke off, or is larger than allowed
+        ├── Truncated           an answer that broke off
+        └── Oversized           an answer that is larger than `max_response_bytes`
 
 `outcome` is a value, not a class, because the same failure can mean different things: a refused connection did nothing,
 but one that broke after the request had begun may have created something that is paid for.
@@ -192,3 +193,7 @@ class Unreadable(CloudError):
 
 class Truncated(Unreadable):
     """The status of the answer was read, but not all of its body."""
+
+
+class Oversized(Unreadable):
+    """The body of the answer is larger than `CallPolicy.max_response_bytes`, so the rest was not read."""

@@ -51,9 +51,7 @@ class OpenAnswer:
             broken = _reason(error, seconds)
         finally:
             await self.aclose()
-        if body is None and broken is None:
-            broken = f"over {self._policy.max_response_bytes} bytes"
-        return Answer(self.status, self.headers, body or b"", broken)
+        return _answer(self._response, body, broken, self._policy)
 
     async def aclose(self) -> None:
         """Give up the unread rest."""
@@ -123,9 +121,7 @@ class ConnectionPool:
             if response is not None:
                 _end(response)
         assert response is not None
-        if body is None and broken is None:
-            broken = f"over {policy.max_response_bytes} bytes"
-        return Answer(response.status, headers_of(response), body or b"", broken)
+        return _answer(response, body, broken, policy)
 
     async def open(
         self,
@@ -156,6 +152,12 @@ def _always() -> bool:
 def _end(response: aiohttp.ClientResponse) -> None:
     if not response.closed:
         response.close()
+
+
+def _answer(response: aiohttp.ClientResponse, body: bytes | None, broken: str | None, policy: CallPolicy) -> Answer:
+    oversized = body is None and broken is None
+    how = f"over {policy.max_response_bytes} bytes" if oversized else broken
+    return Answer(response.status, headers_of(response), body or b"", how, oversized)
 
 
 async def _body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes | None:

@@ -7,8 +7,9 @@ import pytest
 from relay_cli.__main__ import main
 from relay_cli.failures import Failure
 from relay_cli.kubectl import parsed
-from relay_cli.logs import MOST_LINES, harmless, logged_id
+from relay_cli.logs import MOST_LINES, harmless, logged_id, untold
 from relay_cli.objects import CloudObject
+from relay_client import Oversized, Unreadable
 
 
 def _object(kind: str = "GpuVm", **status: Any) -> CloudObject:
@@ -31,6 +32,12 @@ def test_the_log_of_what_has_stopped_is_still_asked_for() -> None:
 def test_what_has_no_log_is_told_so(obj: CloudObject, sentence: str) -> None:
     with pytest.raises(Failure, match=sentence):
         logged_id(obj)
+
+
+def test_a_log_that_is_too_long_is_not_told_as_one_that_the_cloud_does_not_serve() -> None:
+    said = str(untold(_object(), 9000, Oversized("get_vm_logs", "the answer is too large", status=200)))
+    assert said == "the last 9000 lines of GpuVm/ml/x are too long for one answer: ask for fewer with --tail"
+    assert "not every cloud serves logs" in str(untold(_object(), 9000, Unreadable("get_vm_logs", "HTML", status=200)))
 
 
 def test_a_log_cannot_move_the_readers_cursor() -> None:
