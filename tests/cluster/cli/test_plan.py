@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tests.cluster.cloud_log import changes
-from tests.support.manifests import gpu_cluster, gpu_pod
+from tests.support.manifests import cloud_account, gpu_cluster, gpu_pod
 
 if TYPE_CHECKING:
     from tests.support.controlplane import Cluster
@@ -61,6 +61,15 @@ async def test_a_cluster_that_would_grow_beyond_its_budget_says_so(workspace: Wo
     assert (plan["action"], "budget.maxPricePerHourCents is 1" in plan["reason"]) == ("None", True)
     (plan,) = await _plan(workspace, "-f", "-", stdin=gpu_cluster("web", replicas=3))
     assert plan["action"] == "Scale"
+
+
+async def test_an_account_whose_url_is_not_plain_spoils_only_the_plans_of_its_own_objects(workspace: Workspace) -> None:
+    await workspace.becomes("CloudAccount", "default")
+    await workspace.apply(cloud_account("http://cloud.example:99999", "http://cloud.example", "far"))
+    (plan,) = await _plan(workspace, "-f", "-", stdin=gpu_pod())
+    assert plan["action"] == "Create"
+    (plan,) = await _plan(workspace, "-f", "-", stdin=gpu_pod(accountRef={"name": "far"}))
+    assert (plan["action"], "'http://cloud.example:99999' is not a plain URL" in plan["reason"]) == ("None", True)
 
 
 async def test_what_cannot_be_planned_is_said_in_a_sentence(workspace: Workspace, cluster: Cluster) -> None:
