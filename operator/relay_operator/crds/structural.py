@@ -30,6 +30,8 @@ _KEPT: Final = (
 )
 """Keys that are copied as they are, in this order; keys with schemas inside are converted one by one."""
 
+_KEY_BOUNDS: Final = {"minLength": ">=", "maxLength": "<="}
+
 
 def structural(model: type[Model]) -> Schema:
     """The schema of a model as a CRD has it; a default is told in the description, not set by the API server."""
@@ -64,8 +66,9 @@ class _Resolver:
         values = _map_values(node)
         if values is not None:
             found["additionalProperties"] = self.structural(values)
-        if VALIDATIONS in node:
-            found[VALIDATIONS] = node[VALIDATIONS]
+        rules = [*_list(node.get(VALIDATIONS, [])), *_key_rules(node)]
+        if rules:
+            found[VALIDATIONS] = rules
         return found
 
     def _flat(self, node: Schema) -> Schema:
@@ -86,12 +89,28 @@ def _merged(inner: Schema, outer: Schema) -> Schema:
 
 
 def _map_values(node: Schema) -> Schema | None:
-    """The schema of a map's values; a structural schema cannot bound a map's keys."""
+    """The schema of a map's values."""
     if "patternProperties" in node:
         (values,) = as_object(node["patternProperties"]).values()
         return as_object(values)
     values = node.get("additionalProperties")
     return values if isinstance(values, dict) else None
+
+
+def _key_rules(node: Schema) -> list[JsonValue]:
+    """The rule for a map's keys, which a structural schema cannot bound; empty if they have no bounds."""
+    names = as_object(node.get("propertyNames", {}))
+    patterns = as_object(node.get("patternProperties", {}))
+    tests = [
+        *(f"key.size() {sign} {names[bound]}" for bound, sign in _KEY_BOUNDS.items() if bound in names),
+        *(f"key.matches(r'{pattern}')" for pattern in patterns),
+    ]
+    if not tests:
+        return []
+    length = f"{names['minLength']} to" if "minLength" in names else "at most"
+    matching = "".join(f" and match `{pattern}`" for pattern in patterns)
+    message = f"keys have {length} {names['maxLength']} characters{matching}"
+    return [{"rule": f"self.all(key, {' && '.join(tests)})", "message": message}]
 
 
 def _list(value: JsonValue) -> list[JsonValue]:

@@ -39,6 +39,11 @@ def shared_account(**spec: object) -> Manifest:
     return relay_object("ClusterCloudAccount", "a", **(reference | spec))
 
 
+def batch(**spec: object) -> Manifest:
+    files = {"input": {"fileId": "file-1"}, "output": {"configMapRef": {"name": "answers"}}}
+    return relay_object("InferenceBatch", "a", model="llama", endpoint="/v1/chat/completions", **files, **spec)
+
+
 async def dry_run(kube: Kube, manifest: Manifest) -> Manifest:
     """Creates it as far as the API server's own checks go."""
     path = RESOURCES[manifest["kind"]].path(kube.namespace)
@@ -98,6 +103,9 @@ REFUSED = {
     "an unknown placeholder": Bad(
         pod(connection={"secret": {"name": "a", "keys": {"x": "{{password}}"}}}), "a template may name {{endpointUrl}}"
     ),
+    "a key of no Secret": Bad(pod(connection={"secret": {"name": "a", "keys": {"a/b": "x"}}}), "keys have 1 to 253"),
+    "a label with a space": Bad(pod(connection={"configMap": {"name": "a", "labels": {"a b": "x"}}}), "and match `^("),
+    "a long key": Bad(pod(connection={"secret": {"name": "a", "keys": {"a" * 254: "x"}}}), "keys have 1 to 253"),
     "a runtime of a minute and less": Bad(pod(lifetime={"maxRuntimeSeconds": 59}), "greater than or equal to 60"),
     "a strategy that does not exist": Bad(
         pod(updateStrategy={"type": "BlueGreen"}), 'supported values: "Never", "Recreate"'
@@ -143,6 +151,10 @@ REFUSED = {
         shared_account(allowedNamespaces={"matchExpressions": [{"key": "team", "operator": "In"}]}),
         "In and NotIn need values",
     ),
+    "a selector of a label that cannot be": Bad(
+        shared_account(allowedNamespaces={"matchLabels": {"-": "a"}}), "matchLabels: Invalid value"
+    ),
+    "a long key of a batch's metadata": Bad(batch(metadata={"a" * 65: "x"}), "keys have at most 64 characters"),
 }
 
 

@@ -87,6 +87,14 @@ def test_every_field_has_a_type_and_bounds(definition: Definition) -> None:
 
 
 @each_kind
+def test_every_key_of_a_map_is_bounded_by_a_rule(definition: Definition) -> None:
+    for path, node in all_nodes(definition):
+        if "additionalProperties" in node:
+            texts = [one["rule"] for one in node.get("x-kubernetes-validations", ())]
+            assert any(text.startswith("self.all(key, ") and "key.size() <= " in text for text in texts), path
+
+
+@each_kind
 def test_a_schema_says_nothing_that_the_api_server_ignores_or_forbids(definition: Definition) -> None:
     for path, node in all_nodes(definition):
         assert set(node) <= SCHEMA_KEYS, path
