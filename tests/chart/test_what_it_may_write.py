@@ -92,6 +92,7 @@ async def test_of_others_secrets_it_writes_the_finalizer_alone(admin: Kube, oper
     for change in (
         {"data": encoded("after")},
         {"data": None},
+        {"immutable": True},
         {"metadata": {"labels": {"team": None}}},
         {"metadata": {"annotations": {"new": "1"}}},
         {"metadata": {"ownerReferences": [OWNER]}},
