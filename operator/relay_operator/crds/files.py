@@ -15,12 +15,19 @@ from relay_operator.crds.access import (
     in_watched_namespaces,
 )
 from relay_operator.crds.definitions import DEFINITIONS, custom_resource_definition
-from relay_operator.crds.reference import conditions_page, kind_page, settings_page
+from relay_operator.crds.reference import conditions_page, kind_page, rights_page, settings_page
 from relay_operator.crds.structural import Schema, as_object
 
 _NOTICE: Final = "Generated from the models by `make generate`; edits here are lost."
 _CHART: Final = "charts/relay-operator/templates"
 _ARGOCD: Final = "charts/relay-operator/argocd"
+_OPERATORS_RIGHTS: Final = (
+    ("watched", "In watched namespaces", in_watched_namespaces(DEFINITIONS)),
+    ("ending", "In all namespaces, if `watchNamespaces` names some", for_the_end_of_namespaces(DEFINITIONS)),
+    ("clusterAccounts", "Outside of namespaces", for_cluster_accounts(DEFINITIONS)),
+    ("own", "In its own namespace", in_own_namespace()),
+)
+"""The name of each template, where its rights hold, and the rights."""
 
 
 def generated_files() -> dict[str, str]:
@@ -34,6 +41,7 @@ def generated_files() -> dict[str, str]:
         files[f"docs/reference/{definition.singular}.md"] = kind_page(definition)
     files[f"{_CHART}/_rules.tpl"] = _rules()
     files["docs/reference/conditions.md"] = conditions_page()
+    files["docs/reference/rights.md"] = rights_page((where, rules) for _, where, rules in _OPERATORS_RIGHTS)
     files["docs/reference/settings.md"] = settings_page()
     files[f"{_ARGOCD}/health-values.yaml"] = f"# {_NOTICE}\n{argocd.as_values(DEFINITIONS)}"
     files[f"{_ARGOCD}/argocd-cm.yaml"] = f"# {_NOTICE}\n{argocd.as_config_map(DEFINITIONS)}"
@@ -60,10 +68,7 @@ def _chart_crd(crd: Schema) -> str:
 
 def _rules() -> str:
     sections = (
-        ("watched", in_watched_namespaces(DEFINITIONS)),
-        ("ending", for_the_end_of_namespaces(DEFINITIONS)),
-        ("clusterAccounts", for_cluster_accounts(DEFINITIONS)),
-        ("own", in_own_namespace()),
+        *((name, rules) for name, _, rules in _OPERATORS_RIGHTS),
         ("viewers", for_people(DEFINITIONS, editing=False)),
         ("editors", for_people(DEFINITIONS, editing=True)),
     )

@@ -8,6 +8,7 @@ from relay_operator.api.definition import Definition
 from relay_operator.api.meta import API_VERSION, CATEGORY
 from relay_operator.api.reasons import REASONS, TYPES
 from relay_operator.api.schema import VALIDATIONS
+from relay_operator.crds.access import Rule
 from relay_operator.crds.definitions import spec_schema
 from relay_operator.crds.structural import Schema, as_object, structural
 from relay_operator.settings import documented
@@ -33,6 +34,11 @@ _CHART_SETS: Final = (
     "separated by commas. The chart's value `settings` sets them: `pollSettledSeconds: 60` becomes "
     "`RELAY_POLL_SETTLED_SECONDS=60`. What it refuses there has a [value of its "
     "own](../../charts/relay-operator/README.md), or is the chart's to say."
+)
+_RIGHTS: Final = (
+    "The rights of the operator's ServiceAccount. If `watchNamespaces` names some, the operator may also get and patch "
+    "the Secrets that `accountSecretNames` names, in all namespaces: a namespace that is deleted loses its Role before "
+    "its objects can be released. The chart's `admissionPolicy` bounds what may be written into Secrets and Pods."
 )
 _QUIET: Final = {("minLength", 1), ("minItems", 1), ("minProperties", 1)}
 
@@ -85,6 +91,19 @@ def conditions_page() -> str:
             "",
         ]
     )
+
+
+def rights_page(sections: Iterable[tuple[str, Iterable[Rule]]]) -> str:
+    """The page of every right of the operator, by where it holds."""
+    parts = [_NOTICE, "# Rights\n", f"{_RIGHTS}\n"]
+    for where, rules in sections:
+        parts += [f"## {where}\n", "| what | rights | why |\n|---|---|---|", *map(_right, rules), ""]
+    return "\n".join(parts)
+
+
+def _right(rule: Rule) -> str:
+    named = f", named `{'`, `'.join(rule.names)}`" if rule.names else ""
+    return f"| `{'`, `'.join(rule.resources)}`{named} | {', '.join(rule.verbs)} | {_cell(rule.why)} |"
 
 
 def settings_page() -> str:
