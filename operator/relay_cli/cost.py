@@ -35,6 +35,8 @@ class Share(Model):
     namespace: str | None
     cost_center: str | None
     billed: int
+    unpriced: int
+    """How many of those have a price that is not known; `price_per_hour_cents` leaves them out."""
     price_per_hour_cents: int
     month_to_date_cents: int | None
 
@@ -93,7 +95,13 @@ async def cost(
     rows = shares(found, used)
     if all_namespaces:
         rows += of_no_object(found, used)
-    typer.echo(as_json(rows) if output is Output.JSON else table(_SHARES, rows), nl=False)
+    typer.echo(as_json(rows) if output is Output.JSON else table(_SHARES, rows) + left_out(rows), nl=False)
+
+
+def left_out(rows: Iterable[Share]) -> str:
+    """What the prices per hour leave out, in a sentence; empty if they are complete. Pure."""
+    unknown = sum(row.unpriced for row in rows)
+    return f"\nPER HOUR leaves out {unknown} billed whose price is not known\n" if unknown else ""
 
 
 def shares(found: Iterable[CloudObject], used: Mapping[str, CurrentUsage]) -> list[Share]:
@@ -105,9 +113,11 @@ def shares(found: Iterable[CloudObject], used: Mapping[str, CurrentUsage]) -> li
 
 def of_no_object(found: Iterable[CloudObject], used: Mapping[str, CurrentUsage]) -> list[Share]:
     """What the organizations spent beyond existing objects: on deleted ones, and on what no object created. Pure."""
-    spent, ids = _spent(used), {workload.status.id for workload in found}
+    spent, ids = _spent(used), {cloud_id for workload in found for cloud_id in workload.cloud_ids}
     month = sum(usage.usage_cents for usage in used.values()) - sum(spent[one] for one in spent.keys() & ids)
-    empty = Share(namespace=None, cost_center=None, billed=0, price_per_hour_cents=0, month_to_date_cents=month)
+    empty = Share(
+        namespace=None, cost_center=None, billed=0, unpriced=0, price_per_hour_cents=0, month_to_date_cents=month
+    )
     return [empty] if month else []
 
 
@@ -139,12 +149,14 @@ def _share(
     namespace, cost_center = payer
     billed = [workload for workload in group if workload.is_billed]
     organizations = {workload.status.identity.organization for workload in group if workload.status.identity}
-    month = sum(spent.get(workload.status.id or "", 0) for workload in group)
+    month = sum(spent.get(cloud_id, 0) for workload in group for cloud_id in workload.cloud_ids)
+    prices = [workload.price_per_hour_cents for workload in billed]
     return Share(
         namespace=namespace,
         cost_center=cost_center or None,
         billed=len(billed),
-        price_per_hour_cents=sum(workload.status.price_per_hour_cents or 0 for workload in billed),
+        unpriced=prices.count(None),
+        price_per_hour_cents=sum(price or 0 for price in prices),
         month_to_date_cents=month if organizations <= set(known) else None,
     )
 

@@ -1,6 +1,7 @@
 """Objects that stand for cloud resources; pure, except for the async functions."""
 
 import re
+from collections.abc import Sequence
 from typing import Annotated, Final, TypeAlias
 
 import typer
@@ -10,7 +11,7 @@ from relay_cli.failures import Failure, Status
 from relay_cli.kubectl import Kubectl, parsed
 from relay_operator.api.meta import API_VERSION, GROUP, Model, Resource
 from relay_operator.api.references import AccountKind, AccountRef
-from relay_operator.api.workload import WorkloadStatus
+from relay_operator.api.workload import Blue, WorkloadStatus
 
 Reference: TypeAlias = Annotated[str, typer.Argument(metavar="KIND/NAME", help="The object, as in gpod/trainer.")]
 
@@ -34,6 +35,7 @@ class CloudStatus(WorkloadStatus):
     """The status of any kind; fields that only workloads, or kinds with replicas, have are absent for others."""
 
     replicas: int | None = None
+    former: Sequence[Blue] | None = None
 
 
 class CloudObject(Resource[CloudSpec, CloudStatus]):
@@ -49,11 +51,30 @@ class CloudObject(Resource[CloudSpec, CloudStatus]):
     @property
     def is_in_cloud(self) -> bool:
         """Whether it uses, or is about to use, machines of the cloud."""
-        return self.status.state is not None and self.status.state not in _ENDED
+        return bool(self.aside) or (self.status.state is not None and self.status.state not in _ENDED)
 
     @property
     def is_billed(self) -> bool:
-        return self.status.state in _BILLED
+        return bool(self.aside) or self.status.state in _BILLED
+
+    @property
+    def aside(self) -> Sequence[Blue]:
+        """The old resource beside the present one, if it is paid for; a stopped one has no GPUs."""
+        return [blue for blue in self.status.former or () if blue.gpus is not None]
+
+    @property
+    def cloud_ids(self) -> frozenset[str]:
+        """The ids of what it has in the cloud, old ones included."""
+        return frozenset(filter(None, (self.status.id, *(old.id for old in self.status.former or ()))))
+
+    @property
+    def price_per_hour_cents(self) -> int | None:
+        """What is paid for it now, with the old resource, or will be once it is billed; None if not all is known."""
+        status = self.status
+        own = bool(status.id) and (status.state in _BILLED or not self.aside)
+        prices = [*([status.price_per_hour_cents] if own else []), *(blue.price_per_hour_cents for blue in self.aside)]
+        known = [price for price in prices if price is not None]
+        return sum(known) if known and len(known) == len(prices) else None
 
 
 async def workloads(kubectl: Kubectl, *, everywhere: bool) -> list[CloudObject]:

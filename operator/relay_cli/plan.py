@@ -100,7 +100,7 @@ def _row(obj: CloudObject, plan: Plan) -> Row:
         name=obj.metadata.name,
         action=plan.action,
         reason=plan.reason,
-        price_per_hour_cents_now=obj.status.price_per_hour_cents if obj.is_in_cloud else 0,
+        price_per_hour_cents_now=obj.price_per_hour_cents if obj.is_in_cloud else 0,
         price_per_hour_cents=plan.price_per_hour_cents,
         loses=plan.loses or [],
     )

@@ -77,7 +77,7 @@ def total(rows: Sequence[Row]) -> str:
 
 def _row(workload: CloudObject) -> Row:
     status, account = workload.status, workload.account or objects.DEFAULT
-    each, replicas = status.gpu_count, 1 if status.replicas is None else status.replicas
+    each, replicas = status.gpu_count if status.id else 0, 1 if status.replicas is None else status.replicas
     return Row(
         namespace=workload.metadata.namespace,
         kind=workload.kind,
@@ -86,9 +86,9 @@ def _row(workload: CloudObject) -> Row:
         account_kind=account.kind,
         organization=status.identity.organization if status.identity else None,
         state=status.state or "",
-        gpus=None if each is None else each * replicas,
+        gpus=None if each is None else each * replicas + sum(blue.gpus or 0 for blue in workload.aside),
         gpu_model_id=status.gpu_model_id,
-        price_per_hour_cents=status.price_per_hour_cents,
+        price_per_hour_cents=workload.price_per_hour_cents,
         billed=workload.is_billed,
         since=status.running_since or status.state_since,
     )

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from relay_cli.accounts import key_in, organizations, url_of
-from relay_cli.cost import Share, days_of, of_no_object, shares
+from relay_cli.cost import Share, days_of, left_out, of_no_object, shares
 from relay_cli.failures import Failure
 from relay_cli.kubectl import parsed
 from relay_cli.objects import CloudObject
@@ -17,11 +17,16 @@ from relay_wire.billing import BillingBreakdownItem, CurrentUsage, DailyUsage
 
 
 def _workload(
-    cloud_id: str, namespace: str = "ml", center: str = "", state: str = "running", price: int = 100
+    cloud_id: str,
+    namespace: str = "ml",
+    center: str = "",
+    state: str = "running",
+    price: int | None = 100,
+    former: list[dict[str, Any]] | None = None,
 ) -> CloudObject:
     labels = {"gpurelay.dev/cost-center": center} if center else {}
     identity = {"namespace": namespace, "name": cloud_id, "uid": "u", "organization": "org_1"}
-    status = {"id": cloud_id, "state": state, "pricePerHourCents": price, "identity": identity}
+    status = {"id": cloud_id, "state": state, "pricePerHourCents": price, "identity": identity, "former": former}
     metadata = {"name": cloud_id, "namespace": namespace, "labels": labels}
     return parsed(CloudObject, {"kind": "GpuPod", "metadata": metadata, "spec": {}, "status": status})
 
@@ -31,9 +36,16 @@ def _used(**cents: int) -> CurrentUsage:
     return CurrentUsage(usage_cents=sum(cents.values()), usage_hours=1.0, breakdown=items)
 
 
-def _share(namespace: str | None, center: str | None, billed: int, hour: int, month: int | None) -> Share:
+def _share(
+    namespace: str | None, center: str | None, billed: int, hour: int, month: int | None, unpriced: int = 0
+) -> Share:
     return Share(
-        namespace=namespace, cost_center=center, billed=billed, price_per_hour_cents=hour, month_to_date_cents=month
+        namespace=namespace,
+        cost_center=center,
+        billed=billed,
+        unpriced=unpriced,
+        price_per_hour_cents=hour,
+        month_to_date_cents=month,
     )
 
 
@@ -44,6 +56,20 @@ def test_each_namespace_and_cost_center_has_its_share() -> None:
         _share("ml", "x", 2, 101, 24),
         _share("web", None, 1, 100, 30),
     ]
+
+
+def test_the_old_cluster_beside_the_new_one_is_the_same_objects_cost() -> None:
+    both = _workload("a", former=[{"id": "old", "name": "llm-1", "pricePerHourCents": 40, "gpus": 1}])
+    used = {"org_1": _used(a=10, old=7)}
+    assert shares([both], used) == [_share("ml", None, 1, 140, 17)]
+    assert of_no_object([both], used) == []
+
+
+def test_a_price_that_is_not_known_is_told() -> None:
+    rows = shares([_workload("a"), _workload("b", price=None)], {"org_1": _used(a=10, b=20)})
+    assert rows == [_share("ml", None, 2, 100, 30, unpriced=1)]
+    assert left_out(rows) == "\nPER HOUR leaves out 1 billed whose price is not known\n"
+    assert left_out([_share("ml", None, 1, 100, 10)]) == ""
 
 
 def test_what_several_rows_say_of_one_resource_is_added() -> None:

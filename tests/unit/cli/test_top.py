@@ -14,7 +14,7 @@ from relay_cli.top import Row, running, shown
 
 
 def _object(name: str = "trainer", kind: str = "GpuPod", **status: Any) -> dict[str, Any]:
-    told = {"state": "running", "pricePerHourCents": 249, "gpuModelId": "h100", "gpuCount": 1} | status
+    told = {"id": "one", "state": "running", "pricePerHourCents": 249, "gpuModelId": "h100", "gpuCount": 1} | status
     return {"kind": kind, "metadata": {"name": name, "namespace": "ml"}, "spec": {"image": "x"}, "status": told}
 
 
@@ -76,6 +76,29 @@ def test_since_is_the_start_of_the_run_else_of_the_state() -> None:
 def test_the_sum_is_of_what_is_billed_and_says_whose_price_is_missing() -> None:
     rows = _rows(_object(), _object(pricePerHourCents=1), _object(state="deploying"), _object(pricePerHourCents=None))
     assert shown(rows, everywhere=False).endswith("\n3 of 4 billed: $2.50 an hour, and 1 whose price is not known\n")
+
+
+def _blue(**fields: Any) -> dict[str, Any]:
+    return {"former": [{"id": "old", "name": "llm-1", "pricePerHourCents": 400, "gpus": 2} | fields]}
+
+
+@pytest.mark.parametrize(
+    ("status", "billed", "cents", "gpus"),
+    [
+        (_blue(), True, 649, 3),  # both run
+        ({"state": "deploying"} | _blue(), True, 400, 3),  # the new one is on its way
+        ({"id": None} | _blue(), True, 400, 2),  # status still describes the old one
+        ({"id": None, "state": None} | _blue(), True, 400, 2),
+        ({"state": "deploying"} | _blue(pricePerHourCents=None), True, None, 3),
+        ({"pricePerHourCents": None} | _blue(), True, None, 3),
+        ({"state": "deploying"} | _blue(pricePerHourCents=None, gpus=None), False, 249, 1),  # a stopped one is not paid
+    ],
+)
+def test_the_old_cluster_beside_the_new_one_counts(
+    status: dict[str, Any], billed: bool, cents: int | None, gpus: int
+) -> None:
+    (row,) = _rows(_object(kind="GpuCluster", **status))
+    assert (row.billed, row.price_per_hour_cents, row.gpus) == (billed, cents, gpus)
 
 
 def test_the_longest_names_fit_80_columns_and_are_whole() -> None:
