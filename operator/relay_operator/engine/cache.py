@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.account_users import AccountUsers, Reference
 from relay_operator.engine.commitment import NOTHING, Commitment, Commitments
-from relay_operator.engine.entry import Entry, entry_of, uid_of, version_of
+from relay_operator.engine.entry import Entry, entry_of, version_of
 from relay_operator.engine.identity import gave, uids_in
 from relay_operator.engine.index import Index
 from relay_operator.engine.intent import uid_part
@@ -62,23 +62,21 @@ class Cache:
     def put(self, key: ObjectKey, raw: Mapping[str, JsonValue]) -> tuple[Entry | None, Entry]:
         """Keep the newer of the cached and the given object; returns the entries before and after.
 
-        An object older than its own deletion is not kept: both entries are the same then.
+        What is no news is not kept: both entries are the same then.
         """
         before = self._entries.get(key)
         if self.knows(key, raw):
             entry = before or entry_of(raw)
             return entry, entry
         entry = entry_of(raw)
-        if before is not None and before.uid != entry.uid and before.version < entry.version:
-            self._tombstones.put(key, before.version)  # an older list may still contain the former object
         self._entries[key] = entry
         self._index(key, before, entry)
         return before, entry
 
     def knows(self, key: ObjectKey, raw: Mapping[str, JsonValue]) -> bool:
-        """Whether this is no news: stale, the echo of an own write, or older than the object's deletion."""
+        """Whether this is no news: the echo of an own write, or older than what is known, also of a namesake."""
         entry, version = self._entries.get(key), version_of(raw)
-        known = entry is not None and entry.uid == uid_of(raw) and 0 < version <= entry.version
+        known = entry is not None and 0 < version <= entry.version
         return known or self._tombstones.covers(key, version)
 
     def drop(self, key: ObjectKey, uid: str | None = None, version: int = 0) -> Entry | None:

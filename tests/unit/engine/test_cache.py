@@ -38,7 +38,7 @@ def test_the_newer_of_what_is_known_and_what_is_told_is_kept() -> None:
     before, after = cache.put(KEY, raw(4, status={"id": "stale"}))
     assert (before is after, after.version) == (True, 5)
     assert cache.put(KEY, raw(6, status={"id": "new"}))[1].cloud_id == "new"
-    assert cache.put(KEY, raw(1, metadata={"uid": "u2"}))[1].uid == "u2"
+    assert cache.put(KEY, raw(7, metadata={"uid": "u2"}))[1].uid == "u2"
 
 
 def test_an_older_list_does_not_bring_back_what_a_namesake_has_replaced() -> None:

@@ -54,6 +54,23 @@ async def test_a_deletion_concerns_the_very_object(world: World, uid: str, left:
     assert len(world.cache) == left
 
 
+async def test_late_events_of_a_deleted_object_leave_its_namesake_alone(world: World) -> None:
+    """kopf orders the events of one object only."""
+
+    def told(version: int, uid: str) -> Json:
+        account: JsonValue = {"kind": "CloudAccount", "name": "default"}
+        each = raw(uid=uid, status={"id": f"pod-of-{uid}", "account": account})
+        part(each, "metadata")["resourceVersion"] = str(version)
+        return each
+
+    for version, uid in ((14, "u1"), (17, "u2"), (15, "u1")):
+        world.informer.seen("GpuPod", told(version, uid))
+    world.informer.gone("GpuPod", told(16, "u1"))
+    assert [(entry.uid, entry.version) for _, entry in world.cache.items()] == [("u2", 17)]
+    orphans = world.informer.vanished.leftovers.of(ObjectKey("CloudAccount", NAMESPACE, "default"))
+    assert [orphan.id for orphan in orphans] == ["pod-of-u1"]
+
+
 @pytest.mark.parametrize(("namespaces", "calls"), [((), 1), ((NAMESPACE, "team-b"), 2)], ids=["all", "watched"])
 async def test_a_list_repairs_what_no_event_told_of(world: World, namespaces: tuple[str, ...], calls: int) -> None:
     world.apply("stays")

@@ -155,8 +155,8 @@ async def test_another_object_of_the_same_name_is_news(server: Server) -> None:
         known = pod("a", 9)
         part(known, "metadata")["uid"] = "uid-of-a-former-one"
         listener.cache.put(ObjectKey("GpuPod", "team-a", "a"), known)
-        server.say(line("ADDED", pod("a", 8)))
-        assert await listener.told.get() == ("a", "8")
+        server.say(line("ADDED", pod("a", 10)))
+        assert await listener.told.get() == ("a", "10")
 
 
 async def test_a_watch_that_ended_goes_on_behind_what_was_left_out(server: Server) -> None:
