@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Annotated, Any, Final, Generic, NamedTuple, TypeVar
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, PlainSerializer, ValidationError
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, PlainSerializer, ValidationError
 from pydantic.alias_generators import to_camel
 
 from relay_wire.base import RESOURCE_ID
@@ -36,6 +36,8 @@ ECHO_CHARS = 64
 """The most characters of an annotation that status repeats."""
 _INTENT_CHARS = 4096
 """The operator writes shorter intents only."""
+_INTENT_ATTEMPTS = 99_999
+"""The operator makes fewer attempts, and recognizes its own names up to attempt 999,999."""
 
 
 def rfc3339(moment: datetime) -> str:
@@ -43,7 +45,15 @@ def rfc3339(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="seconds")[:19] + "Z"
 
 
-Time = Annotated[AwareDatetime, PlainSerializer(rfc3339, return_type=str, when_used="json")]
+def _has_utc(moment: datetime) -> datetime:
+    try:
+        moment.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("in UTC it is not within the years 1 to 9999") from None
+    return moment
+
+
+Time = Annotated[AwareDatetime, AfterValidator(_has_utc), PlainSerializer(rfc3339, return_type=str, when_used="json")]
 """A moment; in JSON it is RFC 3339, UTC, whole seconds."""
 
 
@@ -219,8 +229,11 @@ class CreateIntent(Model):
 @lru_cache(maxsize=1024)  # every text is parsed several times in one pass over its object
 def _parsed(text: str) -> CreateIntent | MalformedIntent:
     try:
-        return CreateIntent.model_validate_json(text)
+        intent = CreateIntent.model_validate_json(text)
     except ValidationError as invalid:
         problem = invalid.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in problem["loc"])
         return MalformedIntent(f"the annotation {CREATE_INTENT} cannot be read: {where or 'text'}: {problem['msg']}")
+    if intent.attempt > _INTENT_ATTEMPTS:
+        return MalformedIntent(f"the annotation {CREATE_INTENT} cannot be read: attempt: more than {_INTENT_ATTEMPTS}")
+    return intent

@@ -6,11 +6,12 @@ import json
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from pydantic import ValidationError
+from pydantic import JsonValue, ValidationError
 
 from relay_operator.api.cloudaccount import CloudAccount, ClusterCloudAccount
 from relay_operator.api.conditions import Condition, ConditionType, Reason
 from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey
+from relay_operator.api.nodereservation import NodeReservationSpec
 from relay_operator.api.parts import Gpu
 from relay_operator.api.reasons import REASONS, TYPES
 from relay_operator.kinds.gpucluster import GpuCluster, GpuClusterSpec
@@ -53,6 +54,26 @@ def test_a_malformed_intent_is_an_error_and_not_the_absence_of_one(text: str) ->
     assert isinstance(read, MalformedIntent)
     assert "gpurelay.dev/create-intent" in str(read)
     assert "s3cret" not in str(read)
+
+
+ODD: dict[str, tuple[str, JsonValue]] = {
+    "before the year 1 in UTC": ("startedAt", "0001-01-01T00:00:00+10:00"),
+    "after the year 9999 in UTC": ("startedAt", "9999-12-31T23:00:00-10:00"),
+    "more attempts than names can tell": ("attempt", 999_999),
+    "an attempt of eighty digits": ("attempt", 10**79),
+}
+
+
+@pytest.mark.parametrize(("field", "value"), ODD.values(), ids=ODD)
+def test_an_intent_that_nothing_can_follow_is_malformed(field: str, value: JsonValue) -> None:
+    read = CreateIntent.parse(json.dumps(json.loads(INTENT.to_annotation()) | {field: value}))
+    assert isinstance(read, MalformedIntent)
+    assert f"cannot be read: {field}: " in str(read)
+
+
+def test_a_moment_of_a_spec_has_a_year_in_utc() -> None:
+    with pytest.raises(ValidationError, match="within the years 1 to 9999"):
+        NodeReservationSpec.model_validate({"startsAt": "0001-01-01T00:00:00+10:00"})
 
 
 def test_moments_are_written_as_kubernetes_writes_them() -> None:
