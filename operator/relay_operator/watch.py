@@ -10,6 +10,7 @@ import aiohttp
 import kopf
 from kopf._cogs.clients.errors import APIError
 from kopf._cogs.clients.watching import WatchingError
+from kopf._cogs.structs.references import Insights
 from kopf._core.engines.peering import Identity
 from yarl import URL
 
@@ -129,7 +130,16 @@ WATCH_ERRORS: tuple[type[BaseException], ...] = (APIError, WatchingError)
 
 
 class WatchEndedError(Exception):
-    """A watch failed in a way other than expiring."""
+    """A watch failed in a way other than expiring, or never began."""
+
+
+async def _all_found(insights: Insights, plurals: Collection[str]) -> None:
+    """Wait until cancelled. Raises WatchEndedError if discovery, which kopf reads once, lacks a kind."""
+    await insights.ready_resources.wait()
+    missing = set(plurals) - {found.plural for found in insights.watched_resources}
+    if missing:
+        raise WatchEndedError(f"the API server's discovery does not name {', '.join(sorted(missing))}")
+    await asyncio.Event().wait()
 
 
 async def watch(
@@ -138,19 +148,22 @@ async def watch(
     """Watch every kind until cancelled.
 
     `plurals` by kind; no namespaces means all. `take_back_signals` is called after kopf has replaced the process's
-    handlers of SIGTERM and SIGINT with its own. Raises WatchEndedError if a watch fails in a way other than expiring:
-    the process must then end and be restarted.
+    handlers of SIGTERM and SIGINT with its own. Raises WatchEndedError if a watch fails in a way other than expiring,
+    or cannot begin: the process must then end and be restarted.
     """
+    insights = Insights()
     # Not `kopf.operator`, which at its end cancels every later task of the loop, the operator's included.
-    tasks = await kopf.spawn_tasks(
+    spawned = await kopf.spawn_tasks(
         registry=_registry(informer, plurals),
         settings=_settings(),
+        insights=insights,
         clusterwide=not namespaces,
         namespaces=tuple(namespaces),
         standalone=True,
         identity=_IDENTITY,
     )
     take_back_signals()
+    tasks = (*spawned, asyncio.create_task(_all_found(insights, plurals.values())))
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         causes = [error for task in done if not task.cancelled() and (error := task.exception()) is not None]

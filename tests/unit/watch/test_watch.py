@@ -235,6 +235,14 @@ async def test_an_error_of_another_kind_ends_the_watch(server: Server) -> None:
         await asyncio.wait_for(watch(Listener(), {"GpuPod": "gpupods"}, ("team-a",), _keep_signals), PATIENCE_SECONDS)
 
 
+@pytest.mark.usefixtures("server")
+async def test_a_kind_that_discovery_lacks_ends_the_watch() -> None:
+    """The lists before came from another API server, which knew the kind already."""
+    kinds = {"GpuPod": "gpupods", "GpuVm": "gpuvms"}
+    with pytest.raises(WatchEndedError, match="discovery does not name gpuvms"):
+        await asyncio.wait_for(watch(Listener(), kinds, ("team-a",), _keep_signals), PATIENCE_SECONDS)
+
+
 async def test_credentials_that_are_refused_are_not_tried_for_ever(server: Server) -> None:
     watched = asyncio.create_task(watch(Listener(), {"GpuPod": "gpupods"}, ("team-a",), _keep_signals))
     async with asyncio.timeout(PATIENCE_SECONDS):
