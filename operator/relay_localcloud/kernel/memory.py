@@ -3,6 +3,7 @@
 import asyncio
 import ctypes
 import gc
+import time
 from collections.abc import Callable
 from pathlib import Path
 from resource import getpagesize
@@ -12,8 +13,10 @@ EVERY_SECONDS: Final = 5.0
 _GROWTH: Final = 4 * 1024 * 1024
 _SWEEPS_OF_THE_YOUNG: Final = 10
 """Sweeps of the young generations before a sweep of everything, as in Python's default."""
+LONG_SECONDS: Final = 0.02
+"""The CPU time of a sweep after which the objects that survived it are left out of the next ones."""
 EVERYTHING_EACH: Final = 720
-"""Collections until all living objects are examined again: an hour under load, and it takes 60 ms."""
+"""Sweeps until all living objects are examined again: an hour under load, and it takes 60 ms."""
 _NEVER: Final = 2**31 - 1
 _M_MMAP_THRESHOLD: Final = -3
 _LARGE_BLOCK_BYTES: Final = 128 * 1024
@@ -29,7 +32,8 @@ async def tidy() -> None:
     """Collect garbage every few seconds if there was work, and return its memory to the system.
 
     By default, Python examines all living objects many times a second under load, and a request waits each time.
-    An object that survives a collection is not examined for a long while: hardly any becomes part of a garbage cycle.
+    A sweep examines what has come since a sweep took long. Most of what survives that one is the program itself; what
+    a request needed just then may become garbage, so survivors are not left out each time.
     """
     trim = _glibc("malloc_trim") or (lambda _: None)
     gc.set_threshold(*gc.get_threshold()[:2], _NEVER)
@@ -42,8 +46,10 @@ async def tidy() -> None:
             sweeps += 1
             if sweeps % EVERYTHING_EACH == 0:
                 gc.unfreeze()
+            began = time.thread_time()
             gc.collect()
-            gc.freeze()
+            if time.thread_time() - began > LONG_SECONDS:
+                gc.freeze()
             trim(0)
             least = _resident()
 

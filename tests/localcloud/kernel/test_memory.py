@@ -48,8 +48,26 @@ class Circle:
         self.itself = self
 
 
-async def test_what_lived_through_a_sweep_is_looked_at_again_after_many_others(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_lived_through_a_short_sweep_is_examined_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "EVERY_SECONDS", 0.01)
+    monkeypatch.setattr(memory, "_SWEEPS_OF_THE_YOUNG", 0)
+    monkeypatch.setattr(memory, "LONG_SECONDS", 60.0)
+    monkeypatch.setattr(memory, "EVERYTHING_EACH", 2**31)
+    circles = [Circle() for _ in range(1_000)]
+    ends = weakref.WeakSet(circles)
+    before = gc.get_stats()[2]["collections"]
+    returning = asyncio.create_task(memory.tidy())
+    await eventually(_sweeps, lambda count: count > before)
+    circles.clear()
+    await eventually(_count_of(ends), lambda count: count == 0)
+    returning.cancel()
+
+
+async def test_what_lived_through_a_long_sweep_is_examined_again_after_many_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(memory, "EVERY_SECONDS", 0.01)
+    monkeypatch.setattr(memory, "LONG_SECONDS", 0.0)
     monkeypatch.setattr(memory, "_SWEEPS_OF_THE_YOUNG", 0)
     monkeypatch.setattr(memory, "EVERYTHING_EACH", 10_000)
     circles = [Circle() for _ in range(1_000)]
@@ -71,6 +89,7 @@ async def test_what_was_in_use_at_the_last_sweep_goes_back_once_the_work_is_over
 ) -> None:
     monkeypatch.setattr(memory, "EVERY_SECONDS", 0.01)
     monkeypatch.setattr(memory, "_SWEEPS_OF_THE_YOUNG", 0)
+    monkeypatch.setattr(memory, "LONG_SECONDS", 0.0)
     blocks = [bytearray(4000) for _ in range(20_000)]
     circles = [Circle()]
     before = gc.get_freeze_count()
@@ -85,6 +104,10 @@ async def test_what_was_in_use_at_the_last_sweep_goes_back_once_the_work_is_over
     assert len(living) == 200
     returning.cancel()
     gc.unfreeze()
+
+
+async def _sweeps() -> int:
+    return int(gc.get_stats()[2]["collections"])
 
 
 async def _frozen() -> int:
