@@ -76,7 +76,7 @@ def failure_of(line: bytes) -> Failure:
 class RetryableFailures:
     """Which failures make sending the record again worthwhile."""
 
-    statuses: frozenset[int] = frozenset({429, 500, 502, 503, 504})
+    statuses: frozenset[int] = frozenset({429, 502, 503})
     codes: frozenset[str] = frozenset(
         {
             "rate_limit_error",

@@ -88,8 +88,8 @@ FAILURES: dict[str, tuple[dict[str, Any], Failure, str, bool]] = {
         "upstream_unavailable",
         True,
     ),
-    "a server error without words": (refusal("a", 500, None), Failure(None, 500), "status_500", True),
-    "a gateway's HTML": (refusal("a", 504, "<html>"), Failure(None, 504), "status_504", True),
+    "a server error without words": (refusal("a", 500, None), Failure(None, 500), "status_500", False),
+    "a gateway's HTML": (refusal("a", 502, "<html>"), Failure(None, 502), "status_502", True),
     "a type without a code": (
         refusal("a", 422, {"code": None, "type": "invalid_request_error"}),
         Failure("invalid_request_error", 422),
@@ -98,7 +98,7 @@ FAILURES: dict[str, tuple[dict[str, Any], Failure, str, bool]] = {
     ),
     **{
         f"status {status}": (refusal("a", status, {}), Failure(None, status), f"status_{status}", False)
-        for status in (400, 401, 402, 403, 404, 413, 422, 418)
+        for status in (400, 401, 402, 403, 404, 413, 422, 418, 504)
     },
     "nothing at all": ({"custom_id": "a"}, Failure(None, None), OTHER, False),
     "odd types": (
