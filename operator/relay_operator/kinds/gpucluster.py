@@ -44,6 +44,8 @@ SHOWN_REPLICAS = 100
 _INT32 = 2**31 - 1
 """The scale subresource reads no larger number."""
 _GIB = 2**30
+_TERMINATED = "terminated"
+"""The status of a replica that is gone, which the cloud may still list (section 3)."""
 _NAMED_REPLICAS = 5
 """Unhealthy replicas that a condition's message names."""
 
@@ -172,7 +174,9 @@ class GpuClusters(ExternalResource[GpuClusterSpec, GpuClusterStatus, SeenCluster
         return await self._detailed(cloud, cloud_id)
 
     async def _detailed(self, cloud: Cloud, cloud_id: str) -> SeenCluster:
-        detail = await cloud.call(operations.GET_CLUSTER_DETAIL, id=cloud_id)
+        answer = await cloud.call(operations.GET_CLUSTER_DETAIL, id=cloud_id)
+        alive = [replica for replica in answer.replicas if replica.status != _TERMINATED]
+        detail = answer.model_copy(update={"replicas": alive})
         healthy = sum(replica.healthy for replica in detail.replicas)
         summary = ClusterSummary(
             id=detail.id,

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import TYPE_CHECKING
 
 import pytest
 
+from relay_client import Cloud
 from relay_operator.engine.shared_lists import SharedLists
-from relay_operator.kinds.gpucluster import GpuCluster, GpuClusters, ReplicaStatus, SeenCluster
+from relay_operator.flows.managed.resource import Look
+from relay_operator.kinds.gpucluster import GpuCluster, GpuClusters, GpuClusterStatus, ReplicaStatus, SeenCluster
 from relay_wire.clusters import ClusterDetail, ClusterSummary
+from tests.unit.client.scripted import Reply, scripted_server
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -61,6 +65,18 @@ def test_a_replica_is_told_with_its_node_nvlink_ssh_port_and_disk() -> None:
 @pytest.mark.parametrize(("used", "shown"), [(0, 0), (1, 1), (GIB, 1), (GIB + 1, 2), (None, None)])
 def test_a_disk_that_is_used_in_part_counts_as_a_whole_gib(used: int | None, shown: int | None) -> None:
     assert told(diskUsedBytes=used).disk_used_gb == shown
+
+
+async def test_a_replica_that_is_terminated_counts_as_nothing() -> None:
+    obj = GpuCluster.model_validate({"metadata": {"name": "llm", "namespace": "a"}, "spec": {"image": "i"}})
+    gone: dict[str, JsonValue] = {"id": "rep-0", "status": "terminated", "healthy": False}
+    kind = GpuClusters(SharedLists(60.0, time.monotonic))
+    async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
+        server.will(Reply(body=json.dumps(DETAIL | {"replicas": [REPLICA | gone, REPLICA]}).encode()))
+        seen = await kind.observe(cloud, "cl-1", GpuClusterStatus(), Look.EXACT)
+    status = kind.status(obj, seen)
+    assert (status.unhealthy_replicas, [row.id for row in status.replica_statuses or ()]) == (0, ["rep-1"])
+    assert kind.detail(seen) == "the cloud says running, 1 of 1 replicas healthy"
 
 
 @pytest.mark.parametrize(
