@@ -189,7 +189,9 @@ class PricedStatus(ManagedStatus):
     """The status of everything that is paid for by the hour."""
 
     price_per_hour_cents: int | None = Field(
-        None, ge=0, description="Price of all of it while it runs, in cents; of a cluster, if a budget is set."
+        None,
+        ge=0,
+        description="Price of all of it while it runs, in cents; of a cluster, the catalog's price of its replicas.",
     )
     reservation_token: str | None = Field(
         None,
