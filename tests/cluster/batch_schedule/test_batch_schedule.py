@@ -192,13 +192,13 @@ async def test_another_ones_batch_of_that_name_is_neither_taken_nor_touched(runs
 
 
 async def test_a_template_that_the_api_server_refuses_is_told_until_it_is_corrected(runs: Runs) -> None:
-    bad = {"metadata": {"labels": {"not a label": "x"}, "annotations": TEMPLATE["metadata"]["annotations"]}}
+    bad = {"metadata": {"labels": {"a..b/label": "x"}, "annotations": TEMPLATE["metadata"]["annotations"]}}
     await runs.create(batchTemplate=bad | {"spec": SPEC})
     await runs.forget()
     schedule = await runs.becomes(lambda item: stalled(item) == "TemplateRefused")
-    assert "not a label" in condition(schedule, "Stalled")["message"]
+    assert "a..b/label" in condition(schedule, "Stalled")["message"]
     await runs.kube.patch(
-        KIND, NAME, {"spec": {"batchTemplate": {"metadata": {"labels": {"not a label": None, "team": "x"}}}}}
+        KIND, NAME, {"spec": {"batchTemplate": {"metadata": {"labels": {"a..b/label": None, "team": "x"}}}}}
     )
     await runs.started(0)
     await runs.becomes(ready)
