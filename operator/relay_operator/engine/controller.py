@@ -376,6 +376,8 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
             case Return.TRANSITION:
                 interval = min(intervals.transition * slower, intervals.settled)
                 return jittered(interval, intervals.jitter, policy.random), Priority.RETRY
+            case Return.STEADILY:
+                return jittered(intervals.transition, intervals.jitter, policy.random), Priority.RETRY
             case Return.SETTLED:
                 return jittered(intervals.settled, intervals.jitter, policy.random), Priority.POLL
             case _ as never:

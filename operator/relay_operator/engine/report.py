@@ -24,7 +24,8 @@ class Return(Enum):
     SOON = auto()  # there is a next step
     SHORTLY = auto()  # the cloud has most likely done it already, and no event reports it
     AT_ONCE = auto()  # a webhook was faster than the answer that it is about
-    TRANSITION = auto()  # the cloud is working on it
+    TRANSITION = auto()  # the cloud is working on it: the longer nothing changes, the later
+    STEADILY = auto()  # the cloud is working on it, at a cost that has a limit
     SETTLED = auto()  # as desired, or waiting for people
 
 

@@ -27,6 +27,7 @@ from relay_operator.engine.confirmation import ConfirmationDelays
 from relay_operator.engine.fence import shared
 from relay_operator.engine.flow import Turn
 from relay_operator.engine.identity import Installation, Whose
+from relay_operator.engine.queue import Priority
 from relay_operator.engine.rules import Account
 from relay_operator.flows.batch import predicates
 from relay_operator.flows.batch.actions import Work
@@ -92,7 +93,7 @@ class Gatherer:
         try:
             seen = _Sighted()
             if intent is not None and view.phase is Phase.ACTIVE:
-                seen = await self._look(obj, intent, account.cloud, memory, exact=turn.exact)
+                seen = await self._look(obj, intent, account.cloud, memory, exact=turn.priority < Priority.RETRY)
         except CloudError as error:
             self.accounts.failed(account, error)
             memory.unanswered += 1

@@ -59,7 +59,7 @@ def report_of(
     """What to write, where `status` is the result of the pass; None leaves the conditions as they are."""
     match result:
         case Paid():
-            return _running(status, Return.TRANSITION)
+            return _running(status, _again(facts))
         case Unknown(_, error):
             return unknown(_UNKNOWN, f"{error}; finding out whether the batch was created", Return.SOON)
         case NotPaid(_, error, vanished):
@@ -93,9 +93,13 @@ def _decided(facts: Facts, action: Action, status: InferenceBatchStatus, *, unre
         case actions.Finish() | Keep() if status.completion_time is not None:
             return _finished(facts, status)
         case actions.Adopt() | Keep():
-            return _running(status, Return.SOON if isinstance(action, actions.Adopt) else Return.TRANSITION)
+            return _running(status, Return.SOON if isinstance(action, actions.Adopt) else _again(facts))
         case _:
             return _next(action)
+
+
+def _again(facts: Facts) -> Return:
+    return Return.TRANSITION if facts.obj.spec.budget is None else Return.STEADILY
 
 
 def _held(status: InferenceBatchStatus) -> Report:

@@ -11,19 +11,21 @@ import pytest
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import OutputStatus
 from relay_operator.engine.account import AccountWaiting
-from relay_operator.engine.actions import Nothing
+from relay_operator.engine.actions import Keep, Nothing
 from relay_operator.engine.backoff import Backoff, RetryPolicy
 from relay_operator.engine.flow import Turn
 from relay_operator.engine.identity import Installation
 from relay_operator.engine.queue import Priority
-from relay_operator.flows.batch.actions import Record
+from relay_operator.engine.report import Return
+from relay_operator.flows.batch.actions import Action, Record, Submit
 from relay_operator.flows.batch.facts import BatchMemory, Facts
 from relay_operator.flows.batch.flow import BatchFlow
 from relay_operator.flows.batch.plan import BatchDemand, View
-from relay_operator.flows.batch.result import WorkTroubled
+from relay_operator.flows.batch.report import report_of
+from relay_operator.flows.batch.result import Paid, Result, WorkTroubled
 from relay_operator.flows.batch.transitions import GIVE_UP
 from tests.unit.flows.batch.acting import KEY
-from tests.unit.flows.batch.examples import NOON, batch, sent, status
+from tests.unit.flows.batch.examples import NOON, batch, part, seen, sent, status
 
 LONGEST = timedelta(hours=1)
 
@@ -49,3 +51,15 @@ def test_the_last_attempt_at_an_output_is_made_when_the_deletion_stops_to_wait(
     turn = Turn(KEY, "uid-1", NOON, Priority.DELETE)
     told = flow.tell(turn, replace(facts, now=NOON + after), Record(), Nothing(), BatchMemory("uid-1"))
     assert told.next_attempt == NOON + attempt
+
+
+@pytest.mark.parametrize(("spec", "back"), [({}, Return.TRANSITION), ({"budget": {"maxCost": "1"}}, Return.STEADILY)])
+def test_a_batch_whose_cost_has_a_limit_is_looked_at_steadily(spec: dict[str, Any], back: Return) -> None:
+    told, waiting = status(sent()), part(2, inputFileId="file_1_2")
+    obj = batch(status=told, **spec)
+    facts = Facts(KEY, obj, NOON, AccountWaiting(Reason.PAUSED, ""), View(), told)
+    passes: list[tuple[Action, Result]] = [(Keep(), Nothing()), (Submit(), Paid(waiting, seen("batch_1_2")))]
+    for action, result in passes:
+        report = report_of(facts, action, result, told, unreachable=False)
+        assert report is not None
+        assert (report.reason, report.back) == (Reason.RUNNING, back)
