@@ -103,19 +103,6 @@ async def test_a_debit_moves_the_auto_stop_to_the_second_below_the_floor(organiz
     assert (await organization.ok("GET", f"/v1/vms/{pod['id']}"))["status"] == "stopping"
 
 
-async def test_a_debit_is_no_funding_of_what_the_balance_stopped(organization: Organization) -> None:
-    pod = await organization.ok("POST", "/v1/pods", {"image": "a", "gpuModelId": "h100"})
-    await organization.server.advance(2)
-    change = f"/orgs/{organization.id}"
-    await organization.server.ok("PATCH", change, {"autoStopFloorCents": 200_000})
-    await organization.server.advance(2)
-    assert (await organization.ok("GET", f"/v1/vms/{pod['id']}"))["status"] == "stopped"
-    await organization.server.ok("PATCH", change, {"autoStopFloorCents": 0})
-    await ok(organization, "POST", CHAT, costs(A_CENT_OF_TOKENS))
-    await organization.server.advance(7 * 86_400)
-    assert (await organization.ok("GET", f"/v1/vms/{pod['id']}"))["status"] == "terminated"
-
-
 async def test_what_is_carried_survives_a_kill_and_an_export(tmp_path: Path, start_server: StartServer) -> None:
     server = start_server("--state", str(tmp_path), "--clock", "frozen")
     await ok(server.seeded(), "POST", CHAT, costs(A_CENT_OF_TOKENS - 2))
