@@ -50,6 +50,8 @@ class Policy:
 
     def bucket_of(self, principal: Principal) -> "_BucketName":
         """The bucket that counts a caller's requests; a changed policy has new buckets."""
+        if self.of == "caller" and principal.kind == "user":  # in whichever organization they act
+            return self, "", principal.name
         organization = principal.organization_id or principal.name  # a caller without an organization is treated as one
         return self, organization, principal.name if self.of == "caller" else ""
 

@@ -76,6 +76,12 @@ def test_people_who_belong_to_no_organization_do_not_hold_up_each_other() -> Non
     assert limiter.ask(policies, caller("usr_2", ""))[0]
 
 
+def test_a_user_has_one_quota_however_many_organizations_they_act_in() -> None:
+    limiter = RateLimiter(Time())
+    people = [Principal("user", f"org_{number}", frozenset(), name="usr_1") for number in range(4)]
+    assert [limiter.ask((OF_KEY,), person)[0] for person in people] == [True, True, True, False]
+
+
 def test_what_is_refused_counts_for_nobody() -> None:
     limiter = RateLimiter(Time())
     for _ in range(100):
