@@ -43,16 +43,18 @@ class Authentication:
         exchange = exchange_of(scope)
         if exchange.operation is not None and scope["path"].startswith("/v1/"):
             try:
-                principal = await self._caller(Headers(scope=scope))
+                exchange.principal = await self._caller(Headers(scope=scope), exchange.path_params.get("orgId"))
             except ApiError as error:
                 await self._refused(error, scope)(scope, receive, send)
                 return
-            exchange.principal = principal.acting_in(exchange.path_params.get("orgId", principal.organization_id))
             ORGANIZATION.set(exchange.principal.organization_id)
         await self._app(scope, receive, send)
 
-    async def _caller(self, headers: Headers) -> Principal:
-        """The caller; ApiError 401. A flood of unknown keys delays other callers with unknown keys, and nobody else."""
+    async def _caller(self, headers: Headers, named: str | None) -> Principal:
+        """The caller, acting in the organization of the path, if it names one; ApiError 401.
+
+        A flood of unknown keys delays other callers with unknown keys, and nobody else.
+        """
         try:
             credential = self._credential(headers)
         except ApiError:
@@ -64,6 +66,7 @@ class Authentication:
         try:
             with self._store.transaction() as tx:
                 principal = self._holder(tx, credential)
+                principal = principal if named is None else principal.acting_in(named)
         except ApiError:
             self._known.pop(digest, None)
             raise

@@ -12,7 +12,7 @@ unless the caller's organization owns it, 403 if the role does not suffice. An o
 organization takes `SessionUser` instead, which is the user's id; a key gets 403 there.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Final, Literal
 
@@ -68,7 +68,7 @@ class Principal:
     organization_id: str  # empty for a session whose user belongs to no organization
     scopes: frozenset[str]
     user_id: str | None = None
-    roles: Mapping[str, str] = field(default_factory=dict)
+    role_in: Callable[[str], str | None] = lambda _: None  # of a session: its role in an organization
     rule: Rule = ANYONE
     admitted: list[str] = field(default_factory=list)  # organizations whose resources it was given access to
     name: str = ""  # identifies the caller in logs: the prefix of a key, the id of a user
@@ -78,11 +78,11 @@ class Principal:
         """Whether the caller belongs to that organization."""
         if self.kind == "api_key":
             return organization_id == self.organization_id
-        return organization_id in self.roles
+        return self.role_in(organization_id) is not None
 
     def acting_in(self, organization_id: str) -> "Principal":
         """A session with its role in this organization; a key, or a session of a non-member, unchanged."""
-        role = self.roles.get(organization_id)
+        role = self.role_in(organization_id)
         return self if role is None else replace(self, organization_id=organization_id, scopes=SCOPES_OF_ROLE[role])
 
     def holds(self, scope: str, organization_id: str) -> bool:
@@ -113,7 +113,7 @@ class Principal:
 
     def check_role(self, organization_id: str) -> None:
         """Raise ApiError 403 unless the rule allows a session's role in this organization."""
-        role = self.roles[organization_id]
+        role = self.role_in(organization_id)
         if role not in self.rule.roles:
             raise ApiError(403, f"A {role} may not do this; it takes one of: {', '.join(sorted(self.rule.roles))}.")
 

@@ -4,7 +4,7 @@ import hashlib
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Final, Literal
 
 from sqlalchemy import ForeignKeyConstraint, Index, UniqueConstraint, delete, insert, or_, select
@@ -116,7 +116,7 @@ def create_session(tx: Tx, user_id: str, organization_id: str = "", *, token: st
     A user keeps the newest 100; of all users, sessions that expired a day ago are deleted.
 
     If a path names no organization, the session acts in the user's default one, else in `organization_id`, else in the
-    one that the user joined first; never in one that the user is not a member of.
+    user's first own one, else in the one that they joined first; never in one that the user is not a member of.
     """
     token = token or new_secret(SESSION_PREFIX)
     values = {
@@ -167,11 +167,11 @@ def _session_user(tx: Tx, credential: str) -> Principal:
         raise ApiError(401, "This credential is neither a valid API key nor a valid user session token.")
     if session["expires_at"] <= tx.now:
         raise ApiError(401, "This user session has expired.")
-    roles = {row["organization_id"]: row["role"] for row in members.memberships(tx, session["user_id"])}
-    preferred = users.profile(tx, session["user_id"])["default_organization_id"]
-    candidates = (preferred, session["organization_id"], *roles)
-    home = next((candidate for candidate in candidates if candidate in roles), "")
-    return Principal("user", home, frozenset(), session["user_id"], roles, name=session["user_id"]).acting_in(home)
+    user_id = session["user_id"]
+    role_in = cache(partial(members.role_of, tx, user_id))  # not all of them: a user may belong to thousands
+    candidates = (users.profile(tx, user_id)["default_organization_id"], session["organization_id"])
+    home = next((each for each in candidates if each and role_in(each)), None) or members.home_of(tx, user_id)
+    return Principal("user", home, frozenset(), user_id, role_in, name=user_id).acting_in(home)
 
 
 def digest(credential: str) -> str:

@@ -6,7 +6,7 @@ from relay_localcloud.http.principal import SCOPES_OF_ROLE, Principal
 
 def require_may_change(caller: Principal, organization_id: str, had: str | None, gets: str | None) -> None:
     """Refuse with 403 a change from one role to another that the caller may not grant; None: not a member."""
-    if "owner" in (had, gets) and caller.roles.get(organization_id) != "owner":
+    if "owner" in (had, gets) and caller.role_in(organization_id) != "owner":
         raise ApiError(403, "Only an owner's session makes owners, changes their role and removes them.")
     beyond = _scopes(gets) - _scopes(had) - caller.scopes
     if beyond:

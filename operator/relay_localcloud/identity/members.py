@@ -5,21 +5,45 @@ An organization always has an owner: the last one can neither leave nor take ano
 
 from collections.abc import Sequence
 
-from sqlalchemy import ColumnElement, Integer, RowMapping, delete, func, insert, literal_column, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Integer,
+    RowMapping,
+    bindparam,
+    delete,
+    func,
+    insert,
+    literal_column,
+    select,
+    update,
+)
 
 from relay_localcloud.http.errors import ApiError, not_found
 from relay_localcloud.identity import users
 from relay_localcloud.kernel import tables
+from relay_localcloud.kernel.prepared import Prepared
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.quotas import quotas
+from relay_localcloud.quotas.quotas import QUOTA_EXCEEDED
+
+MOST_OWNED = 100
+"""Organizations that one user may own (assumed): each has its own quotas."""
 
 _FIRST_COME: ColumnElement[int] = literal_column("members.rowid", Integer)
+_ROLE = Prepared(
+    select(tables.members.c.role).where(
+        tables.members.c.organization_id == bindparam("of_organization"),
+        tables.members.c.user_id == bindparam("of_user"),
+    )
+)
 
 
 def join(tx: Tx, organization_id: str, user_id: str, role: str) -> None:
-    """Make a user a member; ApiError 409 if they are one already, 403 beyond the quota."""
-    if _role_of(tx, organization_id, user_id) is not None:
+    """Make a user a member; ApiError 409 if they are one already, 403 beyond the quota, or beyond MOST_OWNED."""
+    if role_of(tx, user_id, organization_id) is not None:
         raise ApiError(409, "This person is a member of the organization already.")
+    if role == "owner":
+        _require_may_own(tx, user_id)
     quotas.require(tx, organization_id, {quotas.MEMBERS: 1})
     member = {"organization_id": organization_id, "user_id": user_id, "role": role, "joined_at": tx.now}
     tx.connection.execute(insert(tables.members), member)
@@ -35,9 +59,15 @@ def add(tx: Tx, organization_id: str, email: str, role: str) -> RowMapping:
 
 
 def change_role(tx: Tx, organization_id: str, user_id: str, role: str) -> RowMapping:
-    """Give a member another role; ApiError 404 if the user is not a member, 409 for the last owner."""
-    if member(tx, organization_id, user_id)["role"] == "owner" != role:
+    """Give a member another role.
+
+    ApiError 404 if the user is not a member, 409 for the last owner, 403 for an owner beyond MOST_OWNED.
+    """
+    had = member(tx, organization_id, user_id)["role"]
+    if had == "owner" != role:
         _require_another_owner(tx, organization_id, user_id)
+    if had != "owner" == role:
+        _require_may_own(tx, user_id)
     of_member = tables.members.c
     changed = update(tables.members).where(of_member.organization_id == organization_id, of_member.user_id == user_id)
     tx.connection.execute(changed.values(role=role))
@@ -99,10 +129,33 @@ def owner_of(tx: Tx, organization_id: str) -> str:
     return str(user_id)
 
 
-def _role_of(tx: Tx, organization_id: str, user_id: str) -> str | None:
+def role_of(tx: Tx, user_id: str, organization_id: str) -> str | None:
+    """A user's role in an organization; None if the user is not a member."""
+    row = _ROLE.run(tx.connection, of_user=user_id, of_organization=organization_id).fetchone()
+    return None if row is None else str(row[0])
+
+
+def first_owned(tx: Tx, user_id: str) -> str | None:
+    """The organization that the user owned first; None if the user owns none."""
+    return _first(tx, user_id, tables.members.c.role == "owner")
+
+
+def home_of(tx: Tx, user_id: str) -> str:
+    """The organization that the user owned first, else the one that they joined first; empty if there is none."""
+    return first_owned(tx, user_id) or _first(tx, user_id) or ""
+
+
+def _first(tx: Tx, user_id: str, *which: ColumnElement[bool]) -> str | None:
     of_member = tables.members.c
-    query = select(of_member.role).where(of_member.organization_id == organization_id, of_member.user_id == user_id)
-    return tx.connection.execute(query).scalar()
+    query = select(of_member.organization_id).where(of_member.user_id == user_id, *which)
+    return tx.connection.execute(query.order_by(_FIRST_COME).limit(1)).scalar()
+
+
+def _require_may_own(tx: Tx, user_id: str) -> None:
+    of_member = tables.members.c
+    query = select(func.count()).where(of_member.user_id == user_id, of_member.role == "owner")
+    if tx.connection.execute(query).scalar_one() >= MOST_OWNED:
+        raise ApiError(403, f"This user owns {MOST_OWNED} organizations, and nobody owns more.", QUOTA_EXCEEDED)
 
 
 def _require_another_owner(tx: Tx, organization_id: str, user_id: str) -> None:

@@ -14,13 +14,10 @@ from relay_localcloud.kernel import tables
 from relay_localcloud.kernel.prepared import Prepared
 from relay_localcloud.kernel.store import Tx, read_meta, write_meta
 from relay_localcloud.money import billing
-from relay_localcloud.quotas.quotas import QUOTA_EXCEEDED
 from relay_wire.orgs import OrganizationCreate
 
 SEEDED_NAME = "Local"
 USUAL_BALANCE_CENTS = 100_000
-MOST_OWNED = 100
-"""Organizations that one user may own (assumed): each has its own quotas."""
 
 _STANDING = Prepared(select(tables.organizations.c.suspended).where(tables.organizations.c.id == bindparam("of_id")))
 _ADMINISTRATORS = Prepared(
@@ -62,9 +59,6 @@ def create(tx: Tx, wanted: OrganizationCreate, owner_id: str, *, organization_id
 
     ApiError 409 for a taken slug, 403 if the user owns the maximum already.
     """
-    owned = sum(each["role"] == "owner" for each in members.memberships(tx, owner_id))
-    if owned >= MOST_OWNED:
-        raise ApiError(403, f"You own {owned} organizations, and nobody owns more than {MOST_OWNED}.", QUOTA_EXCEEDED)
     taken = select(tables.organizations.c.id).where(tables.organizations.c.slug == wanted.slug)
     if wanted.slug is not None and tx.connection.execute(taken).first() is not None:
         raise ApiError(409, f"slug: {wanted.slug!r} is taken.")

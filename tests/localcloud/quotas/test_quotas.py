@@ -11,7 +11,7 @@ from relay_localcloud.counted import COUNTED
 from relay_localcloud.quotas.quotas import QUOTAS, REQUESTS_PER_SECOND
 from tests.localcloud.support import batches, clusters, deployments
 from tests.localcloud.support.inference import call
-from tests.localcloud.support.people import sign_up
+from tests.localcloud.support.people import session_of, sign_up
 from tests.localcloud.support.server import request
 from tests.localcloud.support.workloads import UNTIL_RUNNING, act, new_pod, own_node, set_organization, status
 
@@ -353,3 +353,9 @@ async def test_nobody_owns_more_than_a_hundred_organizations(server: Server) -> 
     refused = await person.call("POST", "/v1/orgs", {"name": "one more"})
     assert refused.refusal == (403, "QUOTA_EXCEEDED")
     assert len((await person.ok("GET", "/v1/me"))["memberships"]) == 100
+    other = await server.organization()
+    owner = await session_of(other)
+    await owner.ok("POST", f"/v1/orgs/{other.id}/members/add", {"email": person.email, "role": "viewer"})
+    raised = await owner.call("PATCH", f"/v1/orgs/{other.id}/members/{person.id}", {"role": "owner"})
+    assert raised.refusal == (403, "QUOTA_EXCEEDED")
+    await owner.ok("PATCH", f"/v1/orgs/{other.id}/members/{person.id}", {"role": "admin"})
