@@ -28,12 +28,15 @@ def whoami(caller: Anyone, tx: Tx) -> Whoami:
 
 @router.post("/v1/onboarding/bootstrap", summary="Make the caller's profile and organization")
 def bootstrap(user_id: SessionUser, body: OptionalBody[Bootstrap], tx: Tx) -> Joined:
-    """Sessions only. Whoever belongs to an organization gets the one joined first, and nothing is made."""
+    """Sessions only. Whoever owns an organization gets their first one, and nothing is made.
+
+    One that somebody else owns does not count, since its admins add members without asking them.
+    """
     users.change_profile(tx, user_id, {})
-    if not members.memberships(tx, user_id):
-        organizations.create(tx, OrganizationCreate(name=body.org_name or FIRST_ORGANIZATION), user_id)
-    first = members.memberships(tx, user_id)[0]
-    return Joined(organization_id=first["organization_id"], role=first["role"])
+    own = members.first_owned(tx, user_id)
+    if own is None:
+        own = organizations.create(tx, OrganizationCreate(name=body.org_name or FIRST_ORGANIZATION), user_id)
+    return Joined(organization_id=own, role="owner")
 
 
 @router.get("/v1/me", summary="The person whose session this is")
@@ -47,8 +50,7 @@ def update_profile(user_id: SessionUser, body: Body[ProfileUpdate], tx: Tx) -> M
     """Sessions only. The default organization is where they act if a path names none; 403 unless it is the caller's."""
     values = {name: value or None for name, value in body.model_dump(by_alias=False, exclude_none=True).items()}
     default = values.get("default_organization_id")
-    mine = {row["organization_id"] for row in members.memberships(tx, user_id)}
-    if default is not None and default not in mine:
+    if default is not None and members.role_of(tx, user_id, default) is None:
         raise ApiError(403, "defaultOrganizationId: you do not belong to this organization.")
     users.change_profile(tx, user_id, values)
     return _me(tx, user_id)

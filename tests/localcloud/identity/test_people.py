@@ -64,11 +64,25 @@ async def test_a_body_of_white_space_is_not_no_body(server: Server, raw: bytes) 
     assert refused.status == 400, refused.body
 
 
-async def test_bootstrap_of_who_belongs_somewhere_makes_nothing(organization: Organization) -> None:
-    member = await session_of(organization, "viewer")
-    joined = await member.ok("POST", "/v1/onboarding/bootstrap", {"orgName": "Mine"})
-    assert joined == {"organizationId": organization.id, "role": "viewer"}
-    assert len((await member.ok("GET", "/v1/me"))["memberships"]) == 1
+async def test_bootstrap_of_an_owner_makes_nothing(organization: Organization) -> None:
+    owner = await session_of(organization)
+    kept = await owner.ok("POST", "/v1/onboarding/bootstrap", {"orgName": "Mine"})
+    assert kept == {"organizationId": organization.id, "role": "owner"}
+    assert len((await owner.ok("GET", "/v1/me"))["memberships"]) == 1
+
+
+async def test_who_was_only_added_elsewhere_bootstraps_an_own_organization_and_acts_in_it(
+    organization: Organization,
+) -> None:
+    person = await sign_up(organization.server)
+    stranger = await session_of(organization)
+    added = {"email": person.email, "role": "member"}
+    await stranger.ok("POST", f"/v1/orgs/{organization.id}/members/add", added)
+    assert (await person.ok("GET", "/v1/whoami"))["organizationId"] == organization.id
+    own = await person.ok("POST", "/v1/onboarding/bootstrap", {"orgName": "Mine"})
+    assert (own["role"], own["organizationId"] == organization.id) == ("owner", False)
+    assert (await person.ok("GET", "/v1/whoami"))["organizationName"] == "Mine"
+    assert await person.ok("POST", "/v1/onboarding/bootstrap") == own
 
 
 @pytest.mark.parametrize("name", ["", 7, True, ["a"], {"a": 1}, "x" * 201, "a\nb", "\ud800"])
