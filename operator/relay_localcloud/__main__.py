@@ -57,8 +57,12 @@ def _add_rotate_key(commands: "argparse._SubParsersAction[argparse.ArgumentParse
     )
     command.set_defaults(module="relay_localcloud.rotation")
     command.add_argument("--state", type=Path, metavar="DIR", required=True, help="the state directory")
-    command.add_argument(
+    former = command.add_mutually_exclusive_group()
+    former.add_argument(
         "--key-file", type=Path, metavar="FILE", help="the key until now (default: secrets.key in the state directory)"
+    )
+    former.add_argument(
+        "--lost", action="store_true", help="the key until now is lost: give up the secrets, which must be recreated"
     )
     command.add_argument(
         "new_key_file", type=Path, metavar="NEW", help="the key from now on, which is created if there is no such file"

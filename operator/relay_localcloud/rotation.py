@@ -34,7 +34,10 @@ SEALED: Final[tuple[tuple[Rows[Any], str], ...]] = (
 def start(chosen: Namespace) -> int:
     """Rotate as the command line says; returns 0 with a line of JSON on stdout, 1 with a sentence on stderr."""
     try:
-        sealed = rotate(chosen.state, chosen.key_file or keys.usual(chosen.state), chosen.new_key_file)
+        if chosen.lost:
+            sealed = give_up(chosen.state, chosen.new_key_file)
+        else:
+            sealed = rotate(chosen.state, chosen.key_file or keys.usual(chosen.state), chosen.new_key_file)
     except StateError as error:
         sys.stderr.write(f"relay-localcloud: {error}\n")
         return 1
@@ -53,6 +56,18 @@ def rotate(state: Path, former: Path, other: Path) -> int:
             sealed = _sealed_anew(tx, keys.fingerprint(tx, state), former, other)
         store.flush()
     return sealed
+
+
+def give_up(state: Path, other: Path) -> int:
+    """Give a state whose key is lost the key at `other`, which is created if missing; returns 0, as nothing is sealed.
+
+    Raises StateError if a cloud serves the state.
+    """
+    disk.require_state(state)
+    with disk.opening(state), closing(Store.at(state)) as store, store.transaction(at=0) as tx:
+        keys.fingerprint(tx, None)
+        keys.note(tx, keys.read(other) if other.exists() else keys.make(other))
+    return 0
 
 
 def _sealed_anew(tx: Tx, known: str | None, former: Path, other: Path) -> int:

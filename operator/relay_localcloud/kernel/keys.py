@@ -13,7 +13,10 @@ from relay_localcloud.kernel.store import Store, Tx
 from relay_localcloud.kernel.vault import KEY_BYTES, Vault
 
 KEY_FILE: Final = "secrets.key"
-_RECREATED: Final = "registry credentials, runner pools that have a grant, and backends that have a key"
+LOST: Final = (
+    "relay-localcloud rotate-key --lost gives the state another key: what has secrets must be recreated then (registry "
+    "credentials, runner pools that have a grant, and backends that have a key)."
+)
 
 
 def open_vault(store: Store, key_file: Path | None) -> Vault:
@@ -29,10 +32,10 @@ def open_vault(store: Store, key_file: Path | None) -> Vault:
         if path.exists():
             vault = read(path)
             require(vault, known, path)
-        elif key_file is not None and known is not None:
+        elif known is not None:
             raise StateError(
-                f"There is no key at {path}, and this state has one: name the file that has it, or, if it was in the "
-                f"state directory ({KEY_FILE}), move it there. If it is lost, start without --key-file: {_lost()}"
+                f"There is no key at {path}, and this state has one: name the file that has it with --key-file, or put "
+                f"it back. If it is lost, {LOST}"
             )
         else:
             vault = make(path)
@@ -50,8 +53,7 @@ def require(vault: Vault, known: str | None, path: Path) -> None:
     if known not in {None, vault.fingerprint}:
         raise StateError(
             f"The secrets of this state are sealed under another key than that at {path}: name the right one with "
-            f"--key-file. If it is lost, start without --key-file and without {KEY_FILE} in the state directory: "
-            f"{_lost()}"
+            f"--key-file. If it is lost, {LOST}"
         )
 
 
@@ -111,12 +113,8 @@ def _keep_name(directory: Path) -> None:
         os.close(descriptor)
 
 
-def _lost() -> str:
-    return f"what has secrets must be recreated then ({_RECREATED})."
-
-
 def _unusable(path: Path, why: str) -> StateError:
     return StateError(
         f"The key {path} cannot be used: {why}. Without it the secrets of this state cannot be read: put it back. "
-        f"If it is lost, remove the file: {_lost()}"
+        f"If it is lost, {LOST}"
     )

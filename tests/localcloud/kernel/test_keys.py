@@ -107,11 +107,34 @@ async def test_a_state_does_not_start_with_another_key(start_server: StartServer
     server = start_server(*state, "--key-file", str(key))
     assert await sealed.usable(server)
     server.stop()
-    # Lost: what has secrets is to be made again.
-    server = start_server(*state)
-    assert not await sealed.usable(server)
+    # Without --key-file, by mistake.
+    assert "There is no key at " in refused(*state)
+    assert not (tmp_path / "state" / "secrets.key").exists()
+    assert await sealed.usable(start_server(*state, "--key-file", str(key)))
+
+
+@pytest.mark.parametrize("made", [False, True])
+async def test_a_state_whose_key_is_lost_gets_another_on_request(
+    start_server: StartServer, tmp_path: Path, made: bool
+) -> None:
+    state, lost = tmp_path / "state", tmp_path / "state" / "secrets.key"
+    server = start_server("--state", str(state))
+    sealed = await Sealed.on(server)
+    in_use = await run("rotate-key", "--state", state, "--lost", tmp_path / "key")
+    assert (in_use.code, "is in use by another process" in in_use.err) == (1, True)
     server.stop()
-    assert not await sealed.usable(start_server(*state))
+    lost.unlink()
+    assert "rotate-key --lost" in refused("--state", str(state))
+    if made:
+        lost.write_text("33" * 32)
+    ended = await run("rotate-key", "--state", state, "--lost", lost)
+    assert (ended.code, json.loads(ended.out)) == (0, {"keyFile": str(lost), "sealed": 0}), ended.err
+    server = start_server("--state", str(state))
+    assert not await sealed.usable(server)
+    another = {**CREDENTIAL, "name": "another"}
+    made_again = await server.seeded().ok("POST", "/v1/orgs/{org}/registry-credentials/create", another)
+    server.stop()
+    assert await replace(sealed, credential=made_again["id"]).usable(start_server("--state", str(state)))
 
 
 async def test_the_key_of_a_state_of_a_former_release_is_the_one_in_it(
