@@ -243,7 +243,7 @@ def _management_app(cloud: Cloud, options: Options, reset: Reset) -> ASGIApp:
     )
     layered = CatchesUp(layered, cloud.clock.caught_up)
     layered = ControlAccess(
-        layered, anywhere=options.public_control, token=options.admin_token, origin=options.public_url
+        layered, cloud.turns, anywhere=options.public_control, token=options.admin_token, origin=options.public_url
     )
     layered = EndedByReplacement(layered, cloud.under_way, errors.management_error)
     return Health(RequestLogging(layered, app.operations, cloud.requests))

@@ -14,6 +14,8 @@ import aiohttp
 import pytest
 
 from relay_localcloud.control.access import ControlAccess
+from relay_localcloud.http.exchange import Exchange, attach
+from relay_localcloud.http.turns import Turns
 from tests.localcloud.support.events import create_pod, create_webhook, make_event, settle
 from tests.localcloud.support.server import Server, request
 from tests.support.eventually import PATIENCE_SECONDS, eventually
@@ -367,7 +369,10 @@ async def test_other_machines_reach_the_control_interface_only_where_told(
         sent.append(message)
 
     scope = {"type": "http", "method": "GET", "path": path, "headers": [], "client": (client, 40000)}
-    await ControlAccess(app, anywhere=anywhere)(scope, receive, send)
+    exchange = Exchange(None, {})
+    attach(scope, exchange)
+    await ControlAccess(app, Turns(), anywhere=anywhere)(scope, receive, send)
+    assert exchange.is_control == (passes and path.startswith("/_localcloud"))
     assert bool(reached) is passes
     if not passes:
         assert sent[0]["status"] == 403

@@ -14,6 +14,8 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from relay_localcloud.http.errors import ApiError, error_response
+from relay_localcloud.http.exchange import exchange_of
+from relay_localcloud.http.turns import REFUSED, Turns
 
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _OWN_PAGES: Final = frozenset({"same-origin", "none"})
@@ -31,21 +33,27 @@ class ControlAccess:
     """Refuses `/_localcloud` and the console to strangers, other machines and other sites.
 
     If there is a token, every request needs it, even from this machine: a webhook may point at it. `origin` is the
-    console's origin in browsers that reach it through a proxy.
+    console's origin in browsers that reach it through a proxy. Whoever is refused waits for the turn of all who are.
     """
 
-    def __init__(self, app: ASGIApp, *, anywhere: bool, token: str | None = None, origin: str | None = None) -> None:
+    def __init__(
+        self, app: ASGIApp, turns: Turns, *, anywhere: bool, token: str | None = None, origin: str | None = None
+    ) -> None:
         self._app = app
+        self._turns = turns
         self._anywhere = anywhere or bool(token)
         self._token = (token or "").encode()
         self._origin = origin
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or answer 403."""
-        refused = self._refused(scope) if _is_control(scope["path"]) else None
-        if refused is not None:
-            await error_response(refused)(scope, receive, send)
-            return
+        if _is_control(scope["path"]):
+            refused = self._refused(scope)
+            if refused is not None:
+                await self._turns.of(REFUSED)
+                await error_response(refused)(scope, receive, send)
+                return
+            exchange_of(scope).is_control = True
         await self._app(scope, receive, send)
 
     def _refused(self, scope: Scope) -> ApiError | None:

@@ -23,6 +23,7 @@ class Exchange:
     operation: str | None
     path_params: Mapping[str, str]
     principal: "Principal | None" = None
+    is_control: bool = False  # of somebody who may use the control interface
     made: str | None = None  # the id of an object that was created, if the answer does not have it
     unread_fields: list[str] = field(default_factory=list)
     body: str | None = None  # the part of the request's body that the log keeps

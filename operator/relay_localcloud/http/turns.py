@@ -10,7 +10,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from relay_localcloud.http.exchange import exchange_of
 
 REFUSED: Final = "refused"
-"""The lane of all unknown credentials."""
+"""The lane of all unknown credentials, and of requests that need none."""
+CONTROL: Final = ""
 
 ROUNDS: Final = 3
 """Rounds of the event loop between one waiting request and the next.
@@ -70,7 +71,7 @@ class Turns:
 class FairTurns:
     """Makes a request wait for its organization's turn, as well as each piece of a body, either way, if more follows.
 
-    Requests without an organization, such as control's, share one lane.
+    Control's share one lane, and so do all others without a credential.
     """
 
     def __init__(self, app: ASGIApp, turns: Turns) -> None:
@@ -79,8 +80,11 @@ class FairTurns:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on."""
-        caller = exchange_of(scope).principal
-        lane = "" if caller is None else caller.organization_id or caller.name
+        exchange = exchange_of(scope)
+        if exchange.principal is not None:
+            lane = exchange.principal.organization_id or exchange.principal.name
+        else:
+            lane = CONTROL if exchange.is_control else REFUSED
 
         async def receive_in_turn() -> Message:
             message = await receive()
