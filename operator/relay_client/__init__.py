@@ -14,8 +14,8 @@
             print(error, "- it may exist" if error.outcome is Outcome.UNKNOWN else "- nothing was created")
 
 Every operation is a row of `relay_client.operations`; every failure a `CloudError` (`relay_client.errors`).
-Files of batches are streamed by `Cloud.upload` and `Cloud.download`; `batches` and `files` list them, page by page.
-`verify` checks the signature of webhook deliveries.
+`items_of` reads a list to its last page. Files of batches are streamed by `Cloud.upload` and `Cloud.download`;
+`batches` and `files` list them, page by page. `verify` checks the signature of webhook deliveries.
 """
 
 from relay_client import errors, operations
