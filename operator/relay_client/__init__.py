@@ -51,6 +51,7 @@ from relay_client.pool import ConnectionPool
 from relay_client.ratelimit import RateLimiter
 from relay_client.retry import CallPolicy
 from relay_client.signature import InvalidPayload, InvalidSignature, verify
+from relay_client.uploads import SourceStalled
 
 __all__ = [
     "OPERATIONS",
@@ -83,6 +84,7 @@ __all__ = [
     "RateLimited",
     "RateLimiter",
     "Runtime",
+    "SourceStalled",
     "TooLarge",
     "Truncated",
     "Unauthorized",

@@ -167,8 +167,8 @@ class Cloud:
     async def upload(self, filename: str, chunks: AsyncIterable[bytes]) -> FileObject:
         """Store a file for batches while reading `chunks` once, with only a few of them in memory.
 
-        The file is sent once. Raises CloudError, with a create's `outcome`, and whatever `chunks` raises; then nothing
-        is stored. ValueError: the filename is empty.
+        The file is sent once. Raises CloudError, with a create's `outcome`; whatever `chunks` raises, and SourceStalled
+        if they do not come: then nothing is stored. ValueError: the filename is empty.
         """
         url, form = self._url(UPLOAD_FILE, {}), FileForm(filename)
         await self._admit(UPLOAD_FILE, self._policy.total_seconds / 2)

@@ -50,6 +50,10 @@ class FileForm:
         ).encode()
 
 
+class SourceStalled(TimeoutError):
+    """The chunks of an upload did not come in time: nothing is stored, and the cloud is not the cause."""
+
+
 class AnsweredTooSoonError(Exception):
     """A 2xx came before the whole body was sent."""
 
@@ -88,7 +92,8 @@ async def send(
     """Send a body in pieces and return the answer, even one that comes before the end of the body.
 
     Waits `idle_seconds` for the next piece and for room for it, and `total_seconds` for the answer to all of them.
-    Raises NoAnswerError, AnsweredTooSoonError, and what the pieces raise. Nothing is sent once it has ended.
+    Raises NoAnswerError, AnsweredTooSoonError, SourceStalled, and what the pieces raise. Nothing is sent once it has
+    ended.
     """
     outlet = Outlet()
     under_way = asyncio.create_task(opened(outlet))
@@ -111,10 +116,10 @@ async def _fed(outlet: Outlet, pieces: AsyncIterator[bytes], under_way: asyncio.
         try:
             async with _bound(idle, f"nothing to send came for {idle:g} s", outlet):
                 piece = await anext(pieces, None)
-        except NoAnswerError:
+        except NoAnswerError as silent:
             if under_way.done():
                 return False
-            raise
+            raise SourceStalled(silent.reason) from None
         async with _bound(idle, f"nothing could be sent for {idle:g} s", outlet):
             await outlet.put(piece)
         if piece is None:

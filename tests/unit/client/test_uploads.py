@@ -7,7 +7,7 @@ import socket
 import ssl
 import threading
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -24,6 +24,7 @@ from relay_client import (
     PaymentRequired,
     RateLimited,
     RateLimiter,
+    SourceStalled,
     TooLarge,
     Truncated,
     Unauthorized,
@@ -156,12 +157,14 @@ async def test_a_source_that_goes_silent_ends_the_upload(server: ScriptedServer)
         yield b"x"
         await asyncio.Event().wait()
 
-    async with inference(server, IMPATIENT) as cloud:
-        error = await failed_upload(cloud, silent())
-        assert error.message == "nothing to send came for 0.3 s"
+    async with inference(server, replace(IMPATIENT, outage_failures=1)) as cloud:
+        with pytest.raises(SourceStalled, match="nothing to send came"):
+            await cloud.upload("a.jsonl", silent())
         async with asyncio.timeout(PATIENCE_SECONDS):
             await server.ended.wait()
-    assert server.seen == [], "the server got a whole request"
+        assert server.seen == [], "the server got a whole request"
+        stored = await cloud.upload("a.jsonl", chunks(b"x"))
+    assert stored.id == "file_1", "the cloud counted as out of order"
 
 
 async def test_what_the_source_raises_comes_out_and_nothing_is_stored(server: ScriptedServer) -> None:

@@ -8,7 +8,7 @@ from typing import assert_never
 
 from pydantic import JsonValue
 
-from relay_client import Cloud, CloudError, Conflict, NotFound, Outcome, Withheld
+from relay_client import Cloud, CloudError, Conflict, NotFound, Outcome, SourceStalled, Withheld
 from relay_client.operations import CANCEL_BATCH, CREATE_BATCH, GET_FILE
 from relay_kube import kube
 from relay_kube.kube import KubeError
@@ -174,6 +174,8 @@ class Actor:
             return WorkTroubled(Reason.WAITING_FOR_RETRY, f"the batch changed, or another leads: {withheld.message}")
         except CloudError as error:
             return self._troubled(account, error)
+        except SourceStalled as stalled:
+            return WorkTroubled(Reason.INPUT_UNAVAILABLE, f"the input comes too slowly: {stalled}")
         except KubeError as error:
             return WorkTroubled(Reason.WAITING_FOR_RETRY, f"the Kubernetes API did not take it: {error}")
         except NoTemporarySpace as full:
