@@ -6,13 +6,14 @@ ahead, at the server's pace.
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 import aiohttp
 
 from relay_kube.kube import Kube, Unavailable
 
+PING_SECONDS: Final = 30.0
 _OVER: Final = frozenset(
     {aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSING, aiohttp.WSMsgType.CLOSED, aiohttp.WSMsgType.ERROR}
 )
@@ -45,6 +46,17 @@ class Channels:
                 await self._room.wait()
         self._ahead.put_nowait(message)
 
+    async def ping(self) -> None:
+        """Ping until the connection has ended: proxies end idle ones, and TCP notices so that a peer is gone.
+
+        A pong has no deadline: it comes after the output that is not read here yet, and the ping comes after the input
+        that the process has not read yet.
+        """
+        with suppress(ConnectionError):
+            while True:
+                await asyncio.sleep(PING_SECONDS)
+                await self._connected.ping()
+
     async def __aiter__(self) -> AsyncIterator[tuple[int, bytes]]:
         """Raises Unavailable if the connection breaks."""
         while (message := await self._ahead.get()).type not in _OVER:
@@ -66,9 +78,10 @@ async def opened(kube: Kube, path: str, protocol: str) -> AsyncIterator[Channels
     """Yield an open connection to a subresource, and close it at the end of the context. Raises KubeError."""
     async with kube.socket(path, protocol) as connected:
         channels = Channels(connected)
-        reading = asyncio.create_task(channels.read())
+        beside = [asyncio.create_task(channels.read()), asyncio.create_task(channels.ping())]
         try:
             yield channels
         finally:
-            reading.cancel()
-            await asyncio.gather(reading, return_exceptions=True)
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)

@@ -219,7 +219,6 @@ class Kube:
                 proxy=self._api.proxy,
                 timeout=aiohttp.ClientWSTimeout(ws_close=REQUEST_TIMEOUT),
                 max_msg_size=_LARGEST_MESSAGE,
-                heartbeat=REQUEST_TIMEOUT,
             )
         except aiohttp.WSServerHandshakeError as error:
             raise _error("GET", error.status, _refused(error.status, what)) from error

@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from relay_kube import execution, forwarding
+from relay_kube import channels, execution, forwarding
 from relay_kube.execution import Exited, Printed, executed
 from relay_kube.forwarding import forwarded
 from relay_kube.kube import ApiAccess, Kube, Unavailable
@@ -33,7 +33,7 @@ class ApiServer:
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """Sends everything, and closes the connection."""
-        answer = web.WebSocketResponse(protocols=(self._protocol,))
+        answer = web.WebSocketResponse(protocols=(self._protocol,), autoping=False)
         await answer.prepare(request)
         assert request.transport is not None
         below = request.transport.get_extra_info("socket")
@@ -118,3 +118,20 @@ async def test_a_connection_that_ends_before_the_process_did_is_an_error() -> No
     async with serving(server) as kube, executed(kube, "team-a", "pod-1", "main", ("head",), terminal=False) as running:
         with pytest.raises(Unavailable, match="ended before the process did"):
             _ = [each async for each in running]
+
+
+async def test_a_process_that_is_silent_and_reads_nothing_keeps_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def send(answer: web.WebSocketResponse) -> None:
+        for _ in range(5):  # of pings, which it does not answer
+            assert (await answer.receive()).type is web.WSMsgType.PING
+        await answer.send_bytes(b"\x01late")
+        await answer.send_bytes(b'\x03{"status": "Success"}')
+
+    monkeypatch.setattr(channels, "PING_SECONDS", 0.01)
+    async with (
+        serving(ApiServer(send, execution.PROTOCOL)) as kube,
+        executed(kube, "team-a", "pod-1", "main", ("sleep",), terminal=False) as running,
+        asyncio.timeout(60),
+    ):
+        told = [each async for each in running]
+    assert told == [Printed(b"late", is_error=False), Exited(0)]
