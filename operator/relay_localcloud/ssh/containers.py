@@ -36,12 +36,12 @@ class ContainerSession(Passing, SSHServerSession[bytes]):
     ) -> bool:
         """Record the terminal's type and size; the terminal itself is the container's."""
         self._terminal = term_type or "dumb"
-        self._sent.put_nowait(term_size[:2])
+        self.resized(term_size[:2])
         return True
 
     def terminal_size_changed(self, width: int, height: int, pixwidth: int, pixheight: int) -> None:
         """Pass the new size on."""
-        self._sent.put_nowait((width, height))
+        self.resized((width, height))
 
     def shell_requested(self) -> bool:
         """Run a shell."""

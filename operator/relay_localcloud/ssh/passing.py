@@ -4,14 +4,14 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol
 
 _MOST_WAITING: Final = 1024 * 1024
 """Bytes that the client sent and the container has not accepted yet; beyond these, the client is not read from."""
 
 WaitForTurn = Callable[[], Awaitable[None]]
 """Waits for the organization's turn on the event loop that all organizations share."""
-Resized = tuple[int, int]
+Size = tuple[int, int]
 """The columns and lines of a terminal."""
 
 
@@ -53,8 +53,10 @@ class Passing(ABC):
     def __init__(self, whose: Counted, turn: WaitForTurn) -> None:
         self._whose = whose
         self._turn = turn
-        self._sent: asyncio.Queue[bytes | Resized | None] = asyncio.Queue()
-        """The client's bytes and terminal sizes in order; None after the last."""
+        self._sent: asyncio.Queue[bytes | Literal["size"] | None] = asyncio.Queue()
+        """The client's bytes, and where its terminal's size changed, in order; None after the last."""
+        self._size: Size | None = None
+        """The terminal's size, until it is sent on."""
         self._waiting = 0
         self._takes_more = asyncio.Event()
         self._takes_more.set()
@@ -81,6 +83,12 @@ class Passing(ABC):
         self._sent.put_nowait(data)
         if self._waiting > _MOST_WAITING:
             self.channel.pause_reading()
+
+    def resized(self, size: Size) -> None:
+        """Queue the size of the client's terminal, in place of one that still waits."""
+        if self._size is None:
+            self._sent.put_nowait("size")
+        self._size = size
 
     def eof_received(self) -> bool:
         """Queue the end of the client's bytes; True, so that the other direction stays open."""
@@ -118,7 +126,8 @@ class Passing(ABC):
                         await self._turn()
                         await destination.send(data)
                         self._took(len(data))
-                    case (columns, lines) if resize is not None:
+                    case "size" if resize is not None:
+                        (columns, lines), self._size = self._size or (0, 0), None
                         await resize(columns, lines)
                     case None if end is not None:
                         await end()

@@ -96,6 +96,36 @@ async def test_a_container_waits_for_a_client_that_takes_nothing() -> None:
         await printing
 
 
+class Resizing(Passing):
+    """A container that takes nothing yet; `sizes` are those that its terminal gets then."""
+
+    def __init__(self) -> None:
+        super().__init__(Nobody(), _at_once)
+        self.sizes: list[tuple[int, int]] = []
+
+    async def send(self, data: bytes) -> None: ...
+
+    async def resize(self, columns: int, lines: int) -> None:
+        self.sizes.append((columns, lines))
+
+    async def run(self) -> None:
+        await self.send_on(self, self.resize)
+
+
+async def test_only_the_last_size_of_a_terminal_waits_for_a_container_that_takes_nothing() -> None:
+    async def sizes() -> list[tuple[int, int]]:
+        return passing.sizes
+
+    passing = Resizing()
+    for size in range(1000):
+        passing.resized((size, size))
+    running = asyncio.create_task(passing.run())
+    await eventually(sizes, lambda seen: seen == [(999, 999)])
+    passing.resized((80, 24))
+    await eventually(sizes, lambda seen: seen == [(999, 999), (80, 24)])
+    running.cancel()
+
+
 async def test_whoever_reads_slowly_loses_nothing(
     connection: asyncssh.SSHClientConnection,
 ) -> None:
