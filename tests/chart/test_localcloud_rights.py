@@ -33,6 +33,7 @@ RUNTIME = (
     "runtimeConfig.gpuModels[0].nodeLabels.gpu=h100",
     "runtimeConfig.gpuModels[0].pricePerHourCents=249",
 )
+MERGE = "application/merge-patch+json"
 FORBIDDEN = "is forbidden: User"
 """What the API server says to whom RBAC does not let."""
 
@@ -71,8 +72,9 @@ NEEDED: dict[str, Manifest] = {
 
 async def refused(kube: Kube, method: str, where: str, body: object = None) -> str:
     """What it is told; fails if it is let."""
+    kind = {"content_type": MERGE} if method == "PATCH" else {}
     with pytest.raises(KubeError) as error:
-        await kube.call(method, where, body, params={"dryRun": "All"} if method != "GET" else None)
+        await kube.call(method, where, body, params={"dryRun": "All"} if method != "GET" else None, **kind)
     return error.value.message
 
 
@@ -178,7 +180,12 @@ async def test_in_a_namespace_of_its_own_it_does_what_organizations_need(cloud_i
     for kind in ("secrets", "resourcequotas", "networkpolicies"):
         change = {"metadata": {"labels": {"a": "b"}}}
         there = path(kind, organization, "x")
-        await cloud_itself.call("PATCH", there, change, content_type="application/merge-patch+json")
+        await cloud_itself.call("PATCH", there, change, content_type=MERGE)
+    await eventually(partial(is_labelled, cloud_itself, organization), what="it may change the namespace")
+    lax = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "privileged"}}}
+    said = await refused(cloud_itself, "PATCH", f"/api/v1/namespaces/{organization}", lax)
+    assert "Pod security standard baseline" in said
+    assert FORBIDDEN in await refused(cloud_itself, "PATCH", f"/api/v1/namespaces/{TEAM}", lax)
     for way in ("exec?command=ls&stdout=true&container=main", "portforward?ports=80"):
         for method in ("GET", "POST"):
             told = await refused(cloud_itself, method, f"{path('pods', organization, 'x')}/{way}")
@@ -192,6 +199,18 @@ async def test_in_a_namespace_of_its_own_it_does_what_organizations_need(cloud_i
         await cloud_itself.call("DELETE", there)
     assert FORBIDDEN in await refused(cloud_itself, "GET", path("secrets", organization))
     assert FORBIDDEN in await refused(cloud_itself, "DELETE", f"/api/v1/namespaces/{organization}")
+
+
+async def is_labelled(kube: Kube, organization: str) -> bool:
+    """Whether it can change labels of the namespace; False while it may not."""
+    change = {"metadata": {"labels": {"a": "b"}}}
+    try:
+        await kube.call("PATCH", f"/api/v1/namespaces/{organization}", change, content_type=MERGE)
+    except KubeError as error:
+        if error.status == 403:
+            return False
+        raise
+    return True
 
 
 async def makes_all(kube: Kube, organization: str) -> bool:

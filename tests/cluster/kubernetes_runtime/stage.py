@@ -42,11 +42,6 @@ GATEWAY = Gateway("relay-system", {"app": "cloud"})
 Json = dict[str, Any]
 
 
-async def asked() -> Gateway:
-    """Where the requests come from, as the cluster would say."""
-    return GATEWAY
-
-
 def now() -> str:
     """As kubelets write it."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -60,6 +55,8 @@ class Stage:
     kubeconfig: Path
     state: Path
     terms: Json = field(default_factory=lambda: {"storage_class": "fast"})
+    gateway: Gateway = GATEWAY
+    """Where the requests come from, as the cluster would say."""
     address: str = "10.0.0.9"
     """Of every Pod that runs."""
     client: Callable[[ApiAccess], Client] = Client
@@ -82,11 +79,15 @@ class Stage:
         with store.transaction() as tx:
             founded, _ = organizations.seed(tx)
             instance = holdings.instance_of(tx)
+
+        async def asked() -> Gateway:
+            return self.gateway
+
         regions = self.regions = Regions(store, turns.lacking(Terms(instance, **self.terms)))
         table = [Gpu("h100", {PRODUCT: self.product})]
         for name, kubeconfig in {ALONE: self.kubeconfig, **self.others}.items():
             client = self.client(await self._ends.enter_async_context(access_of(kubeconfig)))
-            offer = Offer(Terms(instance, **self.terms), GATEWAY, [GPU], cloud.vault, cluster=name)
+            offer = Offer(Terms(instance, **self.terms), Gateway(), [GPU], cloud.vault, cluster=name)
             reconciler = Reconciler(store, client, offer, asked, table, regions, is_region=bool(self.others))
             regions.join(name, Region(client, reconciler, None))
         store.runtime_of = regions.runtime_of

@@ -134,6 +134,12 @@ def name_cluster(tx: Tx, cluster: str) -> None:
     tx.connection.execute(HOLDINGS.table.update().where(nameless).values(cluster=cluster))
 
 
+def organizations(tx: Tx, cluster: str) -> set[str]:
+    """The organizations that have something on a cluster."""
+    there = HOLDINGS.all(tx, HOLDINGS.columns["standing"] != Standing.END.value, cluster=cluster)
+    return {each.organization_id for each in there if each.organization_id is not None}
+
+
 def swept(tx: Tx, holder_id: str) -> None:
     """Record that nothing is left of a holder, if it ended."""
     HOLDINGS.change_all(tx, {"swept_at": tx.now}, id=holder_id, standing=Standing.END, swept_at=None)

@@ -37,7 +37,7 @@ _TYPES: Final = {
     "Pod": PODS,
 }
 _CHANGED_IN_PLACE: Final = frozenset({"ResourceQuota", "NetworkPolicy", "Secret"})
-"""Kinds of objects that are patched if they exist, since they may be outdated; others stay as they are."""
+"""Kinds of objects that are patched if they exist, since they may be outdated; so are the labels of a namespace."""
 
 
 TENANT_SECONDS: Final = 60.0
@@ -76,7 +76,7 @@ class Objects:
     async def _make(self, turn: Turn) -> JsonObject | None:
         made: JsonObject | None = None
         try:
-            await self._ensure_tenant(turn)
+            await self.ensure_tenant(turn.namespace, turn.tenant)
             for manifest in turn.manifests:
                 made = await _ensure(self._kube, turn.namespace, manifest)
         except KubeError:
@@ -84,22 +84,22 @@ class Objects:
             raise
         return made
 
-    async def _ensure_tenant(self, turn: Turn) -> None:
-        """Send the organization's objects once; its other turns wait for that meanwhile."""
-        lock = self._locks.setdefault(turn.namespace, asyncio.Lock())
+    async def ensure_tenant(self, namespace: str, tenant: Sequence[Manifest]) -> None:
+        """Send an organization's objects, its namespace first; others who need them wait for that. Raises KubeError."""
+        lock = self._locks.setdefault(namespace, asyncio.Lock())
         async with lock:
-            there, since = self._tenants.get(turn.namespace, ((), -math.inf))
-            if there == turn.tenant and self._clock() - since < TENANT_SECONDS:
+            there, since = self._tenants.get(namespace, ((), -math.inf))
+            if there == tenant and self._clock() - since < TENANT_SECONDS:
                 return
-            for manifest in turn.tenant:
-                await _ensure(self._kube, turn.namespace, manifest)
-            self._tenants[turn.namespace] = turn.tenant, self._clock()
+            sent = [await _ensure(self._kube, namespace, manifest) for manifest in tenant]
+            await _label(self._kube, sent[0], tenant[0])  # for which the cloud may have got the right just now
+            self._tenants[namespace] = tenant, self._clock()
 
 
 async def _ensure(kube: Kube, namespace: str, manifest: Manifest) -> JsonObject | None:
     """Create an object, or patch an existing one of _CHANGED_IN_PLACE; None if it stays as it is.
 
-    Raises Refused for a namespace that does not belong to this cloud.
+    An existing namespace is returned as it is. Raises Refused if it does not belong to this cloud.
     """
     kind, name = str(manifest["kind"]), _metadata(manifest)["name"]
     resource = _TYPES[kind]
@@ -108,21 +108,33 @@ async def _ensure(kube: Kube, namespace: str, manifest: Manifest) -> JsonObject 
         return await kube.create(resource, where, manifest)
     except AlreadyExists:
         if kind == "Namespace":
-            _require_own(await kube.get(resource, where, str(name)), manifest)
+            there = await kube.get(resource, where, str(name))
+            _require_own(there, manifest)
+            return there
         if kind in _CHANGED_IN_PLACE:
             return await kube.patch(resource, where, str(name), manifest)
     return None
 
 
+async def _label(kube: Kube, there: JsonObject | None, namespace: Manifest) -> None:
+    """Give a namespace from before the labels that it would be created with now."""
+    if there is not None and not _labels(namespace).items() <= _labels(there).items():
+        await kube.patch(NAMESPACES, None, str(_metadata(namespace)["name"]), namespace)
+
+
 def _require_own(there: JsonObject, manifest: Manifest) -> None:
-    mine, owner = (_metadata(each).get("labels") for each in (manifest, there))
-    if not isinstance(mine, dict) or not isinstance(owner, dict) or owner.get(INSTANCE) != mine[INSTANCE]:
+    if _labels(there).get(INSTANCE) != _labels(manifest)[INSTANCE]:
         name = _metadata(manifest)["name"]
         raise Refused(
             409,
             "NotOurs",
             f"the namespace {name} does not belong to this cloud: the cluster's administrator must delete it",
         )
+
+
+def _labels(manifest: JsonObject) -> JsonObject:
+    labels = _metadata(manifest).get("labels")
+    return labels if isinstance(labels, dict) else {}
 
 
 def _metadata(manifest: JsonObject) -> JsonObject:

@@ -22,6 +22,7 @@ from relay_localcloud.runtimes.kubernetes.names import CLOUD_ID, INSTANCE, REPLI
 from relay_localcloud.runtimes.kubernetes.nodes import Gpu, NodeFact, NodeSeen, of_node
 from relay_localcloud.runtimes.kubernetes.objects import Objects
 from relay_localcloud.runtimes.kubernetes.observed import Node, Pod
+from relay_localcloud.runtimes.kubernetes.organizations import Organizations
 from relay_localcloud.runtimes.kubernetes.pod_events import PodEvent, PodEvents
 from relay_localcloud.runtimes.kubernetes.situations import Step
 from relay_localcloud.runtimes.kubernetes.tenants import Gateway
@@ -78,6 +79,7 @@ class Reconciler:
         self._store = store
         self._gateway = gateway
         self._objects = Objects(kube, offer.terms.instance)
+        self._organizations = Organizations(store, self._objects)
         self._offer = offer
         self._table = table
         self._regions = regions
@@ -116,6 +118,7 @@ class Reconciler:
                 self._written(self._compare_nodes)
                 await self._is_there()
             tasks.create_task(self._look_now_and_then())
+            tasks.create_task(self._look_at_organizations())
             while True:
                 await self._wake.wait()
                 self._wake.clear()
@@ -128,6 +131,10 @@ class Reconciler:
         """Return once the cluster has said what this needs to know of it."""
         for mirror in (self._pods, self._nodes, self._events.mirror):
             await mirror.listed()
+        await self._ask_for_the_gateway()
+
+    async def _ask_for_the_gateway(self) -> None:
+        """Return once the cluster has said where requests to its Pods come from."""
         while True:
             try:
                 self._offer = replace(self._offer, gateway=await self._gateway())
@@ -136,6 +143,15 @@ class Reconciler:
                 await asyncio.sleep(LOOK_SECONDS)
             else:
                 return
+
+    async def _look_at_organizations(self) -> NoReturn:
+        while True:
+            try:
+                await self._organizations.look(self._offer)
+            except Unwritable as error:
+                _log.warning("What organizations need waits for the disk: %s", error)
+            await asyncio.sleep(LOOK_SECONDS)
+            await self._ask_for_the_gateway()
 
     async def _look_now_and_then(self) -> NoReturn:
         while True:

@@ -67,11 +67,14 @@ def namespace(instance: str, organization_id: str, *, privileged: bool) -> Manif
 
 
 def role_binding(instance: str, organization_id: str, account: Account) -> Manifest:
-    """Grants the cloud its role in the namespace; it may bind only this role, so it has no such rights elsewhere."""
+    """Grants the cloud its role in the namespace; it may bind only this role, so it has no such rights elsewhere.
+
+    It is named after the role, since another account needs a binding of its own: a binding keeps its role.
+    """
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "RoleBinding",
-        "metadata": _metadata(instance, organization_id),
+        "metadata": _metadata(instance, organization_id, account.role),
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": account.role},
         "subjects": [{"kind": "ServiceAccount", "namespace": account.namespace, "name": account.name}],
     }
@@ -120,6 +123,6 @@ def _peers(gateway: Gateway) -> list[JsonValue]:
     return peers
 
 
-def _metadata(instance: str, organization_id: str) -> JsonValue:
+def _metadata(instance: str, organization_id: str, name: str = NAME) -> JsonValue:
     labels: JsonValue = dict(labels_of(instance, organization_id, organization_id))
-    return {"name": NAME, "namespace": namespace_of(organization_id), "labels": labels}
+    return {"name": name, "namespace": namespace_of(organization_id), "labels": labels}

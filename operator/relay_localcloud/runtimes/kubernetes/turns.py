@@ -23,7 +23,7 @@ from relay_localcloud.runtimes.kubernetes.holders import NO_VOLUMES, Holder, Imp
 from relay_localcloud.runtimes.kubernetes.holdings import HOLDINGS, Holding, Standing
 from relay_localcloud.runtimes.kubernetes.names import ALONE, name_of, namespace_of
 from relay_localcloud.runtimes.kubernetes.observed import Event, Pod
-from relay_localcloud.runtimes.kubernetes.runs import Machine, Run
+from relay_localcloud.runtimes.kubernetes.runs import Machine
 from relay_localcloud.runtimes.kubernetes.situations import STEPS, Situation, Step, situation, start_of
 from relay_localcloud.runtimes.kubernetes.tenants import Account, Gateway, Manifest
 from relay_localcloud.runtimes.kubernetes.wanted import Terms
@@ -221,11 +221,12 @@ def _making(tx: Tx, turn: Turn, seen: Seen, offer: Offer) -> Turn:
     except Impossible as why:
         holder.tell(tx, [Failed(str(why))], ())
         return waiting
-    return replace(turn, tenant=_tenant(tx, run, offer), manifests=wanted.of(run, offer.terms))
+    return replace(turn, tenant=tenant(tx, run.organization_id, offer), manifests=wanted.of(run, offer.terms))
 
 
-def _tenant(tx: Tx, run: Run, offer: Offer) -> list[Manifest]:
-    instance, organization_id = offer.terms.instance, run.organization_id
+def tenant(tx: Tx, organization_id: str, offer: Offer) -> list[Manifest]:
+    """The objects of an organization that precede its workloads, in the order of their creation."""
+    instance = offer.terms.instance
     (gpus,) = quotas.standings(tx, organization_id, [quotas.GPUS])
     return [
         tenants.namespace(instance, organization_id, privileged=offer.terms.privileged_allowed),
