@@ -73,7 +73,7 @@ async def test_a_terminate_that_was_wanted_before_a_kill_leaves_nothing_after_it
         await stage.gone(kind, pod_id)
 
 
-async def test_a_restored_older_state_ends_nothing(stage: Stage) -> None:
+async def test_a_restored_older_state_ends_nothing_by_itself_and_sells_no_gpu_that_is_used(stage: Stage) -> None:
     restarted_since, started_since = await stage.runs(), await stage.runs()
     await stops(stage, started_since)
     await stage.end()
@@ -86,6 +86,7 @@ async def test_a_restored_older_state_ends_nothing(stage: Stage) -> None:
     unknown = await stage.post()
     later = {each: await started(stage, each, start=2) for each in (restarted_since, started_since)}
     await stage.pod(unknown)
+    await stage.scheduler_binds(unknown)
     await stage.end()
     shutil.rmtree(stage.state)
     shutil.copytree(stage.state.with_name("backup"), stage.state)
@@ -95,6 +96,10 @@ async def test_a_restored_older_state_ends_nothing(stage: Stage) -> None:
     assert pods.keys() == {name_of(each) for each in (restarted_since, started_since, unknown, known)}
     assert {each: pods[name_of(each)]["metadata"]["uid"] for each in later} == later
     assert not any(pod["metadata"].get("deletionTimestamp") for pod in pods.values())
+    await eventually(stage.free, lambda free: free == 8 - len((restarted_since, unknown, known)))
+    for each in later:
+        await stage.act(each, "terminate")
+        await stage.gone("Pod", each)
 
 
 async def stops(stage: Stage, pod_id: str) -> None:

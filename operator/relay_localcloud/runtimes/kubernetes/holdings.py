@@ -6,6 +6,8 @@ from dataclasses import astuple, dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from sqlalchemy import select
+
 from relay_localcloud.kernel.instants import DAY
 from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx, read_meta, write_meta
@@ -104,7 +106,7 @@ def exits_of(holding: Holding) -> list[Exited]:
 def saw(
     tx: Tx, holding: Holding, start: int, uid: str | None, exits: Sequence[Exited], rejected_since: int | None
 ) -> None:
-    """Record what a Pod shows of a start, which is later than the row's if the state was restored from a backup.
+    """Record what a Pod shows of a start.
 
     `uid` is None for a Pod that leaves: another one is to follow.
     """
@@ -132,6 +134,12 @@ def name_cluster(tx: Tx, cluster: str) -> None:
     columns = HOLDINGS.table.c
     nameless = columns.cluster.is_(None) & columns.organization_id.is_not(None)
     tx.connection.execute(HOLDINGS.table.update().where(nameless).values(cluster=cluster))
+
+
+def starts(tx: Tx) -> dict[str, int]:
+    """The last start of each holder."""
+    columns = HOLDINGS.table.c
+    return {row.id: row.start for row in tx.connection.execute(select(columns.id, columns.start))}
 
 
 def organizations(tx: Tx, cluster: str) -> set[str]:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final, TypeAlias
 
-from relay_localcloud.runtimes.kubernetes.names import INSTANCE
 from relay_localcloud.runtimes.kubernetes.observed import Container, Node, Pod, condition
 from relay_localcloud.runtimes.kubernetes.quantities import amount
 from relay_localcloud.runtimes.kubernetes.runs import Machine
@@ -54,8 +53,8 @@ class NotOffered:
 NodeFact: TypeAlias = NodeSeen | NodeSilent | NotOffered
 
 
-def of_node(node: Node, pods: Iterable[Pod], instance: str, table: Sequence[Gpu]) -> NodeFact:
-    """The fact about a Node; `pods` on it that are not this cloud's reduce what is left for the cloud."""
+def of_node(node: Node, strangers: Iterable[Pod], table: Sequence[Gpu]) -> NodeFact:
+    """The fact about a Node; `strangers` are the Pods on it that its cloud does not know."""
     name, labels = node.metadata.name, node.metadata.labels
     gpu = next((row for row in table if row.labels.items() <= labels.items()), None)
     if gpu is None:
@@ -63,10 +62,10 @@ def of_node(node: Node, pods: Iterable[Pod], instance: str, table: Sequence[Gpu]
     ready = condition(node.status.conditions, "Ready")
     if ready is None or ready.status != "True":
         return NodeSilent(name, "Its kubelet never reported." if ready is None else ready.message)
-    strangers = [pod for pod in pods if _takes_from(pod, node) and pod.metadata.labels.get(INSTANCE) != instance]
+    running = [pod for pod in strangers if _takes_from(pod, node)]
 
     def left(resource: str) -> Decimal:
-        taken = sum((_requested(pod, resource) for pod in strangers), Decimal(0))
+        taken = sum((_requested(pod, resource) for pod in running), Decimal(0))
         return max(Decimal(0), amount(node.status.allocatable.get(resource, "0")) - taken)
 
     machine = Machine(name, gpu.resource, int(left(gpu.resource)), int(left("cpu") * 1000), int(left("memory")))

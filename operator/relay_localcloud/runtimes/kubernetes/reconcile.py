@@ -7,7 +7,7 @@ Pod changed, and every LOOK_SECONDS in any case, so a kill loses nothing.
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Final, NoReturn, Protocol
@@ -24,7 +24,7 @@ from relay_localcloud.runtimes.kubernetes.objects import Objects
 from relay_localcloud.runtimes.kubernetes.observed import Node, Pod
 from relay_localcloud.runtimes.kubernetes.organizations import Organizations
 from relay_localcloud.runtimes.kubernetes.pod_events import PodEvent, PodEvents
-from relay_localcloud.runtimes.kubernetes.situations import Step
+from relay_localcloud.runtimes.kubernetes.situations import Step, is_known
 from relay_localcloud.runtimes.kubernetes.tenants import Gateway
 from relay_localcloud.runtimes.kubernetes.turns import Offer, Seen, Turn
 
@@ -199,23 +199,24 @@ class Reconciler:
             asyncio.get_running_loop().call_later(PATIENCE_SECONDS, self._nodes_are_due)
 
     def _compare_nodes(self) -> None:
-        facts = list(self._node_facts())
-        machines = {fact.machine.name: fact.machine for fact in facts if isinstance(fact, NodeSeen)}
         with self._store.transaction() as tx:
+            facts = list(self._node_facts(holdings.starts(tx)))
+            machines = {fact.machine.name: fact.machine for fact in facts if isinstance(fact, NodeSeen)}
             fleet.look(tx, self._offer.cluster, facts, is_region=self._is_region)
             affected = HOLDINGS.all(tx, standing=Standing.RUN) if machines.keys() != self._seen.machines.keys() else []
         self._seen = replace(self._seen, machines=machines)
         for holding in filter(self._concerns, affected):
             self._due.setdefault(holding.id)
 
-    def _node_facts(self) -> Iterator[NodeFact]:
+    def _node_facts(self, starts: Mapping[str, int]) -> Iterator[NodeFact]:
         if self._is_region and self._nodes.unheard_seconds > self._away_seconds:
             return
-        pods: defaultdict[str | None, list[Pod]] = defaultdict(list)
+        strangers: defaultdict[str | None, list[Pod]] = defaultdict(list)
         for pod in self._pods:
-            pods[pod.spec.node_name].append(pod)
+            if not is_known(pod, self._offer.terms.instance, starts):
+                strangers[pod.spec.node_name].append(pod)
         for node in self._nodes:
-            yield of_node(node, pods[node.metadata.name], self._offer.terms.instance, self._table)
+            yield of_node(node, strangers[node.metadata.name], self._table)
 
     async def _take_turn(self, holder_id: str) -> None:
         try:

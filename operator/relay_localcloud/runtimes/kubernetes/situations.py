@@ -6,7 +6,7 @@ from typing import Final
 
 from relay_localcloud.kernel.instants import SECOND
 from relay_localcloud.runtimes.kubernetes.holdings import Holding, Standing
-from relay_localcloud.runtimes.kubernetes.names import INSTANCE, START
+from relay_localcloud.runtimes.kubernetes.names import CLOUD_ID, INSTANCE, REPLICA_ID, START
 from relay_localcloud.runtimes.kubernetes.observed import Pod
 
 REMADE_AFTER: Final = 10 * SECOND
@@ -55,7 +55,7 @@ STEPS: Final[Mapping[Standing, Mapping[Situation, Step]]] = {
         Situation.OUTDATED: Step.END,
     },
     Standing.REST: _WITHOUT_POD,
-    Standing.END: _WITHOUT_POD,
+    Standing.END: {**_WITHOUT_POD, Situation.LATER: Step.END},  # an end is final, so it was wanted after that start
 }
 
 
@@ -75,6 +75,13 @@ def situation(holding: Holding, pod: Pod | None, instance: str, now: int) -> Sit
     if pod.status.phase not in _OVER:
         return Situation.PRESENT
     return Situation.REJECTED if now - pod.metadata.creation_timestamp < REMADE_AFTER else Situation.OUTDATED
+
+
+def is_known(pod: Pod, instance: str, starts: Mapping[str, int]) -> bool:
+    """Whether a Pod is this cloud's, and of a start that its rows have; `starts` are the last ones by holder."""
+    labels = pod.metadata.labels
+    holder_id = labels.get(REPLICA_ID) or labels.get(CLOUD_ID, "")
+    return labels.get(INSTANCE) == instance and start_of(pod) <= starts.get(holder_id, -1)
 
 
 def start_of(pod: Pod) -> int:

@@ -172,6 +172,8 @@ def _tell(tx: Tx, holder: Holder, holding: Holding, pod: Pod | None, seen: Seen,
             HOLDINGS.change(tx, holding.id, uid=None)
         holder.tell(tx, _without_pod(holding, there), ())
         return
+    if there is Situation.LATER:
+        holding = HOLDINGS.changed(tx, holding, start=start_of(pod))  # from now on, what is wanted is about this start
     if not reports:
         return
     if start_of(pod) < holding.start:

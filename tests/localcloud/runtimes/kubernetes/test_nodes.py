@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from relay_localcloud.runtimes.kubernetes.names import INSTANCE
 from relay_localcloud.runtimes.kubernetes.nodes import Gpu, NodeSeen, NodeSilent, NotOffered, of_node
 from relay_localcloud.runtimes.kubernetes.observed import Node, Pod
 from relay_localcloud.runtimes.kubernetes.runs import Machine
@@ -43,76 +42,73 @@ def asks(**resources: str) -> dict[str, Any]:
     }
 
 
-def pod(*containers: dict[str, Any], owner: str = "", phase: str = "Running", on: str = "gpu-1", **spec: Any) -> Pod:
+def pod(*containers: dict[str, Any], phase: str = "Running", on: str = "gpu-1", **spec: Any) -> Pod:
     """A Pod on the node."""
-    labels = {INSTANCE: owner} if owner else {}
-    metadata = {"name": "p", "uid": "2", "creationTimestamp": MADE, "labels": labels}
+    metadata = {"name": "p", "uid": "2", "creationTimestamp": MADE}
     return Pod.model_validate(
         {"metadata": metadata, "spec": {"nodeName": on, "containers": containers, **spec}, "status": {"phase": phase}}
     )
 
 
 def left(*pods: Pod) -> Machine:
-    """What the cloud `mine` has of the node beside these Pods."""
-    seen = of_node(node(), pods, "mine", [H100])
+    """What the cloud has of the node beside these Pods of others."""
+    seen = of_node(node(), pods, [H100])
     assert isinstance(seen, NodeSeen)
     return seen.machine
 
 
 def test_a_node_that_reports_says_what_it_has_and_where_it_is() -> None:
-    seen = of_node(node(), [], "mine", [MI300X, H100])
+    seen = of_node(node(), [], [MI300X, H100])
     machine = Machine("gpu-1", NVIDIA, 8, 95_200, 800 * GIB)
     assert seen == NodeSeen(machine, "h100", region="eu", location="", cordoned=False)
 
 
 def test_another_vendor_is_another_row_of_the_table() -> None:
     labels = {"amd.com/gpu.family": "mi300x", "topology.kubernetes.io/zone": "eu-1"}
-    seen = of_node(node(labels, {"amd.com/gpu": "4", "cpu": "8", "memory": "1Gi"}), [], "mine", [H100, MI300X])
+    seen = of_node(node(labels, {"amd.com/gpu": "4", "cpu": "8", "memory": "1Gi"}), [], [H100, MI300X])
     assert seen == NodeSeen(Machine("gpu-1", "amd.com/gpu", 4, 8000, GIB), "mi300x", "", "eu-1", cordoned=False)
 
 
 def test_a_cordoned_node_is_seen_as_such() -> None:
-    seen = of_node(node(spec={"unschedulable": True}), [], "mine", [H100])
+    seen = of_node(node(spec={"unschedulable": True}), [], [H100])
     assert isinstance(seen, NodeSeen)
     assert seen.cordoned
 
 
 def test_a_node_that_is_not_ready_is_silent_in_its_own_words() -> None:
     away = {"type": "Ready", "status": "Unknown", "message": "Kubelet stopped posting node status."}
-    silent = of_node(node(status={"conditions": [away]}), [], "mine", [H100])
+    silent = of_node(node(status={"conditions": [away]}), [], [H100])
     assert silent == NodeSilent("gpu-1", "Kubelet stopped posting node status.")
 
 
 def test_a_node_that_never_reported_is_silent() -> None:
-    assert of_node(node(status={}), [], "mine", [H100]) == NodeSilent("gpu-1", "Its kubelet never reported.")
+    assert of_node(node(status={}), [], [H100]) == NodeSilent("gpu-1", "Its kubelet never reported.")
 
 
 def test_a_node_without_a_row_is_not_offered_and_says_which_label_it_has() -> None:
-    other = of_node(node({PRODUCT: "Tesla-T4"}), [], "mine", [H100, MI300X])
+    other = of_node(node({PRODUCT: "Tesla-T4"}), [], [H100, MI300X])
     assert other == NotOffered(
         "gpu-1", f"Its label {PRODUCT} is 'Tesla-T4', of which the table of GPU models has no row."
     )
-    none = of_node(node({}), [], "mine", [H100])
+    none = of_node(node({}), [], [H100])
     assert none == NotOffered("gpu-1", "Its labels match no entry of gpuModels.")
 
 
 def test_a_node_has_all_labels_of_its_row() -> None:
     ours = Gpu("h100", {**H100.labels, "pool": "ours"})
-    assert isinstance(of_node(node(), [], "mine", [ours]), NotOffered)
-    assert isinstance(of_node(node({**ours.labels}), [], "mine", [ours]), NodeSeen)
+    assert isinstance(of_node(node(), [], [ours]), NotOffered)
+    assert isinstance(of_node(node({**ours.labels}), [], [ours]), NodeSeen)
 
 
 def test_a_node_whose_device_plugin_is_away_has_no_gpu() -> None:
-    seen = of_node(node(allocatable={"cpu": "8", "memory": "1Gi"}), [], "mine", [H100])
+    seen = of_node(node(allocatable={"cpu": "8", "memory": "1Gi"}), [], [H100])
     assert isinstance(seen, NodeSeen)
     assert seen.machine.gpu_count == 0
 
 
-def test_what_strangers_ask_for_is_not_left_and_what_the_cloud_itself_asks_for_is() -> None:
+def test_what_strangers_ask_for_is_not_left() -> None:
     stranger = pod(asks(gpu="2", cpu="1200m", memory="100Gi"), asks(cpu="1"))
     assert left(stranger) == Machine("gpu-1", NVIDIA, 6, 93_000, 700 * GIB)
-    assert left(pod(asks(gpu="2"), owner="mine")).gpu_count == 8
-    assert left(pod(asks(gpu="2"), owner="another cloud")).gpu_count == 6
 
 
 def test_what_is_over_or_elsewhere_takes_nothing() -> None:

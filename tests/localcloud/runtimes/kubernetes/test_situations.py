@@ -8,9 +8,9 @@ import pytest
 
 from relay_localcloud.kernel.instants import parse_timestamp
 from relay_localcloud.runtimes.kubernetes.holdings import Holding, Standing
-from relay_localcloud.runtimes.kubernetes.names import INSTANCE, START
+from relay_localcloud.runtimes.kubernetes.names import CLOUD_ID, INSTANCE, REPLICA_ID, START
 from relay_localcloud.runtimes.kubernetes.observed import Pod
-from relay_localcloud.runtimes.kubernetes.situations import REMADE_AFTER, STEPS, Situation, Step, situation
+from relay_localcloud.runtimes.kubernetes.situations import REMADE_AFTER, STEPS, Situation, Step, is_known, situation
 
 MADE = "2026-11-24T10:00:00Z"
 SECOND_START = Holding("pod_1", Standing.RUN, start=2, since=0, uid=None, exits=())
@@ -61,6 +61,24 @@ def test_every_standing_has_a_step_for_every_situation() -> None:
     assert {standing: set(steps) for standing, steps in STEPS.items()} == {key: set(Situation) for key in Standing}
 
 
-def test_nothing_ends_what_is_not_this_clouds_or_of_a_start_it_does_not_know() -> None:
+def test_nothing_ends_what_is_not_this_clouds_or_of_a_start_it_does_not_know_unless_its_holder_ended() -> None:
     kept = (Situation.FOREIGN, Situation.LATER)
-    assert not [1 for steps in STEPS.values() for each in kept if steps[each] in {Step.END, Step.MAKE}]
+    ends = [(at, it) for at, steps in STEPS.items() for it in kept if steps[it] in {Step.END, Step.MAKE}]
+    assert ends == [(Standing.END, Situation.LATER)]
+
+
+@pytest.mark.parametrize(
+    ("there", "known"),
+    [
+        (pod("2", labels={INSTANCE: "mine", CLOUD_ID: "pod_1"}), True),
+        (pod("1", labels={INSTANCE: "mine", CLOUD_ID: "pod_1"}), True),
+        (pod("3", labels={INSTANCE: "mine", CLOUD_ID: "pod_1"}), False),
+        (pod("1", labels={INSTANCE: "mine", CLOUD_ID: "pod_9"}), False),
+        (pod("1", labels={INSTANCE: "another", CLOUD_ID: "pod_1"}), False),
+        (pod("1", labels={INSTANCE: "mine", CLOUD_ID: "cluster_1", REPLICA_ID: "rep_1"}), True),
+        (pod("1", labels={INSTANCE: "mine", CLOUD_ID: "pod_1", REPLICA_ID: "rep_9"}), False),
+        (pod("1", labels={}), False),
+    ],
+)
+def test_a_pod_is_known_if_it_is_this_clouds_and_its_holder_has_had_that_start(there: Pod, known: bool) -> None:
+    assert is_known(there, "mine", {"pod_1": 2, "rep_1": 1}) is known

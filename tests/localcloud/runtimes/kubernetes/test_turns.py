@@ -11,6 +11,7 @@ from relay_localcloud.replicas.states import ReplicaState
 from relay_localcloud.runtimes.kubernetes import holdings
 from relay_localcloud.runtimes.kubernetes.facts import LEAVES_WITHIN, START_WITHIN
 from relay_localcloud.runtimes.kubernetes.holdings import HOLDINGS
+from relay_localcloud.runtimes.kubernetes.names import name_of
 from relay_localcloud.runtimes.kubernetes.situations import REMADE_AFTER, Step
 
 if TYPE_CHECKING:
@@ -121,6 +122,24 @@ def test_one_rejection_does_not_fail_a_replica_whose_node_was_silent_since_the_l
     room.node()
     room.ends(replica.id, REJECTED)
     assert room.replica(cluster_id).status is ReplicaState.PROVISIONING
+
+
+def test_a_stop_ends_what_a_restored_state_did_not_know_once_it_was_seen_also_on_a_silent_node(room: Rows) -> None:
+    cluster_id = room.cluster()
+    replica = room.replica(cluster_id)
+    room.node(reports=False)
+    room.runs(replica.id, start=2)
+    room.stop(cluster_id)
+    assert room.turn(replica.id).step is Step.END
+
+
+def test_a_terminate_ends_what_a_restored_state_does_not_know(room: Rows) -> None:
+    cluster_id = room.cluster()
+    replica = room.replica(cluster_id)
+    room.turn(replica.id)
+    room.pods[name_of(replica.id)] = room.running(replica.id, start=2)
+    room.end(cluster_id)
+    assert room.turn(replica.id).step is Step.END
 
 
 def test_an_end_is_remembered_until_a_day_after_nothing_was_left(room: Rows) -> None:
