@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from relay_localcloud.runtimes.kubernetes.observed import Container, Node, Pod, condition
 from relay_localcloud.runtimes.kubernetes.quantities import amount
-from relay_localcloud.runtimes.kubernetes.runs import Machine
+from relay_localcloud.runtimes.kubernetes.runs import Machine, Room
 
 REGION: Final = "topology.kubernetes.io/region"
 ZONE: Final = "topology.kubernetes.io/zone"
@@ -70,6 +70,19 @@ def of_node(node: Node, strangers: Iterable[Pod], table: Sequence[Gpu]) -> NodeF
 
     machine = Machine(name, gpu.resource, int(left(gpu.resource)), int(left("cpu") * 1000), int(left("memory")))
     return NodeSeen(machine, gpu.model_id, labels.get(REGION, ""), labels.get(ZONE, ""), node.spec.unschedulable)
+
+
+def free_on(machine: Machine, pods: Sequence[Pod]) -> Room:
+    """What these Pods of the cloud leave of what it has on a Node."""
+
+    def left(whole: int, resource: str, units: int = 1) -> int:
+        return max(0, int(whole - units * sum((_requested(pod, resource) for pod in pods), Decimal(0))))
+
+    return Room(
+        left(machine.gpu_count, machine.resource),
+        left(machine.cpu_millis, "cpu", units=1000),
+        left(machine.memory_bytes, "memory"),
+    )
 
 
 def _takes_from(pod: Pod, node: Node) -> bool:

@@ -92,7 +92,7 @@ class Reconciler:
         self._nodes_due = True
         self._wake = asyncio.Event()
         self._swept: set[tuple[str, int, Standing]] = set()
-        self._seen = Seen({}, self._pods.get, self._events.of, regions.may_run)
+        self._seen = Seen({}, self._pods.get, self._pods_on, self._events.of, regions.may_run)
 
     def pod(self, namespace: str, name: str) -> Pod | None:
         """The Pod of this cloud with this name."""
@@ -217,6 +217,9 @@ class Reconciler:
                 strangers[pod.spec.node_name].append(pod)
         for node in self._nodes:
             yield of_node(node, strangers[node.metadata.name], self._table)
+
+    def _pods_on(self, node: str) -> Iterator[Pod]:
+        return (pod for pod in self._pods if pod.spec.node_name == node)
 
     async def _take_turn(self, holder_id: str) -> None:
         try:

@@ -21,6 +21,15 @@ HEALTH: Final = "/health"
 
 
 @dataclass(frozen=True, slots=True)
+class Room:
+    """GPUs, CPU and memory of a Node."""
+
+    gpu_count: int
+    cpu_millis: int
+    memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Machine:
     """A Node, with the GPUs, CPU and memory that other Pods leave for the cloud."""
 
@@ -29,6 +38,7 @@ class Machine:
     gpu_count: int
     cpu_millis: int
     memory_bytes: int
+    free: Room | None = None  # of these, what the cloud's own Pods leave, if that is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +87,17 @@ class Run:
 
 
 def gpu_share(machine: Machine, gpu_count: int) -> Share:
-    """GPUs of a Node, and the same fraction of its CPU and memory as of its GPUs.
+    """GPUs of a Node, and the same fraction of its free CPU and memory as of its free GPUs.
 
-    A Node offers fewer GPUs than run on it while its device plugin is down; even then no share exceeds the Node.
+    If too little is free, as long as another Pod leaves, it is the fraction of the whole Node. A Node offers fewer GPUs
+    than run on it while its device plugin is down; even then no share exceeds the Node.
     """
-    whole = max(gpu_count, machine.gpu_count)
-    return Share(machine, gpu_count, machine.cpu_millis * gpu_count // whole, machine.memory_bytes * gpu_count // whole)
+    of: Room | Machine = machine
+    free = machine.free
+    if free is not None and free.gpu_count >= gpu_count and free.cpu_millis and free.memory_bytes:
+        of = free
+    whole = max(gpu_count, of.gpu_count)
+    return Share(machine, gpu_count, of.cpu_millis * gpu_count // whole, of.memory_bytes * gpu_count // whole)
 
 
 def cpu_share(size: CpuSize) -> Share:

@@ -79,9 +79,13 @@ def situation(holding: Holding, pod: Pod | None, instance: str, now: int) -> Sit
 
 def is_known(pod: Pod, instance: str, starts: Mapping[str, int]) -> bool:
     """Whether a Pod is this cloud's, and of a start that its rows have; `starts` are the last ones by holder."""
+    return start_of(pod) <= starts.get(holder_of(pod, instance), -1)
+
+
+def holder_of(pod: Pod, instance: str) -> str:
+    """The id of the holder that a Pod of this cloud belongs to; empty for a Pod of others."""
     labels = pod.metadata.labels
-    holder_id = labels.get(REPLICA_ID) or labels.get(CLOUD_ID, "")
-    return labels.get(INSTANCE) == instance and start_of(pod) <= starts.get(holder_id, -1)
+    return (labels.get(REPLICA_ID) or labels.get(CLOUD_ID, "")) if labels.get(INSTANCE) == instance else ""
 
 
 def start_of(pod: Pod) -> int:

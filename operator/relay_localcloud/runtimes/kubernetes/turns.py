@@ -22,9 +22,10 @@ from relay_localcloud.runtimes.kubernetes.facts import (
 from relay_localcloud.runtimes.kubernetes.holders import NO_VOLUMES, Holder, Impossible
 from relay_localcloud.runtimes.kubernetes.holdings import HOLDINGS, Holding, Standing
 from relay_localcloud.runtimes.kubernetes.names import ALONE, name_of, namespace_of
+from relay_localcloud.runtimes.kubernetes.nodes import free_on
 from relay_localcloud.runtimes.kubernetes.observed import Event, Pod
 from relay_localcloud.runtimes.kubernetes.runs import Machine
-from relay_localcloud.runtimes.kubernetes.situations import STEPS, Situation, Step, situation, start_of
+from relay_localcloud.runtimes.kubernetes.situations import STEPS, Situation, Step, holder_of, situation, start_of
 from relay_localcloud.runtimes.kubernetes.tenants import Account, Gateway, Manifest
 from relay_localcloud.runtimes.kubernetes.wanted import Terms
 from relay_localcloud.runtimes.runtime import Noun
@@ -62,11 +63,12 @@ class Offer:
 class Seen:
     """What is known of a cluster now: reporting Nodes by name, Pods by namespace and name, Events by Pod uid.
 
-    `may_run` is about the Pods of every cluster.
+    `pods_on` has the Pods on a Node, by its name; `may_run` is about the Pods of every cluster.
     """
 
     machines: Mapping[str, Machine]
     pod: Callable[[str, str], Pod | None]
+    pods_on: Callable[[str], Iterable[Pod]]
     events: Callable[[str], Iterable[Event]]
     may_run: stops.MayRun
 
@@ -218,12 +220,25 @@ def _making(tx: Tx, turn: Turn, seen: Seen, offer: Offer) -> Turn:
     machine = _machine_of(tx, holder, seen, offer)
     if machine is None and holder.node_id is not None:
         return waiting
+    if machine is not None:
+        machine = replace(machine, free=free_on(machine, _others(tx, turn, seen.pods_on(machine.name), offer)))
     try:
         run = holder.run(tx, machine, turn.holding.start, offer.terms, offer.vault)
     except Impossible as why:
         holder.tell(tx, [Failed(str(why))], ())
         return waiting
     return replace(turn, tenant=tenant(tx, run.organization_id, offer), manifests=wanted.of(run, offer.terms))
+
+
+def _others(tx: Tx, turn: Turn, pods: Iterable[Pod], offer: Offer) -> list[Pod]:
+    """The Pods that other holders are to have; those of ended ones leave."""
+    kept = []
+    for pod in pods:
+        holder_id = holder_of(pod, offer.terms.instance)
+        holding = HOLDINGS.find(tx, id=holder_id) if holder_id != turn.holding.id else None
+        if holding is not None and holding.standing is Standing.RUN:
+            kept.append(pod)
+    return kept
 
 
 def tenant(tx: Tx, organization_id: str, offer: Offer) -> list[Manifest]:

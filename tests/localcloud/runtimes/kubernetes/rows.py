@@ -15,7 +15,7 @@ from relay_localcloud.kernel.instants import timestamp
 from relay_localcloud.kernel.store import Store
 from relay_localcloud.runtimes.kubernetes import fleet, turns
 from relay_localcloud.runtimes.kubernetes.holdings import OnKubernetes
-from relay_localcloud.runtimes.kubernetes.names import INSTANCE, START, name_of
+from relay_localcloud.runtimes.kubernetes.names import CLOUD_ID, INSTANCE, START, name_of
 from relay_localcloud.runtimes.kubernetes.nodes import NodeSeen
 from relay_localcloud.runtimes.kubernetes.observed import Pod, PodStatus
 from relay_localcloud.runtimes.kubernetes.runs import Machine
@@ -28,7 +28,7 @@ from relay_wire.clusters import ClusterCreate, ClusterStatus
 from relay_wire.serving import DeploymentCreate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from relay_localcloud.kernel.store import Tx
     from relay_localcloud.replicas.rows import Replica
@@ -121,11 +121,14 @@ class Rows:
 
     def turn(self, holder_id: str) -> Turn:
         """What a turn decides."""
-        seen = Seen(self.machines, lambda _, name: self.pods.get(name), lambda _: (), self.may_run)
+        seen = Seen(self.machines, lambda _, name: self.pods.get(name), self._pods_on, lambda _: (), self.may_run)
         with self.tx() as tx:
             turn = turns.take(tx, holder_id, seen, self.offer)
         assert turn is not None
         return turn
+
+    def _pods_on(self, node: str) -> list[Pod]:
+        return [pod for pod in self.pods.values() if pod.spec.node_name == node]
 
     def refused(self, holder_id: str, words: str = "Forbidden: exceeded quota", *, is_final: bool = True) -> None:
         """The cluster refuses what a turn decides, or fails at it."""
@@ -133,9 +136,9 @@ class Rows:
         with self.tx() as tx:
             turns.refused(tx, turn, words, is_final=is_final)
 
-    def runs(self, holder_id: str, start: int = 1, **metadata: Any) -> None:
+    def runs(self, holder_id: str, start: int = 1, asks: Mapping[str, str] | None = None, **metadata: Any) -> None:
         """Its container runs in a Pod, healthy, and the cloud has seen it."""
-        self.pods[name_of(holder_id)] = self.running(holder_id, start, **metadata)
+        self.pods[name_of(holder_id)] = self.running(holder_id, start, asks, **metadata)
         self.turn(holder_id)
 
     def ends(self, holder_id: str, reason: str) -> Turn:
@@ -144,14 +147,15 @@ class Rows:
         self.pods[name_of(holder_id)] = pod.model_copy(update={"status": PodStatus(phase="Failed", reason=reason)})
         return self.turn(holder_id)
 
-    def running(self, holder_id: str, start: int = 1, **metadata: Any) -> Pod:
-        """Its Pod, if its container runs and is healthy."""
+    def running(self, holder_id: str, start: int = 1, asks: Mapping[str, str] | None = None, **metadata: Any) -> Pod:
+        """Its Pod, if its container runs and is healthy, with these requests."""
         at = timestamp(self.now)
-        labels = {INSTANCE: self.offer.terms.instance}
+        labels = {INSTANCE: self.offer.terms.instance, CLOUD_ID: holder_id}
         named = {"name": name_of(holder_id), "uid": "u", "creationTimestamp": at, "labels": labels}
         container = {"name": "main", "ready": True, "state": {"running": {"startedAt": at}}}
         status = {"phase": "Running", "podIP": "10.0.0.9", "startTime": at, "containerStatuses": [container]}
-        raw = {"metadata": {**named, "annotations": {START: str(start)}, **metadata}, "status": status}
+        spec = {"nodeName": MACHINE.name, "containers": [{"resources": {"requests": asks or {}}}]}
+        raw = {"metadata": {**named, "annotations": {START: str(start)}, **metadata}, "spec": spec, "status": status}
         return Pod.model_validate(raw)
 
 

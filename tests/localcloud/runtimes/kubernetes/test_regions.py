@@ -48,7 +48,7 @@ class World:
     def turn(self, holder_id: str, cluster: str) -> Turn | None:
         """What a turn decides on a cluster."""
         pods = self.pods[cluster]
-        seen = Seen({MACHINE.name: MACHINE}, lambda _, name: pods.get(name), lambda _: (), self.may_run)
+        seen = Seen({MACHINE.name: MACHINE}, lambda _, name: pods.get(name), lambda _: (), lambda _: (), self.may_run)
         with self.room.tx() as tx:
             return turns.take(tx, holder_id, seen, replace(self.room.offer, cluster=cluster, first="eu"))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,8 +13,10 @@ from relay_localcloud.runtimes.kubernetes.facts import LEAVES_WITHIN, START_WITH
 from relay_localcloud.runtimes.kubernetes.holdings import HOLDINGS
 from relay_localcloud.runtimes.kubernetes.names import name_of
 from relay_localcloud.runtimes.kubernetes.situations import REMADE_AFTER, Step
+from tests.localcloud.runtimes.kubernetes.rows import GPU
 
 if TYPE_CHECKING:
+    from relay_localcloud.runtimes.kubernetes.turns import Turn
     from tests.localcloud.runtimes.kubernetes.rows import Rows
 
 
@@ -194,3 +196,32 @@ def test_a_replica_with_gpus_keeps_them_while_its_pod_is_stuck_on_a_node_that_re
     room.now += LEAVES_WITHIN
     room.runs(replica.id, deletionTimestamp=timestamp(room.now - LEAVES_WITHIN))
     assert room.replica(cluster_id).id == replica.id
+
+
+def share(turn: Turn) -> tuple[object, object]:
+    """The CPU and memory that the container of a turn gets."""
+    pod: Any = turn.manifests[-1]
+    asked = pod["spec"]["containers"][0]["resources"]["requests"]
+    return asked["cpu"], asked["memory"]
+
+
+def test_a_container_gets_its_part_of_what_the_clouds_other_containers_leave_of_its_node(room: Rows) -> None:
+    first, second = (room.cluster(name=name, gpusPerReplica=4) for name in ("first", "second"))
+    whole = (f"{96_000 // 2}m", str(800 * 1024**3 // 2))
+    assert share(room.turn(room.replica(first).id)) == whole
+    room.runs(room.replica(first).id, asks={GPU: "4", "cpu": whole[0], "memory": whole[1]})
+    room.runs(room.replica(room.cluster(name="cpu", **CPU_ONLY)).id, asks={"cpu": "32", "memory": "200Gi"})
+    left = ("16000m", str(200 * 1024**3))
+    assert share(room.turn(room.replica(second).id)) == left
+    room.runs(room.replica(second).id, asks={GPU: "4", "cpu": left[0], "memory": left[1]})
+    del room.pods[name_of(room.replica(second).id)]
+    assert share(room.turn(room.replica(second).id)) == left
+
+
+def test_a_container_gets_what_one_that_ended_still_has(room: Rows) -> None:
+    cluster_id = room.cluster(gpusPerReplica=8)
+    room.runs(room.replica(cluster_id).id, asks={GPU: "8", "cpu": "64", "memory": "600Gi"})
+    room.runs(room.replica(room.cluster(name="cpu", **CPU_ONLY)).id, asks={"cpu": "32", "memory": "200Gi"})
+    room.end(cluster_id)
+    follows = room.replica(room.cluster(name="next"))
+    assert share(room.turn(follows.id)) == ("8000m", str(75 * 1024**3))

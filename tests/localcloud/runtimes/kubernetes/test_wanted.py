@@ -17,7 +17,7 @@ from relay_localcloud.replicas.rows import Replica
 from relay_localcloud.replicas.states import ReplicaState
 from relay_localcloud.runtimes.kubernetes import runs, tenants, wanted
 from relay_localcloud.runtimes.kubernetes.opening import account_of
-from relay_localcloud.runtimes.kubernetes.runs import Machine, Run
+from relay_localcloud.runtimes.kubernetes.runs import Machine, Room, Run
 from relay_localcloud.runtimes.kubernetes.tenants import Account, Gateway
 from relay_localcloud.runtimes.kubernetes.wanted import Terms
 from relay_localcloud.serving.rows import Deployment
@@ -133,6 +133,11 @@ def test_shares_of_a_node_never_exceed_it() -> None:
 
 def test_what_runs_while_no_gpu_is_offered_gets_no_more_than_the_node() -> None:
     assert runs.gpu_share(replace(MACHINE, gpu_count=0), 2).memory_bytes == MACHINE.memory_bytes
+
+
+@pytest.mark.parametrize("free", [Room(0, 0, 0), Room(1, 9, 9), Room(2, 0, 9), Room(2, 9, 0)])
+def test_without_room_on_its_node_a_container_asks_for_its_part_of_the_whole(free: Room) -> None:
+    assert runs.gpu_share(replace(MACHINE, free=free), 2).cpu_millis == MACHINE.cpu_millis // 4
 
 
 @pytest.mark.parametrize("asked", [{"health_check_path": "/up"}, {"health_check_port": 9}, {"health_checks": ["tcp"]}])
