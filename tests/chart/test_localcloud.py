@@ -58,6 +58,10 @@ RUNTIME = (
     "runtimeConfig.gpuModels[0].id=h100",
     "runtimeConfig.gpuModels[0].nodeLabels.gpu=h100",
     "runtimeConfig.gpuModels[0].pricePerHourCents=249",
+    "runtimeConfig.cpuSizes[0].resourceSize=tiny",
+    "runtimeConfig.cpuSizes[0].vcpu=1",
+    "runtimeConfig.cpuSizes[0].ramMb=512",
+    "runtimeConfig.cpuSizes[0].pricePerHourCents=1",
 )
 
 
@@ -171,6 +175,7 @@ async def test_with_a_runtime_it_has_a_token_and_its_document_and_otherwise_no_r
     assert document == {
         "clusters": [{"name": "here", "storageClass": "fast"}],
         "gpuModels": [{"id": "h100", "nodeLabels": {"gpu": "h100"}, "pricePerHourCents": 249}],
+        "cpuSizes": [{"resourceSize": "tiny", "vcpu": 1, "ramMb": 512, "pricePerHourCents": 1}],
     }
 
 

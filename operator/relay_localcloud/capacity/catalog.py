@@ -18,7 +18,6 @@ _EntryT = TypeVar("_EntryT", bound="DataclassInstance")
 EVERY_COUNT: Final = (1, 2, 3, 4, 5, 6, 7, 8)
 NVSWITCH_TILES: Final = (1, 2, 4, 8)  # partition sizes in which an NVSwitch board can be passed through
 LARGEST_NODE: Final = 8  # GPUs of a node that is on sale
-DEFAULT_CPU_SIZE: Final = "small"
 DEFAULT_DISK_GB: Final = 50
 
 
@@ -64,8 +63,8 @@ class VmTemplate:
     image_url: str
 
 
-def _by_first_field(*entries: _EntryT) -> Mapping[str, _EntryT]:
-    return MappingProxyType({getattr(entry, fields(entry)[0].name): entry for entry in entries})
+def _by_first_field(*entries: _EntryT) -> dict[str, _EntryT]:
+    return {getattr(entry, fields(entry)[0].name): entry for entry in entries}
 
 
 def entry(field: str, entries: Mapping[str, _EntryT], wanted: str, status: int = 422) -> _EntryT:
@@ -75,30 +74,30 @@ def entry(field: str, entries: Mapping[str, _EntryT], wanted: str, status: int =
     return entries[wanted]
 
 
-_BUILT_IN: Final = (
+_GPU_MODELS: Final = _by_first_field(
     GpuModel("h100", "NVIDIA H100 SXM 80GB", 80, 249, True, 2048, NVSWITCH_TILES),
     GpuModel("a100", "NVIDIA A100 SXM 80GB", 80, 139, True, 1024, NVSWITCH_TILES),
     GpuModel("l40s", "NVIDIA L40S 48GB", 48, 89, False, 768, EVERY_COUNT),
     GpuModel("rtx4090", "NVIDIA GeForce RTX 4090", 24, 39, False, 512, EVERY_COUNT),
 )
-_GPU_MODELS: Final = {model.id: model for model in _BUILT_IN}
 GPU_MODELS: Final = MappingProxyType(_GPU_MODELS)
 SHOWN_OF_MODEL: Final = ("id", "name", "memory_gb", "price_per_hour_cents")
 """What the catalog and the details of clusters show of a GPU model."""
 
-CPU_SIZES: Final = _by_first_field(
+_CPU_SIZES: Final = _by_first_field(
     CpuSize("small", 2, 4096, 4),
     CpuSize("medium", 4, 8192, 8),
     CpuSize("large", 8, 16384, 16),
     CpuSize("xlarge", 16, 32768, 32),
 )
+CPU_SIZES: Final = MappingProxyType(_CPU_SIZES)
 _LOCATIONS: Final = {
     "ams1": Location("ams1", "Amsterdam", "eu-west"),
     "iad1": Location("iad1", "Ashburn", "us-east"),
     "sjc1": Location("sjc1", "San Jose", "us-west"),
 }
 LOCATIONS: Final = MappingProxyType(_LOCATIONS)
-VM_TEMPLATES: Final = _by_first_field(
+VM_TEMPLATES: Final[Mapping[str, VmTemplate]] = _by_first_field(
     VmTemplate("ubuntu-24-04", "Ubuntu 24.04", "Ubuntu with GPU drivers", "docker.io/library/ubuntu:24.04"),
     VmTemplate("pytorch", "PyTorch", "Ubuntu with CUDA and PyTorch", "docker.io/pytorch/pytorch:latest"),
     VmTemplate("vllm", "vLLM", "An OpenAI-compatible model server", "docker.io/vllm/vllm-openai:latest"),
@@ -108,15 +107,24 @@ SEEDED_NODE_LOCATIONS: Final = ("ams1", "iad1")
 """Every model has one node in each; the control interface adds and removes others."""
 
 
-def sell(models: Iterable[GpuModel]) -> None:
-    """Put these GPU models on sale instead of the built-in ones, at no location but their nodes'.
+def sell(models: Iterable[GpuModel], sizes: Iterable[CpuSize]) -> None:
+    """Put these GPU models and CPU sizes on sale instead of the built-in ones, at no location but their nodes'.
 
     Call it before a cloud is opened.
     """
-    on_sale = {model.id: model for model in models}
+    models_on_sale, sizes_on_sale = _by_first_field(*models), _by_first_field(*sizes)
     _GPU_MODELS.clear()
-    _GPU_MODELS.update(on_sale)
+    _GPU_MODELS.update(models_on_sale)
     _LOCATIONS.clear()
+    _CPU_SIZES.clear()
+    _CPU_SIZES.update(sizes_on_sale)
+
+
+def cpu_size(wanted: str | None) -> CpuSize:
+    """The size that a request names, or the cheapest; ApiError 422 if the catalog does not have it."""
+    if not wanted:
+        return min(CPU_SIZES.values(), key=lambda size: size.price_per_hour_cents)
+    return entry("resourceSize", CPU_SIZES, wanted)
 
 
 def models_cheapest_first() -> list[GpuModel]:

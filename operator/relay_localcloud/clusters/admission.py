@@ -4,7 +4,7 @@ import secrets
 from typing import Any
 
 from relay_localcloud.capacity import catalog, offers
-from relay_localcloud.capacity.catalog import CPU_SIZES, DEFAULT_CPU_SIZE, GPU_MODELS
+from relay_localcloud.capacity.catalog import GPU_MODELS
 from relay_localcloud.clusters import clusters, moves
 from relay_localcloud.clusters.clusters import Cluster
 from relay_localcloud.clusters.moves import REPLICAS
@@ -85,7 +85,7 @@ def _shape(body: ClusterCreate) -> tuple[dict[str, Any], int]:
     if body.gpu_model_id is None:
         if body.gpus_per_replica:
             raise ApiError(422, "gpusPerReplica: it needs a gpuModelId.")
-        size = catalog.entry("resourceSize", CPU_SIZES, body.resource_size or DEFAULT_CPU_SIZE)
+        size = catalog.cpu_size(body.resource_size)
         return {"gpus_per_replica": 0, "resource_size": size.resource_size}, size.price_per_hour_cents
     model = catalog.entry("gpuModelId", GPU_MODELS, body.gpu_model_id)
     count = 1 if body.gpus_per_replica is None else body.gpus_per_replica

@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any, Final
 
 from relay_localcloud.capacity import catalog, claims, nodes
-from relay_localcloud.capacity.catalog import CPU_SIZES, DEFAULT_CPU_SIZE, DEFAULT_DISK_GB, GPU_MODELS
+from relay_localcloud.capacity.catalog import DEFAULT_DISK_GB, GPU_MODELS
 from relay_localcloud.capacity.offers import require_offered
 from relay_localcloud.capacity.placement import SPOT, Demand
 from relay_localcloud.capacity.reservations import RESERVATIONS, ReservationStatus
@@ -128,7 +128,7 @@ def _create_cpu_vm(tx: Tx, organization_id: str, body: VmCreate, tier: str, fact
     if body.node_id is not None:
         admission.visible_node(tx, body.node_id, organization_id, spot=tier == SPOT)
         raise ApiError(422, "nodeId: it needs a gpuModelId; CPU VMs are not placed on nodes.")
-    size = catalog.entry("resourceSize", CPU_SIZES, body.resource_size or DEFAULT_CPU_SIZE)
+    size = catalog.cpu_size(body.resource_size)
     moves.require_cpu_slot(tx)
     price = quotes.locked(size.price_per_hour_cents, factor)
     fields = _fields(body, tier, price_per_hour_cents=price, resource_size=size.resource_size)

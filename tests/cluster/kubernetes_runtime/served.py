@@ -10,6 +10,9 @@ from relay_localcloud.runtimes.kubernetes.names import namespace_of
 from tests.cluster.kubernetes_runtime.stage import PRODUCT, Stage
 from tests.support.localcloud import LocalCloud, Ports
 
+TINY = {"resourceSize": "tiny", "vcpu": 1, "ramMb": 512, "pricePerHourCents": 1}
+"""The only size of what has no GPU."""
+
 
 @dataclass
 class Served(Stage):
@@ -27,6 +30,7 @@ class Served(Stage):
                 {
                     "clusters": [{"name": name, "storageClass": "fast"} for name in ("eu", *self.others)],
                     "gpuModels": [{"id": "h100", "nodeLabels": {PRODUCT: self.product}, "pricePerHourCents": 36_000}],
+                    "cpuSizes": [TINY],
                 }
             )
         )

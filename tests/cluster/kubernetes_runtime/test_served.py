@@ -8,6 +8,8 @@ import pytest
 
 from relay_localcloud.__main__ import main
 from relay_localcloud.runtimes.kubernetes.names import name_of
+from tests.cluster.kubernetes_runtime import groups
+from tests.cluster.kubernetes_runtime.served import TINY
 from tests.support.localcloud import LocalCloud
 from tests.support.process import StartError
 
@@ -65,6 +67,14 @@ async def test_a_pod_lives_and_ends_once_however_often_the_cloud_is_killed(serve
         await served.gone(kind, pod_id)
     (ended,) = await served.organization.billed()
     assert ended["cents"] >= stopped["cents"]
+
+
+async def test_what_has_no_gpu_is_sold_in_the_sizes_of_the_document(served: Served) -> None:
+    assert (await served.organization.call("GET", "/v1/pricing"))["cpu"] == [TINY]
+    cluster_id = await groups.post(served, gpuModelId=None)
+    (replica_id,) = await groups.replicas(served, cluster_id, 1)
+    (container,) = (await served.pod(replica_id))["spec"]["containers"]
+    assert container["resources"]["limits"].items() >= {"cpu": "1", "memory": str(512 * 2**20)}.items()
 
 
 async def test_it_ends_when_it_is_told_to_and_its_workloads_go_on(served: Served) -> None:

@@ -1,4 +1,4 @@
-"""The administrator's configuration of clusters and GPU models: `--runtime-config` and `--cluster`."""
+"""The administrator's configuration of clusters, GPU models and CPU sizes: `--runtime-config` and `--cluster`."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,12 +8,14 @@ import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-from relay_localcloud.capacity.catalog import EVERY_COUNT, GPU_MODELS, GpuModel
+from relay_localcloud.capacity.catalog import CPU_SIZES, EVERY_COUNT, GPU_MODELS, CpuSize, GpuModel
 from relay_localcloud.http.errors import sentence
 from relay_localcloud.runtimes.kubernetes.names import ALONE
 from relay_localcloud.runtimes.kubernetes.nodes import Gpu
 from relay_localcloud.runtimes.runtime import Unusable
+from relay_localcloud.workloads.container import LONGEST_SIZE
 
+_Cents = Annotated[int, Field(ge=0, le=10_000_000)]
 _Word = Annotated[str, Field(min_length=1, max_length=100)]
 _Labels = Mapping[str, str]
 Arguments = tuple[Path | None, Mapping[str, Path]]
@@ -44,8 +46,17 @@ class GpuModelConfig(_Said):
     name: _Word | None = None
     node_labels: Annotated[_Labels, Field(min_length=1)]
     resource: _Word = GPU
-    price_per_hour_cents: Annotated[int, Field(ge=0, le=10_000_000)]
+    price_per_hour_cents: _Cents
     memory_gb: Annotated[int, Field(ge=1, le=100_000)] | None = None
+
+
+class CpuSizeConfig(_Said):
+    """A size on sale of what has no GPU."""
+
+    resource_size: Annotated[str, Field(min_length=1, max_length=LONGEST_SIZE)]
+    vcpu: Annotated[int, Field(ge=1, le=10_000)]
+    ram_mb: Annotated[int, Field(ge=1, le=100_000_000)]
+    price_per_hour_cents: _Cents
 
 
 def _together(clusters: Sequence[ClusterConfig]) -> Sequence[ClusterConfig]:
@@ -65,6 +76,7 @@ class RuntimeConfig(_Said):
         ClusterConfig(name=ALONE),
     )
     gpu_models: Annotated[Sequence[GpuModelConfig], Field(min_length=1)]
+    cpu_sizes: Annotated[Sequence[CpuSizeConfig], Field(min_length=1)] | None = None
     privileged_allowed: bool = False
 
 
@@ -89,6 +101,13 @@ def read(path: Path | None, clusters: Mapping[str, Path]) -> RuntimeConfig:
 def models(config: RuntimeConfig) -> list[GpuModel]:
     """The models on sale. Raises Unusable for one whose memory is neither configured nor built in."""
     return [_model(each) for each in config.gpu_models]
+
+
+def sizes(config: RuntimeConfig) -> list[CpuSize]:
+    """The sizes on sale: the built-in ones if none is configured."""
+    if config.cpu_sizes is None:
+        return list(CPU_SIZES.values())
+    return [CpuSize(**each.model_dump()) for each in config.cpu_sizes]
 
 
 def table(config: RuntimeConfig, cluster: ClusterConfig) -> list[Gpu]:

@@ -104,11 +104,14 @@ class ClusterHolder:
     def run(self, tx: Tx, machine: Machine | None, start: int, terms: Terms, vault: Vault) -> Run:
         """The replica's container, with the login of its registry credential if that can be used.
 
-        Raises Impossible without an image.
+        Raises Impossible without an image, and for a size that is no longer on sale.
         """
         cluster = self.cluster
         if machine is None:
-            share = runs.cpu_share(CPU_SIZES[cluster.resource_size])
+            size = CPU_SIZES.get(cluster.resource_size)
+            if size is None:
+                raise Impossible(f"The administrator of this cloud has removed the size {cluster.resource_size}.")
+            share = runs.cpu_share(size)
         else:
             share = runs.gpu_share(machine, cluster.gpus_per_replica)
         credential_id = cluster.created_as.registry_credential_id

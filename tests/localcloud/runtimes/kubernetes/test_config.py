@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from relay_localcloud.capacity.catalog import GPU_MODELS
-from relay_localcloud.runtimes.kubernetes.config import models, read, table
+from relay_localcloud.capacity.catalog import CPU_SIZES, GPU_MODELS, CpuSize
+from relay_localcloud.runtimes.kubernetes.config import models, read, sizes, table
 from relay_localcloud.runtimes.kubernetes.nodes import Gpu
 from relay_localcloud.runtimes.runtime import Unusable
 
@@ -51,6 +51,12 @@ def test_models_are_sold_at_the_prices_of_the_document(tmp_path: Path) -> None:
     assert (own.id, own.name, own.memory_gb, own.price_per_hour_cents) == ("mi300x", "mi300x", 192, 199)
 
 
+def test_sizes_without_gpus_are_those_of_the_document_or_the_built_in_ones(tmp_path: Path) -> None:
+    own = {"resourceSize": "tiny", "vcpu": 1, "ramMb": 512, "pricePerHourCents": 1}
+    assert sizes(read(written(tmp_path, cpuSizes=[own]), {})) == [CpuSize("tiny", 1, 512, 1)]
+    assert sizes(read(written(tmp_path), {})) == list(CPU_SIZES.values())
+
+
 @pytest.mark.parametrize(
     ("document", "words"),
     [
@@ -61,6 +67,7 @@ def test_models_are_sold_at_the_prices_of_the_document(tmp_path: Path) -> None:
         ({"clusters": ["eu"]}, "clusters.0: "),
         ({"clusters": [{"name": ["eu"]}]}, "clusters.0.name: "),
         ({"cpuSizes": []}, "cpuSizes: "),
+        ({"cpuSizes": [{"resourceSize": "tiny", "vcpu": 0.5}]}, "cpuSizes.0.vcpu: "),
     ],
 )
 def test_what_makes_no_sense_is_said_with_where_it_is(tmp_path: Path, document: dict[str, Any], words: str) -> None:

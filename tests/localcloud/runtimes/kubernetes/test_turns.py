@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from relay_localcloud.capacity import catalog
 from relay_localcloud.kernel.instants import DAY, HOUR, MINUTE, timestamp
 from relay_localcloud.replicas.states import ReplicaState
 from relay_localcloud.runtimes.kubernetes import holdings
@@ -187,6 +188,24 @@ def test_a_replica_without_gpus_whose_pod_is_stuck_on_a_dead_node_is_replaced_on
     room.pods.clear()  # the node is back
     assert room.turn(replica.id).step is Step.SWEEP
     assert room.replica(cluster_id).id == other.id
+
+
+def test_a_replica_of_a_size_that_is_no_longer_sold_runs_on_and_fails_once_it_needs_another_pod(
+    room: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster_id = room.cluster(**CPU_ONLY)
+    replica = room.replica(cluster_id)
+    room.runs(replica.id)
+    monkeypatch.delitem(catalog._CPU_SIZES, "small")
+    assert room.turn(replica.id).step is Step.NOTHING
+    assert room.replica(cluster_id).status is ReplicaState.HEALTHY
+    room.pods.clear()
+    room.turn(replica.id)
+    failed = room.replica(cluster_id)
+    assert (failed.status, failed.reason) == (
+        ReplicaState.FAILED,
+        "The administrator of this cloud has removed the size small.",
+    )
 
 
 def test_a_replica_with_gpus_keeps_them_while_its_pod_is_stuck_on_a_node_that_reports(room: Rows) -> None:
