@@ -162,13 +162,13 @@ REVOKE_API_KEY = Operation(
 
 GET_ORGANIZATION = Operation("get_organization", "GET", "/v1/orgs/{orgId}", NOTHING, Organization, repeatable=True)
 UPDATE_ORGANIZATION = Operation(
-    "update_organization", "PATCH", "/v1/orgs/{orgId}", OrganizationUpdate, Organization, repeatable=True
+    "update_organization", "PATCH", "/v1/orgs/{orgId}", OrganizationUpdate, NOTHING, repeatable=True
 )
 
 ADD_MEMBER = Operation("add_member", "POST", "/v1/orgs/{orgId}/members/add", MemberAdd, Member)
 LIST_MEMBERS = Operation("list_members", "GET", "/v1/orgs/{orgId}/members", NOTHING, MemberList, repeatable=True)
 UPDATE_MEMBER = Operation(
-    "update_member", "PATCH", "/v1/orgs/{orgId}/members/{userId}", MemberUpdate, Member, repeatable=True
+    "update_member", "PATCH", "/v1/orgs/{orgId}/members/{userId}", MemberUpdate, NOTHING, repeatable=True
 )
 REMOVE_MEMBER = Operation(
     "remove_member", "DELETE", "/v1/orgs/{orgId}/members/{userId}", NOTHING, NOTHING, repeatable=True
@@ -179,7 +179,7 @@ LIST_SSH_KEYS = Operation(
     "list_ssh_keys", "GET", "/v1/orgs/{orgId}/ssh-keys", NOTHING, SshKeyList, repeatable=True, assumed=True
 )
 ATTACH_SSH_KEY = Operation(
-    "attach_ssh_key", "POST", "/v1/vms/{id}/ssh-keys/attach", SshKeyAttach, VmRecord, repeatable=True, assumed=True
+    "attach_ssh_key", "POST", "/v1/vms/{id}/ssh-keys/attach", SshKeyAttach, NOTHING, repeatable=True, assumed=True
 )
 DELETE_SSH_KEY = Operation(
     "delete_ssh_key", "DELETE", "/v1/orgs/{orgId}/ssh-keys/{id}", NOTHING, NOTHING, repeatable=True, assumed=True

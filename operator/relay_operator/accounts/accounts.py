@@ -208,7 +208,7 @@ class Accounts:
         connection = self._connections.get(key)
         return None if connection is None else connection.who
 
-    def organization_is_called(self, key: ObjectKey, name: str | None) -> None:
+    def organization_is_called(self, key: ObjectKey, name: str) -> None:
         """Record the organization's current name in the answer of `whoami`."""
         connection = self._connections.get(key)
         if connection is not None and connection.who is not None:

@@ -164,6 +164,20 @@ async def test_the_organization_is_kept_as_asked_and_its_name_shown(bench: Bench
     assert (await bench.later(400))["metadata"]["resourceVersion"] == written
 
 
+async def test_the_name_is_shown_whatever_the_cloud_answers_to_a_change_and_in_the_organization(bench: Bench) -> None:
+    where = {"organizationId": bench.organization.id}
+    path = "/v1/orgs/{orgId}"
+    await bench.cloud.control.fault(f"PATCH {path}", {"status": 200, "body": {"ok": True}}, **where)
+    await bench.cloud.control.fault(f"GET {path}", {"status": 200, "body": {"id": bench.organization.id}}, **where)
+    await bench.admin.patch("CloudAccount", "default", {"spec": {"organization": {"name": "Team A"}}})
+    assert (await bench.run())["status"]["organizationName"] == "Team A"
+    wanted = {"name": None, "billingEmail": "bills@example.com"}
+    await bench.admin.patch("CloudAccount", "default", {"spec": {"organization": wanted}})
+    account = await bench.later(400)
+    assert _reason(account) == ("True", "Available")
+    assert account["status"]["organizationName"] is not None
+
+
 async def test_a_key_that_may_not_change_the_organization_says_so(bench: Bench) -> None:
     limited = await bench.cloud.control.create_organization("limited", scopes=["vms:read", "billing:read"])
     await bench.put_key(limited.api_key)

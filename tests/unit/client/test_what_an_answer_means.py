@@ -27,8 +27,18 @@ from relay_client import (
     Unauthorized,
     Unreadable,
 )
-from relay_client.operations import CREATE_POD, GET_VM, GET_VM_LOGS, TERMINATE_VM
+from relay_client.operations import (
+    ATTACH_SSH_KEY,
+    CREATE_POD,
+    GET_VM,
+    GET_VM_LOGS,
+    TERMINATE_VM,
+    UPDATE_MEMBER,
+    UPDATE_ORGANIZATION,
+)
+from relay_wire.orgs import MemberUpdate, OrganizationUpdate
 from relay_wire.pods import PodCreate
+from relay_wire.ssh_keys import SshKeyAttach
 from tests.support.eventually import PATIENCE_SECONDS
 from tests.unit.client.conftest import KEY, QUICK
 from tests.unit.client.scripted import Drop, Hang, Raw, Reply, ScriptedServer, Step
@@ -177,6 +187,16 @@ async def test_a_terminate_is_not_taken_for_done_because_something_answered_200(
         with pytest.raises(Unreadable) as caught:
             await cloud.call(TERMINATE_VM, id="pod_1")
         assert caught.value.outcome is Outcome.UNKNOWN
+
+
+@pytest.mark.parametrize("step", [Reply(204, content_type=None), Reply(200, b"{}"), Reply(200, b'{"ok":true}')])
+async def test_a_change_whose_answer_the_cloud_does_not_describe_is_done_whatever_it_answers(
+    step: Reply, cloud: Cloud, server: ScriptedServer
+) -> None:
+    server.will(step, step, step)
+    await cloud.call(UPDATE_ORGANIZATION, OrganizationUpdate(name="Acme"), orgId="org_1")
+    await cloud.call(UPDATE_MEMBER, MemberUpdate(role="admin"), orgId="org_1", userId="user_1")
+    await cloud.call(ATTACH_SSH_KEY, SshKeyAttach(ssh_key_id="key_1"), id="vm_1")
 
 
 async def test_text_comes_as_it_was_sent_and_a_page_is_none(cloud: Cloud, server: ScriptedServer) -> None:

@@ -80,8 +80,10 @@ class AccountObserver:
         wanted = account.spec.organization.model_dump(exclude_none=True, by_alias=False)
         has = await cloud.call(GET_ORGANIZATION)
         if has.model_dump(include=set(wanted), by_alias=False) != wanted:
-            has = await cloud.call(UPDATE_ORGANIZATION, OrganizationUpdate.model_validate(wanted))
-        self.accounts.organization_is_called(account.key, has.name)
+            await cloud.call(UPDATE_ORGANIZATION, OrganizationUpdate.model_validate(wanted))
+        name = wanted.get("name", has.name)
+        if name is not None:
+            self.accounts.organization_is_called(account.key, name)
 
     async def _subscription(self, account: AnyAccount, cloud: Cloud) -> tuple[WebhookStatus | None, str]:
         """The subscription, and why there is none although one is wanted."""
