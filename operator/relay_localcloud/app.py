@@ -105,7 +105,10 @@ HANDLERS: Mapping[str, DueHandler] = {
     **node_events.HANDLERS,
     **snapshots.HANDLERS,
     **reservation_moves.HANDLERS,
-    **alarms.handlers((moves.balance_ran_out, cluster_moves.balance_ran_out, serving_moves.balance_ran_out)),
+    **alarms.handlers(
+        stops=(moves.balance_ran_out, cluster_moves.balance_ran_out, serving_moves.balance_ran_out),
+        funded=(moves.funded, cluster_moves.funded, serving_moves.funded),
+    ),
     **payments.HANDLERS,
     **directory.HANDLERS,
     **webhooks.HANDLERS,

@@ -18,6 +18,7 @@ from relay_localcloud.kernel.due import DueHandler, DueItem
 from relay_localcloud.kernel.instants import seconds
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import billing
+from relay_localcloud.money.alarms import AT_ONCE, FUNDED_AGAIN, RAN_OUT
 from relay_localcloud.quotas import quotas
 from relay_localcloud.replicas.census import Census, degradation
 from relay_localcloud.replicas.engine import Replicas
@@ -144,12 +145,21 @@ _EFFECTS: Final[Mapping[ClusterEffect, Callable[[Tx, Cluster], object]]] = {
 }
 
 
-def balance_ran_out(tx: Tx, organization_id: str, reason: str) -> bool:
+def balance_ran_out(tx: Tx, organization_id: str) -> bool:
     """Stop the organization's oldest serving cluster; False if there is none."""
     serving = CLUSTERS.first(tx, 1, clusters.IS_SERVING, organization_id=organization_id, terminated_at=None)
     for cluster in serving:
-        apply(tx, cluster, ClusterTrigger.BALANCE_RAN_OUT, reason)
+        apply(tx, cluster, ClusterTrigger.BALANCE_RAN_OUT, RAN_OUT)
     return bool(serving)
+
+
+def funded(tx: Tx, organization_id: str) -> bool:
+    """Say of what the balance stopped that there are funds again."""
+    mine = {"organization_id": organization_id, "terminated_at": None}
+    stopped = CLUSTERS.first(tx, AT_ONCE, **mine, status_reason=RAN_OUT)
+    for cluster in stopped:
+        CLUSTERS.updated(tx, cluster, status_reason=FUNDED_AGAIN)
+    return len(stopped) == AT_ONCE
 
 
 def _stopped(tx: Tx, item: DueItem) -> None:

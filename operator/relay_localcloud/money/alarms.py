@@ -1,8 +1,8 @@
 """What happens because of an organization's money: the auto-stop, the auto-recharge, and the monthly settlement.
 
-Below the floor all workloads of an organization are stopped (sections 3 and 8). Below the threshold its card is charged
-(section 2): one charge at a time, once a minute, and ever less often while declined. On the 1st at 00:10 UTC the
-previous month is settled by one debit of whole cents, the rest carried (assumed).
+Below the floor all workloads of an organization are stopped (sections 3 and 8), and say so until there are funds again.
+Below the threshold its card is charged (section 2): one charge at a time, once a minute, and ever less often while
+declined. On the 1st at 00:10 UTC the previous month is settled by one debit of whole cents, the rest carried (assumed).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +16,8 @@ from relay_localcloud.money import accrual, billing, payments
 from relay_localcloud.money.ledger import ACCOUNTS, ATTEMPTS, RECHARGE_DEFAULTS, Attempts
 from relay_wire.billing import AutoRecharge, AutoRechargeUpdate
 
-REASON: Final = "The balance ran out: add funds, then restart it."
+RAN_OUT: Final = "The balance ran out: add funds, then restart it."
+FUNDED_AGAIN: Final = "The balance ran out, and there are funds again: restart it."
 
 FIRST_RETRY: Final = HOUR
 """The wait after a declined recharge (assumed); each further decline doubles it."""
@@ -26,20 +27,28 @@ _MOST_DOUBLINGS: Final = 20
 AT_ONCE: Final = 100
 """Workloads that are stopped, or kept, in one transaction, which delays every request."""
 
-Stop = Callable[[Tx, str, str], bool]
-"""Stops an organization's workloads of one kind; its arguments: the organization's id and a message for its people.
-Returns True if there are more.
-"""
+Act = Callable[[Tx, str], bool]
+"""Does something to an organization's workloads of one kind; returns True if there are more."""
 
 
-def handlers(stops: Sequence[Stop]) -> Mapping[str, DueHandler]:
-    """The handlers of all three; the auto-stop stops kind after kind, all at one instant of the clock."""
+def handlers(stops: Sequence[Act], funded: Sequence[Act]) -> Mapping[str, DueHandler]:
+    """The handlers of all; `stops` stop what runs below the floor, `funded` correct the reasons of what was stopped."""
+    return {
+        billing.AUTO_STOP: _kind_after_kind(billing.AUTO_STOP, stops),
+        billing.FUNDED: _kind_after_kind(billing.FUNDED, funded),
+        billing.AUTO_RECHARGE: _recharge,
+        billing.SETTLEMENT: _settle,
+    }
 
-    def auto_stop(tx: Tx, item: DueItem) -> None:
-        if any(stop(tx, item.subject, REASON) for stop in stops):
-            tx.schedule(tx.now, billing.AUTO_STOP, item.subject)
 
-    return {billing.AUTO_STOP: auto_stop, billing.AUTO_RECHARGE: _recharge, billing.SETTLEMENT: _settle}
+def _kind_after_kind(due: str, acts: Sequence[Act]) -> DueHandler:
+    """Does all of it at one instant of the clock."""
+
+    def handle(tx: Tx, item: DueItem) -> None:
+        if any(act(tx, item.subject) for act in acts):
+            tx.schedule(tx.now, due, item.subject)
+
+    return handle
 
 
 def recharge_settings(tx: Tx, organization_id: str) -> AutoRecharge:

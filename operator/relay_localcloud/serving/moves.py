@@ -8,6 +8,7 @@ from relay_localcloud.capacity import vacancies
 from relay_localcloud.http.outcomes import decided
 from relay_localcloud.kernel.due import DueHandler
 from relay_localcloud.kernel.store import Tx
+from relay_localcloud.money.alarms import AT_ONCE
 from relay_localcloud.replicas.census import Census, degradation
 from relay_localcloud.replicas.engine import Replicas
 from relay_localcloud.runtimes.runtime import Facts
@@ -15,6 +16,9 @@ from relay_localcloud.serving import rows
 from relay_localcloud.serving.rows import DEPLOYMENTS, Deployment
 from relay_localcloud.serving.states import SERVING, TRANSITIONS, Trigger, derived_status
 from relay_wire.serving import DeploymentStatus
+
+_RAN_OUT: Final = "The balance ran out: add funds, then send replicasDesired again."
+_FUNDED_AGAIN: Final = "The balance ran out, and there are funds again: send replicasDesired."
 
 
 def apply(
@@ -47,12 +51,22 @@ def settle(tx: Tx, deployment: Deployment) -> Deployment:
     return DEPLOYMENTS.updated(tx, deployment, status=status, status_reason=reason)
 
 
-def balance_ran_out(tx: Tx, organization_id: str, reason: str) -> bool:
+def balance_ran_out(tx: Tx, organization_id: str) -> bool:
     """Stop the organization's oldest deployment, or drain it at once if it drains stepwise; False if there is none."""
     serving = DEPLOYMENTS.first(tx, 1, rows.CAN_BE_STOPPED, organization_id=organization_id, gone_at=None)
     for deployment in serving:
+        reason = _RAN_OUT if deployment.status in SERVING else deployment.status_reason
         apply(tx, deployment, Trigger.BALANCE_RAN_OUT, reason)
     return bool(serving)
+
+
+def funded(tx: Tx, organization_id: str) -> bool:
+    """Say of what the balance stopped that there are funds again."""
+    mine = {"organization_id": organization_id, "gone_at": None}
+    stopped = DEPLOYMENTS.first(tx, AT_ONCE, **mine, status_reason=_RAN_OUT)
+    for deployment in stopped:
+        DEPLOYMENTS.updated(tx, deployment, status_reason=_FUNDED_AGAIN)
+    return len(stopped) == AT_ONCE
 
 
 REPLICAS: Final = Replicas(

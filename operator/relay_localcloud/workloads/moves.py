@@ -18,7 +18,7 @@ from relay_localcloud.kernel.due import DueHandler, DueItem
 from relay_localcloud.kernel.instants import DAY
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import billing
-from relay_localcloud.money.alarms import AT_ONCE
+from relay_localcloud.money.alarms import AT_ONCE, FUNDED_AGAIN, RAN_OUT
 from relay_localcloud.quotas import quotas
 from relay_localcloud.runtimes.runtime import Expected, Facts
 from relay_localcloud.workloads import snapshots, vm_logs, workloads
@@ -42,7 +42,6 @@ TIMER: Final = "workload.timer"
 FACTS: Final = Facts(started=TIMER, stopped=TIMER)
 
 RETENTION: Final = 7 * DAY
-_FUNDED_AGAIN: Final = "The balance ran out, and there are funds again: restart it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,12 +192,12 @@ _EFFECTS: Final[Mapping[Effect, Callable[[Tx, Workload, Cause], None]]] = {
 }
 
 
-def balance_ran_out(tx: Tx, organization_id: str, reason: str) -> bool:
+def balance_ran_out(tx: Tx, organization_id: str) -> bool:
     """Stop running pods and VMs of an organization; the status of pods says when they will be deleted."""
-    pods_end = f"{reason} It is deleted with its volume 7 days after the stop unless funds are added."
+    pods_end = f"{RAN_OUT} It is deleted with its volume 7 days after the stop unless funds are added."
     running = WORKLOADS.first(tx, AT_ONCE, workloads.RUNNING, organization_id=organization_id)
     for workload in running:
-        apply(tx, workload, Trigger.BALANCE_RAN_OUT, pods_end if workload.kind == workloads.POD else reason)
+        apply(tx, workload, Trigger.BALANCE_RAN_OUT, pods_end if workload.kind == workloads.POD else RAN_OUT)
     return len(running) == AT_ONCE
 
 
@@ -210,12 +209,12 @@ def forget_who_ran_out(tx: Tx, workload: Workload, reason: str | None) -> None:
         tx.cancel(TIMER, workload.id)
 
 
-def _funded(tx: Tx, item: DueItem) -> None:
-    stopped = WORKLOADS.first(tx, AT_ONCE, workloads.OUT_OF_FUNDS, organization_id=item.subject, terminated_at=None)
+def funded(tx: Tx, organization_id: str) -> bool:
+    """Keep what the balance stopped, since there are funds again."""
+    stopped = WORKLOADS.first(tx, AT_ONCE, workloads.OUT_OF_FUNDS, organization_id=organization_id, terminated_at=None)
     for workload in stopped:
-        forget_who_ran_out(tx, workload, _FUNDED_AGAIN)
-    if len(stopped) == AT_ONCE:
-        tx.schedule(tx.now, billing.FUNDED, item.subject)
+        forget_who_ran_out(tx, workload, FUNDED_AGAIN)
+    return len(stopped) == AT_ONCE
 
 
 def _timer_ended(tx: Tx, item: DueItem) -> None:
@@ -233,7 +232,7 @@ def _start_ended(tx: Tx, workload: Workload) -> None:
 
 def _retention_ended(tx: Tx, workload: Workload) -> None:
     if workload.out_of_funds_at is not None and billing.account(tx, workload.organization_id).is_funded:
-        forget_who_ran_out(tx, workload, _FUNDED_AGAIN)
+        forget_who_ran_out(tx, workload, FUNDED_AGAIN)
         return
     reason = {
         PodStatus.STOPPED: "The balance ran out, and no funds were added within 7 days.",
@@ -250,4 +249,4 @@ _AT_TIMER: Final[Mapping[PodStatus, Callable[[Tx, Workload], object]]] = {
 }
 
 
-HANDLERS: Final[Mapping[str, DueHandler]] = {TIMER: _timer_ended, billing.FUNDED: _funded}
+HANDLERS: Final[Mapping[str, DueHandler]] = {TIMER: _timer_ended}

@@ -249,6 +249,22 @@ async def test_a_cluster_stops_when_the_balance_runs_out(organization: Organizat
     await organization.server.advance(60)
     shown = await detail(organization, cluster_id)
     assert shown["status"] == "stopped"
-    assert "balance" in shown["statusReason"]
+    assert shown["statusReason"] == "The balance ran out: add funds, then restart it."
     answer = await organization.call("POST", f"/v1/clusters/{cluster_id}/restart")
     assert answer.refusal == (402, "INSUFFICIENT_BALANCE")
+    await set_organization(organization, balanceCents=100_000)
+    shown = await detail(organization, cluster_id)
+    assert shown["statusReason"] == "The balance ran out, and there are funds again: restart it."
+
+
+async def test_funds_that_come_while_a_cluster_stops_are_in_its_reason_once_it_is_stopped(
+    organization: Organization,
+) -> None:
+    await own_node(organization)
+    cluster_id = await running(organization)
+    await set_organization(organization, balanceCents=-1)
+    assert (await detail(organization, cluster_id))["status"] == "stopping"
+    await set_organization(organization, balanceCents=100_000)
+    await organization.server.advance(60)
+    shown = await detail(organization, cluster_id)
+    assert (shown["status"], "there are funds again" in shown["statusReason"]) == ("stopped", True)

@@ -38,11 +38,12 @@ async def test_when_the_balance_runs_out_it_stops_until_it_is_scaled_again(organ
     await organization.server.advance(2 * HOUR)
     shown = await get(organization, deployment)
     assert (shown["status"], shown["replicas"], shown["backendWeight"]) == ("stopped", [], 1)
-    assert shown["statusReason"].startswith("The balance ran out")
+    assert shown["statusReason"] == "The balance ran out: add funds, then send replicasDesired again."
     answer = await try_change(organization, deployment, replicasDesired=1)
     assert answer.refusal == (402, "INSUFFICIENT_BALANCE")
     await set_organization(organization, balanceCents=100_000)
-    assert (await change(organization, deployment, backendWeight=2))["status"] == "stopped"
+    shown = await change(organization, deployment, backendWeight=2)
+    assert (shown["status"], "there are funds again" in shown["statusReason"]) == ("stopped", True)
     assert (await change(organization, deployment, replicasDesired=1))["status"] == "provisioning"
     await organization.server.advance(UNTIL_RUNNING)
     shown = await get(organization, deployment)
