@@ -64,8 +64,9 @@ def recharge_settings(tx: Tx, organization_id: str) -> AutoRecharge:
 
 
 def set_recharge(tx: Tx, organization_id: str, settings: AutoRechargeUpdate) -> None:
-    """Save new settings, which apply at once; ApiError 503 if payments are unconfigured."""
+    """Save new settings, which apply at once; ApiError 503 if payments are unconfigured, 400 over the cap."""
     payments.require_configured(tx)
+    payments.require_within_cap(billing.account(tx, organization_id), settings.amount_cents)
     billing.open_account(tx, organization_id)
     ACCOUNTS.change(tx, organization_id, **{f"recharge_{name}": value for name, value in settings})
     tx.cancel(billing.AUTO_RECHARGE, organization_id)
@@ -77,8 +78,9 @@ def _recharge(tx: Tx, item: DueItem) -> None:
     organization_id = item.subject
     card = payments.default_card(tx, organization_id)
     charged = None
-    if card is not None and payments.mode(tx) != "unconfigured":
-        amount_cents = recharge_settings(tx, organization_id).amount_cents
+    amount_cents = recharge_settings(tx, organization_id).amount_cents
+    is_allowed = amount_cents <= billing.account(tx, organization_id).deposit_cap_cents
+    if card is not None and is_allowed and payments.mode(tx) != "unconfigured":
         charged = payments.charge(tx, organization_id, "auto_recharge", amount_cents, card)
     under_way = None if charged is None or charged.status == "failed" else charged.id
     attempts = ATTEMPTS.find(tx, organization_id=organization_id) or Attempts(organization_id)

@@ -175,13 +175,18 @@ def count(tx: Tx, organization_id: str) -> int:
     return int(tx.connection.execute(query).scalar_one())
 
 
-def _require_allowed(has: billing.Account, amount_cents: int) -> None:
+def require_within_cap(has: billing.Account, amount_cents: int) -> None:
+    """Refuse with 400 an amount over the organization's cap."""
     if amount_cents > has.deposit_cap_cents:
         raise ApiError(
             400,
             f"amountCents: {amount_cents} is over the organization's cap of {has.deposit_cap_cents} a deposit.",
             "DEPOSIT_CAP_EXCEEDED",
         )
+
+
+def _require_allowed(has: billing.Account, amount_cents: int) -> None:
+    require_within_cap(has, amount_cents)
     if amount_cents < has.min_deposit_cents:
         raise ApiError(
             400,

@@ -77,6 +77,19 @@ async def test_settings_that_make_no_sense_are_400_and_change_nothing(organizati
     assert await organization.ok("GET", RECHARGE) == {"enabled": False, "thresholdCents": 5, "amountCents": 6000}
 
 
+async def test_no_recharge_is_over_the_cap_of_the_organization(organization: Organization) -> None:
+    await recharge(organization, 1000, 20_000)
+    await set_organization(organization, depositCapCents=10_000)
+    answer = await organization.call("PUT", RECHARGE, {**GOOD, "amountCents": 10_001})
+    assert answer.refusal == (400, "DEPOSIT_CAP_EXCEEDED")
+    await set_organization(organization, balanceCents=999)
+    await organization.server.advance(DAY)
+    assert await outcomes(organization) == []
+    await recharge(organization, 1000, 10_000)
+    await organization.server.advance(MINUTE + NOTIFIED)
+    assert await outcomes(organization) == [("succeeded", 10_000)]
+
+
 async def test_it_fires_in_the_first_second_below_the_threshold(organization: Organization) -> None:
     await own_node(organization)
     await set_organization(organization, balanceCents=2000)
