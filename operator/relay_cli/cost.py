@@ -107,8 +107,9 @@ def left_out(rows: Iterable[Share]) -> str:
 def shares(found: Iterable[CloudObject], used: Mapping[str, CurrentUsage]) -> list[Share]:
     """Shares by namespace and cost centre; the month is unknown if an organization's usage is. Pure."""
     spent = _spent(used)
+    known = {organization for organization, usage in used.items() if usage.breakdown is not None}
     ordered = sorted(found, key=_payer)
-    return [_share(payer, list(group), spent, used.keys()) for payer, group in groupby(ordered, key=_payer)]
+    return [_share(payer, list(group), spent, known) for payer, group in groupby(ordered, key=_payer)]
 
 
 def of_no_object(found: Iterable[CloudObject], used: Mapping[str, CurrentUsage]) -> list[Share]:
@@ -137,7 +138,7 @@ def _payer(workload: CloudObject) -> tuple[str, str]:
 def _spent(used: Mapping[str, CurrentUsage]) -> dict[str, int]:
     """Cents of the month by cloud id; a resource may have several rows."""
     spent: Counter[str] = Counter()
-    for item in (item for usage in used.values() for item in usage.breakdown):
+    for item in (item for usage in used.values() for item in usage.breakdown or ()):
         if item.resource_id:
             spent[item.resource_id] += item.cents or 0
     return spent

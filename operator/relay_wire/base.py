@@ -14,6 +14,9 @@ from pydantic import (
     ConfigDict,
     Field,
     GetCoreSchemaHandler,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
     model_validator,
 )
 from pydantic.alias_generators import to_camel
@@ -115,6 +118,16 @@ Word = Annotated[str, BeforeValidator(lambda value: "" if value is None else val
 ListOf = Annotated[list[T], BeforeValidator(lambda value: [] if value is None else value)]
 """A received array; null reads as empty."""
 
+
+def _or_none(value: object, handler: ValidatorFunctionWrapHandler) -> object:
+    try:
+        return handler([] if value is None else value)
+    except ValidationError:
+        return None
+
+
+LenientListOf = Annotated[list[T] | None, WrapValidator(_or_none)]
+"""A received array; null reads as empty, and anything unexpected as `None`, so that it is not taken for empty."""
 
 SentList = Annotated[list[T], Field(fail_fast=True)]
 """A sent array; if many items are wrong, only the first is reported."""

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from relay_wire.base import Lenient, ListOf, NonEmpty, Page, Received, Sent
+from relay_wire.base import Lenient, LenientListOf, ListOf, NonEmpty, Page, Received, Sent
 
 
 class Transaction(Received):
@@ -41,11 +41,11 @@ class BillingBreakdownItem(Received):
 
 
 class CurrentUsage(Received):
-    """Usage of the month to date."""
+    """Usage of the month to date; section 2 shows no type for its breakdown, so one that cannot be read is None."""
 
     usage_cents: int
     usage_hours: float  # workload hours
-    breakdown: ListOf[BillingBreakdownItem]
+    breakdown: LenientListOf[BillingBreakdownItem]
     burn_per_hour_cents: Lenient[int] = None
     auto_stop_floor_cents: Lenient[int] = None  # below it, the cloud stops the organization
     projected_runway_hours: Lenient[float] = None  # None: nothing is being spent

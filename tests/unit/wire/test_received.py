@@ -127,6 +127,14 @@ def test_null_is_an_empty_list() -> None:
     assert ClusterDetail.model_validate(DETAIL | {"replicas": None}).replicas == []
 
 
+@pytest.mark.parametrize("odd", [{"gpu": 5}, "none", 5, [5]], ids=repr)
+def test_a_breakdown_of_an_unknown_shape_is_unknown_and_hides_no_other_figure(odd: object) -> None:
+    usage = {"usageCents": 7, "usageHours": 1.5, "burnPerHourCents": 249}
+    read = CurrentUsage.model_validate(usage | {"breakdown": odd})
+    assert (read.burn_per_hour_cents, read.breakdown) == (249, None)
+    assert CurrentUsage.model_validate(usage | {"breakdown": None}).breakdown == []
+
+
 def test_a_list_may_come_bare_or_as_items() -> None:
     assert GpuModelList.model_validate([{"id": "h100"}]) == GpuModelList.model_validate({"items": [{"id": "h100"}]})
     key = {"id": "k", "name": "n", "keyPrefix": "or_", "scopes": [], "createdAt": "2026-11-21T00:00:00Z"}

@@ -118,7 +118,7 @@ class Bookkeeper:
         """The owner of each id in the usage, as far as it is known."""
         found, departed, cache = dict[str, Owner](), self.departed.of(page.account), self.engine.cache
         installation = self.engine.installation.name
-        for number, item in enumerate(usage.breakdown, start=1):
+        for number, item in enumerate(usage.breakdown or (), start=1):
             if number % _AT_ONCE == 0:
                 await self.engine.sleep(0)
             cloud_id = item.resource_id

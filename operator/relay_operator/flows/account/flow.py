@@ -275,7 +275,7 @@ class AccountFlow:
         read_only: bool,
     ) -> OrganizationSeen:
         """Adds what was spent this month, and on whose resources, if the cloud reports it."""
-        if seen.usage is None:
+        if seen.usage is None or seen.usage.breakdown is None:
             return seen
         page = Page(account.key, account.metadata.uid)
         month, trouble = await self.bookkeeper.account(page, ready, seen.usage, memory.books, now, read_only=read_only)

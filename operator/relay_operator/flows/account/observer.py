@@ -64,6 +64,8 @@ class AccountObserver:
             missing = await why_missing(cloud, webhook.id, self.accounts.evidence(account.key))
         balance = await _unless_refused(cloud.call(GET_BALANCE), "the balance cannot be read", notes)
         usage = await _unless_refused(_assumed(cloud.call(GET_CURRENT_USAGE)), "the usage cannot be read", notes)
+        if usage is not None and usage.breakdown is None:
+            notes.append("what the usage was spent on cannot be read")
         if not read_only:
             await _unless_refused(_recharge(account, cloud), "auto-recharge cannot be set", notes)
             await _unless_refused(self._organization(account, cloud), "the organization cannot be changed", notes)

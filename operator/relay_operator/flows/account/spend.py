@@ -65,7 +65,7 @@ def month_of(usage: CurrentUsage, owners: Mapping[str, Owner], now: datetime) ->
 def cents_by_id(usage: CurrentUsage) -> Counter[str]:
     """The cents of each resource in the breakdown, over all its lines."""
     cents = Counter[str]()
-    for item in usage.breakdown:
+    for item in usage.breakdown or ():
         if item.resource_id:
             cents[item.resource_id] += max(item.cents or 0, 0)
     return cents

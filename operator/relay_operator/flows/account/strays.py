@@ -39,7 +39,7 @@ class Standing(Enum):
 
 def unseen(looked: Mapping[str, float], usage: CurrentUsage | None) -> Iterator[tuple[Stray, float]]:
     """Resources of the month's usage and their hours, except those whose hours are the same as at the last look."""
-    for item in usage.breakdown if usage is not None else ():
+    for item in (usage.breakdown or ()) if usage is not None else ():
         kind, hours = _KINDS.get(item.kind or ""), item.hours or 0.0
         if kind and item.resource_id and item.name and hours != looked.get(item.resource_id):
             yield Stray(kind, item.resource_id, item.name), hours

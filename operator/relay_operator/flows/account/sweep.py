@@ -102,7 +102,7 @@ class Sweeper:
                     living = await traces.living(ready.cloud, ready.unclaimed)
                     found |= {cloud_id: Stray(kind, cloud_id, name) for cloud_id, name in living.items()}
         memory.sweeps += 1
-        if usage is not None:
+        if usage is not None and usage.breakdown is not None:
             month = {item.resource_id for item in usage.breakdown}
             memory.hours = {cloud_id: told for cloud_id, told in memory.hours.items() if cloud_id in month}
         self.engine.leftovers.move(ready.organization_id, ready.key, lambda key: self._is_in_it(ready, key))

@@ -47,6 +47,8 @@ class MoneyCloud:
     """Of the month, by the names of what it was used for; the ids are made of them."""
     available: int | None = 10**6
     """What is left; None if the key may not read it."""
+    breakdown: JsonValue = None
+    """What it answers as the breakdown of the usage, if not a line for each of `cents`."""
     asked: list[str] = field(default_factory=list)
     url: str = ""
     answers: asyncio.Event = field(default_factory=asyncio.Event)
@@ -69,6 +71,9 @@ class MoneyCloud:
             case "balance":
                 left = {"balanceCents": 10**6, "availableCents": self.available, "accruedUsageCents": 0}
                 return web.json_response({**left, "currentMonthUsageCents": used, "transactions": []})
+            case "usage" if self.breakdown is not None:
+                told = {"usageCents": used, "usageHours": 1.0, "burnPerHourCents": 249}
+                return web.json_response({**told, "breakdown": self.breakdown})
             case "usage":
                 return web.json_response({"usageCents": used, "usageHours": 1.0, "breakdown": lines})
             case _:
@@ -294,6 +299,17 @@ async def test_a_cloud_without_the_assumed_operations_is_used_without_them(passe
     passes.cloud.unserved = ()
     await passes.look()
     assert passes.condition("Ready") == ("True", "the key works")
+
+
+async def test_a_breakdown_that_cannot_be_read_is_said_and_changes_neither_the_burn_nor_what_was_spent(
+    passes: Passes,
+) -> None:
+    passes.used_by("train", 300)
+    before = await passes.look()
+    passes.cloud.breakdown = {"gpu": 300}
+    assert await passes.look() == before
+    assert passes.status().burn_per_hour_cents == 249
+    assert passes.condition("Ready") == ("True", "the key works; what the usage was spent on cannot be read")
 
 
 async def test_a_router_that_knows_none_of_the_clouds_paths_is_not_taken_for_the_cloud(passes: Passes) -> None:

@@ -150,6 +150,15 @@ def used(*resources: VmRecord, hours: float = 1.0) -> CurrentUsage:
     return CurrentUsage.model_validate({"usageCents": 0, "usageHours": 0, "breakdown": lines})
 
 
+async def test_a_breakdown_that_cannot_be_read_is_not_taken_for_one_that_lacks_what_was_there(swept: Swept) -> None:
+    made = swept.world.pods.add(ORPHAN)
+    await swept(used(made))
+    known = dict(swept.memory.hours)
+    assert made.id in known
+    await swept(CurrentUsage.model_validate({"usageCents": 0, "usageHours": 0, "breakdown": {"gpu": 5}}))
+    assert swept.memory.hours == known
+
+
 async def test_what_the_usage_tells_is_found_without_a_list(swept: Swept) -> None:
     """That its object was forced away nobody saw; it stands still and costs nothing."""
     swept.memory.sweeps = 9
