@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from pydantic import Field, JsonValue
 
-from relay_wire.base import RESOURCE_ID, Identifier, Received
+from relay_wire.base import RESOURCE_ID, Identifier, Lenient, Received
 
 SIGNATURE_HEADER = "X-Relay-Signature"
 EVENT_HEADER = "X-Relay-Event"
@@ -33,7 +33,7 @@ class Event(Received):
 
     id: Identifier
     type: Identifier
-    created_at: str = Field(default="", alias="created_at")
+    created_at: Lenient[str] = Field(default=None, alias="created_at")
     data: JsonValue = None
 
     @property

@@ -37,6 +37,11 @@ def test_a_new_kind_of_event_is_taken() -> None:
     assert Event.model_validate_json('{"id":"e","type":"gpu.melted"}').type == "gpu.melted"
 
 
+def test_an_event_whose_time_is_null_or_odd_is_taken() -> None:
+    for time in ("null", "5.5", "{}"):
+        assert Event.model_validate_json(f'{{"id":"e","type":"vm.running","created_at":{time}}}').id == "e"
+
+
 def test_the_event_types_are_those_of_section_6() -> None:
     assert {str(kind) for kind in EventType} == {
         "cluster.running",
