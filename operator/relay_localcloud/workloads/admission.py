@@ -85,7 +85,8 @@ def require_tier(tier: str, tiers: frozenset[str]) -> None:
 
 
 def room_for(tx: Tx, demand: Demand) -> NodeRoom:
-    """The node to place a demand on; raises the capacity codes or 422 if there is none."""
+    """The node to place a demand on; raises 402 without funds, the capacity codes or 422 without room."""
+    billing.require_funds(tx, demand.organization_id)
     room = claims.find_room(tx.connection, demand)
     if room is None:
         raise no_room(tx, demand)
@@ -111,6 +112,7 @@ def room_on(tx: Tx, node_id: str, demand: Demand) -> NodeRoom:
         raise ApiError(
             422, f"nodeId: the node {node_id} has {room.gpu_count} x {room.gpu_model_id} and never holds {wanted}."
         )
+    billing.require_funds(tx, demand.organization_id)
     if not room.schedulable or room.placeable_count < demand.gpu_count:
         free = room.placeable_count if room.schedulable else 0
         raise saturated(
@@ -121,12 +123,14 @@ def room_on(tx: Tx, node_id: str, demand: Demand) -> NodeRoom:
 
 def cheapest_with_room(tx: Tx, demand_of: Callable[[GpuModel], Demand]) -> tuple[GpuModel, NodeRoom]:
     """The cheapest model that has room now, for requests that name none; raises what `room_for` does."""
-    cheapest_first = models_cheapest_first()
-    for model in cheapest_first:
-        room = claims.find_room(tx.connection, demand_of(model))
+    cheapest_first = [(model, demand_of(model)) for model in models_cheapest_first()]
+    demands = [demand for _, demand in cheapest_first]
+    billing.require_funds(tx, demands[0].organization_id)
+    for model, demand in cheapest_first:
+        room = claims.find_room(tx.connection, demand)
         if room is not None:
             return model, room
-    raise no_room(tx, *map(demand_of, cheapest_first))
+    raise no_room(tx, *demands)
 
 
 def create(
@@ -141,7 +145,6 @@ def create(
 
     `room` is its node, None for a CPU VM; `fields` are columns that pods and VMs take from different places.
     """
-    billing.require_funds(tx, organization_id)
     kind = POD if isinstance(body, PodCreate) else VM
     request = json.dumps(body.model_dump(mode="json", exclude_none=True), separators=(",", ":"))
     require_quotas(tx, organization_id, kind, len(request), gpu_count)

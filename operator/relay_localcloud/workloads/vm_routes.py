@@ -19,6 +19,7 @@ from relay_localcloud.http.principal import OrganizationId, Principal, ResourceI
 from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.kernel.vault import Vault
+from relay_localcloud.money import billing
 from relay_localcloud.runtimes.runtime import Noun
 from relay_localcloud.tooling import registry_credentials
 from relay_localcloud.workloads import admission, container, moves, ssh_keys, workloads
@@ -129,6 +130,7 @@ def _create_cpu_vm(tx: Tx, organization_id: str, body: VmCreate, tier: str, fact
         admission.visible_node(tx, body.node_id, organization_id, spot=tier == SPOT)
         raise ApiError(422, "nodeId: it needs a gpuModelId; CPU VMs are not placed on nodes.")
     size = catalog.cpu_size(body.resource_size)
+    billing.require_funds(tx, organization_id)
     moves.require_cpu_slot(tx)
     price = quotes.locked(size.price_per_hour_cents, factor)
     fields = _fields(body, tier, price_per_hour_cents=price, resource_size=size.resource_size)

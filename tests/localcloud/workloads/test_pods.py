@@ -211,6 +211,23 @@ async def test_no_funds_no_pod(organization: Organization) -> None:
     await new_pod(organization)
 
 
+async def test_an_organization_without_funds_learns_that_and_not_that_there_is_no_room(server: Server) -> None:
+    await remove_shared_nodes(server)
+    organization = await server.organization()
+    node = await own_node(organization, count=1)
+    await new_pod(organization)
+    await set_organization(organization, balanceCents=0)
+    pods, vms = "/v1/pods", "/v1/orgs/{org}/vms/create"
+    for path, body in (
+        (pods, {"image": "app:1"}),
+        (pods, {"image": "app:1", "gpuModelId": "h100"}),
+        (vms, {"name": "box", "gpuModelId": "h100"}),
+        (vms, {"name": "box", "gpuModelId": "h100", "nodeId": node}),
+    ):
+        assert (await organization.call("POST", path, body)).refusal == (402, "INSUFFICIENT_BALANCE"), body
+    assert (await organization.call("POST", pods, {"image": "app:1", "gpuModelId": "h900"})).refusal[0] == 422
+
+
 async def test_shared_memory_over_the_nodes_share_is_422(server: Server) -> None:
     organization = await server.organization()
     await own_node(organization, ramGb=800)

@@ -150,6 +150,10 @@ async def test_cpu_vms_run_out_of_slots(start_server: StartServer) -> None:
     answer = await organization.call("POST", "/v1/orgs/{org}/vms/create", {"name": "two"})
     assert answer.refusal == (503, "INSUFFICIENT_CPU_CAPACITY")
     assert int(answer.headers["retry-after"]) > 0
+    poor = await server.organization()
+    await set_organization(poor, balanceCents=0)
+    answer = await poor.call("POST", "/v1/orgs/{org}/vms/create", {"name": "two"})
+    assert answer.refusal == (402, "INSUFFICIENT_BALANCE")
     await server.advance(UNTIL_RUNNING)
     await act(organization, vm["id"], "stop")
     await server.advance(1)
