@@ -8,17 +8,24 @@ Arguments are found in the order of the parameters, so that a caller without the
 wrong with the body (400).
 """
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from inspect import Parameter, signature
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Final, Literal, Protocol, cast, get_args
 
 from pydantic import TypeAdapter, ValidationError
 from starlette.requests import Request
 
 from relay_localcloud.http.errors import ApiError, sentence
 from relay_localcloud.kernel.store import Tx
+
+_SPELLED: Final = {
+    int: (re.compile(r"-?[0-9]+"), "give a whole number"),
+    bool: (re.compile(r"true|false", re.IGNORECASE), "give true or false"),
+}
+"""How numbers and truth values are written; pydantic also reads `1_0`, `1.0` and `+5`, `yes` and `1`."""
 
 Source = Callable[[Request], Awaitable[object]]
 """Computes an argument from a request."""
@@ -78,6 +85,12 @@ class Value:
         """Validates the value."""
         return TypeAdapter(self._annotation)
 
+    @cached_property
+    def _spelled(self) -> tuple[re.Pattern[str], str] | None:
+        """How it is written, and what to say otherwise; None for text."""
+        meant = get_args(self._annotation)[0]
+        return next((_SPELLED[each] for each in (meant, *get_args(meant)) if each in _SPELLED), None)
+
     @property
     def required(self) -> bool:
         """Whether there is no default."""
@@ -90,6 +103,8 @@ class Value:
             if self.required:
                 raise ApiError(400, f"{self.name}: Field required.")
             return self.default
+        if self._spelled is not None and not self._spelled[0].fullmatch(given):
+            raise ApiError(400, f"{self.name}: {self._spelled[1]}.")
         try:
             return self.adapter.validate_python(given)
         except ValidationError as error:

@@ -41,6 +41,7 @@ BROKEN = {
 }
 ODD_IDS = ["%00", "%ff%fe", "%20", "'%20OR%201=1%20--", "%F0%9F%92%A5", "x" * 5_000, "..%2f..%2fetc", "null", "-1"]
 BAD_PAGES = ["limit=0", "limit=-1", "limit=100000", "limit=x", "limit=1.5", "limit=", f"limit={10**30}"]
+BAD_PAGES += ["limit=1_0", "limit=1.0", "limit=%2B5", "limit=%201"]
 BAD_CURSORS = ["x", "%00", "%ff", "=", "x" * 5_000, "bnVsbA==", "e30=", "MQ=="]
 HUGE: tuple[Any, ...] = ("x" * 100_000, ["x" * 63] * 1_000, {f"k{number}": "v" for number in range(1_000)}, 2**62)
 GLOBAL = {"/v1/inference/models/{modelId}", "/v1/models/{id}"}

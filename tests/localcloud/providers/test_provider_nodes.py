@@ -82,7 +82,8 @@ async def test_a_provider_sees_how_many_use_a_node_and_not_who(
 
 
 @pytest.mark.parametrize(
-    "query", ["?status=gone", "?status=", "?status=ONLINE", "?includeRemoved=perhaps", "?includeRemoved="]
+    "query",
+    ["?status=gone", "?status=", "?status=ONLINE", "?includeRemoved=perhaps", "?includeRemoved=", "?includeRemoved=1"],
 )
 async def test_a_filter_that_makes_no_sense_is_400(provider: Organization, query: str) -> None:
     assert (await provider.call("GET", NODES + query)).refusal == (400, "invalid_request")
