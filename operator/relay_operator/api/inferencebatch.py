@@ -45,7 +45,7 @@ class Usage(Model):
 class InputStatus(Model):
     """The input as it was read and checked."""
 
-    digest: str = Field(max_length=128, description="SHA-256 of its bytes: it must not change while answers are due.")
+    digest: str = Field(max_length=128, description="SHA-256 over the hex digests of its files, in order.")
     records: int = Field(ge=0, description="Records in it.")
 
 
