@@ -31,7 +31,7 @@ from relay_operator.flows.batch.destinations import Destinations
 from relay_operator.flows.batch.facts import BatchMemory, Facts
 from relay_operator.flows.batch.files import clear
 from relay_operator.flows.batch.gather import job_of, must_be_of
-from relay_operator.flows.batch.names import metadata_of, tag_of
+from relay_operator.flows.batch.names import create_of, metadata_of, tag_of
 from relay_operator.flows.batch.publishing import Publishing, unpublished
 from relay_operator.flows.batch.result import (
     Begun,
@@ -95,7 +95,7 @@ class Actor:
             memory.clean = False  # status may have been lost, and with it what was uploaded and published
         match action:
             case actions.Begin():
-                begun = await self._begin(facts, writer)
+                begun = await self._begin(facts, memory, writer)
                 memory.clean = True
                 return begun
             case actions.Start(work):
@@ -105,7 +105,7 @@ class Actor:
                 memory.clean = memory.clean and not isinstance(facts.came, WorkTroubled | WorkRefused)
                 return Nothing()
             case actions.Submit():
-                submitted = await self._submit(facts, writer)
+                submitted = await self._submit(facts, memory, writer)
                 # The file may exist in spite of the cloud's answer, and must not stay behind.
                 memory.clean = memory.clean and not (isinstance(submitted, NotPaid) and submitted.vanished)
                 return submitted
@@ -118,7 +118,7 @@ class Actor:
             case _ as never:
                 assert_never(never)
 
-    async def _begin(self, facts: Facts, writer: ObjectWriter) -> Begun:
+    async def _begin(self, facts: Facts, memory: BatchMemory, writer: ObjectWriter) -> Begun:
         metadata, account = facts.obj.metadata, facts.usable_account.key
         intent = CreateIntent(
             token=self.new_token(),
@@ -129,7 +129,8 @@ class Actor:
             account=f"{account.kind}/{account.name}",
             identity=identity_of(metadata, self.installation.name, facts.usable_account.organization_id),
         )
-        await finalizer.guard(writer, metadata, intent)
+        memory.unsent = intent.token
+        await finalizer.open_intent(writer, metadata, intent)
         return Begun(intent)
 
     def _start(self, facts: Facts, work: Work, memory: BatchMemory) -> None:
@@ -188,14 +189,16 @@ class Actor:
         row = refusal(error)
         return WorkTroubled(row.reason, str(error), stalled=row.stalled, retry_after=error.retry_after)
 
-    async def _submit(self, facts: Facts, writer: ObjectWriter) -> Result:
+    async def _submit(self, facts: Facts, memory: BatchMemory, writer: ObjectWriter) -> Result:
         """Create the next batch; the marker is written first, so that no crash can hide an attempted create."""
         part, account = predicates.unpaid(facts.status), facts.usable_account
         if part is None:
             raise AssertionError(f"{facts.key}: the plan submits a part that is not there")
+        memory.unsent = create_of(facts.known_intent, part)
         await self._mark(facts, part, writer)
         if not self.leading():
             raise kube.NotLeading
+        memory.unsent = ""  # from here on nothing proves that it was not sent
         try:
             batch = await self._fenced(facts).call(CREATE_BATCH, self._request(facts, part))
             must_be_of(part, batch, facts.known_intent.token, CREATE_BATCH.name)

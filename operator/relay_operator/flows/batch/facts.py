@@ -51,6 +51,8 @@ class BatchMemory(SearchingMemory):
 
     clean: bool = False
     """Whether every upload of this object was answered, in this process, so that no file needs a search."""
+    unsent: str = ""
+    """The intent, or the create of a part, that was written down, maybe without an answer, and not sent since."""
     cancelled: dict[str, float] = field(default_factory=dict)
     """When each batch was last asked to cancel."""
     missing: dict[str, float] = field(default_factory=dict)

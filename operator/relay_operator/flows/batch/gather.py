@@ -32,7 +32,7 @@ from relay_operator.engine.rules import Account
 from relay_operator.flows.batch import predicates
 from relay_operator.flows.batch.actions import Work
 from relay_operator.flows.batch.facts import BatchMemory, Facts
-from relay_operator.flows.batch.names import PartTag
+from relay_operator.flows.batch.names import PartTag, create_of
 from relay_operator.flows.batch.plan import BatchDemand, EndingState, Live, Phase, Round, Sight, Transfer, View
 from relay_operator.flows.batch.polls import PAGE, BatchPolls
 from relay_operator.flows.batch.result import WorkResult
@@ -199,7 +199,7 @@ class Gatherer:
             found = [each for each in await _tagged(cloud, intent.token) if _place(each, intent.token) == tag]
             if found:
                 return _Sighted(Sight.FOUND, (found[0],))
-            return self._not_seen(f"{intent.token}/{tag}", memory)
+            return self._not_seen(create_of(intent, wanted), memory)
         return await self._poll(obj, cloud, memory, exact=exact)
 
     async def _search_all(self, intent: CreateIntent, cloud: Cloud, memory: BatchMemory) -> _Sighted:
@@ -211,8 +211,11 @@ class Gatherer:
         return verdict
 
     def _not_seen(self, what: str, memory: BatchMemory) -> _Sighted:
-        """Count one more complete list without the batch; several, late enough, prove its absence."""
-        sure = memory.lacks(what, self.clock(), self.delays) is None
+        """Count one more complete list without the batch; several, late enough, prove its absence.
+
+        What this process knows that it did not send is absent at once.
+        """
+        sure = what == memory.unsent or memory.lacks(what, self.clock(), self.delays) is None
         note = "the cloud's list of batches is read again, to be sure of what was created"
         return _Sighted(Sight.ABSENT if sure else Sight.UNSURE, note=note)
 

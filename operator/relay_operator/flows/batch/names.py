@@ -54,6 +54,11 @@ def tag_of(token: str, status: InferenceBatchStatus, part: PartStatus) -> PartTa
     return PartTag(token, part.round, part.part, parts, status.attempt or 1)
 
 
+def create_of(intent: CreateIntent, part: PartStatus) -> str:
+    """What distinguishes the create of a part from those of all others of its object."""
+    return f"{intent.token}/{part.round}/{part.part}"
+
+
 def metadata_of(given: Mapping[str, str] | None, key: ObjectKey, tag: PartTag) -> dict[str, str]:
     """The metadata of one batch: at most 16 entries, of which people can give 14."""
     return {**(given or {}), OBJECT: f"{key.namespace}/{key.name}", TAG: str(tag)}

@@ -22,6 +22,10 @@ class Search:
         delays = ConfirmationDelays(absence=5, unknown=600, searches=2)
         self._gatherer = Gatherer(nobody, nobody, nobody, nobody, lambda: self._now, delays, Installation())
 
+    def never_sent(self, what: str) -> None:
+        """This process knows that it did not send it."""
+        self._memory.unsent = what
+
     def lacks(self, what: str, now: float) -> Sight:
         """What one more list without it means."""
         self._now = now
@@ -42,3 +46,9 @@ def test_lists_that_lacked_one_say_nothing_of_another(search: Search) -> None:
     assert [search.lacks("token/1/1", now) for now in (1000, 1600, 1605)][-1] is Sight.ABSENT
     moments = (1606, 2205, 2206, 2211)
     assert [search.lacks("token/1/2", now) for now in moments] == [Sight.UNSURE] * 3 + [Sight.ABSENT]
+
+
+def test_what_this_process_did_not_send_is_absent_at_once(search: Search) -> None:
+    search.never_sent("token/1/2")
+    assert search.lacks("token/1/1", 1000) is Sight.UNSURE
+    assert search.lacks("token/1/2", 1000) is Sight.ABSENT
