@@ -137,6 +137,8 @@ class Actor:
         job, account, intent = job_of(facts), facts.usable_account, facts.known_intent
         if job is None:
             raise AssertionError(f"{facts.key}: the plan starts work that the phase does not have")
+        if self.transfers.has_other(facts.key, job):
+            memory.clean = False  # nothing records what it uploaded
         obj = facts.obj.model_copy(update={"status": facts.status})
         search = not memory.clean
         asked = replace(account, cloud=self._fenced(facts))

@@ -242,7 +242,8 @@ class Gatherer:
 def job_of(facts: Facts) -> Job | None:
     """The long work of the object's phase; None if it has none."""
     work = _WORK.get(facts.view.phase)
-    return None if work is None else Job(facts.obj.metadata.uid, work, facts.obj.status.round or 1)
+    obj = facts.obj
+    return None if work is None else Job(obj.metadata.uid, work, obj.status.round or 1, obj.spec.output)
 
 
 def _needs_no_account(view: View) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from relay_operator.api.conditions import Reason
+from relay_operator.api.inferencebatch_spec import BatchOutput
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.queue import Priority, Queue
 from relay_operator.flows.batch.actions import Work
@@ -22,11 +23,12 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What to do, for which object, in which round; the result of another job does not count for this one."""
+    """What to do, for which object, in which round, with which output; the result of another job does not count."""
 
     uid: str
     work: Work
     round: int
+    output: BatchOutput
 
 
 @dataclass(slots=True)
@@ -68,6 +70,11 @@ class Transfers:
         if running is None or running.job != job or running.task.cancelled():
             return Transfer.IDLE
         return Transfer.DONE if running.task.done() else Transfer.BUSY
+
+    def has_other(self, key: ObjectKey, job: Job) -> bool:
+        """Whether the object has another job, which ran before the spec changed, or still runs."""
+        running = self._running.get(key)
+        return running is not None and running.job != job
 
     def result(self, key: ObjectKey) -> WorkResult:
         """The result of a finished job, which stays until the job is dropped."""

@@ -1,5 +1,7 @@
 """Nothing is uploaded for a batch that people have changed since that was decided."""
 
+import asyncio
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
@@ -58,3 +60,26 @@ async def test_an_upload_is_sent_only_while_its_decision_stands(tmp_path: Path, 
     else:
         assert isinstance(came, WorkTroubled)
         assert (came.reason, asked) == (Reason.WAITING_FOR_RETRY, [])
+
+
+async def test_an_upload_does_not_go_on_for_an_output_that_is_no_longer_asked_for(tmp_path: Path) -> None:
+    async def forever() -> WorkResult:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    nothing, memory = cast("Any", None), BatchMemory("uid-1", clean=True)
+    before, now = (batch(output={"url": f"file://{tmp_path}/{name}"}) for name in ("before", "now"))
+    facts = Facts(KEY, before, NOON, ready(nothing), View(phase=Phase.ACTIVE), before.status, INTENT)
+    actor, former = acting(nothing, Cache()), job_of(facts)
+    assert former is not None
+    actor.transfers.start(KEY, former, "ns/default", forever)
+    facts = replace(facts, obj=now)
+    wanted = job_of(facts)
+    assert wanted is not None
+    assert actor.transfers.state(KEY, wanted) is Transfer.IDLE
+    cloud = Cloud("https://cloud.invalid", "or_key_0123456789")
+    await actor.act(replace(facts, account=ready(cloud)), Start(Work.SEND), memory, nothing)
+    assert actor.transfers.state(KEY, wanted) is not Transfer.IDLE
+    assert not memory.clean, "nothing records what was uploaded before"
+    await actor.transfers.close()
+    await cloud.aclose()

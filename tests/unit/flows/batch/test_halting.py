@@ -119,7 +119,11 @@ async def test_while_paused_no_long_work_goes_on(*, clean: bool) -> None:
         await asyncio.Event().wait()
         raise AssertionError
 
-    transfers, memory, job = _transfers(), BatchMemory("uid-1", clean=clean), Job("uid-1", Work.PUBLISH, 1)
+    transfers, memory, job = (
+        _transfers(),
+        BatchMemory("uid-1", clean=clean),
+        Job("uid-1", Work.PUBLISH, 1, batch().spec.output),
+    )
     transfers.start(KEY, job, "ns/default", forever)
     assert transfers.state(KEY, job) is Transfer.BUSY
     await _acted(Wait(Reason.PAUSED), memory, transfers)

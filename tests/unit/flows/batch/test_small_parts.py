@@ -25,7 +25,7 @@ from relay_operator.flows.batch.throughput import LeastSpeed, counted
 from relay_operator.flows.batch.transfers import Job, Transfers
 from relay_operator.records.results import Failure
 from tests.support.eventually import PATIENCE_SECONDS
-from tests.unit.flows.batch.examples import NOON, seen, sent, status
+from tests.unit.flows.batch.examples import NOON, batch, seen, sent, status
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -111,7 +111,7 @@ def test_progress_alone_may_wait_and_everything_else_may_not() -> None:
 
 
 def _job(work: Work = Work.SEND, number: int = 1, uid: str = "uid") -> Job:
-    return Job(uid, work, number)
+    return Job(uid, work, number, batch().spec.output)
 
 
 async def _done() -> WorkResult:
