@@ -86,6 +86,11 @@ async def test_every_field_of_a_token_may_be_absent(provider: Organization, sent
     assert made["expiresAt"] == await provider.server.advance(24 * HOUR)
 
 
+async def test_names_of_tokens_need_not_differ(provider: Organization) -> None:
+    first, second = [await provider.ok("POST", TOKENS, {"name": "same"}) for _ in range(2)]
+    assert first["id"] != second["id"]
+
+
 async def test_a_token_needs_no_body(provider: Organization) -> None:
     assert (await provider.call("POST", TOKENS)).status == 200
 

@@ -42,6 +42,12 @@ async def test_create_answers_the_subscription_with_its_secret_once(
     assert listed == {"items": [{name: created[name] for name in created if name != "secret"}]}
 
 
+async def test_names_of_webhooks_need_not_differ(organization: Organization, receiver: Receiver) -> None:
+    body = {"name": "same", "url": receiver.url}
+    first, second = [await organization.ok("POST", "/v1/orgs/{org}/webhooks/create", body) for _ in range(2)]
+    assert first["id"] != second["id"]
+
+
 async def test_events_may_be_left_out_for_all_of_them(organization: Organization, receiver: Receiver) -> None:
     created = await organization.ok("POST", "/v1/orgs/{org}/webhooks/create", {"name": "all", "url": receiver.url})
     assert created["events"] == []
