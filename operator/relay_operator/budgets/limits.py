@@ -8,7 +8,7 @@ from relay_operator.engine.commitment import Commitment
 
 @dataclass(frozen=True, slots=True)
 class Funds:
-    """What the last look at the account showed of its organization; None if the key may not read it."""
+    """What the last look at the account showed of its organization; None if that could not be read."""
 
     budget: AccountBudget | None
     """The account's budget at that time; after a change, the account needs another look."""
@@ -65,14 +65,14 @@ def beyond_account(budget: AccountBudget, funds: Funds | None, others: Commitmen
         return "the account's balance is not known yet"
     if budget.min_available_cents is not None:
         if funds.available_cents is None:
-            return "the account's key may not read the balance, so that minAvailableCents cannot be kept"
+            return "the account's balance cannot be read, so that minAvailableCents cannot be kept"
         if funds.available_cents < budget.min_available_cents:
             missing = budget.min_available_cents - funds.available_cents
             return f"{funds.available_cents} cents are available, {missing} less than the account's minAvailableCents"
     if budget.max_burn_per_hour_cents is None:
         return ""
     if funds.others_cents is None:
-        return "the account's key may not read the usage, so that maxBurnPerHourCents cannot be kept"
+        return "the account's usage cannot be read, so that maxBurnPerHourCents cannot be kept"
     return _beyond("the account", budget.max_burn_per_hour_cents, others.cents + funds.others_cents, need)
 
 

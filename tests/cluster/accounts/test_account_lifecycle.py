@@ -128,8 +128,8 @@ async def test_a_silent_cloud_changes_nothing_at_first_and_stalls_the_account_af
     before = await bench.run()
     everything = {"status": 500}
     organization = bench.organization.id
-    fault = "GET /v1/orgs/{orgId}/billing/balance"
-    await bench.cloud.control.fault(fault, everything, organizationId=organization)
+    for path in ("billing/balance", "billing/usage", "webhooks"):
+        await bench.cloud.control.fault(f"GET /v1/orgs/{{orgId}}/{path}", everything, organizationId=organization)
     for _ in range(2):
         account = await bench.later(400)
         assert account["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
@@ -138,6 +138,20 @@ async def test_a_silent_cloud_changes_nothing_at_first_and_stalls_the_account_af
     assert condition(account, "Stalled")["reason"] == "CloudUnavailable"
     await bench.cloud.control.clear_faults()
     account = await bench.later(400)
+    assert "Stalled" not in {item["type"] for item in account["status"]["conditions"]}
+
+
+async def test_auto_recharge_that_a_cloud_without_payments_refuses_takes_nothing_else_with_it(bench: Bench) -> None:
+    refuse = "PUT /v1/orgs/{orgId}/billing/auto-recharge"
+    await bench.cloud.control.fault(refuse, {"status": 503}, organizationId=bench.organization.id)
+    wanted = {"enabled": True, "thresholdCents": 2_000, "amountCents": 5_000}
+    await bench.admin.patch("CloudAccount", "default", {"spec": {"autoRecharge": wanted}})
+    for _ in range(3):
+        account = await bench.later(400)
+    assert _reason(account) == ("True", "Available")
+    assert "auto-recharge cannot be set" in condition(account, "Ready")["message"]
+    assert condition(account, "WebhookReady")["status"] == "True"
+    assert account["status"]["webhook"]["id"]
     assert "Stalled" not in {item["type"] for item in account["status"]["conditions"]}
 
 

@@ -59,6 +59,8 @@ class AccountMemory(Memory):
     """Generation and state at the last look; a change of either causes a look at once."""
     unready: int = 0
     """Passes in a row that found the account unusable."""
+    incomplete: int = 0
+    """Looks in a row of which a part failed: the next one comes sooner."""
     deaf: str = ""
     """Why there is no webhook subscription, although creates have stopped waiting for one."""
     holds: str = ""
@@ -252,11 +254,16 @@ class AccountFlow:
             patient = memory.unanswered < self.settings.unavailable_after_failures
             return Looked(state if patient else AccountWaiting(Reason.CLOUD_UNAVAILABLE, error.message), None)
         memory.unanswered, memory.deaf = 0, ""
+        memory.incomplete = memory.incomplete + 1 if seen.passing else 0
+        if memory.incomplete >= self.settings.unavailable_after_failures:
+            seen = replace(seen, notes=(*seen.notes, *seen.passing))
         memory.looked = (account.metadata.generation, state)
         intervals = self.engine.intervals
         pace = intervals.settled
         if self.sweeper.anxious(key, state, memory.sweep):
             pace = min(pace, _ANXIOUS_SECONDS)
+        if memory.incomplete:
+            pace = Backoff(intervals.transition, pace).after(memory.incomplete, self._random)
         memory.look_at = self.engine.clock() + jittered(pace, intervals.jitter, self._random)
         if seen.balance is not None:
             self.accounts.funds(key, seen.balance.available_cents)
@@ -345,7 +352,7 @@ class AccountFlow:
         transition, reread = self.engine.intervals.transition, self.settings.secret_reread_seconds
         if facts.view.deleting:
             return transition, Priority.DELETE
-        tries = max(memory.unready, memory.unanswered)
+        tries = max(memory.unready, memory.unanswered, memory.incomplete)
         if tries:
             return Backoff(transition, reread).after(tries, self._random), Priority.RETRY
         if self.accounts.short(facts.key):

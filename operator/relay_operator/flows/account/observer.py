@@ -1,18 +1,20 @@
 """One look at an account's organization: money, auto-recharge, webhook subscription."""
 
 from collections.abc import Awaitable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from relay_client import (
     BadRequest,
     Cloud,
+    CloudError,
     Conflict,
     Forbidden,
     Gone,
     NotFound,
     NotServed,
     PaymentRequired,
+    Unauthorized,
     Unreadable,
 )
 from relay_client.errors import clause
@@ -38,8 +40,42 @@ from relay_wire.orgs import OrganizationUpdate
 ResultT = TypeVar("ResultT")
 
 _REFUSALS = (BadRequest, Conflict, Forbidden, Gone, NotFound, PaymentRequired)
-"""Refusals of a single request; any other error ends the look."""
+"""Refusals of a single request, which trying again soon would not change."""
 _PREFIX_CHARS = 12
+
+
+@dataclass(slots=True)
+class _Parts:
+    """The parts of one look, each of which may fail without the others."""
+
+    notes: list[str] = field(default_factory=list)
+    passing: list[str] = field(default_factory=list)
+    """Notes on failures that may pass by themselves."""
+    answered: bool = False
+    """Whether the cloud itself answered to any part."""
+    failed: CloudError | None = None
+    """The last of these failures."""
+
+    async def ask(self, call: Awaitable[ResultT], failing: str) -> ResultT | None:
+        """The result of one part; None if it failed, which becomes a note. Raises Unauthorized."""
+        try:
+            result = await call
+        except Unauthorized:
+            raise
+        except CloudError as error:
+            self.note(error, f"{failing}: {clause(error.message)}")
+            return None
+        self.answered = True
+        return result
+
+    def note(self, error: CloudError, text: str) -> None:
+        """Note that a part failed."""
+        if isinstance(error, _REFUSALS):
+            self.notes.append(text)
+            self.answered = self.answered or not isinstance(error, NotServed)
+        else:
+            self.passing.append(text)
+            self.failed = error
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,23 +89,27 @@ class AccountObserver:
     """Where the cloud delivers webhooks; empty: no subscriptions."""
 
     async def look(self, account: AnyAccount, cloud: Cloud, *, read_only: bool) -> OrganizationSeen:
-        """Look at the organization. Raises CloudError if the cloud did not answer or refuses the key, and KubeError."""
-        notes: list[str] = []
+        """Look at the organization. Raises CloudError if the cloud is silent or refuses the key, and KubeError."""
+        parts = _Parts()
         webhook, trouble = account.status.webhook, ""
         if not read_only:  # first, since creates wait for it
-            webhook, trouble = await self._subscription(account, cloud)
-        self.accounts.listening(account.key)
+            webhook, trouble = await self._subscription(account, cloud, parts)
+        if parts.failed is None:
+            self.accounts.listening(account.key)
         missing = None
         if webhook is not None and webhook.id:
             missing = await why_missing(cloud, webhook.id, self.accounts.evidence(account.key))
-        balance = await _unless_refused(cloud.call(GET_BALANCE), "the balance cannot be read", notes)
-        usage = await _unless_refused(_assumed(cloud.call(GET_CURRENT_USAGE)), "the usage cannot be read", notes)
+        balance = await parts.ask(cloud.call(GET_BALANCE), "the balance cannot be read")
+        usage = await parts.ask(_assumed(cloud.call(GET_CURRENT_USAGE)), "the usage cannot be read")
         if usage is not None and usage.breakdown is None:
-            notes.append("what the usage was spent on cannot be read")
+            parts.notes.append("what the usage was spent on cannot be read")
+        if parts.failed is not None and not parts.answered:
+            raise parts.failed
         if not read_only:
-            await _unless_refused(_recharge(account, cloud), "auto-recharge cannot be set", notes)
-            await _unless_refused(self._organization(account, cloud), "the organization cannot be changed", notes)
-        return OrganizationSeen(balance, usage, webhook, trouble, missing, tuple(notes))
+            await parts.ask(_recharge(account, cloud), "auto-recharge cannot be set")
+            await parts.ask(self._organization(account, cloud), "the organization cannot be changed")
+        notes, passing = tuple(parts.notes), tuple(parts.passing)
+        return OrganizationSeen(balance, usage, webhook, trouble, missing, notes, passing)
 
     async def end(self, account: AnyAccount, cloud: Cloud) -> None:
         """Remove the subscription of an account that is being deleted. Raises CloudError."""
@@ -87,7 +127,7 @@ class AccountObserver:
         if name is not None:
             self.accounts.organization_is_called(account.key, name)
 
-    async def _subscription(self, account: AnyAccount, cloud: Cloud) -> tuple[WebhookStatus | None, str]:
+    async def _subscription(self, account: AnyAccount, cloud: Cloud, parts: _Parts) -> tuple[WebhookStatus | None, str]:
         """The subscription, and why there is none although one is wanted."""
         who, url = subscriber(account), webhook_url(self.public_url, account.key)
         wanted = self.public_url and (account.spec.webhook or WebhookSpec()).enabled
@@ -97,10 +137,17 @@ class AccountObserver:
                     await _assumed(self.end(account, cloud))
                 return None, ""
             subscribed = await _assumed(subscribe(self.kube, cloud, who, url))
+            parts.answered = True
         except SecretNameTakenError as taken:
             return None, str(taken)
+        except Unauthorized:
+            raise
         except _REFUSALS as refused:
             return None, refused.message
+        except CloudError as error:
+            known, trouble = account.status.webhook, f"the webhook subscription cannot be kept: {clause(error.message)}"
+            parts.note(error, trouble)
+            return known, "" if known is not None else trouble
         except Refused as refused:
             return None, f"the operator may not keep the signing secret in {who.namespace}/{who.secret_name}: {refused}"
         self.accounts.webhook_secrets.put(account.key, subscribed.secret)
@@ -139,11 +186,3 @@ async def _assumed(call: Awaitable[ResultT]) -> ResultT:
         return await call
     except Unreadable as error:
         raise NotServed(error.operation, error.message, status=error.status) from error
-
-
-async def _unless_refused(call: Awaitable[ResultT], failing: str, notes: list[str]) -> ResultT | None:
-    try:
-        return await call
-    except _REFUSALS as refused:
-        notes.append(f"{failing}: {clause(refused.message)}")
-        return None

@@ -41,6 +41,8 @@ class OrganizationSeen:
     """Why deliveries count as missing, empty if they arrive; None without evidence: the last verdict stays then."""
     notes: tuple[str, ...] = ()
     """What else a person should know, one sentence each."""
+    passing: tuple[str, ...] = ()
+    """What failed in a way that may pass by itself, likewise."""
     spend: Spend | None = None
 
 

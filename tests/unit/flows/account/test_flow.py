@@ -55,6 +55,8 @@ class MoneyCloud:
     """Set while it answers."""
     unserved: tuple[str, ...] = ()
     """Paths' last parts for which a router answers that it does not know them."""
+    failing: tuple[str, ...] = ()
+    """Paths' last parts for which the cloud answers that it cannot."""
 
     async def answer(self, request: web.Request) -> web.Response:
         used = sum(self.cents.values())
@@ -63,6 +65,8 @@ class MoneyCloud:
         await self.answers.wait()
         if self.asked[-1] in self.unserved:
             return web.json_response({"detail": "Not Found"}, status=404)
+        if self.asked[-1] in self.failing:
+            return web.json_response({"error": "it cannot"}, status=503)
         match self.asked[-1]:
             case "whoami":
                 return web.json_response({"principalType": "api_key", "organizationId": "org-1", "scopes": []})
@@ -124,6 +128,18 @@ class Passes:
 
     def status(self) -> AccountStatus:
         return CloudAccount.model_validate(self.world.server.objects["cloudaccounts", NAMESPACE, "default"]).status
+
+    def change(self, spec: dict[str, JsonValue]) -> None:
+        """Fields of the spec that a person sets."""
+        self.world.cache.put(KEY, self.world.server.edit("cloudaccounts", NAMESPACE, "default", {"spec": spec}))
+
+    def sweeps(self) -> int:
+        memory = self.controller.memories.get(KEY)
+        return 0 if memory is None else memory.sweep.sweeps
+
+    def conditions(self) -> set[str]:
+        """The types of those that are true."""
+        return {one.type for one in self.status().conditions if one.status == "True"}
 
     def condition(self, kind: str) -> tuple[str, str]:
         """The condition's status and message."""
@@ -318,3 +334,35 @@ async def test_a_router_that_knows_none_of_the_clouds_paths_is_not_taken_for_the
     for _ in range(4):
         await passes.look()
     assert passes.condition("Stalled")[0] == "True"
+
+
+async def test_a_part_of_a_look_that_fails_takes_nothing_else_with_it(passes: Passes) -> None:
+    recharge: JsonValue = {"enabled": True, "thresholdCents": 1000, "amountCents": 5000}
+    passes.change({"autoRecharge": recharge})
+    passes.cloud.failing = ("auto-recharge",)
+    for _ in range(3):
+        await passes.look()
+    assert passes.condition("Ready")[0] == "True"
+    assert "auto-recharge cannot be set" in passes.condition("Ready")[1]
+    assert (passes.status().available_cents, passes.conditions()) == (10**6, {"Ready"})
+    assert passes.sweeps() == 3
+
+
+@pytest.mark.parametrize("part", ["balance", "usage", "webhooks"])
+async def test_every_part_of_a_look_may_fail_alone(passes: Passes, part: str) -> None:
+    passes.public_url, passes.cloud.failing = "https://operator.example", (part,)
+    await passes.restart()
+    for _ in range(4):
+        await passes.look()
+    assert (passes.condition("Ready")[0], "Stalled" in passes.conditions()) == ("True", False)
+    assert "cannot be" in passes.condition("Ready")[1]
+
+
+async def test_a_failed_part_is_tried_again_soon(passes: Passes) -> None:
+    await passes.settled()
+    passes.cloud.failing = ("usage",)
+    await passes.look()
+    passes.cloud.asked.clear()
+    await passes.look(seconds=60)
+    assert "usage" in passes.cloud.asked
+    assert passes.condition("Ready") == ("True", "the key works"), "it may have been a moment"

@@ -250,8 +250,8 @@ async def test_a_namespaces_limits_are_its_own(priced: World) -> None:
     [
         (AccountBudget(min_available_cents=500), 499, 0, "499 cents are available, 1 less than"),
         (AccountBudget(min_available_cents=500), 500, 0, ""),
-        (AccountBudget(min_available_cents=500), None, 0, "may not read the balance"),
-        (AccountBudget(max_burn_per_hour_cents=500), 0, None, "may not read the usage"),
+        (AccountBudget(min_available_cents=500), None, 0, "balance cannot be read"),
+        (AccountBudget(max_burn_per_hour_cents=500), 0, None, "usage cannot be read"),
         (AccountBudget(max_burn_per_hour_cents=500), 0, 301, "301 are taken: 1 too much"),
         (AccountBudget(max_burn_per_hour_cents=500), 0, 300, ""),
     ],
