@@ -31,8 +31,8 @@ class Objects(Protocol):
         """Apply a merge patch; returns the object after it. Raises NotFound, Conflict."""
         ...
 
-    async def delete(self, kind: ResourceType, namespace: str | None, name: str, *, uid: str) -> None:
-        """Delete the object with this UID; absence is success."""
+    async def delete(self, kind: ResourceType, namespace: str | None, name: str, *, uid: str, version: str) -> None:
+        """Delete the object with this UID and version; absence is success. Raises Conflict."""
         ...
 
 
@@ -84,8 +84,9 @@ class ObjectWriter:
         return raw
 
     async def delete(self) -> None:
-        """Delete this very object."""
-        await self.objects.delete(self.type, self.key.namespace, self.key.name, uid=self.uid)
+        """Delete this very object. Raises Conflict if others wrote meanwhile: they may want it to stay."""
+        namespace, name = self.key.namespace, self.key.name
+        await self.objects.delete(self.type, namespace, name, uid=self.uid, version=self.version)
 
     def latest(self) -> JsonObject:
         """The object as last read or returned."""

@@ -260,7 +260,7 @@ class DepartedObject:
             await self.vanished.let_go(self.key)
         return after
 
-    async def delete(self, kind: ResourceType, namespace: str | None, name: str, *, uid: str) -> None:
+    async def delete(self, kind: ResourceType, namespace: str | None, name: str, *, uid: str, version: str) -> None:
         """Does nothing: the object is being deleted already."""
 
 

@@ -7,11 +7,12 @@ from pydantic import JsonValue
 
 from relay_client import CapacityExhausted, Conflict, PaymentRequired
 from relay_kube.kube import CONFIG_MAPS, SECRETS
+from relay_operator.api import meta
 from relay_operator.api.conditions import ConditionType
 from relay_operator.flows.managed.connection import Reached
 from relay_operator.flows.managed.resource import Look
 from relay_wire.vms import VmRecord
-from tests.unit.engine.apiserver import Fault, status_fault
+from tests.unit.engine.apiserver import Call, Fault, Json, status_fault
 from tests.unit.flows.managed.cloudpods import lost, refused
 from tests.unit.flows.managed.world import NAMESPACE, World
 
@@ -428,6 +429,25 @@ async def test_one_that_is_not_kept_at_all_after_it_stopped_goes_at_once(world: 
     await made(world, powerState="Stopped", lifetime={"ttlSecondsAfterStopped": 0})
     await world.wait(40)
     assert (world.exists(), world.pods.live) == (False, [])
+
+
+@pytest.mark.parametrize(
+    "wanted", [{"spec": {"powerState": "Running"}}, {"metadata": {"annotations": {meta.PAUSED: "true"}}}]
+)
+async def test_one_whose_time_is_up_stays_if_people_want_it_to_while_the_cloud_is_asked(
+    world: World, wanted: Json
+) -> None:
+    await made(world, powerState="Stopped", lifetime={"ttlSecondsAfterStopped": 100})
+
+    def as_it_is_to_be_deleted(call: Call) -> None:
+        if call.method == "DELETE":
+            world.server.before = lambda _: None
+            world.server.edit("gpupods", NAMESPACE, "train", wanted)
+
+    world.server.before = as_it_is_to_be_deleted
+    await world.wait(300)
+    assert world.obj().metadata.deletion_timestamp is None
+    assert len(world.pods.live) == 1
 
 
 async def test_paused_past_a_deadline_rests_without_a_loop(world: World) -> None:
