@@ -210,6 +210,7 @@ class WorkloadStatus(PricedStatus):
     gpu_model_id: str | None = Field(None, max_length=128, description="The GPU model it got.")
     gpu_count: int | None = Field(None, ge=0, description="GPUs it got; of a cluster, those of each replica.")
     running_since: Time | None = Field(None, description="Start of the present run.")
+    stopped_since: Time | None = Field(None, description="Since when it is stopped as asked, by no schedule.")
     next_schedule_time: Time | None = Field(
         None, description="When `lifetime.schedule` stops it, or lets it run, next; absent without one, and if stopped."
     )

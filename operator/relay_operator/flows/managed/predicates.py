@@ -221,10 +221,10 @@ def models_of(resource: ExternalResource[SpecT, StatusT, ObsT], obj: Resource[Sp
 
 def expired(obj: Resource[SpecT, StatusT], seen: Seen, now: datetime) -> bool:
     """Whether it has been stopped on request for longer than `lifetime.ttlSecondsAfterStopped`."""
-    lifetime, since = asked(obj.spec).lifetime, obj.status.state_since
+    lifetime, since = asked(obj.spec).lifetime, told(obj.status).stopped_since
     if lifetime is None or lifetime.ttl_seconds_after_stopped is None or since is None:
         return False
-    stopped = seen is Seen.STOPPED and obj.status.state == "stopped" and stopped_for_good(obj, now)
+    stopped = seen is Seen.STOPPED and stopped_for_good(obj, now)
     return stopped and now - since >= timedelta(seconds=lifetime.ttl_seconds_after_stopped)
 
 
@@ -234,8 +234,7 @@ def deadlines(spec: ManagedSpec, status: ManagedStatus) -> tuple[datetime, ...]:
     waits: list[tuple[datetime | None, int | None]] = []
     if lifetime is not None:
         waits.append((told(status).running_since, lifetime.max_runtime_seconds))
-        if status.state == "stopped":
-            waits.append((status.state_since, lifetime.ttl_seconds_after_stopped))
+        waits.append((told(status).stopped_since, lifetime.ttl_seconds_after_stopped))
         waits.append((told(status).next_schedule_time, 0))
     if status.state == "interrupted" and recovery.on_interrupted is OnInterrupted.RECREATE:
         waits.append((status.state_since, recovery.after_seconds))

@@ -49,6 +49,8 @@ _OF_THE_FORMER = frozenset({"account", "identity"})
 """Those of them that hold for a former resource as well."""
 
 
+_RUNS = frozenset({Progress.READY, Progress.DEGRADED})
+_ENDS_A_RUN = frozenset({Progress.STOPPED, Progress.INTERRUPTED, Progress.FAILED})
 _APPLIED = frozenset({Difference.REPLACEABLE, Difference.BLUE_GREEN})
 """Differences that apply what changed in a Secret."""
 
@@ -231,10 +233,12 @@ def _clocks(facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Result[O
         changed["running_since"] = None
     if observed is not None and not isinstance(result, Sent):
         progress = facts.resource.progress(observed)
-        if progress is Progress.READY and (begun or told(status).running_since is None):
+        if progress in _RUNS and (begun or told(status).running_since is None):
             changed["running_since"] = facts.now
-        if progress is Progress.STOPPED and not predicates.runtime_used_up(facts.obj, facts.now):
+        if progress in _ENDS_A_RUN and not predicates.runtime_used_up(facts.obj, facts.now):
             changed["running_since"] = None
+        as_asked = progress is Progress.STOPPED and predicates.stopped_for_good(facts.obj, facts.now)
+        changed["stopped_since"] = (told(status).stopped_since or facts.now) if as_asked else None
     return changed
 
 
@@ -268,7 +272,7 @@ def _recoveries(facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Resu
     restart = isinstance(action, actions.Update) and view.difference is not Difference.CHANGE
     if restart and isinstance(result, Sent) and view.recovery is Recovery.RESTART:
         return recovery.counted(obj, view.seen, view.recovery, facts.now)
-    return told(obj.status).recoveries
+    return recovery.in_a_row(obj, view.seen, facts.now) or None  # a long run may end in this pass
 
 
 def _lasting(facts: Facts[SpecT, StatusT, ObsT]) -> bool:

@@ -450,6 +450,30 @@ async def test_one_whose_time_is_up_stays_if_people_want_it_to_while_the_cloud_i
     assert len(world.pods.live) == 1
 
 
+async def test_one_that_the_cloud_stopped_is_kept_for_as_long_after_people_ask_for_that(world: World) -> None:
+    await made(world, lifetime={"ttlSecondsAfterStopped": 100})
+    world.pods.fail("start", *[refused(PaymentRequired)] * 50)
+    await becomes(world, "stopped")
+    await world.wait(3 * 3600, step=60)
+    world.change(powerState="Stopped")
+    await world.wait(90)
+    assert world.exists()
+    await world.wait(60)
+    assert (world.exists(), world.pods.live) == (False, [])
+
+
+async def test_a_run_that_was_interrupted_begins_anew(world: World) -> None:
+    await made(world, lifetime={"maxRuntimeSeconds": 600})
+    await world.wait(500)
+    await becomes(world, "interrupted")
+    await world.wait(60)
+    await becomes(world, "running")
+    await world.wait(400, step=5)
+    assert (world.pods.count("stop"), world.reason()) == (0, "Running")
+    await world.wait(300, step=5)
+    assert world.reason() == "MaxRuntimeReached"
+
+
 async def test_paused_past_a_deadline_rests_without_a_loop(world: World) -> None:
     await made(world, lifetime={"maxRuntimeSeconds": 60})
     world.annotate(paused="true")

@@ -220,19 +220,18 @@ def test_changes(obj: GpuPod, state: str, names: tuple[str, ...]) -> None:
 
 KEPT: dict[str, JsonValue] = {"lifetime": {"ttlSecondsAfterStopped": 60}, "powerState": "Stopped"}
 EXPIRED: dict[str, tuple[GpuPod, Seen, bool]] = {
-    "no lifetime": (pod({"powerState": "Stopped"}, {"state": "stopped", "stateSince": ago(99)}), Seen.STOPPED, False),
+    "no lifetime": (pod({"powerState": "Stopped"}, {"stoppedSince": ago(99)}), Seen.STOPPED, False),
     "no end": (
-        pod({"powerState": "Stopped", "lifetime": {}}, {"state": "stopped", "stateSince": ago(99)}),
+        pod({"powerState": "Stopped", "lifetime": {}}, {"stoppedSince": ago(99)}),
         Seen.STOPPED,
         False,
     ),
-    "stopped since nobody knows when": (pod(KEPT, {"state": "stopped"}), Seen.STOPPED, False),
-    "too early": (pod(KEPT, {"state": "stopped", "stateSince": ago(59)}), Seen.STOPPED, False),
-    "time is up": (pod(KEPT, {"state": "stopped", "stateSince": ago(60)}), Seen.STOPPED, True),
-    "only just seen to be stopped": (pod(KEPT, {"state": "running", "stateSince": ago(60)}), Seen.STOPPED, False),
-    "running": (pod(KEPT, {"state": "stopped", "stateSince": ago(60)}), Seen.READY, False),
-    "stopped by another hand": (
-        pod({**KEPT, "powerState": "Running"}, {"state": "stopped", "stateSince": ago(60)}),
+    "only just seen to be stopped": (pod(KEPT, {"state": "stopped", "stateSince": ago(99)}), Seen.STOPPED, False),
+    "too early": (pod(KEPT, {"stoppedSince": ago(59)}), Seen.STOPPED, False),
+    "time is up": (pod(KEPT, {"stoppedSince": ago(60)}), Seen.STOPPED, True),
+    "running": (pod(KEPT, {"stoppedSince": ago(60)}), Seen.READY, False),
+    "to run again": (
+        pod({**KEPT, "powerState": "Running"}, {"stoppedSince": ago(60)}),
         Seen.STOPPED,
         False,
     ),
@@ -254,8 +253,8 @@ def recovering(recovery: dict[str, JsonValue], **status: JsonValue) -> GpuPod:
 DEADLINES: dict[str, tuple[GpuPod, list[int]]] = {
     "none": (pod(), []),
     "of a run": (living(state="running", runningSince=ago(10), stateSince=ago(10)), [50]),
-    "of a rest": (living(state="stopped", stateSince=ago(20)), [40]),
-    "of both, one gone by": (living(state="stopped", stateSince=ago(20), runningSince=ago(100)), [-40, 40]),
+    "of a rest": (living(stoppedSince=ago(20)), [40]),
+    "of both, one gone by": (living(stoppedSince=ago(20), runningSince=ago(100)), [-40, 40]),
     "of an interruption": (recovering(RECREATE, state="interrupted", stateSince=ago(10)), [50]),
     "none of an interruption that is waited out": (pod(status={"state": "interrupted", "stateSince": ago(10)}), []),
     "none since nobody knows when": (recovering(RECREATE, state="interrupted"), []),

@@ -25,6 +25,7 @@ from relay_client import (
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.engine.account import AccountRefused, AccountState, AccountWaiting
 from relay_operator.engine.actions import Expire, Ignore, Keep, Nothing, Release, Stall, Wait
+from relay_operator.engine.backoff import Backoff, RetryPolicy
 from relay_operator.engine.report import Report, RetryKind, Return, refusal
 from relay_operator.engine.shared_lists import SharedLists
 from relay_operator.flows.managed import actions
@@ -34,6 +35,7 @@ from relay_operator.flows.managed.plan import Demand, Recovery, Seen, View
 from relay_operator.flows.managed.report import report_of
 from relay_operator.flows.managed.resource import Change, power
 from relay_operator.flows.managed.result import Accepted, OutcomeUnknown, Rejected, Result, Sent
+from relay_operator.flows.managed.status import new_status
 from relay_operator.kinds.gpucluster import GpuCluster, GpuClusters, GpuClusterSpec, GpuClusterStatus, SeenCluster
 from relay_operator.kinds.gpupod import GpuPod
 from relay_wire.clusters import ClusterSummary
@@ -407,6 +409,14 @@ def test_a_degraded_cluster_is_not_ready_and_says_how_many_are() -> None:
     assert told is not None
     assert (told.ready, told.trouble, told.reason) == ("False", RECONCILING, Reason.DEGRADED)
     assert told.message == "the cloud says degraded, 1 of 2 replicas healthy"
+
+
+def test_a_cluster_that_is_degraded_from_the_beginning_runs_since_then() -> None:
+    degraded = cluster_facts(View(seen=Seen.READY), "degraded")
+    told = report_of(degraded, Keep(), Nothing(), unreachable=False)
+    assert told is not None
+    policy = RetryPolicy(Backoff(1.0, 300.0), lambda: 0.0)
+    assert new_status(degraded, Keep(), Nothing(), told, policy).running_since == NOW
 
 
 def test_a_cluster_without_funds_has_no_day_on_which_it_is_deleted() -> None:

@@ -115,6 +115,8 @@ CLOCKS: dict[str, tuple[GpuPod, Action, Result[VmRecord], VmRecord | None, str |
     "it goes on running": (pod(status={"runningSince": ago(60)}), KEEP, NOTHING, record(), ago(60)),
     "it is on its way": (pod(status={"runningSince": ago(60)}), KEEP, NOTHING, record("deploying"), ago(60)),
     "it stopped": (pod(status={"runningSince": ago(60)}), KEEP, NOTHING, record("stopped"), None),
+    "it was interrupted": (pod(status={"runningSince": ago(60)}), KEEP, NOTHING, record("interrupted"), None),
+    "it failed": (pod(status={"runningSince": ago(60)}), KEEP, NOTHING, record("failed"), None),
     "it stopped since its time is up": (
         pod({"lifetime": {"maxRuntimeSeconds": 60}}, {"runningSince": ago(60)}),
         KEEP,
