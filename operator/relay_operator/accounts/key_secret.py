@@ -4,6 +4,7 @@ import base64
 import binascii
 import hashlib
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -13,6 +14,8 @@ from relay_kube.kube import SECRETS, Conflict, JsonObject, Kube, NotFound
 from relay_operator.api.meta import GROUP
 from relay_operator.engine.manifests import part
 
+_TRIES = 5
+"""Reads of a Secret that others write at the same time, before its release is left to another pass."""
 _DELETION_DOUBT = timedelta(seconds=30)
 """The deletion of a namespace reaches its Secrets and its accounts within this time of each other."""
 _NAME = re.compile(r"[a-z0-9][-.a-z0-9]{0,252}")
@@ -68,26 +71,33 @@ async def hold(kube: Kube, namespace: str, name: str, account_uid: str, now: dat
     A Secret that is deleted by itself, to be replaced by another, is released: that is how keys are rotated.
     Raises KubeError.
     """
-    try:
+    with suppress(NotFound, Conflict):  # if another writer was faster, the next pass, within a minute, tries again
         secret = await kube.get(SECRETS, namespace, name)
-    except NotFound:
-        return
-    deleted = part(secret, "metadata").get("deletionTimestamp")
-    if deleted is None:
-        await _set(kube, namespace, name, secret, account_uid, held=True)
-    elif now - datetime.fromisoformat(str(deleted)) > _DELETION_DOUBT:
-        await _set(kube, namespace, name, secret, account_uid, held=False)
+        deleted = part(secret, "metadata").get("deletionTimestamp")
+        if deleted is None:
+            await _set(kube, namespace, name, secret, account_uid, held=True)
+        elif now - datetime.fromisoformat(str(deleted)) > _DELETION_DOUBT:
+            await _set(kube, namespace, name, secret, account_uid, held=False)
 
 
 async def release(kube: Kube, namespace: str, name: str, account_uid: str) -> None:
-    """Release the Secret; does nothing if the name cannot be a Secret's. Raises KubeError."""
+    """Release the Secret; does nothing if the name cannot be a Secret's. Raises KubeError.
+
+    Nobody would release it later, so that another writer who is faster, maybe for another account, is no reason to
+    leave it: it is read again, and after some tries Conflict is raised.
+    """
     if not _NAME.fullmatch(name):
         return
-    try:
-        secret = await kube.get(SECRETS, namespace, name)
-    except NotFound:
-        return
-    await _set(kube, namespace, name, secret, account_uid, held=False)
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            await _set(kube, namespace, name, await kube.get(SECRETS, namespace, name), account_uid, held=False)
+        except NotFound:
+            return
+        except Conflict:
+            if not tries_left:
+                raise
+        else:
+            return
 
 
 async def _set(kube: Kube, namespace: str, name: str, secret: JsonObject, account_uid: str, *, held: bool) -> None:
@@ -98,9 +108,4 @@ async def _set(kube: Kube, namespace: str, name: str, secret: JsonObject, accoun
         return
     after: list[JsonValue] = [*before, ours] if held else [item for item in before if item != ours]
     patch: JsonObject = {"metadata": {"resourceVersion": metadata.get("resourceVersion"), "finalizers": after}}
-    try:
-        await kube.patch(SECRETS, namespace, name, patch)
-    except NotFound:
-        return
-    except Conflict:
-        return  # another writer was faster: the next pass, within a minute, tries again
+    await kube.patch(SECRETS, namespace, name, patch)
