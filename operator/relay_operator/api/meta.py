@@ -205,6 +205,7 @@ class CreateIntent(Model):
         default="", pattern=rf"^({RESOURCE_ID.pattern})?$"
     )  # the cloud id of the whole, if the resource is part of one
     reserved: Reservation | None = None  # by the create, or by a later start or scale-up
+    env_digest: str | None = Field(default=None, max_length=64)  # as in status; absent in older intents
 
     @property
     def account_parts(self) -> tuple[str, str]:

@@ -90,6 +90,12 @@ def changed_fields(recorded: str, fields: Mapping[str, JsonValue]) -> tuple[str,
     return tuple(name for name, value in sorted(fields.items()) if name in known and not _fits(known[name], value))
 
 
+def common(recorded: str, other: str) -> str:
+    """The fingerprints that two records have in common."""
+    known = digests(other)
+    return ",".join(f"{name}={digest}" for name, digest in digests(recorded).items() if known.get(name) == digest)
+
+
 def digests(recorded: str) -> Mapping[str, str]:
     """The digest of each field that was recorded."""
     return dict(part.split("=", 1) for part in recorded.split(",") if "=" in part)

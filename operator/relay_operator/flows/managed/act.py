@@ -15,7 +15,7 @@ from relay_operator.engine.actions import Nothing
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.fence import SupersededError, fence
 from relay_operator.engine.identity import Installation, Whose, identity_of, whose_intent
-from relay_operator.engine.intent import cloud_name, fingerprints, named
+from relay_operator.engine.intent import cloud_name, common, fingerprints, named
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.flows.managed import actions, predicates
 from relay_operator.flows.managed.actions import Action
@@ -54,8 +54,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
             case actions.Create():
                 return await self._create(facts, await self._open_intent(facts, memory, writer), memory)
             case actions.Resend():
-                await self._reserve(facts, memory, writer)
-                return await self._create(facts, _known(facts.intent), memory)
+                return await self._create(facts, await self._reopen_intent(facts, memory, writer), memory)
             case actions.Discard():
                 found, _ = self.resource.identity(_known(facts.observed))
                 memory.shown = Shown()
@@ -99,6 +98,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
             account=f"{status.account.kind}/{status.account.name}" if status.account is not None else "",
             identity=status.identity,
             part_of=part_of(status),
+            env_digest=status.env_digest or "",
         )
 
     async def _open_intent(
@@ -111,6 +111,26 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         await finalizer.open_intent(writer, obj.metadata, intent)
         memory.intent = intent
         return intent
+
+    async def _reopen_intent(
+        self, facts: Facts[SpecT, StatusT, ObsT], memory: ManagedMemory, writer: ObjectWriter
+    ) -> CreateIntent:
+        """The open intent with what is sent this time, if this request makes the resource.
+
+        If an earlier one may have made it from another spec, the annotation keeps what both requests have in common.
+        """
+        intent, digest = _known(facts.intent), facts.env_digest
+        sent = fingerprints(self.resource.immutable(facts.obj))
+        known = {"spec_hash": intent.spec_hash, "env_digest": intent.env_digest}
+        if sent != intent.spec_hash or digest != intent.env_digest:
+            same = digest if digest == intent.env_digest else ""
+            known = {"spec_hash": common(intent.spec_hash, sent), "env_digest": same}
+        granted = self._reservation(facts, self.new_token())
+        kept = intent.model_copy(update={**known, "reserved": granted or intent.reserved})
+        if kept != intent:
+            memory.intent = kept
+            await finalizer.guard(writer, facts.obj.metadata, kept)
+        return kept.model_copy(update={"spec_hash": sent, "env_digest": digest})
 
     async def _intent_for_adoption(
         self, facts: Facts[SpecT, StatusT, ObsT], observed: ObsT, memory: ManagedMemory, writer: ObjectWriter
@@ -127,7 +147,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         return intent
 
     async def _reserve(self, facts: Facts[SpecT, StatusT, ObsT], memory: ManagedMemory, writer: ObjectWriter) -> None:
-        """Record on the object what was granted for a start, a scale-up or a resent create. Raises KubeError."""
+        """Record on the object what was granted for a start or a scale-up. Raises KubeError."""
         intent = self.guarding(facts)
         if facts.funded.reserve is not None and intent is not None:
             memory.intent = intent.model_copy(update={"reserved": self._reservation(facts, self.new_token())})
@@ -152,6 +172,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
             identity=identity_of(facts.obj.metadata, self.installation.name, facts.usable_account.organization_id),
             part_of=part_of(facts.obj.status),
             reserved=self._reservation(facts, token),
+            env_digest=facts.env_digest,
         )
 
     async def _create(

@@ -214,7 +214,7 @@ def _owned(facts: Facts[SpecT, StatusT, ObsT], observed: ObsT, intent: CreateInt
         "create_token": intent.token,
         "attempt": intent.attempt,
         "spec_hash": intent.spec_hash,
-        "env_digest": facts.env_digest,
+        "env_digest": facts.env_digest if intent.env_digest is None else intent.env_digest,
         "account": pinned(facts.obj.spec.account_ref, None, intent),
     }
 
