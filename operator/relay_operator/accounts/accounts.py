@@ -121,6 +121,8 @@ class Accounts:
         entry = self._cache.get(key)
         if entry is None:
             return AccountWaiting(Reason.ACCOUNT_MISSING, _missing(key))
+        if self._connection(key).seen[0] not in {"", entry.uid}:
+            self.forget(key)  # what is known belongs to a former account of this name
         connection = self._connection(key)
         async with connection.turn:
             known = connection.state
@@ -264,8 +266,6 @@ class Accounts:
 
     async def _look(self, key: ObjectKey, entry: Entry, connection: _Connection) -> AccountState:
         connection.fresh_until = self._clock() + self._settings.secret_reread_seconds
-        if connection.seen[0] != entry.uid:  # what is known belongs to a former account of this name
-            connection.who = connection.last_usable = None
         try:
             account = parse_account(key, entry)
         except ValidationError as invalid:

@@ -46,7 +46,8 @@ class Budgets:
     """Grants that the objects may not show yet."""
     _planned: dict[ObjectKey, _Refused] = field(default_factory=dict)
     """Plans without room: they take no place in a line, and are called once they would be granted."""
-    _funds: dict[ObjectKey, Funds] = field(default_factory=dict)
+    _funds: dict[tuple[ObjectKey, str], Funds] = field(default_factory=dict)
+    """By account and organization: a recreated account may have the key of another one."""
     _known: set[ObjectKey] = field(default_factory=set)
     """Accounts whose lines contain the objects that already waited when this process began."""
     _lines: Lines = field(init=False)
@@ -109,7 +110,7 @@ class Budgets:
         key, of_each = account.key, of_namespace(account.budget)
         ours = sum(counted(of_each, total).billed for total in self.cache.committed(key).values())
         others = None if burn_cents is None else max(burn_cents - ours, 0)
-        self._funds[key] = Funds(account.budget, available_cents, others)
+        self._funds[key, account.organization_id] = Funds(account.budget, available_cents, others)
         self._call_next(key)
 
     def _refused(self, key: ObjectKey, age: Age, account: AccountReady, need: Commitment) -> tuple[Line, str] | None:
@@ -150,7 +151,8 @@ class Budgets:
         own = others.get(key.namespace, NOTHING)
         in_namespace = "" if of_each is None else beyond_namespace(of_each, own, need)
         together = sum((counted(of_each, total) for total in others.values()), NOTHING)
-        return in_namespace, beyond_account(budget, self._funds.get(account.key), together, need)
+        funds = self._funds.get((account.key, account.organization_id))
+        return in_namespace, beyond_account(budget, funds, together, need)
 
     def _others(self, key: ObjectKey, account: ObjectKey) -> dict[str, Commitment]:
         """By namespace: the commitments of all other objects, with grants that are not written yet."""

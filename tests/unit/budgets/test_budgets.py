@@ -87,10 +87,9 @@ def age(key: ObjectKey) -> Age:
     return Age(f"2026-03-01T12:00:{ord(key.name) - ord('a'):02}Z", f"u-{key.name}")
 
 
-def account(budget: AccountBudget | None) -> AccountReady:
-    return AccountReady(
-        SHARED, Cloud("https://cloud.example", "k"), "org-1", UnclaimedIds(), False, False, budget=budget
-    )
+def account(budget: AccountBudget | None, organization: str = "org-1") -> AccountReady:
+    cloud = Cloud("https://cloud.example", "k")
+    return AccountReady(SHARED, cloud, organization, UnclaimedIds(), False, False, budget=budget)
 
 
 def burn(cents: int) -> AccountBudget:
@@ -104,6 +103,13 @@ def each(**limits: int) -> SharedBudget:
 @pytest.fixture
 def desk() -> Desk:
     return Desk()
+
+
+def test_the_money_of_one_organization_allows_nothing_in_another(desk: Desk) -> None:
+    a, limit = desk.has("a"), AccountBudget(min_available_cents=500)
+    desk.look(limit)
+    assert desk.budgets.ask(a, age(a), account(limit), ONE) == ""
+    assert "not known yet" in desk.budgets.ask(a, age(a), account(limit, "org-2"), ONE)
 
 
 def test_what_is_granted_counts_before_anything_is_written(desk: Desk) -> None:

@@ -366,3 +366,17 @@ async def test_a_failed_part_is_tried_again_soon(passes: Passes) -> None:
     await passes.look(seconds=60)
     assert "usage" in passes.cloud.asked
     assert passes.condition("Ready") == ("True", "the key works"), "it may have been a moment"
+
+
+async def test_an_account_that_is_created_again_has_nothing_of_the_former_one(passes: Passes) -> None:
+    await passes.settled()
+    ready = await passes.accounts.state(KEY)
+    assert isinstance(ready, AccountReady)
+    ready.unclaimed.learn("pod-9", "")
+    assert passes.accounts.listens(KEY)
+    account = passes.world.server.objects["cloudaccounts", NAMESPACE, "default"]
+    fresh: JsonValue = {"name": "default", "namespace": NAMESPACE}
+    passes.world.cache.put(KEY, passes.world.server.put("cloudaccounts", {**account, "metadata": fresh, "status": {}}))
+    again = await passes.accounts.state(KEY)
+    assert isinstance(again, AccountReady)
+    assert ("pod-9" in again.unclaimed, passes.accounts.listens(KEY)) == (False, False)
