@@ -9,7 +9,7 @@ from itertools import islice
 
 from relay_client import CloudError, Forbidden, Unauthorized
 from relay_client.operations import GET_BALANCE
-from relay_kube.kube import JsonObject, KubeError, ResourceType
+from relay_kube.kube import JsonObject, KubeError, Refused, ResourceType
 from relay_operator.accounts import key_secret
 from relay_operator.accounts.accounts import Accounts, AnyAccount
 from relay_operator.api import meta
@@ -65,6 +65,8 @@ class AccountMemory(Memory):
     """Why there is no webhook subscription, although creates have stopped waiting for one."""
     holds: str = ""
     """The Secret that the account's finalizer is on; empty if there is none."""
+    unheld: str = ""
+    """Why the Secret cannot be held or released; empty if it can."""
     sweep: SweepMemory = field(default_factory=SweepMemory)
     books: Books = field(default_factory=Books)
 
@@ -196,18 +198,26 @@ class AccountFlow:
         """Set the finalizer and note the held Secret, so that it can be released whatever the spec says later."""
         metadata, kube = facts.account.metadata, self.engine.kube
         held, wanted = metadata.annotations.get(meta.API_KEY_SECRET), self._secret_to_hold(facts.account)
+        memory.unheld = ""
         if meta.FINALIZER not in metadata.finalizers or held != wanted:
             if held and held != wanted:
-                await key_secret.release(kube, metadata.namespace, held, metadata.uid)
+                try:
+                    await key_secret.release(kube, metadata.namespace, held, metadata.uid)
+                except Refused as refused:
+                    memory.unheld, wanted = f"the Secret {held} keeps a finalizer: {refused}", held
             change: JsonObject = {}
             if meta.FINALIZER not in metadata.finalizers:
                 change["finalizers"] = [*metadata.finalizers, meta.FINALIZER]
             if held != wanted:
                 change["annotations"] = {meta.API_KEY_SECRET: wanted}
-            await writer.metadata(change)
+            if change:
+                await writer.metadata(change)
         if wanted is not None:
             memory.holds = wanted
-            await key_secret.hold(kube, metadata.namespace, wanted, metadata.uid, facts.now)
+            try:
+                await key_secret.hold(kube, metadata.namespace, wanted, metadata.uid, facts.now)
+            except Refused as refused:
+                memory.unheld = f"the Secret {wanted} may be gone before what it is needed to end: {refused}"
 
     def _secret_to_hold(self, account: AnyAccount) -> str | None:
         """The Secret in the account's own namespace to hold; a shared account's Secret is the administrator's concern.
@@ -255,6 +265,8 @@ class AccountFlow:
             return Looked(state if patient else AccountWaiting(Reason.CLOUD_UNAVAILABLE, error.message), None)
         memory.unanswered, memory.deaf = 0, ""
         memory.incomplete = memory.incomplete + 1 if seen.passing else 0
+        if memory.unheld:
+            seen = replace(seen, notes=(*seen.notes, memory.unheld))
         if memory.incomplete >= self.settings.unavailable_after_failures:
             seen = replace(seen, notes=(*seen.notes, *seen.passing))
         memory.looked = (account.metadata.generation, state)

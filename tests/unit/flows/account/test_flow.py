@@ -26,6 +26,7 @@ from relay_operator.flows.account.sweep import Sweeper
 from relay_operator.observability.metrics import Metrics
 from relay_operator.settings import Settings
 from tests.support.eventually import eventually
+from tests.unit.engine.apiserver import Fault, part
 from tests.unit.flows.managed.world import NAMESPACE, OPERATOR_NAMESPACE, World
 
 if TYPE_CHECKING:
@@ -380,3 +381,27 @@ async def test_an_account_that_is_created_again_has_nothing_of_the_former_one(pa
     again = await passes.accounts.state(KEY)
     assert isinstance(again, AccountReady)
     assert ("pod-9" in again.unclaimed, passes.accounts.listens(KEY)) == (False, False)
+
+
+async def test_a_secret_that_may_not_be_written_is_told_and_the_account_is_used(passes: Passes) -> None:
+    passes.world.server.faults.append(Fault(403, method="PATCH", plural="secrets", times=99))
+    await passes.settled()
+    assert "the Secret key may be gone" in passes.condition("Ready")[1]
+    assert (passes.condition("Ready")[0], passes.status().available_cents) == ("True", 10**6)
+    passes.world.server.faults.clear()
+    await passes.look()
+    assert passes.condition("Ready") == ("True", "the key works")
+
+
+async def test_a_former_secret_that_may_not_be_released_stays_noted_until_it_is(passes: Passes) -> None:
+    await passes.settled()
+    secret = passes.world.server.objects["secrets", NAMESPACE, "key"]
+    passes.world.server.put("secrets", {"metadata": {"name": "other", "namespace": NAMESPACE}, "data": secret["data"]})
+    passes.world.server.faults.append(Fault(403, method="PATCH", plural="secrets", times=99))
+    passes.change({"apiKeySecretRef": {"name": "other", "key": "api-key"}})
+    await passes.look()
+    assert "keeps a finalizer" in passes.condition("Ready")[1]
+    passes.world.server.faults.clear()
+    await passes.look()
+    assert "finalizers" not in part(passes.world.server.objects["secrets", NAMESPACE, "key"], "metadata")
+    assert part(passes.world.server.objects["secrets", NAMESPACE, "other"], "metadata")["finalizers"]
