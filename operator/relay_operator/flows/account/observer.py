@@ -56,13 +56,18 @@ class _Parts:
     failed: CloudError | None = None
     """The last of these failures."""
 
-    async def ask(self, call: Awaitable[ResultT], failing: str) -> ResultT | None:
-        """The result of one part; None if it failed, which becomes a note. Raises Unauthorized."""
+    async def ask(self, call: Awaitable[ResultT], failing: str, *, shows_health: bool = False) -> ResultT | None:
+        """The result of one part; None if it failed, which becomes a note.
+
+        Raises Unauthorized, and any CloudError but a refusal of a part that `shows_health` of the cloud.
+        """
         try:
             result = await call
         except Unauthorized:
             raise
         except CloudError as error:
+            if shows_health and not isinstance(error, _REFUSALS):
+                raise
             self.note(error, f"{failing}: {clause(error.message)}")
             return None
         self.answered = True
@@ -89,7 +94,7 @@ class AccountObserver:
     """Where the cloud delivers webhooks; empty: no subscriptions."""
 
     async def look(self, account: AnyAccount, cloud: Cloud, *, read_only: bool) -> OrganizationSeen:
-        """Look at the organization. Raises CloudError if the cloud is silent or refuses the key, and KubeError."""
+        """Look at the organization. Raises CloudError if the cloud is not well or refuses the key, and KubeError."""
         parts = _Parts()
         webhook, trouble = account.status.webhook, ""
         if not read_only:  # first, since creates wait for it
@@ -99,7 +104,8 @@ class AccountObserver:
         missing = None
         if webhook is not None and webhook.id:
             missing = await why_missing(cloud, webhook.id, self.accounts.evidence(account.key))
-        balance = await parts.ask(cloud.call(GET_BALANCE), "the balance cannot be read")
+        # The specification describes this route, and every cloud serves it: if it fails, the cloud is not well.
+        balance = await parts.ask(cloud.call(GET_BALANCE), "the balance cannot be read", shows_health=True)
         usage = await parts.ask(_assumed(cloud.call(GET_CURRENT_USAGE)), "the usage cannot be read")
         if usage is not None and usage.breakdown is None:
             parts.notes.append("what the usage was spent on cannot be read")
