@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 import pytest
 import pytest_asyncio
 
+from tests.localcloud.support.deployments import BACKENDS
+from tests.localcloud.support.modelserver import ModelServer
 from tests.localcloud.support.pool import Pool
 from tests.localcloud.support.receiver import Receiver
 from tests.localcloud.support.server import connections
@@ -71,3 +73,13 @@ async def receiver() -> AsyncIterator[Receiver]:
     """A receiver of webhooks that takes everything."""
     async with Receiver() as listening:
         yield listening
+
+
+@pytest.fixture
+async def behind(organization: Organization) -> AsyncIterator[ModelServer]:
+    """A server behind the model `mine`."""
+    async with ModelServer() as server:
+        families = ["chat_completions"]
+        body = {"provider": "openai_compatible", "ref": "mine", "endpoint": server.url, "nativeFamilies": families}
+        await organization.ok("POST", BACKENDS.format(model="mine"), body)
+        yield server

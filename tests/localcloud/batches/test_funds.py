@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.localcloud.support.batches import batch_of, create, errors, lines, record
-from tests.localcloud.support.deployments import BACKENDS
 from tests.localcloud.support.inference import CHAT, balance, call, chat, ok
 from tests.localcloud.support.modelserver import ModelServer
 from tests.localcloud.support.workloads import set_organization
 from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from tests.localcloud.support.server import Organization
 
 WORDS = 2000
@@ -104,39 +101,29 @@ async def test_records_that_cost_nothing_need_no_funds_at_all(organization: Orga
     assert (done["status"], done["request_counts"]["failed"]) == ("completed", 2)
 
 
-@pytest.fixture
-async def far(organization: Organization) -> AsyncIterator[ModelServer]:
-    """A server behind the model `mine`."""
-    async with ModelServer() as server:
-        families = ["chat_completions"]
-        body = {"provider": "openai_compatible", "ref": "mine", "endpoint": server.url, "nativeFamilies": families}
-        await organization.ok("POST", BACKENDS.format(model="mine"), body)
-        yield server
-
-
 async def test_a_server_is_not_asked_before_its_longest_answer_can_be_paid(
-    organization: Organization, far: ModelServer
+    organization: Organization, behind: ModelServer
 ) -> None:
     batch = await create(organization, [record("a", "hello", "mine", max_tokens=10**9, n=4)])
     await set_organization(organization, balanceCents=1)
     await organization.server.advance(600)
     assert (await batch_of(organization, batch["id"]))["request_counts"]["failed"] == 0
-    assert far.received == []
+    assert behind.received == []
     await set_organization(organization, balanceCents=2)
     await organization.server.advance(61)
     assert (await batch_of(organization, batch["id"]))["request_counts"]["completed"] == 1
-    assert len(far.received) == 1
+    assert len(behind.received) == 1
 
 
-async def test_a_record_under_way_reserves_what_it_can_cost(organization: Organization, far: ModelServer) -> None:
-    far.hang = asyncio.Event()
+async def test_a_record_under_way_reserves_what_it_can_cost(organization: Organization, behind: ModelServer) -> None:
+    behind.hang = asyncio.Event()
     await create(organization, [record("a", "hello", "mine", max_tokens=120_000, n=3)])
     await set_organization(organization, balanceCents=1)
     moving = asyncio.create_task(organization.server.advance(10))
-    await far.arrived.wait()
+    await behind.arrived.wait()
     answer = await call(organization, "POST", CHAT, chat("w " * 30_000))
     assert answer.status == 402
-    far.hang.set()
+    behind.hang.set()
     await moving
 
     async def again() -> int:

@@ -11,39 +11,17 @@ from relay_localcloud.batches.executors import LARGEST_ANSWER
 from relay_localcloud.http.json_values import MOST_VALUES
 from relay_localcloud.inference.bodies import LARGEST_BODY
 from tests.localcloud.support.batches import failure, lines, record, run
-from tests.localcloud.support.deployments import BACKENDS
 from tests.localcloud.support.executors import HttpExecutor
 from tests.localcloud.support.modelserver import USAGE, ModelServer, completion
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import Callable
 
-    from tests.localcloud.support.server import Organization, Server
+    from tests.localcloud.support.server import Organization
 
 LOOK = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
 
-
-@pytest.fixture(autouse=True)
-async def _loopback_is_admitted(server: Server) -> AsyncIterator[None]:
-    await server.ok("PATCH", "/settings", {"allowLoopbackExecutors": True})
-    yield
-    await server.ok("PATCH", "/settings", {"allowLoopbackExecutors": False})
-
-
-@pytest.fixture
-async def executor() -> AsyncIterator[HttpExecutor]:
-    async with HttpExecutor() as listening:
-        yield listening
-
-
-@pytest.fixture
-async def behind(organization: Organization) -> AsyncIterator[ModelServer]:
-    """A server behind the model `mine`."""
-    async with ModelServer() as server:
-        families = ["chat_completions"]
-        body = {"provider": "openai_compatible", "ref": "mine", "endpoint": server.url, "nativeFamilies": families}
-        await organization.ok("POST", BACKENDS.format(model="mine"), body)
-        yield server
+pytestmark = pytest.mark.usefixtures("loopback_is_admitted")
 
 
 def with_tools(executor: HttpExecutor, model: str = "tools", **config: Any) -> dict[str, Any]:

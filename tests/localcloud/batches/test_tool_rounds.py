@@ -17,23 +17,13 @@ from tests.localcloud.support.inference import MESSAGES, message, ok
 from tests.support.eventually import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import Callable
     from pathlib import Path
 
-    from tests.localcloud.support.server import Organization, Server
+    from tests.localcloud.support.server import Organization
 
 
-@pytest.fixture(autouse=True)
-async def _loopback_is_admitted(server: Server) -> AsyncIterator[None]:
-    await server.ok("PATCH", "/settings", {"allowLoopbackExecutors": True})
-    yield
-    await server.ok("PATCH", "/settings", {"allowLoopbackExecutors": False})
-
-
-@pytest.fixture
-async def executor() -> AsyncIterator[HttpExecutor]:
-    async with HttpExecutor() as listening:
-        yield listening
+pytestmark = pytest.mark.usefixtures("loopback_is_admitted")
 
 
 def with_tools(url: str, tool: str = "look", **config: Any) -> dict[str, Any]:

@@ -10,28 +10,15 @@ import pytest
 
 from relay_localcloud.inference.engine import LARGEST_ANSWER
 from tests.localcloud.support.batches import errors, record, run
-from tests.localcloud.support.deployments import BACKENDS
 from tests.localcloud.support.inference import CHAT, call, chat, refusal
 from tests.localcloud.support.modelserver import USAGE, ModelServer, completion
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from tests.localcloud.support.server import Organization
 
 CHOICES = 4
 BEYOND = [-1, 0, 1]
 WHOLE_CHUNK = {"choices": [{"index": 0, "delta": {"content": "whole"}, "finish_reason": "stop"}]}
-
-
-@pytest.fixture
-async def behind(organization: Organization) -> AsyncIterator[ModelServer]:
-    """A server behind the model `mine`."""
-    async with ModelServer() as server:
-        families = ["chat_completions"]
-        body = {"provider": "openai_compatible", "ref": "mine", "endpoint": server.url, "nativeFamilies": families}
-        await organization.ok("POST", BACKENDS.format(model="mine"), body)
-        yield server
 
 
 @pytest.mark.parametrize("stream", [False, True])
