@@ -1,7 +1,8 @@
 """A WebSocket of Kubernetes whose messages belong to channels: each begins with the number of its channel.
 
 While aiohttp pauses a connection, what the server wrote before it closed the connection may be lost. So a task reads
-ahead, at the server's pace.
+ahead, at the server's pace. API servers up to 1.36 close the connection as soon as a process has ended: input that
+arrives after that makes their kernel drop the output that this side has not received yet.
 """
 
 import asyncio
