@@ -1,6 +1,7 @@
 """The one MetaData that every table of the local cloud belongs to.
 
-Each noun declares its tables in its own module, on this MetaData; `app.py` imports them all before the store is opened.
+Each noun declares its tables in its own module, on this MetaData, and all are imported before a store is opened: by
+`app.py`, and those of the Kubernetes runtime by its `opening.py`.
 Rules for tables: instants are integers, microseconds since 1970 UTC (`instants.py`); JSON is text; no binary columns,
 since `GET /_localcloud/export` writes every table as JSON.
 """

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from sqlalchemy import insert
 
 import relay_localcloud.app  # noqa: F401 - every table, as in the running cloud
-from relay_localcloud.control import exports
 from relay_localcloud.kernel.instants import DAY, SECOND
 from relay_localcloud.kernel.store import Store
 from relay_localcloud.kernel.tables import organizations
@@ -77,7 +76,6 @@ async def test_a_number_of_days_that_makes_no_sense_is_400(organization: Organiz
     assert answer.refusal == (400, "invalid_request")
 
 
-STORE = Store.ephemeral()
 START = 1_893_456_000 * SECOND  # 2030-01-01T00:00:00Z
 Stints = list[tuple[int, int, int]]
 """When each began after `START`, how long it ran, and its rate."""
@@ -135,19 +133,20 @@ def played(ran: Stints, until: int) -> Iterator[Tx]:
     """A transaction at that time, when all that was to begin and to end by then has; resources are numbered."""
     begins = [(START + start, False, number) for number, (start, _, _) in enumerate(ran)]
     ends = [(START + start + length, True, number) for number, (start, length, _) in enumerate(ran)]
-    with STORE.transaction(at=START) as tx:
-        exports.clear(tx)
+    store = Store.ephemeral()
+    with store.transaction(at=START) as tx:
         tx.connection.execute(insert(organizations).values(id="org", name="org", created_at=START))
     for instant, is_over, number in sorted([*begins, *ends]):
         if instant <= until:
-            with STORE.transaction(at=instant) as tx:
+            with store.transaction(at=instant) as tx:
                 if is_over:
                     billing.stop_billing(tx, "org", str(number))
                 else:
                     name, rate = str(number), ran[number][2]
                     billing.start_billing(tx, Billed("org", name, name, "pod", "pod", None, rate, None))
-    with STORE.transaction(at=until) as tx:
+    with store.transaction(at=until) as tx:
         yield tx
+    store.close()
 
 
 def steps(tx: Tx, read: Callable[[], object]) -> int:
