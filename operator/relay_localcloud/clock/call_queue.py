@@ -8,13 +8,13 @@ from collections.abc import Callable
 from heapq import heappop, heappush, heappushpop
 
 from relay_localcloud.kernel.due import QueuedCall
+from relay_localcloud.kernel.shares import may_take
 
 
 class CallQueue:
     """Hands out calls in order of due time, up to `in_all` at once and up to `per_lane` of each lane.
 
-    An organization gets no more than a third of what all leave free, so that the next one finds room, however long the
-    calls of others take: one alone has a quarter at most. `owner_of` gives the organization of a lane.
+    An organization gets its share of the places (`shares.may_take`). `owner_of` gives the organization of a lane.
     """
 
     def __init__(self, in_all: int, per_lane: int, owner_of: Callable[[str], str]) -> None:
@@ -90,7 +90,7 @@ class CallQueue:
         return min(heads, default=None)
 
     def _has_share(self, owner: str) -> bool:
-        return 3 * self._of_owner[owner] < self._in_all - len(self._under_way)
+        return may_take(self._of_owner[owner], self._in_all - len(self._under_way))
 
     def _recall(self, owner: str) -> None:
         """Let the first waiting call of an organization with a free share wait for its turn; the others follow it."""

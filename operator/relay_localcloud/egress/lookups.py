@@ -9,6 +9,7 @@ from threading import Thread
 from typing import Final, Protocol, TypeAlias
 
 from relay_localcloud.kernel.acting import ORGANIZATION
+from relay_localcloud.kernel.shares import may_take
 
 IN_ALL: Final = 128
 """Lookups at once."""
@@ -25,8 +26,8 @@ class LookUp(Protocol):
 class Lookups:
     """Looks each name up in a thread of its own, up to IN_ALL at once.
 
-    A lookup cannot be cancelled, so it keeps its place until the system gives up. An organization gets no more than a
-    third of the free places, so that the next one finds room (as in `clock/call_queue.py`); its other lookups wait.
+    A lookup cannot be cancelled, so it keeps its place until the system gives up. An organization gets its share of the
+    places (`shares.may_take`); its other lookups wait.
     The threads are daemons: the process does not wait for them when it ends.
     """
 
@@ -48,7 +49,7 @@ class Lookups:
 
     def _begin(self, owner: str) -> None:
         waiting = self._waiting[owner]
-        while waiting and 3 * self._under_way[owner] < IN_ALL - self._under_way.total():
+        while waiting and may_take(self._under_way[owner], IN_ALL - self._under_way.total()):
             answer = next(iter(waiting))
             thread = Thread(target=self._run, args=(owner, answer, *waiting.pop(answer)), daemon=True)
             self._under_way[owner] += 1

@@ -16,3 +16,12 @@ def even_share(held: Iterable[int], room: int) -> int:
             return share
         left -= amount
     return room
+
+
+def may_take(has: int, free: int) -> bool:
+    """Whether an organization with `has` places may take another, if all leave `free` places free.
+
+    It has no more than a third of what is free, so that the next one finds room, however long the others keep theirs;
+    one alone has a quarter of all places at most.
+    """
+    return 3 * has < free

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay_localcloud.kernel.shares import even_share
+from relay_localcloud.kernel.shares import even_share, may_take
 
 HELD = st.lists(st.integers(0, 1000), max_size=20)
 
@@ -40,3 +40,16 @@ def test_all_fits_nobody_has_less_than_an_even_part_and_little_is_wasted(held: l
     assert sum(left) <= room
     assert all(after >= min(before, room // len(held)) for before, after in zip(held, left, strict=True))
     assert left == held or sum(left) > room - len(held)
+
+
+@given(st.integers(4, 1000))
+def test_who_takes_places_alone_has_a_quarter_and_each_next_one_finds_room(places: int) -> None:
+    taken: list[int] = []
+    while may_take(0, places - sum(taken)):
+        has = 0
+        while may_take(has, places - sum(taken) - has):
+            has += 1
+        taken.append(has)
+    assert taken[0] == -(-places // 4)
+    assert sum(taken) == places
+    assert taken == sorted(taken, reverse=True)
