@@ -11,12 +11,13 @@ from relay_cli.completion import VARIABLE, offer, script_of
 from relay_cli.cost import cost
 from relay_cli.deposit import deposit
 from relay_cli.doctor import doctor
-from relay_cli.failures import Failure, Status, complain
+from relay_cli.failures import Failure, Status
 from relay_cli.logs import logs
 from relay_cli.models import models
 from relay_cli.options import command
 from relay_cli.plan import plan
 from relay_cli.ssh import ssh
+from relay_cli.terminal import complain
 from relay_cli.top import top
 
 _HELP = "Show what runs in the GPU cloud and what it costs, with your kubeconfig and your rights."

@@ -10,9 +10,10 @@ import typer
 from pydantic import JsonValue
 
 from relay_cli import objects
-from relay_cli.failures import Failure, Status, complain
+from relay_cli.failures import Failure, Status
 from relay_cli.kubectl import Forbidden, Kubectl, Missing, parsed
 from relay_cli.objects import DEFAULT, CloudObject
+from relay_cli.terminal import complain
 from relay_client import Cloud, CloudError
 from relay_operator.api.cloudaccount import CloudAccount, ClusterCloudAccount, urls_passed
 from relay_operator.api.meta import GROUP

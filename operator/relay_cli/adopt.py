@@ -11,6 +11,7 @@ from relay_cli.failures import Failure, Status
 from relay_cli.kubectl import Kubectl
 from relay_cli.objects import CloudObject, Reference
 from relay_cli.tables import dollars
+from relay_cli.terminal import say
 from relay_client import Cloud, items_of
 from relay_client.operations import (
     GET_CLUSTER,
@@ -48,9 +49,9 @@ async def adopt(kubectl: Kubectl, reference: Reference, cloud_id: CloudId, base_
         seen = await look(cloud, cloud_id)
     if seen is None:
         raise Failure(f"the cloud of {obj.key} has no {obj.kind} with the id {cloud_id}: check the id")
-    typer.echo(f"{cloud_id}: {seen}")
+    say(f"{cloud_id}: {seen}\n")
     await kubectl.annotate(reference, ADOPT_ID, cloud_id)
-    typer.echo(f"{obj.key} adopts it if its spec matches; to see the outcome: kubectl describe {reference}")
+    say(f"{obj.key} adopts it if its spec matches; to see the outcome: kubectl describe {reference}\n")
 
 
 def how_to_look(obj: CloudObject, cloud_id: str) -> Look:

@@ -9,12 +9,13 @@ import typer
 
 from relay_cli import accounts, objects
 from relay_cli.accounts import Account, BaseUrl
-from relay_cli.failures import Failure, Status, complain
+from relay_cli.failures import Failure, Status
 from relay_cli.kubectl import Kubectl
 from relay_cli.objects import CloudObject
 from relay_cli.options import AllNamespaces, OutputOption
 from relay_cli.spend import COLUMNS, spenders
 from relay_cli.tables import Column, Output, as_json, dollars, table
+from relay_cli.terminal import complain, say
 from relay_client import Cloud, items_of
 from relay_client.operations import GET_CURRENT_USAGE, LIST_DAILY_USAGE
 from relay_operator.api.meta import COST_CENTER, Model
@@ -78,7 +79,7 @@ async def cost(
         if days:
             raise Failure("--days and --spend exclude each other: give one of them", Status.MISUSED)
         attributed = spenders(await accounts.listed(kubectl, everywhere=all_namespaces))
-        typer.echo(as_json(attributed) if output is Output.JSON else table(COLUMNS, attributed), nl=False)
+        say(as_json(attributed) if output is Output.JSON else table(COLUMNS, attributed))
         return
     found = await objects.workloads(kubectl, everywhere=all_namespaces)
     paying = await _paying(kubectl, found, everywhere=all_namespaces)
@@ -89,13 +90,13 @@ async def cost(
         if paying and not series:
             raise Failure("the daily usage of none of the organizations could be read: see the sentences above")
         by_day = days_of(series)
-        typer.echo(as_json(by_day) if output is Output.JSON else table(_DAYS, by_day), nl=False)
+        say(as_json(by_day) if output is Output.JSON else table(_DAYS, by_day))
         return
     used = await _told(kubectl, paying, base_url, lambda cloud: cloud.call(GET_CURRENT_USAGE))
     rows = shares(found, used)
     if all_namespaces:
         rows += of_no_object(found, used)
-    typer.echo(as_json(rows) if output is Output.JSON else table(_SHARES, rows) + left_out(rows), nl=False)
+    say(as_json(rows) if output is Output.JSON else table(_SHARES, rows) + left_out(rows))
 
 
 def left_out(rows: Iterable[Share]) -> str:

@@ -2,16 +2,16 @@
 
 import secrets
 import shlex
-import sys
 from typing import Annotated, Final
 
 import typer
 
 from relay_cli import accounts
 from relay_cli.accounts import BaseUrl
-from relay_cli.failures import Failure, complain
+from relay_cli.failures import Failure
 from relay_cli.kubectl import Kubectl
 from relay_cli.tables import dollars
+from relay_cli.terminal import agreed, complain, say
 from relay_client import CloudError, Outcome
 from relay_client.operations import CREATE_DEPOSIT, GET_BALANCE, WHOAMI
 from relay_wire.account import Whoami
@@ -41,7 +41,7 @@ async def deposit(
     options = [*kubectl.options(), *([f"--base-url={base_url}"] if base_url else [])]
     command = shlex.join(["kubectl", "relay", "deposit", account, str(cents), "--idempotency-key", key, *options])
     async with accounts.cloud_of(kubectl, await accounts.called(kubectl, account), base_url) as cloud:
-        if not yes and not _agreed(question(cents, await cloud.call(WHOAMI), await cloud.call(GET_BALANCE))):
+        if not yes and not agreed(question(cents, await cloud.call(WHOAMI), await cloud.call(GET_BALANCE))):
             raise Failure(f"declined: nothing was charged{' by this attempt' if repeated else ''}")
         # From here on the key is on the screen, however this process ends.
         complain(f"charging with the idempotency key {key}")
@@ -49,14 +49,7 @@ async def deposit(
             charge = await cloud.call(CREATE_DEPOSIT, DepositRequest(amount_cents=cents, idempotency_key=key))
         except CloudError as error:
             raise unanswered(error, command, repeated=repeated) from None
-    typer.echo(told(charge, cents))
-
-
-def _agreed(asked: str) -> bool:
-    """Ask on stderr; no answer means no."""
-    sys.stderr.write(f"{asked} [y/N]: ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+    say(f"{told(charge, cents)}\n")
 
 
 def question(cents: int, who: Whoami, balance: Balance) -> str:

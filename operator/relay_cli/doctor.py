@@ -15,6 +15,7 @@ from relay_cli.findings import Finding, Reached, Seen, Verdict, findings, undocu
 from relay_cli.kubectl import Kubectl
 from relay_cli.options import AllNamespaces, OutputOption
 from relay_cli.tables import Column, Output, as_json, table
+from relay_cli.terminal import say
 from relay_client import (
     OPERATIONS,
     AnyOperation,
@@ -68,7 +69,7 @@ async def doctor(
     """Check URL, clock, key, scopes, webhook and operations of accounts; the exit status is 1 if something is wrong."""
     looked = [await _looked(kubectl, account, docs_url, base_url) for account in await _all(kubectl, all_namespaces)]
     rows = [finding for seen in looked for finding in findings(seen)]
-    typer.echo(as_json(rows) if output is Output.JSON else table(_COLUMNS, rows), nl=False)
+    say(as_json(rows) if output is Output.JSON else table(_COLUMNS, rows))
     if any(row.verdict is Verdict.WRONG for row in rows):
         raise typer.Exit(Status.FOUND_WRONG)
 

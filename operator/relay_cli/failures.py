@@ -1,6 +1,5 @@
 """The failure of a command: a sentence on stderr and an exit status."""
 
-import sys
 from enum import IntEnum
 
 
@@ -17,8 +16,3 @@ class Failure(Exception):
     def __init__(self, sentence: str, status: Status = Status.FOUND_WRONG) -> None:
         super().__init__(sentence)
         self.status = status
-
-
-def complain(sentence: str) -> None:
-    """Print a sentence on stderr, apart from the output that programs read."""
-    sys.stderr.write(f"kubectl relay: {sentence}\n")

@@ -6,9 +6,10 @@ import typer
 
 from relay_cli import accounts, objects
 from relay_cli.accounts import BaseUrl
-from relay_cli.failures import Failure, Status, complain
+from relay_cli.failures import Failure, Status
 from relay_cli.kubectl import Kubectl
 from relay_cli.objects import MACHINES, CloudObject, Reference
+from relay_cli.terminal import complain, say
 from relay_client import CloudError, NotFound, NotServed, Oversized, Unreadable
 from relay_client.operations import GET_VM_LOGS
 
@@ -28,7 +29,7 @@ async def logs(kubectl: Kubectl, reference: Reference, tail: Tail = 1000, base_u
             raise untold(obj, tail, error) from None
     if not text:
         complain(f"the log of {obj.key} is empty")
-    typer.echo(harmless(text), nl=False)
+    say(text)
 
 
 def logged_id(obj: CloudObject) -> str:
@@ -45,8 +46,3 @@ def untold(obj: CloudObject, tail: int, error: CloudError) -> Failure:
     if isinstance(error, Oversized):
         return Failure(f"the last {tail} lines of {obj.key} are too long for one answer: ask for fewer with --tail")
     return Failure(f"the cloud shows no log of {obj.key}: not every cloud serves logs ({error})")
-
-
-def harmless(text: str) -> str:
-    """The text without control characters: the author of a log must not control the reader's terminal. Pure."""
-    return "".join(one if one.isprintable() or one in "\n\t" else "\N{REPLACEMENT CHARACTER}" for one in text)

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Final
 
-import typer
 from pydantic import Field, JsonValue
 
 from relay_cli.kubectl import Kubectl, parsed
 from relay_cli.options import OutputOption
 from relay_cli.tables import Column, Output, as_json, dollars, table
+from relay_cli.terminal import say
 from relay_operator.api.conditions import ConditionType
 from relay_operator.api.gpumodel import CATALOG, GpuModelSpec, GpuModelStatus
 from relay_operator.api.meta import GROUP, Model, Resource
@@ -53,7 +53,7 @@ _COLUMNS: Final[tuple[Column[Row], ...]] = (
 async def models(kubectl: Kubectl, output: OutputOption = Output.TABLE) -> None:
     """Show the cloud's GPU models: free GPUs, the most that one workload can have, the price of one."""
     rows = for_sale(await kubectl.list([f"gpumodels.{GROUP}"]))
-    typer.echo(as_json(rows) if output is Output.JSON else shown(rows), nl=False)
+    say(as_json(rows) if output is Output.JSON else shown(rows))
 
 
 def for_sale(found: Sequence[JsonValue]) -> list[Row]:

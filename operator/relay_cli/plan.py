@@ -8,11 +8,12 @@ from pydantic import JsonValue
 
 from relay_cli import objects
 from relay_cli.accounts import BaseUrl
-from relay_cli.failures import Failure, Status, complain
+from relay_cli.failures import Failure, Status
 from relay_cli.kubectl import Kubectl, parsed
 from relay_cli.objects import CloudObject
 from relay_cli.options import OutputOption
 from relay_cli.tables import Column, Output, as_json, dollars, table
+from relay_cli.terminal import complain, say
 from relay_operator.api.meta import GROUP, Model, ObjectKey
 from relay_operator.api.plan import Plan, PlannedAction
 
@@ -61,7 +62,7 @@ async def plan(
     if not rows:
         named = subject or ", ".join(filename)
         raise Failure(f"there is no plan for {named}: accounts, batches, schedules, and objects of others have none")
-    typer.echo(as_json(rows) if output is Output.JSON else table(_COLUMNS, rows) + total(rows), nl=False)
+    say(as_json(rows) if output is Output.JSON else table(_COLUMNS, rows) + total(rows))
 
 
 def total(rows: Sequence[Row]) -> str:

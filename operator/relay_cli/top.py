@@ -3,13 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-import typer
-
 from relay_cli import objects
 from relay_cli.kubectl import Kubectl
 from relay_cli.objects import CloudObject
 from relay_cli.options import AllNamespaces, OutputOption
 from relay_cli.tables import Column, Output, as_json, dollars, table
+from relay_cli.terminal import say
 from relay_operator.api.meta import Model, Time
 from relay_operator.api.references import AccountKind
 
@@ -51,7 +50,7 @@ _COLUMNS: Final[tuple[Column[Row], ...]] = (
 async def top(kubectl: Kubectl, all_namespaces: AllNamespaces = False, output: OutputOption = Output.TABLE) -> None:
     """Show what runs, its account, its price per hour, and since when it runs."""
     rows = running(await objects.workloads(kubectl, everywhere=all_namespaces))
-    typer.echo(as_json(rows) if output is Output.JSON else shown(rows, everywhere=all_namespaces), nl=False)
+    say(as_json(rows) if output is Output.JSON else shown(rows, everywhere=all_namespaces))
 
 
 def running(found: Sequence[CloudObject]) -> list[Row]:

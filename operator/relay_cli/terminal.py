@@ -1,0 +1,27 @@
+"""The one way to the terminal: authors of objects, logs and the cloud's answers must not control it."""
+
+import sys
+
+import typer
+
+
+def harmless(text: str) -> str:
+    """The text with its control characters replaced, except line feeds and tabs. Pure."""
+    return "".join(one if one.isprintable() or one in "\n\t" else "\N{REPLACEMENT CHARACTER}" for one in text)
+
+
+def say(text: str) -> None:
+    """Print the output of a command on stdout; it ends where the text ends."""
+    typer.echo(harmless(text), nl=False)
+
+
+def complain(sentence: str) -> None:
+    """Print a sentence on stderr, apart from the output that programs read."""
+    sys.stderr.write(harmless(f"kubectl relay: {sentence}\n"))
+
+
+def agreed(question: str) -> bool:
+    """Ask on stderr; no answer means no."""
+    sys.stderr.write(harmless(f"{question} [y/N]: "))
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}
