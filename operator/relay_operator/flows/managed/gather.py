@@ -259,6 +259,8 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             return in_service, None
         lives = predicates.demand(obj) is Demand.EXIST
         idle = unused(obj.status, self.cache, turn.key, turn.now if lives else None)
+        if idle is None:
+            memory.formers_missing = 0.0
         if idle is None or sight.seen is Seen.BLIND:
             return Former.KEPT if former(obj.status) else Former.NONE, None
         ended, at = memory.terminated
@@ -266,10 +268,13 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         try:
             observed = await self.resource.observe(account.cloud, idle.id, obj.status, Look.EXACT)
         except NotFound:
-            return Former.GONE if sent else Former.UNUSED, idle
+            memory.formers_missing = memory.formers_missing or self.clock()
+            gone = self.clock() - memory.formers_missing >= self.delays.absence
+            return (Former.GONE if gone else Former.GOING) if sent else Former.UNUSED, idle
         except CloudError as error:
             self.accounts.failed(account, error)
             return Former.KEPT, None
+        memory.formers_missing = 0.0
         _, name = self.resource.identity(observed)
         if self.resource.progress(observed) is Progress.GONE or (name and name != idle.name):
             return Former.GONE, idle

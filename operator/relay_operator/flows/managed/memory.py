@@ -24,6 +24,8 @@ class ManagedMemory(SearchingMemory):
 
     missing: tuple[str, float] = ("", 0.0)
     """The id that the cloud does not find, and since when."""
+    formers_missing: float = 0.0
+    """Since when the cloud has found no former resource that is to be ended; 0 if it found the last one."""
     intent: CreateIntent | None = None
     """The last intent that this process opened, or saw open."""
     unsent: set[str] = field(default_factory=set)

@@ -169,7 +169,8 @@ def _decided(facts: Facts[SpecT, StatusT, ObsT], action: Action, *, unreachable:
         case actions.DropFormer():
             return _of_the_present(facts, Return.SOON)
         case Keep() if facts.observed is not None:
-            return blue_green_report.with_the_old(facts, _progressing(facts, facts.observed))
+            report = blue_green_report.with_the_old(facts, _progressing(facts, facts.observed))
+            return replace(report, back=Return.SHORTLY) if facts.view.former is Former.GOING else report
         case _:
             return None
 

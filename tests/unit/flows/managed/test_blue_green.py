@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from pydantic import Field, JsonValue
 
-from relay_client import BadRequest, CapacityExhausted
+from relay_client import BadRequest, CapacityExhausted, NotFound
 from relay_kube.kube import SECRETS
 from relay_operator.api import meta
 from relay_operator.api.cloudaccount import AccountBudget
@@ -306,6 +306,33 @@ async def test_while_the_old_one_is_drained_no_third_is_made(both: World) -> Non
     assert "the replacement is created once pod-1, which is being drained, is gone" in message(both)
     await both.wait(60)
     assert (ids(both), live(both)) == (["pod-3", "pod-2"], ["pod-2", "pod-3"])
+
+
+@pytest.fixture
+async def drained(both: World) -> World:
+    """The old one has been drained, and the cloud says that it does not exist."""
+    becomes(both, "pod-2", "running")
+    await both.wait(5)
+    (old,) = status(both).former or ()
+    assert old.until is not None
+    both.pods.misses = lambda subject: subject == "pod-1"
+    both.pods.fail("delete", refused(NotFound))
+    await both.wait((old.until - both.clock.wall()).total_seconds() + 3)
+    assert (ids(both), both.pods.count("delete")) == (["pod-2", "pod-1"], 1)
+    return both
+
+
+async def test_an_old_one_that_the_cloud_does_not_find_for_a_moment_is_ended_all_the_same(drained: World) -> None:
+    drained.pods.misses = lambda _subject: False
+    await drained.wait(10)
+    assert ids(drained) == ["pod-2", "pod-1"]
+    await drained.wait(40)
+    assert (drained.reason(), ids(drained), live(drained)) == ("Running", ["pod-2"], ["pod-2"])
+
+
+async def test_an_old_one_that_the_cloud_does_not_find_for_long_is_gone(drained: World) -> None:
+    await drained.wait(10)
+    assert (drained.reason(), ids(drained), drained.pods.count("delete")) == ("Running", ["pod-2"], 1)
 
 
 async def test_a_create_that_is_refused_leaves_the_old_one_in_its_place(blue: World) -> None:
