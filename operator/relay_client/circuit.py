@@ -73,8 +73,8 @@ class Outages:
             run = self._runs.setdefault(operation, _Run())
             run.failures, run.until, run.reason = run.failures + 1, now + self._pause_seconds, reason
 
-    def withheld(self, operation: str, now: float) -> None:
-        """Record that a request was withheld, so that the next one may be sent."""
+    def given_up(self, operation: str, now: float) -> None:
+        """Record that the sender did not send a request, or not to its end, so that the next one may be sent."""
         run = self._runs.get(operation)
         if run is not None:
             run.until = min(run.until, now)

@@ -279,14 +279,14 @@ class Cloud:
         """Record for later calls whether the cloud answers the operation."""
         try:
             yield
-        except errors.Withheld:
-            self._outages.withheld(operation.name, self._runtime.clock())
-            raise
-        except (errors.CloudUnavailable, errors.Truncated) as error:
-            self._outages.failed(operation.name, self._runtime.clock(), error.message)
-            raise
-        except CloudError:
-            self._outages.answered(operation.name)
+        except CloudError as error:
+            if error.operation != operation.name or isinstance(error, errors.Withheld):
+                # The error of another call came from the source of an upload: it says nothing about uploads.
+                self._outages.given_up(operation.name, self._runtime.clock())
+            elif isinstance(error, errors.CloudUnavailable | errors.Truncated):
+                self._outages.failed(operation.name, self._runtime.clock(), error.message)
+            else:
+                self._outages.answered(operation.name)
             raise
         self._outages.answered(operation.name)
 

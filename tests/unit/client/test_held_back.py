@@ -145,6 +145,24 @@ async def test_files_are_held_back_as_well(server: ScriptedServer, timeline: Tim
         assert [await downloaded() for _ in range(3)] == [CloudUnavailable, CloudUnavailable, HeldBack]
 
 
+async def test_a_download_that_fails_while_an_upload_reads_it_does_not_hold_back_uploads(
+    server: ScriptedServer, timeline: Timeline
+) -> None:
+    async def chunks(cloud: Cloud) -> AsyncIterator[bytes]:
+        async with cloud.download("file-1") as pieces:
+            async for piece in pieces:
+                yield piece
+
+    down, stored = Reply(503, b'{"error":"down"}'), Reply(200, b'{"id":"file_2","object":"file"}')
+    server.will(down, down, Reply(200, b"{}"), stored, down)
+    async with impatient(server, timeline) as cloud:
+        for failure in (CloudUnavailable, CloudUnavailable, HeldBack):
+            with pytest.raises(failure, match="download_file"):
+                await cloud.upload("input.jsonl", chunks(cloud))
+        timeline.now += 6
+        assert (await cloud.upload("input.jsonl", chunks(cloud))).id == "file_2"
+
+
 async def test_an_outage_that_is_found_while_calls_wait_for_the_limiter_stops_them(
     server: ScriptedServer, timeline: Timeline
 ) -> None:
