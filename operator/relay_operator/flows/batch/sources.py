@@ -2,8 +2,8 @@
 
 import base64
 import binascii
-from collections.abc import AsyncIterable, AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 
 from pydantic import JsonValue
@@ -38,7 +38,7 @@ class Sources:
 
     @asynccontextmanager
     async def open(self, obj: InferenceBatch, cloud: Cloud) -> AsyncIterator[AsyncIterable[bytes]]:
-        """The input's bytes. Raises StoppedError, CloudError, KubeError; the bytes raise StoreError and CloudError."""
+        """The input's bytes. Raises StoppedError, KubeError; the bytes raise StoppedError, StoreError and CloudError."""
         async with self._opened(obj, cloud) as chunks:
             yield counted(chunks)
 
@@ -52,13 +52,8 @@ class Sources:
         elif wanted.secret_ref is not None:
             yield _one(await self._bytes(SECRETS, namespace, wanted.secret_ref.name, wanted.secret_ref.key))
         elif wanted.file_id is not None:
-            try:
-                async with cloud.download(wanted.file_id) as chunks:
-                    yield chunks
-            except NotFound as missing:
-                await must_have_access(cloud)
-                text = f"the cloud has no file {wanted.file_id}: {missing.message}"
-                raise StoppedError(WorkRefused(Reason.INPUT_MISSING, text)) from None
+            async with aclosing(_file(cloud, wanted.file_id)) as chunks:
+                yield chunks
         else:
             location = located(wanted.url or "")
             credentials = await self.credentials(namespace, location, wanted.credentials_secret_ref)
@@ -119,6 +114,17 @@ def _unread(error: StoreError) -> WorkTroubled:
     if error.reason in _MISSING:
         return WorkTroubled(Reason.INPUT_MISSING, error.message)
     return WorkTroubled(Reason.INPUT_UNAVAILABLE, error.message, stalled=not error.transient)
+
+
+async def _file(cloud: Cloud, file_id: str) -> AsyncGenerator[bytes, None]:
+    try:
+        async with cloud.download(file_id) as chunks:
+            async for chunk in chunks:
+                yield chunk
+    except NotFound as missing:
+        await must_have_access(cloud)
+        text = f"the cloud has no file {file_id}: {missing.message}"
+        raise StoppedError(WorkRefused(Reason.INPUT_MISSING, text)) from None
 
 
 async def _one(content: bytes) -> AsyncIterator[bytes]:
