@@ -38,7 +38,7 @@ class Sources:
 
     @asynccontextmanager
     async def open(self, obj: InferenceBatch, cloud: Cloud) -> AsyncIterator[AsyncIterable[bytes]]:
-        """The input's bytes. Raises StoppedError, KubeError; the bytes raise StoppedError, StoreError and CloudError."""
+        """The input's bytes, which raise StoppedError, StoreError and CloudError. Raises StoppedError, KubeError."""
         async with self._opened(obj, cloud) as chunks:
             yield counted(chunks)
 
