@@ -75,6 +75,29 @@ async def test_what_the_cloud_created_too_late_is_told_and_ended(
     assert await count(workspace, terminate) == 1
 
 
+@KINDS
+async def test_an_account_stays_until_a_late_create_has_ended(brisk_workspace: Workspace, manifest: Manifest) -> None:
+    workspace, kube, kind = brisk_workspace, brisk_workspace.kube, manifest["kind"]
+    await workspace.apply(manifest)
+    running = await workspace.becomes(kind, "one")
+    await kube.annotate(kind, "one", {"gpurelay.dev/paused": "true"})
+    await workspace.becomes(kind, "one", lambda item: condition(item, "Paused"))
+    late = await create(workspace, kind, name_given(workspace, running["metadata"]["uid"], running, attempt=7))
+    await kube.delete("CloudAccount", "default")
+    told = await workspace.becomes(
+        "CloudAccount", "default", lambda account: (account or {})["status"].get("unclaimed")
+    )
+    assert [one["id"] for one in told["status"]["unclaimed"]] == [late]
+    assert sorted(await left(workspace)) == sorted([late, running["status"]["id"]])
+    # A paused object holds back the end of its late create; without that object, only the account is left to end it.
+    await kube.annotate(kind, "one", {"gpurelay.dev/abandon": "true"})
+    await kube.delete(kind, "one")
+    await workspace.is_gone(kind, "one")
+    await workspace.is_gone("CloudAccount", "default")
+    assert await left(workspace) == [running["status"]["id"]]
+    assert len(await records(workspace)) == 1, "of what was kept on purpose"
+
+
 @POD
 async def test_a_lost_pod_is_found_by_what_is_paid_for(brisk_workspace: Workspace, manifest: Manifest) -> None:
     """No webhook tells of it, and the cloud has no list of pods: the usage names it."""

@@ -149,7 +149,8 @@ class AccountFlow:
             deleting=deleting,
             finalizer=meta.FINALIZER in metadata.finalizers,
             paused=metadata.paused,
-            in_use=in_use.total() > 0,
+            in_use=in_use.total() > 0
+            or self.sweeper.holds(turn.key, metadata.deletion_timestamp or turn.now, turn.now),
             usable=ready,
             reason=Reason.AVAILABLE if isinstance(state, AccountReady) else state.reason,
             refused=isinstance(state, AccountRefused),
@@ -251,7 +252,7 @@ class AccountFlow:
                 seen.balance.available_cents if seen.balance is not None else None,
                 seen.usage.burn_per_hour_cents if seen.usage is not None else None,
             )
-            if not read_only:
+            if not facts.view.paused:
                 await self.sweeper.sweep(state, seen.usage, account.spec.orphans, memory.sweep, facts.now)
             seen = await self._accounted(account, state, seen, memory, facts.now, read_only=read_only)
         except Unauthorized as error:
@@ -341,6 +342,7 @@ class AccountFlow:
             unavailable_after=self.settings.unavailable_after_failures,
             seen=seen,
             deleting=view.deleting,
+            ending_late=view.in_use and facts.in_use.total() == 0,
             # Only a look does what `reconcile-at` requests.
             reconcile_at=before.reconcile_at if seen is None else account.metadata.echo(meta.RECONCILE_AT),
             paused=view.paused,

@@ -10,7 +10,7 @@ from relay_operator.engine.actions import Ignore, Keep, Stall, Wait
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Read money and subscription from the cloud, and correct them as the spec says; `read_only`: change nothing."""
+    """Read money and subscription from the cloud, and correct them as the spec says; `read_only`: leave them."""
 
     read_only: bool
 
@@ -40,7 +40,7 @@ class View:
     finalizer: bool = True
     paused: bool = False
     in_use: bool = False
-    """Whether objects depend on the account."""
+    """Whether objects depend on the account, or a late create has to be ended with it."""
     usable: bool = True
     """Whether the cloud accepts the account's key."""
     reason: Reason = Reason.AVAILABLE

@@ -61,6 +61,8 @@ class AccountFinding:
     seen: OrganizationSeen | None = None
     """None if the cloud was not asked this time; status then keeps what it says about the cloud."""
     deleting: bool = False
+    ending_late: bool = False
+    """Whether nothing but a late create still needs an account that is being deleted."""
     reconcile_at: str | None = None
     paused: bool = False
     unclaimed: tuple[Ownerless, ...] = ()
@@ -158,6 +160,9 @@ def _usable(before: AccountStatus, finding: AccountFinding) -> Iterator[Wanted]:
     if depending:
         message = f"kept while objects depend on it: {', '.join(depending)}; delete them first"
         yield Wanted(ConditionType.STALLED, "True", Reason.IN_USE, message)
+    elif finding.deleting and finding.ending_late:
+        message = "kept until the late creates in status.unclaimed have ended, for a day at most"
+        yield Wanted(ConditionType.RECONCILING, "True", Reason.DELETING, message)
     if isinstance(state, AccountReady):
         ready = conditions.find(before.conditions, ConditionType.READY)
         keeps = finding.seen is None and ready is not None and ready.status == "True"

@@ -19,6 +19,7 @@ from relay_operator.api.meta import API_VERSION, ObjectKey
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.controller import Controller
 from relay_operator.engine.intent import cloud_name
+from relay_operator.engine.leftovers import Fate, Leftover
 from relay_operator.engine.queue import Priority, Taken
 from relay_operator.flows.account.bookkeeping import Bookkeeper, Departed
 from relay_operator.flows.account.flow import AccountFlow
@@ -123,9 +124,14 @@ class Passes:
 
     async def look(self, seconds: float = LOOK) -> Spend | None:
         """A pass after some time; what status tells of the month then."""
+        await self.go_on(seconds)
+        return self.status().spend
+
+    async def go_on(self, seconds: float = LOOK) -> bool:
+        """A pass after some time; whether the account still exists then."""
         self.world.clock.seconds += seconds
         await self.controller.reconcile(Taken(KEY, Priority.CHANGE, self.world.clock.monotonic()))
-        return self.status().spend
+        return ("cloudaccounts", NAMESPACE, "default") in self.world.server.objects
 
     def status(self) -> AccountStatus:
         return CloudAccount.model_validate(self.world.server.objects["cloudaccounts", NAMESPACE, "default"]).status
@@ -413,3 +419,49 @@ async def test_a_former_secret_that_may_not_be_released_stays_noted_until_it_is(
     await passes.look()
     assert "finalizers" not in part(passes.world.server.objects["secrets", NAMESPACE, "key"], "metadata")
     assert part(passes.world.server.objects["secrets", NAMESPACE, "other"], "metadata")["finalizers"]
+
+
+def left(passes: Passes, fate: Fate) -> Leftover:
+    """What the cloud has without an object, recorded just now."""
+    now = passes.world.clock.wall()
+    record = Leftover(
+        fate=fate, kind="GpuPod", account=KEY, organization="org-1", id="pod-7", name="made-late", since=now
+    )
+    passes.world.informer.vanished.leftovers.note(record)
+    return record
+
+
+def delete(passes: Passes) -> None:
+    """`kubectl delete` of the account."""
+    passes.world.server.remove("cloudaccounts", NAMESPACE, "default")
+    passes.world.cache.put(KEY, passes.world.server.objects["cloudaccounts", NAMESPACE, "default"])
+
+
+async def test_a_deleted_account_stays_until_its_late_create_has_ended_and_looks_for_more(passes: Passes) -> None:
+    await passes.settled()
+    record, sweeps = left(passes, Fate.LATE), passes.sweeps()
+    delete(passes)
+    assert await passes.go_on()
+    assert passes.sweeps() == sweeps + 1
+    assert "late creates in status.unclaimed" in passes.condition("Reconciling")[1]
+    assert [one.id for one in passes.status().unclaimed or ()] == ["pod-7"]
+    passes.world.informer.vanished.leftovers.forget(record)
+    assert not await passes.go_on()
+
+
+async def test_a_late_create_that_nobody_can_end_holds_a_deleted_account_for_a_day(passes: Passes) -> None:
+    await passes.settled()
+    left(passes, Fate.LATE)
+    await passes.go_on(3 * 86400.0)
+    delete(passes)
+    assert await passes.go_on(86400.0 - LOOK)
+    assert not await passes.go_on()
+    assert len(passes.world.left_behind()) == 1, "the record stays for another account of the organization"
+
+
+@pytest.mark.parametrize("fate", [Fate.ORPHAN, Fate.KEPT])
+async def test_what_is_only_told_holds_no_deleted_account(passes: Passes, fate: Fate) -> None:
+    await passes.settled()
+    left(passes, fate)
+    delete(passes)
+    assert not await passes.go_on()
