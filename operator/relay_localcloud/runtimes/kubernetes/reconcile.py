@@ -6,13 +6,12 @@ Pod changed, and every LOOK_SECONDS in any case, so a kill loses nothing.
 
 import asyncio
 import logging
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Final, NoReturn, Protocol
 
-from relay_kube.kube import PODS, Kube, KubeError, Refused, ResourceType
+from relay_kube.kube import Kube, KubeError, Refused, ResourceType
 from relay_kube.mirror import Mirror
 from relay_localcloud.kernel.disk import PATIENCE_SECONDS, Unwritable
 from relay_localcloud.kernel.store import Store
@@ -24,6 +23,7 @@ from relay_localcloud.runtimes.kubernetes.objects import Objects
 from relay_localcloud.runtimes.kubernetes.observed import Node, Pod
 from relay_localcloud.runtimes.kubernetes.organizations import Organizations
 from relay_localcloud.runtimes.kubernetes.pod_events import PodEvent, PodEvents
+from relay_localcloud.runtimes.kubernetes.pods import Pods
 from relay_localcloud.runtimes.kubernetes.situations import Step, is_known
 from relay_localcloud.runtimes.kubernetes.tenants import Gateway
 from relay_localcloud.runtimes.kubernetes.turns import Offer, Seen, Turn
@@ -84,19 +84,20 @@ class Reconciler:
         self._table = table
         self._regions = regions
         self._is_region, self._away_seconds = is_region, away_seconds
-        self._pods = Mirror(kube, PODS, Pod.model_validate, self._pod_changed)
+        self._pods = Pods(kube, self._pod_changed)
         self._nodes = Mirror(kube, NODES, Node.model_validate, lambda _: self._nodes_are_due())
         self._events = PodEvents(kube, self._event_came)
+        self._mirrors = (self._pods.mirror, self._nodes, self._events.mirror)
         self._due: dict[str, None] = {}
         self._under_way = set[str]()
         self._nodes_due = True
         self._wake = asyncio.Event()
         self._swept: set[tuple[str, int, Standing]] = set()
-        self._seen = Seen({}, self._pods.get, self._pods_on, self._events.of, regions.may_run)
+        self._seen = Seen({}, self._pods.mirror.get, self._pods.on, self._events.of, regions.may_run)
 
     def pod(self, namespace: str, name: str) -> Pod | None:
         """The Pod of this cloud with this name."""
-        found = self._pods.get(namespace, name)
+        found = self._pods.mirror.get(namespace, name)
         if found is None or found.metadata.labels.get(INSTANCE) != self._offer.terms.instance:
             return None
         return found
@@ -104,12 +105,12 @@ class Reconciler:
     @property
     def knows_pods(self) -> bool:
         """Whether the cluster has listed its Pods."""
-        return self._pods.is_listed
+        return self._pods.mirror.is_listed
 
     async def run(self) -> NoReturn:
         """Reconcile until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            for mirror in (self._pods, self._nodes, self._events.mirror):
+            for mirror in self._mirrors:
                 tasks.create_task(mirror.run())
             try:
                 async with asyncio.timeout(self._away_seconds if self._is_region else None):
@@ -129,7 +130,7 @@ class Reconciler:
 
     async def _is_there(self) -> None:
         """Return once the cluster has said what this needs to know of it."""
-        for mirror in (self._pods, self._nodes, self._events.mirror):
+        for mirror in self._mirrors:
             await mirror.listed()
         await self._ask_for_the_gateway()
 
@@ -211,15 +212,10 @@ class Reconciler:
     def _node_facts(self, starts: Mapping[str, int]) -> Iterator[NodeFact]:
         if self._is_region and self._nodes.unheard_seconds > self._away_seconds:
             return
-        strangers: defaultdict[str | None, list[Pod]] = defaultdict(list)
-        for pod in self._pods:
-            if not is_known(pod, self._offer.terms.instance, starts):
-                strangers[pod.spec.node_name].append(pod)
         for node in self._nodes:
-            yield of_node(node, strangers[node.metadata.name], self._table)
-
-    def _pods_on(self, node: str) -> Iterator[Pod]:
-        return (pod for pod in self._pods if pod.spec.node_name == node)
+            there = self._pods.on(node.metadata.name)
+            strangers = [pod for pod in there if not is_known(pod, self._offer.terms.instance, starts)]
+            yield of_node(node, strangers, self._table)
 
     async def _take_turn(self, holder_id: str) -> None:
         try:
@@ -242,7 +238,7 @@ class Reconciler:
         else:
             self._done(turn)
             if made is not None:
-                self._pods.wrote(made)
+                self._pods.mirror.wrote(made)
 
     def _failed(self, turn: Turn, error: KubeError) -> None:
         self._try_again(turn.holding.id, error)
@@ -282,6 +278,6 @@ class Reconciler:
             self._regions.pod_changed(pod)
 
     def _event_came(self, event: PodEvent) -> None:
-        pod = self._pods.get(event.involved.namespace, event.involved.name)
+        pod = self._pods.mirror.get(event.involved.namespace, event.involved.name)
         if pod is not None:
             self._pod_changed(pod)
