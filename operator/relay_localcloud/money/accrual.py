@@ -83,6 +83,18 @@ def read(meter: Meter, instant: int) -> Meter:
     )
 
 
+def turned(meter: Meter, rate: int, since: int) -> Meter:
+    """The meter with its burn changed by `rate` since an instant that is not after `read_at`."""
+    missed = dict(by_month(since, meter.read_at))
+    this_month = missed.pop(meter.month_start, 0)
+    return replace(
+        meter,
+        month_units=meter.month_units + rate * this_month,
+        earlier_units=meter.earlier_units + rate * sum(missed.values()),
+        burn=meter.burn + rate,
+    )
+
+
 def cents(units: int) -> int:
     """Units as whole cents, floored."""
     return units // UNITS_PER_CENT

@@ -117,30 +117,39 @@ def require_funds(tx: Tx, organization_id: str) -> None:
         )
 
 
-def start_billing(tx: Tx, billed: Billed) -> None:
-    """Open a usage record: a running stint begins now, at the given rate."""
-    USAGE.insert(tx, started_at=tx.now, **asdict(billed))
-    days.began(tx, billed.organization_id, billed.rate_cents)
-    _change_burn(tx, billed.organization_id, billed.rate_cents)
+def start_billing(tx: Tx, billed: Billed, began_at: int | None = None, *, wanted_at: int | None = None) -> None:
+    """Open a usage record: a running stint began at the given rate.
+
+    It began at `began_at`, as a runtime saw it, but neither before it was wanted nor in the future; now if one of both
+    is unknown.
+    """
+    since = tx.now if began_at is None or wanted_at is None else min(max(began_at, wanted_at), tx.now)
+    USAGE.insert(tx, started_at=since, **asdict(billed))
+    days.began(tx, billed.organization_id, billed.rate_cents, since)
+    _change_burn(tx, billed.organization_id, billed.rate_cents, since)
 
 
-def stop_billing(tx: Tx, organization_id: str, *holder_ids: str) -> None:
-    """Close the open usage records of holders, if any, and count them together."""
+def stop_billing(tx: Tx, organization_id: str, *holder_ids: str, ended_at: int | None = None) -> None:
+    """Close the open usage records of holders, if any, and count them together.
+
+    Their stints ended at `ended_at`, as a runtime saw it, but neither before they began nor in the future; now if None.
+    """
     found = (USAGE.find(tx, holder_id=holder_id, ended_at=None) for holder_id in holder_ids)
     stints = [stint for stint in found if stint is not None]
     if not stints:
         return
+    until = tx.now if ended_at is None else min(max(ended_at, *(stint.started_at for stint in stints)), tx.now)
     on_nodes: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
     for stint in stints:
-        USAGE.change(tx, stint.sequence, ended_at=tx.now)
+        USAGE.change(tx, stint.sequence, ended_at=until)
         if stint.node_id is not None:
             on_nodes[stint.node_id].append((stint.started_at, stint.rate_cents))
     ledger.ENDED.one_ended(tx)
     for node_id, runs in on_nodes.items():
-        earned.earn(tx, node_id, runs)
+        earned.earn(tx, node_id, runs, until)
     burn = sum(stint.rate_cents for stint in stints)
-    days.ended(tx, organization_id, len(stints), burn)
-    _change_burn(tx, organization_id, -burn)
+    days.ended(tx, organization_id, len(stints), burn, until)
+    _change_burn(tx, organization_id, -burn, until)
 
 
 def post(tx: Tx, organization_id: str, kind: Kind, amount_cents: int, description: str) -> None:
@@ -211,13 +220,13 @@ def _write(tx: Tx, organization_id: str, kind: Kind, amount_cents: int, descript
     ACCOUNTS.change(tx, organization_id, balance_cents=balance_cents)
 
 
-def _change_burn(tx: Tx, organization_id: str, by: int) -> None:
+def _change_burn(tx: Tx, organization_id: str, by: int, since: int) -> None:
     has = account(tx, organization_id)
     if has.funded_at is None and has.balance_cents == 0:
         open_account(tx, organization_id)
     if has.meter.burn == 0:
         expect_settlement(tx, organization_id, tx.now)
-    meter = replace(has.meter, burn=has.meter.burn + by)
+    meter = accrual.turned(has.meter, by, since)
     ACCOUNTS.change(tx, organization_id, **metered(meter))
     _set_alarms(tx, replace(has, meter=meter))
 

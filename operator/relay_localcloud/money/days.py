@@ -56,14 +56,14 @@ _BEFORE: Final = Prepared(
 )
 
 
-def began(tx: Tx, organization_id: str, rate_cents: int) -> None:
-    """Count a run that begins now at this rate."""
-    _count(tx, organization_id, 1, rate_cents)
+def began(tx: Tx, organization_id: str, rate_cents: int, at: int) -> None:
+    """Count a run that began at an instant at this rate."""
+    _count(tx, organization_id, 1, rate_cents, at)
 
 
-def ended(tx: Tx, organization_id: str, runs: int, burn: int) -> None:
-    """Count runs that end now; `burn` is their cents per hour together."""
-    _count(tx, organization_id, -runs, -burn)
+def ended(tx: Tx, organization_id: str, runs: int, burn: int, at: int) -> None:
+    """Count runs that ended at an instant; `burn` is their cents per hour together."""
+    _count(tx, organization_id, -runs, -burn, at)
 
 
 def totals(tx: Tx, organization_id: str, since: int, until: int) -> Iterator[Total]:
@@ -76,8 +76,8 @@ def totals(tx: Tx, organization_id: str, since: int, until: int) -> Iterator[Tot
         yield Total(runs * length - day.late, burn * length - day.late_units * KEPT_UNIT - day.late_rest)
 
 
-def _count(tx: Tx, organization_id: str, runs: int, burn: int) -> None:
-    late = tx.now % DAY
+def _count(tx: Tx, organization_id: str, runs: int, burn: int, at: int) -> None:
+    late = at % DAY
     units, rest = divmod(burn * late, KEPT_UNIT)
-    day = UsageDay(organization_id, tx.now - late, runs, burn, runs * late, units, rest)
+    day = UsageDay(organization_id, at - late, runs, burn, runs * late, units, rest)
     _COUNT.run(tx.connection, **{f"new_{name}": value for name, value in asdict(day).items()}).fetchone()

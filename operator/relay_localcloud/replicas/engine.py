@@ -115,20 +115,37 @@ class Replicas(Generic[GroupT]):
             raise addresses.none_free(tx) if demand is None or not addresses.is_one_free(tx) else no_room(tx, demand)
 
     def apply(
-        self, tx: Tx, group: GroupT, replica: Replica, trigger: ReplicaTrigger, reason: str | None = None
+        self,
+        tx: Tx,
+        group: GroupT,
+        replica: Replica,
+        trigger: ReplicaTrigger,
+        reason: str | None = None,
+        at: int | None = None,
     ) -> None:
         """Do to one replica what the table says; the caller settles the group."""
-        self.apply_to(tx, group, [replica], trigger, reason)
+        self.apply_to(tx, group, [replica], trigger, reason, at)
 
     def apply_to(
-        self, tx: Tx, group: GroupT, replicas: Iterable[Replica], trigger: ReplicaTrigger, reason: str | None = None
+        self,
+        tx: Tx,
+        group: GroupT,
+        replicas: Iterable[Replica],
+        trigger: ReplicaTrigger,
+        reason: str | None = None,
+        at: int | None = None,
     ) -> None:
-        """Do to several replicas what the table says; billing ends and vacancies are announced once for all."""
+        """Do to several replicas what the table says; billing ends and vacancies are announced once for all.
+
+        `at` is when it happened, if a runtime knows that.
+        """
         found = ((replica, REPLICA_TRANSITIONS.get((replica.status, trigger))) for replica in replicas)
         moves = [(replica, move) for replica, move in found if move is not None]
         stopped = [replica.id for replica, move in moves if ReplicaEffect.STOP_BILLING in move.effects]
-        billing.stop_billing(tx, group.organization_id, *stopped)
+        billing.stop_billing(tx, group.organization_id, *stopped, ended_at=at)
         for replica, move in moves:
+            if ReplicaEffect.START_BILLING in move.effects:
+                billing.start_billing(tx, self._billed(group, replica), at, wanted_at=replica.changed_at)
             self._carry_out(tx, group, replica, move, reason)
         if group.gpu_model_id is not None and any(ReplicaEffect.GIVE_BACK in move.effects for _, move in moves):
             announce_vacancy(tx, group.gpu_model_id)
@@ -148,6 +165,7 @@ class Replicas(Generic[GroupT]):
             tx,
             replica.id,
             status=move.to,
+            changed_at=tx.now,
             replacement_due=False,
             consecutive_failures=replica.consecutive_failures + 1 if failing else 0,
             checked_at=tx.now if healthy or failing else replica.checked_at,
@@ -240,16 +258,15 @@ class Replicas(Generic[GroupT]):
                 generation=group.intent.generation,
                 engine_image=group.intent.engine_image,
                 created_at=tx.now,
+                changed_at=tx.now,
             )
             tx.runtime.want(self.facts, replica_id, Wanted.STARTED)
         return most
 
     def _do(self, tx: Tx, group: GroupT, replica: Replica, effect: ReplicaEffect, reason: str | None) -> None:
         match effect:
-            case ReplicaEffect.START_BILLING:
-                billing.start_billing(tx, self._billed(group, replica))
-            case ReplicaEffect.STOP_BILLING:
-                pass  # `apply_to` ends it for all replicas at once
+            case ReplicaEffect.START_BILLING | ReplicaEffect.STOP_BILLING:
+                pass  # `apply_to` does both, and ends it for all replicas at once
             case ReplicaEffect.GIVE_BACK:
                 self._give_back(tx, replica)
             case ReplicaEffect.WANT_STARTED:

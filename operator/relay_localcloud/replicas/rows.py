@@ -25,6 +25,7 @@ class Replica:
     checked_at: int | None = None
     started_at: int | None = None
     terminated_at: int | None = None
+    changed_at: int | None = None  # when its status last changed; None if that was before this column
     reason: str | None = None  # why it does not serve, in the runtime's words
 
 

@@ -46,16 +46,17 @@ RETENTION: Final = 7 * DAY
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What triggered a move, and what people are told about it."""
+    """What triggered a move, what people are told about it, and when it happened if a runtime knows that."""
 
     trigger: Trigger
     reason: str | None = None
+    at: int | None = None
 
 
-def apply(tx: Tx, workload: Workload, trigger: Trigger, reason: str | None = None) -> Workload:
+def apply(tx: Tx, workload: Workload, trigger: Trigger, reason: str | None = None, at: int | None = None) -> Workload:
     """Make the move that the table gives; ApiError 409 if the state does not allow it. Returns the new workload."""
     move = decided(TRANSITIONS[workload.status, trigger])
-    return workload if move is None else _carry_out(tx, workload, move, Cause(trigger, reason))
+    return workload if move is None else _carry_out(tx, workload, move, Cause(trigger, reason, at))
 
 
 def _carry_out(tx: Tx, workload: Workload, move: Move, cause: Cause) -> Workload:
@@ -152,9 +153,13 @@ def _release_gpus(tx: Tx, workload: Workload, _: Cause) -> None:
         announce_vacancy(tx, workload.gpu_model_id)
 
 
-def _stop_billing(tx: Tx, workload: Workload, _: Cause) -> None:
+def _start_billing(tx: Tx, workload: Workload, cause: Cause) -> None:
+    billing.start_billing(tx, workload.billed, cause.at, wanted_at=workload.changed_at)
+
+
+def _stop_billing(tx: Tx, workload: Workload, cause: Cause) -> None:
     if workload.status is PodStatus.RUNNING:
-        billing.stop_billing(tx, workload.organization_id, workload.id)
+        billing.stop_billing(tx, workload.organization_id, workload.id, ended_at=cause.at)
 
 
 def _send_email(tx: Tx, workload: Workload, cause: Cause) -> None:
@@ -181,7 +186,7 @@ def _tell(event: EventType, status: PodStatus) -> Callable[[Tx, Workload, Cause]
 _EFFECTS: Final[Mapping[Effect, Callable[[Tx, Workload, Cause], None]]] = {
     Effect.CLAIM_GPUS: _claim_gpus,
     Effect.RELEASE_GPUS: _release_gpus,
-    Effect.START_BILLING: lambda tx, workload, _: billing.start_billing(tx, workload.billed),
+    Effect.START_BILLING: _start_billing,
     Effect.STOP_BILLING: _stop_billing,
     Effect.SEND_EMAIL: _send_email,
     Effect.BOOT: lambda tx, workload, _: vm_logs.boot(tx, workload),

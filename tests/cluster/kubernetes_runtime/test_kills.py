@@ -5,7 +5,9 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING
 
+from relay_localcloud.money.ledger import USAGE
 from relay_localcloud.runtimes.kubernetes.names import START, name_of
+from relay_localcloud.workloads.workloads import WORKLOADS
 from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
@@ -35,6 +37,21 @@ async def test_a_pod_that_was_made_before_a_kill_is_not_made_twice(stage: Stage)
     await stage.becomes(pod_id, "running")
     pods = await stage.kube.list("Pod", stage.namespace)
     assert [pod["metadata"]["uid"] for pod in pods] == [made["metadata"]["uid"]]
+
+
+async def test_what_started_while_the_cloud_was_away_is_billed_since_then(stage: Stage) -> None:
+    pod_id = await stage.post()
+    made = await stage.pod(pod_id)
+    await stage.end()
+    await stage.scheduler_binds(pod_id)
+    await stage.kubelet_says(pod_id, state={"running": {"startedAt": made["metadata"]["creationTimestamp"]}})
+    await stage.start()
+    await stage.becomes(pod_id, "running")
+    with stage.store.transaction() as tx:
+        (stint,) = USAGE.all(tx, holder_id=pod_id)
+        workload = WORKLOADS.find(tx, id=pod_id)
+    assert workload is not None
+    assert stint.started_at == workload.created_at  # the kubelet's times are in whole seconds
 
 
 async def test_a_secret_or_volume_of_a_start_that_a_kill_broke_off_is_taken_over(stage: Stage) -> None:

@@ -1,12 +1,13 @@
 """Facts about the wanted container, read from a Pod and its Events. Pure.
 
 Facts are levels: they hold for as long as the Pod shows the same. The status of a Pod on a silent node is stale, so
-look at nodes first. Messages are the kubelet's and the scheduler's own, if they have any.
+look at nodes first. `now` is by the machines' clocks, as the times of a cluster's objects are. Messages are the
+kubelet's and the scheduler's own, if they have any.
 """
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from relay_localcloud.kernel.instants import MINUTE, SECOND
@@ -91,9 +92,10 @@ class CannotStart:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The container is not retried any more."""
+    """The container is not retried any more; its Pod says when it last ended, or `ended_at` is None."""
 
     words: str
+    ended_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +154,11 @@ class _Look:
     def container(self) -> ContainerStatus:
         return _container_of(self.pod)
 
+    def failed(self, words: str) -> Failed:
+        state, last = self.container.state, self.container.last_state
+        ended = None if state.running is not None else state.terminated or last.terminated
+        return Failed(words, ended.finished_at if ended is not None and ended.started_at else None)
+
 
 _Rule: TypeAlias = Callable[[_Look], Iterator[Fact]]
 
@@ -171,6 +178,19 @@ def bounded(told: Sequence[Fact], rejected_since: int | None, now: int) -> list[
     """The facts, with Failed for TakenOff once START_WITHIN has passed since kubelets began to end each of its Pods."""
     lasts = rejected_since is not None and now - rejected_since >= START_WITHIN
     return [Failed(fact.words) if lasts and isinstance(fact, TakenOff) else fact for fact in told]
+
+
+def on_cloud(fact: Fact, ahead: int) -> Fact:
+    """The fact with its times on the cloud's clock, which is so far ahead of the kubelets'."""
+    match fact:
+        case Started(at):
+            return replace(fact, at=at + ahead)
+        case Exited():
+            return replace(fact, started_at=fact.started_at + ahead, finished_at=fact.finished_at + ahead)
+        case Failed(_, int(ended_at)):
+            return replace(fact, ended_at=ended_at + ahead)
+        case _:
+            return fact
 
 
 def last_exits(pod: Pod, exits: Sequence[Exited]) -> list[Exited]:
@@ -207,7 +227,7 @@ def _deleted(look: _Look) -> Iterator[Fact]:
 def _taken_off(look: _Look) -> Iterator[Fact]:
     status = look.pod.status
     words = _words(f"{status.reason}: {status.message}")
-    yield Failed(words) if status.reason in _ENDS else TakenOff(words)
+    yield look.failed(words) if status.reason in _ENDS else TakenOff(words)
 
 
 def _unscheduled(look: _Look) -> Iterator[Fact]:
@@ -241,7 +261,8 @@ def _exits_too_often(look: _Look) -> Iterator[Fact]:
     if short and last.finished_at - first.finished_at <= EXITS_WITHIN:
         how = f"exit code {last.exit_code}{f' ({last.reason})' if last.reason else ''}"
         said = f": {last.message}" if last.message else "."
-        yield Failed(_words(f"It exited {EXITS} times within ten minutes, after less than a minute each; {how}{said}"))
+        words = f"It exited {EXITS} times within ten minutes, after less than a minute each; {how}{said}"
+        yield look.failed(_words(words))
 
 
 def _cannot_start(look: _Look) -> Iterator[Fact]:
@@ -250,7 +271,7 @@ def _cannot_start(look: _Look) -> Iterator[Fact]:
         return
     began_at = look.pod.status.start_time or look.pod.metadata.creation_timestamp
     tried_since = max([began_at, *(each.finished_at for each in look.exits)])
-    yield CannotStart(words) if look.now - tried_since < START_WITHIN else Failed(words)
+    yield CannotStart(words) if look.now - tried_since < START_WITHIN else look.failed(words)
 
 
 def _refusal(look: _Look) -> str | None:

@@ -14,7 +14,7 @@ from relay_localcloud.kernel.store import Tx
 from relay_localcloud.kernel.vault import Vault
 from relay_localcloud.replicas.rows import Replica
 from relay_localcloud.runtimes.kubernetes import replica_reports, reports, runs
-from relay_localcloud.runtimes.kubernetes.facts import Exited, Fact
+from relay_localcloud.runtimes.kubernetes.facts import Fact
 from relay_localcloud.runtimes.kubernetes.runs import Machine, Run
 from relay_localcloud.runtimes.kubernetes.wanted import Terms
 from relay_localcloud.serving.moves import REPLICAS as DEPLOYMENT_REPLICAS
@@ -41,8 +41,8 @@ class Holder(Protocol):
         """The node of the cloud that it was placed on; None if the scheduler may choose any."""
         ...
 
-    def tell(self, tx: Tx, facts: Sequence[Fact], known: Sequence[Exited]) -> None:
-        """Apply the facts; `known` are exits that were reported before."""
+    def tell(self, tx: Tx, facts: Sequence[Fact]) -> None:
+        """Apply the facts, whose times are on the cloud's clock."""
         ...
 
     def run(self, tx: Tx, machine: Machine | None, start: int, terms: Terms, vault: Vault) -> Run:
@@ -66,9 +66,9 @@ class PodHolder:
         """The node that has its volume."""
         return self.workload.node_id
 
-    def tell(self, tx: Tx, facts: Sequence[Fact], known: Sequence[Exited]) -> None:
+    def tell(self, tx: Tx, facts: Sequence[Fact]) -> None:
         """Apply the facts as in `reports.py`."""
-        reports.tell(tx, self.workload, facts, known)
+        reports.tell(tx, self.workload, facts)
 
     def run(self, tx: Tx, machine: Machine | None, start: int, terms: Terms, vault: Vault) -> Run:
         """The pod's container, with the SSH keys attached to it. Raises Impossible without a storage class."""
@@ -97,9 +97,9 @@ class ClusterHolder:
         """The node that has its GPUs; None if it uses none."""
         return self.replica.node_id
 
-    def tell(self, tx: Tx, facts: Sequence[Fact], known: Sequence[Exited]) -> None:
+    def tell(self, tx: Tx, facts: Sequence[Fact]) -> None:
         """Apply the facts as in `replica_reports.py`."""
-        replica_reports.tell(tx, CLUSTER_REPLICAS, self.cluster, self.replica, facts, known)
+        replica_reports.tell(tx, CLUSTER_REPLICAS, self.cluster, self.replica, facts)
 
     def run(self, tx: Tx, machine: Machine | None, start: int, terms: Terms, vault: Vault) -> Run:
         """The replica's container, with the login of its registry credential if that can be used.
@@ -139,9 +139,9 @@ class DeploymentHolder:
         """The node that has its GPUs."""
         return self.replica.node_id
 
-    def tell(self, tx: Tx, facts: Sequence[Fact], known: Sequence[Exited]) -> None:
+    def tell(self, tx: Tx, facts: Sequence[Fact]) -> None:
         """Apply the facts as in `replica_reports.py`."""
-        replica_reports.tell(tx, DEPLOYMENT_REPLICAS, self.deployment, self.replica, facts, known)
+        replica_reports.tell(tx, DEPLOYMENT_REPLICAS, self.deployment, self.replica, facts)
 
     def run(self, tx: Tx, machine: Machine | None, start: int, terms: Terms, vault: Vault) -> Run:
         """The replica's container, with the image of its own row. Raises Impossible without one."""

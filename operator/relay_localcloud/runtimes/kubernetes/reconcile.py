@@ -6,6 +6,7 @@ Pod changed, and every LOOK_SECONDS in any case, so a kill loses nothing.
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -39,6 +40,10 @@ AT_ONCE: Final = 8
 """How many holders take their turns concurrently."""
 AWAY_SECONDS: Final = 90.0
 """How long a region's API server may be silent before the region's nodes count as silent."""
+
+
+def _wall() -> int:
+    return time.time_ns() // 1000
 
 
 class Regions(Protocol):
@@ -93,7 +98,7 @@ class Reconciler:
         self._nodes_due = True
         self._wake = asyncio.Event()
         self._swept: set[tuple[str, int, Standing]] = set()
-        self._seen = Seen({}, self._pods.mirror.get, self._pods.on, self._events.of, regions.may_run)
+        self._seen = Seen({}, self._pods.mirror.get, self._pods.on, self._events.of, regions.may_run, _wall)
 
     def pod(self, namespace: str, name: str) -> Pod | None:
         """The Pod of this cloud with this name."""

@@ -1,7 +1,7 @@
 """Reports to replicas' rows: facts become triggers and reasons, and then the replica's group is settled."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from relay_localcloud.kernel.store import Tx
@@ -28,41 +28,45 @@ from relay_localcloud.runtimes.kubernetes.reports import EXITED, of_exit
 
 _STARTS_AGAIN: Final = "Its container starts again."
 
-Step = tuple[ReplicaTrigger, str | None]
-"""What happens to a replica, and the reason; None if there is none."""
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What happens to a replica, why if there is a reason, and when if that is known."""
+
+    trigger: ReplicaTrigger
+    words: str | None = None
+    at: int | None = None
 
 
-def steps_of(fact: Fact, known: Sequence[Exited]) -> Iterator[Step]:
-    """The steps that follow from a fact; `known` are exits that were reported before."""
+def steps_of(fact: Fact) -> Iterator[Step]:
+    """The steps that follow from a fact."""
     match fact:
-        case Started():
-            yield ReplicaTrigger.CONTAINER_RUNS, None
+        case Started(at):
+            yield Step(ReplicaTrigger.CONTAINER_RUNS, at=at)
         case Healthy():
-            yield ReplicaTrigger.CHECK_PASSED, None
+            yield Step(ReplicaTrigger.CHECK_PASSED)
         case Unhealthy(words):
-            yield ReplicaTrigger.CHECK_FAILED, words
-        case Exited() if fact not in known:
-            yield ReplicaTrigger.CONTAINER_RUNS, None
-            yield ReplicaTrigger.CONTAINER_AWAY, of_exit(fact)
+            yield Step(ReplicaTrigger.CHECK_FAILED, words)
+        case Exited():
+            yield Step(ReplicaTrigger.CONTAINER_RUNS, at=fact.started_at)
+            yield Step(ReplicaTrigger.CONTAINER_AWAY, of_exit(fact))
         case Pending(words) | CannotStart(words) | Deleted(words) | TakenOff(words):
-            yield ReplicaTrigger.CONTAINER_AWAY, words
-        case Failed(words):
-            yield ReplicaTrigger.CONTAINER_FAILED, words
+            yield Step(ReplicaTrigger.CONTAINER_AWAY, words)
+        case Failed(words, ended_at):
+            yield Step(ReplicaTrigger.CONTAINER_FAILED, words, ended_at)
         case Awaited():
-            yield ReplicaTrigger.CONTAINER_AWAY, None
-        case Exited() | Stuck() | Gone():
+            yield Step(ReplicaTrigger.CONTAINER_AWAY)
+        case Stuck() | Gone():
             return
 
 
-def tell(
-    tx: Tx, replicas: Replicas[GroupT], group: GroupT, replica: Replica, facts: Sequence[Fact], known: Sequence[Exited]
-) -> None:
-    """Apply the facts, and settle the group if that changed anything; facts reported before change nothing.
+def tell(tx: Tx, replicas: Replicas[GroupT], group: GroupT, replica: Replica, facts: Sequence[Fact]) -> None:
+    """Apply the facts, exits only once, and settle the group if that changed anything.
 
     A replica on no node of the cloud is replaced once its Pod is stuck; the others once their node is silent for long.
     """
     after = replica
-    for step in (step for fact in facts for step in steps_of(fact, known)):
+    for step in (step for fact in facts for step in steps_of(fact)):
         after = _apply(tx, replicas, group, after, step)
     stops = replica.status is ReplicaState.STOPPING and replicas.facts.stopped is not None
     is_over = stops and Gone() in facts
@@ -76,9 +80,9 @@ def tell(
 
 
 def _apply(tx: Tx, replicas: Replicas[GroupT], group: GroupT, replica: Replica, step: Step) -> Replica:
-    trigger, words = step
-    if (replica.status, trigger) in REPLICA_TRANSITIONS:
-        replicas.apply(tx, group, replica, trigger, words or _STARTS_AGAIN)
+    words = step.words
+    if (replica.status, step.trigger) in REPLICA_TRANSITIONS:
+        replicas.apply(tx, group, replica, step.trigger, words or _STARTS_AGAIN, step.at)
         replica = replicas.get(tx, replica.id) or replica
     if words is not None and words != replica.reason and not _says_more(replica, words):
         replicas.rows.change(tx, replica.id, reason=words)

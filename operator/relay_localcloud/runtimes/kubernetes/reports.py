@@ -25,35 +25,35 @@ _STARTING: Final = frozenset({PodStatus.DEPLOYING, PodStatus.RUNNING})
 """States in which the reason may say why a container does not run yet, or not again."""
 
 
-def tell(tx: Tx, workload: Workload, facts: Sequence[Fact], known: Sequence[Exited]) -> None:
-    """Apply the facts; `known` are exits that were reported before. A fact reported before changes nothing."""
+def tell(tx: Tx, workload: Workload, facts: Sequence[Fact]) -> None:
+    """Apply the facts, exits only once; any other fact reported before changes nothing."""
     for fact in facts:
-        workload = _told(tx, workload, fact, known)
+        workload = _told(tx, workload, fact)
 
 
-def _told(tx: Tx, workload: Workload, fact: Fact, known: Sequence[Exited]) -> Workload:
+def _told(tx: Tx, workload: Workload, fact: Fact) -> Workload:
     match fact:
-        case Started():
-            return _started(tx, workload)
-        case Exited() if fact not in known:
-            ran = moves.apply(tx, workload, Trigger.STARTED)
+        case Started(at):
+            return _started(tx, workload, at)
+        case Exited():
+            ran = moves.apply(tx, workload, Trigger.STARTED, at=fact.started_at)
             return moves.apply(tx, ran, Trigger.CONTAINER_EXITED, of_exit(fact))
         case Deleted(words) | TakenOff(words) if workload.status is PodStatus.RUNNING:
             again = workload.status_reason == words
             return workload if again else moves.apply(tx, workload, Trigger.CONTAINER_EXITED, words)
         case Pending(words) | CannotStart(words) | Deleted(words) | TakenOff(words):
             return _says(tx, workload, words) if workload.status in _STARTING else workload
-        case Failed(words):
-            return moves.apply(tx, workload, Trigger.FAILED, words)
+        case Failed(words, ended_at):
+            return moves.apply(tx, workload, Trigger.FAILED, words, ended_at)
         case Gone():
             return moves.apply(tx, workload, Trigger.STOPPED)
         case _:
             return workload
 
 
-def _started(tx: Tx, workload: Workload) -> Workload:
+def _started(tx: Tx, workload: Workload, at: int) -> Workload:
     if workload.status is not PodStatus.RUNNING:
-        return moves.apply(tx, workload, Trigger.STARTED)
+        return moves.apply(tx, workload, Trigger.STARTED, at=at)
     last_exit = workload.status_reason is not None and workload.status_reason.startswith(EXITED)
     return workload if last_exit else _says(tx, workload, None)
 

@@ -63,7 +63,8 @@ class Offer:
 class Seen:
     """What is known of a cluster now: reporting Nodes by name, Pods by namespace and name, Events by Pod uid.
 
-    `pods_on` has the Pods on a Node, by its name; `may_run` is about the Pods of every cluster.
+    `pods_on` has the Pods on a Node, by its name; `may_run` is about the Pods of every cluster. `wall` is the machines'
+    clock, by which clusters write times: the cloud's may lag behind it, or be ahead.
     """
 
     machines: Mapping[str, Machine]
@@ -71,6 +72,7 @@ class Seen:
     pods_on: Callable[[str], Iterable[Pod]]
     events: Callable[[str], Iterable[Event]]
     may_run: stops.MayRun
+    wall: Callable[[], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +114,13 @@ def take(tx: Tx, holder_id: str, seen: Seen, offer: Offer) -> Turn | None:
         return None
     holding = holdings.settle(tx, holding, organization_id, offer.cluster)
     namespace, name = namespace_of(organization_id), name_of(holding.id)
-    pod = seen.pod(namespace, name)
+    pod, wall = seen.pod(namespace, name), seen.wall()
     if wanted_on != offer.cluster:
-        return _leaving(tx, holding, namespace, name, pod, offer)
+        return _leaving(holding, namespace, name, pod, offer, wall)
     if holder is not None:
         _tell(tx, holder, holding, pod, seen, offer)
         holding = HOLDINGS.find(tx, id=holder_id) or holding  # the facts may have changed what is wanted
-    step = STEPS[holding.standing][situation(holding, pod, offer.terms.instance, tx.now)]
+    step = STEPS[holding.standing][situation(holding, pod, offer.terms.instance, wall)]
     turn = Turn(holding, namespace, name, step, "" if pod is None else pod.metadata.uid)
     if step is Step.MAKE:
         turn = _making(tx, turn, seen, offer)
@@ -131,10 +133,10 @@ def _wanted_on(tx: Tx, holder: Holder | None, holding: Holding, offer: Offer) ->
     return (holding.cluster or offer.first) if node is None else node.cluster
 
 
-def _leaving(tx: Tx, holding: Holding, namespace: str, name: str, pod: Pod | None, offer: Offer) -> Turn:
+def _leaving(holding: Holding, namespace: str, name: str, pod: Pod | None, offer: Offer, wall: int) -> Turn:
     """The turn of a holder whose node is on another cluster: all of it goes here, its volume too."""
     ended = replace(holding, standing=Standing.END)
-    step = STEPS[Standing.END][situation(ended, pod, offer.terms.instance, tx.now)]
+    step = STEPS[Standing.END][situation(ended, pod, offer.terms.instance, wall)]
     return Turn(ended, namespace, name, step, "" if pod is None else pod.metadata.uid, leaves=True)
 
 
@@ -150,7 +152,7 @@ def refused(tx: Tx, turn: Turn, words: str, *, is_final: bool) -> None:
     if since != holding.since:
         HOLDINGS.change(tx, holding.id, since=since)
     lasts = is_final and tx.now - since >= facts.START_WITHIN
-    holder.tell(tx, [Failed(words) if lasts else CannotStart(words)], ())
+    holder.tell(tx, [Failed(words) if lasts else CannotStart(words)])
 
 
 def _not_refused(tx: Tx, holding: Holding) -> Holding:
@@ -161,10 +163,11 @@ def _not_refused(tx: Tx, holding: Holding) -> Holding:
 
 
 def _tell(tx: Tx, holder: Holder, holding: Holding, pod: Pod | None, seen: Seen, offer: Offer) -> None:
-    there = situation(holding, pod, offer.terms.instance, tx.now)
+    wall = seen.wall()
+    there = situation(holding, pod, offer.terms.instance, wall)
     if holding.standing is not Standing.RUN:
         if STEPS[holding.standing][there] is Step.SWEEP:
-            holder.tell(tx, [Gone()], ())
+            holder.tell(tx, [Gone()])
         return
     reports = _reports(tx, holder, seen, offer)
     if not reports and holding.rejected_since is not None:
@@ -172,21 +175,23 @@ def _tell(tx: Tx, holder: Holder, holding: Holding, pod: Pod | None, seen: Seen,
     if pod is None or there is Situation.FOREIGN:
         if holding.uid is not None:
             HOLDINGS.change(tx, holding.id, uid=None)
-        holder.tell(tx, _without_pod(holding, there), ())
+        holder.tell(tx, _without_pod(holding, there))
         return
     if there is Situation.LATER:
         holding = HOLDINGS.changed(tx, holding, start=start_of(pod))  # from now on, what is wanted is about this start
     if not reports:
         return
     if start_of(pod) < holding.start:
-        holder.tell(tx, [Awaited()], ())
+        holder.tell(tx, [Awaited()])
         return
     known = holdings.exits_of(holding)
-    told = facts.of_pod(pod, [*seen.events(pod.metadata.uid)], known, tx.now)
+    told = facts.of_pod(pod, [*seen.events(pod.metadata.uid)], known, wall)
     uid = pod.metadata.uid if there in _STAYS else None
     since = _rejected_since(tx, holding, told)
     holdings.saw(tx, holding, start_of(pod), uid, facts.last_exits(pod, known), since)
-    holder.tell(tx, facts.bounded(told, since, tx.now), known)
+    ahead = max(0, tx.now - wall)  # if it lags behind, what began seems to begin in the future, and counts from now on
+    new = [fact for fact in facts.bounded(told, since, tx.now) if fact not in known]
+    holder.tell(tx, [facts.on_cloud(fact, ahead) for fact in new])
 
 
 def _rejected_since(tx: Tx, holding: Holding, told: Sequence[Fact]) -> int | None:
@@ -225,7 +230,7 @@ def _making(tx: Tx, turn: Turn, seen: Seen, offer: Offer) -> Turn:
     try:
         run = holder.run(tx, machine, turn.holding.start, offer.terms, offer.vault)
     except Impossible as why:
-        holder.tell(tx, [Failed(str(why))], ())
+        holder.tell(tx, [Failed(str(why))])
         return waiting
     return replace(turn, tenant=tenant(tx, run.organization_id, offer), manifests=wanted.of(run, offer.terms))
 

@@ -13,6 +13,7 @@ from relay_localcloud.clusters.states import ClusterTrigger
 from relay_localcloud.identity import organizations
 from relay_localcloud.kernel.instants import timestamp
 from relay_localcloud.kernel.store import Store
+from relay_localcloud.money.ledger import USAGE
 from relay_localcloud.runtimes.kubernetes import fleet, turns
 from relay_localcloud.runtimes.kubernetes.holdings import OnKubernetes
 from relay_localcloud.runtimes.kubernetes.names import CLOUD_ID, INSTANCE, START, name_of
@@ -24,7 +25,11 @@ from relay_localcloud.runtimes.kubernetes.turns import Offer, Seen, Turn
 from relay_localcloud.runtimes.kubernetes.wanted import Terms
 from relay_localcloud.serving import admission as serving
 from relay_localcloud.serving.moves import REPLICAS as ENGINES
+from relay_localcloud.workloads import moves as workload_moves
+from relay_localcloud.workloads.pod_routes import make_pod
+from relay_localcloud.workloads.workloads import WORKLOADS
 from relay_wire.clusters import ClusterCreate, ClusterStatus
+from relay_wire.pods import PodCreate
 from relay_wire.serving import DeploymentCreate
 
 if TYPE_CHECKING:
@@ -32,6 +37,8 @@ if TYPE_CHECKING:
 
     from relay_localcloud.kernel.store import Tx
     from relay_localcloud.replicas.rows import Replica
+    from relay_localcloud.workloads.transitions import Trigger
+    from relay_localcloud.workloads.workloads import Workload
 
 GPU = "nvidia.com/gpu"
 MACHINE = Machine("gpu-1", GPU, 8, 96_000, 800 * 1024**3)
@@ -49,6 +56,12 @@ class Rows:
     pods: dict[str, Pod] = field(default_factory=dict)
     machines: dict[str, Machine] = field(default_factory=dict)
     may_run: Callable[[str, str, str], bool] = lambda _, __, ___: False
+    ahead: int = 0
+    """How far the cloud's clock is ahead of the machines'; negative if it lags behind."""
+
+    def wall(self) -> int:
+        """The time by the machines' clocks, as the cluster writes it."""
+        return self.now - self.ahead
 
     @contextmanager
     def tx(self) -> Iterator[Tx]:
@@ -69,6 +82,31 @@ class Rows:
         body = ClusterCreate.model_validate({"name": "llm", "imageUrl": "app:1", "gpuModelId": "h100", **fields})
         with self.tx() as tx:
             return admission.create(tx, self.cloud.vault, self.organization_id, body, 1.0).id
+
+    def pod(self, **fields: Any) -> str:
+        """The id of a new pod."""
+        body = PodCreate.model_validate({"image": "app:1", "gpuModelId": "h100", **fields})
+        with self.tx() as tx:
+            return make_pod(tx, self.organization_id, body).id
+
+    def workload(self, pod_id: str) -> Workload:
+        """A pod's row."""
+        with self.tx() as tx:
+            found = WORKLOADS.find(tx, id=pod_id)
+        assert found is not None
+        return found
+
+    def move(self, pod_id: str, trigger: Trigger) -> None:
+        """Do something to a pod."""
+        with self.tx() as tx:
+            found = WORKLOADS.find(tx, id=pod_id)
+            assert found is not None
+            workload_moves.apply(tx, found, trigger)
+
+    def billed(self, holder_id: str) -> list[tuple[int, int | None]]:
+        """When each billed stint of a holder began and ended."""
+        with self.tx() as tx:
+            return [(each.started_at, each.ended_at) for each in USAGE.all(tx, holder_id=holder_id)]
 
     def deployment(self) -> str:
         """The id of a new deployment of one replica behind `echo`."""
@@ -121,7 +159,8 @@ class Rows:
 
     def turn(self, holder_id: str) -> Turn:
         """What a turn decides."""
-        seen = Seen(self.machines, lambda _, name: self.pods.get(name), self._pods_on, lambda _: (), self.may_run)
+        pods, on, events = self.pods, self._pods_on, lambda _: ()
+        seen = Seen(self.machines, lambda _, name: pods.get(name), on, events, self.may_run, self.wall)
         with self.tx() as tx:
             turn = turns.take(tx, holder_id, seen, self.offer)
         assert turn is not None
@@ -141,15 +180,17 @@ class Rows:
         self.pods[name_of(holder_id)] = self.running(holder_id, start, asks, **metadata)
         self.turn(holder_id)
 
-    def ends(self, holder_id: str, reason: str) -> Turn:
+    def ends(self, holder_id: str, reason: str, **state: Any) -> Turn:
         """The kubelet ended its Pod for this reason; returns what a turn decides then."""
-        pod = self.running(holder_id)
-        self.pods[name_of(holder_id)] = pod.model_copy(update={"status": PodStatus(phase="Failed", reason=reason)})
+        container = {"name": "main", "state": state}
+        status = {"phase": "Failed", "reason": reason, "containerStatuses": [container]}
+        pod = self.running(holder_id).model_copy(update={"status": PodStatus.model_validate(status)})
+        self.pods[name_of(holder_id)] = pod
         return self.turn(holder_id)
 
     def running(self, holder_id: str, start: int = 1, asks: Mapping[str, str] | None = None, **metadata: Any) -> Pod:
         """Its Pod, if its container runs and is healthy, with these requests."""
-        at = timestamp(self.now)
+        at = timestamp(self.wall())
         labels = {INSTANCE: self.offer.terms.instance, CLOUD_ID: holder_id}
         named = {"name": name_of(holder_id), "uid": "u", "creationTimestamp": at, "labels": labels}
         container = {"name": "main", "ready": True, "state": {"running": {"startedAt": at}}}

@@ -220,7 +220,10 @@ ON_ITS_WAY_OUT: dict[str, Any] = {"deletionTimestamp": at(NOW), "deletionGracePe
             ),
             [
                 CRASHED,
-                Failed("Evicted: Pod ephemeral local storage usage exceeds the total limit of containers 20Gi."),
+                Failed(
+                    "Evicted: Pod ephemeral local storage usage exceeds the total limit of containers 20Gi.",
+                    CRASHED.finished_at,
+                ),
             ],
             id="it wrote until its disk was full",
         ),
@@ -330,6 +333,11 @@ NO_SUCH_IMAGE = pod(waiting("ErrImagePull", NO_IMAGE))
             [Exited(0, "Completed", "", MADE, MADE + 9 * MINUTE), CannotStart(NO_IMAGE)],
         ),
         (
+            pod(waiting("ErrImagePull", NO_IMAGE), ended(0, "Completed", MADE, MADE + 9 * MINUTE)),
+            MADE + 14 * MINUTE,
+            [Exited(0, "Completed", "", MADE, MADE + 9 * MINUTE), Failed(NO_IMAGE, MADE + 9 * MINUTE)],
+        ),
+        (
             unscheduled("Unschedulable", UNSCHEDULABLE),
             MADE + facts.SCHEDULED_WITHIN - SECOND,
             [Pending(UNSCHEDULABLE)],
@@ -350,7 +358,9 @@ def exits(*, apart: int = 60 * SECOND, ran: int = 2 * SECOND, count: int = facts
     return [Exited(1, "Error", "", end - ran, end) for end in ends] + [CRASHED]
 
 
-GIVEN_UP = Failed("It exited 5 times within ten minutes, after less than a minute each; exit code 1 (Error).")
+GIVEN_UP = Failed(
+    "It exited 5 times within ten minutes, after less than a minute each; exit code 1 (Error).", CRASHED.finished_at
+)
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,8 @@ class World:
     def turn(self, holder_id: str, cluster: str) -> Turn | None:
         """What a turn decides on a cluster."""
         pods = self.pods[cluster]
-        seen = Seen({MACHINE.name: MACHINE}, lambda _, name: pods.get(name), lambda _: (), lambda _: (), self.may_run)
+        machines, room = {MACHINE.name: MACHINE}, self.room
+        seen = Seen(machines, lambda _, name: pods.get(name), lambda _: (), lambda _: (), self.may_run, room.wall)
         with self.room.tx() as tx:
             return turns.take(tx, holder_id, seen, replace(self.room.offer, cluster=cluster, first="eu"))
 

@@ -1,0 +1,158 @@
+"""What is billed is what ran, by the kubelet's times, however late the cloud sees it; never twice, never the future."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from relay_localcloud.kernel.instants import DAY, HOUR, MINUTE, SECOND, timestamp
+from relay_localcloud.money import billing, usage
+from relay_localcloud.money.accrual import month_end, month_start
+from relay_localcloud.replicas.states import ReplicaState
+from relay_localcloud.runtimes.kubernetes.facts import START_WITHIN
+from relay_localcloud.runtimes.kubernetes.names import name_of
+from relay_localcloud.runtimes.kubernetes.situations import REMADE_AFTER, Step
+from relay_localcloud.workloads.transitions import Trigger
+from relay_wire.pods import PodStatus
+
+if TYPE_CHECKING:
+    from tests.localcloud.runtimes.kubernetes.rows import Rows
+
+
+def started(room: Rows, holder_id: str, at: int) -> None:
+    """The container of a holder runs since an instant of the kubelet's clock, and the cloud sees it now."""
+    now = room.now
+    room.now = at + room.ahead
+    pod = room.running(holder_id)
+    room.now = now
+    room.pods[name_of(holder_id)] = pod
+    room.turn(holder_id)
+
+
+def ended(since: int, until: int) -> Any:
+    """How a container ended."""
+    times = {"startedAt": timestamp(since), "finishedAt": timestamp(until)}
+    return {"exitCode": 137, "reason": "Error", **times}
+
+
+@pytest.fixture(params=["pod", "replica"])
+def holder_id(request: pytest.FixtureRequest, room: Rows) -> str:
+    """The id of a pod, or of a cluster's replica, that the cloud has just been asked for."""
+    return room.pod() if request.param == "pod" else room.replica(room.cluster()).id
+
+
+def test_what_started_during_an_outage_is_billed_since_then(room: Rows, holder_id: str) -> None:
+    began = room.now + 3 * MINUTE
+    room.now += 8 * HOUR
+    started(room, holder_id, began)
+    assert room.billed(holder_id) == [(began, None)]
+
+
+def test_nothing_is_billed_before_it_was_asked_for_nor_in_the_future(room: Rows) -> None:
+    first, second, asked = room.pod(), room.pod(), room.now
+    room.now += MINUTE
+    started(room, first, asked - HOUR)
+    started(room, second, room.now + HOUR)
+    assert (room.billed(first), room.billed(second)) == ([(asked, None)], [(room.now, None)])
+
+
+def test_what_ended_for_good_during_an_outage_is_billed_until_then(room: Rows, holder_id: str) -> None:
+    began = room.now + MINUTE
+    room.now = began
+    started(room, holder_id, began)
+    room.now += 8 * HOUR
+    room.ends(holder_id, "Evicted", terminated=ended(began, began + HOUR))
+    assert room.billed(holder_id) == [(began, began + HOUR)]
+
+
+def test_what_started_and_ended_for_good_during_an_outage_is_billed_for_that_time(room: Rows, holder_id: str) -> None:
+    began = room.now + MINUTE
+    room.now += 8 * HOUR
+    room.ends(holder_id, "Evicted", terminated=ended(began, began + HOUR))
+    assert room.billed(holder_id) == [(began, began + HOUR)]
+
+
+def test_a_container_whose_end_is_unknown_is_billed_until_that_is_seen(room: Rows) -> None:
+    pod_id, began = room.pod(), room.now
+    started(room, pod_id, began)
+    room.now += HOUR
+    room.ends(pod_id, "Evicted", terminated={"exitCode": 137, "reason": "ContainerStatusUnknown"})
+    assert room.billed(pod_id) == [(began, room.now)]
+
+
+def test_an_interruption_is_not_billed_although_the_container_ran_on(room: Rows) -> None:
+    pod_id, began = room.pod(), room.now
+    started(room, pod_id, began)
+    room.node(reports=False)
+    room.now += HOUR
+    lost = room.now
+    room.move(pod_id, Trigger.NODE_LOST)
+    room.now += HOUR
+    room.node()
+    started(room, pod_id, began)
+    assert room.workload(pod_id).status is PodStatus.RUNNING
+    assert room.billed(pod_id) == [(began, lost), (room.now, None)]
+
+
+def test_a_replica_that_was_lost_is_not_billed_for_that_time(room: Rows) -> None:
+    cluster_id = room.cluster()
+    replica, began = room.replica(cluster_id), room.now
+    started(room, replica.id, began)
+    room.now += HOUR
+    lost = room.now
+    room.node(reports=False)
+    room.now += MINUTE
+    room.node()
+    started(room, replica.id, began)
+    assert room.replica(cluster_id).status is ReplicaState.HEALTHY
+    assert room.billed(replica.id) == [(began, lost), (room.now, None)]
+
+
+def test_what_ran_over_the_end_of_a_month_is_counted_in_both(room: Rows) -> None:
+    room.now = month_end(month_start(room.now)) - 2 * HOUR
+    pod_id, began = room.pod(), room.now
+    price = room.workload(pod_id).price_per_hour_cents
+    room.now += 5 * HOUR
+    started(room, pod_id, began)
+    with room.tx() as tx:
+        meter = billing.account(tx, room.organization_id).meter
+        days = usage.by_day(tx, room.organization_id, 2, room.now)
+    assert (meter.earlier_units, meter.month_units) == (price * 2 * HOUR, price * 3 * HOUR)
+    assert [day.cents for day in days] == [2 * price, 3 * price]
+    room.ends(pod_id, "Evicted", terminated=ended(began, began + HOUR))
+    with room.tx() as tx:
+        meter = billing.account(tx, room.organization_id).meter
+        days = usage.by_day(tx, room.organization_id, 2, room.now)
+    assert (meter.earlier_units, meter.month_units, meter.burn) == (price * HOUR, 0, 0)
+    assert [day.cents for day in days] == [price, 0]
+
+
+@pytest.mark.parametrize("ahead", [-30 * DAY, HOUR])
+def test_a_cloud_whose_clock_is_not_that_of_its_machines_bills_no_pull_of_an_image(room: Rows, ahead: int) -> None:
+    room.ahead = ahead
+    pod_id = room.pod()
+    room.now += 9 * MINUTE
+    started(room, pod_id, room.wall() - SECOND)
+    ((since, _),) = room.billed(pod_id)
+    assert room.now - SECOND <= since <= room.now
+
+
+def test_a_gap_that_the_cloud_does_not_follow_is_not_billed_nor_what_was_before_it(room: Rows) -> None:
+    pod_id = room.pod()
+    room.now += 9 * MINUTE
+    began = room.now + MINUTE
+    room.ahead = -30 * DAY
+    started(room, pod_id, began)
+    assert room.billed(pod_id) == [(room.now, None)]
+
+
+@pytest.mark.parametrize("ahead", [-30 * DAY, 0, HOUR])
+def test_a_cloud_whose_clock_is_not_that_of_its_machines_waits_as_long_as_others(room: Rows, ahead: int) -> None:
+    room.ahead = ahead
+    replica = room.replica(cluster_id := room.cluster())
+    for _ in range(START_WITHIN // REMADE_AFTER):
+        assert room.ends(replica.id, "UnexpectedAdmissionError").step is Step.NOTHING
+        room.now += REMADE_AFTER
+        assert room.turn(replica.id).step is Step.END
+    assert room.replica(cluster_id).status is ReplicaState.FAILED
