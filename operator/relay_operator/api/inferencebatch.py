@@ -7,12 +7,16 @@ from pydantic import Field
 from relay_operator.api.conditions import ObjectStatus, Reason
 from relay_operator.api.definition import AGE, Column, Definition
 from relay_operator.api.inferencebatch_spec import ONCE_SENT, InferenceBatchSpec
-from relay_operator.api.meta import Identity, Model, Resource, Time
+from relay_operator.api.meta import MOST_IN_A_ROW, Identity, Model, Resource, Time
 from relay_operator.api.references import AccountRef
 from relay_operator.api.schema import atomic, map_by
 
 MAX_PARTS: Final = 128
 """The most batches in the cloud that one object can have over all its rounds."""
+MOST_RECORDS: Final = 2**53
+"""The largest count of records of one batch, so that the sum over all parts fits the API server's integers."""
+_MOST_ROUNDS: Final = 9_999
+"""The largest number that the tag of a batch in the cloud names."""
 SHOWN_PROBLEMS: Final = 20
 SHOWN_REASONS: Final = 5
 
@@ -46,15 +50,17 @@ class InputStatus(Model):
     """The input as it was read and checked."""
 
     digest: str = Field(max_length=128, description="SHA-256 over the hex digests of its files, in order.")
-    records: int = Field(ge=0, description="Records in it.")
+    records: int = Field(ge=0, le=MOST_RECORDS, description="Records in it.")
 
 
 class PartStatus(Model):
     """One batch in the cloud: some of the records, in one round."""
 
-    round: int = Field(ge=1, description="1 at first; later ones have the records that are sent again.")
-    part: int = Field(ge=1, description="Which part of that round, from 1; large inputs are split.")
-    records: int = Field(ge=0, description="Records in it.")
+    round: int = Field(
+        ge=1, le=_MOST_ROUNDS, description="1 at first; later ones have the records that are sent again."
+    )
+    part: int = Field(ge=1, le=MAX_PARTS, description="Which part of that round, from 1; large inputs are split.")
+    records: int = Field(ge=0, le=MOST_RECORDS, description="Records in it.")
     digest: str | None = Field(None, max_length=128, description="SHA-256 of its file.")
     size: int | None = Field(None, ge=0, description="Bytes of its file.")
     input_file_id: str | None = Field(None, max_length=253, description="Its file in the cloud.")
@@ -63,8 +69,8 @@ class PartStatus(Model):
     )
     batch_id: str | None = Field(None, max_length=253, description="The batch in the cloud.")
     state: str | None = Field(None, max_length=64, description="The cloud's word for its state.")
-    completed: int = Field(0, ge=0, description="Records answered.")
-    failed: int = Field(0, ge=0, description="Records failed.")
+    completed: int = Field(0, ge=0, le=MOST_RECORDS, description="Records answered.")
+    failed: int = Field(0, ge=0, le=MOST_RECORDS, description="Records failed.")
     usage: Usage | None = Field(None, description="Tokens and money.")
     output_file_id: str | None = Field(None, max_length=253, description="The cloud's file with the answers.")
     error_file_id: str | None = Field(None, max_length=253, description="The cloud's file with the errors.")
@@ -132,9 +138,11 @@ class InferenceBatchStatus(ObjectStatus):
     start_time: Time | None = Field(None, description="When it was begun, or begun again after suspend.")
     completion_time: Time | None = Field(None, description="When it was finished, whether Complete or Failed.")
     input: InputStatus | None = Field(None, description="The input, once it was read.")
-    round: int | None = Field(None, ge=1, description="The round under way, or the last.")
-    attempt: int | None = Field(None, ge=1, description="The attempt under way, or the last.")
-    retried: int | None = Field(None, ge=0, description="Failures that were sent again, in all rounds.")
+    round: int | None = Field(None, ge=1, le=_MOST_ROUNDS, description="The round under way, or the last.")
+    attempt: int | None = Field(None, ge=1, le=_MOST_ROUNDS, description="The attempt under way, or the last.")
+    retried: int | None = Field(
+        None, ge=0, le=MOST_RECORDS, description="Failures that were sent again, in all rounds."
+    )
     retry_time: Time | None = Field(
         None, description="When the records that failed are sent again, while that is waited for."
     )
@@ -165,7 +173,9 @@ class InferenceBatchStatus(ObjectStatus):
     )
     ending: Ending | None = Field(None, description="Why it ends without being Complete.")
     cleared: bool | None = Field(None, description="True if nothing is left to be done in the cloud.")
-    failures: int | None = Field(None, ge=0, description="Attempts of the present step that failed in a row.")
+    failures: int | None = Field(
+        None, ge=0, le=MOST_IN_A_ROW, description="Attempts of the present step that failed in a row."
+    )
     next_attempt_time: Time | None = Field(None, description="When the next attempt is made, while it waits for one.")
 
 

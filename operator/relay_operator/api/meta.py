@@ -36,8 +36,10 @@ ECHO_CHARS = 64
 """The most characters of an annotation that status repeats."""
 _INTENT_CHARS = 4096
 """The operator writes shorter intents only."""
-_INTENT_ATTEMPTS = 99_999
-"""The operator makes fewer attempts, and recognizes its own names up to attempt 999,999."""
+MOST_ATTEMPTS: Final = 99_999
+"""After it the operator counts from 1 again; names carry the number, and are recognized up to 999,999."""
+MOST_IN_A_ROW: Final = 2**31 - 1
+"""More failures than there can be; a larger number in status is somebody's edit, and one more must fit."""
 
 
 def rfc3339(moment: datetime) -> str:
@@ -194,7 +196,7 @@ class CreateIntent(Model):
 
     token: str = Field(min_length=1, max_length=64)
     name: str = Field(min_length=1, max_length=63)  # the name sent to the cloud
-    attempt: int = Field(ge=1)
+    attempt: int = Field(ge=1, le=MOST_ATTEMPTS)
     spec_hash: str = Field(max_length=1024)
     started_at: Time
     account: str = Field(
@@ -230,11 +232,8 @@ class CreateIntent(Model):
 @lru_cache(maxsize=1024)  # every text is parsed several times in one pass over its object
 def _parsed(text: str) -> CreateIntent | MalformedIntent:
     try:
-        intent = CreateIntent.model_validate_json(text)
+        return CreateIntent.model_validate_json(text)
     except ValidationError as invalid:
         problem = invalid.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in problem["loc"])
         return MalformedIntent(f"the annotation {CREATE_INTENT} cannot be read: {where or 'text'}: {problem['msg']}")
-    if intent.attempt > _INTENT_ATTEMPTS:
-        return MalformedIntent(f"the annotation {CREATE_INTENT} cannot be read: attempt: more than {_INTENT_ATTEMPTS}")
-    return intent

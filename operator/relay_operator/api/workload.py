@@ -8,8 +8,9 @@ from pydantic import Field
 from relay_operator.api.conditions import ObjectStatus
 from relay_operator.api.connection import Connection
 from relay_operator.api.definition import AGE, ID, REASON, Column
-from relay_operator.api.meta import ECHO_CHARS, Identity, Model, Time
+from relay_operator.api.meta import ECHO_CHARS, MOST_ATTEMPTS, MOST_IN_A_ROW, Identity, Model, Time
 from relay_operator.api.parts import (
+    MOST_CENTS,
     Budget,
     DeletionPolicy,
     EnvFromSource,
@@ -116,7 +117,9 @@ class ManagedStatus(ObjectStatus):
     create_token: str | None = Field(
         None, max_length=64, description="Token of the last create whose outcome is known; another one is still open."
     )
-    attempt: int | None = Field(None, ge=0, description="Creates whose outcome is known, so far.")
+    attempt: int | None = Field(
+        None, ge=0, le=MOST_ATTEMPTS, description="Creates whose outcome is known, so far; after the largest comes 1."
+    )
     spec_hash: str | None = Field(
         None, max_length=1024, description="Fingerprints of the fields the create sent that the cloud cannot change."
     )
@@ -137,7 +140,7 @@ class ManagedStatus(ObjectStatus):
     plan: Plan | None = Field(
         None, description="What would be done, while the annotation gpurelay.dev/plan-only holds it back."
     )
-    failures: int | None = Field(None, ge=0, description="Attempts that failed in a row.")
+    failures: int | None = Field(None, ge=0, le=MOST_IN_A_ROW, description="Attempts that failed in a row.")
     next_attempt_time: Time | None = Field(None, description="When the next attempt is made, while it waits for one.")
 
 
@@ -205,7 +208,10 @@ class WorkloadStatus(PricedStatus):
 
     endpoint_url: str | None = Field(None, max_length=2048, description="Where it is reached.")
     paying_per_hour_cents: int | None = Field(
-        None, ge=0, description="What is paid for it now, in cents; absent while nothing is, as for what is stopped."
+        None,
+        ge=0,
+        le=MOST_CENTS,
+        description="What is paid for it now, in cents; absent while nothing is, as for what is stopped.",
     )
     gpu_model_id: str | None = Field(None, max_length=128, description="The GPU model it got.")
     gpu_count: int | None = Field(None, ge=0, description="GPUs it got; of a cluster, those of each replica.")
@@ -223,7 +229,10 @@ class WorkloadStatus(PricedStatus):
         description="The annotation gpurelay.dev/restarted-at that was acted on; its digest if it is longer.",
     )
     recoveries: int | None = Field(
-        None, ge=0, description="Restarts and recreations in a row, without a run of ten minutes between them."
+        None,
+        ge=0,
+        le=MOST_IN_A_ROW,
+        description="Restarts and recreations in a row, without a run of ten minutes between them.",
     )
 
 

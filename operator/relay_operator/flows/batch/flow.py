@@ -10,7 +10,7 @@ from relay_kube.kube import ResourceType
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import DEFINITION, InferenceBatch, InferenceBatchStatus
 from relay_operator.api.inferencebatch_spec import BatchDeletionPolicy
-from relay_operator.api.meta import CreateIntent, ObjectKey
+from relay_operator.api.meta import MOST_IN_A_ROW, CreateIntent, ObjectKey
 from relay_operator.engine import identity
 from relay_operator.engine.backoff import RetryPolicy
 from relay_operator.engine.flow import Told, Turn
@@ -141,7 +141,7 @@ def _attempts(
 ) -> dict[str, object]:
     if report.retry is None:
         return {"failures": None, "next_attempt_time": None}
-    failures = (facts.obj.status.failures or 0) + 1
+    failures = min((facts.obj.status.failures or 0) + 1, MOST_IN_A_ROW)
     due = whole_seconds(facts.now, retry_policy.wait(report.retry, report.retry_after, failures))
     last = gives_up_at(status)  # the last attempt is made then, whatever the backoff
     return {"failures": failures, "next_attempt_time": min(due, last) if last and last > facts.now else due}

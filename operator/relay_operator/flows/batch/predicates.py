@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from relay_operator.api import meta
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.inferencebatch import (
+    MOST_RECORDS,
     MOVABLE,
     SHOWN_PROBLEMS,
     Ending,
@@ -19,6 +20,7 @@ from relay_operator.api.inferencebatch import (
 from relay_operator.api.inferencebatch_spec import BatchDeletionPolicy, InferenceBatchSpec, RecordRetry
 from relay_operator.api.meta import CreateIntent, MalformedIntent
 from relay_operator.engine import conditions
+from relay_operator.engine.fit_schema import fit_schema
 from relay_operator.flows.batch.plan import BatchDemand, Holds, Phase, Round
 from relay_wire.batches import FINAL, Batch, BatchStatus
 
@@ -27,8 +29,6 @@ GONE = "gone"
 MISPLACED = frozenset({Reason.OUTPUT_TOO_LARGE, Reason.OUTPUT_EXISTS})
 """Paid answers that cannot go to `spec.output` wait until it names another place."""
 _OVER = {*FINAL, GONE}
-_MOST = 2**53
-"""The largest count taken from the cloud, so that the sum over all parts fits the API server's integers."""
 
 _DEMAND_BY_POLICY = {
     BatchDeletionPolicy.PUBLISH_PARTIAL: BatchDemand.DELETE,
@@ -219,7 +219,7 @@ def mirrored(part: PartStatus, batch: Batch | None) -> PartStatus:
 
 
 def _number(told: int) -> int:
-    return min(max(told, 0), _MOST)
+    return min(max(told, 0), MOST_RECORDS)
 
 
 def counted(status: InferenceBatchStatus) -> RequestCounts:
@@ -246,11 +246,8 @@ def progress(status: InferenceBatchStatus, counts: RequestCounts) -> int:
 def spent(status: InferenceBatchStatus) -> Usage:
     """Tokens and money over all rounds."""
     usages = [part.usage for part in status.parts or () if part.usage is not None]
-    return Usage(
-        input_tokens=sum(usage.input_tokens for usage in usages),
-        output_tokens=sum(usage.output_tokens for usage in usages),
-        cost_nano_usd=sum(usage.cost_nano_usd for usage in usages),
-    )
+    sums = {name: sum(getattr(usage, name) for usage in usages) for name in Usage.model_fields}
+    return Usage.model_validate(fit_schema(Usage, sums))
 
 
 def dollars(nano_usd: int) -> str:

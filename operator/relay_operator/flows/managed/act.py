@@ -6,7 +6,7 @@ from typing import Generic, TypeVar, assert_never
 
 from relay_client import Cloud, CloudError, Conflict, NotFound, Outcome, Unreadable
 from relay_kube import kube
-from relay_operator.api.meta import CreateIntent, ObjectMeta, Reservation
+from relay_operator.api.meta import MOST_ATTEMPTS, CreateIntent, ObjectMeta, Reservation
 from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.budgets.budgets import Budgets
 from relay_operator.engine import finalizer
@@ -106,7 +106,8 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
     ) -> CreateIntent:
         obj = facts.obj
         last = max(obj.status.attempt or 0, facts.intent.attempt if facts.intent is not None else 0)
-        intent = self._intent(facts, self._name(obj.metadata, last + 1), last + 1)
+        attempt = last % MOST_ATTEMPTS + 1
+        intent = self._intent(facts, self._name(obj.metadata, attempt), attempt)
         memory.unsent.add(intent.token)
         await finalizer.open_intent(writer, obj.metadata, intent)
         memory.intent = intent

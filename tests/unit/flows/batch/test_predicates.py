@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from relay_operator.api.inferencebatch import InferenceBatchStatus, InputStatus, OutputStatus, RequestCounts, Usage
 from relay_operator.api.meta import CreateIntent, MalformedIntent
@@ -161,6 +162,20 @@ def test_no_number_of_the_cloud_is_larger_than_a_status_takes() -> None:
     assert 2**53 < after.usage.cost_nano_usd < 2**63
     assert after.request_counts is not None
     assert 2**53 < after.request_counts.total < 2**63
+
+
+def test_no_sum_over_the_parts_is_larger_than_a_status_takes() -> None:
+    edited = Usage(input_tokens=2**63 - 1, output_tokens=2**62, cost_nano_usd=1)
+    assert predicates.spent(status(sent(1, usage=edited), sent(2, usage=edited))) == Usage(
+        input_tokens=2**63 - 1, output_tokens=2**63 - 1, cost_nano_usd=2
+    )
+
+
+@pytest.mark.parametrize("field", ["attempt", "round", "failures"])
+def test_a_number_of_a_status_that_only_people_can_have_written_is_refused(field: str) -> None:
+    """The pause before an attempt doubles with each: one of billions would take all memory."""
+    with pytest.raises(ValidationError, match="less than or equal to"):
+        InferenceBatchStatus.model_validate({field: 10**12})
 
 
 def test_what_the_cloud_says_is_mirrored() -> None:

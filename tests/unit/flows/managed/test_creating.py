@@ -257,6 +257,30 @@ async def test_a_create_that_was_held_back_in_an_outage_is_made_again_and_not_se
     assert (world.reason(), world.pods.count("find")) == ("Running", 0)
 
 
+async def test_after_the_largest_number_of_an_attempt_comes_the_first(world: World) -> None:
+    """A larger one would make an intent that this operator itself could not read."""
+    world.annotate(world.apply().name, paused="true")
+    world.server.edit("gpupods", NAMESPACE, "train", {"status": {"attempt": 99_998}}, status=True)
+    world.pods.fail("create", refused(BadRequest))
+    world.annotate(paused=None)
+    await world.wait(400)
+    assert world.reason() == "Running"
+    first, second = (sent.name for sent, _ in world.pods.sent)
+    assert first.endswith("-99999")
+    assert first == f"{second}-99999"
+    assert intent_of(world).attempt == world.status().attempt == 1
+
+
+async def test_one_more_failure_than_status_can_count_keeps_nothing_from_being_written(world: World) -> None:
+    world.annotate(world.apply().name, paused="true")
+    counted: Json = {"failures": 2**31 - 1, "recoveries": 2**31 - 1}
+    world.server.edit("gpupods", NAMESPACE, "train", {"status": counted}, status=True)
+    world.pods.fail("create", refused(BadRequest))
+    world.annotate(paused=None)
+    await world.settle()
+    assert (world.reason(), world.status().failures) == ("SpecInvalid", None)
+
+
 async def test_the_attempt_after_a_rejected_one_has_a_name_of_its_own(world: World) -> None:
     world.pods.fail("create", refused(RateLimited))
     world.apply()

@@ -35,6 +35,21 @@ async def test_status_names_the_field_and_is_about_this_generation(world: World)
     assert part(world.raw(), "status")["observedGeneration"] == part(world.raw(), "metadata")["generation"]
 
 
+@pytest.mark.parametrize("field", ["attempt", "failures", "recoveries"])
+async def test_a_number_in_status_that_is_too_large_is_named(world: World, field: str) -> None:
+    world.apply()
+    await world.settle()
+    world.server._validate = lambda _raw: None  # an API server whose CRD had no such bound
+    world.server.edit("gpupods", NAMESPACE, "train", {"status": {field: 10**12}}, status=True)
+    world.hint()
+    await world.settle()
+    assert conditions(world)[1][3].startswith(f"status.{field} cannot be read: Input should be less than or equal to")
+    world.server.edit("gpupods", NAMESPACE, "train", {"status": {field: 1}}, status=True)
+    world.hint()
+    await world.settle()
+    assert (world.reason(), world.pods.count("create")) == ("Running", 1)
+
+
 async def test_what_is_put_right_goes_on_as_if_nothing_had_been(world: World) -> None:
     world.apply()
     await world.settle()
