@@ -174,12 +174,21 @@ def offer(tx: Tx, node_id: str, gpu_count: int, ram_gb: int) -> bool:
     Holders keep their units. If they have more than are left, the node has no free ones until enough are released.
     """
     node = nodes_of.get(tx, node_id)
-    held = reservations.on_node(tx, node_id).union(claim.unit for claim in CLAIMS.all(tx, node_id=node_id))
-    free_count = gpu_count - len(held)
+    free_count = gpu_count - len(_held(tx, node_id))
     if free_count != node.free_count or gpu_count > node.gpu_count:
         most = {"gpu_count": max(gpu_count, node.gpu_count), "ram_gb": max(ram_gb, node.ram_gb)}
         nodes_of.NODES.change(tx, node_id, free_count=free_count, **most)
     return free_count > node.free_count
+
+
+def has_units(tx: Tx, room: NodeRoom, gpu_count: int) -> bool:
+    """Whether so many units of a node may have another holder, free or not."""
+    return room.gpu_count - len(_held(tx, room.id)) + len(room.granted) >= gpu_count
+
+
+def _held(tx: Tx, node_id: str) -> set[int]:
+    """The units of a node that have a holder or are reserved."""
+    return {*reservations.on_node(tx, node_id), *(claim.unit for claim in CLAIMS.all(tx, node_id=node_id))}
 
 
 def _granting(room: NodeRoom, organization_id: str, granted: tuple[int, ...]) -> NodeRoom:

@@ -6,7 +6,7 @@ from typing import Final
 
 from relay_localcloud.capacity import addresses, claims, nodes
 from relay_localcloud.capacity.claims import saturated
-from relay_localcloud.capacity.placement import SPOT
+from relay_localcloud.capacity.placement import SPOT, NodeRoom
 from relay_localcloud.capacity.vacancies import announce_vacancy
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.outcomes import decided
@@ -127,16 +127,15 @@ def require_cpu_slot(tx: Tx) -> None:
         raise saturated(tx, "INSUFFICIENT_CPU_CAPACITY", "All slots for CPU VMs are taken: try again later.")
 
 
-def _claim_at_home(tx: Tx, workload: Workload, node_id: str) -> None:
-    room = claims.room_at(
-        tx.connection,
-        node_id,
-        workload.organization_id,
-        named=workload.named_its_node,
-        spot=workload.tier == SPOT,
-    )
-    node = nodes.get(tx, node_id)
+def _room_at_home(tx: Tx, workload: Workload, node_id: str) -> NodeRoom:
+    named, spot = workload.named_its_node, workload.tier == SPOT
+    room = claims.room_at(tx.connection, node_id, workload.organization_id, named=named, spot=spot)
     assert room is not None, "a workload does not outlive its node"
+    return room
+
+
+def _claim_at_home(tx: Tx, workload: Workload, node_id: str) -> None:
+    room, node = _room_at_home(tx, workload, node_id), nodes.get(tx, node_id)
     home = Home(node.reporting, room.placeable_count, node.infiniband_agent, node.hold)
     infiniband = bool(organizations.organization(tx, workload.organization_id)["infiniband"])
     refusal = start_refusal(home, workload.gpu_count, infiniband)
@@ -144,6 +143,24 @@ def _claim_at_home(tx: Tx, workload: Workload, node_id: str) -> None:
         raise ApiError(409, refusal.message, refusal.code)
     if workload.gpu_count:
         claims.claim(tx, room, workload.gpu_count, workload.id, workload.id)
+
+
+def found_running(tx: Tx, workload: Workload, reason: str) -> Workload:
+    """Go on with a workload that runs although it is to rest, unless others have its GPUs or all addresses by now."""
+    node_id = workload.node_id
+    assert node_id is not None, "what has GPUs is on a node"
+    if workload.status is not PodStatus.STOPPING:
+        room = _room_at_home(tx, workload, node_id)
+        if not (claims.has_units(tx, room, workload.gpu_count) and addresses.is_one_free(tx)):
+            return workload
+    return apply(tx, workload, Trigger.FOUND_RUNNING, reason)
+
+
+def _regain_gpus(tx: Tx, workload: Workload, _: Cause) -> None:
+    if workload.node_id is not None and workload.status is not PodStatus.STOPPING:  # which still has them
+        room = _room_at_home(tx, workload, workload.node_id)
+        claims.claim(tx, room, workload.gpu_count, workload.id, workload.id)
+        addresses.take(tx, workload.id)
 
 
 def _release_gpus(tx: Tx, workload: Workload, _: Cause) -> None:
@@ -185,6 +202,7 @@ def _tell(event: EventType, status: PodStatus) -> Callable[[Tx, Workload, Cause]
 
 _EFFECTS: Final[Mapping[Effect, Callable[[Tx, Workload, Cause], None]]] = {
     Effect.CLAIM_GPUS: _claim_gpus,
+    Effect.REGAIN_GPUS: _regain_gpus,
     Effect.RELEASE_GPUS: _release_gpus,
     Effect.START_BILLING: _start_billing,
     Effect.STOP_BILLING: _stop_billing,

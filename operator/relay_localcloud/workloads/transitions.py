@@ -29,6 +29,7 @@ class Trigger(Enum):
     NODE_LOST = auto()  # silent for longer than the grace
     NODE_RETURNED = auto()  # and its workloads go on
     NODE_SEEN_AGAIN = auto()  # the runtime will report what runs on it
+    FOUND_RUNNING = auto()  # by a later start than the row knows of: an older state was restored
     NODE_REMOVED = auto()
     RECLAIMED = auto()  # spot capacity, by its owner
     BALANCE_RAN_OUT = auto()
@@ -39,6 +40,7 @@ class Effect(Enum):
     """What a move does besides changing the state."""
 
     CLAIM_GPUS = auto()
+    REGAIN_GPUS = auto()  # those that it uses already, without the conditions of a start
     RELEASE_GPUS = auto()
     START_BILLING = auto()
     STOP_BILLING = auto()
@@ -68,6 +70,7 @@ class Move(outcomes.Move[S, Effect]):
 Outcome = Move | Refusal | Stay
 
 _START: Final = Move(S.DEPLOYING, (Effect.CLAIM_GPUS,), Wanted.STARTED)
+_GO_ON: Final = Move(S.DEPLOYING, (Effect.REGAIN_GPUS,), Wanted.STARTED)
 _RUN: Final = Move(S.RUNNING, (Effect.START_BILLING, Effect.BOOT, Effect.TELL_RUNNING))
 _RECREATE: Final = Move(S.RUNNING, (Effect.BOOT,), Wanted.RESTARTED)
 _RECREATED: Final = Move(S.RUNNING, (Effect.BOOT,))
@@ -112,9 +115,11 @@ _ROWS: Final[Mapping[S, Mapping[Trigger, Outcome]]] = {
     S.STOPPING: {
         Trigger.RESTART: _STOPPING,
         Trigger.STOPPED: _HALT,
+        Trigger.FOUND_RUNNING: _GO_ON,
     },
     S.STOPPED: {
         Trigger.RESTART: _START,
+        Trigger.FOUND_RUNNING: _GO_ON,
         Trigger.RETENTION_OVER: _TERMINATE_WITH_NOTICE,
     },
     S.INTERRUPTED: {
@@ -127,6 +132,7 @@ _ROWS: Final[Mapping[S, Mapping[Trigger, Outcome]]] = {
     S.FAILED: {
         Trigger.STOP: _NOTHING_TO_STOP,
         Trigger.RESTART: _START,
+        Trigger.FOUND_RUNNING: _GO_ON,
     },
     S.TERMINATED: {
         Trigger.STOP: _GONE,

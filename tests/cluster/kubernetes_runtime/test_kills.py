@@ -113,7 +113,10 @@ async def test_a_restored_older_state_ends_nothing_by_itself_and_sells_no_gpu_th
     assert pods.keys() == {name_of(each) for each in (restarted_since, started_since, unknown, known)}
     assert {each: pods[name_of(each)]["metadata"]["uid"] for each in later} == later
     assert not any(pod["metadata"].get("deletionTimestamp") for pod in pods.values())
-    await eventually(stage.free, lambda free: free == 8 - len((restarted_since, unknown, known)))
+    await eventually(stage.free, lambda free: free == 8 - len((restarted_since, started_since, unknown, known)))
+    assert (await stage.organization.vm(started_since))["status"] == "deploying"
+    await stage.kubelet_runs(started_since)
+    await stage.becomes(started_since, "running")
     for each in later:
         await stage.act(each, "terminate")
         await stage.gone("Pod", each)

@@ -118,6 +118,11 @@ class Stuck:
 
 
 @dataclass(frozen=True, slots=True)
+class FoundRunning:
+    """The Pod is of a later start than the holder knows of, and the holder is to rest."""
+
+
+@dataclass(frozen=True, slots=True)
 class Awaited:
     """The wanted Pod is still to be created."""
 
@@ -138,6 +143,7 @@ Fact: TypeAlias = (
     | TakenOff
     | Deleted
     | Stuck
+    | FoundRunning
     | Awaited
     | Gone
 )

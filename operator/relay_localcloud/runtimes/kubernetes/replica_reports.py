@@ -16,6 +16,7 @@ from relay_localcloud.runtimes.kubernetes.facts import (
     Exited,
     Fact,
     Failed,
+    FoundRunning,
     Gone,
     Healthy,
     Pending,
@@ -56,7 +57,7 @@ def steps_of(fact: Fact) -> Iterator[Step]:
             yield Step(ReplicaTrigger.CONTAINER_FAILED, words, ended_at)
         case Awaited():
             yield Step(ReplicaTrigger.CONTAINER_AWAY)
-        case Stuck() | Gone():
+        case Stuck() | FoundRunning() | Gone():
             return
 
 

@@ -10,6 +10,7 @@ from relay_localcloud.runtimes.kubernetes.facts import (
     Exited,
     Fact,
     Failed,
+    FoundRunning,
     Gone,
     Pending,
     Started,
@@ -21,6 +22,7 @@ from relay_localcloud.workloads.workloads import WORKLOADS, Workload
 from relay_wire.pods import PodStatus
 
 EXITED: Final = "CONTAINER_EXITED"
+_RESTORED: Final = "It was started after the backup from which the cloud was restored, and runs on."
 _STARTING: Final = frozenset({PodStatus.DEPLOYING, PodStatus.RUNNING})
 """States in which the reason may say why a container does not run yet, or not again."""
 
@@ -45,6 +47,8 @@ def _told(tx: Tx, workload: Workload, fact: Fact) -> Workload:
             return _says(tx, workload, words) if workload.status in _STARTING else workload
         case Failed(words, ended_at):
             return moves.apply(tx, workload, Trigger.FAILED, words, ended_at)
+        case FoundRunning():
+            return moves.found_running(tx, workload, _RESTORED)
         case Gone():
             return moves.apply(tx, workload, Trigger.STOPPED)
         case _:

@@ -15,6 +15,7 @@ from relay_localcloud.runtimes.kubernetes.facts import (
     Exited,
     Fact,
     Failed,
+    FoundRunning,
     Gone,
     Started,
     TakenOff,
@@ -168,6 +169,8 @@ def _tell(tx: Tx, holder: Holder, holding: Holding, pod: Pod | None, seen: Seen,
     if holding.standing is not Standing.RUN:
         if STEPS[holding.standing][there] is Step.SWEEP:
             holder.tell(tx, [Gone()])
+        elif holding.standing is Standing.REST and there is Situation.LATER and not _leaves(pod):
+            holder.tell(tx, [FoundRunning()])
         return
     reports = _reports(tx, holder, seen, offer)
     if not reports and holding.rejected_since is not None:
@@ -192,6 +195,10 @@ def _tell(tx: Tx, holder: Holder, holding: Holding, pod: Pod | None, seen: Seen,
     ahead = max(0, tx.now - wall)  # if it lags behind, what began seems to begin in the future, and counts from now on
     new = [fact for fact in facts.bounded(told, since, tx.now) if fact not in known]
     holder.tell(tx, [facts.on_cloud(fact, ahead) for fact in new])
+
+
+def _leaves(pod: Pod | None) -> bool:
+    return pod is not None and pod.metadata.deletion_timestamp is not None
 
 
 def _rejected_since(tx: Tx, holding: Holding, told: Sequence[Fact]) -> int | None:

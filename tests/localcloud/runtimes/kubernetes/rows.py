@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from relay_localcloud import app
+from relay_localcloud.capacity import nodes
 from relay_localcloud.clusters import admission, clusters, moves
 from relay_localcloud.clusters.moves import REPLICAS
 from relay_localcloud.clusters.states import ClusterTrigger
@@ -102,6 +103,12 @@ class Rows:
             found = WORKLOADS.find(tx, id=pod_id)
             assert found is not None
             workload_moves.apply(tx, found, trigger)
+
+    def free(self) -> int:
+        """How many H100 are free."""
+        with self.tx() as tx:
+            free, _ = nodes.free_by_model(tx.connection, self.organization_id)["h100"]
+        return free
 
     def billed(self, holder_id: str) -> list[tuple[int, int | None]]:
         """When each billed stint of a holder began and ended."""
