@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 import pytest
 
-from tests.cluster.cloud_log import count
+from tests.cluster.cloud_log import CREATE_CLUSTER, count
 from tests.support.kube import KubeError
 from tests.support.manifests import condition, gpu_cluster, gpu_vm, ready, relay_object, stalled
 
@@ -220,6 +220,22 @@ async def test_what_lives_keeps_its_credential_though_the_secret_changes(
     await brisk_workspace.is_gone(kind, "user")
     await brisk_workspace.is_gone(KIND, "hub")
     assert await _existing(brisk_workspace) == []
+
+
+async def test_a_cluster_that_was_found_after_its_lost_create_keeps_its_credential(brisk_workspace: Workspace) -> None:
+    own = brisk_workspace.organization.id
+    await brisk_workspace.apply(_config("ghcr.io"))
+    await brisk_workspace.apply(_credential())
+    hub = (await brisk_workspace.becomes(KIND, "hub"))["status"]["id"]
+    await brisk_workspace.cloud.control.fault(CREATE_CLUSTER, {"drop": "after"}, count=1, organizationId=own)
+    await brisk_workspace.apply(gpu_cluster("user", replicas=1, registryCredentialRef={"name": "hub"}))
+    status = (await brisk_workspace.becomes("GpuCluster", "user"))["status"]
+    assert status["references"] == [{"kind": KIND, "name": "hub", "id": hub}]
+    assert await count(brisk_workspace, CREATE_CLUSTER) == 1
+    await brisk_workspace.kube.delete(KIND, "hub")
+    await brisk_workspace.becomes(KIND, "hub", lambda item: _reason(item) == "InUse")
+    await brisk_workspace.kube.delete("GpuCluster", "user")
+    await brisk_workspace.is_gone(KIND, "hub")
 
 
 async def test_the_former_goes_with_the_last_that_was_made_with_it(brisk_workspace: Workspace) -> None:

@@ -1,12 +1,12 @@
 """Carries out one action on one resource of the cloud: at most one change, and the writes that must surround it."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar, assert_never
 
 from relay_client import Cloud, CloudError, Conflict, NotFound, Outcome, Unreadable
 from relay_kube import kube
-from relay_operator.api.meta import MOST_ATTEMPTS, CreateIntent, ObjectMeta, Reservation
+from relay_operator.api.meta import MOST_ATTEMPTS, CreateIntent, ObjectKey, ObjectMeta, Reservation
 from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.budgets.budgets import Budgets
 from relay_operator.engine import finalizer
@@ -24,7 +24,7 @@ from relay_operator.flows.managed.former import former
 from relay_operator.flows.managed.links import made_of
 from relay_operator.flows.managed.memory import ManagedMemory, SentChange
 from relay_operator.flows.managed.part_of import asked, part_of
-from relay_operator.flows.managed.resource import Change, ExternalResource, Inputs, ObsT, nameless
+from relay_operator.flows.managed.resource import Change, ExternalResource, Inputs, ObsT, nameless, refers
 from relay_operator.flows.managed.result import Accepted, OutcomeUnknown, Rejected, Result, Sent
 from relay_operator.flows.managed.shown_once import Shown
 
@@ -64,7 +64,8 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
                 return result
             case actions.Adopt():
                 observed = _known(facts.observed)
-                return Accepted(observed, await self._intent_for_adoption(facts, observed, memory, writer))
+                intent = await self._intent_for_adoption(facts, observed, memory, writer)
+                return Accepted(observed, intent, self._given(facts, observed, intent))
             case actions.Update(name):
                 await self._reserve(facts, memory, writer)
                 return await self._change(facts, self._named(facts, name), memory)
@@ -147,6 +148,21 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         memory.intent = intent
         return intent
 
+    def _given(
+        self, facts: Facts[SpecT, StatusT, ObsT], observed: ObsT, intent: CreateIntent
+    ) -> Mapping[ObjectKey, str] | None:
+        """What the object's own lost create gave; None if nothing proves that it was sent from the present spec.
+
+        Without what can be given in place, since that is given again.
+        """
+        resource, obj = self.resource, facts.obj
+        lost = intent is facts.intent and not facts.view.deleting
+        if not lost or intent.spec_hash != fingerprints(resource.immutable(obj)) or not refers(resource):
+            return None
+        ids = {key: cloud_id for key in resource.references(obj) if (cloud_id := self.cache.cloud_id_of(key))}
+        again = {change.gives.id for change in resource.giving(obj, observed, ids) if change.gives is not None}
+        return {key: cloud_id for key, cloud_id in ids.items() if cloud_id not in again}
+
     async def _reserve(self, facts: Facts[SpecT, StatusT, ObsT], memory: ManagedMemory, writer: ObjectWriter) -> None:
         """Record on the object what was granted for a start or a scale-up. Raises KubeError."""
         intent = self.guarding(facts)
@@ -202,7 +218,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         if name and name != intent.name and not nameless(self.resource):
             told = f"the answer is about {name!r}, and {intent.name!r} was to be created"
             return OutcomeUnknown(Unreadable("create", told), intent)
-        return Accepted(observed, intent)
+        return Accepted(observed, intent, facts.ids)
 
     def _named(self, facts: Facts[SpecT, StatusT, ObsT], name: str) -> Change:
         return predicates.change_named(self.resource, _known(facts.observed), facts.change, name)

@@ -1,10 +1,11 @@
 """What came of an action in the cloud."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeAlias
 
 from relay_client.errors import CloudError
-from relay_operator.api.meta import CreateIntent
+from relay_operator.api.meta import CreateIntent, ObjectKey
 from relay_operator.engine.actions import Nothing
 from relay_operator.flows.managed.resource import Change, ObsT
 
@@ -15,6 +16,8 @@ class Accepted(Generic[ObsT]):
 
     resource: ObsT
     intent: CreateIntent
+    given: Mapping[ObjectKey, str] | None = None
+    """Cloud ids of the objects that the create gave it; None if that is unknown."""
 
 
 @dataclass(frozen=True, slots=True)

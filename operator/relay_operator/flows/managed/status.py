@@ -96,10 +96,9 @@ def still_waiting(facts: Facts[SpecT, StatusT, ObsT], action: Action) -> StatusT
 def _protocol(facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Result[ObsT]) -> Fields:
     """Id and token: which intent is closed, and what it created."""
     match result:
-        case Accepted(resource=observed, intent=intent):
-            made = isinstance(action, actions.Create | actions.Resend)
-            given = made and not is_part(facts.resource)
-            return _owned(facts, observed, intent) | ({"references": _given(facts.ids)} if given else {})
+        case Accepted(resource=observed, intent=intent, given=ids):
+            given = {} if is_part(facts.resource) or ids is None else {"references": _given(ids)}
+            return _owned(facts, observed, intent) | given
         case Sent(change) if change is not None and change.gives is not None:
             return {"references": _with(facts.obj.status.references or (), change.gives)}
         case Rejected(intent=CreateIntent() as intent):

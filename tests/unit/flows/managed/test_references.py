@@ -21,10 +21,11 @@ from relay_operator.flows.managed.traces import ManagedTraces
 from relay_operator.kinds.gpupod import GpuPodStatus, Pod
 from relay_wire.vms import VmRecord
 from tests.unit.engine.apiserver import Json
-from tests.unit.flows.managed.cloudpods import MemoryPods
+from tests.unit.flows.managed.cloudpods import MemoryPods, lost
 from tests.unit.flows.managed.world import NAMESPACE, World
 
 UID = "01234567-89ab-4cde-8f01-23456789abcd"
+KEY = ObjectKey("GpuPod", NAMESPACE, "train")
 ADA, BOB = (ObjectKey("SshKey", NAMESPACE, name) for name in ("ada", "bob"))
 READY: JsonValue = [{"type": "Ready", "status": "True", "reason": "Available"}]
 
@@ -227,6 +228,56 @@ async def test_what_was_adopted_is_given_all_that_the_spec_names(referring: Worl
     await referring.wait(10)
     assert (referring.reason(), given(referring)) == ("Running", {"ada": "ssh-1"})
     assert referring.pods.count("attach") == 1
+
+
+class BornWith(ReferringPods):
+    """Pods that are given their SshKeys only when they are made."""
+
+    def immutable(self, obj: Pod) -> Mapping[str, JsonValue]:
+        return MemoryPods.immutable(self, obj)
+
+    def giving(self, obj: Pod, observed: VmRecord, ids: Mapping[ObjectKey, str]) -> tuple[Change, ...]:
+        return ()
+
+
+@pytest.fixture
+async def unheard(referring: World) -> World:
+    """The pod was made with ada, the answer is lost, and lists do not show it so far."""
+    referring.kind = BornWith
+    referring.assemble()
+    account: Json = {"name": "default", "namespace": NAMESPACE, "uid": "account", "resourceVersion": "1"}
+    referring.cache.put(ObjectKey("CloudAccount", NAMESPACE, "default"), {"metadata": account})
+    put(referring, ADA, 10)
+    referring.pods.misses = lambda _name: True
+    referring.pods.fail("create", lost(acted=True))
+    referring.apply(**refers("ada"))
+    await referring.wait(5)
+    assert (referring.reason(), set(referring.cache.holders(ADA))) == ("Searching", {KEY})
+    return referring
+
+
+async def test_what_was_found_after_its_lost_create_holds_what_it_was_made_with(unheard: World) -> None:
+    put(unheard, ADA, 11, metadata={"deletionTimestamp": "2026-03-01T12:00:00Z"})  # waits, since it is in use
+    unheard.pods.misses = lambda _name: False
+    await unheard.wait(30)
+    assert (unheard.reason(), given(unheard), set(unheard.cache.holders(ADA))) == ("Running", {"ada": "ssh-1"}, {KEY})
+
+
+@pytest.mark.parametrize("change", [{"image": "another"}, {"sshKeys": ["bob"]}])
+async def test_what_it_was_made_with_is_unknown_if_the_spec_has_changed_since(unheard: World, change: Json) -> None:
+    put(unheard, BOB, 12, "ssh-2")
+    unheard.change("train", **change)
+    unheard.pods.misses = lambda _name: False
+    await unheard.wait(30)
+    assert (unheard.status().id, given(unheard)) == ("pod-1", {})
+
+
+async def test_what_can_be_given_in_place_is_given_again_after_a_lost_create(referring: World) -> None:
+    put(referring, ADA, 10)
+    referring.pods.fail("create", lost(acted=True))
+    referring.apply(**refers("ada"))
+    await referring.wait(30)
+    assert (referring.reason(), given(referring), referring.pods.count("attach")) == ("Running", {"ada": "ssh-1"}, 1)
 
 
 async def test_what_an_object_of_another_kind_named_is_none_of_ours(referring: World) -> None:
