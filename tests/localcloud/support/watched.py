@@ -15,8 +15,7 @@ from asyncio.events import Handle
 from pathlib import Path
 from typing import Final
 
-import uvloop
-
+from relay_localcloud import serve
 from relay_localcloud.__main__ import main
 
 _SECONDS: Final = struct.Struct("d")
@@ -52,7 +51,7 @@ def _watch(longest: Longest) -> None:
         longest.note(time.thread_time() - began)
 
     Handle._run = measured  # type: ignore[method-assign, assignment]
-    uvloop.run = asyncio.run  # type: ignore[assignment]
+    serve.loop_factory = lambda containers: asyncio.new_event_loop  # noqa: ARG005 - a keyword of the original
 
 
 if __name__ == "__main__":
