@@ -35,6 +35,9 @@ from relay_localcloud.kernel.store import Tx
 COMMUNITY: Final = "community"
 """The pool of nodes without a pool of their own (section 2, `nodePool`)."""
 
+CORDONED: Final = "cordoned"
+"""The hold of a node that its cluster's administrators closed to new workloads; it is shown as draining."""
+
 
 @dataclass(frozen=True, slots=True)
 class Node:
@@ -54,16 +57,14 @@ class Node:
     infiniband_agent: bool
     created_at: int
     removed_at: int | None
-    hold: str | None  # draining or maintenance, set by its owner
+    hold: str | None  # draining or maintenance, set by its owner, or CORDONED
     provider_id: str | None  # the provider that enrolled it with a provisioning token
     node_pool: str = COMMUNITY
 
     @property
     def status(self) -> str:
-        """The status word: a hold hides whether the node reports, and removal hides both (section 3)."""
-        if self.removed_at is not None:
-            return "removed"
-        return self.hold or ("online" if self.reporting else "offline")
+        """The status word; removal hides everything else (section 3)."""
+        return "removed" if self.removed_at is not None else status_of(self.hold, reporting=self.reporting)
 
     @property
     def unit_ids(self) -> list[str]:
@@ -127,6 +128,11 @@ def add_node(tx: Tx, node: NewNode) -> str:
     """Add a node, empty and reporting; returns its id."""
     up = {"reporting": True, "schedulable": True, "infiniband_agent": True, "free_count": node.gpu_count}
     return NODES.insert(tx, **asdict(node), **up, id=tx.new_id("node"), created_at=tx.now).id
+
+
+def status_of(hold: str | None, *, reporting: bool) -> str:
+    """The status word of a node that was not removed: a hold hides whether it reports (section 3)."""
+    return "draining" if hold == CORDONED else hold or ("online" if reporting else "offline")
 
 
 def get(tx: Tx, node_id: str) -> Node:
@@ -216,7 +222,7 @@ def room_of(connection: Connection, node_id: str) -> NodeRoom | None:
 
 
 def set_standing(tx: Tx, node_id: str, **standing: Any) -> None:  # noqa: ANN401 - of its fields
-    """Set whether a node is `reporting`, or its owner's `hold`; its workloads go on.
+    """Set whether a node is `reporting`, or its `hold`; its workloads go on.
 
     A silent or held node accepts no new workloads.
     """

@@ -8,7 +8,7 @@ from sqlalchemy import func, select
 
 from relay_localcloud.capacity.catalog import GPU_MODELS, LOCATIONS
 from relay_localcloud.capacity.claims import claims
-from relay_localcloud.capacity.nodes import NODES, Node, nodes
+from relay_localcloud.capacity.nodes import NODES, Node, nodes, status_of
 from relay_localcloud.capacity.reservations import reserved_units
 from relay_localcloud.console.reading import Reading
 from relay_localcloud.console.wording import counted
@@ -29,7 +29,7 @@ def sentence(tx: Tx) -> str:
     by_status: Counter[str] = Counter()
     gpus = 0
     for hold, reporting, count, units in tx.connection.execute(query):
-        by_status[hold or ("online" if reporting else "offline")] += count
+        by_status[status_of(hold, reporting=reporting)] += count
         gpus += units
     taken = tx.connection.execute(select(func.count()).select_from(claims)).scalar_one()
     statuses = ", ".join(f"{count:,} {status}" for status, count in by_status.most_common())

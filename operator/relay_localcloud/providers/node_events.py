@@ -85,7 +85,7 @@ def _on_return(tx: Tx, workload: Workload) -> Trigger:
 def set_by_owner(tx: Tx, node_id: str, status: NodeStatus) -> None:
     """Apply a status that the owner sets; ApiError 400 for `offline`, 404 for a removed node, which stays removed.
 
-    `online` clears the hold; the status then depends on whether the node reports.
+    `online` clears the owner's hold; the status then depends on whether the node is cordoned, and reports.
     """
     node = nodes.get(tx, node_id)
     if status == "offline":
@@ -96,10 +96,26 @@ def set_by_owner(tx: Tx, node_id: str, status: NodeStatus) -> None:
     elif status == "removed":
         was_removed(tx, node_id)
     elif status == "online":
-        nodes.set_standing(tx, node_id, hold=None)
-        announce_vacancy(tx, node.gpu_model_id)
+        if node.hold != nodes.CORDONED:
+            nodes.set_standing(tx, node_id, hold=None)
+            announce_vacancy(tx, node.gpu_model_id)
     else:
         nodes.set_standing(tx, node_id, hold=status)
+
+
+def cordoned(tx: Tx, node_id: str, *, is_cordoned: bool) -> bool:
+    """Hold the node as long as its cluster's administrators close it; a hold of its owner stays.
+
+    Returns whether the hold is new.
+    """
+    node = nodes.get(tx, node_id)
+    if is_cordoned and node.hold is None:
+        nodes.set_standing(tx, node_id, hold=nodes.CORDONED)
+        return True
+    if not is_cordoned and node.hold == nodes.CORDONED:
+        nodes.set_standing(tx, node_id, hold=None)
+        announce_vacancy(tx, node.gpu_model_id)
+    return False
 
 
 def was_removed(tx: Tx, node_id: str) -> None:

@@ -136,7 +136,8 @@ def _room_at_home(tx: Tx, workload: Workload, node_id: str) -> NodeRoom:
 
 def _claim_at_home(tx: Tx, workload: Workload, node_id: str) -> None:
     room, node = _room_at_home(tx, workload, node_id), nodes.get(tx, node_id)
-    home = Home(node.reporting, room.placeable_count, node.infiniband_agent, node.hold)
+    hold = None if node.hold is None else node.status
+    home = Home(node.reporting, room.placeable_count, node.infiniband_agent, hold)
     infiniband = bool(organizations.organization(tx, workload.organization_id)["infiniband"])
     refusal = start_refusal(home, workload.gpu_count, infiniband)
     if refusal is not None:

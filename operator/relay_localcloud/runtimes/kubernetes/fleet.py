@@ -16,19 +16,16 @@ from relay_localcloud.runtimes.kubernetes.nodes import NodeFact, NodeSeen
 
 _log = logging.getLogger(__name__)
 
-CORDONED: Final = "draining"
-"""The hold of a node whose Node is cordoned, or has another GPU model than what is there was sold with."""
 _GIB: Final = 1024**3
 
 
 @dataclass(frozen=True, slots=True)
 class KnownNode:
-    """A Node, by its cluster and name, with its node in the cloud, and whether that has the hold CORDONED for it."""
+    """A Node, by its cluster and name, with its node in the cloud."""
 
     node_id: str
     cluster: str
     name: str
-    cordoned: bool
 
 
 KNOWN: Final = Rows(KnownNode, "cluster_nodes", UniqueConstraint("cluster", "name"), key=("node_id",))
@@ -64,10 +61,20 @@ def known_as(tx: Tx, node_id: str | None) -> KnownNode | None:
 def name_cluster(tx: Tx, cluster: str) -> None:
     """Give the nodes of a state from before clusters had names to this cluster, which was the only one."""
     if inspect(tx.connection).has_table("kubernetes_nodes"):
-        rows = tx.connection.exec_driver_sql("SELECT node_id, name, cordoned FROM kubernetes_nodes").fetchall()
-        for node_id, name, cordoned in rows:
-            KNOWN.insert(tx, node_id=node_id, cluster=cluster, name=name, cordoned=bool(cordoned))
+        rows = tx.connection.exec_driver_sql("SELECT node_id, name FROM kubernetes_nodes").fetchall()
+        for node_id, name in rows:
+            KNOWN.insert(tx, node_id=node_id, cluster=cluster, name=name)
         tx.connection.exec_driver_sql("DROP TABLE kubernetes_nodes")
+
+
+def name_cordons(tx: Tx) -> None:
+    """Tell cordons from the holds of owners in a state from before they had a name of their own."""
+    there = inspect(tx.connection)
+    for known in filter(there.has_table, ("kubernetes_nodes", KNOWN.table.name)):
+        if any(column["name"] == "cordoned" for column in there.get_columns(known)):
+            held = f"hold = 'draining' AND id IN (SELECT node_id FROM {known} WHERE cordoned)"  # noqa: S608 - our names
+            tx.connection.exec_driver_sql(f"UPDATE nodes SET hold = '{nodes.CORDONED}' WHERE {held}")  # noqa: S608
+            tx.connection.exec_driver_sql(f"ALTER TABLE {known} DROP COLUMN cordoned")
 
 
 def _came(tx: Tx, cluster: str, fact: NodeSeen, *, is_region: bool) -> None:
@@ -76,9 +83,9 @@ def _came(tx: Tx, cluster: str, fact: NodeSeen, *, is_region: bool) -> None:
     region = next(filter(None, labelled), cluster)
     location, ram_gb = fact.location or region, machine.memory_bytes // _GIB
     node_id = nodes.add_node(tx, NewNode(fact.gpu_model_id, machine.gpu_count, location, region, ram_gb))
-    known = KNOWN.insert(tx, node_id=node_id, cluster=cluster, name=machine.name, cordoned=False)
+    KNOWN.insert(tx, node_id=node_id, cluster=cluster, name=machine.name)
     node_events.came(tx, fact.gpu_model_id)
-    _cordon(tx, known, cordoned=fact.cordoned)
+    node_events.cordoned(tx, node_id, is_cordoned=fact.cordoned)
 
 
 def _reports(tx: Tx, known: KnownNode, fact: NodeSeen) -> None:
@@ -89,23 +96,9 @@ def _reports(tx: Tx, known: KnownNode, fact: NodeSeen) -> None:
         node_events.returned(tx, node.id)
     is_of_model = node_events.has_model(tx, node.id, fact.gpu_model_id)
     node_events.offers(tx, node.id, fact.machine.gpu_count, fact.machine.memory_bytes // _GIB)
-    if _cordon(tx, known, cordoned=fact.cordoned or not is_of_model) and not is_of_model:
+    if node_events.cordoned(tx, node.id, is_cordoned=fact.cordoned or not is_of_model) and not is_of_model:
         words = "%s: its labels say %s, but what is on it was sold as %s: nothing starts there until that is terminated"
         _log.warning(words, known.name, fact.gpu_model_id, node.gpu_model_id)
-
-
-def _cordon(tx: Tx, known: KnownNode, *, cordoned: bool) -> bool:
-    """Hold a node as long as it is `cordoned`; a hold that its owner set stays. Returns whether the hold is new."""
-    hold = nodes.get(tx, known.node_id).hold
-    if cordoned and hold is None:
-        nodes.set_standing(tx, known.node_id, hold=CORDONED)
-        KNOWN.change(tx, known.node_id, cordoned=True)
-        return True
-    if known.cordoned and not cordoned:
-        KNOWN.change(tx, known.node_id, cordoned=False)
-        if hold == CORDONED:
-            node_events.set_by_owner(tx, known.node_id, "online")
-    return False
 
 
 def _is_silent(tx: Tx, known: KnownNode) -> None:

@@ -46,6 +46,7 @@ async def opened(store: Store, said: RuntimeConfig, vault: Vault) -> AsyncIterat
     first, *others = said.clusters
     with store.transaction(at=0) as tx:
         instance = holdings.instance_of(tx)
+        fleet.name_cordons(tx)
         fleet.name_cluster(tx, first.name)
         holdings.name_cluster(tx, first.name)
     regions = Regions(store, turns.lacking(_terms(said, first, instance)))

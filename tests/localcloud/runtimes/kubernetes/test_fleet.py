@@ -6,11 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from sqlalchemy import text
 
 from relay_localcloud.capacity.availability import by_model
 from relay_localcloud.capacity.nodes import NODES
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.providers import node_events
+from relay_localcloud.runtimes.kubernetes import fleet
 from tests.localcloud.runtimes.kubernetes.rows import MACHINE
 
 if TYPE_CHECKING:
@@ -99,21 +101,37 @@ def test_a_hold_that_the_owner_set_outlives_a_cordon(room: Rows, hold: NodeStatu
     assert node(room).status == hold
 
 
-def test_a_hold_that_the_owner_set_during_a_cordon_outlives_it(room: Rows) -> None:
+@pytest.mark.parametrize("hold", ["maintenance", "draining"])
+def test_a_hold_that_the_owner_set_during_a_cordon_outlives_it(room: Rows, hold: NodeStatus) -> None:
     room.node(cordoned=True)
     assert node(room).status == "draining"
-    set_by_owner(room, "maintenance")
+    set_by_owner(room, hold)
     room.node()
-    assert node(room).status == "maintenance"
+    assert node(room).status == hold
 
 
-def test_a_cordoned_node_is_held_again_after_its_owner_releases_it(room: Rows) -> None:
+def test_a_cordon_lasts_whatever_the_owner_releases(room: Rows) -> None:
     room.node(cordoned=True)
     set_by_owner(room, "online")
+    assert (node(room).status, node(room).schedulable) == ("draining", False)
     room.node(cordoned=True)
     assert node(room).status == "draining"
     room.node()
-    assert node(room).status == "online"
+    assert (node(room).status, node(room).schedulable) == ("online", True)
+
+
+@pytest.mark.parametrize(("cordoned", "status"), [(True, "online"), (False, "draining")])
+def test_a_cordon_of_a_state_from_before_they_had_a_name_ends_and_a_hold_of_its_owner_stays(
+    room: Rows, cordoned: bool, status: str
+) -> None:
+    set_by_owner(room, "draining")
+    with room.tx() as tx:
+        tx.connection.execute(text("ALTER TABLE cluster_nodes ADD COLUMN cordoned BOOLEAN NOT NULL DEFAULT 0"))
+        tx.connection.execute(text(f"UPDATE cluster_nodes SET cordoned = {cordoned}"))
+        for _ in range(2):
+            fleet.name_cordons(tx)
+    room.node()
+    assert node(room).status == status
 
 
 def test_a_node_that_nothing_uses_is_of_the_model_that_its_labels_say_now(room: Rows) -> None:
