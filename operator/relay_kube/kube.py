@@ -273,9 +273,12 @@ class Kube:
         except NotFound:
             return
 
-    async def delete_labelled(self, kind: ResourceType, namespace: str, name: str, label: str, value: str) -> None:
-        """Delete an object only if it has this label, which needs the right `deletecollection`. Absence is success."""
-        selected = f"{_selected(f'metadata.name={name}')}&labelSelector={_quoted(f'{label}={value}')}"
+    async def delete_labelled(self, kind: ResourceType, namespace: str, which: str, label: str, value: str) -> None:
+        """Delete the objects of a field selector that have this label, which needs the right `deletecollection`.
+
+        Absence is success.
+        """
+        selected = f"{_selected(which)}&labelSelector={_quoted(f'{label}={value}')}"
         await self._write("DELETE", kind, f"{kind.path(namespace)}?{selected}", {})
 
     async def _write(self, method: str, kind: ResourceType, path: str, body: Mapping[str, JsonValue]) -> JsonObject:

@@ -197,6 +197,8 @@ async def test_in_a_namespace_of_its_own_it_does_what_organizations_need(cloud_i
         path("persistentvolumeclaims", organization),
     ):
         await cloud_itself.call("DELETE", there)
+    await cloud_itself.call("DELETE", bindings(organization), params={"fieldSelector": "metadata.name!=relay"})
+    assert FORBIDDEN in await refused(cloud_itself, "DELETE", bindings(TEAM))
     assert FORBIDDEN in await refused(cloud_itself, "GET", path("secrets", organization))
     assert FORBIDDEN in await refused(cloud_itself, "DELETE", f"/api/v1/namespaces/{organization}")
 

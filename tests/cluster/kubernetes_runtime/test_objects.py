@@ -14,7 +14,7 @@ from relay_kube.kube import SECRETS, Kube, Refused
 from relay_localcloud.runtimes.kubernetes import tenants
 from relay_localcloud.runtimes.kubernetes.holdings import Holding, Standing
 from relay_localcloud.runtimes.kubernetes.names import INSTANCE, name_of, namespace_of
-from relay_localcloud.runtimes.kubernetes.objects import TENANT_SECONDS, VOLUMES, Objects
+from relay_localcloud.runtimes.kubernetes.objects import ROLE_BINDINGS, TENANT_SECONDS, VOLUMES, Objects
 from relay_localcloud.runtimes.kubernetes.situations import Step
 from relay_localcloud.runtimes.kubernetes.turns import Turn
 from tests.cluster.operators_client import access_of
@@ -47,6 +47,7 @@ class Bench:
         self.objects = Objects(kube, "i-1", lambda: self.now)
         self.organization_id = f"org_{secrets.token_hex(4)}"
         self.gpus = 8
+        self.account: tenants.Account | None = None
         self._numbers = itertools.count()
 
     async def make(self, name: str = "") -> None:
@@ -55,6 +56,7 @@ class Bench:
         namespace, own = namespace_of(self.organization_id), ("i-1", self.organization_id)
         tenant = [
             tenants.namespace(*own, privileged=False),
+            *([] if self.account is None else [tenants.role_binding(*own, self.account)]),
             tenants.quota(*own, self.gpus, ["nvidia.com/gpu"]),
             tenants.network_policy(*own, tenants.Gateway()),
         ]
@@ -104,6 +106,21 @@ async def test_it_is_sent_again_after_a_refusal_since_the_namespace_may_have_bee
     bench.sent()
     await bench.make()
     assert bench.sent() == [*TENANT, "secrets"]
+
+
+async def test_an_account_that_the_cloud_had_before_has_no_rights_any_more(bench: Bench) -> None:
+    namespace = namespace_of(bench.organization_id)
+    bench.account = tenants.Account("former", "cloud")
+    await bench.make()
+    for instance in ("i-1", "another"):
+        given = tenants.role_binding(instance, bench.organization_id, tenants.Account(instance, "cloud"))
+        await bench.kube.create(ROLE_BINDINGS, namespace, given)
+    bench.objects = Objects(bench.kube, "i-1")
+    bench.account = tenants.Account("now", "cloud")
+    await bench.make()
+    found = [item async for page in bench.kube.pages(ROLE_BINDINGS, namespace) for item in page]
+    roles = sorted(str(each["roleRef"]["name"]) for each in found if isinstance(each["roleRef"], dict))
+    assert roles == ["another-cloud-organization", "now-cloud-organization"]
 
 
 async def test_what_is_left_of_a_holder_is_deleted_only_if_it_is_this_clouds(bench: Bench) -> None:

@@ -1,6 +1,7 @@
 """Carries out turns on a cluster: creates missing objects, deletes the Pod, or deletes the rest. Idempotent."""
 
 import asyncio
+import logging
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -26,10 +27,13 @@ from relay_localcloud.runtimes.kubernetes.situations import Step
 from relay_localcloud.runtimes.kubernetes.tenants import Manifest
 from relay_localcloud.runtimes.kubernetes.turns import Turn
 
+_log = logging.getLogger(__name__)
+
 VOLUMES: Final = ResourceType("persistentvolumeclaims")
+ROLE_BINDINGS: Final = ResourceType("rolebindings", "rbac.authorization.k8s.io")
 _TYPES: Final = {
     "Namespace": NAMESPACES,
-    "RoleBinding": ResourceType("rolebindings", "rbac.authorization.k8s.io"),
+    "RoleBinding": ROLE_BINDINGS,
     "ResourceQuota": ResourceType("resourcequotas"),
     "NetworkPolicy": ResourceType("networkpolicies", "networking.k8s.io"),
     "PersistentVolumeClaim": VOLUMES,
@@ -68,7 +72,7 @@ class Objects:
                 if turn.holding.standing is Standing.END:
                     kept.append((VOLUMES, turn.name))
                 for kind, name in kept:
-                    await kube.delete_labelled(kind, turn.namespace, name, INSTANCE, self._instance)
+                    await kube.delete_labelled(kind, turn.namespace, f"metadata.name={name}", INSTANCE, self._instance)
             case Step.NOTHING:
                 pass
         return None
@@ -93,7 +97,18 @@ class Objects:
                 return
             sent = [await _ensure(self._kube, namespace, manifest) for manifest in tenant]
             await _label(self._kube, sent[0], tenant[0])  # for which the cloud may have got the right just now
+            if not there:
+                await self._unbind_others(namespace, tenant)
             self._tenants[namespace] = tenant, self._clock()
+
+    async def _unbind_others(self, namespace: str, tenant: Sequence[Manifest]) -> None:
+        """Take the rights in a namespace from the accounts that this cloud had before."""
+        for own in (manifest for manifest in tenant if manifest["kind"] == "RoleBinding"):
+            others = f"metadata.name!={_metadata(own)['name']}"
+            try:
+                await self._kube.delete_labelled(ROLE_BINDINGS, namespace, others, INSTANCE, self._instance)
+            except Refused as error:
+                _log.warning("%s: role bindings of former accounts of this cloud stay: %s", namespace, error)
 
 
 async def _ensure(kube: Kube, namespace: str, manifest: Manifest) -> JsonObject | None:
