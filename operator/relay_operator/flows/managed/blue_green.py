@@ -6,7 +6,7 @@ from datetime import datetime
 from relay_operator.api.meta import CreateIntent, Resource
 from relay_operator.api.workload import Blue, BlueGreenStatus, FailedGreen, ManagedStatus, PricedStatus, SpecT, StatusT
 from relay_operator.engine.commitment import Commitment, aside
-from relay_operator.engine.intent import fingerprints, named
+from relay_operator.engine.intent import Unordered, fingerprints, named
 from relay_operator.flows.managed import predicates
 from relay_operator.flows.managed.plan import Demand, Difference, Former
 from relay_operator.flows.managed.resource import ExternalResource, ObsT, Progress, drain, is_priced
@@ -113,6 +113,6 @@ def beside(status: ManagedStatus) -> Commitment:
 
 
 def _asked(obj: Resource[SpecT, StatusT]) -> str:
-    """Fingerprint of the spec without `replicas`, which an autoscaler changes."""
+    """Fingerprint of the spec in any order of `env`, without `replicas`, which an autoscaler changes."""
     spec = obj.spec.model_dump(mode="json", exclude_none=True, exclude={"replicas"})
-    return fingerprints({"spec": spec})
+    return fingerprints({"env": Unordered(spec.pop("env", ())), "spec": spec})

@@ -215,14 +215,15 @@ async def test_a_new_one_that_is_gone_has_not_failed_if_another_is_asked_for_by_
     assert (both.reason(), ids(both), status(both).failed_green) == ("Deploying", ["pod-3", "pod-1"], None)
 
 
-def test_an_autoscaler_does_not_make_what_failed_worth_another_try() -> None:
+def test_neither_an_autoscaler_nor_another_order_of_env_makes_what_failed_worth_another_try() -> None:
     metadata: JsonValue = {"name": "llm", "namespace": NAMESPACE, "uid": "u1"}
-    spec: Json = {"image": "i", "replicas": 2, "updateStrategy": BLUE_GREEN}
+    env: list[JsonValue] = [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]
+    spec: Json = {"image": "i", "replicas": 2, "updateStrategy": BLUE_GREEN, "env": env}
     cluster = GpuCluster.model_validate({"metadata": metadata, "spec": spec, "status": {"id": "cluster-2"}})
     known = {"failedGreen": failed(cluster, "no such image").model_dump(mode="json", by_alias=True)}
     same, other = (
         GpuCluster.model_validate({"metadata": metadata, "spec": spec | changed, "status": known})
-        for changed in ({"replicas": 5}, {"image": "mended"})
+        for changed in ({"replicas": 5, "env": env[::-1]}, {"image": "mended"})
     )
     again = has_failed(same, "")
     assert again is not None
