@@ -174,11 +174,6 @@ class MalformedIntent(ValueError):
 
     TOKEN = "-"  # noqa: S105 - in `status.createToken`, says that a person resolved such an intent
 
-    @classmethod
-    def is_open(cls, token: str | None, cloud_id: str | None) -> bool:
-        """Whether a create may have been sent with it; the token of an earlier intent proves nothing about this one."""
-        return not token or (not cloud_id and token != cls.TOKEN)
-
 
 class Reservation(Model):
     """The budget reserved with an account before anything that costs as much is sent."""

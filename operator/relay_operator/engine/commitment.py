@@ -8,6 +8,7 @@ from pydantic import JsonValue
 
 from relay_operator.api.meta import CREATE_INTENT, CreateIntent, Reservation
 from relay_operator.engine.account_users import Reference
+from relay_operator.engine.intent import is_open
 from relay_operator.engine.manifests import part
 
 COSTS_NOTHING = frozenset({"stopped", "terminated"})
@@ -90,13 +91,12 @@ def _reservation(
     annotations: Mapping[str, JsonValue], status: Mapping[str, JsonValue]
 ) -> tuple[Reservation | None, bool]:
     """The last reservation, and whether the create of the intent is still unanswered."""
-    text, ended = annotations.get(CREATE_INTENT), status.get("createToken")
+    text = annotations.get(CREATE_INTENT)
     if not isinstance(text, str) or (status.get("id") and '"reserved"' not in text):
         return None, False  # parsing is slow
     intent = CreateIntent.parse(text)
-    if not isinstance(intent, CreateIntent):
-        return None, intent is not None and not ended
-    return intent.reserved, intent.token != ended
+    reserved = intent.reserved if isinstance(intent, CreateIntent) else None
+    return reserved, is_open(intent, status.get("createToken"), status.get("id"))
 
 
 def _gpus(spec: Mapping[str, JsonValue], status: Mapping[str, JsonValue]) -> int:

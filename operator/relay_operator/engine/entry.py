@@ -24,7 +24,7 @@ from relay_operator.engine.account_users import Reference
 from relay_operator.engine.commitment import Commitment, commitment
 from relay_operator.engine.figures import Figures, figures_of
 from relay_operator.engine.identity import is_recorded_for
-from relay_operator.engine.intent import intent_of
+from relay_operator.engine.intent import intent_of, is_open
 from relay_operator.engine.manifests import held, part
 from relay_operator.engine.ownership import Owned, owned
 
@@ -197,13 +197,11 @@ def _open_intent(
     annotations: Mapping[str, JsonValue], status: Mapping[str, JsonValue]
 ) -> CreateIntent | MalformedIntent | None:
     """The intent whose result status does not record; None if there is none."""
-    text, ended = annotations.get(CREATE_INTENT), status.get("createToken")
+    text = annotations.get(CREATE_INTENT)
     if not isinstance(text, str) or (status.get("id") and status.get("account")):
         return None  # with both, no caller needs the intent, and parsing is slow
     intent = CreateIntent.parse(text)
-    if isinstance(intent, CreateIntent):
-        return None if intent.token == ended else intent
-    return intent if MalformedIntent.is_open(str(ended or ""), str(status.get("id") or "")) else None
+    return intent if is_open(intent, status.get("createToken"), status.get("id")) else None
 
 
 def _lacks_a_batch(status: Mapping[str, JsonValue]) -> bool:

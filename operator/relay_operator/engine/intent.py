@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from pydantic import JsonValue
 
-from relay_operator.api.meta import CREATE_INTENT, CreateIntent
+from relay_operator.api.meta import CREATE_INTENT, CreateIntent, MalformedIntent
 from relay_operator.engine.manifests import part
 
 MAX_NAME = 63
@@ -44,6 +44,16 @@ def intent_of(raw: Mapping[str, JsonValue]) -> CreateIntent | None:
     text = part(raw, "metadata", "annotations").get(CREATE_INTENT)
     intent = CreateIntent.parse(text) if isinstance(text, str) else None
     return intent if isinstance(intent, CreateIntent) else None
+
+
+def is_open(intent: CreateIntent | MalformedIntent | None, token: JsonValue, cloud_id: JsonValue) -> bool:
+    """Whether a create may have been sent whose result status, with this token and id, does not record.
+
+    About an unreadable intent, the token of an earlier one proves nothing.
+    """
+    if isinstance(intent, CreateIntent):
+        return intent.token != token
+    return intent is not None and (not token or (not cloud_id and token != MalformedIntent.TOKEN))
 
 
 @dataclass(frozen=True, slots=True)

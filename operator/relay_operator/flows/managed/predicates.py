@@ -8,7 +8,7 @@ from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey, Re
 from relay_operator.api.parts import DeletionPolicy, OnInterrupted, PowerState, Recovery, UpdateType
 from relay_operator.api.workload import MAX_FORMER, ManagedSpec, ManagedStatus, SpecT, StatusT
 from relay_operator.engine.account import AccountReady
-from relay_operator.engine.intent import changed_fields
+from relay_operator.engine.intent import changed_fields, is_open
 from relay_operator.flows.managed import former, schedule
 from relay_operator.flows.managed.actions import START, STOP
 from relay_operator.flows.managed.plan import Demand, Difference, Gate, Seen, Undecided
@@ -50,10 +50,8 @@ def demand(obj: Resource[SpecT, StatusT]) -> Demand:
 
 
 def intent_open(obj: Resource[SpecT, StatusT], intent: Intent) -> bool:
-    """Whether a create may have been sent whose result status does not record; an unreadable intent counts as open."""
-    if isinstance(intent, CreateIntent):
-        return intent.token != obj.status.create_token
-    return intent is not None and MalformedIntent.is_open(obj.status.create_token, obj.status.id)
+    """Whether a create may have been sent whose result status does not record."""
+    return is_open(intent, obj.status.create_token, obj.status.id)
 
 
 def created_at(obj: Resource[SpecT, StatusT]) -> datetime | None:
