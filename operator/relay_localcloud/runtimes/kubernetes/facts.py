@@ -92,7 +92,7 @@ class CannotStart:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The container is not retried any more; its Pod says when it last ended, or `ended_at` is None."""
+    """The container is not retried any more; it has not run since `ended_at`, None if that is unknown."""
 
     words: str
     ended_at: int | None = None
@@ -162,8 +162,11 @@ class _Look:
 
     def failed(self, words: str) -> Failed:
         state, last = self.container.state, self.container.last_state
-        ended = None if state.running is not None else state.terminated or last.terminated
-        return Failed(words, ended.finished_at if ended is not None and ended.started_at else None)
+        ended = state.terminated or last.terminated
+        if ended is None and self.pod.status.phase == "Pending":
+            return Failed(words, self.pod.metadata.creation_timestamp)
+        ran = ended is not None and ended.started_at and state.running is None
+        return Failed(words, ended.finished_at if ended is not None and ran else None)
 
 
 _Rule: TypeAlias = Callable[[_Look], Iterator[Fact]]
@@ -183,7 +186,7 @@ def of_pod(pod: Pod | None, events: Sequence[Event], exits: Sequence[Exited], no
 def bounded(told: Sequence[Fact], rejected_since: int | None, now: int) -> list[Fact]:
     """The facts, with Failed for TakenOff once START_WITHIN has passed since kubelets began to end each of its Pods."""
     lasts = rejected_since is not None and now - rejected_since >= START_WITHIN
-    return [Failed(fact.words) if lasts and isinstance(fact, TakenOff) else fact for fact in told]
+    return [Failed(fact.words, rejected_since) if lasts and isinstance(fact, TakenOff) else fact for fact in told]
 
 
 def on_cloud(fact: Fact, ahead: int) -> Fact:
@@ -242,7 +245,7 @@ def _unscheduled(look: _Look) -> Iterator[Fact]:
         return
     waited = look.now - look.pod.metadata.creation_timestamp
     words = _words(scheduled.message, scheduled.reason)
-    yield Pending(words) if waited < SCHEDULED_WITHIN else Failed(words)
+    yield Pending(words) if waited < SCHEDULED_WITHIN else look.failed(words)
 
 
 def _runs(look: _Look) -> Iterator[Fact]:

@@ -153,7 +153,8 @@ def refused(tx: Tx, turn: Turn, words: str, *, is_final: bool) -> None:
     if since != holding.since:
         HOLDINGS.change(tx, holding.id, since=since)
     lasts = is_final and tx.now - since >= facts.START_WITHIN
-    holder.tell(tx, [Failed(words) if lasts else CannotStart(words)])
+    has_no_pod = turn.step is Step.MAKE
+    holder.tell(tx, [Failed(words, since if has_no_pod else None) if lasts else CannotStart(words)])
 
 
 def _not_refused(tx: Tx, holding: Holding) -> Holding:
@@ -193,8 +194,8 @@ def _tell(tx: Tx, holder: Holder, holding: Holding, pod: Pod | None, seen: Seen,
     since = _rejected_since(tx, holding, told)
     holdings.saw(tx, holding, start_of(pod), uid, facts.last_exits(pod, known), since)
     ahead = max(0, tx.now - wall)  # if it lags behind, what began seems to begin in the future, and counts from now on
-    new = [fact for fact in facts.bounded(told, since, tx.now) if fact not in known]
-    holder.tell(tx, [facts.on_cloud(fact, ahead) for fact in new])
+    new = [facts.on_cloud(fact, ahead) for fact in told if fact not in known]
+    holder.tell(tx, facts.bounded(new, since, tx.now))
 
 
 def _leaves(pod: Pod | None) -> bool:

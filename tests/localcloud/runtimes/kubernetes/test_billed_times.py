@@ -10,11 +10,12 @@ from relay_localcloud.kernel.instants import DAY, HOUR, MINUTE, SECOND, timestam
 from relay_localcloud.money import billing, usage
 from relay_localcloud.money.accrual import month_end, month_start
 from relay_localcloud.replicas.states import ReplicaState
-from relay_localcloud.runtimes.kubernetes.facts import START_WITHIN
+from relay_localcloud.runtimes.kubernetes.facts import SCHEDULED_WITHIN, START_WITHIN
 from relay_localcloud.runtimes.kubernetes.names import name_of
+from relay_localcloud.runtimes.kubernetes.observed import PodStatus
 from relay_localcloud.runtimes.kubernetes.situations import REMADE_AFTER, Step
 from relay_localcloud.workloads.transitions import Trigger
-from relay_wire.pods import PodStatus
+from relay_wire.pods import PodStatus as Status
 
 if TYPE_CHECKING:
     from tests.localcloud.runtimes.kubernetes.rows import Rows
@@ -81,6 +82,50 @@ def test_a_container_whose_end_is_unknown_is_billed_until_that_is_seen(room: Row
     assert room.billed(pod_id) == [(began, room.now)]
 
 
+def unschedulable(room: Rows, holder_id: str) -> None:
+    """Its Pod was made now, and no node has room for it."""
+    said = {"type": "PodScheduled", "status": "False", "message": "Insufficient nvidia.com/gpu"}
+    pod = room.running(holder_id)
+    room.pods[name_of(holder_id)] = pod.model_copy(update={"status": PodStatus.model_validate({"conditions": [said]})})
+
+
+def test_what_gets_no_gpu_again_is_billed_until_its_pod_was_made_again(room: Rows, holder_id: str) -> None:
+    began = room.now
+    started(room, holder_id, began)
+    room.now += HOUR
+    unschedulable(room, holder_id)
+    room.turn(holder_id)
+    made = room.now
+    assert room.billed(holder_id) == [(began, None)]
+    room.now += SCHEDULED_WITHIN
+    room.turn(holder_id)
+    assert room.billed(holder_id) == [(began, made)]
+
+
+def test_what_never_gets_a_gpu_is_not_billed(room: Rows, holder_id: str) -> None:
+    unschedulable(room, holder_id)
+    for _ in range(2):
+        room.turn(holder_id)
+        room.now += SCHEDULED_WITHIN
+    assert room.billed(holder_id) == []
+
+
+@pytest.mark.parametrize("how", ["rejected by its kubelet", "refused by the API server"])
+def test_what_is_not_taken_again_is_billed_until_that_began(room: Rows, how: str) -> None:
+    holder_id, began = room.replica(room.cluster()).id, room.now
+    started(room, holder_id, began)
+    room.now += HOUR
+    room.pods.clear()
+    since = room.now
+    for _ in range(2):
+        if how.startswith("refused"):
+            room.refused(holder_id)
+        else:
+            room.ends(holder_id, "UnexpectedAdmissionError")
+        room.now += START_WITHIN
+    assert room.billed(holder_id) == [(began, since)]
+
+
 def test_an_interruption_is_not_billed_although_the_container_ran_on(room: Rows) -> None:
     pod_id, began = room.pod(), room.now
     started(room, pod_id, began)
@@ -91,7 +136,7 @@ def test_an_interruption_is_not_billed_although_the_container_ran_on(room: Rows)
     room.now += HOUR
     room.node()
     started(room, pod_id, began)
-    assert room.workload(pod_id).status is PodStatus.RUNNING
+    assert room.workload(pod_id).status is Status.RUNNING
     assert room.billed(pod_id) == [(began, lost), (room.now, None)]
 
 

@@ -325,7 +325,7 @@ NO_SUCH_IMAGE = pod(waiting("ErrImagePull", NO_IMAGE))
     ("seen", "now", "said"),
     [
         (NO_SUCH_IMAGE, TAKEN + facts.START_WITHIN - SECOND, [CannotStart(NO_IMAGE)]),
-        (NO_SUCH_IMAGE, TAKEN + facts.START_WITHIN, [Failed(NO_IMAGE)]),
+        (NO_SUCH_IMAGE, TAKEN + facts.START_WITHIN, [Failed(NO_IMAGE, MADE)]),
         (CREATING, TAKEN + 10 * facts.START_WITHIN, []),
         (
             pod(waiting("ErrImagePull", NO_IMAGE), ended(0, "Completed", MADE, MADE + 9 * MINUTE)),
@@ -342,7 +342,7 @@ NO_SUCH_IMAGE = pod(waiting("ErrImagePull", NO_IMAGE))
             MADE + facts.SCHEDULED_WITHIN - SECOND,
             [Pending(UNSCHEDULABLE)],
         ),
-        (unscheduled("Unschedulable", UNSCHEDULABLE), MADE + facts.SCHEDULED_WITHIN, [Failed(UNSCHEDULABLE)]),
+        (unscheduled("Unschedulable", UNSCHEDULABLE), MADE + facts.SCHEDULED_WITHIN, [Failed(UNSCHEDULABLE, MADE)]),
     ],
 )
 def test_what_cannot_start_is_given_up_in_time_and_a_long_pull_is_not(
