@@ -186,6 +186,8 @@ async def test_in_a_namespace_of_its_own_it_does_what_organizations_need(cloud_i
     said = await refused(cloud_itself, "PATCH", f"/api/v1/namespaces/{organization}", lax)
     assert "Pod security standard baseline" in said
     assert FORBIDDEN in await refused(cloud_itself, "PATCH", f"/api/v1/namespaces/{TEAM}", lax)
+    await cloud_itself.call("GET", f"{path('pods', organization, 'x')}/log")
+    assert FORBIDDEN in await refused(cloud_itself, "GET", f"{path('pods', TEAM, 'x')}/log")
     for way in ("exec?command=ls&stdout=true&container=main", "portforward?ports=80"):
         for method in ("GET", "POST"):
             told = await refused(cloud_itself, method, f"{path('pods', organization, 'x')}/{way}")

@@ -92,7 +92,9 @@ def listing(tmp_path: Path) -> tuple[str, ...]:
     return ("--allow-network", "127.0.0.0/8", "--admin-token-file", str(tmp_path / "token"))
 
 
-@pytest.mark.parametrize("network", ["127.0.0.0/8", "127.0.0.2/32", "0.0.0.0/0", "::1/128", "::/0"])
+@pytest.mark.parametrize(
+    "network", ["127.0.0.0/8", "127.0.0.2/32", "0.0.0.0/32", "0.0.0.0/0", "::1/128", "::/128", "::/0"]
+)
 def test_a_cloud_beyond_loopback_calls_loopback_only_if_control_needs_a_token(network: str) -> None:
     server = Server((*BEYOND, "--allow-network", network))
     with pytest.raises(AssertionError, match="--admin-token-file"):

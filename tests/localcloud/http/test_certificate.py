@@ -43,6 +43,19 @@ def test_a_certificate_is_kept_as_long_as_it_has_every_name(tmp_path: Path) -> N
     assert replaced(tmp_path, "10.0.0.2")
 
 
+def test_a_certificate_without_names_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as former:
+        former.setattr(x509.CertificateBuilder, "add_extension", lambda builder, *_, **__: builder)
+        certificate.write(tmp_path / "tls.crt", tmp_path / "tls.key", [HOST], NOW)
+    assert replaced(tmp_path, HOST)
+
+
+def test_what_a_killed_start_left_makes_no_key_public(tmp_path: Path) -> None:
+    (tmp_path / "tls.key.part").touch(mode=0o644)
+    server_context(tmp_path, HOST)
+    assert not replaced(tmp_path, HOST)
+
+
 @pytest.mark.parametrize(("days", "renewed"), [(3600, False), (3630, True), (3660, True)])
 def test_a_certificate_is_replaced_before_it_expires(tmp_path: Path, days: int, renewed: bool) -> None:
     paths = (tmp_path / "tls.crt", tmp_path / "tls.key")

@@ -1,13 +1,20 @@
 """What `kubectl relay deposit` asks, and what it makes of answers and of none."""
 
+import io
+import json
+import shlex
+
 import pytest
 
 from relay_cli.__main__ import main
-from relay_cli.deposit import LEAST_CENTS, MOST_CENTS, question, told, unanswered
+from relay_cli.deposit import LEAST_CENTS, MOST_CENTS, deposit, question, told, unanswered
 from relay_cli.failures import Failure
+from relay_cli.kubectl import Kubectl
 from relay_client import BadRequest, CloudUnavailable, Outcome
 from relay_wire.account import Whoami
 from relay_wire.billing import Balance, ChargeOutcome
+from tests.unit.cli.conftest import WHO
+from tests.unit.client.scripted import Drop, Reply, ScriptedServer
 
 
 def _charge(status: str) -> ChargeOutcome:
@@ -49,9 +56,16 @@ def test_what_was_refused_or_not_sent_charged_nothing(outcome: Outcome) -> None:
     assert said.endswith("run kubectl relay deposit")
 
 
-@pytest.mark.parametrize("status", ["succeeded", "processing", "a word of tomorrow"])
-def test_a_charge_that_goes_on_is_told(status: str) -> None:
-    assert told(_charge(status), 4000).startswith("$50.00 (ch_1)")
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        ("succeeded", "$50.00 (ch_1) was charged; the balance will show it within moments."),
+        ("processing", "$50.00 (ch_1) is being charged; the balance will show it once the payment is confirmed."),
+        ("a word of tomorrow", "$50.00 (ch_1) has the status a word of tomorrow in the cloud."),
+    ],
+)
+def test_a_charge_that_goes_on_is_told(status: str, said: str) -> None:
+    assert told(_charge(status), 4000) == said
 
 
 def test_a_charge_is_told_by_its_status_alone_if_the_cloud_says_no_more() -> None:
@@ -59,10 +73,53 @@ def test_a_charge_is_told_by_its_status_alone_if_the_cloud_says_no_more() -> Non
     assert said == "$50.00 was charged; the balance will show it within moments."
 
 
-@pytest.mark.parametrize("status", ["failed", "requires_action"])
-def test_a_charge_that_brings_no_money_is_a_failure(status: str) -> None:
-    with pytest.raises(Failure, match=r"\$50\.00 \(ch_1\)"):
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        ("failed", "the card was declined and $50.00 (ch_1) was not charged: set another in the cloud's console"),
+        ("requires_action", "the bank wants you to confirm $50.00 (ch_1): do so in the cloud's console"),
+    ],
+)
+def test_a_charge_that_brings_no_money_is_a_failure(status: str, said: str) -> None:
+    with pytest.raises(Failure) as failed:
         told(_charge(status), 5000)
+    assert str(failed.value) == said
+
+
+@pytest.mark.parametrize("key", ["", "of an earlier attempt"])
+async def test_the_key_of_a_charge_is_on_the_screen_and_repeats_it(
+    key: str, cloud: ScriptedServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cloud.will(Reply(200, json.dumps(WHO).encode()), Drop())
+    with pytest.raises(Failure) as failed:
+        await deposit(Kubectl(namespace="ml"), "default", 5000, yes=True, idempotency_key=key, base_url=cloud.url)
+    sent = json.loads(cloud.seen[-1].body)
+    assert sent == {"amountCents": 5000, "idempotencyKey": key or sent["idempotencyKey"]}
+    said = f"kubectl relay: charging with the idempotency key {sent['idempotencyKey']}\n"
+    assert capsys.readouterr() == ("", said)
+    told_key = shlex.join(["--idempotency-key", sent["idempotencyKey"]])
+    again = f"kubectl relay deposit default 5000 {told_key} --namespace=ml --base-url={cloud.url}"
+    assert str(failed.value).endswith(f"to find out without charging twice, run {again}")
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("", "declined: nothing was charged"),
+        ("of an earlier attempt", "declined: nothing was charged by this attempt"),
+    ],
+)
+async def test_nothing_is_charged_without_a_yes(
+    key: str, said: str, cloud: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    balance = {"balanceCents": 5, "availableCents": 5, "accruedUsageCents": 0, "currentMonthUsageCents": 0}
+    who = Reply(200, json.dumps(WHO).encode())
+    cloud.will(who, who, Reply(200, json.dumps(balance | {"transactions": []}).encode()))
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n"))
+    with pytest.raises(Failure) as failed:
+        await deposit(Kubectl(), "default", 5000, idempotency_key=key, base_url=cloud.url)
+    assert str(failed.value) == said
+    assert {target.split()[0] for target in cloud.targets} == {"GET"}
 
 
 @pytest.mark.parametrize(

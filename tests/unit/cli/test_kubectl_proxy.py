@@ -1,12 +1,10 @@
 """What becomes of a command if kubectl's proxy does not begin to serve."""
 
-from pathlib import Path
-
 import pytest
 
-from relay_cli import kubectl
 from relay_cli.failures import Failure
 from relay_cli.kubectl import Kubectl
+from tests.unit.cli.conftest import Scripted
 
 
 @pytest.mark.parametrize(
@@ -18,13 +16,10 @@ from relay_cli.kubectl import Kubectl
     ids=["hangs", "ends"],
 )
 async def test_a_proxy_that_does_not_serve_is_a_failure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: str, sentence: str
+    kubectl: Scripted, monkeypatch: pytest.MonkeyPatch, does: str, sentence: str
 ) -> None:
-    program = tmp_path / "kubectl"
-    program.write_text(f"#!/bin/sh\n{does}\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    monkeypatch.setattr(kubectl, "_READY_SECONDS", 0.2)
+    kubectl(does)
+    monkeypatch.setattr("relay_cli.kubectl._READY_SECONDS", 0.2)
     with pytest.raises(Failure, match=sentence):
         async with Kubectl().proxy():
             pass

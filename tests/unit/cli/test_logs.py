@@ -6,10 +6,11 @@ import pytest
 
 from relay_cli.__main__ import main
 from relay_cli.failures import Failure
-from relay_cli.kubectl import parsed
-from relay_cli.logs import MOST_LINES, logged_id, untold
+from relay_cli.kubectl import Kubectl, parsed
+from relay_cli.logs import MOST_LINES, logged_id, logs, untold
 from relay_cli.objects import CloudObject
-from relay_client import Oversized, Unreadable
+from relay_client import CallPolicy, Oversized, Unreadable
+from tests.unit.client.scripted import Reply, ScriptedServer
 
 
 def _object(kind: str = "GpuVm", **status: Any) -> CloudObject:
@@ -38,6 +39,22 @@ def test_a_log_that_is_too_long_is_not_told_as_one_that_the_cloud_does_not_serve
     said = str(untold(_object(), 9000, Oversized("get_vm_logs", "the answer is too large", status=200)))
     assert said == "the last 9000 lines of GpuVm/ml/x are too long for one answer: ask for fewer with --tail"
     assert "not every cloud serves logs" in str(untold(_object(), 9000, Unreadable("get_vm_logs", "HTML", status=200)))
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (Reply(200, b"x" * (CallPolicy().max_response_bytes + 1)), "the last 7 lines of GpuVm/ml/box are too long"),
+        (Reply(404, b'{"error": "?"}'), "the cloud shows no log of GpuVm/ml/box: not every cloud serves logs"),
+        (Reply(404, b"<html>", content_type="text/html"), "the cloud shows no log of GpuVm/ml/box: not every cloud"),
+    ],
+    ids=["too long", "not found", "a page"],
+)
+async def test_why_there_is_no_log_to_print(answer: Reply, said: str, cloud: ScriptedServer) -> None:
+    cloud.will(answer)
+    with pytest.raises(Failure, match=said):
+        await logs(Kubectl(), "gvm/box", tail=7, base_url=cloud.url)
+    assert cloud.targets == ["GET /v1/vms/vm_1/logs?tail=7"]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 import io
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 from relay_cli import terminal
 from relay_cli.__main__ import main
 from relay_cli.terminal import harmless
+from tests.unit.cli.conftest import Scripted
 
 ATTACK = "\x1b]0;mine\x07\x1b[2J\r\x9b\u202e"
 
@@ -39,21 +39,13 @@ ACCOUNT = _object(
 )
 
 
-@pytest.fixture
-def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Puts a kubectl that runs these lines of shell first on PATH; its folder has objects to answer."""
+@pytest.fixture(autouse=True)
+def objects(tmp_path: Path) -> None:
+    """What kubectl answers."""
     for name, found in {"account": ACCOUNT, "gpod": POD, "gpumodel": MODEL}.items():
         (tmp_path / name).write_text(json.dumps(found))
         (tmp_path / f"{name}s").write_text(json.dumps({"items": [found]}))
     (tmp_path / "refusal").write_text(f"Error from server (NotFound): {ATTACK} not found")
-
-    def runs(lines: str) -> None:
-        program = tmp_path / "kubectl"
-        program.write_text(f"#!/bin/sh\ncd {tmp_path}\n{lines}\n")
-        program.chmod(0o755)
-
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    return runs
 
 
 @pytest.mark.parametrize(
@@ -65,7 +57,7 @@ def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
     ids=" ".join,
 )
 def test_no_command_prints_the_control_characters_of_objects(
-    command: list[str], kubectl: Callable[[str], None], capfd: pytest.CaptureFixture[str]
+    command: list[str], kubectl: Scripted, capfd: pytest.CaptureFixture[str]
 ) -> None:
     kubectl(
         """case "$*" in
@@ -86,7 +78,7 @@ def test_no_command_prints_the_control_characters_of_objects(
 
 @pytest.mark.parametrize("command", [["doctor"], ["top"], ["plan", "gpod/x"], ["plan", "-f", "x"]], ids=" ".join)
 def test_no_command_prints_the_control_characters_of_a_refusal(
-    command: list[str], kubectl: Callable[[str], None], capfd: pytest.CaptureFixture[str]
+    command: list[str], kubectl: Scripted, capfd: pytest.CaptureFixture[str]
 ) -> None:
     kubectl("cat refusal >&2; exit 1")
     assert main(command) == 1

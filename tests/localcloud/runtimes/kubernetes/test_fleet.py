@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from sqlalchemy import text
 
 from relay_localcloud.capacity.availability import by_model
 from relay_localcloud.capacity.nodes import NODES
+from relay_localcloud.capacity.reservations import UNITS
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.providers import node_events
 from relay_localcloud.runtimes.kubernetes import fleet
+from relay_localcloud.workloads.workloads import POD, WORKLOADS
+from relay_wire.pods import PodStatus
 from tests.localcloud.runtimes.kubernetes.rows import MACHINE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from relay_localcloud.capacity.nodes import Node
+    from relay_localcloud.kernel.store import Tx
     from relay_wire.provider import NodeStatus
     from tests.localcloud.runtimes.kubernetes.rows import Rows
 
@@ -141,10 +147,37 @@ def test_a_node_that_nothing_uses_is_of_the_model_that_its_labels_say_now(room: 
     assert len(room.replicas(room.cluster(gpuModelId="l40s"))) == 1
 
 
-def test_a_node_keeps_the_model_with_which_it_was_sold_and_takes_nothing_on_until_that_has_ended(room: Rows) -> None:
-    cluster_id = room.cluster()
+def a_stopped_pod(tx: Tx, organization_id: str, node_id: str) -> None:
+    kept: dict[str, Any] = {"kind": POD, "status": PodStatus.STOPPED, "changed_at": 0, "created_at": 0, "gpu_count": 1}
+    sold = {"price_per_hour_cents": 1, "http_port": 80, "tier": "", "capability_tier": "", "compute_class": ""}
+    named = {"id": "pod_1", "name": "trainer", "label": "trainer", "public": False, "request": "{}"}
+    WORKLOADS.insert(tx, organization_id=organization_id, node_id=node_id, **kept, **sold, **named)
+
+
+def a_reserved_unit(tx: Tx, _: str, node_id: str) -> None:
+    UNITS.insert(tx, node_id=node_id, unit=0, reservation_id="reservation_1", lent=False, free=True)
+
+
+@pytest.mark.parametrize("use", [a_stopped_pod, a_reserved_unit])
+def test_a_node_keeps_the_model_of_what_was_sold_on_it_even_if_that_does_not_run(
+    room: Rows, use: Callable[[Tx, str, str], None]
+) -> None:
+    node_id = node(room).id
+    with room.tx() as tx:
+        use(tx, room.organization_id, node_id)
     room.node(model="l40s")
     assert (node(room).gpu_model_id, node(room).status) == ("h100", "draining")
+
+
+def test_a_node_keeps_the_model_with_which_it_was_sold_and_takes_nothing_on_until_that_has_ended(
+    room: Rows, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster_id = room.cluster()
+    for _ in range(2):
+        room.node(model="l40s")
+        assert (node(room).gpu_model_id, node(room).status) == ("h100", "draining")
+    (said,) = caplog.messages
+    assert "its labels say l40s, but what is on it was sold as h100" in said
     room.node()
     assert node(room).status == "online"
     room.node(model="l40s")

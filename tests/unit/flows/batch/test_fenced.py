@@ -9,6 +9,7 @@ import pytest
 
 from relay_client import Cloud
 from relay_operator.api.conditions import Reason
+from relay_operator.api.inferencebatch import InferenceBatch
 from relay_operator.engine.cache import Cache
 from relay_operator.flows.batch.actions import Start, Work
 from relay_operator.flows.batch.facts import BatchMemory, Facts
@@ -21,7 +22,7 @@ from tests.support.eventually import eventually
 from tests.unit.client.scripted import Reply, scripted_server
 from tests.unit.engine.apiserver import Json
 from tests.unit.flows.batch.acting import INTENT, KEY, acting, ready
-from tests.unit.flows.batch.examples import NOON, batch
+from tests.unit.flows.batch.examples import NOON, batch, status
 
 FILE = Reply(200, b'{"id":"file_1","object":"file"}')
 
@@ -62,13 +63,16 @@ async def test_an_upload_is_sent_only_while_its_decision_stands(tmp_path: Path, 
         assert (came.reason, asked) == (Reason.WAITING_FOR_RETRY, [])
 
 
-async def test_an_upload_does_not_go_on_for_an_output_that_is_no_longer_asked_for(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "now", [batch(output={"configMapRef": {"name": "other"}}), batch(status=status(round=2))], ids=["output", "round"]
+)
+async def test_an_upload_does_not_go_on_for_another_output_or_round(now: InferenceBatch) -> None:
     async def forever() -> WorkResult:
         await asyncio.Event().wait()
         raise AssertionError
 
     nothing, memory = cast("Any", None), BatchMemory("uid-1", clean=True)
-    before, now = (batch(output={"url": f"file://{tmp_path}/{name}"}) for name in ("before", "now"))
+    before = batch()
     facts = Facts(KEY, before, NOON, ready(nothing), View(phase=Phase.ACTIVE), before.status, INTENT)
     actor, former = acting(nothing, Cache()), job_of(facts)
     assert former is not None
