@@ -203,7 +203,7 @@ class ModelAccounts:
     def __init__(self, script: Script) -> None:
         self._script = script
 
-    async def resolve(self, namespace: str, ref: object) -> AccountReady:
+    async def resolve(self, namespace: str, ref: object, *, ending: bool = False) -> AccountReady:
         organization, adoption = cast(tuple[int, bool], self._script.ask(asked.Resolve()))
         cloud = cast(Cloud, ModelCloud(self._script, organization))
         return AccountReady(ACCOUNT, cloud, f"org-{organization}", UnclaimedIds(), False, adoption)

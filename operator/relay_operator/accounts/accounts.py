@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pydantic import ValidationError
 
@@ -98,7 +98,7 @@ class Accounts:
         """Close the connections to all clouds."""
         await self._pool.aclose()
 
-    async def resolve(self, namespace: str, ref: AccountRef | None) -> AccountState:
+    async def resolve(self, namespace: str, ref: AccountRef | None, *, ending: bool = False) -> AccountState:
         """The account of an object of this namespace. Raises KubeError if the API server cannot be asked."""
         key = self.key_for(namespace, ref)
         if key is None:
@@ -106,10 +106,11 @@ class Accounts:
         entry = self._cache.get(key)
         shared = key.kind == AccountKind.CLUSTER_CLOUD_ACCOUNT
         if shared and entry is not None and not await self._admission.admitted(entry.body, namespace):
+            if ending:
+                return _for_ends_only(await self.state(key))
             if ref is None:
                 return AccountWaiting(Reason.ACCOUNT_MISSING, _no_default(namespace))
-            message = f"the {key} does not admit the namespace {namespace}: see its allowedNamespaces"
-            return AccountRefused(Reason.ACCOUNT_NOT_ALLOWED, message)
+            return AccountRefused(Reason.ACCOUNT_NOT_ALLOWED, _not_admitted(key, namespace))
         return await self.state(key)
 
     def key_for(self, namespace: str, ref: AccountRef | None) -> ObjectKey | None:
@@ -380,6 +381,18 @@ def secret_namespace(account: AnyAccount) -> str:
 def _missing(key: ObjectKey) -> str:
     every = f"cacct -n {key.namespace}" if key.namespace else "ccacct"
     return f"the {key} does not exist: create it, or name one that kubectl get {every} lists"
+
+
+def _for_ends_only(state: AccountState) -> AccountState:
+    return replace(state, admits=False, adoption_allowed=False) if isinstance(state, AccountReady) else state
+
+
+def _not_admitted(key: ObjectKey, namespace: str) -> str:
+    return (
+        f"the {key} does not admit the namespace {namespace}: a cluster administrator can give the namespace the "
+        "labels of its spec.allowedNamespaces, or change these; or recreate the object with an accountRef to a "
+        "CloudAccount of this namespace"
+    )
 
 
 def _no_default(namespace: str) -> str:

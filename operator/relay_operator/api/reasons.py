@@ -283,7 +283,9 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         "`RELAY_ASSUMED_KINDS` names it (the chart's value `assumedKinds`). What the object has in the cloud is left "
         "as it is, and ended when the object is deleted.",
         Reason.ACCOUNT_NOT_ALLOWED: "The account's URL is not in the operator's allow-list, or the cluster-wide "
-        "account does not admit this namespace or this kind of object.",
+        "account does not admit this namespace or this kind of object. What the object has in the cloud is left as it "
+        "is. When the object is deleted, the operator ends what it created for it, if the name in the cloud proves "
+        "that.",
         Reason.WEBHOOK_REFUSED: "The cloud refuses the subscription; the message has its words. Polling takes over.",
         Reason.DELIVERIES_MISSING: "The cloud's webhooks do not arrive: its last deliveries failed, or polling found "
         "changes that none reported. Make sure that the cloud can reach the operator's public URL. Polling takes over.",

@@ -29,6 +29,8 @@ class AccountReady:
     grants: frozenset[str] | None = None
     """The scopes that an ApiKey created with the account may have; None allows all."""
     budget: AccountBudget | None = None
+    admits: bool = True
+    """Whether it admits the object's namespace; if not, the object can only end what the cloud shows as its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +126,12 @@ def not_served(
 class Accounts(Protocol):
     """Resolves the account of an object, and records what passes learn about it."""
 
-    async def resolve(self, namespace: str, ref: AccountRef | None) -> AccountState:
-        """The account's state; without `ref` the CloudAccount `default`, else the ClusterCloudAccount `default`."""
+    async def resolve(self, namespace: str, ref: AccountRef | None, *, ending: bool = False) -> AccountState:
+        """The account's state; without `ref` the CloudAccount `default`, else the ClusterCloudAccount `default`.
+
+        `ending`: the object only ends what it created itself, which it may also do if the account does not admit the
+        namespace any more.
+        """
         ...
 
     def deaf_for(self, account: AccountReady) -> float:

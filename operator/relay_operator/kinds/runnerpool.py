@@ -99,7 +99,7 @@ class RunnerPools(MaybeUnlisted[RunnerPoolSpec, RunnerPoolStatus, Pool]):
 
     def as_made(self, cloud_id: str, last: RunnerPoolStatus) -> Pool:
         told = {name: getattr(last, name) for name in _ALIKE}
-        return UnlistedPool(id=cloud_id, name=last.cloud_name, **told)
+        return UnlistedPool(id=cloud_id, **told)
 
     def input_refs(self, obj: Runners) -> InputRefs:
         source = obj.spec.grant_from

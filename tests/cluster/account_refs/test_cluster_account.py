@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
-from tests.cluster.batch_side import CREATE_BATCH, KIND, NAME, batch
-from tests.cluster.cloud_log import count
+import pytest
+
+from relay_operator.engine.intent import cloud_name
+from tests.cluster.batch_model import FailingModel
+from tests.cluster.batch_side import CANCEL_BATCH, CREATE_BATCH, KIND, NAME, batch, put_prompts, record, tells
+from tests.cluster.cloud_log import changes, count, left
 from tests.conftest import OPERATOR_NAMESPACE
-from tests.support.manifests import condition, gpu_pod, ready, stalled
+from tests.support.manifests import condition, gpu_cluster, gpu_pod, ready, stalled
 
 if TYPE_CHECKING:
+    from tests.support.kube import Manifest
     from tests.support.workspace import Workspace
+
+
+async def admit(workspace: Workspace, account: str, team: str) -> None:
+    """The account admits namespaces of this team; the workspace's is of the team `ml`."""
+    await workspace.kube.patch("Namespace", workspace.namespace, {"metadata": {"labels": {"team": "ml"}}})
+    selector = {"spec": {"allowedNamespaces": {"matchLabels": {"team": team}}}}
+    await workspace.kube.patch("ClusterCloudAccount", account, selector)
+
+
+def _not_admitted(item: Manifest | None) -> bool:
+    return stalled(item) == "AccountNotAllowed"
 
 
 async def test_an_admitted_namespace_uses_it_and_its_webhooks(brisk_workspace: Workspace, shared_account: str) -> None:
@@ -69,3 +86,73 @@ async def test_a_file_of_the_cloud_could_be_anybodys_and_is_not_read(
     assert await count(brisk_workspace, "GET /v1/files/{id}/content", "GET /v1/files/{id}", CREATE_BATCH) == 0
     await kube.delete(KIND, NAME)
     await brisk_workspace.is_gone(KIND, NAME)
+
+
+@pytest.mark.parametrize("made", [gpu_pod("one"), gpu_cluster("one", replicas=1)], ids=["pod", "cluster"])
+async def test_what_was_made_before_the_namespace_was_expelled_is_ended_when_its_object_is_deleted(
+    brisk_workspace: Workspace, shared_account: str, made: Manifest
+) -> None:
+    workspace, kind = brisk_workspace, made["kind"]
+    await admit(workspace, shared_account, "ml")
+    reference = {"kind": "ClusterCloudAccount", "name": shared_account}
+    await workspace.apply({**made, "spec": {**made["spec"], "accountRef": reference}})
+    running = await workspace.becomes(kind, "one")
+    await admit(workspace, shared_account, "another")
+    await workspace.becomes(kind, "one", _not_admitted)
+    assert await left(workspace) == [running["status"]["id"]]
+    await workspace.kube.delete(kind, "one")
+    await workspace.is_gone(kind, "one")
+    assert await left(workspace) == []
+
+
+async def test_a_namespace_that_is_not_admitted_ends_nothing_of_others_with_a_forged_status(
+    brisk_workspace: Workspace, shared_account: str
+) -> None:
+    workspace, kube = brisk_workspace, brisk_workspace.kube
+    await admit(workspace, shared_account, "another")
+    victim = await workspace.organization.call("POST", "/v1/pods", {"image": "nginx", "name": "of-another"})
+    await workspace.apply(gpu_pod())  # with the namespace's own account, to see what the operator writes
+    own = await workspace.becomes("GpuPod", "trainer")
+    reference = {"kind": "ClusterCloudAccount", "name": shared_account}
+    await workspace.apply(gpu_pod("thief", accountRef=reference))
+    thief = await workspace.becomes("GpuPod", "thief", _not_admitted)
+    uid, installation = thief["metadata"]["uid"], own["status"]["identity"]["installation"]
+    forged = own["status"] | {
+        "id": victim["id"],
+        "cloudName": cloud_name(workspace.namespace, "thief", uid, installation, 1),
+        "identity": own["status"]["identity"] | {"name": "thief", "uid": uid},
+        "account": reference,
+    }
+    await kube.patch("GpuPod", "thief", {"metadata": {"finalizers": ["gpurelay.dev/cloud-resource"]}})
+    await kube.patch("GpuPod", "thief", {"status": forged}, subresource="status")
+    before = await changes(workspace)
+    await kube.delete("GpuPod", "thief")
+    await workspace.becomes("GpuPod", "thief", lambda item: stalled(item) == "IdentityMismatch")
+    assert await changes(workspace) == before
+    assert (await workspace.organization.vm(victim["id"]))["status"] == "running"
+    await kube.annotate("GpuPod", "thief", {"gpurelay.dev/abandon": "true"})
+    await workspace.is_gone("GpuPod", "thief")
+
+
+async def test_a_batch_of_an_expelled_namespace_says_how_to_end_it(
+    brisk_workspace: Workspace, shared_account: str
+) -> None:
+    workspace, kube = brisk_workspace, brisk_workspace.kube
+    await admit(workspace, shared_account, "ml")
+    gate = asyncio.Event()
+    async with FailingModel(gate=gate) as model:
+        await model.serve(workspace)
+        await put_prompts(workspace, [record("one")])
+        reference = {"kind": "ClusterCloudAccount", "name": shared_account}
+        await workspace.apply(batch(model=model.name, accountRef=reference))
+        await workspace.becomes(KIND, NAME, tells("Running"))
+        await admit(workspace, shared_account, "another")
+        await kube.delete(KIND, NAME)
+        told = condition(await workspace.becomes(KIND, NAME, _not_admitted), "Stalled")["message"]
+        assert "allowedNamespaces" in told
+        assert "abandon" in told
+        assert await count(workspace, CANCEL_BATCH) == 0
+        await admit(workspace, shared_account, "ml")
+        gate.set()
+        await workspace.is_gone(KIND, NAME)
+    assert await count(workspace, CANCEL_BATCH) > 0

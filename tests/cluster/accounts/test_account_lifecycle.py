@@ -262,6 +262,7 @@ async def test_the_default_account_is_the_namespaces_own_else_the_shared_one_whe
             baseUrl=bench.cloud.management_url,
             apiKeySecretRef={"name": "shared", "key": "api-key", "namespace": OPERATOR_NAMESPACE},
             allowedNamespaces={"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+            allowAdoption=True,
         )
     )
     try:
@@ -274,12 +275,15 @@ async def test_the_default_account_is_the_namespaces_own_else_the_shared_one_whe
         bench.cache.drop(bench.key)
         admitted = await bench.accounts.resolve(namespace, None)
         assert isinstance(admitted, AccountReady)
-        assert admitted.key == shared
+        assert (admitted.key, admitted.admits, admitted.adoption_allowed) == (shared, True, True)
         assert isinstance(await bench.accounts.resolve("kube-system", None), AccountWaiting)
         named = AccountRef(kind=AccountKind.CLUSTER_CLOUD_ACCOUNT, name="default")
         refused = await bench.accounts.resolve("kube-system", named)
         assert isinstance(refused, AccountRefused)
         assert refused.reason == "AccountNotAllowed"
+        ends = await bench.accounts.resolve("kube-system", named, ending=True)
+        assert isinstance(ends, AccountReady)
+        assert (ends.key, ends.admits, ends.adoption_allowed) == (shared, False, False)
     finally:
         await bench.admin.delete("ClusterCloudAccount", "default")
         assert await bench.run(shared) == {}

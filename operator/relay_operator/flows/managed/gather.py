@@ -15,7 +15,7 @@ from relay_operator.engine.cache import Cache
 from relay_operator.engine.conditions import is_unfunded
 from relay_operator.engine.confirmation import ConfirmationDelays
 from relay_operator.engine.flow import Turn
-from relay_operator.engine.identity import Installation
+from relay_operator.engine.identity import Installation, gave
 from relay_operator.engine.rules import Account
 from relay_operator.flows.managed import links, predicates, recovery, schedule
 from relay_operator.flows.managed.blue_green import has_failed, standing
@@ -39,6 +39,7 @@ from relay_operator.flows.managed.resource import (
     Progress,
     checks_inputs,
     is_part,
+    nameless,
     refers,
     shown_once,
     takes_inputs,
@@ -98,14 +99,15 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         recorded = obj.status.account if has else None
         sent = known if predicates.intent_open(obj, intent) else None
         ref = pinned(obj.spec.account_ref, recorded, sent)
-        account = await self.accounts.resolve(obj.metadata.namespace, ref)
+        ending = demand is not Demand.EXIST
+        account = await self.accounts.resolve(obj.metadata.namespace, ref, ending=ending and self._made_all(obj, sent))
         if not isinstance(account, AccountReady):
             seen = Seen.BLIND if has or predicates.intent_open(obj, intent) else Seen.NOTHING
             view = View(demand=demand, finalizer=finalizer, account=Account.of(account), seen=seen)
             return Facts(self.resource, key, obj, now, account, view, known)
 
         named = obj.status.identity if has else sent.identity if sent is not None else None
-        ending, scopes = demand is not Demand.EXIST, self.resource.scopes(obj)
+        scopes = self.resource.scopes(obj)
         refused = elsewhere(named, account) or not_served(key, account, ending=ending, scopes=scopes)
         if refused is not None:
             view = View(demand=demand, finalizer=finalizer, account=Account.of(refused), seen=Seen.BLIND)
@@ -121,6 +123,21 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         else:
             memory.unanswered = 0
         return await self._facts(turn, obj, intent, account, memory, sight)
+
+    def _made_all(self, obj: Resource[SpecT, StatusT], sent: CreateIntent | None) -> bool:
+        """Whether the object gave every name that it records, so that it made what the cloud shows under these names.
+
+        The API server chooses the UID, which is in the name. So whoever writes a status or an intent by hand can name
+        no resource of another object.
+        """
+        names = [row.name for row in former(obj.status)]
+        if obj.status.id:
+            names.append(obj.status.cloud_name or "")
+        if sent is not None:
+            names.append(sent.name)
+        return not nameless(self.resource) and all(
+            gave(obj.metadata, obj.metadata.uid, self.installation.name, name) for name in names
+        )
 
     async def _facts(
         self,
@@ -278,6 +295,8 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         _, name = self.resource.identity(observed)
         if self.resource.progress(observed) is Progress.GONE or (name and name != idle.name):
             return Former.GONE, idle
+        if not (name or account.admits):
+            return Former.KEPT, None
         return Former.GOING if sent and self.clock() - at < self.delays.termination else Former.UNUSED, idle
 
     def _gate(self, turn: Turn, obj: Resource[SpecT, StatusT], account: AccountReady, memory: ManagedMemory) -> Gate:

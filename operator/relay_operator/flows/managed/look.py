@@ -162,8 +162,9 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
             )
         memory.missing = ("", 0.0)
         account.unclaimed.discard(obj.status.id or "")
-        if name and obj.status.cloud_name and name != obj.status.cloud_name:
-            note = f"status.id {obj.status.id} is the cloud's {name!r}, not {obj.status.cloud_name!r}"
+        if (name or not account.admits) and obj.status.cloud_name and name != obj.status.cloud_name:
+            shown = f"is the cloud's {name!r}, not" if name else "has no name in the cloud that shows it to be"
+            note = f"status.id {obj.status.id} {shown} {obj.status.cloud_name!r}"
             return Sight(Seen.FOREIGN, note=note)
         givers = frozenset() if obj.status.cloud_name or not name else self._givers(obj, observed)
         if givers:

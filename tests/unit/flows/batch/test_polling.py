@@ -42,7 +42,7 @@ class _Accounts:
     def __init__(self, account: AccountReady) -> None:
         self._account = account
 
-    async def resolve(self, namespace: str, ref: object) -> AccountReady:
+    async def resolve(self, namespace: str, ref: object, *, ending: bool = False) -> AccountReady:
         return self._account
 
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 
 from relay_client import Cloud, CloudError, CloudUnavailable, NotFound, Outcome, PaymentRequired, Unauthorized
 from relay_operator.accounts.shortage import Shortage
+from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import CreateIntent, ObjectKey
 from relay_operator.api.references import AccountRef
-from relay_operator.engine.account import AccountReady, AccountState
+from relay_operator.engine.account import AccountReady, AccountRefused, AccountState
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.actions import RESTART, START, STOP
 from relay_operator.flows.managed.resource import (
@@ -221,6 +222,8 @@ class OneAccount:
     """Everybody's account, in the state the test says."""
 
     state: AccountState
+    admits: bool = True
+    """Whether it admits the namespace."""
     asked: list[AccountRef | None] = field(default_factory=list)
     refusals: list[AccountReady] = field(default_factory=list)
     untold: int = 0
@@ -228,9 +231,13 @@ class OneAccount:
     clock: Callable[[], float] = lambda: 0.0
     shortage: Shortage = field(default_factory=lambda: Shortage(600.0))
 
-    async def resolve(self, namespace: str, ref: AccountRef | None) -> AccountState:
+    async def resolve(self, namespace: str, ref: AccountRef | None, *, ending: bool = False) -> AccountState:
         self.asked.append(ref)
-        return self.state
+        if self.admits or not isinstance(self.state, AccountReady):
+            return self.state
+        if ending:
+            return replace(self.state, admits=False, adoption_allowed=False)
+        return AccountRefused(Reason.ACCOUNT_NOT_ALLOWED, "the namespace is not admitted")
 
     def found_by_polling(self, account: AccountReady) -> None:
         self.untold += 1
