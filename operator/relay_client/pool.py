@@ -66,7 +66,8 @@ class ConnectionPool:
     """The connections of one process; many `Cloud`s may share it, since it keeps neither keys nor cookies.
 
     Calls `may_write` right before the first byte of each request except a GET; if it returns False, nothing is sent.
-    Raises ValueError if `proxy` is not the URL of an HTTP proxy.
+    `proxy` is the URL of an HTTP proxy, or a function that returns it for the URL of a request, None for no proxy.
+    Raises ValueError if it is another URL.
     """
 
     def __init__(
@@ -74,15 +75,17 @@ class ConnectionPool:
         *,
         max_connections: int = 100,
         ssl_context: ssl.SSLContext | None = None,
-        proxy: str | None = None,
+        proxy: str | Callable[[str], str | None] | None = None,
         may_write: Callable[[], bool] | None = None,
     ) -> None:
+        if isinstance(proxy, str) and not proxy.startswith(("http://", "https://")):
+            raise ValueError("the proxy must begin with http:// or https://")
         self._may_write = _always if may_write is None else may_write
         self._transport = Transport(
             max_connections=max_connections,
             keepalive_seconds=_KEEPALIVE_SECONDS,
             ssl_context=ssl.create_default_context() if ssl_context is None else ssl_context,
-            proxy=proxy,
+            proxy_of=proxy if callable(proxy) else lambda _url: proxy,
         )
 
     async def aclose(self) -> None:

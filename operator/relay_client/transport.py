@@ -63,14 +63,17 @@ class Transport:
     """
 
     def __init__(
-        self, *, max_connections: int, keepalive_seconds: float, ssl_context: ssl.SSLContext, proxy: str | None
+        self,
+        *,
+        max_connections: int,
+        keepalive_seconds: float,
+        ssl_context: ssl.SSLContext,
+        proxy_of: Callable[[str], str | None],
     ) -> None:
-        if proxy is not None and not proxy.startswith(("http://", "https://")):
-            raise ValueError("the proxy must begin with http:// or https://")
         self._max_connections = max_connections
         self._keepalive_seconds = keepalive_seconds
         self._ssl_context = ssl_context
-        self._proxy = proxy
+        self._proxy_of = proxy_of
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
 
@@ -95,6 +98,7 @@ class Transport:
                 data=content or None if content is None or isinstance(content, bytes) else _pieces(content, sending),
                 headers=headers,
                 allow_redirects=False,
+                proxy=self._proxy_of(url),
                 timeout=_bound(sending.connect_seconds),
             )
         except aiohttp.ClientError as error:
@@ -120,7 +124,6 @@ class Transport:
                 skip_auto_headers=["Content-Type"],
                 auto_decompress=False,
                 trust_env=False,
-                proxy=self._proxy,
                 middlewares=[_sent_once],
                 max_line_size=_MAX_FIELD_BYTES,
                 max_field_size=_MAX_FIELD_BYTES,

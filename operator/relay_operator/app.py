@@ -37,6 +37,7 @@ from relay_operator.leader.owner import own
 from relay_operator.observability.health import Heartbeat, health_app
 from relay_operator.observability.logs import EXPECTED_ERRORS, configure_logging
 from relay_operator.observability.metrics import process_metrics
+from relay_operator.proxies import Proxies, ProxyError
 from relay_operator.settings import Settings
 from relay_operator.watch import WATCH_ERRORS, WatchEndedError, watch
 from relay_operator.webhooks.event_router import EventRouter
@@ -65,7 +66,7 @@ async def run(settings: Settings, kinds: Sequence[Kind[Parts]] = KINDS) -> int:
             api = await stack.enter_async_context(api_access())
             replica = _assemble(settings, api, kinds)
             await replica.serve(stop, stack)
-    except* (LeaseLostError, WatchEndedError, KubeError, OSError, CredentialsError) as errors:
+    except* (LeaseLostError, WatchEndedError, KubeError, OSError, CredentialsError, ProxyError) as errors:
         for error in _leaves(errors):
             logger.error("ending: %s", error)  # noqa: TRY400 - an error from outside: one line says enough
         status = 1
@@ -298,7 +299,7 @@ def _assemble(settings: Settings, api: ApiAccess, kinds: Sequence[Kind[Parts]]) 
     kube, pulse = Kube(api, on_write=metrics.on_write), Heartbeat(settings.lease_duration_seconds * 4, time.monotonic)
     election = _election(settings, kube, pulse.beat)
     leading = election.leading if settings.leader_election else lambda: True
-    made = assembled(settings, kube, kinds, metrics, election.identity, leading)
+    made = assembled(settings, kube, kinds, metrics, election.identity, leading, Proxies.of_environment())
     parts, engine, accounts = made.parts, made.parts.engine, made.parts.accounts
     cache, queue = engine.cache, engine.queue
     reconcilers = {kind.name: kind.reconciler(parts) for kind in kinds}

@@ -32,7 +32,9 @@ from relay_operator.flows.batch.places import Places
 from relay_operator.flows.batch.transfers import Transfers
 from relay_operator.flows.wiring import Parts
 from relay_operator.objectstores.stores import ObjectStores
+from relay_operator.observability.metered import MeteredPool
 from relay_operator.observability.metrics import Metrics
+from relay_operator.proxies import Proxies
 from relay_operator.settings import Settings
 
 
@@ -51,6 +53,7 @@ def assembled(
     metrics: Metrics,
     identity: str,
     leading: Callable[[], bool],
+    proxies: Proxies,
 ) -> Assembled:
     """Assemble a process; `identity` reports Events, and while `leading` returns False nothing is sent to the cloud."""
     departed = Departed()
@@ -66,7 +69,8 @@ def assembled(
     queue = Queue[ObjectKey](time.monotonic, _shares(settings.workers, cache, kinds))
     vanished = Vanished(kube, settings.namespace, cache, queue, _now, frozenset(kind.name for kind in kinds))
     shared_kinds = frozenset(kind.name for kind in kinds if kind.shared_by_default)
-    accounts = Accounts(settings, kube, cache, queue, metrics, shared_kinds, leading=leading)
+    pool = MeteredPool(metrics.on_cloud_request, time.monotonic, leading, proxies)
+    accounts = Accounts(settings, kube, cache, queue, pool, shared_kinds)
     collector = Collector(cache, queue, metrics, vanished.leftovers, time.monotonic)
     recorder = Recorder(kube, identity, _now)
     stores, transfers = ObjectStores(settings.store_policy()), Transfers(queue, Places(settings.batch_transfers))

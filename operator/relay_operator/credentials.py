@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.request import getproxies
 
 import aiohttp
@@ -28,12 +28,13 @@ class CredentialsError(Exception):
 def credentials() -> kopf.ConnectionInfo:
     """The credentials from KUBECONFIG; if it is not set, of the Pod's service account, else from ~/.kube/config.
 
+    The API server of the Pod's own cluster is called directly, others through the environment's proxy.
     Raises CredentialsError, OSError.
     """
     settings = kopf.OperatorSettings()
     # trust_env makes every request read a netrc file, so set it only if the environment names a proxy.
     settings.networking.trust_env = bool(getproxies())
-    sources = [kopf.login_with_service_account, kopf.login_with_kubeconfig]
+    sources = [_of_service_account, kopf.login_with_kubeconfig]
     if os.environ.get("KUBECONFIG"):
         sources.reverse()
     try:
@@ -47,6 +48,11 @@ def credentials() -> kopf.ConnectionInfo:
     if found is None:
         raise CredentialsError("there are no credentials for a Kubernetes API: run in a Pod, or set KUBECONFIG")
     return found
+
+
+def _of_service_account(*, settings: kopf.OperatorSettings) -> kopf.ConnectionInfo | None:
+    found = kopf.login_with_service_account(settings=settings)
+    return None if found is None else replace(found, trust_env=False)
 
 
 @dataclass(slots=True)

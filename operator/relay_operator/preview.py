@@ -32,6 +32,7 @@ from relay_operator.flows.managed.flow import ManagedFlow
 from relay_operator.flows.wiring import Parts
 from relay_operator.kinds import KINDS
 from relay_operator.observability.metrics import Metrics
+from relay_operator.proxies import Proxies
 from relay_operator.settings import Settings
 
 _ACCOUNTS: Final = frozenset(kind.value for kind in AccountKind)
@@ -128,7 +129,7 @@ def _parts(kube: Kube, objects: Mapping[ObjectKey, JsonObject], base_url: str) -
         assumed_kinds=_ASSUMED,
         webhook_public_url="",
     )
-    parts = assembled(settings, kube, KINDS, Metrics(CollectorRegistry()), "", lambda: False).parts
+    parts = assembled(settings, kube, KINDS, Metrics(CollectorRegistry()), "", lambda: False, Proxies()).parts
     for key, raw in objects.items():
         parts.engine.cache.put(key, raw)
     return parts

@@ -7,7 +7,16 @@ from dataclasses import dataclass, field, replace
 
 from pydantic import ValidationError
 
-from relay_client import CallPolicy, Cloud, CloudError, PaymentRequired, RateLimiter, Runtime, Unauthorized
+from relay_client import (
+    CallPolicy,
+    Cloud,
+    CloudError,
+    ConnectionPool,
+    PaymentRequired,
+    RateLimiter,
+    Runtime,
+    Unauthorized,
+)
 from relay_client.errors import clause
 from relay_client.operations import WHOAMI
 from relay_kube.kube import Kube, Refused
@@ -25,8 +34,6 @@ from relay_operator.engine.entry import Entry
 from relay_operator.engine.queue import Priority, Queue
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.objectstores.allowed_urls import why_refused
-from relay_operator.observability.metered import MeteredPool
-from relay_operator.observability.metrics import Metrics
 from relay_operator.settings import Settings
 from relay_operator.webhooks.deliveries import Evidence
 from relay_operator.webhooks.signing_secrets import SigningSecrets
@@ -76,10 +83,9 @@ class Accounts:
         kube: Kube,
         cache: Cache,
         queue: Queue[ObjectKey],
-        metrics: Metrics,
+        pool: ConnectionPool,
         shared_kinds: frozenset[str],
         clock: Callable[[], float] = time.monotonic,
-        leading: Callable[[], bool] = lambda: True,
     ) -> None:
         self._settings = settings
         self._allowed = settings.allowed_prefixes()
@@ -88,7 +94,7 @@ class Accounts:
         self._queue = queue
         self._clock = clock
         self._shared_kinds = shared_kinds
-        self._pool = MeteredPool(metrics.on_cloud_request, clock, leading)
+        self._pool = pool
         self._connections: dict[ObjectKey, _Connection] = {}
         self._admission = Admission(kube, clock)
         self.webhook_secrets = SigningSecrets(settings.webhook_secret_overlap_seconds, clock)

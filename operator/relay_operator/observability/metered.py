@@ -19,8 +19,14 @@ RequestObserver: TypeAlias = Callable[[str, int | None, float], None]
 class MeteredPool(ConnectionPool):
     """A pool that reports every request."""
 
-    def __init__(self, on_request: RequestObserver, clock: Callable[[], float], may_write: Callable[[], bool]) -> None:
-        super().__init__(may_write=may_write)
+    def __init__(
+        self,
+        on_request: RequestObserver,
+        clock: Callable[[], float],
+        may_write: Callable[[], bool],
+        proxy: Callable[[str], str | None] | None = None,
+    ) -> None:
+        super().__init__(may_write=may_write, proxy=proxy)
         self._on_request = on_request
         self._clock = clock
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest_asyncio
 from prometheus_client import CollectorRegistry
 
+from relay_client import ConnectionPool
 from relay_kube.kube import Kube
 from relay_operator.accounts.accounts import Accounts
 from relay_operator.api.cloudaccount import CLOUD_ACCOUNT, CLUSTER_CLOUD_ACCOUNT, CloudAccount, ClusterCloudAccount
@@ -80,7 +81,7 @@ class Bench:
         self.queue = Queue[ObjectKey](self.clock)
         self.metrics = Metrics(CollectorRegistry())
         settings = self.settings
-        self.accounts = Accounts(settings, self.kube, self.cache, self.queue, self.metrics, frozenset(), self.clock)
+        self.accounts = Accounts(settings, self.kube, self.cache, self.queue, ConnectionPool(), frozenset(), self.clock)
         vanished = Vanished(self.kube, OPERATOR_NAMESPACE, self.cache, self.queue, self.wall, frozenset())
         self.engine = Engine(
             kube=self.kube,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import kopf
 import pytest
 
 from relay_operator.credentials import CredentialsError, api_access, credentials
@@ -89,3 +90,15 @@ async def test_a_token_that_rotates_is_read_again_and_kept_while_none_is_there(f
         assert [sent(), sent()] == [SECRET, "two"]
         write(file, "")
         assert [sent(), sent()] == ["two", "two"]
+
+
+@pytest.mark.usefixtures("file")
+def test_a_proxy_of_the_environment_leads_to_other_clusters_and_never_to_ones_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example.com:3128")
+    own = kopf.ConnectionInfo(server="https://kubernetes.default.svc", token=SECRET, trust_env=True)
+    monkeypatch.setattr(kopf, "login_with_service_account", lambda **_: own)
+    assert credentials().trust_env
+    monkeypatch.delenv("KUBECONFIG")
+    assert (credentials().server, credentials().trust_env) == ("https://kubernetes.default.svc", False)

@@ -12,7 +12,7 @@ import pytest_asyncio
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from relay_client import PaymentRequired
+from relay_client import ConnectionPool, PaymentRequired
 from relay_operator.accounts.accounts import Accounts
 from relay_operator.api.cloudaccount import CLOUD_ACCOUNT, AccountStatus, CloudAccount, Spend
 from relay_operator.api.meta import API_VERSION, ObjectKey
@@ -108,7 +108,7 @@ class Passes:
             poll_jitter=0,
         )
         clock = world.clock.monotonic
-        self.accounts = Accounts(settings, world.kube, cache, world.queue, self.metrics, frozenset(), clock)
+        self.accounts = Accounts(settings, world.kube, cache, world.queue, ConnectionPool(), frozenset(), clock)
         sweeper = Sweeper(engine, {}, True, lambda _kind: None, self.accounts.organization_of)
         bookkeeper = Bookkeeper(engine, self.departed, OPERATOR_NAMESPACE)
         plurals = {"GpuPod": "gpupods"}
