@@ -52,11 +52,19 @@ def has_model(tx: Tx, node_id: str, gpu_model_id: str) -> bool:
     return True
 
 
-def fell_silent(tx: Tx, node_id: str) -> None:
-    """The node stopped reporting: its replicas are unhealthy at once, its pods and VMs after the grace period."""
+def fell_silent(tx: Tx, node_id: str, since: int | None = None) -> None:
+    """The node stopped reporting: its replicas are unhealthy at once, its pods and VMs after the grace period.
+
+    It did so at `since`, if a runtime knows that and it is not in the future, or now.
+    """
+    began = tx.now if since is None else min(since, tx.now)
+    over = began + seconds(tx.settings.interruption_grace_seconds)
     nodes.set_standing(tx, node_id, reporting=False)
-    tx.schedule(tx.now + seconds(tx.settings.interruption_grace_seconds), GRACE, node_id)
-    _to_replicas(tx, node_id, ReplicaTrigger.NODE_SILENT, "Its node does not report.")()
+    if over >= tx.now:
+        tx.schedule(over, GRACE, node_id)  # before that of clusters, which are to find their replicas replaced
+    _to_replicas(tx, node_id, ReplicaTrigger.NODE_SILENT, "Its node does not report.", began)()
+    if over < tx.now:
+        _lost(tx, node_id, over)
 
 
 def returned(tx: Tx, node_id: str) -> None:
@@ -131,16 +139,22 @@ def was_removed(tx: Tx, node_id: str) -> None:
 
 
 def _grace_over(tx: Tx, item: DueItem) -> None:
+    _lost(tx, item.subject, tx.now)
+
+
+def _lost(tx: Tx, node_id: str, at: int) -> None:
     reason = "Its node stopped reporting; it runs again when the node returns within 7 days."
-    for workload in _at_work(tx, item.subject):
-        moves.apply(tx, workload, Trigger.NODE_LOST, reason)
+    for workload in _at_work(tx, node_id):
+        moves.apply(tx, workload, Trigger.NODE_LOST, reason, at)
     for kind in _KINDS:
-        kind.grace_over(tx, item.subject)
+        kind.grace_over(tx, node_id)
 
 
-def _to_replicas(tx: Tx, node_id: str, trigger: ReplicaTrigger, reason: str | None) -> Callable[[], None]:
+def _to_replicas(
+    tx: Tx, node_id: str, trigger: ReplicaTrigger, reason: str | None, at: int | None = None
+) -> Callable[[], None]:
     """Apply a trigger to every replica on a node; call the result to settle their clusters and deployments."""
-    affected = [(kind, kind.to_those_on(tx, node_id, trigger, reason)) for kind in _KINDS]
+    affected = [(kind, kind.to_those_on(tx, node_id, trigger, reason, at)) for kind in _KINDS]
 
     def settle() -> None:
         for kind, group_ids in affected:

@@ -177,13 +177,15 @@ class Replicas(Generic[GroupT]):
         """Apply a trigger to every live replica of a group."""
         self.apply_to(tx, group, self.of(tx, group.id), trigger, reason)
 
-    def to_those_on(self, tx: Tx, node_id: str, trigger: ReplicaTrigger, reason: str | None) -> list[str]:
+    def to_those_on(
+        self, tx: Tx, node_id: str, trigger: ReplicaTrigger, reason: str | None, at: int | None
+    ) -> list[str]:
         """Apply a trigger to every live replica on a node; returns the ids of the groups, which the caller settles."""
         by_group: defaultdict[str, list[Replica]] = defaultdict(list)
         for replica in self.on(tx, node_id):
             by_group[replica.group_id].append(replica)
         for group_id, replicas in by_group.items():
-            self.apply_to(tx, self._found(tx, group_id), replicas, trigger, reason)
+            self.apply_to(tx, self._found(tx, group_id), replicas, trigger, reason, at)
         return list(by_group)
 
     def grace_over(self, tx: Tx, node_id: str) -> None:

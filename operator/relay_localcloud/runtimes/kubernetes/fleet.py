@@ -1,7 +1,7 @@
 """The Nodes of clusters as nodes of the cloud: how they join, fall silent, return and are cordoned."""
 
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,7 +12,7 @@ from relay_localcloud.capacity.nodes import NewNode
 from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.providers import node_events
-from relay_localcloud.runtimes.kubernetes.nodes import NodeFact, NodeSeen
+from relay_localcloud.runtimes.kubernetes.nodes import NodeFact, NodeSeen, NodeSilent
 
 _log = logging.getLogger(__name__)
 
@@ -31,12 +31,14 @@ class KnownNode:
 KNOWN: Final = Rows(KnownNode, "cluster_nodes", UniqueConstraint("cluster", "name"), key=("node_id",))
 
 
-def look(tx: Tx, cluster: str, facts: Iterable[NodeFact], *, is_region: bool = False) -> None:
+def look(tx: Tx, cluster: str, facts: Collection[NodeFact], *, is_region: bool = False, ahead: int = 0) -> None:
     """Update the nodes of a cluster from the facts; a known node without a `NodeSeen` is silent.
 
-    `is_region`: the cluster's name is the region of its nodes, whatever their labels say.
+    `is_region`: the cluster's name is the region of its nodes, whatever their labels say. `ahead` is how far the
+    cloud's clock is ahead of the machines'.
     """
     seen = {fact.machine.name: fact for fact in facts if isinstance(fact, NodeSeen)}
+    since = {fact.name: fact.since + ahead for fact in facts if isinstance(fact, NodeSilent) and fact.since is not None}
     known = {node.name: node for node in KNOWN.all(tx, cluster=cluster)}
     for name, fact in seen.items():
         if name in known:
@@ -44,7 +46,7 @@ def look(tx: Tx, cluster: str, facts: Iterable[NodeFact], *, is_region: bool = F
         elif fact.machine.gpu_count:
             _came(tx, cluster, fact, is_region=is_region)
     for name in known.keys() - seen.keys():
-        _is_silent(tx, known[name])
+        _is_silent(tx, known[name], since.get(name))
 
 
 def look_at_none_but(tx: Tx, clusters: Collection[str]) -> None:
@@ -101,7 +103,7 @@ def _reports(tx: Tx, known: KnownNode, fact: NodeSeen) -> None:
         _log.warning(words, known.name, fact.gpu_model_id, node.gpu_model_id)
 
 
-def _is_silent(tx: Tx, known: KnownNode) -> None:
+def _is_silent(tx: Tx, known: KnownNode, since: int | None) -> None:
     node = nodes.get(tx, known.node_id)
     if node.reporting and node.removed_at is None:
-        node_events.fell_silent(tx, node.id)
+        node_events.fell_silent(tx, node.id, since)

@@ -36,10 +36,11 @@ class NodeSeen:
 
 @dataclass(frozen=True, slots=True)
 class NodeSilent:
-    """A Node whose kubelet does not report, or reports that it is not ready."""
+    """A Node whose kubelet does not report, or reports that it is not ready; `since` is by the machines' clocks."""
 
     name: str
     words: str
+    since: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +61,10 @@ def of_node(node: Node, strangers: Iterable[Pod], table: Sequence[Gpu]) -> NodeF
     if gpu is None:
         return NotOffered(name, _no_row(labels, table))
     ready = condition(node.status.conditions, "Ready")
-    if ready is None or ready.status != "True":
-        return NodeSilent(name, "Its kubelet never reported." if ready is None else ready.message)
+    if ready is None:
+        return NodeSilent(name, "Its kubelet never reported.")
+    if ready.status != "True":
+        return NodeSilent(name, ready.message, ready.last_transition_time)
     running = [pod for pod in strangers if _takes_from(pod, node)]
 
     def left(resource: str) -> Decimal:

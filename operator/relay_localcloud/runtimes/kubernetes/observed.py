@@ -37,6 +37,7 @@ class Condition(Observed):
     status: str
     reason: str = ""
     message: str = ""
+    last_transition_time: Instant | None = None
 
 
 class Waiting(Observed):

@@ -208,7 +208,8 @@ class Reconciler:
         with self._store.transaction() as tx:
             facts = list(self._node_facts(holdings.starts(tx)))
             machines = {fact.machine.name: fact.machine for fact in facts if isinstance(fact, NodeSeen)}
-            fleet.look(tx, self._offer.cluster, facts, is_region=self._is_region)
+            ahead = turns.ahead(tx, _wall())
+            fleet.look(tx, self._offer.cluster, facts, is_region=self._is_region, ahead=ahead)
             affected = HOLDINGS.all(tx, standing=Standing.RUN) if machines.keys() != self._seen.machines.keys() else []
         self._seen = replace(self._seen, machines=machines)
         for holding in filter(self._concerns, affected):

@@ -193,13 +193,20 @@ def _tell(tx: Tx, holder: Holder, holding: Holding, pod: Pod | None, seen: Seen,
     uid = pod.metadata.uid if there in _STAYS else None
     since = _rejected_since(tx, holding, told)
     holdings.saw(tx, holding, start_of(pod), uid, facts.last_exits(pod, known), since)
-    ahead = max(0, tx.now - wall)  # if it lags behind, what began seems to begin in the future, and counts from now on
-    new = [facts.on_cloud(fact, ahead) for fact in told if fact not in known]
+    new = [facts.on_cloud(fact, ahead(tx, wall)) for fact in told if fact not in known]
     holder.tell(tx, facts.bounded(new, since, tx.now))
 
 
 def _leaves(pod: Pod | None) -> bool:
     return pod is not None and pod.metadata.deletion_timestamp is not None
+
+
+def ahead(tx: Tx, wall: int) -> int:
+    """How far the cloud's clock is ahead of the machines'; 0 if it lags behind after a gap.
+
+    What began then seems to have begun in the future, so it counts from now on, and the gap is not billed.
+    """
+    return max(0, tx.now - wall)
 
 
 def _rejected_since(tx: Tx, holding: Holding, told: Sequence[Fact]) -> int | None:

@@ -18,7 +18,7 @@ from relay_localcloud.money.ledger import USAGE
 from relay_localcloud.runtimes.kubernetes import fleet, turns
 from relay_localcloud.runtimes.kubernetes.holdings import OnKubernetes
 from relay_localcloud.runtimes.kubernetes.names import CLOUD_ID, INSTANCE, START, name_of
-from relay_localcloud.runtimes.kubernetes.nodes import NodeSeen
+from relay_localcloud.runtimes.kubernetes.nodes import NodeSeen, NodeSilent
 from relay_localcloud.runtimes.kubernetes.observed import Pod, PodStatus
 from relay_localcloud.runtimes.kubernetes.runs import Machine
 from relay_localcloud.runtimes.kubernetes.tenants import Gateway
@@ -71,12 +71,20 @@ class Rows:
             yield tx
 
     def node(
-        self, machine: Machine = MACHINE, *, model: str = "h100", reports: bool = True, cordoned: bool = False
+        self,
+        machine: Machine = MACHINE,
+        *,
+        model: str = "h100",
+        reports: bool = True,
+        since: int | None = None,
+        cordoned: bool = False,
     ) -> None:
-        """The only Node reports what it has, or nothing."""
+        """The only Node reports what it has, or nothing, since an instant of the machines' clock."""
         self.machines = {machine.name: machine} if reports else {}
+        silent = NodeSilent(machine.name, "Kubelet stopped posting node status.", since)
+        fact = NodeSeen(machine, model, "eu", "eu-1", cordoned) if reports else silent
         with self.tx() as tx:
-            fleet.look(tx, "cluster", [NodeSeen(machine, model, "eu", "eu-1", cordoned)] if reports else [])
+            fleet.look(tx, "cluster", [fact], ahead=turns.ahead(tx, self.wall()))
 
     def cluster(self, **fields: Any) -> str:
         """The id of a new cluster of one replica."""

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from relay_localcloud.kernel.instants import DAY, HOUR, MINUTE, SECOND, timestamp
+from relay_localcloud.kernel import due
+from relay_localcloud.kernel.instants import DAY, HOUR, MINUTE, SECOND, seconds, timestamp
 from relay_localcloud.money import billing, usage
 from relay_localcloud.money.accrual import month_end, month_start
+from relay_localcloud.providers import node_events
 from relay_localcloud.replicas.states import ReplicaState
 from relay_localcloud.runtimes.kubernetes.facts import SCHEDULED_WITHIN, START_WITHIN
 from relay_localcloud.runtimes.kubernetes.names import name_of
@@ -152,6 +154,37 @@ def test_a_replica_that_was_lost_is_not_billed_for_that_time(room: Rows) -> None
     started(room, replica.id, began)
     assert room.replica(cluster_id).status is ReplicaState.HEALTHY
     assert room.billed(replica.id) == [(began, lost), (room.now, None)]
+
+
+@pytest.mark.parametrize("ahead", [0, HOUR])
+def test_a_node_that_fell_silent_during_an_outage_is_paid_as_if_that_had_been_seen(room: Rows, ahead: int) -> None:
+    room.ahead = ahead
+    pod_id, cluster_id = room.pod(), room.cluster()
+    replica, began = room.replica(cluster_id), room.now
+    for each in (pod_id, replica.id):
+        started(room, each, room.wall())
+    room.now += 8 * HOUR
+    silent = began + HOUR
+    room.node(reports=False, since=silent - ahead)
+    with room.tx() as tx:
+        grace = seconds(tx.settings.interruption_grace_seconds)
+    assert room.workload(pod_id).status is Status.INTERRUPTED
+    assert (room.billed(pod_id), room.billed(replica.id)) == ([(began, silent + grace)], [(began, silent)])
+
+
+def test_a_node_that_fell_silent_just_now_has_the_rest_of_its_grace(room: Rows) -> None:
+    pod_id, began = room.pod(), room.now
+    started(room, pod_id, began)
+    room.now += HOUR
+    silent = room.now - SECOND
+    room.node(reports=False, since=silent)
+    room.settle()
+    assert room.workload(pod_id).status is Status.RUNNING
+    with room.tx() as tx:
+        over = due.next_transition(tx.connection)
+        grace = seconds(tx.settings.interruption_grace_seconds)
+    assert over is not None
+    assert (over.kind, over.due_at) == (node_events.GRACE, silent + grace)
 
 
 def test_what_ran_over_the_end_of_a_month_is_counted_in_both(room: Rows) -> None:

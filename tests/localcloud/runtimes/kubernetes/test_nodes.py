@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from relay_localcloud.kernel.instants import parse_timestamp
 from relay_localcloud.runtimes.kubernetes.nodes import Gpu, NodeSeen, NodeSilent, NotOffered, of_node
 from relay_localcloud.runtimes.kubernetes.observed import Node, Pod
 from relay_localcloud.runtimes.kubernetes.runs import Machine
@@ -77,8 +78,8 @@ def test_a_cordoned_node_is_seen_as_such() -> None:
 
 def test_a_node_that_is_not_ready_is_silent_in_its_own_words() -> None:
     away = {"type": "Ready", "status": "Unknown", "message": "Kubelet stopped posting node status."}
-    silent = of_node(node(status={"conditions": [away]}), [], [H100])
-    assert silent == NodeSilent("gpu-1", "Kubelet stopped posting node status.")
+    silent = of_node(node(status={"conditions": [{**away, "lastTransitionTime": MADE}]}), [], [H100])
+    assert silent == NodeSilent("gpu-1", "Kubelet stopped posting node status.", parse_timestamp(MADE))
 
 
 def test_a_node_that_never_reported_is_silent() -> None:
