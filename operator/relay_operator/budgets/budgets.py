@@ -36,6 +36,14 @@ class _Refused(NamedTuple):
     need: Commitment
 
 
+class _Left(NamedTuple):
+    """What a released object leaves in the cloud."""
+
+    uid: str
+    account: ObjectKey
+    had: Commitment
+
+
 @dataclass(slots=True)
 class Budgets:
     """Grants and lines. No method awaits, so that no other request can come between a question and its grant."""
@@ -48,6 +56,8 @@ class Budgets:
     """Plans without room: they take no place in a line, and are called once they would be granted."""
     _funds: dict[tuple[ObjectKey, str], Funds] = field(default_factory=dict)
     """By account and organization: a recreated account may have the key of another one."""
+    _left: dict[ObjectKey, _Left] = field(default_factory=dict)
+    """Resources that stay without an object, until a look at the account shows them in the organization's burn."""
     _known: set[ObjectKey] = field(default_factory=set)
     """Accounts whose lines contain the objects that already waited when this process began."""
     _lines: Lines = field(init=False)
@@ -98,6 +108,12 @@ class Budgets:
         """Record that the grant is written on the object; any part that is not becomes room for others."""
         self._give_back(key, self._granted.pop(key, None))
 
+    def leaves_behind(self, key: ObjectKey) -> None:
+        """Record that the object is about to be released, and that its resource stays and goes on costing."""
+        entry, account = self.cache.get(key), self.cache.account_of(key)
+        if entry is not None and account is not None:
+            self._left[key] = _Left(entry.uid, account, entry.committed)
+
     def stands(self, key: ObjectKey, account: AccountReady) -> bool:
         """Whether everything granted still fits, together with what a former process may have granted to others."""
         if account.budget is None:
@@ -111,6 +127,8 @@ class Budgets:
         ours = sum(counted(of_each, total).billed for total in self.cache.committed(key).values())
         others = None if burn_cents is None else max(burn_cents - ours, 0)
         self._funds[key, account.organization_id] = Funds(account.budget, available_cents, others)
+        for left in self._left_in(key):
+            del self._left[left]
         self._call_next(key)
 
     def _refused(self, key: ObjectKey, age: Age, account: AccountReady, need: Commitment) -> tuple[Line, str] | None:
@@ -150,7 +168,8 @@ class Budgets:
         others = self._others(key, account.key)
         own = others.get(key.namespace, NOTHING)
         in_namespace = "" if of_each is None else beyond_namespace(of_each, own, need)
-        together = sum((counted(of_each, total) for total in others.values()), NOTHING)
+        totals = (*others.values(), *self._left_behind(account.key).values())
+        together = sum((counted(of_each, total) for total in totals), NOTHING)
         funds = self._funds.get((account.key, account.organization_id))
         return in_namespace, beyond_account(budget, funds, together, need)
 
@@ -161,6 +180,18 @@ class Budgets:
             said = self._said(granted)
             counts = NOTHING if granted == key else self._has(granted)
             sums[granted.namespace] = sums.get(granted.namespace, NOTHING) - said + counts
+        return sums
+
+    def _left_in(self, account: ObjectKey) -> list[ObjectKey]:
+        """Objects of the account that are gone, and left behind what no look at the account has shown yet."""
+        ours = ((key, left) for key, left in self._left.items() if left.account == account)
+        return [key for key, left in ours if (entry := self.cache.get(key)) is None or entry.uid != left.uid]
+
+    def _left_behind(self, account: ObjectKey) -> dict[str, Commitment]:
+        """By namespace: what they left behind."""
+        sums: dict[str, Commitment] = {}
+        for key in self._left_in(account):
+            sums[key.namespace] = sums.get(key.namespace, NOTHING) + self._left[key].had
         return sums
 
     def _unwritten(self, account: ObjectKey) -> list[ObjectKey]:

@@ -292,6 +292,28 @@ def test_what_is_paid_elsewhere_counts(desk: Desk) -> None:
     assert desk.asks(desk.has("c", "team-b"), ONE, each(maxBurnPerHourCents=100)) == ""
 
 
+def test_what_a_released_object_leaves_counts_until_a_look_after_its_end(desk: Desk) -> None:
+    a, b, limit = desk.has("a", id="p", state="running", pricePerHourCents=100), desk.has("b", "team-b"), burn(150)
+    desk.burn = 100
+    assert "100 are taken: 50 too much" in desk.asks(b, ONE, limit)
+    desk.budgets.leaves_behind(a)
+    desk.look(limit)  # the object is still there, and counts itself
+    assert "100 are taken: 50 too much" in desk.asks(b, ONE, limit)
+    desk.cache.drop(a)
+    namesake: JsonValue = {"uid": "u-namesake", "resourceVersion": desk.version()}
+    desk.cache.put(a, {"metadata": namesake, "spec": {"accountRef": REF}})
+    assert "100 are taken: 50 too much" in desk.asks(b, ONE, limit)
+    desk.look(limit)
+    assert "100 are taken: 50 too much" in desk.asks(b, ONE, limit)
+    desk.burn = 0
+    assert desk.asks(b, ONE, limit) == ""
+
+
+def test_one_that_is_gone_before_its_release_leaves_nothing(desk: Desk) -> None:
+    desk.budgets.leaves_behind(ObjectKey("GpuPod", "team-a", "gone"))
+    assert desk.asks(desk.has("b"), ONE, burn(100)) == ""
+
+
 def test_under_another_budget_the_account_is_looked_at_first(desk: Desk) -> None:
     a = desk.has("a")
     assert desk.asks(a, ONE, burn(100)) == ""

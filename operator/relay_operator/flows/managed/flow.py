@@ -13,7 +13,7 @@ from relay_operator.api.plan import Plan
 from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine import identity
 from relay_operator.engine.account import Accounts
-from relay_operator.engine.actions import Nothing, Wait
+from relay_operator.engine.actions import Nothing, Release, Wait
 from relay_operator.engine.backoff import RetryPolicy
 from relay_operator.engine.flow import Told, Turn
 from relay_operator.engine.identity import Installation
@@ -106,6 +106,8 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
     ) -> Result[ObsT]:
         result = await self.actor.act(facts, action, memory, writer)
         self.actor.budgets.written(facts.key)
+        if isinstance(action, Release) and facts.view.seen is not Seen.STOPPED and self.leaves(facts):
+            self.actor.budgets.leaves_behind(facts.key)
         if isinstance(result, Accepted) and not facts.view.deleting:
             await self._keep(facts, result.resource, memory)
         memory.unconnected, memory.connection_lost = "", False

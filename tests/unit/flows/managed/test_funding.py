@@ -465,3 +465,29 @@ async def test_what_has_no_price_asks_for_none(world: World) -> None:
     assert isinstance(ready, AccountReady)
     said = await funding.look(ObjectKey("SshKey", NAMESPACE, "ada"), obj, ready, None, None, "", Ahead(pays=True))
     assert (said, world.pricing.asked) == (UNLIMITED, 0)
+
+
+@pytest.mark.parametrize(
+    ("policy", "abandoned", "taken"), [("Orphan", False, 200), ("Delete", True, 200), ("Stop", False, 0)]
+)
+async def test_what_stays_in_the_cloud_without_an_object_counts_before_the_next_look(
+    priced: World, policy: str, abandoned: bool, taken: int
+) -> None:
+    limit = AccountBudget(max_burn_per_hour_cents=300)
+    priced.apply("leaves", gpu=H100, deletionPolicy=policy)
+    await priced.wait(400)
+    limited(priced, limit, burn=200)
+    priced.apply(gpu=H100)
+    await priced.wait(10)
+    if abandoned:
+        priced.annotate("leaves", abandon="true")
+    priced.delete("leaves")
+    await priced.wait(10)
+    assert (priced.exists("leaves"), committed(priced).cents) == (False, 200 if not taken else 0)
+    for _ in range(2 if taken else 0):
+        assert "200 are taken: 100 too much" in message(priced)
+        limited(priced, limit, burn=200)
+        await priced.wait(10)
+    limited(priced, limit, burn=0)
+    await priced.wait(10)
+    assert priced.reason() == "Running"
