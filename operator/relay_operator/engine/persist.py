@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
-from relay_kube.kube import Conflict, JsonObject, KubeError, NotFound, Refused
+from relay_kube.kube import JsonObject, KubeError, NotFound, Refused
 from relay_operator.api.meta import ADOPT_ID, CREATE_INTENT
 from relay_operator.engine.backoff import Backoff, Random
 from relay_operator.engine.entry import uid_of
@@ -79,43 +79,33 @@ class Persistence:
     random: Random
 
     async def write(self, unwritten: Unwritten) -> Recorded:
-        """Write the id; returns the outcome. Raises KubeError after a few failures, or once it is refused for good."""
-        known = records(unwritten.writer.latest())
-        failures = 0
+        """Write the id; returns the outcome. Raises KubeError after a few failures, or once it is refused for good.
+
+        After a failure, which may be a conflict, it is written only if nobody decided on the object meanwhile.
+        """
+        writer, patch, after = unwritten.writer, unwritten.patch, unwritten.after
+        known, failures = records(writer.latest()), 0
         while True:
             try:
-                return await _landed(unwritten, known, again=failures > 0)
+                if failures:
+                    raw = await writer.read()
+                    if raw is None:
+                        return Recorded.GONE
+                    decided = after_conflict(known, records(raw), unwritten.paid.cloud_id)
+                    if decided is not None:
+                        return decided
+                    rest = merge_patch(part(raw, "status"), after)
+                    patch = {name: value for name, value in rest.items() if name in after or name in unwritten.patch}
+                await writer.status(patch)
+            except NotFound:
+                return Recorded.GONE
             except KubeError as error:
                 failures += 1
                 if failures == _TRIES or never_taken(error):
                     raise
+            else:
+                return Recorded.WRITTEN
             await self.sleep(_BACKOFF.after(failures, self.random))
-
-
-async def _landed(unwritten: Unwritten, known: "Records", *, again: bool) -> Recorded:
-    """Write once; after a conflict, only if nobody decided on the object meanwhile. Raises KubeError.
-
-    `again`: an earlier try failed, and may have read a later version than the patch starts from.
-    """
-    writer, patch, after = unwritten.writer, unwritten.patch, unwritten.after
-    if not again:
-        try:
-            await writer.status(patch)
-        except NotFound:
-            return Recorded.GONE
-        except Conflict:
-            pass
-        else:
-            return Recorded.WRITTEN
-    raw = await writer.read()
-    if raw is None:
-        return Recorded.GONE
-    decided = after_conflict(known, records(raw), unwritten.paid.cloud_id)
-    if decided is not None:
-        return decided
-    rest = merge_patch(part(raw, "status"), after)
-    await writer.status({name: value for name, value in rest.items() if name in after or name in patch})
-    return Recorded.WRITTEN
 
 
 @dataclass(frozen=True, slots=True)
