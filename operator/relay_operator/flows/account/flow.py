@@ -45,6 +45,8 @@ _GLANCES = 2
 """Intervals (of transitions) between two reads of the balance while some object waits for funds."""
 _GIVE_UP = timedelta(minutes=5)
 """How long the end of an account waits for a cloud that does not answer; a dead subscription costs nothing."""
+_HOLD_SECONDS = timedelta(days=1).total_seconds()
+"""How long late creates alone hold an account: the cloud may refuse to end them for ever."""
 
 logger = logging.getLogger(__name__)
 
@@ -61,6 +63,8 @@ class AccountMemory(Memory):
     """Passes in a row that found the account unusable."""
     incomplete: int = 0
     """Looks in a row of which a part failed: the next one comes sooner."""
+    alone_since: float | None = None
+    """When the account was last used, or not being deleted, as far as this process knows; None before it looked."""
     deaf: str = ""
     """Why there is no webhook subscription, although creates have stopped waiting for one."""
     holds: str = ""
@@ -149,8 +153,7 @@ class AccountFlow:
             deleting=deleting,
             finalizer=meta.FINALIZER in metadata.finalizers,
             paused=metadata.paused,
-            in_use=in_use.total() > 0
-            or self.sweeper.holds(turn.key, metadata.deletion_timestamp or turn.now, turn.now),
+            in_use=self._is_held(turn.key, memory, used=in_use.total() > 0, deleting=deleting),
             usable=ready,
             reason=Reason.AVAILABLE if isinstance(state, AccountReady) else state.reason,
             refused=isinstance(state, AccountRefused),
@@ -173,6 +176,13 @@ class AccountFlow:
             # An object that only names a shared account does not hold it: the account may not even admit its namespace.
             if key.kind == AccountKind.CLOUD_ACCOUNT or entry.cloud_id or entry.attempted
         )
+
+    def _is_held(self, key: ObjectKey, memory: AccountMemory, *, used: bool, deleting: bool) -> bool:
+        """Whether objects use the account, or late creates, which only its key can end, still hold it."""
+        now = self.engine.clock()
+        if used or not deleting or memory.alone_since is None:
+            memory.alone_since = now
+        return used or (now - memory.alone_since < _HOLD_SECONDS and bool(self._left(key, Fate.LATE)))
 
     def plan(self, facts: AccountFacts) -> Action:
         return plan(facts.view)

@@ -38,8 +38,6 @@ _GONE = 2
 """Consecutive looks without the resource that prove its end."""
 _ANXIOUS = timedelta(days=1).total_seconds()
 """How long sweeps stay frequent after a create with an unknown outcome."""
-_HOLDS = timedelta(days=1)
-"""How long the end of an account waits for the end of a late create."""
 
 _FATES: Final[Mapping[Standing, Fate]] = {Standing.LATE: Fate.LATE, Standing.ORPHAN: Fate.ORPHAN}
 
@@ -91,15 +89,6 @@ class Sweeper:
         late = any(record.fate is Fate.LATE for record in self.engine.leftovers.of(account))
         unsure = memory.sweeps < _FIRST or self.engine.clock() < memory.anxious_until
         return late or unsure or any(ready.unclaimed.nameless())
-
-    def holds(self, account: ObjectKey, deleted: datetime, now: datetime) -> bool:
-        """Whether an account that is being deleted since `deleted` still has to end a late create.
-
-        That may fail for as long as the cloud refuses it, so a day after both are known the account goes; the record
-        stays, for another account of the organization.
-        """
-        late = (record.since for record in self.engine.leftovers.of(account) if record.fate is Fate.LATE)
-        return any(now - max(since, deleted) < _HOLDS for since in late)
 
     async def sweep(
         self, ready: AccountReady, usage: CurrentUsage | None, policy: Orphans, memory: SweepMemory, now: datetime

@@ -452,8 +452,10 @@ async def test_a_deleted_account_stays_until_its_late_create_has_ended_and_looks
 async def test_a_late_create_that_nobody_can_end_holds_a_deleted_account_for_a_day(passes: Passes) -> None:
     await passes.settled()
     left(passes, Fate.LATE)
-    await passes.go_on(3 * 86400.0)
+    passes.used_by("train", 1)
     delete(passes)
+    assert await passes.go_on(3 * 86400.0)
+    passes.world.cache.drop(ObjectKey("GpuPod", NAMESPACE, "train"))
     assert await passes.go_on(86400.0 - LOOK)
     assert not await passes.go_on()
     assert len(passes.world.left_behind()) == 1, "the record stays for another account of the organization"
