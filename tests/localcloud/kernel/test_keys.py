@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from relay_localcloud.kernel import keys
+from relay_localcloud.kernel.disk import StateError
 from tests.localcloud.support.commands import run
 from tests.localcloud.support.deployments import BACKENDS
 from tests.localcloud.support.inference import CHAT, call, chat
@@ -217,6 +219,13 @@ async def test_a_rotation_that_cannot_be_is_said_and_changes_nothing(
     assert not (tmp_path / "nowhere").exists()
     assert former.exists()
     assert await sealed.usable(start_server("--state", str(tmp_path / "state")))
+
+
+@pytest.mark.parametrize("content", ["", "half a key", "00" * 16, "00" * 31, "00" * 33])
+def test_a_file_that_has_no_key_of_the_right_length_is_refused(tmp_path: Path, content: str) -> None:
+    (tmp_path / "key").write_text(content)
+    with pytest.raises(StateError, match="key cannot be used: "):
+        keys.read(tmp_path / "key")
 
 
 async def test_whenever_a_rotation_is_killed_one_of_both_keys_opens_everything(
