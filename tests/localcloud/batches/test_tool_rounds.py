@@ -12,7 +12,7 @@ from aiohttp import web
 from relay_localcloud.http.certificate import server_context
 from relay_localcloud.http.json_values import MOST_VALUES
 from tests.localcloud.support.batches import batch_of, content, create, errors, failure, lines, record, run
-from tests.localcloud.support.executors import HttpExecutor, mcp_server, results
+from tests.localcloud.support.executors import HttpExecutor, results
 from tests.localcloud.support.inference import MESSAGES, message, ok
 from tests.support.eventually import PATIENCE_SECONDS
 
@@ -343,34 +343,6 @@ async def test_a_name_that_resolves_to_nothing_fails_once_it_is_called(organizat
     assert (response, error["code"]) == (None, "tool_executor_error")
 
 
-async def test_an_mcp_server_is_called_by_the_names_of_its_tools(organization: Organization) -> None:
-    async with mcp_server() as server:
-        config: dict[str, Any] = {
-            "type": "mcp",
-            "authorization": "Bearer mcp",
-            "context": {"tenant": "blue", "deep": {"er": 1}},
-        }
-        body, _ = await answered(organization, with_tools(server.url, **config))
-    assert body["relay"] == {"tool_rounds": 2}
-    assert body["choices"][0]["message"]["content"] == "done"
-    context = {"tenant": "blue", "deep": {"er": 1}}
-    assert server.calls == [
-        {"name": "look", "round": number, "meta": context, "authorization": "Bearer mcp"} for number in (1, 2)
-    ]
-
-
-async def test_what_an_mcp_tool_says_of_its_failure_is_told_to_the_model(organization: Organization) -> None:
-    async with mcp_server() as server:
-        body, _ = await answered(organization, with_tools(server.url, "broken", type="mcp"))
-    assert "broken, so I am done" in body["choices"][0]["message"]["content"]
-
-
-async def test_an_mcp_server_without_that_tool(organization: Organization) -> None:
-    async with mcp_server() as server:
-        body, _ = await answered(organization, with_tools(server.url, "nothing", type="mcp", max_rounds=1))
-    assert body["relay"] == {"tool_rounds": 1}
-
-
 def legacy_mcp(body: Any) -> Any:
     """A server that knows the handshake and calls, and nothing newer."""
     if "id" not in body:
@@ -389,58 +361,10 @@ def legacy_mcp(body: Any) -> Any:
     return {"jsonrpc": "2.0", "id": body["id"], "error": {"code": -32601, "message": "Method not found"}}
 
 
-async def test_an_mcp_server_of_an_earlier_version(organization: Organization, executor: HttpExecutor) -> None:
-    executor.respond = legacy_mcp
-    context = {"tenant": "blue"}
-    body, _ = await answered(organization, with_tools(executor.url, type="mcp", context=context))
-    assert body["choices"][0]["message"]["content"] == "all\ndone"
-    (call,) = [received for _, received in executor.received if received and received["method"] == "tools/call"]
-    assert call["params"]["_meta"]["tenant"] == "blue"
-    assert (call["params"]["name"], call["params"]["arguments"]) == ("look", {"round": 1})
-
-
-async def test_what_an_mcp_server_says_of_its_results_is_not_followed(
-    organization: Organization, executor: HttpExecutor
-) -> None:
-    def respond(body: Any) -> Any:
-        answer = legacy_mcp(body)
-        if body["method"] == "tools/list":
-            answer["result"]["tools"][0]["outputSchema"] = {"type": "object", "required": ["nothing"]}
-        if body["method"] == "tools/call":
-            answer["result"] = {"content": [], "structuredContent": {"all": "done"}}
-        return answer
-
-    executor.respond = respond
-    body, _ = await answered(organization, with_tools(executor.url, type="mcp"))
-    assert body["choices"][0]["message"]["content"] == '{"all": "done"}'
-    assert "tools/list" not in [received["method"] for _, received in executor.received if received]
-
-
 async def test_loopback_may_have_a_certificate_of_its_own_making(organization: Organization, tmp_path: Path) -> None:
     async with HttpExecutor(tls=server_context(tmp_path, "127.0.0.1")) as executor:
         body, _ = await answered(organization, with_tools(executor.url))
     assert body["relay"] == {"tool_rounds": 1}
-
-
-async def test_an_mcp_tool_that_hangs_times_out(organization: Organization) -> None:
-    async with mcp_server() as server:
-        response, error = await failure(organization, with_tools(server.url, "hanging", type="mcp", timeout_ms=2000))
-        assert (response, error["code"]) == (None, "tool_timeout")
-        assert len(server.calls) == 1
-
-
-async def test_an_mcp_server_that_is_none(organization: Organization, executor: HttpExecutor) -> None:
-    for kind in ("a page", "a server error", "a list", "a redirect", "a redirect inward"):
-        executor.respond = BAD_ANSWERS[kind]
-        response, error = await failure(organization, with_tools(executor.url, type="mcp", timeout_ms=5000))
-        assert (response, error["code"]) == (None, "tool_executor_error"), kind
-    assert organization.server.complaints == []
-
-
-async def test_an_mcp_server_that_hangs_times_out(organization: Organization, executor: HttpExecutor) -> None:
-    executor.hang = asyncio.Event()
-    response, error = await failure(organization, with_tools(executor.url, type="mcp", timeout_ms=300))
-    assert (response, error["code"]) == (None, "tool_timeout")
 
 
 async def test_a_round_that_cannot_be_paid_fails_its_record_and_the_one_before_it_is_paid(

@@ -1,4 +1,4 @@
-"""Adoption, and finding out what became of a create whose answer is lost: nothing is guessed or taken twice."""
+"""Finding out what became of a create whose answer is lost: nothing is guessed or taken twice."""
 
 import json
 
@@ -11,7 +11,7 @@ from relay_operator.api import meta
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.intent import cloud_name, digests
-from tests.unit.engine.apiserver import metadata_fault, status_fault
+from tests.unit.engine.apiserver import status_fault
 from tests.unit.flows.managed.cloudpods import lost, refused
 from tests.unit.flows.managed.world import NAMESPACE, World
 
@@ -400,92 +400,6 @@ async def test_a_restore_without_status_and_annotation_of_a_known_id_is_protecte
     assert world.pods.count("create") == 1
 
 
-async def test_adopting_takes_over_what_fits(world: World) -> None:
-    found = world.pods.add("made-by-hand", fields=POD)
-    world.apply(annotations={meta.ADOPT_ID: found.id})
-    await world.settle()
-    status = world.status()
-    assert (status.id, status.cloud_name, world.reason()) == (found.id, "made-by-hand", "Running")
-    assert world.obj().metadata.finalizers == [meta.FINALIZER]
-    assert world.pods.count("create") == 0
-    world.delete()
-    await world.wait(60)
-    assert (world.exists(), world.pods.live) == (False, [])
-
-
-REFUSED_ADOPTIONS: dict[str, tuple[str, str]] = {
-    "it differs": (
-        "pod-1",
-        "the spec differs from the resource, so correct the spec: image: asked pytorch/pytorch, has another",
-    ),
-    "it is gone": ("pod-2", "the resource pod-2 is terminated"),
-    "it never was": ("pod-9", "the cloud does not find pod-9"),
-}
-
-
-@pytest.mark.parametrize(("cloud_id", "told"), REFUSED_ADOPTIONS.values(), ids=REFUSED_ADOPTIONS)
-async def test_an_adoption_that_cannot_be_says_why_and_touches_nothing(world: World, cloud_id: str, told: str) -> None:
-    world.pods.add("one", fields={"imageUrl": "another"})
-    world.pods.add("two", state="terminated")
-    world.apply(annotations={meta.ADOPT_ID: cloud_id})
-    await world.wait(1000, step=10)
-    assert (world.reason(), message_of(world)) == ("AdoptionRefused", told)
-    assert set(world.pods.calls) == {"observe"}
-    assert world.status().id is None
-
-
-async def test_an_adoption_goes_on_once_the_spec_fits(world: World) -> None:
-    found = world.pods.add("one", fields=POD | {"imageUrl": "another"})
-    world.apply(annotations={meta.ADOPT_ID: found.id})
-    await world.settle()
-    world.change(image="another")
-    await world.settle()
-    assert world.status().id == found.id
-
-
-async def test_a_shared_account_adopts_only_where_it_says_so(world: World) -> None:
-    set_account(world, adoption_allowed=False)
-    found = world.pods.add("made-by-hand", fields=POD)
-    world.apply(annotations={meta.ADOPT_ID: found.id})
-    await world.settle()
-    assert "spec.allowAdoption is not true" in message_of(world)
-    assert world.pods.calls == []
-
-
-async def test_two_objects_cannot_adopt_one_id(world: World) -> None:
-    found = world.pods.add("made-by-hand", fields=POD)
-    for name in ("first", "second"):
-        world.apply(name, annotations={meta.ADOPT_ID: found.id})
-    await world.settle()
-    assert world.status("first").id == found.id
-    assert world.status("second").id is None
-    assert message_of(world, "second") == f"the resource {found.id} belongs to GpuPod/{NAMESPACE}/first"
-
-
-async def test_an_id_that_another_claimed_during_the_look_is_not_adopted(world: World) -> None:
-    found = world.pods.add("made-by-hand", fields=POD)
-    world.apply("second", annotations={meta.ADOPT_ID: found.id})
-    rival = meta.ObjectKey("GpuPod", NAMESPACE, "first")
-
-    def claim(_: str) -> None:
-        world.cache.claim(found.id, rival)
-
-    world.pods.on_call = claim
-    await world.settle()
-    assert world.status("second").id is None
-    assert "belongs to" in message_of(world, "second")
-
-
-async def test_a_refused_adoption_is_let_go_without_touching_what_it_named(world: World) -> None:
-    found = world.pods.add("one", fields={"imageUrl": "another"})
-    world.apply(annotations={meta.ADOPT_ID: found.id})
-    await world.settle()
-    world.delete()
-    await world.settle()
-    assert len(world.pods.live) == 1
-    assert not world.exists()
-
-
 @pytest.mark.parametrize("listable", [True, False])
 async def test_a_copied_object_makes_its_own(world: World, listable: bool) -> None:
     """`kubectl get -o yaml`, another name, `kubectl apply`: the intent's annotation comes along."""
@@ -498,18 +412,6 @@ async def test_a_copied_object_makes_its_own(world: World, listable: bool) -> No
     await world.settle()
     assert world.status("second").id == "pod-2"
     assert len(set(world.pods.created)) == 2
-
-
-async def test_an_id_whose_adoption_was_given_up_is_free_for_another(world: World) -> None:
-    found = world.pods.add("made-by-hand", fields=POD)
-    world.server.faults.append(metadata_fault(409))
-    world.apply("first", annotations={meta.ADOPT_ID: found.id})
-    await world.one_pass()
-    world.annotate("first", adopt_id=None)
-    await world.settle()
-    world.apply("second", annotations={meta.ADOPT_ID: found.id})
-    await world.settle()
-    assert (world.status("first").id, world.status("second").id) == ("pod-2", found.id)
 
 
 async def test_a_copy_of_an_object_whose_token_was_lost_does_not_take_its_resource(world: World) -> None:
@@ -559,13 +461,3 @@ async def test_what_exists_is_asked_for_where_it_was_made(world: World) -> None:
     asked = world.account.asked[-1]
     assert asked is not None
     assert (asked.kind, asked.name) == ("CloudAccount", "default")
-
-
-async def test_something_with_a_long_name_is_adopted_and_looked_after(world: World) -> None:
-    found = world.pods.add("n" * 200, fields=POD)
-    world.apply(annotations={meta.ADOPT_ID: found.id})
-    await world.wait(10)
-    assert (world.status().id, world.reason()) == (found.id, "Running")
-    world.annotate(create_intent=None)
-    await world.wait(10)
-    assert isinstance(world.intent(), meta.CreateIntent)

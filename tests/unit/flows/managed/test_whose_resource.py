@@ -1,4 +1,4 @@
-"""Whose a resource is: what copies, restored objects and hand-written intents say is not taken at its word."""
+"""Whose a resource is: what copies and hand-written intents say is not taken at its word."""
 
 import copy
 import json
@@ -19,7 +19,11 @@ from tests.unit.flows.managed.cloudpods import lost
 from tests.unit.flows.managed.world import BEGINNING, NAMESPACE, World
 
 UID = "1234abcd-5678-4ef0-9abc-def012345678"
+
+
 META = ObjectMeta(name="train", namespace="team-a", uid=UID)
+
+
 OWN = Identity(installation="c0ffe", namespace="team-a", name="train", uid=UID, organization="org-1")
 
 
@@ -34,12 +38,6 @@ def _shared(world: World) -> None:
     """The account is shared, and does not say allowAdoption."""
     assert isinstance(world.account.state, AccountReady)
     world.account.state = replace(world.account.state, adoption_allowed=False)
-
-
-def _parsed(raw: Json) -> Json:
-    """What the intent on it says."""
-    said: Json = json.loads(str(part(part(raw, "metadata"), "annotations")[CREATE_INTENT]))
-    return said
 
 
 def _intent(world: World, name: str = "train") -> CreateIntent:
@@ -148,127 +146,6 @@ async def test_what_a_copy_says_of_an_open_intent_is_nothing(world: World) -> No
     world.server.put("gpupods", copied)
     await world.wait(20)
     assert (world.status().id, world.status("other").id, len(world.pods.live)) == ("pod-1", "pod-2", 2)
-
-
-async def test_a_restored_object_takes_over_what_the_former_one_had(world: World) -> None:
-    world.apply()
-    await world.settle()
-    backup = _copied(world.raw())
-    world.delete(force=True)
-    await world.settle()
-    world.server.put("gpupods", backup)
-    await world.wait(10)
-    assert (world.status().id, len(world.pods.created), world.reason()) == ("pod-1", 1, "Running")
-    recorded = world.status().identity
-    assert recorded is not None
-    assert recorded.uid == world.obj().metadata.uid
-    world.delete()
-    await world.wait(10)
-    assert (world.exists(), world.pods.live) == (False, [])
-
-
-async def test_a_restored_object_that_is_deleted_ends_what_the_former_one_had(world: World) -> None:
-    world.apply()
-    await world.settle()
-    backup = _copied(world.raw(), deletionTimestamp="2026-03-01T12:00:00Z")
-    world.delete(force=True)
-    await world.settle()
-    world.server.put("gpupods", backup)
-    await world.wait(10)
-    assert (world.exists(), world.pods.live) == (False, [])
-
-
-async def test_a_restored_object_finds_what_an_open_intent_led_to(world: World) -> None:
-    world.apply()
-    await world.settle()
-    backup = _copied(world.raw())
-    backup["status"] = {"observedGeneration": -1}
-    world.delete(force=True)
-    await world.settle()
-    world.server.put("gpupods", backup)
-    await world.one_pass()
-    recorded = world.status().identity
-    assert recorded is not None
-    assert (world.status().id, recorded.uid, len(world.pods.created)) == ("pod-1", world.obj().metadata.uid, 1)
-    await world.wait(400)
-    intent = _intent(world)
-    assert (intent.token, intent.identity) == (world.status().create_token, recorded)
-
-
-@pytest.mark.parametrize("status", [True, False], ids=["with status", "without"])
-async def test_a_restore_that_may_not_be_taken_over_stalls_and_creates_nothing(world: World, status: bool) -> None:
-    _shared(world)
-    world.apply()
-    await world.settle()
-    backup = _copied(world.raw())
-    if not status:
-        backup["status"] = {"observedGeneration": -1}
-    world.delete(force=True)
-    await world.settle()
-    world.server.put("gpupods", backup)
-    await world.wait(700)
-    assert (world.reason(), len(world.pods.created)) == ("AdoptionRefused", 1)
-    stalled = world.condition(ConditionType.STALLED)
-    assert stalled is not None
-    assert "allowAdoption" in stalled.message
-    world.delete()
-    await world.wait(10)
-    assert (world.exists(), len(world.pods.live)) == (False, 1)
-
-
-async def test_a_restore_takes_nothing_from_whoever_has_it_by_now(world: World) -> None:
-    world.apply()
-    await world.settle()
-    backup = _copied(world.raw())
-    world.delete(force=True)
-    await world.settle()
-    world.apply("heir", annotations={ADOPT_ID: "pod-1"})
-    await world.wait(10)
-    assert world.status("heir").id == "pod-1"
-    world.server.put("gpupods", backup)
-    await world.wait(10)
-    assert (world.reason(), len(world.pods.created)) == ("AdoptionRefused", 1)
-    assert "heir" in str(world.condition(ConditionType.STALLED))
-
-
-@pytest.mark.parametrize("status", [True, False], ids=["with status", "without"])
-async def test_a_restore_takes_nothing_that_was_made_for_another(world: World, status: bool) -> None:
-    """The heir's create was acted on, its answer is lost, and what the backup says names the very resource."""
-    world.apply()
-    await world.settle()
-    backup = _copied(world.raw())
-    world.delete()
-    await world.wait(10)
-    world.pods.listable = False
-    world.pods.fail("create", lost(acted=True))
-    world.apply("heir")
-    await world.settle()
-    if status:
-        backup["status"] = part(backup, "status") | {"id": "pod-2", "cloudName": world.pods.records["pod-2"].name}
-    else:
-        backup["status"] = {"observedGeneration": -1}
-        told = _parsed(backup) | {"name": world.pods.records["pod-2"].name}
-        part(part(backup, "metadata"), "annotations")[CREATE_INTENT] = json.dumps(told)
-    world.pods.listable = True
-    world.server.put("gpupods", backup)
-    await world.wait(2)
-    assert (world.reason(), world.status("heir").id) == ("AdoptionRefused", None)
-    world.pods.listable = True
-    assert "belongs to GpuPod/team-a/heir" in str(world.condition(ConditionType.STALLED))
-    await world.wait(60)
-    assert (world.reason(), world.status("heir").id, world.pods.count("create")) == ("AdoptionRefused", "pod-2", 2)
-
-
-async def test_a_restored_object_whose_resource_is_gone_says_so(world: World) -> None:
-    world.apply()
-    await world.settle()
-    backup = _copied(world.raw())
-    world.delete(force=True)
-    world.pods.become("pod-1", "terminated")
-    await world.settle()
-    world.server.put("gpupods", backup)
-    await world.wait(60)
-    assert (world.reason(), len(world.pods.created)) == ("TerminatedExternally", 1)
 
 
 async def test_an_intent_written_by_hand_finds_nothing_of_others(world: World) -> None:
@@ -417,141 +294,3 @@ async def test_what_is_no_id_is_neither_sent_nor_adopted(world: World) -> None:
     world.apply(annotations={ADOPT_ID: "pod-1/../../keys"})
     await world.wait(10)
     assert (world.reason(), world.pods.calls) == ("AdoptionRefused", [])
-
-
-async def _with_one_id(world: World) -> None:
-    """What a failover between a check and a write can lead to: `other` records the pod of `train`."""
-    world.apply()
-    world.apply("other", annotations={ADOPT_ID: world.pods.add("by-hand").id})
-    await world.wait(10)
-    _record_too(world)
-
-
-def _record_too(world: World) -> None:
-    changed: Json = {"status": {"id": world.status().id, "cloudName": world.status().cloud_name}}
-    world.server.edit("gpupods", NAMESPACE, "other", changed, status=True)
-
-
-def _told(world: World, name: str) -> str:
-    stalled = world.condition(ConditionType.STALLED, name)
-    return "" if stalled is None else f"{stalled.reason}: {stalled.message}"
-
-
-async def test_what_two_objects_record_is_changed_and_ended_by_neither(world: World) -> None:
-    await _with_one_id(world)
-    cloud_id = world.status().id
-    await world.settle()
-    for name, another in (("train", "other"), ("other", "train")):
-        assert _told(world, name).startswith(
-            f"IdentityMismatch: the resource {cloud_id} is also recorded by GpuPod/team-a/{another}"
-        )
-        world.change(name, powerState="Stopped")
-        world.delete(name)
-    changes = len(world.pods.calls)
-    await world.wait(700)
-    assert set(world.pods.calls[changes:]) <= {"observe"}
-    assert (world.exists(), world.exists("other")) == (True, True)
-    world.annotate("other", abandon="true")
-    await world.wait(10)
-    assert (world.exists(), world.exists("other")) == (False, False)
-    assert cloud_id not in {record.id for record in world.pods.live}
-
-
-async def test_an_id_without_a_name_is_not_believed_if_another_object_gave_the_name(world: World) -> None:
-    """Whoever may write a status may know an id before its own object has recorded it."""
-    world.pods.listable = False
-    world.pods.fail("create", lost(acted=True))
-    world.apply()
-    await world.one_pass()
-    (victim,) = world.pods.live
-    world.apply("other", annotations={PAUSED: "true"})
-    await world.settle()
-    world.server.edit("gpupods", NAMESPACE, "other", {"status": {"id": victim.id}}, status=True)
-    world.annotate("other", paused=None)
-    await world.settle()
-    assert _told(world, "other").startswith(
-        f"IdentityMismatch: the resource {victim.id} belongs to GpuPod/team-a/train"
-    )
-    world.change("other", powerState="Stopped")
-    world.delete("other")
-    await world.wait(60)
-    assert victim in world.pods.live
-    assert world.pods.count("stop") == 0
-
-
-async def test_both_go_on_once_one_of_them_lets_go(world: World) -> None:
-    await _with_one_id(world)
-    await world.settle()
-    world.server.edit("gpupods", NAMESPACE, "other", {"status": {"id": "pod-9", "cloudName": None}}, status=True)
-    await world.settle()
-    assert (world.reason(), _told(world, "train")) == ("Running", "")
-
-
-@pytest.mark.parametrize("call", ["delete", "stop"])
-async def test_the_guard_of_a_request_asks_again_who_records_it(world: World, call: str) -> None:
-    await _with_one_id(world)
-    world.server.edit("gpupods", NAMESPACE, "other", {"status": {"id": "pod-9"}}, status=True)
-    await world.settle()
-
-    def just_then(asked: str) -> None:
-        if asked == call:
-            _record_too(world)
-
-    world.pods.before_change = just_then
-    if call == "delete":
-        world.delete()
-    else:
-        world.change(powerState="Stopped")
-    await world.wait(10)
-    assert world.pods.count(call) == 0
-    assert _told(world, "train").startswith("IdentityMismatch")
-
-
-async def test_nothing_is_created_for_what_people_changed_in_the_moment_before(world: World) -> None:
-    def just_then(_: str) -> None:
-        world.pods.before_change = lambda _: None
-        world.change(image="another")
-
-    world.pods.before_change = just_then
-    world.apply()
-    await world.wait(10)
-    assert [record.image_url for record in world.pods.records.values()] == ["another"]
-    assert (world.reason(), world.status().id) == ("Running", "pod-1")
-
-
-async def test_nothing_is_sent_again_for_what_people_changed_in_the_moment_before(world: World) -> None:
-    world.pods.listable = False
-    ready = world.account.state
-    assert isinstance(ready, AccountReady)
-    world.account.state = replace(ready, resend_unknown=True)
-    world.pods.fail("create", lost(acted=False))
-
-    def just_then(_: str) -> None:
-        if world.pods.count("create") == 1:
-            world.pods.before_change = lambda _: None
-            world.change(image="another")
-
-    world.pods.before_change = just_then
-    world.apply()
-    await world.wait(200)
-    assert (world.reason(), len(world.pods.live)) == ("Running", 1)
-
-
-async def test_nothing_is_created_for_what_was_deleted_in_the_moment_before(world: World) -> None:
-    world.pods.before_change = lambda _: world.delete()
-    world.apply()
-    await world.wait(10)
-    assert (world.exists(), world.pods.created) == (False, [])
-
-
-async def test_nothing_is_created_for_what_was_forced_away_in_the_moment_before(world: World) -> None:
-    def just_then(_: str) -> None:
-        world.delete(force=True)
-        world.pods.before_change = lambda _: None
-
-    world.pods.before_change = just_then
-    world.apply()
-    await world.wait(10)
-    world.apply()
-    await world.wait(10)
-    assert len(world.pods.created) == 1

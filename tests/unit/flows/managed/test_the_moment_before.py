@@ -1,0 +1,57 @@
+"""Nothing is sent for what people changed in the moment before."""
+
+from dataclasses import replace
+
+from relay_operator.engine.account import AccountReady
+from tests.unit.flows.managed.cloudpods import lost
+from tests.unit.flows.managed.world import World
+
+
+async def test_nothing_is_created_for_what_people_changed_in_the_moment_before(world: World) -> None:
+    def just_then(_: str) -> None:
+        world.pods.before_change = lambda _: None
+        world.change(image="another")
+
+    world.pods.before_change = just_then
+    world.apply()
+    await world.wait(10)
+    assert [record.image_url for record in world.pods.records.values()] == ["another"]
+    assert (world.reason(), world.status().id) == ("Running", "pod-1")
+
+
+async def test_nothing_is_sent_again_for_what_people_changed_in_the_moment_before(world: World) -> None:
+    world.pods.listable = False
+    ready = world.account.state
+    assert isinstance(ready, AccountReady)
+    world.account.state = replace(ready, resend_unknown=True)
+    world.pods.fail("create", lost(acted=False))
+
+    def just_then(_: str) -> None:
+        if world.pods.count("create") == 1:
+            world.pods.before_change = lambda _: None
+            world.change(image="another")
+
+    world.pods.before_change = just_then
+    world.apply()
+    await world.wait(200)
+    assert (world.reason(), len(world.pods.live)) == ("Running", 1)
+
+
+async def test_nothing_is_created_for_what_was_deleted_in_the_moment_before(world: World) -> None:
+    world.pods.before_change = lambda _: world.delete()
+    world.apply()
+    await world.wait(10)
+    assert (world.exists(), world.pods.created) == (False, [])
+
+
+async def test_nothing_is_created_for_what_was_forced_away_in_the_moment_before(world: World) -> None:
+    def just_then(_: str) -> None:
+        world.delete(force=True)
+        world.pods.before_change = lambda _: None
+
+    world.pods.before_change = just_then
+    world.apply()
+    await world.wait(10)
+    world.apply()
+    await world.wait(10)
+    assert len(world.pods.created) == 1
