@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from tests.localcloud.batches.test_tool_rounds import BAD_ANSWERS, answered, legacy_mcp, with_tools
 from tests.localcloud.support.batches import failure
 from tests.localcloud.support.executors import HttpExecutor, mcp_server
 
 if TYPE_CHECKING:
     from tests.localcloud.support.server import Organization
+
+pytestmark = pytest.mark.usefixtures("loopback_is_admitted")
 
 
 async def test_an_mcp_server_is_called_by_the_names_of_its_tools(organization: Organization) -> None:
