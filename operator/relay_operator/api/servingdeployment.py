@@ -199,6 +199,7 @@ class ServingDeploymentStatus(PricedStatus):
     ready_replicas: int | None = Field(None, ge=0, description="Replicas that are healthy.")
     selector: str | None = Field(None, max_length=512, description="Label selector, for the scale subresource.")
     gpu_model_id: str | None = Field(None, max_length=128, description="The GPU model it got.")
+    gpu_count: int | None = Field(None, ge=0, description="GPUs of each replica.")
     backend_weight: int | None = Field(None, ge=0, description="Its weight in the lane.")
     rollout_role: str | None = Field(None, max_length=64, description="green until it is promoted.")
     lane: Lane | None = Field(None, description="Its lane; absent if it is isolated or drains.")

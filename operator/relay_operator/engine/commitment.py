@@ -100,8 +100,9 @@ def _reservation(
 
 
 def _gpus(spec: Mapping[str, JsonValue], status: Mapping[str, JsonValue]) -> int:
-    """The GPUs; of a cluster, those of all replicas."""
-    replicas, count = status.get("replicas", 1), status.get("gpuCount", part(spec, "gpu").get("count"))
+    """The GPUs, of all replicas; a spec that only names a model asks for one."""
+    asked = part(spec, "gpu").get("count", 1) if "gpu" in spec else 0
+    replicas, count = status.get("replicas", 1), status.get("gpuCount", asked)
     return (count if isinstance(count, int) else 0) * (replicas if isinstance(replicas, int) else 1)
 
 

@@ -185,6 +185,7 @@ class ServingDeployments(ExternalResource[ServingDeploymentSpec, ServingDeployme
             "ready_replicas": row.replicas_ready,
             "selector": f"{GROUP}/deployment={obj.metadata.name}",
             "gpu_model_id": row.gpu_model_id,
+            "gpu_count": obj.spec.gpu.count if row.gpu_count_per_replica is None else row.gpu_count_per_replica,
             "price_per_hour_cents": None if price is None else price * (row.replicas_desired or 0),
             "backend_weight": row.backend_weight,
             "rollout_role": row.rollout_role,

@@ -71,6 +71,10 @@ def mine(known: Cache) -> Commitment:
             pod(spec={"gpu": {"count": 4}}, id="c", state="running", replicas=3, pricePerHourCents=12),
             Commitment(12, 12, 12),
         ),
+        (
+            pod(spec={"gpu": {"modelId": "h100"}}, id="c", state="running", replicas=3, pricePerHourCents=12),
+            Commitment(12, 3, 12),
+        ),
     ],
 )
 def test_one_object(raw: Json, expected: Commitment) -> None:

@@ -15,6 +15,7 @@ from relay_client.paging import MAX_PAGES
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import CreateIntent
 from relay_operator.api.servingdeployment import SHOWN_MEMBERS, ServingDeployment, ServingDeploymentStatus
+from relay_operator.engine.commitment import commitment
 from relay_operator.engine.intent import changed_fields, fingerprints
 from relay_operator.engine.report import refusal
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
@@ -376,6 +377,16 @@ def test_it_is_ready_once_all_that_are_asked_for_are_healthy(fields: dict[str, A
     assert kind().progress(Seen(row(**fields))) is progress
 
 
+@pytest.mark.parametrize(("per_replica", "gpus"), [(8, 16), (None, 4)])
+def test_a_namespaces_limit_counts_the_gpus_of_its_replicas_whatever_the_spec_says_by_now(
+    per_replica: int | None, gpus: int
+) -> None:
+    replicas = [{"id": "r1", "status": "healthy"}, {"id": "r2", "status": "healthy"}]
+    status = kind().status(serving(), Seen(row(replicas=replicas, gpuCountPerReplica=per_replica)))
+    told = status.model_dump(mode="json", exclude_none=True) | {"id": "dep_1"}
+    assert commitment({}, {"gpu": {"modelId": "h200", "count": 1}}, told).gpus == gpus
+
+
 def test_status_shows_what_the_cloud_has() -> None:
     replicas = [{"id": "r1", "status": "healthy"}, {"id": "r2", "status": "starting"}]
     seen = row(status="degraded", statusReason="no room", replicasReady=1, replicas=replicas, pricePerHourCents=300)
@@ -387,6 +398,7 @@ def test_status_shows_what_the_cloud_has() -> None:
         "readyReplicas": 1,
         "selector": "gpurelay.dev/deployment=llama",
         "gpuModelId": "h200",
+        "gpuCount": 2,
         "pricePerHourCents": 600,
         "backendWeight": 0,
         "rolloutRole": "",
