@@ -7,6 +7,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from relay_operator.engine.commitment import COSTS_NOTHING
 from relay_operator.engine.manifests import part
 
 
@@ -47,8 +48,11 @@ def figures_of(status: Mapping[str, JsonValue]) -> Figures:
 
 
 def _running(status: Mapping[str, JsonValue]) -> int:
-    """How many of it run: the replicas of a cluster; otherwise 1 if its state is `running`, else 0."""
-    return _number(status["replicas"]) if "replicas" in status else int(status.get("state") == "running")
+    """How many of it run: the replicas of a cluster that is not stopped; otherwise 1 if its state is `running`."""
+    state = status.get("state")
+    if "replicas" not in status:
+        return int(state == "running")
+    return 0 if state in COSTS_NOTHING else _number(status["replicas"])
 
 
 def _number(value: JsonValue) -> int:

@@ -61,6 +61,7 @@ def test_gpus_records_costs_and_successes_are_summed_over_what_exists() -> None:
     put(cache, "GpuPod", "a", 1, state="running", gpuModelId="h100", gpuCount=2)
     put(cache, "GpuPod", "b", 1, state="stopped", gpuModelId="h100", gpuCount=4)
     put(cache, "GpuCluster", "c", 1, state="running", gpuModelId="h100", gpuCount=2, replicas=3)
+    put(cache, "GpuCluster", "stopped", 1, state="stopped", gpuModelId="h100", gpuCount=2, replicas=3)
     counts: JsonValue = {"total": 10, "completed": 6, "failed": 1}
     put(cache, "InferenceBatch", "d", 1, requestCounts=counts, usage={"costNanoUsd": 250_000_000})
     put(cache, "InferenceBatch", "e", 1, requestCounts=counts, usage={"costNanoUsd": 500_000_000})
