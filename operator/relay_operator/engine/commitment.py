@@ -81,10 +81,18 @@ def _present(
     if state in COSTS_NOTHING:
         return NOTHING if waiting is None else Commitment(waiting.cents, waiting.gpus)
     cents = price if isinstance(price, int) else None
-    gpus, billed = _gpus(spec, status), (cents or 0) if state in BILLED else 0
+    gpus, billed = _gpus(spec, status), _billed(cents or 0, status)
     if waiting is not None:
         return Commitment(max(waiting.cents, cents or 0), max(waiting.gpus, gpus), billed)
     return Commitment(cents or 0, gpus, billed, unpriced=int(cents is None))
+
+
+def _billed(cents: int, status: Mapping[str, JsonValue]) -> int:
+    """The part of the price that is surely being paid: of a degraded resource, that of its healthy replicas."""
+    state, replicas, healthy = (status.get(name) for name in ("state", "replicas", "readyReplicas"))
+    if state == "degraded" and isinstance(replicas, int) and isinstance(healthy, int) and healthy < replicas:
+        return cents * healthy // replicas
+    return cents if state in BILLED else 0
 
 
 def _reservation(

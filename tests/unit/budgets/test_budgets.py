@@ -292,6 +292,12 @@ def test_what_is_paid_elsewhere_counts(desk: Desk) -> None:
     assert desk.asks(desk.has("c", "team-b"), ONE, each(maxBurnPerHourCents=100)) == ""
 
 
+def test_what_is_paid_elsewhere_is_not_hidden_by_replicas_that_are_missing(desk: Desk) -> None:
+    desk.has("a", id="c", state="degraded", pricePerHourCents=400, replicas=4, readyReplicas=2)
+    desk.burn = 700  # 200 of it for the two replicas that run
+    assert "900 are taken: 100 too much" in desk.asks(desk.has("b"), ONE, burn(900))
+
+
 def test_what_a_released_object_leaves_counts_until_a_look_after_its_end(desk: Desk) -> None:
     a, b, limit = desk.has("a", id="p", state="running", pricePerHourCents=100), desk.has("b", "team-b"), burn(150)
     desk.burn = 100

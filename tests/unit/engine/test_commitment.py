@@ -75,6 +75,8 @@ def mine(known: Cache) -> Commitment:
             pod(spec={"gpu": {"modelId": "h100"}}, id="c", state="running", replicas=3, pricePerHourCents=12),
             Commitment(12, 3, 12),
         ),
+        (pod(id="c", state="degraded", replicas=4, readyReplicas=1, pricePerHourCents=800), Commitment(800, 0, 200)),
+        (pod(id="c", state="degraded", replicas=2, readyReplicas=3, pricePerHourCents=800), Commitment(800, 0, 800)),
     ],
 )
 def test_one_object(raw: Json, expected: Commitment) -> None:
