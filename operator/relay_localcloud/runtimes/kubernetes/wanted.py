@@ -35,15 +35,13 @@ AWAY: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 class Terms:
     """What holds for all containers of a cluster; without a storage class there are no volumes.
 
-    `node_selector` has the labels of the nodes that the cloud may use. With `user_namespaces`, root in a container is
-    an unprivileged user on its node, unless the container is privileged.
+    `node_selector` has the labels of the nodes that the cloud may use.
     """
 
     instance: str
     storage_class: str | None = None
     node_selector: Mapping[str, str] = field(default_factory=dict)
     privileged_allowed: bool = False
-    user_namespaces: bool = False
 
 
 def of(run: Run, terms: Terms) -> list[Manifest]:
@@ -106,8 +104,6 @@ def _pod(run: Run, terms: Terms) -> Manifest:
         spec["tolerations"] = _tolerations(run.share.machine.resource)
     elif terms.node_selector:
         spec["nodeSelector"] = dict(terms.node_selector)
-    if terms.user_namespaces and not _is_privileged(run, terms):
-        spec["hostUsers"] = False
     if run.credential_id is not None:
         spec["imagePullSecrets"] = [{"name": pull_name_of(run.id)}]
     spec["volumes"] = [{"name": name, **source} for name, (source, _) in volumes.items()]

@@ -168,12 +168,6 @@ def test_privilege_is_what_both_the_request_and_the_administrator_say() -> None:
     assert not is_privileged(FULL, allowed=True)
 
 
-def test_root_of_a_container_is_nobody_on_its_node_unless_it_is_privileged() -> None:
-    terms = replace(TERMS, user_namespaces=True)
-    assert objects(CHECKED, terms)[-1]["spec"]["hostUsers"] is False
-    assert "hostUsers" not in objects(CHECKED, replace(terms, privileged_allowed=True))[-1]["spec"]
-
-
 @pytest.mark.parametrize(("privileged", "level"), [(False, "baseline"), (True, "privileged")])
 def test_a_namespace_admits_what_the_administrator_says(privileged: bool, level: str) -> None:
     namespace: Any = tenants.namespace("i-1", ORGANIZATION, privileged=privileged)
