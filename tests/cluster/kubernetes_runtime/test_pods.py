@@ -131,6 +131,22 @@ async def test_a_pod_that_somebody_deleted_is_made_again(stage: Stage) -> None:
     assert (await stage.organization.vm(pod_id))["statusReason"] == "Its Pod was deleted."
 
 
+async def test_a_pod_whose_volume_somebody_deleted_fails_and_only_a_restart_begins_with_an_empty_one(
+    stage: Stage,
+) -> None:
+    pod_id = await stage.runs()
+    first, name = await stage.pod(pod_id), name_of(pod_id)
+    unprotected = {"metadata": {"finalizers": None}}  # no controller does that here once its Pod is gone
+    await stage.kube.patch("PersistentVolumeClaim", name, unprotected, stage.namespace)
+    await stage.kube.delete("PersistentVolumeClaim", name, stage.namespace)
+    await stage.kubelet_removes(name)
+    await stage.becomes(pod_id, "failed", "Its volume was deleted from the cluster")
+    assert await stage.kube.find("Pod", name, stage.namespace) is None
+    await stage.act(pod_id, "restart")
+    again = await stage.pod(pod_id, other_than=first["metadata"]["uid"])
+    assert again["metadata"]["annotations"][START] == "2"
+
+
 async def test_a_pod_that_is_not_this_clouds_is_left_alone(stage: Stage) -> None:
     pod_id = await stage.runs()
     labels = {"metadata": {"labels": {INSTANCE: "another"}}}

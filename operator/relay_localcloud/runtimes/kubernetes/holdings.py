@@ -40,6 +40,7 @@ class Holding:
     swept_at: int | None = None  # when the last of an ended holder was deleted
     organization_id: str | None = None  # the owner; None until objects of the holder may be on a cluster
     cluster: str | None = None  # the cluster whose objects these are; None as long as there are none
+    had_pod: bool = False  # a Pod of it was seen there, so its volume is there, too
 
 
 HOLDINGS: Final = Rows(Holding, "kubernetes_holdings", key=("id",))
@@ -89,6 +90,7 @@ class OnKubernetes:
                 exits=(),
                 organization_id=None if known is None else known.organization_id,
                 cluster=None if known is None else known.cluster,
+                had_pod=known is not None and known.had_pod,
             )
         self.tx.after_commit(lambda: self.changed(holder_id))
         return Expected()
@@ -111,7 +113,7 @@ def saw(
     `uid` is None for a Pod that leaves: another one is to follow.
     """
     kept = tuple(list(astuple(each)) for each in exits)
-    seen = {"start": start, "uid": uid, "exits": kept, "rejected_since": rejected_since}
+    seen = {"start": start, "uid": uid, "exits": kept, "rejected_since": rejected_since, "had_pod": True}
     if any(getattr(holding, name) != value for name, value in seen.items()):
         HOLDINGS.change(tx, holding.id, **seen)
 
@@ -125,7 +127,7 @@ def settle(tx: Tx, holding: Holding, organization_id: str, cluster: str) -> Hold
 
 def left(tx: Tx, holder_id: str, cluster: str) -> None:
     """Record that no object of a holder is left on a cluster, so that it may run on another."""
-    gone = {"organization_id": None, "cluster": None, "since": 0, "uid": None, "exits": ()}
+    gone = {"organization_id": None, "cluster": None, "since": 0, "uid": None, "exits": (), "had_pod": False}
     HOLDINGS.change_all(tx, gone, id=holder_id, cluster=cluster)
 
 

@@ -48,6 +48,10 @@ TENANT_SECONDS: Final = 60.0
 """How long an organization's namespace, quota and policy are assumed to exist before they are sent again."""
 
 
+class VolumeLost(Exception):
+    """The volume of a holder was gone; there is an empty one now, and no Pod on it yet."""
+
+
 class Objects:
     """Carries out turns on a cluster; resends an organization's unchanged objects after TENANT_SECONDS or failures."""
 
@@ -59,7 +63,10 @@ class Objects:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def carry_out(self, turn: Turn) -> JsonObject | None:
-        """Carry out a turn; returns the Pod as the API server has it if it was created. Raises KubeError."""
+        """Carry out a turn; returns the Pod as the API server has it if it was created.
+
+        Raises KubeError, and VolumeLost.
+        """
         kube = self._kube
         match turn.step:
             case Step.MAKE:
@@ -83,6 +90,8 @@ class Objects:
             await self.ensure_tenant(turn.namespace, turn.tenant)
             for manifest in turn.manifests:
                 made = await _ensure(self._kube, turn.namespace, manifest)
+                if made is not None and turn.holding.had_pod and manifest["kind"] == "PersistentVolumeClaim":
+                    raise VolumeLost
         except KubeError:
             self._tenants.pop(turn.namespace, None)  # its namespace may have been deleted
             raise

@@ -20,7 +20,7 @@ from relay_localcloud.runtimes.kubernetes import fleet, holdings, turns
 from relay_localcloud.runtimes.kubernetes.holdings import HOLDINGS, Holding, Standing
 from relay_localcloud.runtimes.kubernetes.names import CLOUD_ID, INSTANCE, REPLICA_ID
 from relay_localcloud.runtimes.kubernetes.nodes import Gpu, NodeFact, NodeSeen, of_node
-from relay_localcloud.runtimes.kubernetes.objects import Objects
+from relay_localcloud.runtimes.kubernetes.objects import Objects, VolumeLost
 from relay_localcloud.runtimes.kubernetes.observed import Node, Pod
 from relay_localcloud.runtimes.kubernetes.organizations import Organizations
 from relay_localcloud.runtimes.kubernetes.pod_events import PodEvent, PodEvents
@@ -241,6 +241,9 @@ class Reconciler:
             made = await self._objects.carry_out(turn)
         except KubeError as error:
             self._failed(turn, error)
+        except VolumeLost:
+            with self._store.transaction() as tx:
+                turns.lost_volume(tx, turn)
         else:
             self._done(turn)
             if made is not None:

@@ -40,6 +40,9 @@ _NOT_OFFERED: Final[Mapping[Noun, str]] = {
 }
 TAKEN = "There is a Pod of this name that is not this cloud's: its administrator must take it away."
 _VANISHED = "Its Pod was deleted."
+_VOLUME_LOST = (
+    "Its volume was deleted from the cluster, and what was on it is lost: a restart begins with an empty one."
+)
 _STAYS = frozenset({Situation.PRESENT, Situation.LATER})
 
 
@@ -146,8 +149,8 @@ def refused(tx: Tx, turn: Turn, words: str, *, is_final: bool) -> None:
 
     They last for START_WITHIN then. An API server that fails itself, or whose webhooks do, may recover any time later.
     """
-    holder, holding = holders.find(tx, turn.holding.id), HOLDINGS.find(tx, id=turn.holding.id)
-    if holder is None or holding is None or holding != turn.holding or holding.standing is not Standing.RUN:
+    holder, holding = _to_run(tx, turn), turn.holding
+    if holder is None:
         return
     since = (holding.since or tx.now) if is_final else 0
     if since != holding.since:
@@ -155,6 +158,20 @@ def refused(tx: Tx, turn: Turn, words: str, *, is_final: bool) -> None:
     lasts = is_final and tx.now - since >= facts.START_WITHIN
     has_no_pod = turn.step is Step.MAKE
     holder.tell(tx, [Failed(words, since if has_no_pod else None) if lasts else CannotStart(words)])
+
+
+def lost_volume(tx: Tx, turn: Turn) -> None:
+    """Report to the row that its volume was gone: it runs on the empty one only if its owner starts it again."""
+    holder = _to_run(tx, turn)
+    if holder is not None:
+        holder.tell(tx, [Failed(_VOLUME_LOST)])
+
+
+def _to_run(tx: Tx, turn: Turn) -> Holder | None:
+    """The holder if it is still to run as it was at this turn."""
+    holding = HOLDINGS.find(tx, id=turn.holding.id)
+    same = holding == turn.holding and turn.holding.standing is Standing.RUN
+    return holders.find(tx, turn.holding.id) if same else None
 
 
 def _not_refused(tx: Tx, holding: Holding) -> Holding:
