@@ -131,15 +131,23 @@ async def test_a_pod_that_somebody_deleted_is_made_again(stage: Stage) -> None:
     assert (await stage.organization.vm(pod_id))["statusReason"] == "Its Pod was deleted."
 
 
+@pytest.mark.parametrize("with_namespace", [False, True])
 async def test_a_pod_whose_volume_somebody_deleted_fails_and_only_a_restart_begins_with_an_empty_one(
-    stage: Stage,
+    stage: Stage, with_namespace: bool
 ) -> None:
     pod_id = await stage.runs()
     first, name = await stage.pod(pod_id), name_of(pod_id)
     unprotected = {"metadata": {"finalizers": None}}  # no controller does that here once its Pod is gone
     await stage.kube.patch("PersistentVolumeClaim", name, unprotected, stage.namespace)
+    if with_namespace:
+        await stage.kube.delete("Namespace", stage.namespace)
     await stage.kube.delete("PersistentVolumeClaim", name, stage.namespace)
     await stage.kubelet_removes(name)
+    if with_namespace:
+        await stage.becomes(pod_id, "running", "Forbidden")
+        there = await stage.kube.get("Namespace", stage.namespace)
+        final = f"/api/v1/namespaces/{stage.namespace}/finalize"
+        await stage.kube.call("PUT", final, {**there, "spec": {"finalizers": []}})
     await stage.becomes(pod_id, "failed", "Its volume was deleted from the cluster")
     assert await stage.kube.find("Pod", name, stage.namespace) is None
     await stage.act(pod_id, "restart")
