@@ -77,7 +77,7 @@ async def doctor(
 async def _all(kubectl: Kubectl, everywhere: bool) -> list[Account]:
     found = await accounts.listed(kubectl, everywhere=everywhere)
     if not found:
-        raise Failure("there is no account: create a CloudAccount, or check other namespaces with -n or -A")
+        raise Failure("found no account: create a CloudAccount, or look in other namespaces with -n or -A")
     return found
 
 

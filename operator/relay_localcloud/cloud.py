@@ -55,17 +55,17 @@ class Cloud:
     public_url: str | None = None
     """The URL at which the management port is reached; None: where a request was sent to."""
 
-    def begin_anew(self) -> None:
-        """Continue with the state that has replaced the former one, in the step in which that was committed.
+    def start_over(self) -> None:
+        """Drop what goes on for the former state, and continue with the one that has just replaced it.
 
-        There is no await, so nothing that was due, called or answered in the former state goes on.
+        Call it without an await after that commit: due items, calls and answers of the former state must not run.
         """
         self.under_way.end_others()
         self.store.reload()
         self.clock.reload()
         self.faults.reload()
-        self.deliveries.begin_anew()
-        self.batches.begin_anew()
+        self.deliveries.start_over()
+        self.batches.start_over()
 
 
 async def _cloud_of(request: Request) -> Cloud:

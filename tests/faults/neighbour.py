@@ -73,7 +73,7 @@ class Neighbour:
         told = [
             one["status"][what] for one in everywhere for what in ("orphans", "unclaimed") if one["status"].get(what)
         ]
-        assert not told, f"the other's is taken for something of one's own: {told}"
+        assert not told, f"the operator takes the other installation's for its own: {told}"
 
     async def moves_out(self) -> None:
         """Deletes everything of the tenant's."""

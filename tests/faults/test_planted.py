@@ -69,7 +69,7 @@ PLANTED = {
         "everything is as its author wants it did not come true",
         (Rule(Side.CLOUD, CLUSTER.create, Overtaken()),),
     ),
-    "every-installation-is-ones-own": Planted("neighbours", "is taken for something of one's own"),
+    "every-installation-counts-as-this-one": Planted("neighbours", "takes the other installation's for its own"),
     "what-is-restored-is-taken-for-a-copy": Planted("restored-pod", _TWO),
     "a-change-is-never-sent": Planted("stopped-pod", "everything is as its author wants it did not come true"),
 }

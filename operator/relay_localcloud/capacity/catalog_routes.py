@@ -47,7 +47,7 @@ async def pricing(_: Anyone) -> dict[str, object]:
 
 @router.get("/v1/locations", response_model=LocationList, summary="Locations and regions")
 def locations(caller: Anyone, tx: Tx) -> dict[str, object]:
-    """Answers `{items}`: the catalog's own, then others where there are nodes for the calling organization."""
+    """Answers `{items}`: the catalog's own, then others that have nodes for the calling organization."""
     places = nodes.places(tx.connection, caller.organization_id)
     others = [Location(place, place, places[place]) for place in sorted(places) if place not in LOCATIONS]
     return {"items": [shown(place) for place in (*LOCATIONS.values(), *others)]}

@@ -13,7 +13,7 @@ def require_offered(tx: Tx, noun: Noun) -> None:
 
 
 def require_image(tx: Tx, field: str, image: str | None) -> None:
-    """Refuses with 422 what names nothing to run, where something runs."""
+    """Refuse with 422 a workload without an image if workloads are real containers."""
     if tx.runtime.reports_by_itself and not image:
         raise ApiError(422, f"{field}: the workloads of this cloud are real containers, so name an image to run.")
 

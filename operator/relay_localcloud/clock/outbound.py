@@ -56,7 +56,7 @@ class Outbound(ABC):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def begin_anew(self) -> None:
+    def start_over(self) -> None:
         """Stop what is under way without an outcome, and read the due items of the new state."""
         for task in self.tasks:
             task.cancel()

@@ -88,7 +88,7 @@ def scale_cluster(
 
 @router.post("/v1/clusters/{id}/restart", response_model=ClusterSummary, summary="Restart or start a cluster")
 def restart_cluster(caller: ClusterWriter, cluster_id: ResourceId, cloud: CurrentCloud, tx: Tx) -> dict[str, object]:
-    """Recreates a serving cluster in place, and starts unhealthy replicas anew; starts a stopped or failed cluster."""
+    """Recreates a serving cluster in place, and restarts unhealthy replicas; starts a stopped or failed cluster."""
     return _act(tx, caller, cluster_id, cloud, ClusterTrigger.RESTART)
 
 

@@ -36,7 +36,7 @@ _TEN_THOUSAND_YEARS = 10_000 * 366 * 86_400
 
 
 class ClockRequest(ControlRequest):
-    """A mode (with its rate where it is `scaled`), and an instant to move to, seconds to advance by, or what to do
+    """A mode (with its rate if it is `scaled`), and an instant to move to, seconds to advance by, or what to do
     with the gap that was found at the start: let it pass (`apply`), or forget it (`dismiss`).
     """
 

@@ -55,7 +55,7 @@ class OrganizationChange(ControlRequest):
 
 
 class SessionCreate(ControlRequest):
-    """A session of the owner, or of a new member where a role is given."""
+    """A session of the owner, or of a new member if a role is given."""
 
     role: Role | None = None
 

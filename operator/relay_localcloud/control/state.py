@@ -25,14 +25,14 @@ router = Router()
 LARGEST_FILE = 512 * 1024 * 1024
 
 
-def seed(cloud: Cloud, document: JsonValue, announced: Founded | None = None, *, anew: bool = False) -> Founded:
+def seed(cloud: Cloud, document: JsonValue, announced: Founded | None = None, *, clear: bool = False) -> Founded:
     """Fill a fresh state, from an exported one if given; returns the credentials of the seeded organization.
 
-    `anew`: clear it first. The credentials are taken from `announced`, if it is given. StateFileError if the document
-    is not an exported state, Unwritable if the disk fails: then the state is as it was.
+    `clear`: remove every row first. The credentials are taken from `announced`, if it is given. StateFileError if the
+    document is not an exported state, Unwritable if the disk fails: then the state is as it was.
     """
     with cloud.files.importing() as imported, cloud.store.transaction(at=0) as tx:
-        if anew:
+        if clear:
             with host_keys.kept(tx, cloud.vault):
                 exports.clear(tx)
         if document is not None and exports.is_fresh(tx):
@@ -42,7 +42,7 @@ def seed(cloud: Cloud, document: JsonValue, announced: Founded | None = None, *,
         backends.seal_keys(tx, cloud.vault)
     with cloud.store.transaction(at=0) as tx:
         storage.sweep(tx, cloud.files)
-    cloud.begin_anew()
+    cloud.start_over()
     with cloud.store.transaction() as tx:
         founded, made = organizations.seed(tx, announced)
         if made and not tx.runtime.reports_by_itself:
@@ -60,7 +60,7 @@ class Reset:
     async def __call__(self, cloud: Cloud) -> None:
         """Reset; every other request under way ends with 503."""
         # There is no await here, so nothing of the former state can write into the new one.
-        seed(cloud, self._document, self._announced, anew=True)
+        seed(cloud, self._document, self._announced, clear=True)
         await cloud.under_way.others_ended()
         cloud.requests.forget()
         cloud.rate_limiter.forget()
@@ -93,7 +93,7 @@ async def import_state(request: Request, cloud: CurrentCloud) -> Response:
         raise ApiError(400, f"Nothing was imported: {error}.") from error
     with cloud.store.transaction(at=0) as tx:
         storage.sweep(tx, cloud.files)
-    cloud.begin_anew()
+    cloud.start_over()
     await cloud.under_way.others_ended()
     return answer({"rows": counts})
 

@@ -9,7 +9,7 @@ from relay_localcloud.http.errors import ApiError
 
 class _Unadorned(web.StreamResponse):
     async def _prepare_headers(self) -> None:
-        # aiohttp adds them only here; there is no option. `Date` stays: an origin should send it.
+        # aiohttp adds these headers, and has no option against it. `Date` stays, since an origin server should send it.
         added = [name for name in ("Server", "Content-Type") if name not in self.headers]
         await super()._prepare_headers()
         for name in added:

@@ -78,7 +78,8 @@ class Route:
         if iscoroutinefunction(self.endpoint):
             result = await self.endpoint(**arguments)
             if self.changes:
-                with suppress(Unwritable), transaction() as tx:  # what is done already is not answered 503
+                # The change is done already, so a full disk must not answer it 503.
+                with suppress(Unwritable), transaction() as tx:
                     done(tx, request.scope, result)
         else:
             with transaction() as tx:

@@ -60,7 +60,7 @@ def apply_as_provider(
 
 @router.get("/v1/orgs/{orgId}/provider/status", response_model=ProviderStanding, summary="How the application stands")
 def provider_status(_: ProviderReader, organization_id: OrganizationId, tx: Tx) -> dict[str, object]:
-    """`applicationStatus` is pending, approved or rejected; null where the organization never applied."""
+    """`applicationStatus` is pending, approved or rejected; null if the organization never applied."""
     made = APPLICATIONS.find(tx, organization_id=organization_id)
     return {
         "isProvider": is_provider(tx, organization_id),

@@ -179,11 +179,11 @@ class Deliveries(Outbound):
         webhook = WEBHOOKS.find(tx, id=lane)
         return None if webhook is None else webhook.organization_id
 
-    def begin_anew(self) -> None:
+    def start_over(self) -> None:
         """Cancel calls under way, forget how receivers answered so far, and read the due items of the new state."""
         self._circuits.forget()
-        self.fan_out.begin_anew()
-        super().begin_anew()
+        self.fan_out.start_over()
+        super().start_over()
 
     def barrier(self) -> int | None:
         """OVERTAKING after the earliest unfinished call: a call schedules nothing earlier than that."""

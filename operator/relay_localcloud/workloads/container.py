@@ -69,7 +69,7 @@ def check_list(field: str, values: Sequence[str] | None, most: int) -> None:
 
 
 def from_template(body: _CreateT) -> _CreateT:
-    """The request with its template's values where it has none; ApiError 422 for an unknown template."""
+    """The request, with its template's image if it names none; ApiError 422 for an unknown template."""
     if body.template_id is None:
         return body
     template = catalog.entry("templateId", VM_TEMPLATES, body.template_id)

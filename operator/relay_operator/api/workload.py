@@ -245,7 +245,7 @@ class FailedGreen(Model):
 
 
 class BlueGreenStatus(WorkloadStatus, SupersedingStatus):
-    """What the status of a kind tells of which one can take the place of another: there are two at most."""
+    """The status of a kind whose resource can be replaced by another beside it: there are two at most."""
 
     former: Sequence[Blue] | None = Field(
         None,

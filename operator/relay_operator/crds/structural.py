@@ -34,7 +34,7 @@ _KEY_BOUNDS: Final = {"minLength": ">=", "maxLength": "<="}
 
 
 def structural(model: type[Model]) -> Schema:
-    """The schema of a model as a CRD has it; a default is told in the description, not set by the API server."""
+    """The schema of a model as a CRD has it; the description names a default, which the API server does not set."""
     schema = _OBJECT.validate_python(model.model_json_schema(by_alias=True))
     return _Resolver(as_object(schema.get("$defs", {}))).structural(schema)
 

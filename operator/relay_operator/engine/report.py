@@ -42,7 +42,7 @@ Trouble: TypeAlias = Literal[ConditionType.RECONCILING, ConditionType.STALLED]
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What status is to say; `ready` None leaves the Ready condition as it is."""
+    """The next contents of status; `ready` None leaves the Ready condition as it is."""
 
     ready: Literal["True", "False", "Unknown"] | None
     trouble: Trouble | None

@@ -67,7 +67,7 @@ class Vanished:
     kinds: frozenset[str]
     """The kinds that this release knows; the objects of others are left to the release that wrote them."""
     leftovers: Leftovers = field(init=False)
-    """What is kept on purpose is not ended."""
+    """The records of resources that people keep on purpose, which the operator does not end."""
     _config_maps: ConfigMaps = field(init=False)
     _saved: set[ObjectKey] = field(default_factory=set)
     _refused: dict[ObjectKey, str] = field(default_factory=dict)

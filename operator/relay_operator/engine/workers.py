@@ -46,7 +46,7 @@ class Workers:
             task.cancel()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                # What waits to be recorded does not wait for a pass, which may take all of the time.
+                # Recording goes on beside the passes, since one of those may take all of the time.
                 await asyncio.gather(self._passes_ended(), self._persist())
                 await self._persist()
 

@@ -139,7 +139,7 @@ Cluster: TypeAlias = Resource[GpuClusterSpec, GpuClusterStatus]
 
 @dataclass(frozen=True, slots=True)
 class SeenCluster:
-    """A cluster as a list shows it, and in detail where that was asked for."""
+    """A cluster as a list shows it, and in detail if that was asked for."""
 
     summary: ClusterSummary
     detail: ClusterDetail | None = None

@@ -43,7 +43,7 @@ class Subscribed:
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What it takes to have exactly one good subscription; if `keep` is None, a create."""
+    """How to arrive at exactly one good subscription; if `keep` is None, by a create."""
 
     keep: Webhook | None
     remove: tuple[Webhook, ...]
