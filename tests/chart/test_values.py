@@ -173,6 +173,9 @@ PUBLIC = "webhook.publicUrl=https://relay.example.com"
         (("podDisruptionBudget.minAvailable=1", "podDisruptionBudget.maxUnavailable=1"), "not both"),
         (("metrics.serviceMonitor.enabled=true",), "name its namespace in networkPolicy.metricsFrom"),
         (("strategy.rollingUpdate.maxSurge=0",), "no Pod could be replaced"),
+        (("settings.leaseDurationSeconds=10",), "leaseRenewDeadlineSeconds=10, and that below leaseDurationSeconds=10"),
+        (("settings.leaseRetrySeconds=10",), "leaseRetrySeconds=10 must be below leaseRenewDeadlineSeconds=10"),
+        (("settings.backoffMaxSeconds=1", "settings.backoffInitialSeconds=2"), "must not be above backoffMaxSeconds=1"),
         (("extraVolumeMounts[0].name=data", "extraVolumeMounts[0].mountPath=/data"), "names the volume data"),
     ],
 )
@@ -216,6 +219,22 @@ def test_numbers_of_a_values_file_reach_the_operator_as_they_are(tmp_path: Path)
     read = Settings.model_validate({name: env[f"RELAY_{name.upper()}"] for name in ("webhook_body_limit_bytes",)})
     assert read.webhook_body_limit_bytes == 2_097_152
     assert (env["RELAY_POLL_JITTER"], env["RELAY_LOG_LEVEL"], env["RELAY_LEASE_RETRY_SECONDS"]) == ("0.1", "debug", "1")
+
+
+@pytest.mark.parametrize(("settings", "seconds"), [({}, 60), ({"shutdownSeconds": 90.5}, 131)])
+def test_passes_have_the_time_to_finish_that_their_setting_gives_them(
+    settings: Manifest, seconds: int, tmp_path: Path
+) -> None:
+    (deployment,) = rendered_with(tmp_path, {"settings": settings}, "Deployment")
+    assert deployment["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] == seconds
+    assert Settings.model_fields["shutdown_seconds"].default + 40 == 60
+
+
+def test_the_chart_and_the_operator_know_the_same_default_times() -> None:
+    text = (CHART / "templates" / "contradictions.yaml").read_text()
+    known = re.findall(r'dig "(\w+)" (\d+) \$settings', text)
+    fields = {to_camel(name): field.default for name, field in Settings.model_fields.items()}
+    assert known == [(name, str(fields[name])) for name, _ in known] != []
 
 
 async def test_what_a_site_adds_to_pods_is_there() -> None:
