@@ -146,7 +146,6 @@ class App:
         await self.label.put(leading=False, on_try=self.pulse.beat)
         failures = 0
         while self.unseen is not None:
-            self.pulse.beat()
             self.unseen = await self._obstacle()
             if self.unseen is not None:
                 failures += 1
@@ -159,6 +158,7 @@ class App:
         for kind in self.kinds:
             resource = resource_type(kind.definition)
             for namespace in watched if resource.namespaced and watched else (None,):
+                self.pulse.beat()  # hundreds of namespaces take minutes
                 try:
                     await self.parts.engine.kube.look(resource, namespace)
                 except KubeError as error:
