@@ -140,7 +140,7 @@ async def test_a_body_over_a_mebibyte_is_refused_announced_or_not(sender: Sender
     await sender.expect_looks(0)
 
 
-async def test_a_delivery_for_an_unknown_account_is_refused_unread(sender: Sender) -> None:
+async def test_a_delivery_for_an_unknown_account_is_refused(sender: Sender) -> None:
     before = await sender.counted("unknown_account")
     assert await sender.send(sender.event(), sender.secret, account="nobodys") == 401
     assert await sender.counted("unknown_account") == before + 1
