@@ -1,6 +1,7 @@
 """An aiohttp app on an address, for as long as a block runs; strangers can use only a share of its connections."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import cast
@@ -61,10 +62,20 @@ async def http_server(
         return connection
 
     try:
-        server = await loop.create_server(connected, listen.host, listen.port)
+        if listen.host == "::":
+            server = await loop.create_server(connected, sock=_on_every_address(listen.port))
+        else:
+            server = await loop.create_server(connected, listen.host, listen.port)
         try:
             yield ListenAddress(listen.host, server.sockets[0].getsockname()[1])
         finally:
             server.close()
     finally:
         await runner.cleanup()
+
+
+def _on_every_address(port: int) -> socket.socket:
+    """A listener for IPv6 and IPv4, which event loops keep apart; for IPv4 alone on a system without IPv6."""
+    if socket.has_dualstack_ipv6():
+        return socket.create_server(("::", port), family=socket.AF_INET6, dualstack_ipv6=True)
+    return socket.create_server(("", port))

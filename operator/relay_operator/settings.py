@@ -131,7 +131,7 @@ class Settings(BaseSettings):
 
     webhook_listen: Listen = Field(
         ListenAddress("0.0.0.0", 8088),  # noqa: S104 - a container must be reachable from outside
-        description="Address of the webhook receiver.",
+        description="Address of the webhook receiver. The unspecified address of IPv6 includes IPv4.",
     )
     webhook_public_url: Url = Field(
         "",
@@ -145,7 +145,7 @@ class Settings(BaseSettings):
 
     metrics_listen: Listen = Field(
         ListenAddress("0.0.0.0", 9090),  # noqa: S104
-        description="Address of /metrics, /healthz and /readyz.",
+        description="Address of /metrics, /healthz and /readyz. The unspecified address of IPv6 includes IPv4.",
     )
     leader_election: bool = Field(True, description="Whether replicas agree on one leader through a Lease.")
     lease_name: str = Field("relay-operator", description="Name of the Lease, in the operator's namespace.")

@@ -116,6 +116,12 @@ async def test_the_program_takes_what_the_pod_gives_it_and_answers_its_probes(st
     assert (tmp_path / "data" / "state" / "state.db").exists()
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
+async def test_a_pod_is_reached_at_whatever_address_its_cluster_gives_it(started: Server, host: str) -> None:
+    here = f"http://{host}:{urlsplit(started.url).port}/healthz"
+    assert (await request("GET", here)).status == 200
+
+
 @pytest.mark.parametrize(
     ("started", "host"),
     [((), "relay-localcloud.relay-cloud.svc"), (EVERYTHING, "cloud.example.com")],

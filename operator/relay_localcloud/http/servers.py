@@ -80,10 +80,16 @@ class Server(uvicorn.Server):
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Bind a port (0: any free one); raises ListenError if it is not available."""
+    """Bind a port (0: any free one); raises ListenError if it is not available.
+
+    `::` is every address, of IPv4 as well; on a system without IPv6, of IPv4 alone.
+    """
+    every = host == "::"
+    both = every and socket.has_dualstack_ipv6()
     try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        listener = socket.create_server((host, port), family=family, backlog=2048)
+        address = "0.0.0.0" if every and not both else host  # noqa: S104 - the caller asked for every address
+        family = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0][0]
+        listener = socket.create_server((address, port), family=family, backlog=2048, dualstack_ipv6=both)
     except OSError as error:
         raise ListenError(f"Port {port} on {host} cannot be listened on: {error}. Choose another, or 0.") from error
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # asyncio does not set it on accepted connections

@@ -322,3 +322,20 @@ def test_the_url_given_to_the_cloud_leads_back_to_the_account(account: ObjectKey
     url = webhook_url("https://relay.example.com/", account)
     assert url.startswith("https://relay.example.com/webhooks/")
     assert account_at(*url.split("/")[-2:]) == account
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+async def test_every_address_is_that_of_both_families(host: str) -> None:
+    """Pods of some clusters have IPv6 addresses only."""
+    endpoint, body = _Endpoint(), _body()
+    async with http_server(endpoint.receiver.app(), ListenAddress("::", 0)) as address:
+        endpoint.address = ListenAddress(host, address.port)
+        assert await endpoint.deliver(body, _signature(body)) == 204
+
+
+async def test_a_system_without_ipv6_listens_on_ipv4_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("socket.has_dualstack_ipv6", lambda: False)
+    endpoint, body = _Endpoint(), _body()
+    async with http_server(endpoint.receiver.app(), ListenAddress("::", 0)) as address:
+        endpoint.address = ListenAddress("127.0.0.1", address.port)
+        assert await endpoint.deliver(body, _signature(body)) == 204
