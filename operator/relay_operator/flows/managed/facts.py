@@ -40,6 +40,8 @@ class Facts(UsesAccount, Generic[SpecT, StatusT, ObsT]):
     former: Former | None = None
     """The former resource that is to be ended, or that is gone."""
     inputs: Inputs | None = None
+    models: tuple[str, ...] = ()
+    """The GPU models to try, in order; empty if the cloud chooses."""
     env_digest: str = ""
     """Digest of the referenced Secrets and ConfigMaps; empty if there are none, or if they were not read."""
     unanswered: int = 0

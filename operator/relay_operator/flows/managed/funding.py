@@ -9,11 +9,13 @@ from relay_operator.api.meta import CreateIntent, ObjectKey, ObjectMeta, Resourc
 from relay_operator.api.parts import Budget
 from relay_operator.api.workload import ManagedStatus, PricedSpec, PricedStatus, SpecT, StatusT
 from relay_operator.budgets.budgets import Budgets
+from relay_operator.budgets.limits import can_fit
 from relay_operator.budgets.lines import Age
 from relay_operator.budgets.prices import Capacity, Pricing, quote
 from relay_operator.engine.account import AccountReady, Accounts
 from relay_operator.engine.actions import Stall, Wait
 from relay_operator.engine.commitment import Commitment, aside
+from relay_operator.flows.managed import predicates
 from relay_operator.flows.managed.actions import RESTART, START, STOP
 from relay_operator.flows.managed.blue_green import beside, costs
 from relay_operator.flows.managed.resource import ExternalResource, ObsT, is_priced
@@ -118,6 +120,18 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
         left = wanted.replicas if ahead.change in _OF_POWER else asked.replicas
         return replace(said, quote=_share(said.quote, left, wanted.replicas))
 
+    async def models(self, obj: Resource[SpecT, StatusT], account: AccountReady) -> tuple[str, ...]:
+        """The GPU models to try, in order: the first, and those of the others that fit into the limits."""
+        resource, named, own = self.resource, predicates.models_of(self.resource, obj), _own(obj)
+        if len(named) < 2 or not is_priced(resource) or (own is None and account.budget is None):
+            return named
+        try:
+            prices = await self.pricing.of(account.cloud)
+        except CloudError:
+            return named
+        asked = ((model, resource.capacity(obj, model)) for model in named[1:])
+        return (*named[:1], *(model for model, wanted in asked if _fits(own, account, wanted, quote(prices, wanted))))
+
     async def _price(self, account: AccountReady, has: Capacity | None) -> Funded:
         """The present resource's price, for information: if it is unreadable, nothing waits and the last one stays."""
         if has is None:
@@ -156,6 +170,13 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
             return said
         covered = account.budget is None or _reserved(obj.status, intent).covers(need)
         return replace(said, reserve=None if covered else need, asked=True)
+
+
+def _fits(own: Budget | None, account: AccountReady, wanted: Capacity, cents: int | None) -> bool:
+    """Whether the object may have this, if nothing else costs anything."""
+    if cents is None or (own is not None and cents > own.max_price_per_hour_cents):
+        return False
+    return account.budget is None or can_fit(account.budget, Commitment(cents, wanted.gpus * wanted.replicas))
 
 
 def _of_the_next(said: Funded) -> Funded:

@@ -168,9 +168,8 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         if demand is Demand.EXIST and (wanted or (refs.any and sight.observed is not None)):
             read = await self.inputs.read(obj.metadata.namespace, refs, obj.metadata.uid, memory, keys)
         value, taken = await self._value(turn, obj, memory, sight, wanted=wanted)
-        inputs = _inputs(
-            read, linked, predicates.model_id(predicates.models_of(self.resource, obj), obj.status.failures)
-        )
+        models = await self.funding.models(obj, account)
+        inputs = _inputs(read, linked, predicates.model_id(models, obj.status.failures))
         # If keys are missing, it is unknown whether they have changed.
         digest = read.digest if isinstance(read, ReadInputs) and len(keys) == len(refs.registered) else ""
         known = intent if isinstance(intent, CreateIntent) else None
@@ -238,6 +237,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             change=change,
             former=idle,
             inputs=inputs,
+            models=models,
             env_digest=digest,
             unanswered=memory.unanswered,
             exact=turn.exact,

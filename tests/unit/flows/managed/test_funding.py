@@ -345,6 +345,34 @@ async def test_a_start_costs_what_was_got_and_not_what_would_be_tried_first(pric
     assert (priced.reason("other"), priced.reason()) == ("Running", "WaitingForBudget")
 
 
+@pytest.mark.parametrize("whose", ["its own", "the account's"])
+@pytest.mark.parametrize("prices", [{"h100": 200, "b200": 500}, {"h100": 200}], ids=["too dear", "unknown"])
+async def test_a_model_that_no_limit_ever_allows_is_left_out_while_the_first_has_no_room(
+    priced: World, whose: str, prices: dict[str, int]
+) -> None:
+    priced.pricing.prices = Prices(prices, {})
+    limited(priced, AccountBudget(max_burn_per_hour_cents=300) if whose == "the account's" else None)
+    own: dict[str, JsonValue] = {"budget": {"maxPricePerHourCents": 300}} if whose == "its own" else {}
+    priced.pods.fail("create", *[refused(CapacityExhausted)] * 3)
+    priced.apply("train", gpu={"modelIds": ["h100", "b200"]}, **own)
+    await priced.settle()
+    assert (priced.reason(), priced.pods.count("create")) == ("WaitingForCapacity", 1)
+    await priced.wait(60)
+    assert (priced.reason(), [inputs.model_id for _, inputs in priced.pods.sent]) == ("Running", ["h100"] * 4)
+
+
+async def test_all_models_are_tried_while_the_prices_cannot_be_read(priced: World) -> None:
+    limited(priced, AccountBudget(max_burn_per_hour_cents=500))
+    priced.pods.fail("create", refused(CapacityExhausted))
+    priced.apply(gpu={"modelIds": ["h100", "b200"]})
+    priced.pricing.failure = CloudUnavailable("get_pricing", "no answer")
+    await priced.wait(10)
+    assert priced.reason() == "PriceUnknown"
+    priced.pricing.failure = None
+    await priced.wait(60)
+    assert [inputs.model_id for _, inputs in priced.pods.sent] == ["h100", "b200"]
+
+
 async def test_a_restart_of_what_failed_waits_as_well_and_says_so(priced: World) -> None:
     limited(priced, AccountBudget(min_available_cents=100), 100)
     priced.apply(gpu=H100, recovery={"onFailed": "Restart"})

@@ -1,5 +1,6 @@
 """The status to write: what is mirrored, what is counted, what is dropped, and the smallest patch."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -17,6 +18,7 @@ from relay_operator.flows.managed.actions import RESTART, START, STOP, Action
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.funding import Funded
 from relay_operator.flows.managed.plan import Difference, Recovery, Seen, View
+from relay_operator.flows.managed.predicates import models_of
 from relay_operator.flows.managed.result import Accepted, Rejected, Result, Sent
 from relay_operator.flows.managed.status import new_status
 from relay_operator.kinds.gpupod import GpuPod, GpuPodStatus
@@ -44,6 +46,7 @@ def written(
     env_digest: str = "",
 ) -> GpuPodStatus:
     facts = Facts(PODS, obj.key, obj, NOW, account(), view or View(), INTENT, observed, error, env_digest=env_digest)
+    facts = replace(facts, models=models_of(PODS, obj))
     return new_status(facts, action, result, report, PACING)
 
 
