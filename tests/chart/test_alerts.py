@@ -36,6 +36,7 @@ class Case:
 JOB = {"job": "relay-operator-metrics"}
 ACCOUNT = {**JOB, "exported_namespace": "a", "account": "x"}
 BALANCE = 'gpurelay_account_available_cents{exported_namespace="a",account="x"}'
+FLOOR = 'gpurelay_account_auto_stop_floor_cents{exported_namespace="a",account="x"}'
 BURN = 'gpurelay_burn_cents_per_hour{exported_namespace="a",account="x"}'
 FAILING = 'gpurelay_cloud_requests_total{operation="get_pod",status="503"}'
 UNREACHED = 'gpurelay_cloud_requests_total{operation="get_pod",status="none"}'
@@ -107,10 +108,14 @@ CASES = (
         {"8m": (), "14m": ({**JOB, "pod": "a", "outcome": "bad_signature"},), "40m": ()},
     ),
     Case("RelayWebhookSignatures", {'gpurelay_webhook_deliveries_total{outcome="duplicate"}': "0+9x40"}, {"40m": ()}),
-    Case("RelayFundsLow", {BALANCE: "2399x20 99999x9", BURN: "100x40"}, {"9m": (), "11m": (ACCOUNT,), "25m": ()}),
-    Case("RelayFundsLow", {BALANCE: "2401x20", BURN: "100x20"}, {"20m": ()}),
-    Case("RelayFundsLow", {BALANCE: "-324x20"}, {"9m": (), "11m": (ACCOUNT,)}),
-    Case("RelayFundsLow", {BALANCE: "0x20", BURN: "0x20"}, {"20m": ()}),
+    Case(
+        "RelayFundsLow",
+        {BALANCE: "7399x20 99999x9", FLOOR: "5000x40", BURN: "100x40"},
+        {"9m": (), "11m": (ACCOUNT,), "25m": ()},
+    ),
+    Case("RelayFundsLow", {BALANCE: "7401x20", FLOOR: "5000x20", BURN: "100x20"}, {"20m": ()}),
+    Case("RelayFundsLow", {BALANCE: "-324x20", FLOOR: "0x20"}, {"9m": (), "11m": (ACCOUNT,)}),
+    Case("RelayFundsLow", {BALANCE: "0x20", FLOOR: "0x20", BURN: "0x20"}, {"20m": ()}),
 )
 
 
@@ -142,7 +147,13 @@ def test_an_alert_fires_when_somebody_must_act_and_is_silent_before_and_after(al
 
 
 def test_nothing_fires_for_a_release_in_which_all_is_well(rules: Path) -> None:
-    well = {'gpurelay_leader{pod="a"}': "1x60", BALANCE: "99999x60", BURN: "100x60", WORKING: "0+9x60"}
+    well = {
+        'gpurelay_leader{pod="a"}': "1x60",
+        BALANCE: "99999x60",
+        FLOOR: "5000x60",
+        BURN: "100x60",
+        WORKING: "0+9x60",
+    }
     well |= {'gpurelay_late_creates_total{kind="GpuPod"}': "0x60", 'gpurelay_leftovers{fate="orphan"}': "0x60"}
     play(rules, [(Case(alert, well, {"60m": ()}), OURS) for alert in {case.alert for case in CASES}])
 

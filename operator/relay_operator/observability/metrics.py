@@ -139,6 +139,11 @@ class Metrics:
             "Available balance of an account's organization, in cents.",
             ["namespace", "account"],
         )
+        self.account_floor_cents = gauge(
+            "gpurelay_account_auto_stop_floor_cents",
+            "Balance of an account's organization below which the cloud stops what runs, in cents.",
+            ["namespace", "account"],
+        )
         self.account_burn_cents_per_hour = gauge(
             "gpurelay_burn_cents_per_hour",
             "What an account's organization spends at this moment, in cents an hour.",
@@ -179,9 +184,22 @@ class Metrics:
         """Count a create that the cloud acted on after the operator had given it up."""
         self.late_creates.labels(kind).inc()
 
-    def on_balance(self, namespace: str, account: str, available_cents: int, burn_cents_per_hour: int | None) -> None:
-        """Show an account's balance; a burn that the cloud does not report keeps its last value instead of 0."""
+    def on_balance(
+        self,
+        namespace: str,
+        account: str,
+        available_cents: int,
+        burn_cents_per_hour: int | None,
+        floor_cents: int | None,
+    ) -> None:
+        """Show an account's balance; a burn or a floor that the cloud does not report keeps its last value.
+
+        Without any, the floor is 0.
+        """
         self.account_available_cents.labels(namespace, account).set(available_cents)
+        floor = self.account_floor_cents.labels(namespace, account)
+        if floor_cents is not None:
+            floor.set(floor_cents)
         if burn_cents_per_hour is not None:
             self.account_burn_cents_per_hour.labels(namespace, account).set(burn_cents_per_hour)
 
@@ -194,6 +212,7 @@ class Metrics:
     def forget_account(self, namespace: str, account: str) -> None:
         """Remove the series of an account that is gone."""
         self.account_available_cents.remove_by_labels({"namespace": namespace, "account": account})
+        self.account_floor_cents.remove_by_labels({"namespace": namespace, "account": account})
         self.account_burn_cents_per_hour.remove_by_labels({"namespace": namespace, "account": account})
         self.spend_cents.remove_by_labels({"account_namespace": namespace, "account": account})
 

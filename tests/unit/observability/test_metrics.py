@@ -47,13 +47,23 @@ def test_late_creates_are_there_before_the_first() -> None:
 
 
 def test_a_deleted_account_is_not_shown_any_longer(metrics: Metrics) -> None:
-    metrics.on_balance("team-a", "default", 5_000, None)
-    metrics.on_balance("team-b", "default", 7_000, 120)
+    metrics.on_balance("team-a", "default", 5_000, None, None)
+    metrics.on_balance("team-b", "default", 7_000, 120, 2_000)
     metrics.forget_account("team-a", "default")
     metrics.forget_account("team-c", "never-seen")
     text = generate_latest(metrics.registry).decode()
     assert "team-a" not in text
     assert 'gpurelay_burn_cents_per_hour{account="default",namespace="team-b"} 120.0' in text
+    assert 'gpurelay_account_auto_stop_floor_cents{account="default",namespace="team-b"} 2000.0' in text
+
+
+def test_a_floor_is_zero_until_the_cloud_reports_one_and_then_keeps_its_value(metrics: Metrics) -> None:
+    labels, value = {"namespace": "team-a", "account": "default"}, metrics.registry.get_sample_value
+    metrics.on_balance(**labels, available_cents=5_000, burn_cents_per_hour=None, floor_cents=None)
+    assert value("gpurelay_account_auto_stop_floor_cents", labels) == 0
+    metrics.on_balance(**labels, available_cents=5_000, burn_cents_per_hour=90, floor_cents=2_000)
+    metrics.on_balance(**labels, available_cents=5_000, burn_cents_per_hour=None, floor_cents=None)
+    assert value("gpurelay_account_auto_stop_floor_cents", labels) == 2_000
 
 
 def test_who_spent_nothing_more_is_not_shown_any_longer(metrics: Metrics) -> None:

@@ -291,7 +291,8 @@ class AccountFlow:
         if seen.balance is not None:
             self.accounts.funds(key, seen.balance.available_cents)
             burn = seen.usage.burn_per_hour_cents if seen.usage is not None else None
-            self.metrics.on_balance(key.namespace, key.name, seen.balance.available_cents, burn)
+            floor = seen.usage.auto_stop_floor_cents if seen.usage is not None else None
+            self.metrics.on_balance(key.namespace, key.name, seen.balance.available_cents, burn, floor)
         return Looked(state, seen)
 
     async def _accounted(
