@@ -12,6 +12,7 @@ import pytest
 from relay_kube.kube import PODS, Kube
 from relay_localcloud.runtimes.kubernetes.names import name_of
 from relay_localcloud.runtimes.kubernetes.reconcile import AT_ONCE
+from relay_localcloud.workloads.workloads import WORKLOADS
 from tests.cluster.kubernetes_runtime import groups
 from tests.support.eventually import eventually
 from tests.support.kube import KubeError
@@ -75,6 +76,17 @@ async def test_requests_without_an_answer_hold_up_neither_nodes_nor_the_turns_th
     clients[0].answers.release()
     await eventually(asked, lambda seen: len(seen) > AT_ONCE + 1, what="the last one is asked for")
     assert clients[0].asked[AT_ONCE:] == [ninth, tenth]
+
+
+async def test_a_holder_at_which_the_cloud_fails_holds_up_no_other(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    pod_id = await stage.runs()
+    with stage.store.transaction() as tx:
+        WORKLOADS.change(tx, pod_id, request="{}")  # as of a former version, say, that this one cannot read
+    await stage.kubelet_removes(name_of(pod_id))
+    await stage.becomes(await stage.runs(), "running")
+    assert f"{pod_id}: the local cloud fails at this" in caplog.text
 
 
 @asynccontextmanager

@@ -228,6 +228,8 @@ class Reconciler:
             await self._turn(holder_id)
         except Unwritable as error:
             self._try_again(holder_id, error)
+        except Exception:  # noqa: BLE001 - a defect holds up one holder, which has its turn again, and no other
+            _log.exception("%s: the local cloud fails at this, and goes on with the others", holder_id)
         finally:
             self._under_way.discard(holder_id)
             self._wake.set()
