@@ -5,12 +5,11 @@ import json
 import pytest
 from pydantic import JsonValue
 
-from relay_client import CapacityExhausted, Conflict
-from relay_kube.kube import SECRETS
+from relay_client import CapacityExhausted
 from relay_operator.api import meta
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.engine.account import AccountReady
-from relay_operator.engine.intent import cloud_name, digests
+from relay_operator.engine.intent import cloud_name
 from tests.unit.engine.apiserver import status_fault
 from tests.unit.flows.managed.cloudpods import lost, refused
 from tests.unit.flows.managed.world import NAMESPACE, World
@@ -265,73 +264,6 @@ async def test_a_search_that_takes_more_than_one_pass_is_gone_on_with_at_once(wo
     await world.settle()
     assert (world.pods.count("find") - searches, world.clock.seconds - since) == (6, 0)
     assert (world.status().id, world.pods.count("create")) == ("pod-1", 1)
-
-
-async def test_retry_by_name_sends_the_same_request_again(world: World) -> None:
-    set_account(world, resend_unknown=True)
-    world.pods.listable = False
-    await world.kube.create(SECRETS, NAMESPACE, {"metadata": {"name": "keys"}, "data": {"TOKEN": "czNjcjN0"}})
-    world.pods.fail("create", lost(acted=False))
-    world.apply(env=[{"name": "A", "value": "b"}], envFrom=[{"secretRef": {"name": "keys"}}])
-    await world.wait(200)
-    (first, asked), (again, resent) = world.pods.sent
-    assert (again, resent) == (first, asked)
-    assert resent.env == {"A": "b", "TOKEN": "s3cr3t"}
-    assert world.status().id == "pod-1"
-
-
-@pytest.mark.parametrize("strategy", ["Never", "Recreate"])
-async def test_retry_by_name_records_the_spec_that_it_sent_last(world: World, strategy: str) -> None:
-    set_account(world, resend_unknown=True)
-    world.pods.listable = False
-    world.pods.fail("create", lost(acted=False))
-    world.apply(updateStrategy={"type": strategy})
-    await world.wait(30)
-    world.change(image="pytorch/pytorch:2")
-    await world.wait(400)
-    assert (world.reason(), world.status().id, len(world.pods.records)) == ("Running", "pod-1", 1)
-
-
-async def test_what_an_earlier_request_may_have_made_is_not_known_to_differ(world: World) -> None:
-    set_account(world, resend_unknown=True)
-    world.pods.listable = False
-    await world.kube.create(SECRETS, NAMESPACE, {"metadata": {"name": "keys"}, "data": {"TOKEN": "czNjcjN0"}})
-    world.pods.fail("create", lost(acted=True), *[refused(Conflict)] * 9)
-    world.apply(envFrom=[{"secretRef": {"name": "keys"}}], updateStrategy={"type": "Recreate"})
-    await world.wait(30)
-    world.change(shmSizeGb=16)
-    world.server.edit("secrets", NAMESPACE, "keys", {"data": {"TOKEN": "b3RoZXI="}})
-    await world.wait(200)
-    world.pods.listable = True
-    await world.wait(2000, step=10)
-    assert (world.status().id, len(world.pods.records)) == ("pod-1", 1)
-    assert "shmSizeGb" not in digests(world.status().spec_hash or "")
-    assert world.status().env_digest is None
-
-
-async def test_what_is_found_was_made_with_the_secrets_of_its_create(world: World) -> None:
-    world.pods.listable = False
-    await world.kube.create(SECRETS, NAMESPACE, {"metadata": {"name": "keys"}, "data": {"TOKEN": "czNjcjN0"}})
-    world.pods.fail("create", lost(acted=True))
-    world.apply(envFrom=[{"secretRef": {"name": "keys"}}])
-    await world.wait(30)
-    world.server.edit("secrets", NAMESPACE, "keys", {"data": {"TOKEN": "b3RoZXI="}})
-    world.pods.listable = True
-    await world.wait(200)
-    assert world.status().id == "pod-1"
-    assert world.condition(ConditionType.ENV_OUTDATED) is not None
-
-
-async def test_retry_by_name_waits_for_an_environment_that_is_missing(world: World) -> None:
-    set_account(world, resend_unknown=True)
-    world.pods.listable = False
-    await world.kube.create(SECRETS, NAMESPACE, {"metadata": {"name": "keys"}, "data": {}})
-    world.pods.fail("create", lost(acted=False))
-    world.apply(envFrom=[{"secretRef": {"name": "keys"}}])
-    await world.settle()
-    world.server.remove("secrets", NAMESPACE, "keys")
-    await world.wait(200)
-    assert (world.pods.count("create"), world.reason()) == (1, "EnvMissing")
 
 
 @pytest.mark.parametrize("resend", [True, False])
