@@ -142,3 +142,20 @@ async def test_a_person_stops_starts_and_scales_and_a_page_stays_open_while_its_
     await console.page.get_by_role("link", name="Go back").click()
     await expect(console.page.get_by_role("heading", level=1)).to_have_text("Workloads")
     console.troubles.clear()  # the browser notes the 404
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_button_that_has_the_focus_does_not_become_another_one(console: Console, fresh: Server) -> None:
+    owner = fresh.seeded()
+    cluster = await clusters.running(owner)
+    await owner.ok("POST", f"/v1/clusters/{cluster}/stop")
+    await fresh.advance(60)
+    await console.open(f"/console/workload?id={cluster}")
+    start = console.page.get_by_role("button", name="Start llm")
+    await start.focus()
+    await console.page.keyboard.press("Enter")
+    await expect(console.page.get_by_role("button", name="Stop llm")).to_be_visible()
+    await console.page.keyboard.press("Enter")
+    await console.press("+1 min")
+    await console.has_said("The clock was moved on")
+    assert (await owner.ok("GET", f"/v1/clusters/{cluster}"))["status"] == "running"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -11,13 +12,13 @@ from playwright.async_api import expect
 from tests.localcloud.support.browsing import console_of
 from tests.localcloud.support.events import create_webhook
 from tests.localcloud.support.receiver import Receiver
-from tests.localcloud.support.workloads import new_pod
+from tests.localcloud.support.workloads import act, new_pod, running_pod
 from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from playwright.async_api import Browser
+    from playwright.async_api import Browser, Route
 
     from tests.localcloud.conftest import StartServer
     from tests.localcloud.support.browsing import Console
@@ -162,6 +163,26 @@ async def test_one_organization_is_chosen_and_stays_chosen(console: Console, fre
     await expect(console.page.locator("main")).to_contain_text(other.id)
 
 
+async def test_a_choice_stays_while_new_options_come_before_it(console: Console, fresh: Server) -> None:
+    chosen = await fresh.organization(name="Second")
+    await console.open("/console/workloads")
+    organizations = console.page.get_by_label("Organization")
+    await organizations.select_option(chosen.id)
+    newest = await fresh.organization(name="Third")
+    await expect(organizations.get_by_role("option", name=newest.id)).to_have_count(1)
+    await expect(organizations).to_have_value(chosen.id)
+
+
+async def test_a_name_is_found_among_those_of_the_state_that_is_shown(console: Console, fresh: Server) -> None:
+    for name in ("wanted", "other"):
+        await act(fresh.seeded(), await running_pod(fresh.seeded(), name=name), "terminate")
+    await console.open("/console/workloads")
+    await console.page.get_by_role("link", name="terminated", exact=True).click()
+    await console.page.get_by_label("Name or id").fill("wanted")
+    await console.press("Find")
+    await expect(console.page.locator("#pods [data-label=Name] a")).to_have_text(["wanted"])
+
+
 async def test_updates_can_be_paused(console: Console, fresh: Server) -> None:
     await console.open("/console/workloads")
     await console.press("Pause updates")
@@ -169,6 +190,27 @@ async def test_updates_can_be_paused(console: Console, fresh: Server) -> None:
     pod = await new_pod(fresh.seeded())
     await console.press("Pause updates")
     await expect(console.row(pod["id"])).to_be_visible()
+
+
+async def test_an_update_that_is_under_way_is_not_shown_once_updates_are_paused(
+    console: Console, fresh: Server
+) -> None:
+    await console.open("/console/workloads")
+    asked, released = asyncio.Event(), asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        asked.set()
+        await released.wait()
+        await route.continue_()
+
+    await console.page.route("**/console/workloads", hold)
+    await asked.wait()
+    pod = await new_pod(fresh.seeded())
+    await console.press("Pause updates")
+    async with console.page.expect_request_finished():
+        released.set()
+    await expect(console.page.locator("#live")).to_have_text("Paused")
+    await expect(console.row(pod["id"])).to_have_count(0)
 
 
 async def test_a_cloud_that_is_gone_and_comes_back_is_noticed(

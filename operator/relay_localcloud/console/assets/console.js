@@ -31,15 +31,28 @@ function attributes(old, wanted) {
   }
 }
 
+/** What tells an element from its siblings: no option may become another one while it is chosen, nor a button while it has the focus. */
+function key(node) {
+  if (node.nodeName === "OPTION") return node.value;
+  if (node.nodeName === "FORM") return node.getAttribute("action");
+  return node.id;
+}
+
+/** The first of a node and its siblings after it that has a key. */
+function keyed(node, wanted) {
+  while (node && key(node) !== wanted) node = node.nextSibling;
+  return node;
+}
+
 function children(old, wanted) {
   let place = old.firstChild;
   for (const child of wanted.childNodes) {
-    const same = child.id ? [...old.children].find((each) => each.id === child.id) : null;
+    const same = key(child) ? keyed(place, key(child)) : null;
     if (same) {
       if (same !== place) old.insertBefore(same, place);
       place = same.nextSibling;
       morph(same, child);
-    } else if (place && !place.id && !child.id && place.nodeName === child.nodeName) {
+    } else if (place && !key(place) && !key(child) && place.nodeName === child.nodeName) {
       const next = place.nextSibling;
       morph(place, child);
       place = next;
@@ -99,10 +112,11 @@ async function look() {
     const answer = await fetch(address, { headers: { "X-Console-Version": document.body.dataset.version } });
     const html = await answer.text();
     // A button's answer that came meanwhile is newer.
+    if (paused) return;
     if (answer.status !== 204 && before === sent) show(html, false);
     say(live, "Live");
   } catch {
-    say(live, "The cloud does not answer; trying again");
+    if (!paused) say(live, "The cloud does not answer; trying again");
   } finally {
     busy = false;
   }
