@@ -51,7 +51,7 @@ CONTRAST = """() => {
   return worst;
 }"""
 
-LONG_NAME = "a-name-as-long-as-names-may-be-and-without-any-place-to-break"
+LONG_NAME = "a_name_as_long_as_names_may_be_and_without_any_place_to_break"
 FOCUSED = "document.activeElement.textContent.trim()"
 
 
@@ -79,6 +79,7 @@ async def every_page(busy: Server) -> dict[str, str]:
     """The address of every page by a name for its picture, of single objects with one of each kind."""
     organization = busy.seeded()
     pod = await new_pod(organization, name="again", envVars={"A": "b"})
+    named = await new_pod(organization, name=f"{LONG_NAME}_")
     vm = {"name": "box", "gpuModelId": "a100", "cloudInit": "#!/bin/sh", "healthCheckPath": "/health"}
     made = await organization.ok("POST", "/v1/orgs/{org}/vms/create", vm)
     cluster = await clusters.create(organization, name="other")
@@ -90,6 +91,7 @@ async def every_page(busy: Server) -> dict[str, str]:
     objects = {
         **{f"create-{noun}": f"/console/workloads?create={noun}" for noun in ("pods", "vms", "clusters")},
         "workload-pod": f"/console/workload?id={pod['id']}",
+        "workload-named": f"/console/workload?id={named['id']}",
         "workload-vm": f"/console/workload?id={made['id']}",
         "workload-cluster": f"/console/workload?id={cluster['id']}",
         "workload-deployment": f"/console/workload?id={deployment['id']}",
