@@ -223,6 +223,9 @@ async def test_a_node_is_added_and_removed_with_what_is_on_it(fresh: Server) -> 
     assert (await send(fresh, f"nodes/{holder}/removal", "/console/nodes")).status == 303
     assert await status(fresh.seeded(), pod) == "terminated"
     assert holder not in text_of(await page(fresh, "/console/nodes"))
+    gone = text_of(await page(fresh, f"/console/nodes?node={holder}"))
+    assert "There is no such node: it was removed, or never existed." in gone
+    assert "There are no nodes." not in gone
     assert refusal(await send(fresh, f"nodes/{holder}/removal", "/console/nodes")) == (
         409,
         f"The node {holder!r} was removed.",
