@@ -29,7 +29,7 @@ MOST_METADATA, LONGEST_KEY, LONGEST_VALUE = 16, 64, 512
 def create_batch(
     caller: PayingBatchCaller, body: RecordsBody[BatchCreate], cloud: CurrentCloud, tx: Tx
 ) -> dict[str, object]:
-    """Takes the id of an uploaded file, or the records inline; what is wrong with them is found in validation."""
+    """Takes the id of an uploaded file, or the records inline; validation finds their faults later."""
     endpoint = _endpoint(body)
     quotas.require(tx, caller.organization_id, {quotas.BATCHES: 1, quotas.ENDED_BATCHES: 1, quotas.FILE_BYTES: 1})
     input_file_id = body.input_file_id or _keep_inline(tx, cloud, caller.organization_id, body)
@@ -55,7 +55,7 @@ def get_batch(caller: BatchCaller, batch_id: ResourceId, tx: Tx) -> dict[str, ob
 
 @router.post("/v1/batches/{id}/cancel", response_model=Batch, summary="Cancel a batch", openapi_extra=ASSUMED)
 def cancel_batch(caller: BatchCaller, batch_id: ResourceId, tx: Tx) -> dict[str, object]:
-    """The record under way is finished and counts; what was done keeps its results; 409 once it is too late."""
+    """Finishes and counts the record under way, and keeps the results so far; 409 once it is too late."""
     batch = rows.find(tx, caller.organization_id, batch_id)
     under_way = 1 if batch.status is BatchStatus.IN_PROGRESS else 0
     if not rows.move(tx, batch, Trigger.CANCEL, records_wanted=batch.records_done + under_way):

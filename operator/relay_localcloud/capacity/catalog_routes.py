@@ -23,7 +23,7 @@ async def gpu_models(_: Anyone) -> dict[str, object]:
 
 @router.get("/v1/gpu-availability", response_model=GpuAvailabilityList, summary="Free GPUs per model and mode")
 def gpu_availability(caller: Anyone, tx: Tx) -> dict[str, object]:
-    """Answers `{items: [{gpuModelId, vm, cluster}]}` as the caller sees it; none of what is not offered."""
+    """Answers `{items: [{gpuModelId, vm, cluster}]}` as the caller sees it; a mode that is not offered has none."""
     offers_vms, offers_clusters = (tx.runtime.lacks(noun) is None for noun in (Noun.VM, Noun.CLUSTER))
     items = []
     capacities = availability.by_model(tx.connection, caller.organization_id)

@@ -69,7 +69,7 @@ class InviteCreate(ControlRequest):
 
 
 class SignIn(ControlRequest):
-    """Who signs in; without an e-mail somebody who has an address of their own."""
+    """The user who signs in; without an e-mail, a new user with another address each time."""
 
     email: Email | None = None
 
@@ -151,7 +151,7 @@ def create_invite(organization_id: OrganizationId, body: ControlBody[InviteCreat
 
 @router.post("/users", summary="Sign somebody up or in")
 def sign_in(body: OptionalControlBody[SignIn], tx: Tx) -> Answer:
-    """Answers `{userId, email, userSessionToken}` of the user with this e-mail, who is made if there is none."""
+    """Answers `{userId, email, userSessionToken}` of the user with this e-mail; creates the user if there is none."""
     known = None if body.email is None else users.by_email(tx, body.email)
     user_id = known or users.sign_up(tx, body.email)
     token = credentials.create_session(tx, user_id)

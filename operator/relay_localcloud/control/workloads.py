@@ -128,7 +128,7 @@ def offer_transfer(body: ControlBody[TransferOffer], tx: Tx) -> Answer:
 
 @router.post("/upstreams", summary="Send requests for workloads of an image to a server")
 def set_upstream(body: ControlBody[Upstream], tx: Tx) -> Answer:
-    """Answers the same; takes the place of what was there for the image, from the next request on."""
+    """Answers the same; replaces the image's former server from the next request on."""
     images.put(tx, body.image, body.url)
     return body
 

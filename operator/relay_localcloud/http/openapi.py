@@ -115,7 +115,7 @@ def described(apis: Sequence[Api]) -> Json:
 
 
 def _sharpen(name: str, schema: Json) -> None:
-    """State in an answer's schema what is always present and never null."""
+    """Mark in an answer's schema the fields that are always present and never null."""
     properties: dict[str, Json] = schema.get("properties", {})
     absent = _MAY_BE_ABSENT.get("Page" if name.startswith("Page_") else name, "").split()
     if properties and name not in _AS_MODELLED:

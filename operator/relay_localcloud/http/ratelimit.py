@@ -75,21 +75,21 @@ class Standing:
     def item(self) -> str:
         """The standing in the format of RateLimit.
 
-        Its window is the time that restores what is left: no client is told to send faster than the policy allows.
+        Its window is the time that restores what is left, so that no client sends faster than the policy allows.
         """
         left = math.floor(self.left)
         return f'"{self.policy.name}";r={left};t={math.ceil(max(self.wait, left / self.policy.per_second))}'
 
 
 class RateLimiter:
-    """A bucket for each policy and each caller or organization: what was spent, and when; an empty one is not kept."""
+    """A bucket for each policy and each caller or organization: how much was spent, and when; none is empty."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._buckets: dict[_BucketName, tuple[float, float]] = {}
 
     def ask(self, policies: Sequence[Policy], principal: Principal) -> tuple[bool, list[Standing]]:
-        """Whether a request may pass, which counts it under every policy; and what is then left of each."""
+        """Count a request under every policy if it may pass; returns whether it may, and what is left of each."""
         now = self._monotonic()
         spent = {name: self._spent(name, now) for name in (policy.bucket_of(principal) for policy in policies)}
         passes = all(name[0].quota - each >= 1 for name, each in spent.items())
@@ -151,7 +151,7 @@ class RateLimit:
 
 
 def policies_of(settings: Settings, per_second: float) -> tuple[Policy, ...]:
-    """The policies of an organization with a rate of requests per second; a setting of 0 is no policy."""
+    """The policies of an organization with a rate of requests per second; a setting of 0 adds none."""
     return _policies(
         settings.key_requests_per_minute,
         settings.organization_requests_per_minute,

@@ -98,7 +98,7 @@ def remove_member(caller: OrganizationWriter, organization_id: OrganizationId, u
 
 @router.post("/v1/invites/{token}/accept", summary="Accept an invite", openapi_extra=ASSUMED)
 def accept_invite(user_id: SessionUser, token: Annotated[str, Path()], tx: Tx) -> Joined:
-    """Sessions only. 410 for an invite that expired or was used, 409 for who is a member already."""
+    """Sessions only. 410 for an invite that expired or was used, 409 for somebody who is a member already."""
     organization_id, role = invites.accept(tx, token, user_id)
     return Joined(organization_id=organization_id, role=role)
 

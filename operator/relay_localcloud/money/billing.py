@@ -195,7 +195,7 @@ def open_account(tx: Tx, organization_id: str) -> None:
 
 
 def compare_with_floor(tx: Tx, organization_id: str) -> None:
-    """Apply a change of the balance or of the floor: what is above the floor counts as funded."""
+    """Apply a change of the balance or of the floor; an account above the floor counts as funded."""
     has = account(tx, organization_id)
     if has.is_funded:
         ACCOUNTS.change(tx, organization_id, funded_at=tx.now)

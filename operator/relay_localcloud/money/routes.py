@@ -88,21 +88,21 @@ def get_daily_usage(
 
 
 class Deposit(DepositRequest):
-    """A deposit as it is read: what is under 1000 cents is refused as every amount below `minDepositCents` is."""
+    """A deposit; one under 1000 cents gets the same refusal as every other below `minDepositCents`."""
 
     amount_cents: Annotated[int, Field(le=50000, json_schema_extra={"minimum": 1000})]
 
 
 @router.post("/v1/orgs/{orgId}/billing/deposit", response_model=ChargeOutcome, summary="Charge the default card")
 def deposit(_: OrganizationWriter, organization_id: OrganizationId, body: Body[Deposit], tx: Tx) -> Answer:
-    """Answers what came of the charge, a decline as well; the balance follows by the processor's notification."""
+    """Answers the outcome of the charge, even a decline; the balance changes with the processor's notification."""
     made = payments.deposit(tx, organization_id, body)
     return {"chargeId": made.id, "status": made.status, "amountCents": made.amount_cents}
 
 
 @router.post("/v1/orgs/{orgId}/billing/setup-intent", response_model=SetupIntent, summary="Begin to save a card")
 def create_setup_intent(_: OrganizationWriter, organization_id: OrganizationId, tx: Tx) -> Answer:
-    """Answers what a browser would go on with; here, `POST /_localcloud/orgs/{orgId}/cards` saves the card."""
+    """Answers what a browser needs to go on; here, `POST /_localcloud/orgs/{orgId}/cards` saves the card."""
     del organization_id
     payments.require_configured(tx)
     client_secret = f"{tx.new_id('seti')}_secret_{secrets.token_hex(16)}"

@@ -21,7 +21,7 @@ ENGINE_PORTS: Final[Mapping[str, int]] = {"vllm": 8000, "sglang": 30000, "trtllm
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """A deployment; `spec` is what is wanted of it now."""
+    """A deployment; `spec` is its desired state."""
 
     sequence: int
     id: str

@@ -38,7 +38,7 @@ FAN_OUT: Final = "webhook.fan_out"
 """The kind of due items for events in organizations with several subscriptions; their lane is the organization."""
 
 FORGET: Final = "webhook.forget"
-"""The kind of due items that delete what is left of a removed subscription, their subject."""
+"""The kind of due items that delete the rest of a removed subscription, their subject."""
 FORGOTTEN_AT_ONCE: Final = 500
 _ROW: Final = literal_column("rowid", Integer)
 

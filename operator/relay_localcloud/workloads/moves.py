@@ -147,7 +147,7 @@ def _claim_at_home(tx: Tx, workload: Workload, node_id: str) -> None:
 
 
 def found_running(tx: Tx, workload: Workload, reason: str) -> Workload:
-    """Go on with a workload that runs although it is to rest, unless others have its GPUs or all addresses by now."""
+    """Let a workload that runs although it should rest go on, unless others have its GPUs or all addresses by now."""
     node_id = workload.node_id
     assert node_id is not None, "what has GPUs is on a node"
     if workload.status is not PodStatus.STOPPING:

@@ -91,7 +91,7 @@ def report_health(tx: Tx, vm: Workload, *, healthy: bool, reason: str | None) ->
 
 
 def _checked(vm: Workload) -> str | None:
-    """A description of what is checked; None: nothing is."""
+    """A description of the health check; None if the VM has none."""
     asked = json.loads(vm.request)
     path, port, kinds = asked.get("healthCheckPath"), asked.get("healthCheckPort"), asked.get("healthChecks") or []
     if path is None and port is None and not kinds:

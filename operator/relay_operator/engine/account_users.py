@@ -36,7 +36,7 @@ class AccountUsers:
     _defaulting: Index[str] = field(default_factory=Index)
 
     def move(self, key: ObjectKey, before: Reference | None, after: Reference | None) -> None:
-        """Record that the object's reference changed; None is no reference at all."""
+        """Record that the object's reference changed; None if it has none."""
         if before != after and key.kind not in self.without | _ACCOUNTS:
             self._naming.move(key, _named(key, before), _named(key, after))
             self._defaulting.move(key, _unnamed(key, before), _unnamed(key, after))

@@ -74,7 +74,7 @@ class Cache:
         return before, entry
 
     def knows(self, key: ObjectKey, raw: Mapping[str, JsonValue]) -> bool:
-        """Whether this is no news: the echo of an own write, or older than what is known, also of a namesake."""
+        """Whether this is known already: the echo of an own write, or older than what is known, also of a namesake."""
         entry, version = self._entries.get(key), version_of(raw)
         known = entry is not None and 0 < version <= entry.version
         return known or self._tombstones.covers(key, version)

@@ -17,7 +17,7 @@ class Index(Generic[NameT]):
     """A single key is stored without a set: a set takes 216 bytes, and most names have one object."""
 
     def move(self, key: ObjectKey, before: NameT | None, after: NameT | None) -> None:
-        """Replace the object's name `before` with `after`; None is no name."""
+        """Replace the object's name `before` with `after`; None if it has none."""
         if before == after:
             return
         if before is not None:

@@ -14,7 +14,7 @@ GROUP_BYTES = 256 * 1024
 
 
 class RecordsRefused(Exception):
-    """Some record of the input cannot be sent, so none is."""
+    """A record of the input is invalid, so no record is sent."""
 
 
 @dataclass(slots=True)
