@@ -149,6 +149,14 @@ async def test_the_pod_meets_the_restricted_standard_and_writes_nowhere() -> Non
     assert not container.get("command"), "the image has no shell to run one with"
 
 
+@every_chart
+async def test_where_a_quota_asks_for_a_limit_of_cpu_helm_test_has_one_too(chart: Path) -> None:
+    manifests = await rendered("relay-system", "resources.limits.cpu=1", chart=chart)
+    pods = [one["spec"] for one in of_kind(manifests, "Pod")]
+    pods += [one["spec"]["template"]["spec"] for one in of_kind(manifests, "Deployment", "StatefulSet")]
+    assert [one["resources"]["limits"]["cpu"] for pod in pods for one in pod["containers"]] == [1, 1]
+
+
 async def test_folders_for_files_of_batches_can_be_mounted_beside_its_own() -> None:
     pod = pod_of(
         await rendered(
