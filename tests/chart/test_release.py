@@ -52,6 +52,15 @@ def test_notes_tell_the_next_command() -> None:
     assert f"helm test {RELEASE}" in notes
 
 
+def test_nobody_is_told_to_upgrade_without_the_new_charts_defaults() -> None:
+    """--reuse-values takes the defaults of the former chart: a value that is new is then not there at all."""
+    texts = [path for folder in ("docs", "examples", "charts") for path in (REPOSITORY / folder).rglob("*.*")]
+    told = [line for path in texts if path.suffix in {".md", ".yaml", ".txt"} for line in path.read_text().splitlines()]
+    upgrades = [line for line in told if "helm upgrade" in line and "argocd" not in line]
+    assert [line for line in upgrades if "--reset-then-reuse-values" in line]
+    assert [line for line in upgrades if " --reuse-values" in line] == []
+
+
 @asynccontextmanager
 async def a_listener() -> AsyncIterator[int]:
     """A port where HTTP is answered as the webhook port answers what is no delivery."""

@@ -32,7 +32,7 @@ VALUES=()
 helm() {
   shift 3
   local given
-  for given; do [ "$given" = --reuse-values ] || [ "$given" = --create-namespace ] || VALUES+=("$given"); done
+  for given; do [[ $given = --reset-then-reuse-values || $given = --create-namespace ]] || VALUES+=("$given"); done
   command helm template relay-operator charts/relay-operator "${VALUES[@]}" > /dev/null
 }
 """
