@@ -23,6 +23,7 @@ from starlette.types import Scope
 
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.exchange import Exchange, exchange_of
+from relay_localcloud.http.visitors import as_written
 from relay_localcloud.kernel.instants import timestamp
 from relay_localcloud.kernel.prepared import Prepared
 from relay_localcloud.kernel.rows import Rows, shown
@@ -99,7 +100,7 @@ def record(tx: Tx, scope: Scope, outcome: object) -> None:
         organization_id,
         actor_kind="administrator" if caller is None else caller.kind,
         actor=None if caller is None else caller.name,
-        address=(scope.get("client") or (None,))[0],
+        address=as_written(client[0]) if (client := scope.get("client")) else None,
         operation=exchange.operation,
         object_id=answered.get("id") or exchange.made or in_path,
         forbidden=forbidden,
@@ -113,7 +114,7 @@ def record_login(tx: Tx, organization_id: str, key_id: str, address: str, object
         organization_id,
         actor_kind="ssh_key",
         actor=key_id,
-        address=address,
+        address=as_written(address),
         operation=LOGIN,
         object_id=object_id,
         forbidden=False,

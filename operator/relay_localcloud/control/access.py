@@ -6,7 +6,7 @@ resolves to this machine is refused (DNS rebinding), as is a change that another
 
 import hmac
 from base64 import b64decode
-from ipaddress import IPv6Address, ip_address
+from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from relay_localcloud.http.errors import ApiError, error_response
 from relay_localcloud.http.exchange import exchange_of
 from relay_localcloud.http.turns import REFUSED, Turns
+from relay_localcloud.http.visitors import as_written
 
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _OWN_PAGES: Final = frozenset({"same-origin", "none"})
@@ -92,11 +93,7 @@ def _is_control(path: str) -> bool:
 
 def _is_local(scope: Scope) -> bool:
     client = scope.get("client")
-    if client is None:
-        return False
-    address = ip_address(client[0])
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    return (mapped or address).is_loopback
+    return client is not None and ip_address(as_written(client[0])).is_loopback
 
 
 def _names_this_machine(host: str) -> bool:

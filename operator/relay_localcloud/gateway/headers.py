@@ -6,6 +6,8 @@ from typing import Final
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
+from relay_localcloud.http.visitors import as_written
+
 _HOP_BY_HOP: Final = frozenset(
     {
         "connection",
@@ -37,7 +39,7 @@ def to_workload(
     `Host` stays as the client sent it, since the workload is known by that name.
     """
     sent = passed_on(headers, consumed | _ANSWERED_HERE | _SET_HERE)
-    hops = [*sent.popall("x-forwarded-for", ()), *([client] if client else [])]
+    hops = [*sent.popall("x-forwarded-for", ()), *([as_written(client)] if client else [])]
     sent["X-Forwarded-For"] = ", ".join(hops)
     sent["X-Forwarded-Host"] = headers.get("host", "")
     sent["X-Forwarded-Proto"] = scheme

@@ -53,9 +53,14 @@ class Visitors:
 
 def visitor_at(host: str) -> str:
     """What counts as one client: an IPv4 address, however it is written, or an IPv6 network."""
-    address = ip_address(host.partition("%")[0])
+    address = ip_address(as_written(host).partition("%")[0])
     if not isinstance(address, IPv6Address):
         return str(address)
-    if address.ipv4_mapped is not None:
-        return str(address.ipv4_mapped)
     return str(IPv6Network((address, _PREFIX_OF_ONE), strict=False))
+
+
+def as_written(host: str) -> str:
+    """An address as people write it: a listener for both families sees IPv4's as IPv6's, such as `::ffff:192.0.2.1`."""
+    address = ip_address(host)
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return host if mapped is None else str(mapped)

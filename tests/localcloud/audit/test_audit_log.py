@@ -9,6 +9,7 @@ import re
 import sqlite3
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import pytest
 from aiohttp import ServerDisconnectedError
@@ -20,7 +21,7 @@ from relay_localcloud.kernel.disk import Unwritable
 from tests.localcloud.http.values import fitting
 from tests.localcloud.support.batches import create as create_batch
 from tests.localcloud.support.batches import record as batch_record
-from tests.localcloud.support.everything import everything
+from tests.localcloud.support.everything import POD, everything
 from tests.localcloud.support.inference import CHAT, chat
 from tests.localcloud.support.inference import ok as inference_ok
 from tests.localcloud.support.people import session_of, sign_up
@@ -64,6 +65,13 @@ async def test_a_key_is_named_by_its_prefix(organization: Organization) -> None:
     assert first["address"] == "127.0.0.1"
     assert first["organizationId"] == organization.id
     assert first["at"] == pod["createdAt"]
+
+
+async def test_an_address_of_ipv4_is_written_as_such_by_a_listener_for_both_families(start_server: StartServer) -> None:
+    organization = await start_server(*FROZEN, "--host", "::").organization()
+    port = urlsplit(organization.server.ready["managementUrl"]).port
+    answer = await request("POST", f"http://127.0.0.1:{port}/v1/pods", POD, key=organization.api_key)
+    assert [entry["address"] for entry in await entries_of(organization)] == ["127.0.0.1"], answer
 
 
 async def test_a_person_is_named_by_their_id(organization: Organization) -> None:
