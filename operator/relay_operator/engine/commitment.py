@@ -47,7 +47,7 @@ NOTHING: Final = Commitment()
 
 
 def commitment(
-    annotations: Mapping[str, JsonValue], spec: Mapping[str, JsonValue], status: Mapping[str, JsonValue]
+    metadata: Mapping[str, JsonValue], spec: Mapping[str, JsonValue], status: Mapping[str, JsonValue]
 ) -> Commitment:
     """An object's commitment: its reservation until status ends it, then the price of its resource.
 
@@ -55,7 +55,7 @@ def commitment(
     """
     former = status.get("former")
     rows = [row for row in former if isinstance(row, dict)] if isinstance(former, list) else []
-    return _present(annotations, spec, status) + aside((row.get("pricePerHourCents"), row.get("gpus")) for row in rows)
+    return _present(metadata, spec, status) + aside((row.get("pricePerHourCents"), row.get("gpus")) for row in rows)
 
 
 def aside(rows: Iterable[tuple[JsonValue, JsonValue]]) -> Commitment:
@@ -69,9 +69,9 @@ def aside(rows: Iterable[tuple[JsonValue, JsonValue]]) -> Commitment:
 
 
 def _present(
-    annotations: Mapping[str, JsonValue], spec: Mapping[str, JsonValue], status: Mapping[str, JsonValue]
+    metadata: Mapping[str, JsonValue], spec: Mapping[str, JsonValue], status: Mapping[str, JsonValue]
 ) -> Commitment:
-    reserved, is_open = _reservation(annotations, status)
+    reserved, is_open = _reservation(metadata, status)
     if not status.get("id"):
         if not is_open:
             return NOTHING
@@ -95,16 +95,22 @@ def _billed(cents: int, status: Mapping[str, JsonValue]) -> int:
     return cents if state in BILLED else 0
 
 
-def _reservation(
-    annotations: Mapping[str, JsonValue], status: Mapping[str, JsonValue]
-) -> tuple[Reservation | None, bool]:
+def _reservation(metadata: Mapping[str, JsonValue], status: Mapping[str, JsonValue]) -> tuple[Reservation | None, bool]:
     """The last reservation, and whether the create of the intent is still unanswered."""
-    text = annotations.get(CREATE_INTENT)
+    text = part(metadata, "annotations").get(CREATE_INTENT)
     if not isinstance(text, str) or (status.get("id") and '"reserved"' not in text):
         return None, False  # parsing is slow
     intent = CreateIntent.parse(text)
+    if isinstance(intent, CreateIntent) and _is_copied(intent, metadata):
+        return None, False
     reserved = intent.reserved if isinstance(intent, CreateIntent) else None
     return reserved, is_open(intent, status.get("createToken"), status.get("id"))
+
+
+def _is_copied(intent: CreateIntent, metadata: Mapping[str, JsonValue]) -> bool:
+    """Whether an object of another name or namespace wrote the intent: a copy of it has nothing in the cloud."""
+    whose = intent.identity
+    return whose is not None and (whose.namespace, whose.name) != (metadata.get("namespace"), metadata.get("name"))
 
 
 def _gpus(spec: Mapping[str, JsonValue], status: Mapping[str, JsonValue]) -> int:

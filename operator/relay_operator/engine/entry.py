@@ -174,7 +174,7 @@ def entry_of(raw: Mapping[str, JsonValue]) -> Entry:
         reason=str(ready.get("reason") or ""),
         troubles=tuple(str(one.get("type")) for one in conditions if (one.get("type"), one.get("status")) in _BAD),
         doomed="deletionDeadline" in status,
-        committed=commitment(annotations, spec, status),
+        committed=commitment(metadata, spec, status),
         figures=figures_of(status),
         account=(str(account.get("kind") or ""), str(account.get("name") or "")),
         over=status.get("cleared") is True,

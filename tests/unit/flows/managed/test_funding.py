@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from relay_client import CapacityExhausted, CloudUnavailable
 from relay_operator.api.cloudaccount import AccountBudget, NamespaceBudget, SharedBudget
 from relay_operator.api.conditions import ConditionType
-from relay_operator.api.meta import PLAN_ONLY, CreateIntent, ObjectKey, Reservation
+from relay_operator.api.meta import CREATE_INTENT, PLAN_ONLY, CreateIntent, Identity, ObjectKey, Reservation
 from relay_operator.budgets.prices import Prices
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.commitment import NOTHING, Commitment
@@ -519,3 +519,21 @@ async def test_what_stays_in_the_cloud_without_an_object_counts_before_the_next_
     limited(priced, limit, burn=0)
     await priced.wait(10)
     assert priced.reason() == "Running"
+
+
+async def test_what_copies_bring_with_them_from_elsewhere_takes_no_room(priced: World) -> None:
+    limited(priced, AccountBudget(max_burn_per_hour_cents=400))
+    for name in ("one", "two"):
+        brought = CreateIntent(
+            token=f"t-{name}",
+            name=f"elsewhere-{name}",
+            attempt=1,
+            spec_hash="",
+            started_at=priced.clock.wall(),
+            account="CloudAccount/default",
+            identity=Identity(installation="c0ffe", namespace="elsewhere", name=name, uid=f"u-{name}"),
+            reserved=Reservation(token=f"t-{name}", cents=300, gpus=1),
+        )
+        priced.apply(name, gpu=H100, annotations={CREATE_INTENT: brought.to_annotation()})
+    await priced.wait(30)
+    assert (priced.reason("one"), priced.reason("two")) == ("Running", "Running")
