@@ -204,7 +204,7 @@ class Budgets:
             return
         self._known.add(account.key)
         for key, entry in self.cache.users(account.key):
-            if entry.reason == Reason.WAITING_FOR_BUDGET:
+            if entry.reason == Reason.WAITING_FOR_BUDGET and not entry.paused:
                 created = str(part(orjson.loads(entry.body), "metadata").get("creationTimestamp", ""))
                 age = Age(created, entry.uid, entry.generation)
                 self._lines.join(key, age, _lines(account.key, key.namespace))

@@ -187,6 +187,21 @@ async def test_who_waited_keeps_its_place_in_the_next_process(priced: World, dea
     assert [priced.reason(name) for name in "ya"] == ["Running", "WaitingForBudget"]
 
 
+async def test_who_waited_and_was_paused_since_holds_up_nobody_in_the_next_process(priced: World) -> None:
+    limited(priced, SharedBudget(per_namespace=NamespaceBudget(max_gpus=2)))
+    priced.apply("there", gpu=H100)
+    priced.apply("big", gpu=TWO, accountRef={"name": "default"})
+    await priced.wait(10)
+    priced.annotate("big", paused="true")
+    await priced.wait(10)
+    assert (priced.reason("there"), priced.reason("big")) == ("Running", "WaitingForBudget")
+    await priced.restart()
+    await priced.wait(10)
+    priced.apply("small", gpu=H100)
+    await priced.wait(10)
+    assert priced.reason("small") == "Running"
+
+
 async def test_a_start_and_its_reservation(priced: World) -> None:
     limited(priced, AccountBudget(max_burn_per_hour_cents=200))
     priced.apply(gpu=H100)
