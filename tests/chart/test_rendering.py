@@ -150,6 +150,16 @@ async def test_the_pod_meets_the_restricted_standard_and_writes_nowhere() -> Non
 
 
 @every_chart
+def test_openshift_gives_pods_their_user_and_groups_and_has_a_port_of_its_own_for_names(chart: Path) -> None:
+    constraints = "security.openshift.io/v1/SecurityContextConstraints"
+    values = ("--set", "extraVolumes[0].name=more,extraVolumes[0].emptyDir.medium=Memory,networkPolicy.egress=true")
+    for given, named in (((), True), (("--api-versions", constraints), False)):
+        text = helm_run("template", "relay", str(chart), *values, *given).stdout
+        assert ("65532" in text, "5353" in text) == (named, not named)
+        assert text.count("runAsNonRoot: true") == 2
+
+
+@every_chart
 async def test_where_a_quota_asks_for_a_limit_of_cpu_helm_test_has_one_too(chart: Path) -> None:
     manifests = await rendered("relay-system", "resources.limits.cpu=1", chart=chart)
     pods = [one["spec"] for one in of_kind(manifests, "Pod")]

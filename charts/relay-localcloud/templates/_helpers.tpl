@@ -64,3 +64,17 @@ app.kubernetes.io/instance: {{ .Release.Name }}
     request.userInfo.username ==
     'system:serviceaccount:{{ .Release.Namespace }}:{{ include "relay-localcloud.serviceAccountName" . }}'
 {{- end }}
+
+{{- define "relay-localcloud.onOpenShift" -}}
+{{- if .Capabilities.APIVersions.Has "security.openshift.io/v1/SecurityContextConstraints" }}yes{{ end -}}
+{{- end }}
+
+{{- /* OpenShift gives each namespace users and groups of its own, and refuses Pods that name others. */ -}}
+{{- define "relay-localcloud.user" -}}
+runAsNonRoot: true
+{{- if not (include "relay-localcloud.onOpenShift" .) }}
+runAsUser: 65532
+runAsGroup: 65532
+{{- end }}
+seccompProfile: {type: RuntimeDefault}
+{{- end }}

@@ -60,3 +60,17 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
   name: {{ include "relay-operator.serviceAccountName" . }}
   namespace: {{ .Release.Namespace }}
 {{- end }}
+
+{{- define "relay-operator.onOpenShift" -}}
+{{- if .Capabilities.APIVersions.Has "security.openshift.io/v1/SecurityContextConstraints" }}yes{{ end -}}
+{{- end }}
+
+{{- /* OpenShift gives each namespace users and groups of its own, and refuses Pods that name others. */ -}}
+{{- define "relay-operator.user" -}}
+runAsNonRoot: true
+{{- if not (include "relay-operator.onOpenShift" .) }}
+runAsUser: 65532
+runAsGroup: 65532
+{{- end }}
+seccompProfile: {type: RuntimeDefault}
+{{- end }}
