@@ -8,7 +8,7 @@ import typer
 
 from relay_cli import accounts
 from relay_cli.accounts import BaseUrl
-from relay_cli.failures import Failure
+from relay_cli.failures import Failure, Status
 from relay_cli.kubectl import Kubectl
 from relay_cli.tables import dollars
 from relay_cli.terminal import agreed, complain, say
@@ -24,7 +24,8 @@ AccountName = Annotated[str, typer.Argument(metavar="ACCOUNT", help="A CloudAcco
 Cents = Annotated[int, typer.Argument(metavar="CENTS", min=LEAST_CENTS, max=MOST_CENTS, help="The amount to charge.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Charge without asking.")]
 Key = Annotated[
-    str, typer.Option("--idempotency-key", metavar="KEY", help="The key of an earlier deposit that got no answer.")
+    str | None,
+    typer.Option("--idempotency-key", metavar="KEY", help="The key of an earlier deposit that got no answer."),
 ]
 
 
@@ -33,11 +34,15 @@ async def deposit(
     account: AccountName,
     cents: Cents,
     yes: Yes = False,
-    idempotency_key: Key = "",
+    idempotency_key: Key = None,
     base_url: BaseUrl = "",
 ) -> None:
     """Charge the default card of an account's organization, after asking; one idempotency key is charged once."""
-    key, repeated = idempotency_key or secrets.token_hex(16), bool(idempotency_key)
+    repeated = idempotency_key is not None
+    key = secrets.token_hex(16) if idempotency_key is None else idempotency_key
+    if not key.strip():
+        # With another key, the card would be charged a second time.
+        raise Failure("--idempotency-key is empty: give the key of the earlier deposit", Status.MISUSED)
     options = [*kubectl.options(), *([f"--base-url={base_url}"] if base_url else [])]
     command = shlex.join(["kubectl", "relay", "deposit", account, str(cents), "--idempotency-key", key, *options])
     async with accounts.cloud_of(kubectl, await accounts.called(kubectl, account), base_url) as cloud:

@@ -86,9 +86,9 @@ def test_a_charge_that_brings_no_money_is_a_failure(status: str, said: str) -> N
     assert str(failed.value) == said
 
 
-@pytest.mark.parametrize("key", ["", "of an earlier attempt"])
+@pytest.mark.parametrize("key", [None, "of an earlier attempt"])
 async def test_the_key_of_a_charge_is_on_the_screen_and_repeats_it(
-    key: str, cloud: ScriptedServer, capsys: pytest.CaptureFixture[str]
+    key: str | None, cloud: ScriptedServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cloud.will(Reply(200, json.dumps(WHO).encode()), Drop())
     with pytest.raises(Failure) as failed:
@@ -105,12 +105,12 @@ async def test_the_key_of_a_charge_is_on_the_screen_and_repeats_it(
 @pytest.mark.parametrize(
     ("key", "said"),
     [
-        ("", "declined: nothing was charged"),
+        (None, "declined: nothing was charged"),
         ("of an earlier attempt", "declined: nothing was charged by this attempt"),
     ],
 )
 async def test_nothing_is_charged_without_a_yes(
-    key: str, said: str, cloud: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    key: str | None, said: str, cloud: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     balance = {"balanceCents": 5, "availableCents": 5, "accruedUsageCents": 0, "currentMonthUsageCents": 0}
     who = Reply(200, json.dumps(WHO).encode())
