@@ -15,6 +15,10 @@ VARIABLE: Final = "_KUBECTL_RELAY_COMPLETE"
 """The environment variable with which a shell's script asks for completions."""
 NO_FILES: Final = 4
 """Tells kubectl not to offer files if there are no completions."""
+FILES: Final = 0
+"""Tells kubectl to offer files if there are no completions."""
+_OF_FILES: Final = frozenset({"-f", "--filename", "--kubeconfig"})
+"""The options whose value is a file."""
 
 
 class Shell(StrEnum):
@@ -41,7 +45,8 @@ def offer(app: typer.Typer, words: Sequence[str]) -> None:
     with redirect_stdout(told):
         _answer(app, "complete_bash", COMP_WORDS=shlex.join([_PROGRAM, *words]), COMP_CWORD=str(len(words)))
     offered = filter(None, told.getvalue().splitlines())  # an empty line would offer an empty word
-    typer.echo("\n".join([*offered, f":{NO_FILES}"]))
+    directive = FILES if _OF_FILES.intersection(words[-2:-1]) else NO_FILES
+    typer.echo("\n".join([*offered, f":{directive}"]))
 
 
 def _answer(app: typer.Typer, instruction: str, **environment: str) -> None:

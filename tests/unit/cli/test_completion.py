@@ -34,6 +34,11 @@ def test_kubectls_completion_is_offered_words_and_told_that_no_file_is_meant(
     assert _told("kubectl_complete-relay", *words).splitlines() == [*offered, ":4"]
 
 
+@pytest.mark.parametrize("words", [["plan", "-f", ""], ["plan", "--filename", "tr"], ["top", "--kubeconfig", ""]])
+def test_kubectl_offers_files_for_the_options_that_take_one(words: list[str]) -> None:
+    assert _told("kubectl_complete-relay", *words) == ":0\n"
+
+
 def test_the_script_for_bash_completes_the_program() -> None:
     typed = (
         'COMP_WORDS=(kubectl-relay do); COMP_CWORD=1; _kubectl_relay_completion kubectl-relay; echo "${COMPREPLY[@]}"'
