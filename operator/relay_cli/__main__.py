@@ -48,7 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Failure as failed:
         return _ended(str(failed), failed.status)
     except typer.TyperException as misused:
-        return _ended(misused.format_message(), Status.MISUSED)
+        sentence = " ".join(misused.format_message().replace("Value error, ", "").split())
+        return _ended(sentence, Status.MISUSED)
     except typer.Abort:
         return _ended("aborted", Status.FOUND_WRONG)
 

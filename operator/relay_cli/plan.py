@@ -17,7 +17,7 @@ from relay_cli.terminal import complain, say
 from relay_operator.api.meta import GROUP, Model, ObjectKey
 from relay_operator.api.plan import Plan, PlannedAction
 
-Subject = Annotated[str, typer.Argument(metavar="[KIND/NAME]", help="An object that exists, as in gpod/trainer.")]
+Subject = Annotated[str, typer.Argument(metavar="KIND/NAME", help="An object that exists, as in gpod/trainer.")]
 Files = Annotated[
     list[str],
     typer.Option("-f", "--filename", metavar="FILE", help="What would be applied: a file, folder, URL or -."),

@@ -14,7 +14,7 @@ from relay_cli.kubectl import Kubectl
 from relay_cli.objects import MACHINES, CloudObject, Reference
 
 Remote = Annotated[
-    list[str] | None, typer.Argument(metavar="[COMMAND]...", help="Run this instead of a shell; write -- before it.")
+    list[str] | None, typer.Argument(metavar="COMMAND", help="Run this instead of a shell; write -- before it.")
 ]
 
 

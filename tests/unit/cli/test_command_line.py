@@ -9,6 +9,12 @@ from relay_cli.__main__ import main
     ("arguments", "sentence"),
     [
         (["fly"], "No such command 'fly'."),
+        (["top", "-o", "yaml"], "Invalid value for '-o' / '--output': 'yaml' is not one of 'table', 'json'."),
+        (["completion"], "Missing argument 'SHELL'. Choose from: bash, zsh, fish"),
+        (
+            ["deposit", "default", "5000", "--yes", "--idempotency-key", " "],
+            "--idempotency-key is empty: give the key of the earlier deposit",
+        ),
         (["top", "--fast"], "No such option: --fast"),
         (["top", "more"], "Got unexpected extra argument(s) (more)"),
         (["cost", "--spend", "--days=1"], "--days and --spend exclude each other: give one of them"),
@@ -25,3 +31,15 @@ def test_without_kubectl_it_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     monkeypatch.setenv("PATH", "/nowhere")
     assert main(["top"]) == 1
     assert capsys.readouterr() == ("", "kubectl relay: kubectl is not on PATH: install it, or add its folder to PATH\n")
+
+
+@pytest.mark.parametrize(
+    ("command", "usage"),
+    [
+        ("plan", "kubectl relay plan [OPTIONS] [KIND/NAME]"),
+        ("ssh", "kubectl relay ssh [OPTIONS] {KIND/NAME} [COMMAND]..."),
+    ],
+)
+def test_usage_has_each_bracket_once(command: str, usage: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "--help"]) == 0
+    assert f"Usage: {usage}\n" in capsys.readouterr().out
