@@ -19,7 +19,8 @@ DEFAULT: Final = AccountRef(kind=AccountKind.CLOUD_ACCOUNT, name="default")
 """The account of an object that names none."""
 MACHINES: Final = ("GpuPod", "GpuVm")
 """Kinds whose objects are one machine each, with a shell and a log."""
-_WORKLOADS: Final = ("gpupods", "gpuvms", "gpuclusters", "servingdeployments")
+WORKLOADS: Final = (*MACHINES, "GpuCluster", "ServingDeployment")
+"""Kinds whose objects cost something per hour; the others have no price."""
 _REFERENCE = re.compile(r"[A-Za-z][A-Za-z0-9.]*/[a-z0-9][-a-z0-9.]*")
 _ENDED = frozenset({"stopped", "terminated", "failed"})
 _BILLED = frozenset({"running", "degraded"})
@@ -79,7 +80,7 @@ class CloudObject(Resource[CloudSpec, CloudStatus]):
 
 async def workloads(kubectl: Kubectl, *, everywhere: bool) -> list[CloudObject]:
     """Pods, VMs, clusters and serving deployments, by namespace and name. Raises Failure."""
-    found = await kubectl.list([f"{plural}.{GROUP}" for plural in _WORKLOADS], everywhere=everywhere)
+    found = await kubectl.list([f"{kind.lower()}s.{GROUP}" for kind in WORKLOADS], everywhere=everywhere)
     read = (parsed(CloudObject, raw) for raw in found)
     return sorted(read, key=lambda one: (one.metadata.namespace, one.metadata.name, one.kind))
 

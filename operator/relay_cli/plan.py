@@ -10,7 +10,7 @@ from relay_cli import objects
 from relay_cli.accounts import BaseUrl
 from relay_cli.failures import Failure, Status
 from relay_cli.kubectl import Kubectl, parsed
-from relay_cli.objects import CloudObject
+from relay_cli.objects import WORKLOADS, CloudObject
 from relay_cli.options import OutputOption
 from relay_cli.tables import Column, Output, as_json, dollars, table
 from relay_cli.terminal import complain, say
@@ -66,8 +66,9 @@ async def plan(
 
 
 def total(rows: Sequence[Row]) -> str:
-    """The total cost, in a sentence."""
-    now, after = ([row.price_per_hour_cents_now for row in rows], [row.price_per_hour_cents for row in rows])
+    """The total cost, in a sentence; what has no price, such as an SSH key, does not count."""
+    priced = [row for row in rows if row.kind in WORKLOADS]
+    now, after = ([row.price_per_hour_cents_now for row in priced], [row.price_per_hour_cents for row in priced])
     return f"\nnow {_sum(now)}, then {_sum(after)}\n"
 
 
