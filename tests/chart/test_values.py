@@ -268,6 +268,31 @@ async def test_common_labels_are_on_every_object_and_select_nothing() -> None:
         assert "cost-center" not in str(one.get("spec", {}).get("selector"))
 
 
+class _Strict(yaml.SafeLoader):
+    """Refuses a key that is twice in a mapping, as the parser of Flux does."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [key.value for key, _ in node.value]
+        assert len(keys) == len(set(keys)), keys
+        return super().construct_mapping(node, deep)
+
+
+@every_chart
+def test_a_label_of_one_object_takes_the_place_of_the_common_one(chart: Path, tmp_path: Path) -> None:
+    own = {"labels": {"team": "b"}, "enabled": True}
+    metrics = dict.fromkeys(("serviceMonitor", "prometheusRule", "dashboard"), own)
+    values: Manifest = {"commonLabels": {"team": "a"}, "podLabels": {"team": "b"}}
+    if chart == CHART:
+        values |= {"metrics": metrics, "networkPolicy": {"metricsFrom": [{"podSelector": {}}]}}
+    foreign = [part for kind in FOREIGN_KINDS for part in ("--api-versions", kind)]
+    command = template(chart, *foreign, *values_file(tmp_path, values))
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True)
+    objects = [one for one in yaml.load_all(done.stdout, _Strict) if one]
+    pods = [one["spec"]["template"] for one in objects if one["kind"] in {"Deployment", "StatefulSet"}]
+    monitoring = [one for one in objects if one["kind"] in {"ServiceMonitor", "PrometheusRule"}]
+    assert {one["metadata"]["labels"]["team"] for one in pods + monitoring} == {"b"}
+
+
 def test_objects_of_a_site_are_installed_with_the_chart_and_know_its_names(tmp_path: Path) -> None:
     config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "{{ .Release.Name }}-a"}}
     text = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: '{{ include \"relay-operator.fullname\" . }}-b'\n"

@@ -27,6 +27,11 @@ app.kubernetes.io/name: {{ include "relay-localcloud.name" . }}-test
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
+{{- /* A list: the root, and labels that win. Twice in one object, a label is an error for Flux. */ -}}
+{{- define "relay-localcloud.labelsWith" -}}
+{{- toYaml (mergeOverwrite (include "relay-localcloud.labels" (first .) | fromYaml) (last . | default dict)) -}}
+{{- end }}
+
 {{- define "relay-localcloud.image" -}}
 {{- if .Values.image.digest -}}
 {{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}

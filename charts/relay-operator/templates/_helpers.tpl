@@ -36,6 +36,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end }}
 
+{{- /* A list: the root, and labels that win. Twice in one object, a label is an error for Flux. */ -}}
+{{- define "relay-operator.labelsWith" -}}
+{{- toYaml (mergeOverwrite (include "relay-operator.labels" (first .) | fromYaml) (last . | default dict)) -}}
+{{- end }}
+
 {{- define "relay-operator.image" -}}
 {{- if .Values.image.digest -}}
 {{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
