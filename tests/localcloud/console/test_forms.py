@@ -243,6 +243,25 @@ async def test_what_is_wrong_with_a_node_stands_beside_its_field(server: Server,
     assert await server.ok("GET", "/nodes") == before
 
 
+@pytest.mark.parametrize(
+    ("path", "field", "form"),
+    [
+        ("faults", "operation", {"operation": "nonsense", "effect": "503", "count": "7"}),
+        ("faults", "count", {"operation": "GET /v1/whoami", "effect": "html", "count": "0"}),
+        ("clock/advance", "amount", {"amount": "soon", "seconds": "60"}),
+        ("clock/set", "set", {"set": "tomorrow"}),
+        ("clock/mode", "rate", {"mode": "scaled", "rate": "-1"}),
+    ],
+)
+async def test_what_is_wrong_with_a_fault_or_the_clock_stands_beside_its_field_and_the_rest_is_kept(
+    server: Server, path: str, field: str, form: dict[str, str]
+) -> None:
+    answer = await send(server, path, f"/console/{path.partition('/')[0]}", **form)
+    assert wrong(answer)[:2] == (400, field)
+    for value in form.values():
+        assert re.search(rf'<input id=[^>]*value="{value}"|<option value="{value}" selected', answer.raw.decode())
+
+
 async def test_a_workload_is_made_to_fail_and_offers_what_can_happen_to_it(fresh: Server) -> None:
     owner = fresh.seeded()
     pod, cluster = await running_pod(owner), await clusters.running(owner)
