@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from relay_operator.api.meta import CREATE_INTENT, CreateIntent, Reservation
 from relay_operator.engine.account_users import Reference
-from relay_operator.engine.intent import is_open
+from relay_operator.engine.intent import is_copied, is_open
 from relay_operator.engine.manifests import part
 
 COSTS_NOTHING = frozenset({"stopped", "terminated"})
@@ -101,16 +101,10 @@ def _reservation(metadata: Mapping[str, JsonValue], status: Mapping[str, JsonVal
     if not isinstance(text, str) or (status.get("id") and '"reserved"' not in text):
         return None, False  # parsing is slow
     intent = CreateIntent.parse(text)
-    if isinstance(intent, CreateIntent) and _is_copied(intent, metadata):
+    if is_copied(intent, metadata):
         return None, False
     reserved = intent.reserved if isinstance(intent, CreateIntent) else None
     return reserved, is_open(intent, status.get("createToken"), status.get("id"))
-
-
-def _is_copied(intent: CreateIntent, metadata: Mapping[str, JsonValue]) -> bool:
-    """Whether an object of another name or namespace wrote the intent: a copy of it has nothing in the cloud."""
-    whose = intent.identity
-    return whose is not None and (whose.namespace, whose.name) != (metadata.get("namespace"), metadata.get("name"))
 
 
 def _gpus(spec: Mapping[str, JsonValue], status: Mapping[str, JsonValue]) -> int:

@@ -24,7 +24,7 @@ from relay_operator.engine.account_users import Reference
 from relay_operator.engine.commitment import Commitment, commitment
 from relay_operator.engine.figures import Figures, figures_of
 from relay_operator.engine.identity import is_recorded_for
-from relay_operator.engine.intent import intent_of, is_open
+from relay_operator.engine.intent import intent_of, is_copied, is_open
 from relay_operator.engine.manifests import held, part
 from relay_operator.engine.ownership import Owned, owned
 
@@ -142,7 +142,7 @@ def entry_of(raw: Mapping[str, JsonValue]) -> Entry:
     metadata = part(raw, "metadata")
     annotations = part(metadata, "annotations")
     spec, status = part(raw, "spec"), part(raw, "status")
-    intent = _open_intent(annotations, status)
+    intent = _open_intent(metadata, status)
     account = part(status, "account") or _sent_with(intent) or part(spec, "accountRef")
     conditions = tuple(_conditions(status))
     ready: Mapping[str, JsonValue] = next((one for one in conditions if one.get("type") == "Ready"), {})
@@ -194,14 +194,15 @@ def _compact(
 
 
 def _open_intent(
-    annotations: Mapping[str, JsonValue], status: Mapping[str, JsonValue]
+    metadata: Mapping[str, JsonValue], status: Mapping[str, JsonValue]
 ) -> CreateIntent | MalformedIntent | None:
-    """The intent whose result status does not record; None if there is none."""
-    text = annotations.get(CREATE_INTENT)
+    """The object's own intent whose result status does not record; None if there is none."""
+    text = part(metadata, "annotations").get(CREATE_INTENT)
     if not isinstance(text, str) or (status.get("id") and status.get("account")):
         return None  # with both, no caller needs the intent, and parsing is slow
     intent = CreateIntent.parse(text)
-    return intent if is_open(intent, status.get("createToken"), status.get("id")) else None
+    is_own = not is_copied(intent, metadata)
+    return intent if is_own and is_open(intent, status.get("createToken"), status.get("id")) else None
 
 
 def _lacks_a_batch(status: Mapping[str, JsonValue]) -> bool:

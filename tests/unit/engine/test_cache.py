@@ -188,6 +188,7 @@ def test_an_id_is_claimed_by_one_until_it_lets_go() -> None:
     assert cache.claim("pod-3", OTHER) == frozenset()
 
 
+COPIED = ',"identity":{"namespace":"team-b","name":"train","uid":"u"}'
 OPEN, BROKEN = annotated(create_intent=INTENT % ""), annotated(create_intent="{")
 INTENTS: dict[str, tuple[Json, bool]] = {
     "an intent and nothing else": (raw(metadata=OPEN), True),
@@ -201,6 +202,7 @@ INTENTS: dict[str, tuple[Json, bool]] = {
     ),
     "an intent that cannot be read, and a person's answer": (raw(metadata=BROKEN, status={"createToken": "-"}), False),
     "an id": (raw(metadata=OPEN, status={"id": "pod-1"}), False),
+    "an intent that came along with a copy": (raw(metadata=annotated(create_intent=INTENT % COPIED)), False),
 }
 
 
@@ -335,6 +337,10 @@ ACCOUNTS: dict[str, tuple[Json, tuple[str, str]]] = {
     ),
     "the spec's once that create has ended": (
         raw(spec=SPEC, metadata=annotated(create_intent=SENT_WITH), status={"createToken": "t1"}),
+        ("CloudAccount", "spec"),
+    ),
+    "the spec's where the intent came along with a copy": (
+        raw(spec=SPEC, metadata=annotated(create_intent=INTENT % f',"account":"ClusterCloudAccount/sent"{COPIED}')),
         ("CloudAccount", "spec"),
     ),
     "the spec's where the intent names none": (
