@@ -14,6 +14,7 @@ from pydantic.alias_generators import to_camel
 from hack.release.package import CHARTS
 from relay_operator.kinds import KINDS
 from relay_operator.settings import Settings
+from tests.support.binaries import helm
 from tests.support.chart import CHART, FOREIGN_KINDS, RELEASE, refusal, rendered, sets, template
 from tests.support.eventually import PATIENCE_SECONDS
 
@@ -196,6 +197,16 @@ def test_kinds_that_the_cluster_lacks_are_refused_before_anything_is_installed(
     values: tuple[str, ...], kind: str
 ) -> None:
     assert f"needs the kind {kind}, which this cluster does not have" in refusal(sets(*values))
+
+
+@every_chart
+@pytest.mark.parametrize("release", ["team.relay-operator", "2-relay-operator"])
+def test_a_name_that_no_service_can_have_is_refused_before_anything_is_installed(chart: Path, release: str) -> None:
+    command = [str(helm()), "template", release, str(chart)]
+    refused = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
+    assert f"Services cannot be named after {release}: set fullnameOverride" in refused.stderr
+    named = [*command, "--set", "fullnameOverride=relay"]
+    assert subprocess.run(named, capture_output=True, timeout=PATIENCE_SECONDS, check=False).returncode == 0
 
 
 @every_chart
