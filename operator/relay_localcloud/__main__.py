@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from ipaddress import ip_network
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 
 from relay_localcloud.http.web_addresses import web_address
@@ -112,7 +112,9 @@ def _add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="private addresses that webhooks and model servers may have; repeatable. A cloud that listens "
         "on loopback calls all addresses, any other only public ones and these",
     )
-    command.add_argument("--advertise", default="", metavar="HOST", help="the host in URLs (default: that of --host)")
+    command.add_argument(
+        "--advertise", type=_host, default="", metavar="HOST", help="the host in URLs (default: that of --host)"
+    )
     command.add_argument(
         "--public-url",
         type=_public_url,
@@ -163,6 +165,17 @@ def _admin_token(path: str) -> str:
     if not token:
         raise argparse.ArgumentTypeError(f"{path} has no admin token: put one into it")
     return token
+
+
+def _host(text: str) -> str:
+    """Check a host for URLs: a name, as Docker and DNS have them, or an IP address."""
+    try:
+        ip_address(text)
+    except ValueError:
+        if not re.fullmatch(r"[A-Za-z0-9._-]*", text):
+            wanted = "a host alone, such as cloud.example.com, without a scheme or a port"
+            raise argparse.ArgumentTypeError(f"{text!r} is not {wanted}") from None
+    return text
 
 
 def _domain(text: str) -> str:

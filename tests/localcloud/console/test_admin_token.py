@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from relay_localcloud.__main__ import _parser
 from tests.localcloud.support.server import request
 from tests.support.eventually import PATIENCE_SECONDS
 
@@ -81,3 +82,15 @@ def test_a_token_that_cannot_be_used_is_told(content: bytes | None, tmp_path: Pa
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
     assert done.returncode == 2
     assert "admin token" in done.stderr
+
+
+@pytest.mark.parametrize("host", ["http://cloud.example.com", "cloud.example.com:8400", "a b", "[::1]", "a/b"])
+def test_what_is_no_host_is_not_advertised(host: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        _parser().parse_args(["serve", "--advertise", host])
+    assert "is not a host alone" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("host", ["", "cloud", "my_cloud", "relay-localcloud.relay.svc", "192.0.2.7", "fd00::7"])
+def test_a_host_is_advertised(host: str) -> None:
+    assert _parser().parse_args(["serve", "--advertise", host]).advertise == host
