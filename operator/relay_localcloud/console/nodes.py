@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Final
 
 from sqlalchemy import func, select
@@ -17,6 +18,7 @@ from relay_localcloud.kernel.store import Tx
 
 _ON_A_PAGE: Final = 24
 _UNITS_SHOWN: Final = 64
+"""How many units of a node are shown, so as many workloads; the first workloads have all of these units."""
 _COLOURS: Final = 6
 """How many colours distinguish the workloads of a node."""
 
@@ -48,9 +50,9 @@ def content(reading: Reading) -> dict[str, object]:
     found = [NODES.of(row) for row in tx.connection.execute(query.limit(_ON_A_PAGE + 1))]
     part = reading.part(found, _ON_A_PAGE, lambda each: each.sequence, "after")
     shown = [each.id for each in part.rows]
-    units, reserved = _units(tx, shown), _reserved(tx, shown)
-    names = _names(tx, {workload for held in units.values() for workload in held.values()})
-    cards = [_card(each, units.get(each.id, {}), reserved[each.id], names) for each in part.rows]
+    held, units, reserved = _held(tx, shown), _units(tx, shown), _reserved(tx, shown)
+    names = _names(tx, {workload for of_node in held.values() for workload in islice(of_node, _UNITS_SHOWN)})
+    cards = [_card(each, held[each.id], units.get(each.id, {}), reserved[each.id], names) for each in part.rows]
     return {
         "sentence": sentence(tx),
         "cards": cards,
@@ -61,12 +63,14 @@ def content(reading: Reading) -> dict[str, object]:
     }
 
 
-def _card(node: Node, units: Mapping[int, str], reserved: set[int], names: Mapping[str, str]) -> dict[str, object]:
-    """A node, its holders in the order of their first units, and the holder of each unit."""
+def _card(
+    node: Node, held: Mapping[str, int], units: Mapping[int, str], reserved: set[int], names: Mapping[str, str]
+) -> dict[str, object]:
+    """A node, the first of its holders, and the holder of each unit that is shown."""
     model, place = GPU_MODELS.get(node.gpu_model_id), LOCATIONS.get(node.location)
     holders = {
         workload: {"id": workload, "name": names.get(workload, workload), "units": count, "colour": number % _COLOURS}
-        for number, (workload, count) in enumerate(Counter(units.values()).items())
+        for number, (workload, count) in enumerate(islice(held.items(), _UNITS_SHOWN))
     }
     return {
         "node": node,
@@ -75,7 +79,20 @@ def _card(node: Node, units: Mapping[int, str], reserved: set[int], names: Mappi
         "reserved": reserved,
         "units": {number: holders[workload] for number, workload in units.items()},
         "holders": list(holders.values()),
+        "more_holders": len(held) - len(holders),
     }
+
+
+def _held(tx: Tx, node_ids: Sequence[str]) -> dict[str, dict[str, int]]:
+    """How many units each holder has, by node; the holders in the order of their first units."""
+    claim = claims.c
+    query = select(claim.node_id, claim.workload_id, func.count()).where(claim.node_id.in_(node_ids))
+    found: dict[str, dict[str, int]] = {node_id: {} for node_id in node_ids}
+    for node_id, workload_id, count in tx.connection.execute(
+        query.group_by(claim.node_id, claim.workload_id).order_by(func.min(claim.unit))
+    ):
+        found[node_id][workload_id] = count
+    return found
 
 
 def _units(tx: Tx, node_ids: Sequence[str]) -> dict[str, dict[int, str]]:

@@ -8,7 +8,7 @@ from tests.localcloud.console.test_pages import page, text_of
 from tests.localcloud.support import deployments
 from tests.localcloud.support.provider import set_status
 from tests.localcloud.support.reservations import reserve
-from tests.localcloud.support.workloads import new_pod, own_node, set_node
+from tests.localcloud.support.workloads import act, new_pod, own_node, set_node
 
 if TYPE_CHECKING:
     from tests.localcloud.support.server import Server
@@ -55,3 +55,20 @@ async def test_a_deployment_is_named_where_it_sits_and_listed_with_its_replicas(
         assert all(replica["id"] in text_of(listed) for replica in replicas), path
     assert "1 workload: 1 running." in text_of(await page(fresh, "/console/workloads"))
     assert deployment not in text_of(await page(fresh, "/console/workloads?status=stopped"))
+
+
+async def test_of_a_large_node_each_workload_has_all_its_gpus_and_the_others_are_counted(fresh: Server) -> None:
+    owner = fresh.seeded()
+    node_id = await own_node(owner, count=80)
+    ones = [await new_pod(owner) for _ in range(60)]
+    across = await new_pod(owner, name="across", gpuCount=8)
+    beyond = [await new_pod(owner) for _ in range(5)]
+    card = text_of(await page(fresh, f"/console/nodes?node={node_id}"))
+    assert "across 8 GPUs" in card
+    assert beyond[2]["name"] in card
+    assert "And 2 other workloads." in card
+    for pod in (*ones, across):
+        await act(owner, pod["id"], "terminate")
+    card = text_of(await page(fresh, f"/console/nodes?node={node_id}"))
+    assert "75 of 80 GPUs free" in card
+    assert all(pod["name"] in card for pod in beyond)
