@@ -27,7 +27,7 @@ async def logs(kubectl: Kubectl, reference: Reference, tail: Tail = 1000, base_u
             text = await cloud.call(GET_VM_LOGS, id=cloud_id, query={"tail": tail})
         except (NotFound, NotServed, Unreadable) as error:
             raise untold(obj, tail, error) from None
-    if not text:
+    if tail and not text:
         complain(f"the log of {obj.key} is empty")
     say(text)
 

@@ -41,6 +41,15 @@ def test_a_log_that_is_too_long_is_not_told_as_one_that_the_cloud_does_not_serve
     assert "not every cloud serves logs" in str(untold(_object(), 9000, Unreadable("get_vm_logs", "HTML", status=200)))
 
 
+@pytest.mark.parametrize(("tail", "said"), [(0, ""), (7, "kubectl relay: the log of GpuVm/ml/box is empty\n")])
+async def test_a_log_of_which_no_line_was_asked_for_is_not_called_empty(
+    tail: int, said: str, cloud: ScriptedServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cloud.will(Reply(200, b"", content_type="text/plain"))
+    await logs(Kubectl(), "gvm/box", tail=tail, base_url=cloud.url)
+    assert capsys.readouterr() == ("", said)
+
+
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
