@@ -50,6 +50,7 @@ def content(reading: Reading) -> dict[str, object]:
     asked = reading.requested.word("span")
     chosen = asked if asked in _SPANS else None
     shown = balance(reading, _SPANS[chosen][1])
+    transactions = TRANSACTIONS.page(reading.tx, None, _TRANSACTIONS_SHOWN + 1, organization_id=shown.organization_id)
     return {
         "balance": shown,
         "chart": Chart(shown.points, shown.has.floor_cents),
@@ -57,5 +58,6 @@ def content(reading: Reading) -> dict[str, object]:
         "deposit_key": f"console-{payments.count(reading.tx, shown.organization_id)}",
         "chosen": chosen,
         "spans": {word: label for word, (label, _) in _SPANS.items()},
-        "transactions": TRANSACTIONS.page(reading.tx, None, _TRANSACTIONS_SHOWN, organization_id=shown.organization_id),
+        "transactions": transactions[:_TRANSACTIONS_SHOWN],
+        "more": len(transactions) > _TRANSACTIONS_SHOWN,
     }

@@ -94,13 +94,15 @@ def _webhooks(reading: Reading) -> dict[str, object]:
     """Subscriptions and attempts, newest first; with `only=failed`, the attempts that no receiver accepted."""
     only = "failed" if reading.requested.word("only") == "failed" else None
     not_taken = ~func.coalesce(ATTEMPTS.table.c.status_code, 0).between(200, 299)
-    query = select(WEBHOOKS.table).order_by(tables.FIRST_COME.desc()).limit(_SUBSCRIPTIONS_SHOWN)
+    query = select(WEBHOOKS.table).order_by(tables.FIRST_COME.desc()).limit(_SUBSCRIPTIONS_SHOWN + 1)
     if reading.requested.organization_id is not None:
         query = query.where(WEBHOOKS.table.c.organization_id == reading.requested.organization_id)
+    subscriptions = reading.tx.connection.execute(query).mappings().all()
     return {
         "only": only,
         "attempts": reading.page(ATTEMPTS.table, _ON_A_PAGE, *[not_taken] if only else [], only=only),
-        "subscriptions": reading.tx.connection.execute(query).mappings().all(),
+        "subscriptions": subscriptions[:_SUBSCRIPTIONS_SHOWN],
+        "more": len(subscriptions) > _SUBSCRIPTIONS_SHOWN,
     }
 
 

@@ -184,6 +184,27 @@ async def test_the_attempts_that_failed_are_shown_alone(fresh: Server, receiver:
         assert [f'<tr id="{each["id"]}"' in answer for each in (taken, failed)] == shown
 
 
+async def test_transactions_that_do_not_fit_are_said_to_be_there(fresh: Server) -> None:
+    owner = fresh.seeded()
+    for cents, told in ((range(49), False), (range(49, 50), True)):  # the seed has one
+        for each in cents:
+            await fresh.ok("PATCH", f"/orgs/{owner.id}", {"balanceCents": each})
+        shown = text_of(await page(fresh, "/console/money"))
+        assert ("These are the newest ones; GET /_localcloud/export has all of them." in shown) is told
+        assert shown.count(" txn_") == 50
+
+
+async def test_subscriptions_that_do_not_fit_are_said_to_be_there(fresh: Server) -> None:
+    owner = fresh.seeded()
+    body = {"name": "hook", "url": "http://127.0.0.1:9/", "events": ["vm.running"]}
+    for added, told in ((50, False), (1, True)):
+        for _ in range(added):
+            await owner.ok("POST", "/v1/orgs/{org}/webhooks/create", body)
+        shown = text_of(await page(fresh, "/console/webhooks"))
+        assert ("These are the newest ones; the API lists all of them." in shown) is told
+        assert shown.count(" hook ") == 50
+
+
 @pytest.mark.parametrize("parameters", SENSELESS)
 async def test_parameters_that_make_no_sense_are_left_out(server: Server, parameters: str) -> None:
     for path in PAGES:
