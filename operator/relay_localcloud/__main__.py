@@ -173,8 +173,8 @@ def _host(text: str) -> str:
         ip_address(text)
     except ValueError:
         if not re.fullmatch(r"[A-Za-z0-9._-]*", text):
-            wanted = "a host alone, such as cloud.example.com, without a scheme or a port"
-            raise argparse.ArgumentTypeError(f"{text!r} is not {wanted}") from None
+            said = f"{text!r} is not a host alone, such as cloud.example.com: give neither a scheme nor a port"
+            raise argparse.ArgumentTypeError(said) from None
     return text
 
 
