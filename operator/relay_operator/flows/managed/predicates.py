@@ -180,7 +180,7 @@ def changes_of(
     now: datetime,
     ids: Mapping[ObjectKey, str] = NO_IDS,
 ) -> tuple[Change, ...]:
-    """Power first, then the kind's own changes, then a restart that people requested."""
+    """Power first, then the kind's own changes, then a restart that people requested: of what failed, it is a start."""
     running, progress = running_wanted(obj, now), resource.progress(observed)
     changes = resource.changes(obj, observed, running=running)
     if refers(resource):
@@ -192,7 +192,7 @@ def changes_of(
     if not running and progress in _RUNNING:
         return (resource.stop(observed), *changes)
     if not changes and running and restart_asked(obj) and progress in _RESTARTABLE:
-        return (resource.restart(observed),)
+        return (resource.start(observed) if progress is Progress.FAILED else resource.restart(observed),)
     return changes
 
 

@@ -401,6 +401,20 @@ async def test_a_restart_of_what_failed_waits_as_well_and_says_so(priced: World)
     assert (priced.reason(), priced.pods.count("start")) == ("Running", 1)
 
 
+async def test_a_restart_of_what_failed_that_people_ask_for_is_a_start_too(priced: World) -> None:
+    limited(priced, AccountBudget(min_available_cents=500))
+    priced.apply(gpu=H100)
+    await priced.wait(10)
+    priced.pods.become("pod-1", "failed")
+    limited(priced, AccountBudget(min_available_cents=500), available=499)
+    priced.annotate(restarted_at="now")
+    await priced.wait(10)
+    assert (priced.reason(), priced.pods.live[0].status) == ("WaitingForBudget", "failed")
+    limited(priced, AccountBudget(min_available_cents=500))
+    await priced.wait(10)
+    assert (priced.reason(), priced.status().restarted_at) == ("Running", "now")
+
+
 async def test_what_is_sent_again_is_asked_for_again(priced: World) -> None:
     ready = priced.account.state
     assert isinstance(ready, AccountReady)

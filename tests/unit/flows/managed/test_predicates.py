@@ -205,7 +205,7 @@ CHANGES: dict[str, tuple[GpuPod, str, tuple[str, ...]]] = {
     "nothing": (pod(), "running", ()),
     "power before visibility": (pod({"public": True}), "stopped", (START, "visibility")),
     "a restart of what runs": (pod(annotations=ASKED), "running", (RESTART,)),
-    "a restart of what failed": (pod(annotations=ASKED), "failed", (RESTART,)),
+    "a start of what failed, for a restart": (pod(annotations=ASKED), "failed", (START,)),
     "a start does for a restart": (pod(annotations=ASKED), "stopped", (START,)),
     "no restart of what deploys": (pod(annotations=ASKED), "deploying", ()),
     "no restart of what is to be stopped": (pod({"powerState": "Stopped"}, annotations=ASKED), "stopped", ()),
