@@ -60,11 +60,15 @@ async def test_a_workload_runs_on_while_the_cloud_is_killed_and_is_neither_doubl
     await customer.holds_none("Pod", pod_id)
 
 
-async def test_a_pod_runs_again_after_somebody_deleted_its_whole_namespace(customer: Customer) -> None:
+async def test_a_pod_whose_whole_namespace_somebody_deleted_fails_and_a_restart_makes_all_of_it_again(
+    customer: Customer,
+) -> None:
     pod_id = await customer.post()
     await customer.becomes(pod_id, "running")
     (before,) = await customer.objects("Pod", pod_id)
     await customer.kube.delete("Namespace", before["metadata"]["namespace"])
+    await customer.becomes(pod_id, "failed", "Its volume was deleted", within=120)
+    await customer.team.call("POST", f"/v1/vms/{pod_id}/restart")
     (after,) = await eventually(
         lambda: customer.objects("Pod", pod_id),
         lambda found: found and found[0]["metadata"]["uid"] != before["metadata"]["uid"],
