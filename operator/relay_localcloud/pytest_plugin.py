@@ -40,22 +40,27 @@ class LocalCloud:
     organization_id: str
     api_key: str
 
-    def call(self, method: str, path: str, body: object = None) -> dict[str, Any]:
-        """Any call of the management API with the test's key; {} if the answer is empty; raises LocalCloudRefusal."""
+    def call(self, method: str, path: str, body: object = None) -> Any:  # noqa: ANN401 - what the path answers
+        """Any call of the management API with the test's key; {} if the answer is empty, a string if it is not JSON.
+
+        Raises LocalCloudRefusal.
+        """
         return _call(method, self.management_url + path, body, self.api_key)
 
-    def control(self, method: str, path: str, body: object = None) -> dict[str, Any]:
-        """Any call of the control interface, such as `PATCH /settings`; raises LocalCloudRefusal."""
+    def control(self, method: str, path: str, body: object = None) -> Any:  # noqa: ANN401 - what the path answers
+        """Any call of the control interface, such as `PATCH /settings`; answers as `call` does."""
         return _call(method, self.control_url + path, body)
 
     def advance(self, seconds: float) -> dict[str, Any]:
         """Move the clock, which otherwise stands still; returns `{now, mode, rate}` once all due items are done."""
-        return self.control("POST", "/clock", {"advanceSeconds": seconds})
+        time: dict[str, Any] = self.control("POST", "/clock", {"advanceSeconds": seconds})
+        return time
 
     def fault(self, operation: str, effect: dict[str, Any], **more: object) -> dict[str, Any]:
         """Fault this organization's requests: `operation` is `METHOD /path/{template}`; `more`: count, skip."""
         fault = {"operation": operation, "organizationId": self.organization_id, "effect": effect, **more}
-        return self.control("POST", "/faults", fault)
+        added: dict[str, Any] = self.control("POST", "/faults", fault)
+        return added
 
     def clear_faults(self) -> None:
         """Remove all faults."""
@@ -113,14 +118,15 @@ def _with_organization(cloud: LocalCloud) -> LocalCloud:
     return replace(cloud, organization_id=made["organizationId"], api_key=made["apiKey"])
 
 
-def _call(method: str, url: str, body: object, key: str = "") -> dict[str, Any]:
+def _call(method: str, url: str, body: object, key: str = "") -> Any:  # noqa: ANN401
     headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
     data = None if body is None else json.dumps(body).encode()
     request = Request(url, data, headers, method=method)  # noqa: S310 - the URL is that of the cloud started here
     try:
         with _DIRECT.open(request, timeout=_REQUEST_SECONDS) as reply:
-            text = reply.read()
+            text, is_json = reply.read().decode(), reply.headers.get_content_type() == "application/json"
     except HTTPError as error:
         raise LocalCloudRefusal(f"{method} {url} answered {error.code}: {error.read().decode()}") from error
-    answer: dict[str, Any] = json.loads(text) if text else {}
-    return answer
+    if not text:
+        return {}
+    return json.loads(text) if is_json else text

@@ -30,6 +30,13 @@ def test_each_finds_a_fresh_cloud(localcloud, turn):
     assert localcloud.advance(3600)["now"] > before
     localcloud.fault("GET /v1/whoami", {"status": 503})
 
+def test_answers_that_are_not_json_are_texts(localcloud):
+    vm = localcloud.call("POST", f"/v1/orgs/{localcloud.organization_id}/vms/create", {"name": "box"})
+    assert localcloud.call("GET", f"/v1/vms/{vm['id']}/logs") == {}
+    localcloud.advance(60)
+    assert "The VM booted." in localcloud.call("GET", f"/v1/vms/{vm['id']}/logs")
+    assert "/vms/create" in localcloud.control("GET", "/audit/export")
+
 def test_reset_ends_faults_and_the_organization(localcloud):
     localcloud.fault("POST /v1/pods", {"status": 503})
     again = localcloud.reset()
@@ -70,11 +77,11 @@ def test_the_example_of_the_page_passes(python: Path, tmp_path: Path) -> None:
 
 
 def test_tests_are_isolated(python: Path, tmp_path: Path) -> None:
-    assert "3 passed" in _passed(python, tmp_path, _ISOLATED)
+    assert "4 passed" in _passed(python, tmp_path, _ISOLATED)
 
 
 def test_each_worker_has_a_cloud(python: Path, tmp_path: Path) -> None:
-    assert "3 passed" in _passed(python, tmp_path, _ISOLATED, "-n", "2")
+    assert "4 passed" in _passed(python, tmp_path, _ISOLATED, "-n", "2")
 
 
 def test_the_composed_cloud_has_options_that_exist() -> None:
