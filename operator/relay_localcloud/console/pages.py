@@ -83,20 +83,27 @@ def _overview(reading: Reading) -> dict[str, object]:
 
 
 def _batches(reading: Reading) -> dict[str, object]:
-    """Batches and files, newest first."""
+    """Batches and files, newest first; with `file=<id>`, that file alone."""
+    file, only = FILES.table.c, reading.requested.word("file")
+    shown = [file.deleted_at.is_(None), *([] if only is None else [file.id == only])]
     return {
         "batches": reading.page(BATCHES.table, _ON_A_PAGE, place="batches-before"),
-        "files": reading.page(FILES.table, _ON_A_PAGE, FILES.table.c.deleted_at.is_(None), place="files-before"),
+        "files": reading.page(FILES.table, _ON_A_PAGE, *shown, place="files-before"),
     }
 
 
 def _webhooks(reading: Reading) -> dict[str, object]:
-    """Subscriptions and attempts, newest first; with `only=failed`, the attempts that no receiver accepted."""
+    """Subscriptions and attempts, newest first.
+
+    With `only=failed`, the attempts that no receiver accepted; with `subscription=<id>`, that subscription alone.
+    """
     only = "failed" if reading.requested.word("only") == "failed" else None
     not_taken = ~func.coalesce(ATTEMPTS.table.c.status_code, 0).between(200, 299)
     query = select(WEBHOOKS.table).order_by(tables.FIRST_COME.desc()).limit(_SUBSCRIPTIONS_SHOWN + 1)
     if reading.requested.organization_id is not None:
         query = query.where(WEBHOOKS.table.c.organization_id == reading.requested.organization_id)
+    if (subscription := reading.requested.word("subscription")) is not None:
+        query = query.where(WEBHOOKS.table.c.id == subscription)
     subscriptions = reading.tx.connection.execute(query).mappings().all()
     return {
         "only": only,

@@ -51,6 +51,21 @@ async def test_every_kind_is_found_by_its_id_and_each_result_leads_to_a_page(fre
     assert f"/console/workload?id={pod['id']}" in await links(fresh, "RAINE")
 
 
+async def test_an_old_file_or_subscription_is_on_the_page_that_its_result_leads_to(
+    fresh: Server, receiver: Receiver
+) -> None:
+    owner, text = fresh.seeded(), batches.jsonl([batches.record("first")])
+    old = (await batches.upload(owner, text), (await create_webhook(owner, receiver))["id"])
+    for _ in range(50):
+        await batches.upload(owner, text)
+        await create_webhook(owner, receiver)
+    for identifier in old:
+        (link,) = await links(fresh, identifier)
+        assert identifier in text_of(await page(fresh, link))
+        nothing = await page(fresh, link.replace(identifier, "gone"))
+        assert "It was deleted, or never existed." in text_of(nothing)
+
+
 async def test_more_than_fit_are_said_to_be_there(fresh: Server) -> None:
     for number in range(11):
         await new_pod(fresh.seeded(), name=f"pod-{number:02}", gpuModelId="l40s")
