@@ -196,6 +196,7 @@ class ServingDeploymentStatus(PricedStatus):
     """What the cloud says about one deployment."""
 
     replicas: int | None = Field(None, ge=0, le=_MOST, description="Replicas that exist.")
+    desired_replicas: int | None = Field(None, ge=0, le=_MOST, description="Replicas that the cloud was asked for.")
     ready_replicas: int | None = Field(None, ge=0, description="Replicas that are healthy.")
     selector: str | None = Field(None, max_length=512, description="Label selector, for the scale subresource.")
     gpu_model_id: str | None = Field(None, max_length=128, description="The GPU model it got.")

@@ -89,8 +89,8 @@ def _present(
 
 def _billed(cents: int, status: Mapping[str, JsonValue]) -> int:
     """The part of the price that is surely being paid: of a degraded resource, that of its healthy replicas."""
-    state, replicas, healthy = (status.get(name) for name in ("state", "replicas", "readyReplicas"))
-    if state == "degraded" and isinstance(replicas, int) and isinstance(healthy, int) and healthy < replicas:
+    state, replicas, healthy = status.get("state"), _replicas(status), status.get("readyReplicas")
+    if state == "degraded" and isinstance(healthy, int) and healthy < replicas:
         return cents * healthy // replicas
     return cents if state in BILLED else 0
 
@@ -110,8 +110,14 @@ def _reservation(metadata: Mapping[str, JsonValue], status: Mapping[str, JsonVal
 def _gpus(spec: Mapping[str, JsonValue], status: Mapping[str, JsonValue]) -> int:
     """The GPUs, of all replicas; a spec that only names a model asks for one."""
     asked = part(spec, "gpu").get("count", 1) if "gpu" in spec else 0
-    replicas, count = status.get("replicas", 1), status.get("gpuCount", asked)
-    return (count if isinstance(count, int) else 0) * (replicas if isinstance(replicas, int) else 1)
+    count = status.get("gpuCount", asked)
+    return (count if isinstance(count, int) else 0) * _replicas(status)
+
+
+def _replicas(status: Mapping[str, JsonValue]) -> int:
+    """The replicas that exist, or those that are to exist if there are more; 1 of what has none."""
+    told = [number for name in ("replicas", "desiredReplicas") if isinstance(number := status.get(name), int)]
+    return max(told, default=1)
 
 
 @dataclass(slots=True)

@@ -182,6 +182,7 @@ class ServingDeployments(ExternalResource[ServingDeploymentSpec, ServingDeployme
             "state": row.status,
             "status_reason": row.status_reason,
             "replicas": len(row.replicas),
+            "desired_replicas": row.replicas_desired,
             "ready_replicas": row.replicas_ready,
             "selector": f"{GROUP}/deployment={obj.metadata.name}",
             "gpu_model_id": row.gpu_model_id,

@@ -76,6 +76,10 @@ def mine(known: Cache) -> Commitment:
             Commitment(12, 3, 12),
         ),
         (pod(id="c", state="degraded", replicas=4, readyReplicas=1, pricePerHourCents=800), Commitment(800, 0, 200)),
+        (
+            pod(id="d", state="degraded", replicas=1, desiredReplicas=4, readyReplicas=1, pricePerHourCents=800),
+            Commitment(800, 0, 200),
+        ),
         (pod(id="c", state="degraded", replicas=2, readyReplicas=3, pricePerHourCents=800), Commitment(800, 0, 800)),
     ],
 )

@@ -381,7 +381,7 @@ def test_it_is_ready_once_all_that_are_asked_for_are_healthy(fields: dict[str, A
 def test_a_namespaces_limit_counts_the_gpus_of_its_replicas_whatever_the_spec_says_by_now(
     per_replica: int | None, gpus: int
 ) -> None:
-    replicas = [{"id": "r1", "status": "healthy"}, {"id": "r2", "status": "healthy"}]
+    replicas = [{"id": "r1", "status": "healthy"}]  # the other one is to come back
     status = kind().status(serving(), Seen(row(replicas=replicas, gpuCountPerReplica=per_replica)))
     told = status.model_dump(mode="json", exclude_none=True) | {"id": "dep_1"}
     assert commitment({}, {"gpu": {"modelId": "h200", "count": 1}}, told).gpus == gpus
@@ -395,6 +395,7 @@ def test_status_shows_what_the_cloud_has() -> None:
         "state": "degraded",
         "statusReason": "no room",
         "replicas": 2,
+        "desiredReplicas": 2,
         "readyReplicas": 1,
         "selector": "gpurelay.dev/deployment=llama",
         "gpuModelId": "h200",
