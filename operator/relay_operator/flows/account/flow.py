@@ -30,7 +30,7 @@ from relay_operator.engine.leftovers import Fate, Left
 from relay_operator.engine.memory import Memory
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.queue import Priority
-from relay_operator.engine.report import Report, Return
+from relay_operator.engine.report import Report, Return, held_by
 from relay_operator.flows.account.bookkeeping import Bookkeeper, Books, Page
 from relay_operator.flows.account.observer import AccountObserver
 from relay_operator.flows.account.plan import Action, End, Glance, Look, View, plan
@@ -152,7 +152,7 @@ class AccountFlow:
         view = View(
             deleting=deleting,
             finalizer=meta.FINALIZER in metadata.finalizers,
-            paused=metadata.paused,
+            paused=metadata.held,
             in_use=self._is_held(turn.key, memory, used=in_use.total() > 0, deleting=deleting),
             usable=ready,
             reason=Reason.AVAILABLE if isinstance(state, AccountReady) else state.reason,
@@ -356,7 +356,7 @@ class AccountFlow:
             ending_late=view.in_use and facts.in_use.total() == 0,
             # Only a look does what `reconcile-at` requests.
             reconcile_at=before.reconcile_at if seen is None else account.metadata.echo(meta.RECONCILE_AT),
-            paused=view.paused,
+            held=held_by(account.metadata) if view.paused else None,
             unclaimed=(*self._unclaimed(facts.key), *self._left(facts.key, Fate.LATE))[:MAX_OWNERLESS],
             orphans=self._left(facts.key, Fate.ORPHAN),
             kept=self._left(facts.key, Fate.KEPT),

@@ -16,7 +16,7 @@ from relay_operator.engine.fit_schema import fit_schema
 from relay_operator.engine.intent import has
 from relay_operator.engine.leftovers import Leftover
 from relay_operator.engine.manifests import part
-from relay_operator.engine.report import MAY_COME, PAUSED, unrecorded
+from relay_operator.engine.report import MAY_COME, unrecorded
 from relay_operator.flows.account import spend
 from relay_wire.account import Whoami
 from relay_wire.billing import Balance, CurrentUsage
@@ -64,7 +64,8 @@ class AccountFinding:
     ending_late: bool = False
     """Whether nothing but a late create still needs an account that is being deleted."""
     reconcile_at: str | None = None
-    paused: bool = False
+    held: Wanted | None = None
+    """The condition of an account whose annotations hold back every change."""
     unclaimed: tuple[Ownerless, ...] = ()
     orphans: tuple[Ownerless, ...] = ()
     kept: tuple[Ownerless, ...] = ()
@@ -144,8 +145,8 @@ def _low_funds(status: AccountStatus) -> str:
 
 def _conditions(before: AccountStatus, after: AccountStatus, finding: AccountFinding) -> Iterator[Wanted]:
     yield from _usable(before, finding)
-    if finding.paused:
-        yield PAUSED
+    if finding.held is not None:
+        yield finding.held
     if finding.unrecorded:
         yield unrecorded(finding.unrecorded)
     if _is_low(after):

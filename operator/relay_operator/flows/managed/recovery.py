@@ -21,15 +21,17 @@ _ENDED = {Seen.FAILED: "failed", Seen.INTERRUPTED: "interrupted", Seen.GONE: "te
 
 
 def recovery(obj: Resource[SpecT, StatusT], seen: Seen, now: datetime) -> Recovery:
-    """What `spec.recovery` requests for the state seen."""
+    """What `spec.recovery` requests for the state seen; what is to be stopped keeps its volume instead."""
     wanted = asked(obj.spec).recovery or RecoverySpec()
     match seen:
         case Seen.GONE if wanted.on_terminated is OnTerminated.RECREATE:
             return Recovery.RECREATE
+        case _ if not running_wanted(obj, now):
+            return Recovery.NONE
         case Seen.INTERRUPTED if wanted.on_interrupted is OnInterrupted.RECREATE:
             since = since_in(obj, _ENDED[seen], now)
             return Recovery.RECREATE if now - since >= timedelta(seconds=wanted.after_seconds) else Recovery.NONE
-        case Seen.FAILED if wanted.on_failed is OnFailed.RESTART and running_wanted(obj, now):
+        case Seen.FAILED if wanted.on_failed is OnFailed.RESTART:
             return Recovery.RESTART
         case Seen.FAILED if wanted.on_failed is OnFailed.RECREATE:
             return Recovery.RECREATE

@@ -57,6 +57,8 @@ class MoneyCloud:
     """Set while it answers."""
     unserved: tuple[str, ...] = ()
     """Paths' last parts for which a router answers that it does not know them."""
+    changed: list[str] = field(default_factory=list)
+    """Of `asked`, what was not only read."""
     failing: tuple[str, ...] = ()
     """Paths' last parts for which the cloud answers that it cannot."""
 
@@ -64,6 +66,8 @@ class MoneyCloud:
         used = sum(self.cents.values())
         lines = [{"resourceId": f"id-{name}", "name": name, "cents": cents} for name, cents in self.cents.items()]
         self.asked.append(request.path.rpartition("/")[2])
+        if request.method != "GET":
+            self.changed.append(self.asked[-1])
         await self.answers.wait()
         if self.asked[-1] in self.unserved:
             return web.json_response({"detail": "Not Found"}, status=404)
@@ -82,6 +86,8 @@ class MoneyCloud:
                 return web.json_response({**told, "breakdown": self.breakdown})
             case "usage":
                 return web.json_response({"usageCents": used, "usageHours": 1.0, "breakdown": lines})
+            case "auto-recharge":
+                return web.json_response({"enabled": False, "thresholdCents": 0, "amountCents": 0})
             case _:
                 return web.json_response({"items": []})
 
@@ -353,6 +359,18 @@ async def test_a_part_of_a_look_that_fails_takes_nothing_else_with_it(passes: Pa
     assert "auto-recharge cannot be set" in passes.condition("Ready")[1]
     assert (passes.status().available_cents, passes.conditions()) == (10**6, {"Ready"})
     assert passes.sweeps() == 3
+
+
+@pytest.mark.parametrize(("annotation", "changed"), [("paused", []), ("plan-only", []), ("other", ["auto-recharge"])])
+async def test_an_annotation_that_holds_back_everything_leaves_money_as_it_is(
+    passes: Passes, annotation: str, changed: list[str]
+) -> None:
+    recharge: JsonValue = {"enabled": True, "thresholdCents": 1000, "amountCents": 5000}
+    held = {"metadata": {"annotations": {f"gpurelay.dev/{annotation}": "true"}}, "spec": {"autoRecharge": recharge}}
+    passes.world.cache.put(KEY, passes.world.server.edit("cloudaccounts", NAMESPACE, "default", held))
+    await passes.look()
+    assert passes.cloud.changed == changed
+    assert ("Paused" in passes.conditions()) is (not changed)
 
 
 @pytest.mark.parametrize("part", ["usage", "webhooks"])

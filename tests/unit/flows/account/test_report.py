@@ -12,6 +12,7 @@ from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine import conditions
 from relay_operator.engine.account import AccountReady, AccountRefused, AccountState, AccountWaiting
+from relay_operator.engine.report import PAUSED
 from relay_operator.engine.status import status_patch
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.account.report import AccountFinding, OrganizationSeen, new_status
@@ -219,7 +220,7 @@ def test_what_the_key_may_not_do_is_told_without_making_the_account_unready(read
 
 
 def test_a_paused_account_says_so(ready: AccountReady) -> None:
-    status = new_status(AccountStatus(), _finding(ready, _seen(), paused=True))
+    status = new_status(AccountStatus(), _finding(ready, _seen(), held=PAUSED))
     assert _says(status, ConditionType.PAUSED) == ("True", "Paused")
 
 

@@ -41,11 +41,18 @@ RECOVERIES: dict[str, tuple[GpuPod, Seen, Recovery]] = {
     "failed stalls": (pod(), Seen.FAILED, Recovery.NONE),
     "failed is recreated": (recovering({"onFailed": "Recreate"}), Seen.FAILED, Recovery.RECREATE),
     "failed is restarted": (recovering(RESTART, state="running"), Seen.FAILED, Recovery.RESTART),
-    "failed where it is to be stopped": (
-        pod({"recovery": RESTART, "powerState": "Stopped"}, {"state": "failed"}),
-        Seen.FAILED,
-        Recovery.NONE,
-    ),
+    **{
+        f"{seen.name} though it is to be stopped: {wanted}": (
+            pod({"recovery": wanted, "powerState": "Stopped"}, {"state": seen.name.lower(), "stateSince": ago(60)}),
+            seen,
+            Recovery.NONE,
+        )
+        for seen, wanted in (
+            (Seen.FAILED, RESTART),
+            (Seen.FAILED, {"onFailed": "Recreate"}),
+            (Seen.INTERRUPTED, RECREATE),
+        )
+    },
 }
 
 
