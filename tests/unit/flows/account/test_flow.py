@@ -366,8 +366,9 @@ async def test_an_annotation_that_holds_back_everything_leaves_money_as_it_is(
     passes: Passes, annotation: str, changed: list[str]
 ) -> None:
     recharge: JsonValue = {"enabled": True, "thresholdCents": 1000, "amountCents": 5000}
-    held = {"metadata": {"annotations": {f"gpurelay.dev/{annotation}": "true"}}, "spec": {"autoRecharge": recharge}}
-    passes.world.cache.put(KEY, passes.world.server.edit("cloudaccounts", NAMESPACE, "default", held))
+    metadata: JsonValue = {"annotations": {f"gpurelay.dev/{annotation}": "true"}}
+    passes.world.server.edit("cloudaccounts", NAMESPACE, "default", {"metadata": metadata})
+    passes.change({"autoRecharge": recharge})
     await passes.look()
     assert passes.cloud.changed == changed
     assert ("Paused" in passes.conditions()) is (not changed)

@@ -15,6 +15,10 @@ def recovering(asked: dict[str, JsonValue], **status: JsonValue) -> GpuPod:
     return pod({"recovery": asked}, status)
 
 
+def stopping(asked: dict[str, JsonValue], **status: JsonValue) -> GpuPod:
+    return pod({"recovery": asked, "powerState": "Stopped"}, status)
+
+
 RECREATE: dict[str, JsonValue] = {"onInterrupted": "Recreate", "afterSeconds": 60}
 RESTART: dict[str, JsonValue] = {"onFailed": "Restart"}
 RECOVERIES: dict[str, tuple[GpuPod, Seen, Recovery]] = {
@@ -41,18 +45,13 @@ RECOVERIES: dict[str, tuple[GpuPod, Seen, Recovery]] = {
     "failed stalls": (pod(), Seen.FAILED, Recovery.NONE),
     "failed is recreated": (recovering({"onFailed": "Recreate"}), Seen.FAILED, Recovery.RECREATE),
     "failed is restarted": (recovering(RESTART, state="running"), Seen.FAILED, Recovery.RESTART),
-    **{
-        f"{seen.name} though it is to be stopped: {wanted}": (
-            pod({"recovery": wanted, "powerState": "Stopped"}, {"state": seen.name.lower(), "stateSince": ago(60)}),
-            seen,
-            Recovery.NONE,
-        )
-        for seen, wanted in (
-            (Seen.FAILED, RESTART),
-            (Seen.FAILED, {"onFailed": "Recreate"}),
-            (Seen.INTERRUPTED, RECREATE),
-        )
-    },
+    "failed, not restarted": (stopping(RESTART, state="failed"), Seen.FAILED, Recovery.NONE),
+    "failed, not recreated": (stopping({"onFailed": "Recreate"}, state="failed"), Seen.FAILED, Recovery.NONE),
+    "interrupted, not recreated": (
+        stopping(RECREATE, state="interrupted", stateSince=ago(60)),
+        Seen.INTERRUPTED,
+        Recovery.NONE,
+    ),
 }
 
 
