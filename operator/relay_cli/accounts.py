@@ -3,7 +3,7 @@
 import base64
 import binascii
 from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import Annotated, Final, TypeAlias
 
 import typer
@@ -14,10 +14,11 @@ from relay_cli.failures import Failure, Status
 from relay_cli.kubectl import Forbidden, Kubectl, Missing, parsed
 from relay_cli.objects import DEFAULT, CloudObject
 from relay_cli.terminal import complain
-from relay_client import Cloud, CloudError
+from relay_client import Cloud, CloudError, ConnectionPool
 from relay_operator.api.cloudaccount import CloudAccount, ClusterCloudAccount, urls_passed
 from relay_operator.api.meta import GROUP
 from relay_operator.api.references import AccountKind, AccountRef
+from relay_operator.proxies import Proxies, ProxyError
 
 Account: TypeAlias = CloudAccount | ClusterCloudAccount
 
@@ -88,12 +89,23 @@ async def cloud_of(kubectl: Kubectl, account: Account, base_url: str) -> AsyncIt
     ref = account.spec.api_key_secret_ref
     key = key_in(await kubectl.get(f"secret/{ref.name}", secret_namespace(account)), ref.name, ref.key)
     try:
-        async with Cloud(url_of(account, base_url), key, user_agent="kubectl-relay") as cloud:
-            yield cloud
+        async with connections() as pool:
+            yield Cloud(url_of(account, base_url), key, user_agent="kubectl-relay", pool=pool)
     except CloudError as error:
         raise Failure(f"the cloud of {account.key}: {error}") from None
     except ValueError as unfit:
         raise Failure(f"{account.key} cannot be used: {unfit}") from None
+
+
+@asynccontextmanager
+async def connections() -> AsyncIterator[ConnectionPool]:
+    """Connections to clouds, through the environment's proxy. Raises Failure if a variable names none."""
+    try:
+        pool = ConnectionPool(proxy=Proxies.of_environment())
+    except ProxyError as unfit:
+        raise Failure(str(unfit)) from None
+    async with aclosing(pool):
+        yield pool
 
 
 def secret_namespace(account: Account) -> str:

@@ -9,7 +9,7 @@ import typer
 from pydantic import BaseModel, JsonValue, ValidationError
 
 from relay_cli import accounts
-from relay_cli.accounts import Account, BaseUrl
+from relay_cli.accounts import Account, BaseUrl, connections
 from relay_cli.failures import Failure, Status
 from relay_cli.findings import Finding, Reached, Seen, Verdict, findings, undocumented
 from relay_cli.kubectl import Kubectl
@@ -23,7 +23,6 @@ from relay_client import (
     CallPolicy,
     Cloud,
     CloudError,
-    ConnectionPool,
     Forbidden,
     NotFound,
     NotServed,
@@ -105,13 +104,11 @@ async def _reached(url: str) -> Reached:
 
 async def _got(url: str) -> Answer:
     """The answer to a GET without a key. Raises Failure."""
-    pool = ConnectionPool()
-    try:
-        return await pool.exchange("GET", url, {}, None, _PATIENCE_SECONDS, CallPolicy())
-    except NoAnswerError as silent:
-        raise Failure(f"{url} does not answer: {silent.reason}") from None
-    finally:
-        await pool.aclose()
+    async with connections() as pool:
+        try:
+            return await pool.exchange("GET", url, {}, None, _PATIENCE_SECONDS, CallPolicy())
+        except NoAnswerError as silent:
+            raise Failure(f"{url} does not answer: {silent.reason}") from None
 
 
 def ahead(headers: Mapping[str, str], now: float) -> float | None:

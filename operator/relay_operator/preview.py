@@ -32,7 +32,7 @@ from relay_operator.flows.managed.flow import ManagedFlow
 from relay_operator.flows.wiring import Parts
 from relay_operator.kinds import KINDS
 from relay_operator.observability.metrics import Metrics
-from relay_operator.proxies import Proxies
+from relay_operator.proxies import Proxies, ProxyError
 from relay_operator.settings import Settings
 
 _ACCOUNTS: Final = frozenset(kind.value for kind in AccountKind)
@@ -74,6 +74,8 @@ async def preview(proxy: Path, asked: Iterable[JsonObject], base_url: str) -> Pr
                 return Previews(await _plans(parts, wanted), unlisted)
             finally:
                 await parts.accounts.close()
+        except ProxyError as unfit:
+            raise PreviewError(str(unfit)) from None
         except KubeError as error:
             raise PreviewError(f"the API server does not say what a plan needs to know: {error}") from None
         except ValidationError as invalid:
@@ -129,7 +131,8 @@ def _parts(kube: Kube, objects: Mapping[ObjectKey, JsonObject], base_url: str) -
         assumed_kinds=_ASSUMED,
         webhook_public_url="",
     )
-    parts = assembled(settings, kube, KINDS, Metrics(CollectorRegistry()), "", lambda: False, Proxies()).parts
+    metrics = Metrics(CollectorRegistry())
+    parts = assembled(settings, kube, KINDS, metrics, "", lambda: False, Proxies.of_environment()).parts
     for key, raw in objects.items():
         parts.engine.cache.put(key, raw)
     return parts
