@@ -77,7 +77,7 @@ def loop_factory(containers: "RuntimeConfig | None") -> Callable[[], asyncio.Abs
 
 
 def _require_closed_control(options: Options) -> None:
-    """Raise Unusable if any webhook could use the control interface, which trusts this machine if there is no token."""
+    """Raise Unusable if webhooks could use the control interface, which without a token trusts this machine."""
     if options.beyond_loopback and options.reach.includes_this_machine and options.admin_token is None:
         raise Unusable(
             "--allow-network names addresses of this machine, from which the control interface needs no token: "

@@ -93,7 +93,7 @@ class Value:
 
     @property
     def required(self) -> bool:
-        """Whether there is no default."""
+        """Whether a request must give it: it has no default."""
         return self.default is Parameter.empty
 
     async def __call__(self, request: Request) -> object:

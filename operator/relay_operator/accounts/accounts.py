@@ -120,7 +120,7 @@ class Accounts:
         return await self.state(key)
 
     def key_for(self, namespace: str, ref: AccountRef | None) -> ObjectKey | None:
-        """The account that a reference names, whether or not it exists; None if there is no default."""
+        """The account that a reference names, even if it does not exist; without a reference, the default, or None."""
         return self._cache.default_account(namespace) if ref is None else named_account(namespace, ref.kind, ref.name)
 
     async def state(self, key: ObjectKey) -> AccountState:

@@ -316,7 +316,7 @@ class AccountStatus(ObjectStatus):
     available_cents: int | None = Field(None, description="What is left for new workloads, in cents; can be negative.")
     min_deposit_cents: int | None = Field(None, ge=0, description="The smallest deposit that the cloud takes now.")
     monthly_spend_limit_cents: int | None = Field(
-        None, ge=0, description="What the organization may spend in a month; absent while there is no limit."
+        None, ge=0, description="What the organization may spend in a month; absent if it is unlimited."
     )
     burn_per_hour_cents: int | None = Field(
         None, ge=0, description="What everything that runs now costs an hour, in cents."

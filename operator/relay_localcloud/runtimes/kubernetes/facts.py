@@ -129,7 +129,7 @@ class Awaited:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """There is no Pod."""
+    """The Pod does not exist any more."""
 
 
 Fact: TypeAlias = (
