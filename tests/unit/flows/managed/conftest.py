@@ -31,3 +31,16 @@ async def both(blue: World) -> World:
     await blue.wait(5)
     assert (ids(blue), blue.reason()) == (["pod-2", "pod-1"], "Deploying")
     return blue
+
+
+@pytest.fixture
+def priced(world: World) -> World:
+    """A cloud whose pods say what they cost."""
+
+    def told(_call: str) -> None:
+        for pod in world.pods.records.values():
+            count = pod.gpu_count or 1
+            world.pods.become(pod.id, pod.status, price_per_hour_cents=200 * count, gpu_count=count)
+
+    world.pods.on_call = told
+    return world

@@ -5,7 +5,7 @@ from relay_operator.api.cloudaccount import AccountBudget
 from relay_operator.engine.commitment import Commitment
 from tests.unit.flows.managed.blue_green import KEY, becomes, ids, live, message, status, until
 from tests.unit.flows.managed.cloudpods import refused
-from tests.unit.flows.managed.test_funding import limited
+from tests.unit.flows.managed.money import limited
 from tests.unit.flows.managed.world import World
 
 

@@ -15,7 +15,7 @@ from relay_operator.engine.entry import uid_of
 from relay_operator.engine.flow import Turn
 from relay_operator.engine.queue import Priority
 from tests.unit.flows.managed.cloudpods import lost, refused
-from tests.unit.flows.managed.test_funding import H100, TWO, account, committed, limited, message
+from tests.unit.flows.managed.money import H100, TWO, account, committed, limited, message
 from tests.unit.flows.managed.world import World
 
 ONLY: dict[str, JsonValue] = {PLAN_ONLY: "true"}

@@ -1,0 +1,47 @@
+"""What GPUs are asked for, what the account's budget allows, and what of it is committed and reserved."""
+
+from dataclasses import replace
+
+from pydantic import JsonValue
+
+from relay_operator.api.cloudaccount import AccountBudget
+from relay_operator.api.meta import CreateIntent, ObjectKey, Reservation
+from relay_operator.engine.account import AccountReady
+from relay_operator.engine.commitment import NOTHING, Commitment
+from relay_operator.engine.queue import Priority
+from tests.unit.flows.managed.world import NAMESPACE, World
+
+H100: JsonValue = {"modelId": "h100"}
+TWO: JsonValue = {"modelId": "h100", "count": 2}
+
+
+def limited(world: World, budget: AccountBudget | None, available: int | None = 1000, burn: int | None = 0) -> None:
+    """The account's budget, and what the cloud says of its money."""
+    ready = world.account.state
+    assert isinstance(ready, AccountReady)
+    world.account.state = replace(ready, budget=budget)
+    world.budgets.looked(replace(ready, budget=budget), available, burn)
+    for key in world.cache.keys("GpuPod"):  # as whatever uses an account that has changed
+        world.queue.add(key, Priority.CHANGE)
+
+
+def account(world: World) -> ObjectKey:
+    ready = world.account.state
+    assert isinstance(ready, AccountReady)
+    return ready.key
+
+
+def committed(world: World) -> Commitment:
+    return world.cache.committed(account(world)).get(NAMESPACE, NOTHING)
+
+
+def message(world: World, name: str = "train") -> str:
+    told = world.condition(name=name)
+    assert told is not None
+    return told.message
+
+
+def reserved(world: World, name: str = "train") -> Reservation | None:
+    intent = world.intent(name)
+    assert isinstance(intent, CreateIntent)
+    return intent.reserved

@@ -1,0 +1,98 @@
+"""What is over its budget waits, and what has waited longest comes first."""
+
+import pytest
+
+from relay_operator.api.cloudaccount import AccountBudget, NamespaceBudget, SharedBudget
+from tests.unit.flows.managed.cloudpods import lost
+from tests.unit.flows.managed.money import H100, TWO, limited, message
+from tests.unit.flows.managed.world import World
+
+
+async def test_what_is_over_waits_the_oldest_first_and_starts_when_room_comes(priced: World) -> None:
+    limited(priced, AccountBudget(max_burn_per_hour_cents=400))
+    for name, gpu in (("a", H100), ("b", H100), ("c", TWO), ("d", H100)):
+        priced.clock.seconds += 1
+        priced.apply(name, gpu=gpu)
+    await priced.wait(10)
+    assert [priced.reason(name) for name in "abcd"] == ["Running", "Running", "WaitingForBudget", "WaitingForBudget"]
+    assert message(priced, "c").endswith("400 are taken: 400 too much")
+    priced.delete("a")
+    await priced.wait(30)
+    assert message(priced, "c").endswith("200 are taken: 200 too much")
+    await priced.wait(400)
+    assert message(priced, "d") == "an older object waits for what is free"
+    writes = len(priced.server.writes)
+    await priced.wait(400)
+    assert len(priced.server.writes) == writes
+    priced.delete("b")
+    await priced.wait(30)
+    assert [priced.reason(name) for name in "cd"] == ["Running", "WaitingForBudget"]
+    priced.delete("c")
+    await priced.wait(30)
+    assert priced.reason("d") == "Running"
+
+
+@pytest.mark.parametrize("deaf_for", [0, 15])
+async def test_who_waited_keeps_its_place_in_the_next_process(priced: World, deaf_for: float) -> None:
+    budget = SharedBudget(per_namespace=NamespaceBudget(max_burn_per_hour_cents=200))
+    limited(priced, budget)
+    for name in "zya":
+        priced.clock.seconds += 1
+        priced.apply(name, gpu=H100)
+    await priced.wait(10)
+    priced.delete("z")
+    await priced.restart()
+    priced.account.deaf_until = priced.clock.seconds + deaf_for
+    limited(priced, budget)
+    await priced.wait(60)
+    assert [priced.reason(name) for name in "ya"] == ["Running", "WaitingForBudget"]
+
+
+async def test_who_waited_and_was_paused_since_holds_up_nobody_in_the_next_process(priced: World) -> None:
+    limited(priced, SharedBudget(per_namespace=NamespaceBudget(max_gpus=2)))
+    priced.apply("there", gpu=H100)
+    priced.apply("big", gpu=TWO, accountRef={"name": "default"})
+    await priced.wait(10)
+    priced.annotate("big", paused="true")
+    await priced.wait(10)
+    assert (priced.reason("there"), priced.reason("big")) == ("Running", "WaitingForBudget")
+    await priced.restart()
+    await priced.wait(10)
+    priced.apply("small", gpu=H100)
+    await priced.wait(10)
+    assert priced.reason("small") == "Running"
+
+
+async def test_one_whose_create_came_to_nothing_keeps_its_place(priced: World) -> None:
+    limited(priced, AccountBudget(max_burn_per_hour_cents=200))
+    priced.pods.fail("create", lost(acted=False))
+    priced.apply("a", gpu=H100)
+    await priced.one_pass()
+    priced.clock.seconds += 1
+    for name in "bc":
+        priced.apply(name, gpu=H100)
+    await priced.wait(3600, step=10)
+    assert [priced.reason(name) for name in "abc"] == ["Running", "WaitingForBudget", "WaitingForBudget"]
+
+
+async def test_one_that_goes_while_it_waits_is_forgotten(priced: World) -> None:
+    limited(priced, AccountBudget(max_burn_per_hour_cents=0))
+    for name in "ab":
+        priced.clock.seconds += 1
+        priced.apply(name, gpu=H100)
+    await priced.wait(10)
+    priced.delete("a")
+    await priced.settle()
+    limited(priced, AccountBudget(max_burn_per_hour_cents=200))
+    await priced.wait(10)
+    assert priced.reason("b") == "Running"
+
+
+async def test_a_limit_that_goes_lets_all_go(priced: World) -> None:
+    limited(priced, AccountBudget(max_burn_per_hour_cents=0))
+    priced.apply(gpu=H100)
+    await priced.wait(10)
+    assert priced.reason() == "WaitingForBudget"
+    limited(priced, None)
+    await priced.wait(10)
+    assert priced.reason() == "Running"
