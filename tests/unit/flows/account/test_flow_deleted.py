@@ -1,0 +1,78 @@
+"""How long a deleted account stays, and that another of its name has nothing of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from relay_operator.api.meta import ObjectKey
+from relay_operator.engine.account import AccountReady
+from relay_operator.engine.leftovers import Fate, Leftover
+from tests.unit.flows.account.passes import KEY, LOOK, Passes
+from tests.unit.flows.managed.world import NAMESPACE
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+
+async def test_an_account_that_is_created_again_has_nothing_of_the_former_one(passes: Passes) -> None:
+    await passes.settled()
+    ready = await passes.accounts.state(KEY)
+    assert isinstance(ready, AccountReady)
+    ready.unclaimed.learn("pod-9", "")
+    assert passes.accounts.listens(KEY)
+    account = passes.world.server.objects["cloudaccounts", NAMESPACE, "default"]
+    fresh: JsonValue = {"name": "default", "namespace": NAMESPACE}
+    passes.world.cache.put(KEY, passes.world.server.put("cloudaccounts", {**account, "metadata": fresh, "status": {}}))
+    again = await passes.accounts.state(KEY)
+    assert isinstance(again, AccountReady)
+    assert ("pod-9" in again.unclaimed, passes.accounts.listens(KEY)) == (False, False)
+
+
+def left(passes: Passes, fate: Fate) -> Leftover:
+    """What the cloud has without an object, recorded just now."""
+    now = passes.world.clock.wall()
+    record = Leftover(
+        fate=fate, kind="GpuPod", account=KEY, organization="org-1", id="pod-7", name="made-late", since=now
+    )
+    passes.world.informer.vanished.leftovers.note(record)
+    return record
+
+
+def delete(passes: Passes) -> None:
+    """`kubectl delete` of the account."""
+    passes.world.server.remove("cloudaccounts", NAMESPACE, "default")
+    passes.world.cache.put(KEY, passes.world.server.objects["cloudaccounts", NAMESPACE, "default"])
+
+
+async def test_a_deleted_account_stays_until_its_late_create_has_ended_and_looks_for_more(passes: Passes) -> None:
+    await passes.settled()
+    record, sweeps = left(passes, Fate.LATE), passes.sweeps()
+    delete(passes)
+    assert await passes.go_on()
+    assert passes.sweeps() == sweeps + 1
+    assert "late creates in status.unclaimed" in passes.condition("Reconciling")[1]
+    assert [one.id for one in passes.status().unclaimed or ()] == ["pod-7"]
+    passes.world.informer.vanished.leftovers.forget(record)
+    assert not await passes.go_on()
+
+
+async def test_a_late_create_that_nobody_can_end_holds_a_deleted_account_for_a_day(passes: Passes) -> None:
+    await passes.settled()
+    left(passes, Fate.LATE)
+    passes.used_by("train", 1)
+    delete(passes)
+    assert await passes.go_on(3 * 86400.0)
+    passes.world.cache.drop(ObjectKey("GpuPod", NAMESPACE, "train"))
+    assert await passes.go_on(86400.0 - LOOK)
+    assert not await passes.go_on()
+    assert len(passes.world.left_behind()) == 1, "the record stays for another account of the organization"
+
+
+@pytest.mark.parametrize("fate", [Fate.ORPHAN, Fate.KEPT])
+async def test_what_is_only_told_holds_no_deleted_account(passes: Passes, fate: Fate) -> None:
+    await passes.settled()
+    left(passes, fate)
+    delete(passes)
+    assert not await passes.go_on()

@@ -1,0 +1,98 @@
+"""A look at an account has parts, and one that fails or is held back takes nothing else with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.unit.flows.account.passes import Passes
+from tests.unit.flows.managed.world import NAMESPACE
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+
+async def test_a_cloud_without_the_assumed_operations_is_used_without_them(passes: Passes) -> None:
+    passes.cloud.unserved, passes.public_url = ("usage", "webhooks"), "https://operator.example"
+    await passes.restart()
+    for _ in range(4):
+        await passes.look()
+    assert (passes.condition("Ready")[0], passes.status().available_cents) == ("True", 10**6)
+    assert "the usage cannot be read" in passes.condition("Ready")[1]
+    assert passes.condition("WebhookReady")[0] == "False"
+    passes.cloud.unserved = ()
+    await passes.look()
+    assert passes.condition("Ready") == ("True", "the key works")
+
+
+async def test_a_breakdown_that_cannot_be_read_is_said_and_changes_neither_the_burn_nor_what_was_spent(
+    passes: Passes,
+) -> None:
+    passes.used_by("train", 300)
+    before = await passes.look()
+    passes.cloud.breakdown = {"gpu": 300}
+    assert await passes.look() == before
+    assert passes.status().burn_per_hour_cents == 249
+    assert passes.condition("Ready") == ("True", "the key works; what the usage was spent on cannot be read")
+
+
+async def test_a_router_that_knows_none_of_the_clouds_paths_is_not_taken_for_the_cloud(passes: Passes) -> None:
+    await passes.settled()
+    passes.cloud.unserved = ("usage", "balance")
+    for _ in range(4):
+        await passes.look()
+    assert passes.condition("Stalled")[0] == "True"
+
+
+async def test_a_part_of_a_look_that_fails_takes_nothing_else_with_it(passes: Passes) -> None:
+    recharge: JsonValue = {"enabled": True, "thresholdCents": 1000, "amountCents": 5000}
+    passes.change({"autoRecharge": recharge})
+    passes.cloud.failing = ("auto-recharge",)
+    for _ in range(3):
+        await passes.look()
+    assert passes.condition("Ready")[0] == "True"
+    assert "auto-recharge cannot be set" in passes.condition("Ready")[1]
+    assert (passes.status().available_cents, passes.conditions()) == (10**6, {"Ready"})
+    assert passes.sweeps() == 3
+
+
+@pytest.mark.parametrize(("annotation", "changed"), [("paused", []), ("plan-only", []), ("other", ["auto-recharge"])])
+async def test_an_annotation_that_holds_back_everything_leaves_money_as_it_is(
+    passes: Passes, annotation: str, changed: list[str]
+) -> None:
+    recharge: JsonValue = {"enabled": True, "thresholdCents": 1000, "amountCents": 5000}
+    metadata: JsonValue = {"annotations": {f"gpurelay.dev/{annotation}": "true"}}
+    passes.world.server.edit("cloudaccounts", NAMESPACE, "default", {"metadata": metadata})
+    passes.change({"autoRecharge": recharge})
+    await passes.look()
+    assert passes.cloud.changed == changed
+    assert ("Paused" in passes.conditions()) is (not changed)
+
+
+@pytest.mark.parametrize("part", ["usage", "webhooks"])
+async def test_every_other_part_of_a_look_may_fail_alone(passes: Passes, part: str) -> None:
+    passes.public_url, passes.cloud.failing = "https://operator.example", (part,)
+    await passes.restart()
+    for _ in range(4):
+        await passes.look()
+    assert (passes.condition("Ready")[0], "Stalled" in passes.conditions()) == ("True", False)
+    assert "cannot be" in passes.condition("Ready")[1]
+
+
+async def test_a_cloud_whose_balance_fails_is_not_well(passes: Passes) -> None:
+    await passes.settled()
+    passes.cloud.failing = ("balance",)
+    for _ in range(4):
+        await passes.look()
+    assert (passes.condition("Ready")[0], passes.condition("Stalled")[0]) == ("True", "True")
+
+
+async def test_a_failed_part_is_tried_again_soon(passes: Passes) -> None:
+    await passes.settled()
+    passes.cloud.failing = ("usage",)
+    await passes.look()
+    passes.cloud.asked.clear()
+    await passes.look(seconds=60)
+    assert "usage" in passes.cloud.asked
+    assert passes.condition("Ready") == ("True", "the key works"), "it may have been a moment"

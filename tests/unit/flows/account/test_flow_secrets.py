@@ -1,0 +1,66 @@
+"""The Secret with the account's key: another key in it, and a finalizer that may not be written or removed."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from typing import TYPE_CHECKING
+
+import pytest
+
+from relay_operator.engine.account import AccountReady
+from tests.support.eventually import eventually
+from tests.unit.engine.apiserver import Fault, part
+from tests.unit.flows.account.passes import KEY, LOOK, Passes
+from tests.unit.flows.managed.world import NAMESPACE
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+
+async def test_a_new_key_is_tried_although_the_first_look_with_it_was_cancelled(passes: Passes) -> None:
+    with_the_old = await passes.accounts.state(KEY)
+    new_key: JsonValue = {"api-key": base64.b64encode(b"or_another_key").decode()}
+    passes.world.server.edit("secrets", NAMESPACE, "key", {"data": new_key})
+    passes.cloud.asked.clear()
+    passes.cloud.answers.clear()
+    passes.world.clock.seconds += LOOK
+    looking = asyncio.create_task(passes.accounts.state(KEY))
+
+    async def asked() -> list[str]:
+        return passes.cloud.asked
+
+    await eventually(asked, bool, every=0.01)
+    looking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await looking
+    passes.cloud.answers.set()
+    passes.world.clock.seconds += LOOK
+    with_the_new = await passes.accounts.state(KEY)
+    assert isinstance(with_the_new, AccountReady)
+    assert with_the_new is not with_the_old
+    assert passes.cloud.asked == ["whoami", "whoami"]
+
+
+async def test_a_secret_that_may_not_be_written_is_told_and_the_account_is_used(passes: Passes) -> None:
+    passes.world.server.faults.append(Fault(403, method="PATCH", plural="secrets", times=99))
+    await passes.settled()
+    assert "the Secret key may be gone" in passes.condition("Ready")[1]
+    assert (passes.condition("Ready")[0], passes.status().available_cents) == ("True", 10**6)
+    passes.world.server.faults.clear()
+    await passes.look()
+    assert passes.condition("Ready") == ("True", "the key works")
+
+
+async def test_a_former_secret_that_may_not_be_released_stays_noted_until_it_is(passes: Passes) -> None:
+    await passes.settled()
+    secret = passes.world.server.objects["secrets", NAMESPACE, "key"]
+    passes.world.server.put("secrets", {"metadata": {"name": "other", "namespace": NAMESPACE}, "data": secret["data"]})
+    passes.world.server.faults.append(Fault(403, method="PATCH", plural="secrets", times=99))
+    passes.change({"apiKeySecretRef": {"name": "other", "key": "api-key"}})
+    await passes.look()
+    assert "keeps a finalizer" in passes.condition("Ready")[1]
+    passes.world.server.faults.clear()
+    await passes.look()
+    assert "finalizers" not in part(passes.world.server.objects["secrets", NAMESPACE, "key"], "metadata")
+    assert part(passes.world.server.objects["secrets", NAMESPACE, "other"], "metadata")["finalizers"]
