@@ -4,6 +4,7 @@ import pytest
 from pydantic import JsonValue
 
 from tests.unit.flows.managed.blue_green import BLUE_GREEN, BluePod, BluePods, becomes, ids, reached
+from tests.unit.flows.managed.shown_once import PodsWithAValue
 from tests.unit.flows.managed.world import World
 
 CONNECTION: JsonValue = {"secret": {"name": "reached", "keys": {"URL": "{{endpointUrl}}"}}}
@@ -43,4 +44,11 @@ def priced(world: World) -> World:
             world.pods.become(pod.id, pod.status, price_per_hour_cents=200 * count, gpu_count=count)
 
     world.pods.on_call = told
+    return world
+
+
+@pytest.fixture
+def showing(world: World) -> World:
+    world.kind = PodsWithAValue
+    world.assemble()
     return world
