@@ -6,11 +6,12 @@ from typing import TypeAlias
 
 from pydantic import JsonValue
 
-from relay_client import Cloud
+from relay_client import Cloud, CloudError
 from relay_operator.api.meta import ANNOTATION_PREFIX, CreateIntent, ObjectKey
-from relay_operator.engine.account import AccountReady
+from relay_operator.engine.account import AccountReady, AccountState
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.facts import Facts
+from relay_operator.flows.managed.plan import View
 from relay_operator.kinds.gpupod import GpuPod, GpuPods, GpuPodSpec, GpuPodStatus
 from relay_wire.vms import VmRecord
 
@@ -62,3 +63,16 @@ def account(*, resend_unknown: bool = False) -> AccountReady:
     cloud = Cloud("https://cloud.example", "or_test_key", organization_id="org-1")
     key = ObjectKey("CloudAccount", "team-a", "default")
     return AccountReady(key, cloud, "org-1", UnclaimedIds(), resend_unknown, True)
+
+
+def facts(
+    view: View | None = None,
+    obj: GpuPod | None = None,
+    *,
+    observed: VmRecord | None = None,
+    error: CloudError | None = None,
+    note: str = "",
+    state: AccountState | None = None,
+) -> PodFacts:
+    made = obj or pod()
+    return Facts(PODS, made.key, made, NOW, state or account(), view or View(), INTENT, observed, error, note)
