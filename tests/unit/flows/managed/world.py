@@ -15,7 +15,7 @@ from relay_client import Cloud, CloudError
 from relay_kube.kube import ApiAccess, Kube
 from relay_operator.api import meta
 from relay_operator.api.conditions import Condition, ConditionType
-from relay_operator.api.meta import ObjectKey
+from relay_operator.api.meta import CreateIntent, ObjectKey
 from relay_operator.budgets.budgets import Budgets
 from relay_operator.budgets.prices import Prices, Pricing
 from relay_operator.engine.account import AccountReady
@@ -315,3 +315,9 @@ async def many(world: World, names: list[str]) -> None:
 def fixed_random(seed: int) -> Callable[[], float]:
     """The same chances every time."""
     return random.Random(seed).random
+
+
+def intent_of(world: World) -> CreateIntent:
+    intent = world.intent()
+    assert isinstance(intent, CreateIntent)
+    return intent
