@@ -1,4 +1,4 @@
-"""The cache: what it keeps of an object, who holds which id, and what asks for work."""
+"""The cache: what it keeps of an object, and who holds which id, name and token."""
 
 import json
 from collections import Counter
@@ -10,26 +10,10 @@ from pydantic import JsonValue
 from relay_operator.api import meta
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.cache import Cache
-from relay_operator.engine.entry import Entry, needs_work
+from relay_operator.engine.entry import Entry
 from relay_operator.engine.index import Index
-from relay_operator.engine.tombstones import Tombstones
 from tests.unit.engine.apiserver import Json
-
-KEY, OTHER = (ObjectKey("GpuPod", "team-a", name) for name in ("train", "other"))
-OWN, SHARED = ObjectKey("CloudAccount", "team-a", "default"), ObjectKey("ClusterCloudAccount", "", "default")
-READY: JsonValue = [{"type": "Stalled", "status": "True"}, {"type": "Ready", "status": "True", "reason": "Running"}]
-INTENT = '{"token":"t1","name":"n","attempt":1,"spec_hash":"","started_at":"2026-03-01T12:00:00Z"%s}'
-
-
-def raw(version: int = 1, **changes: JsonValue) -> Json:
-    """An object; changes by section: metadata, spec, status."""
-    metadata: Json = {"name": "train", "uid": "u1", "generation": 1, "resourceVersion": str(version)}
-    given = changes.get("metadata")
-    return {"spec": {}, "status": {}, **changes, "metadata": metadata | (given if isinstance(given, dict) else {})}
-
-
-def annotated(**annotations: JsonValue) -> Json:
-    return {"annotations": {f"{meta.ANNOTATION_PREFIX}{name.replace('_', '-')}": v for name, v in annotations.items()}}
+from tests.unit.engine.cached import KEY, OPEN, OTHER, OWN, annotated, raw, users
 
 
 def test_the_newer_of_what_is_known_and_what_is_told_is_kept() -> None:
@@ -188,81 +172,6 @@ def test_an_id_is_claimed_by_one_until_it_lets_go() -> None:
     assert cache.claim("pod-3", OTHER) == frozenset()
 
 
-COPIED = ',"identity":{"namespace":"team-b","name":"train","uid":"u"}'
-OPEN, BROKEN = annotated(create_intent=INTENT % ""), annotated(create_intent="{")
-INTENTS: dict[str, tuple[Json, bool]] = {
-    "an intent and nothing else": (raw(metadata=OPEN), True),
-    "an intent after an older create": (raw(metadata=OPEN, status={"createToken": "t0"}), True),
-    "an intent that cannot be read": (raw(metadata=BROKEN), True),
-    "no intent": (raw(), False),
-    "an intent whose create was refused": (raw(metadata=OPEN, status={"createToken": "t1"}), False),
-    "an intent that cannot be read, and the end of an earlier create": (
-        raw(metadata=BROKEN, status={"createToken": "t1"}),
-        True,
-    ),
-    "an intent that cannot be read, and a person's answer": (raw(metadata=BROKEN, status={"createToken": "-"}), False),
-    "an id": (raw(metadata=OPEN, status={"id": "pod-1"}), False),
-    "an intent that came along with a copy": (raw(metadata=annotated(create_intent=INTENT % COPIED)), False),
-}
-
-
-@pytest.mark.parametrize(("told", "searches"), INTENTS.values(), ids=INTENTS)
-def test_who_searches_is_who_has_an_open_intent_and_no_id(told: Json, searches: bool) -> None:
-    cache = Cache()
-    cache.put(OWN, raw())
-    cache.put(KEY, told)
-    assert cache.searching(OWN) == ((KEY,) if searches else ())
-    cache.put(KEY, raw(2))
-    assert cache.searching(OWN) == ()
-
-
-def test_who_searches_does_so_in_one_account() -> None:
-    cache = Cache()
-    cache.put(KEY, raw(metadata=annotated(create_intent=INTENT % ',"account":"ClusterCloudAccount/sent"')))
-    cache.put(OTHER, raw(metadata=OPEN, spec={"accountRef": {"kind": "CloudAccount", "name": "spec"}}))
-    accounts = (ObjectKey("ClusterCloudAccount", "", "sent"), ObjectKey("CloudAccount", "team-a", "spec"))
-    assert [cache.searching(account) for account in accounts] == [(KEY,), (OTHER,)]
-
-
-def users(cache: Cache, account: ObjectKey) -> set[str]:
-    return {key.name for key, _ in cache.users(account)}
-
-
-def test_the_default_account_is_the_namespaces_own_before_the_clusters() -> None:
-    cache, elsewhere = Cache(), ObjectKey("GpuPod", "team-b", "elsewhere")
-    for key in (KEY, elsewhere):
-        cache.put(key, raw())
-    assert [users(cache, OWN), users(cache, SHARED), cache.account_of(KEY)] == [set(), set(), None]
-    cache.put(SHARED, raw())
-    assert [users(cache, OWN), users(cache, SHARED), cache.account_of(KEY)] == [set(), {"train", "elsewhere"}, SHARED]
-    cache.put(OWN, raw())
-    assert [users(cache, OWN), users(cache, SHARED), cache.account_of(KEY)] == [{"train"}, {"elsewhere"}, OWN]
-    cache.drop(OWN)
-    assert [users(cache, SHARED), cache.default_account("team-a")] == [{"train", "elsewhere"}, SHARED]
-
-
-def test_an_account_is_used_by_who_names_it_and_by_nobody_whose_work_is_over() -> None:
-    cache, named = Cache(), ObjectKey("CloudAccount", "team-a", "spec")
-    cache.put(KEY, raw(1, spec=SPEC))
-    assert (users(cache, named), cache.account_of(KEY)) == ({"train"}, named)
-    cache.put(KEY, raw(2, spec=SPEC, status={"cleared": True}))
-    assert users(cache, named) == set()
-    cache.put(KEY, raw(3, spec={}))
-    cache.put(OWN, raw())
-    assert (users(cache, named), users(cache, OWN)) == (set(), {"train"})
-    cache.drop(KEY)
-    assert (users(cache, OWN), cache.account_of(KEY)) == (set(), None)
-
-
-def test_accounts_and_schedules_use_no_account() -> None:
-    cache = Cache(without_account=frozenset({"InferenceBatchSchedule"}))
-    schedule = ObjectKey("InferenceBatchSchedule", "team-a", "nightly")
-    for key in (OWN, SHARED, schedule):
-        cache.put(key, raw())
-    assert [users(cache, OWN), users(cache, SHARED)] == [set(), set()]
-    assert [cache.account_of(key) for key in (OWN, SHARED, schedule)] == [OWN, SHARED, None]
-
-
 class Unwalkable(dict[ObjectKey, Entry]):
     """Entries of which nobody looks at each."""
 
@@ -295,112 +204,3 @@ def test_an_index_keeps_who_has_a_name_and_no_name_that_nobody_has() -> None:
     for key, name in ((OTHER, "a"), (third, "a"), (KEY, "b")):
         index.move(key, name, None)
     assert (index.of("a"), index.names()) == (frozenset(), ())
-
-
-def test_what_was_read_before_the_end_brings_nothing_back() -> None:
-    cache = Cache()
-    cache.put(KEY, raw(5))
-    cache.drop(KEY, "u1", 9)
-    for version, uid in ((5, "u1"), (9, "u1"), (8, "u2")):
-        assert needs_work(*cache.put(KEY, raw(version, metadata={"uid": uid}))) is False
-    assert cache.get(KEY) is None
-    assert needs_work(*cache.put(KEY, raw(10, metadata={"uid": "u2"}))) is True
-    before, after = cache.put(KEY, raw(6))
-    assert (before is after, after.uid) == (True, "u2")
-
-
-def test_an_end_that_is_told_of_a_former_object_covers_what_was_read_of_it() -> None:
-    cache = Cache()
-    cache.put(KEY, raw(12, metadata={"uid": "u2"}))
-    assert cache.drop(KEY, "u1", 9) is None
-    assert cache.put(KEY, raw(8))[1].uid == "u2"
-
-
-def test_the_oldest_ends_are_forgotten() -> None:
-    ends = Tombstones(limit=2)
-    for key, version in ((KEY, 3), (OTHER, 4), (KEY, 2), (OWN, 5)):
-        ends.put(key, version)
-    assert [ends.covers(key, 3) for key in (KEY, OTHER, OWN)] == [True, False, True]
-    assert ends.covers(KEY, 0) is False
-
-
-SENT_WITH = INTENT % ',"account":"ClusterCloudAccount/sent"'
-SPEC: JsonValue = {"accountRef": {"kind": "CloudAccount", "name": "spec"}}
-RECORDED: JsonValue = {"account": {"kind": "CloudAccount", "name": "recorded"}}
-ACCOUNTS: dict[str, tuple[Json, tuple[str, str]]] = {
-    "the default": (raw(), ("", "")),
-    "the spec's": (raw(spec=SPEC), ("CloudAccount", "spec")),
-    "the recorded one": (raw(spec=SPEC, status=RECORDED), ("CloudAccount", "recorded")),
-    "the one a create was sent with": (
-        raw(spec=SPEC, metadata=annotated(create_intent=SENT_WITH)),
-        ("ClusterCloudAccount", "sent"),
-    ),
-    "the spec's once that create has ended": (
-        raw(spec=SPEC, metadata=annotated(create_intent=SENT_WITH), status={"createToken": "t1"}),
-        ("CloudAccount", "spec"),
-    ),
-    "the spec's where the intent came along with a copy": (
-        raw(spec=SPEC, metadata=annotated(create_intent=INTENT % f',"account":"ClusterCloudAccount/sent"{COPIED}')),
-        ("CloudAccount", "spec"),
-    ),
-    "the spec's where the intent names none": (
-        raw(spec=SPEC, metadata=annotated(create_intent=INTENT % "")),
-        ("CloudAccount", "spec"),
-    ),
-    "the spec's where the intent cannot be read": (
-        raw(spec=SPEC, metadata=annotated(create_intent="{")),
-        ("CloudAccount", "spec"),
-    ),
-}
-
-
-@pytest.mark.parametrize(("told", "account"), ACCOUNTS.values(), ids=ACCOUNTS)
-def test_the_account_of_an_object_is(told: Json, account: tuple[str, str]) -> None:
-    assert Cache().put(KEY, told)[1].account == account
-
-
-SETTLED: dict[str, tuple[Json, bool]] = {
-    "ready and about this spec": ({"observedGeneration": 1, "conditions": READY}, True),
-    "due by the clock": ({"observedGeneration": 1, "conditions": READY, "nextScheduleTime": "soon"}, False),
-    "ready and about an older spec": ({"observedGeneration": 0, "conditions": READY}, False),
-    "not ready": ({"observedGeneration": 1, "conditions": [{"type": "Ready", "status": "False"}]}, False),
-    "without conditions": ({"observedGeneration": 1}, False),
-    "of another shape": ({"observedGeneration": 1, "conditions": ["Ready"]}, False),
-}
-
-
-@pytest.mark.parametrize(("status", "settled"), SETTLED.values(), ids=SETTLED)
-def test_an_object_is_settled_when(status: Json, settled: bool) -> None:
-    assert Cache().put(KEY, raw(status=status))[1].settled is settled
-
-
-def test_odd_metadata_does_not_end_the_watch() -> None:
-    odd: Json = {"metadata": {"name": "x", "generation": "two", "resourceVersion": 7, "finalizers": "none"}, "spec": []}
-    entry = Cache().put(KEY, odd)[1]
-    assert (entry.uid, entry.version, entry.generation, entry.protected) == ("", 0, 0, False)
-
-
-GUARDED: Json = annotated(create_intent=INTENT % "") | {"finalizers": [meta.FINALIZER]}
-EVENTS: dict[str, tuple[Json | None, Json, bool]] = {
-    "an object nobody knew": (None, raw(), True),
-    "a namesake": (raw(), raw(2, metadata={"uid": "u2"}), True),
-    "a new spec": (raw(), raw(2, metadata={"generation": 2}), True),
-    "a deletion": (raw(), raw(2, metadata={"deletionTimestamp": "2026-03-01T12:00:00Z"}), True),
-    "an annotation of ours that people set": (raw(), raw(2, metadata=annotated(paused="true")), True),
-    "our finalizer taken away": (raw(metadata=GUARDED), raw(2, metadata=GUARDED | {"finalizers": []}), True),
-    "our intent taken away": (raw(metadata=GUARDED), raw(2, metadata=GUARDED | {"annotations": {}}), True),
-    "the id taken away": (raw(status={"id": "pod-1"}), raw(2), True),
-    "our own intent": (raw(), raw(2, metadata=GUARDED), False),
-    "our own status": (raw(), raw(2, status={"id": "pod-1", "state": "running"}), False),
-    "a label": (raw(), raw(2, metadata={"labels": {"a": "b"}}), False),
-    "another's annotation": (raw(), raw(2, metadata={"annotations": {"a": "b"}}), False),
-    "nothing": (raw(), raw(), False),
-}
-
-
-@pytest.mark.parametrize(("before", "after", "asked"), EVENTS.values(), ids=EVENTS)
-def test_what_asks_for_work(before: Json | None, after: Json, asked: bool) -> None:
-    cache = Cache()
-    if before is not None:
-        cache.put(KEY, before)
-    assert needs_work(*cache.put(KEY, after)) is asked
