@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import secrets
 from dataclasses import dataclass, field
@@ -66,6 +67,7 @@ class Bench:
     organization: Organization
     kube: Kube
     settings: Settings
+    pool: ConnectionPool
     clock: Clock = field(default_factory=Clock)
     ahead: timedelta = timedelta()
 
@@ -81,7 +83,7 @@ class Bench:
         self.queue = Queue[ObjectKey](self.clock)
         self.metrics = Metrics(CollectorRegistry())
         settings = self.settings
-        self.accounts = Accounts(settings, self.kube, self.cache, self.queue, ConnectionPool(), frozenset(), self.clock)
+        self.accounts = Accounts(settings, self.kube, self.cache, self.queue, self.pool, frozenset(), self.clock)
         vanished = Vanished(self.kube, OPERATOR_NAMESPACE, self.cache, self.queue, self.wall, frozenset())
         self.engine = Engine(
             kube=self.kube,
@@ -189,4 +191,5 @@ async def bench(
         poll_jitter=0,
     )
     random.seed(0)
-    yield Bench(kube, cloud, organization, operator_kube, settings)
+    async with contextlib.aclosing(ConnectionPool()) as pool:
+        yield Bench(kube, cloud, organization, operator_kube, settings, pool)
