@@ -63,12 +63,6 @@ def live(world: World) -> list[str]:
     return [record.id for record in world.pods.live]
 
 
-def message(world: World) -> str:
-    ready = world.condition()
-    assert ready is not None
-    return ready.message
-
-
 def becomes(world: World, cloud_id: str, state: str) -> None:
     world.pods.become(cloud_id, state)
     world.hint()

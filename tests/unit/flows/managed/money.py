@@ -35,12 +35,6 @@ def committed(world: World) -> Commitment:
     return world.cache.committed(account(world)).get(NAMESPACE, NOTHING)
 
 
-def message(world: World, name: str = "train") -> str:
-    told = world.condition(name=name)
-    assert told is not None
-    return told.message
-
-
 def reserved(world: World, name: str = "train") -> Reservation | None:
     intent = world.intent(name)
     assert isinstance(intent, CreateIntent)

@@ -78,9 +78,3 @@ def put_secret(world: World, uid: str, more: Mapping[str, bool] | None = None) -
     owners: list[Json] = [{"apiVersion": "v1", "kind": "X", "name": "x", "uid": uid}]
     metadata: Json = {"name": SECRET, "namespace": NAMESPACE, "ownerReferences": [*owners]}
     world.server.put("secrets", {"metadata": metadata, "data": {"value": "b2xk"}, **(more or {})})
-
-
-def message(world: World) -> str:
-    ready = world.condition()
-    assert ready is not None
-    return ready.message

@@ -4,7 +4,7 @@ import pytest
 
 from relay_operator.api import meta
 from tests.unit.engine.apiserver import metadata_fault
-from tests.unit.flows.managed.test_finding_out import POD, message_of, set_account
+from tests.unit.flows.managed.test_finding_out import POD, set_account
 from tests.unit.flows.managed.world import NAMESPACE, World
 
 
@@ -37,7 +37,7 @@ async def test_an_adoption_that_cannot_be_says_why_and_touches_nothing(world: Wo
     world.pods.add("two", state="terminated")
     world.apply(annotations={meta.ADOPT_ID: cloud_id})
     await world.wait(1000, step=10)
-    assert (world.reason(), message_of(world)) == ("AdoptionRefused", told)
+    assert (world.reason(), world.message()) == ("AdoptionRefused", told)
     assert set(world.pods.calls) == {"observe"}
     assert world.status().id is None
 
@@ -56,7 +56,7 @@ async def test_a_shared_account_adopts_only_where_it_says_so(world: World) -> No
     found = world.pods.add("made-by-hand", fields=POD)
     world.apply(annotations={meta.ADOPT_ID: found.id})
     await world.settle()
-    assert "spec.allowAdoption is not true" in message_of(world)
+    assert "spec.allowAdoption is not true" in world.message()
     assert world.pods.calls == []
 
 
@@ -67,7 +67,7 @@ async def test_two_objects_cannot_adopt_one_id(world: World) -> None:
     await world.settle()
     assert world.status("first").id == found.id
     assert world.status("second").id is None
-    assert message_of(world, "second") == f"the resource {found.id} belongs to GpuPod/{NAMESPACE}/first"
+    assert world.message("second") == f"the resource {found.id} belongs to GpuPod/{NAMESPACE}/first"
 
 
 async def test_an_id_that_another_claimed_during_the_look_is_not_adopted(world: World) -> None:
@@ -81,7 +81,7 @@ async def test_an_id_that_another_claimed_during_the_look_is_not_adopted(world: 
     world.pods.on_call = claim
     await world.settle()
     assert world.status("second").id is None
-    assert "belongs to" in message_of(world, "second")
+    assert "belongs to" in world.message("second")
 
 
 async def test_a_refused_adoption_is_let_go_without_touching_what_it_named(world: World) -> None:

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from relay_operator.api.conditions import ConditionType
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.account import AccountReady, not_served
 from tests.unit.flows.managed.world import World
@@ -18,25 +17,20 @@ def serve(world: World, *kinds: str) -> None:
     world.account.state = replace(ready, key=SHARED, serves=frozenset(kinds))
 
 
-def refusal(world: World) -> str:
-    stalled = world.condition(ConditionType.STALLED)
-    return "" if stalled is None else f"{stalled.reason}: {stalled.message}"
-
-
 async def test_nothing_is_asked_for_a_kind_that_is_not_served_and_the_message_says_what_to_do(world: World) -> None:
     serve(world, "InferenceBatch")
     world.apply()
     await world.wait(400)
     assert world.pods.calls == []
     assert world.reason() == "AccountNotAllowed"
-    assert refusal(world) == (
+    assert world.stalled() == (
         "AccountNotAllowed: the ClusterCloudAccount/shared may not be used for objects of the kind GpuPod: a cluster "
         "administrator can add the kind to its spec.allowedKinds; or recreate the object with an accountRef to a "
         "CloudAccount of this namespace"
     )
     serve(world, "GpuPod")
     await world.wait(400)
-    assert (refusal(world), world.pods.count("create")) == ("", 1)
+    assert (world.stalled(), world.pods.count("create")) == ("", 1)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +76,7 @@ async def test_what_was_made_before_is_left_as_it_is(world: World) -> None:
     serve(world)
     world.apply(powerState="Stopped")
     await world.wait(400)
-    assert refusal(world).startswith("AccountNotAllowed: ")
+    assert world.stalled().startswith("AccountNotAllowed: ")
     assert world.pods.calls == calls
     assert [each.status for each in world.pods.live] == ["running"]
 

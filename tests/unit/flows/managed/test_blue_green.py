@@ -6,7 +6,7 @@ from relay_client import NotFound
 from relay_kube.kube import SECRETS
 from relay_operator.api.conditions import ConditionType
 from tests.unit.engine.apiserver import Json
-from tests.unit.flows.managed.blue_green import becomes, ids, live, message, reached, status
+from tests.unit.flows.managed.blue_green import becomes, ids, live, reached, status
 from tests.unit.flows.managed.cloudpods import refused
 from tests.unit.flows.managed.test_inputs import encoded
 from tests.unit.flows.managed.world import NAMESPACE, World
@@ -18,12 +18,12 @@ async def test_the_new_one_is_ready_first_then_others_are_led_to_it_then_the_old
     old, before = both.pods.created[0], status(both).endpoint_url
     assert reached(both) == before == f"https://{old}.example/"
     assert both.pods.created == [old, f"{old}-2"]
-    assert "pod-1 serves until the new one is Ready" in message(both)
+    assert "pod-1 serves until the new one is Ready" in both.message()
     becomes(both, "pod-2", "running")
     await both.wait(5)
     assert reached(both) == status(both).endpoint_url == f"https://{old}-2.example/"
     assert (both.reason(), ids(both), live(both)) == ("Running", ["pod-2", "pod-1"], ["pod-1", "pod-2"])
-    assert "pod-1 is drained until 2026-03-01T12:01:" in message(both)
+    assert "pod-1 is drained until 2026-03-01T12:01:" in both.message()
     await both.wait(50)
     assert live(both) == ["pod-1", "pod-2"]
     await both.wait(20)
@@ -100,7 +100,7 @@ async def test_what_is_stopped_is_replaced_once_it_is_to_run_again(blue: World) 
     blue.change(image="another", powerState="Stopped")
     await blue.wait(60)
     assert (blue.reason(), ids(blue), len(blue.pods.created)) == ("Stopped", ["pod-1"], 1)
-    assert "it is replaced once it is to run again: image: asked another" in message(blue)
+    assert "it is replaced once it is to run again: image: asked another" in blue.message()
     blue.change(powerState="Running")
     await blue.wait(5)
     assert (ids(blue), blue.pods.count("start")) == (["pod-2", "pod-1"], 0)
@@ -121,7 +121,7 @@ async def test_while_the_old_one_is_drained_no_third_is_made(both: World) -> Non
     both.change(image="yet-another")
     await both.wait(20)
     assert (both.reason(), ids(both)) == ("Replacing", ["pod-2", "pod-1"])
-    assert "the replacement is created once pod-1, which is being drained, is gone" in message(both)
+    assert "the replacement is created once pod-1, which is being drained, is gone" in both.message()
     await both.wait(60)
     assert (ids(both), live(both)) == (["pod-3", "pod-2"], ["pod-2", "pod-3"])
 

@@ -3,7 +3,7 @@
 from relay_client import BadRequest
 from relay_operator.api.cloudaccount import AccountBudget
 from relay_operator.engine.commitment import Commitment
-from tests.unit.flows.managed.blue_green import KEY, becomes, ids, live, message, status, until
+from tests.unit.flows.managed.blue_green import KEY, becomes, ids, live, status, until
 from tests.unit.flows.managed.cloudpods import refused
 from tests.unit.flows.managed.money import limited
 from tests.unit.flows.managed.world import World
@@ -53,7 +53,7 @@ async def test_the_limit_of_the_object_counts_both(blue: World) -> None:
     await blue.wait(5)
     assert (blue.reason(), ids(blue)) == ("BudgetExceeded", ["pod-1"])
     said = "it costs 200 cents/h and the one that it replaces costs 200 cents/h, and budget.maxPricePerHourCents is 300"
-    assert said in message(blue)
+    assert said in blue.message()
 
 
 async def test_what_nobody_knows_the_price_of_counts_as_that(both: World) -> None:

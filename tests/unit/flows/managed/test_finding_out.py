@@ -30,11 +30,6 @@ def set_account(world: World, **changes: bool) -> None:
     )
 
 
-def message_of(world: World, name: str = "train") -> str:
-    ready = world.condition(name=name)
-    return "" if ready is None else ready.message
-
-
 async def unknown(world: World, *, acted: bool, listable: bool = False) -> None:
     """A create whose answer is lost, looked for until it is late."""
     world.pods.listable = listable
@@ -118,8 +113,8 @@ async def test_adopt_id_of_something_else_leaves_the_intent_open(world: World) -
     assert isinstance(intent, meta.CreateIntent)
     world.annotate(adopt_id=found.id)
     await world.wait(10)
-    assert "pod-2 is named 'made-by-hand' in the cloud, so the create did not make it" in message_of(world)
-    assert f"retry-create={intent.token}" in message_of(world)
+    assert "pod-2 is named 'made-by-hand' in the cloud, so the create did not make it" in world.message()
+    assert f"retry-create={intent.token}" in world.message()
     assert (world.status().id, world.reason()) == (None, "CreateOutcomeUnknown")
     world.delete()
     await world.wait(700)
@@ -194,7 +189,7 @@ async def test_an_intent_that_is_replaced_in_mid_create_is_put_back(world: World
     assert (intent.name, intent.attempt) == (world.pods.created[0], before + 1)
     assert meta.FINALIZER in world.obj().metadata.finalizers
     if not listable:
-        assert f"retry-create={intent.token}" in message_of(world)
+        assert f"retry-create={intent.token}" in world.message()
         world.annotate(adopt_id="pod-1")
         await world.wait(10)
     assert (world.status().id, world.status().create_token) == ("pod-1", intent.token)
@@ -242,7 +237,7 @@ async def test_adopt_id_of_something_that_is_not_there_keeps_the_intent_open(wor
     await unknown(world, acted=False)
     world.annotate(adopt_id="pod-99")
     await world.wait(10)
-    assert "the cloud does not find pod-99" in message_of(world)
+    assert "the cloud does not find pod-99" in world.message()
     assert (world.status().id, world.pods.count("create")) == (None, 1)
 
 
@@ -272,7 +267,7 @@ async def test_an_intent_that_cannot_be_read_is_held_without_a_loop(world: World
     world.apply(annotations={meta.CREATE_INTENT: "{broken"})
     await world.wait(400)
     assert world.pods.count("create") == 0
-    assert "create-intent cannot be read" in message_of(world)
+    assert "create-intent cannot be read" in world.message()
     world.annotate(retry_create="yes")
     await world.wait(10)
     assert world.pods.count("create") == 1
@@ -284,7 +279,7 @@ async def test_the_end_of_an_earlier_create_does_not_close_an_intent_that_cannot
     world.server.edit("gpupods", NAMESPACE, "train", {"status": {"createToken": "t1", "attempt": 1}}, status=True)
     await world.wait(400)
     assert world.pods.count("create") == 0
-    assert "create-intent cannot be read" in message_of(world)
+    assert "create-intent cannot be read" in world.message()
     world.annotate(retry_create="yes")
     await world.wait(10)
     assert world.pods.count("create") == 1

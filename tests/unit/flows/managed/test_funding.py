@@ -11,7 +11,7 @@ from relay_operator.api.meta import CREATE_INTENT, CreateIntent, Identity, Reser
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.commitment import NOTHING, Commitment
 from tests.unit.flows.managed.cloudpods import refused
-from tests.unit.flows.managed.money import H100, TWO, committed, limited, message, reserved
+from tests.unit.flows.managed.money import H100, TWO, committed, limited, reserved
 from tests.unit.flows.managed.world import World
 
 
@@ -30,7 +30,7 @@ async def test_its_own_limit(priced: World, limit: int, reason: str) -> None:
     if limit < 200:
         expected = f"it costs 200 cents/h, and budget.maxPricePerHourCents is {limit}: {200 - limit} too much"
         assert exceeded is not None
-        assert (exceeded.message, message(priced)) == (expected, expected)
+        assert (exceeded.message, priced.message()) == (expected, expected)
         priced.change(budget={"maxPricePerHourCents": 200})
         await priced.wait(10)
         assert (priced.reason(), priced.condition(ConditionType.BUDGET_EXCEEDED)) == ("Running", None)
@@ -62,15 +62,13 @@ async def test_a_namespaces_limits_are_its_own(priced: World) -> None:
     await priced.wait(10)
     priced.apply("more", gpu=H100)
     await priced.wait(10)
-    assert message(priced, "more") == (
+    assert priced.message("more") == (
         "it needs 1 GPU(s), and the namespace may have 2 of the account, of which 2 are taken: 1 too many"
     )
     limited(priced, SharedBudget(per_namespace=NamespaceBudget(max_burn_per_hour_cents=500)))
     priced.annotate("more", reconcile_at="now")
     await priced.wait(10)
-    assert message(priced, "more").endswith(
-        "of the 500 cents/h that the namespace may pay, 400 are taken: 100 too much"
-    )
+    assert priced.message("more").endswith("of the 500 cents/h that the namespace may pay, 400 are taken: 100 too much")
     limited(priced, SharedBudget(per_namespace=NamespaceBudget()))
     await priced.wait(10)
     assert priced.reason("more") == "Running"
@@ -94,7 +92,7 @@ async def test_what_the_organization_has_and_pays_elsewhere(
     priced.apply(gpu=H100)
     await priced.wait(10)
     assert (priced.reason() == "Running") is (not said)
-    assert said in message(priced)
+    assert said in priced.message()
     if said:
         limited(priced, budget, 10_000, 0)
         await priced.wait(10)
@@ -107,7 +105,7 @@ async def test_before_the_first_look_at_the_account_nothing_is_granted(priced: W
     priced.account.state = replace(ready, budget=AccountBudget(min_available_cents=1))
     priced.apply(gpu=H100)
     await priced.wait(10)
-    assert message(priced) == "the account's balance is not known yet"
+    assert priced.message() == "the account's balance is not known yet"
     limited(priced, AccountBudget(min_available_cents=1), 1, None)
     await priced.wait(10)
     assert priced.reason() == "Running"
@@ -166,7 +164,7 @@ async def test_what_stays_in_the_cloud_without_an_object_counts_before_the_next_
     await priced.wait(10)
     assert (priced.exists("leaves"), committed(priced).cents) == (False, 200 if not taken else 0)
     for _ in range(2 if taken else 0):
-        assert "200 are taken: 100 too much" in message(priced)
+        assert "200 are taken: 100 too much" in priced.message()
         limited(priced, limit, burn=200)
         await priced.wait(10)
     limited(priced, limit, burn=0)

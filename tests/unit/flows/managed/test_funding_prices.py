@@ -17,7 +17,7 @@ from relay_operator.kinds.gpucluster import GpuCluster, GpuClusters, SeenCluster
 from relay_operator.kinds.sshkey import SshKey, SshKeys
 from relay_wire.clusters import ClusterSummary
 from tests.unit.flows.managed.cloudpods import refused
-from tests.unit.flows.managed.money import H100, TWO, limited, message
+from tests.unit.flows.managed.money import H100, TWO, limited
 from tests.unit.flows.managed.world import NAMESPACE, World
 
 if TYPE_CHECKING:
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 async def test_where_the_cloud_chooses_the_dearest_counts(priced: World) -> None:
     priced.apply(budget={"maxPricePerHourCents": 499})
     await priced.wait(10)
-    assert (priced.reason(), "500 cents/h" in message(priced)) == ("BudgetExceeded", True)
+    assert (priced.reason(), "500 cents/h" in priced.message()) == ("BudgetExceeded", True)
 
 
 async def test_without_a_price_nothing_is_created(priced: World) -> None:
     priced.apply(gpu={"modelId": "a9", "count": 3}, budget={"maxPricePerHourCents": 9999})
     await priced.wait(10)
-    assert (priced.reason(), message(priced)) == ("PriceUnknown", "the cloud's catalog has no price for 3 x a9")
+    assert (priced.reason(), priced.message()) == ("PriceUnknown", "the cloud's catalog has no price for 3 x a9")
     priced.pricing.prices = Prices({"a9": 1}, {})
     await priced.wait(400)
     assert priced.reason() == "Running"
@@ -47,7 +47,7 @@ async def test_prices_that_cannot_be_read_hold_back_only_what_costs_more(priced:
     priced.apply(gpu=H100)
     await priced.wait(10)
     assert (priced.reason("there"), priced.reason()) == ("Running", "PriceUnknown")
-    assert message(priced).startswith("the cloud's prices cannot be read")
+    assert priced.message().startswith("the cloud's prices cannot be read")
     priced.change("there", powerState="Stopped")
     await priced.wait(10)
     assert priced.reason("there") == "Stopped"
@@ -62,7 +62,7 @@ async def test_what_costs_something_that_nothing_tells_lets_nothing_else_begin_i
     limited(world, SharedBudget(per_namespace=NamespaceBudget(max_burn_per_hour_cents=10_000)))
     world.apply(gpu=H100)
     await world.wait(10)
-    assert message(world) == "the price of 1 other object(s) of the namespace is not known yet"
+    assert world.message() == "the price of 1 other object(s) of the namespace is not known yet"
     world.pods.become("pod-1", "running", price_per_hour_cents=7)
     await world.wait(400)
     assert world.reason() == "Running"

@@ -4,7 +4,7 @@ import pytest
 
 from relay_operator.api.cloudaccount import AccountBudget, NamespaceBudget, SharedBudget
 from tests.unit.flows.managed.cloudpods import lost
-from tests.unit.flows.managed.money import H100, TWO, limited, message
+from tests.unit.flows.managed.money import H100, TWO, limited
 from tests.unit.flows.managed.world import World
 
 
@@ -15,12 +15,12 @@ async def test_what_is_over_waits_the_oldest_first_and_starts_when_room_comes(pr
         priced.apply(name, gpu=gpu)
     await priced.wait(10)
     assert [priced.reason(name) for name in "abcd"] == ["Running", "Running", "WaitingForBudget", "WaitingForBudget"]
-    assert message(priced, "c").endswith("400 are taken: 400 too much")
+    assert priced.message("c").endswith("400 are taken: 400 too much")
     priced.delete("a")
     await priced.wait(30)
-    assert message(priced, "c").endswith("200 are taken: 200 too much")
+    assert priced.message("c").endswith("200 are taken: 200 too much")
     await priced.wait(400)
-    assert message(priced, "d") == "an older object waits for what is free"
+    assert priced.message("d") == "an older object waits for what is free"
     writes = len(priced.server.writes)
     await priced.wait(400)
     assert len(priced.server.writes) == writes

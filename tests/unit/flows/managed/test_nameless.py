@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from relay_client import Cloud, Conflict
-from relay_operator.api.conditions import ConditionType
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.resource import SearchResult
@@ -38,17 +37,12 @@ def nameless(world: World) -> World:
     return world
 
 
-def stalled(world: World, name: str = "train") -> str:
-    told = world.condition(ConditionType.STALLED, name)
-    return "" if told is None else f"{told.reason}: {told.message}"
-
-
 async def test_what_is_there_already_is_taken_over_only_if_people_say_so(nameless: World) -> None:
     there = nameless.pods.add("by-hand")
     nameless.apply()
     await nameless.settle()
-    assert stalled(nameless).startswith("AlreadyExists: it exists already, ")
-    assert stalled(nameless).endswith(f"gpupod train gpurelay.dev/adopt-id={there.id}")
+    assert nameless.stalled().startswith("AlreadyExists: it exists already, ")
+    assert nameless.stalled().endswith(f"gpupod train gpurelay.dev/adopt-id={there.id}")
     assert (nameless.intent(), nameless.pods.sent) == (None, [])
     nameless.annotate(adopt_id=there.id)
     await nameless.wait(10)
@@ -61,7 +55,7 @@ async def test_what_is_another_objects_is_told_with_its_name(nameless: World) ->
     nameless.apply("later")
     await nameless.settle()
     assert (
-        stalled(nameless, "later")
+        nameless.stalled("later")
         == f"AlreadyExists: the resource {nameless.status().id} belongs to GpuPod/team-a/train"
     )
     nameless.delete("later")
@@ -75,7 +69,7 @@ async def test_a_shared_account_takes_nothing_over(nameless: World) -> None:
     nameless.pods.add("by-hand")
     nameless.apply()
     await nameless.settle()
-    assert stalled(nameless).endswith(
+    assert nameless.stalled().endswith(
         "not taken over, since the account is shared, and its spec.allowAdoption is not true"
     )
 
@@ -100,5 +94,5 @@ async def test_a_conflict_says_that_it_is_not_ours(nameless: World) -> None:
     nameless.pods.before_change = another_is_faster
     nameless.apply()
     await nameless.wait(30)
-    assert stalled(nameless).startswith("AlreadyExists: ")
+    assert nameless.stalled().startswith("AlreadyExists: ")
     assert (nameless.pods.count("create"), nameless.status().id) == (1, None)

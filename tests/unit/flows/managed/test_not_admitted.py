@@ -8,7 +8,6 @@ import pytest
 from pydantic import JsonValue
 
 from relay_operator.api import meta
-from relay_operator.api.conditions import ConditionType
 from relay_operator.engine.intent import cloud_name
 from tests.unit.engine.apiserver import part
 from tests.unit.flows.managed.cloudpods import lost
@@ -21,11 +20,6 @@ def given(world: World, attempt: int = 1) -> str:
     """The name that the object `train` gives."""
     uid = str(part(world.raw(), "metadata")["uid"])
     return cloud_name(NAMESPACE, "train", uid, "c0ffe", attempt)
-
-
-def refusal(world: World) -> str:
-    stalled = world.condition(ConditionType.STALLED)
-    return "" if stalled is None else f"{stalled.reason}: {stalled.message}"
 
 
 def forge(world: World, **status: JsonValue) -> None:
@@ -48,7 +42,7 @@ async def test_what_was_made_is_left_as_it_is_and_ended_when_its_object_is_delet
     await world.wait(20)
     calls = list(world.pods.calls)
     await expel(world)
-    assert refusal(world).startswith("AccountNotAllowed: ")
+    assert world.stalled().startswith("AccountNotAllowed: ")
     assert world.pods.calls == calls
     world.delete()
     await world.wait(20)
@@ -85,8 +79,8 @@ async def test_what_was_adopted_stays_until_the_namespace_is_admitted_again(worl
     calls = list(world.pods.calls)
     world.delete()
     await world.wait(400)
-    assert refusal(world).startswith("AccountNotAllowed: ")
-    assert "abandon" in refusal(world)
+    assert world.stalled().startswith("AccountNotAllowed: ")
+    assert "abandon" in world.stalled()
     assert world.pods.calls == calls
     world.account.admits = True
     await world.wait(400)
@@ -105,7 +99,7 @@ async def test_a_forged_status_ends_nothing_that_the_cloud_does_not_show_under_t
     forge(world, id=victim.id, cloudName=given(world), createToken="forged")
     world.delete()
     await world.wait(400)
-    assert refusal(world).startswith("IdentityMismatch: ")
+    assert world.stalled().startswith("IdentityMismatch: ")
     assert [one.id for one in world.pods.live] == [victim.id]
     assert world.pods.count("delete") == 0
 
@@ -130,7 +124,7 @@ async def test_a_forged_intent_with_a_name_of_another_object_is_not_even_searche
     world.annotate(create_intent=json.dumps(intent), adopt_id=adoption)
     world.delete()
     await world.wait(400)
-    assert refusal(world).startswith("AccountNotAllowed: ")
+    assert world.stalled().startswith("AccountNotAllowed: ")
     assert world.pods.calls == []
 
 
@@ -142,7 +136,7 @@ async def test_a_kind_without_names_proves_nothing(world: World) -> None:
     await expel(world)
     world.delete()
     await world.wait(400)
-    assert refusal(world).startswith("AccountNotAllowed: ")
+    assert world.stalled().startswith("AccountNotAllowed: ")
     assert len(world.pods.live) == 1
 
 

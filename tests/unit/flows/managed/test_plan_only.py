@@ -15,7 +15,7 @@ from relay_operator.engine.entry import uid_of
 from relay_operator.engine.flow import Turn
 from relay_operator.engine.queue import Priority
 from tests.unit.flows.managed.cloudpods import lost, refused
-from tests.unit.flows.managed.money import H100, TWO, account, committed, limited, message
+from tests.unit.flows.managed.money import H100, TWO, account, committed, limited
 from tests.unit.flows.managed.world import World
 
 ONLY: dict[str, JsonValue] = {PLAN_ONLY: "true"}
@@ -44,7 +44,7 @@ async def test_a_create_is_told_with_its_price_and_not_sent_until_the_annotation
     plan = {"action": "Create", "reason": "nothing of it is in the cloud", "pricePerHourCents": 400}
     assert planned(world) == plan
     assert (world.reason(), world.condition(ConditionType.RECONCILING) is not None) == ("PlanOnly", True)
-    assert message(world) == (
+    assert world.message() == (
         "gpurelay.dev/plan-only holds it back: it would be created: nothing of it is in the cloud, at 400 cents/h "
         "from then on"
     )
@@ -73,7 +73,7 @@ async def test_what_was_never_created_goes_at_once(world: World) -> None:
 
 async def test_nothing_to_do_is_a_plan_as_well(world: World) -> None:
     await made(world)
-    assert (world.reason(), planned(world)) == ("Running", {"action": "None", "reason": message(world)})
+    assert (world.reason(), planned(world)) == ("Running", {"action": "None", "reason": world.message()})
 
 
 async def test_a_stop_and_a_start(world: World) -> None:
@@ -198,9 +198,9 @@ async def test_a_budget_without_room_is_told_and_no_place_in_its_line_is_taken(w
     await world.wait(10)
     assert (world.reason(), planned(world)) == (
         "WaitingForBudget",
-        {"action": "None", "reason": message(world), "pricePerHourCents": 0},
+        {"action": "None", "reason": world.message(), "pricePerHourCents": 0},
     )
-    assert "1 too much" in message(world)
+    assert "1 too much" in world.message()
     world.apply("younger", gpu=H100)
     await world.wait(10)
     assert world.reason("younger") == "Running"
@@ -258,7 +258,7 @@ async def test_a_recreation_tells_that_the_budget_has_no_room_for_the_next_until
     refused = "it costs 400 cents/h, and of the 500 cents/h that the account may pay, 200 are taken: 100 too much"
     plan = {"action": "Recreate", "reason": reason, "pricePerHourCents": 0}
     assert planned(world) == plan | {"loses": [ended, f"nothing takes its place so far: {refused}"]}
-    assert message(world).endswith(refused)
+    assert world.message().endswith(refused)
     world.delete("other")
     await world.wait(60)
     assert planned(world) == plan | {"pricePerHourCents": 400, "loses": [ended]}
@@ -268,7 +268,7 @@ async def test_so_does_the_limit_of_its_own(world: World) -> None:
     await made(world, updateStrategy={"type": "Recreate"}, budget={"maxPricePerHourCents": 399})
     world.change(gpu=TWO)
     await world.wait(10)
-    assert "budget.maxPricePerHourCents is 399: 1 too much" in message(world)
+    assert "budget.maxPricePerHourCents is 399: 1 too much" in world.message()
     world.pricing.failure = CloudUnavailable("get_pricing", "no answer")
     world.annotate(reconcile_at="now")
     await world.wait(10)
@@ -301,7 +301,7 @@ async def test_until_the_attempt_that_is_agreed_nothing_is_planned(world: World)
     world.annotate(plan_only="true")
     await world.settle()
     assert before.next_attempt_time is not None
-    reason = f"nothing is tried before {rfc3339(before.next_attempt_time)}: {message(world)}"
+    reason = f"nothing is tried before {rfc3339(before.next_attempt_time)}: {world.message()}"
     assert planned(world) == {"action": "None", "reason": reason, "pricePerHourCents": 0}
     assert world.status().model_copy(update={"plan": None}) == before
     world.annotate(plan_only=None)
@@ -334,4 +334,4 @@ async def test_a_plan_of_nothing_has_the_price_as_it_is_now(world: World) -> Non
         world.pods.become(cloud_id, "running", price_per_hour_cents=cents)
         world.hint()
         await world.one_pass()
-        assert planned(world) == {"action": "None", "reason": message(world), "pricePerHourCents": cents}
+        assert planned(world) == {"action": "None", "reason": world.message(), "pricePerHourCents": cents}

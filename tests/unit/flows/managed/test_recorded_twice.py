@@ -2,7 +2,6 @@
 
 import pytest
 
-from relay_operator.api.conditions import ConditionType
 from relay_operator.api.meta import ADOPT_ID, PAUSED
 from tests.unit.engine.apiserver import Json
 from tests.unit.flows.managed.cloudpods import lost
@@ -22,17 +21,12 @@ def _record_too(world: World) -> None:
     world.server.edit("gpupods", NAMESPACE, "other", changed, status=True)
 
 
-def _told(world: World, name: str) -> str:
-    stalled = world.condition(ConditionType.STALLED, name)
-    return "" if stalled is None else f"{stalled.reason}: {stalled.message}"
-
-
 async def test_what_two_objects_record_is_changed_and_ended_by_neither(world: World) -> None:
     await _with_one_id(world)
     cloud_id = world.status().id
     await world.settle()
     for name, another in (("train", "other"), ("other", "train")):
-        assert _told(world, name).startswith(
+        assert world.stalled(name).startswith(
             f"IdentityMismatch: the resource {cloud_id} is also recorded by GpuPod/team-a/{another}"
         )
         world.change(name, powerState="Stopped")
@@ -59,7 +53,7 @@ async def test_an_id_without_a_name_is_not_believed_if_another_object_gave_the_n
     world.server.edit("gpupods", NAMESPACE, "other", {"status": {"id": victim.id}}, status=True)
     world.annotate("other", paused=None)
     await world.settle()
-    assert _told(world, "other").startswith(
+    assert world.stalled("other").startswith(
         f"IdentityMismatch: the resource {victim.id} belongs to GpuPod/team-a/train"
     )
     world.change("other", powerState="Stopped")
@@ -74,7 +68,7 @@ async def test_both_go_on_once_one_of_them_lets_go(world: World) -> None:
     await world.settle()
     world.server.edit("gpupods", NAMESPACE, "other", {"status": {"id": "pod-9", "cloudName": None}}, status=True)
     await world.settle()
-    assert (world.reason(), _told(world, "train")) == ("Running", "")
+    assert (world.reason(), world.stalled("train")) == ("Running", "")
 
 
 @pytest.mark.parametrize("call", ["delete", "stop"])
@@ -94,4 +88,4 @@ async def test_the_guard_of_a_request_asks_again_who_records_it(world: World, ca
         world.change(powerState="Stopped")
     await world.wait(10)
     assert world.pods.count(call) == 0
-    assert _told(world, "train").startswith("IdentityMismatch")
+    assert world.stalled("train").startswith("IdentityMismatch")

@@ -8,16 +8,7 @@ from relay_operator.engine.account import AccountWaiting
 from relay_operator.flows.managed.shown_once import Life
 from tests.unit.engine.apiserver import Fault
 from tests.unit.flows.managed.cloudpods import lost, refused
-from tests.unit.flows.managed.shown_once import (
-    CANARY,
-    HOUR,
-    SECRET,
-    PodsWithAValue,
-    RotatingPod,
-    kept,
-    message,
-    put_secret,
-)
+from tests.unit.flows.managed.shown_once import CANARY, HOUR, SECRET, PodsWithAValue, RotatingPod, kept, put_secret
 from tests.unit.flows.managed.world import NAMESPACE, World
 
 
@@ -99,7 +90,7 @@ async def test_what_has_ended_and_nobody_asked_another_for_is_told(showing: Worl
     assert showing.reason() == "Running"
     await showing.wait(1000, step=60)
     assert (showing.reason(), alive(showing)) == ("Expired", ["pod-1"])
-    assert message(showing).endswith("delete its Secret to get another, and set renewBeforeSeconds")
+    assert showing.message().endswith("delete its Secret to get another, and set renewBeforeSeconds")
     showing.server.vanish("secrets", NAMESPACE, SECRET)
     await showing.wait(400)
     assert kept(showing)[0] == "pod-2"

@@ -8,7 +8,7 @@ from relay_operator.flows.managed.resource import SearchResult
 from relay_wire.vms import VmRecord
 from tests.unit.engine.apiserver import Fault, part
 from tests.unit.flows.managed.cloudpods import MemoryPods, lost, refused
-from tests.unit.flows.managed.shown_once import CANARY, SECRET, PodsWithAValue, kept, message, put_secret, secret
+from tests.unit.flows.managed.shown_once import CANARY, SECRET, PodsWithAValue, kept, put_secret, secret
 from tests.unit.flows.managed.world import NAMESPACE, World
 
 
@@ -52,7 +52,7 @@ async def test_a_secret_that_cannot_be_written_is_told_and_nothing_is_sent(
     before = secret(showing)
     await showing.wait(20)
     assert (showing.reason(), showing.pods.sent, secret(showing)) == ("SecretTaken", [], before)
-    assert "is immutable" in message(showing) if more else "is not this object's" in message(showing)
+    assert "is immutable" in showing.message() if more else "is not this object's" in showing.message()
     showing.server.vanish("secrets", NAMESPACE, SECRET)
     await showing.wait(60)
     assert (showing.reason(), kept(showing)[0]) == ("Running", "pod-1")
@@ -63,7 +63,7 @@ async def test_a_secret_that_the_api_server_would_not_take_is_told_and_nothing_i
     showing.apply()
     await showing.wait(20)
     assert (showing.reason(), showing.pods.sent) == ("SecretTaken", [])
-    assert f"the Secret {SECRET} cannot be written: " in message(showing)
+    assert f"the Secret {SECRET} cannot be written: " in showing.message()
 
 
 async def test_what_a_lost_answer_led_to_is_ended_and_another_is_made(showing: World) -> None:
@@ -178,7 +178,7 @@ async def test_nothing_is_adopted_since_its_value_is_not_known(showing: World) -
     showing.apply(annotations={"gpurelay.dev/adopt-id": record.id})
     await showing.wait(10)
     assert (showing.reason(), showing.pods.sent) == ("AdoptionRefused", [])
-    assert "this kind cannot be adopted" in message(showing)
+    assert "this kind cannot be adopted" in showing.message()
 
 
 async def test_what_the_objects_own_secret_had_before_is_replaced(showing: World) -> None:

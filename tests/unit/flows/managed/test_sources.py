@@ -46,17 +46,12 @@ def shot(world: World, version: int, references: JsonValue = None, **changes: di
     world.cache.put(SHOT, {"metadata": metadata, "spec": {}, "status": status})
 
 
-def message(world: World) -> str:
-    ready = world.condition()
-    return "" if ready is None else ready.message
-
-
 async def test_a_stop_waits_until_it_is_made_and_then_comes_at_once(source: World) -> None:
     shot(source, 10, HELD)
     source.change(powerState="Stopped", updateStrategy={"type": "Recreate"})
     await source.wait(400)
     assert (source.reason(), source.pods.count("stop")) == ("InUse", 0)
-    assert message(source) == ("in use by VmSnapshot nightly, being made of it: it is stopped or ended after that")
+    assert source.message() == ("in use by VmSnapshot nightly, being made of it: it is stopped or ended after that")
     shot(source, 11)
     await source.settle()
     assert source.pods.count("stop") == 1

@@ -1,6 +1,5 @@
 """A kind that is switched off: nothing is asked for its objects, and what they have is still taken to its end."""
 
-from relay_operator.api.conditions import ConditionType
 from relay_operator.api.meta import RECONCILE_AT
 from tests.unit.flows.managed.cloudpods import lost
 from tests.unit.flows.managed.world import World
@@ -12,21 +11,16 @@ async def switch(world: World, *, off: bool) -> None:
     await world.restart()
 
 
-def stalled(world: World) -> str:
-    told = world.condition(ConditionType.STALLED)
-    return "" if told is None else f"{told.reason}: {told.message}"
-
-
 async def test_nothing_is_asked_and_the_message_names_the_setting(world: World) -> None:
     await switch(world, off=True)
     world.apply()
     await world.wait(400)
     assert (world.reason(), world.pods.calls, world.intent()) == ("KindDisabled", [], None)
-    assert stalled(world).startswith("KindDisabled: objects of the kind GpuPod are switched off")
-    assert "add GpuPod to RELAY_ASSUMED_KINDS (the chart's value assumedKinds)" in stalled(world)
+    assert world.stalled().startswith("KindDisabled: objects of the kind GpuPod are switched off")
+    assert "add GpuPod to RELAY_ASSUMED_KINDS (the chart's value assumedKinds)" in world.stalled()
     await switch(world, off=False)
     await world.wait(10)
-    assert (world.reason(), stalled(world)) == ("Running", "")
+    assert (world.reason(), world.stalled()) == ("Running", "")
 
 
 async def test_what_was_ready_stays_so_until_people_want_something_else(world: World) -> None:
@@ -35,7 +29,7 @@ async def test_what_was_ready_stays_so_until_people_want_something_else(world: W
     calls = list(world.pods.calls)
     await switch(world, off=True)
     await world.wait(400)
-    assert (world.reason(), stalled(world)[:12]) == ("Running", "KindDisabled")
+    assert (world.reason(), world.stalled()[:12]) == ("Running", "KindDisabled")
     world.annotate(**{RECONCILE_AT.partition("/")[2]: "now"})
     world.change(powerState="Stopped")
     await world.wait(400)

@@ -8,7 +8,6 @@ import pytest
 from pydantic import TypeAdapter
 
 from relay_client import Cloud
-from relay_operator.api.conditions import ConditionType
 from relay_operator.api.meta import CREATE_INTENT, CreateIntent
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
@@ -64,11 +63,6 @@ def unnamed(world: World) -> World:
     return world
 
 
-def stalled(world: World, name: str = "train") -> str:
-    told = world.condition(ConditionType.STALLED, name)
-    return "" if told is None else f"{told.reason}: {told.message}"
-
-
 def account(world: World) -> AccountReady:
     assert isinstance(world.account.state, AccountReady)
     return world.account.state
@@ -92,7 +86,7 @@ async def test_there_may_be_several_alike_and_an_end_is_believed(unnamed: World)
     unnamed.pods.become("pod-2", "terminated")
     unnamed.hint()
     await unnamed.settle()
-    assert stalled(unnamed).startswith("TerminatedExternally: ")
+    assert unnamed.stalled().startswith("TerminatedExternally: ")
 
 
 async def test_the_only_one_that_was_made_since_is_what_the_lost_create_led_to(unnamed: World) -> None:
@@ -122,8 +116,8 @@ async def test_if_there_is_any_doubt_a_person_decides(unnamed: World, doubt: Seq
     for at in doubt:
         unnamed.pods.add("", fields=row(at=at))
     await unnamed.wait(AN_HOUR, step=30)
-    assert stalled(unnamed).startswith("CreateOutcomeUnknown: ")
-    assert "what equals the spec and was made at 2026-03-01T12:00:00Z or later" in stalled(unnamed)
+    assert unnamed.stalled().startswith("CreateOutcomeUnknown: ")
+    assert "what equals the spec and was made at 2026-03-01T12:00:00Z or later" in unnamed.stalled()
     assert unnamed.pods.count("create") == 1
 
 
@@ -133,7 +127,7 @@ async def test_a_person_says_which_one_it_is(unnamed: World) -> None:
     unnamed.pods.add("", fields=row())
     unnamed.annotate(adopt_id=other.id)
     await unnamed.wait(AN_HOUR, step=30)
-    assert "the spec differs from the resource, so correct the spec: image: asked" in stalled(unnamed)
+    assert "the spec differs from the resource, so correct the spec: image: asked" in unnamed.stalled()
     unnamed.annotate(adopt_id=own.id)
     await unnamed.wait(10)
     assert (unnamed.reason(), unnamed.status().id) == ("Running", own.id)
@@ -146,7 +140,7 @@ async def test_what_another_object_has_is_not_it(unnamed: World, acted: bool, sa
     await unnamed.settle()
     await lose(unnamed, acted=acted)
     await unnamed.wait(AN_HOUR, step=30)
-    assert (unnamed.status().id, stalled(unnamed).partition(":")[0]) == says
+    assert (unnamed.status().id, unnamed.stalled().partition(":")[0]) == says
 
 
 async def test_two_that_sent_the_same_take_nothing_from_each_other(unnamed: World) -> None:
@@ -154,7 +148,7 @@ async def test_two_that_sent_the_same_take_nothing_from_each_other(unnamed: Worl
     unnamed.pods.become("pod-2", "terminated")
     await unnamed.wait(AN_HOUR, step=30)
     for name in ("first", "second"):
-        assert (unnamed.status(name).id, stalled(unnamed, name).partition(":")[0]) == (None, "CreateOutcomeUnknown")
+        assert (unnamed.status(name).id, unnamed.stalled(name).partition(":")[0]) == (None, "CreateOutcomeUnknown")
     unnamed.pods.fail("create", lost(acted=True))
     unnamed.apply("third", image="another/image")
     await unnamed.wait(60)
@@ -170,7 +164,7 @@ async def test_what_the_spec_says_by_now_is_not_what_was_sent(unnamed: World) ->
     unnamed.pods.add("", fields=row("another/image"))
     unnamed.change(image="another/image")
     await unnamed.wait(AN_HOUR, step=30)
-    assert stalled(unnamed).startswith("CreateOutcomeUnknown: ")
+    assert unnamed.stalled().startswith("CreateOutcomeUnknown: ")
     unnamed.change(image="pytorch/pytorch")
     await unnamed.wait(AN_HOUR, step=30)
     assert unnamed.status().id == "pod-1"
@@ -186,7 +180,7 @@ async def test_a_shared_account_takes_nothing_over_by_what_it_looks_like(unnamed
     unnamed.annotate(**{CREATE_INTENT.partition("/")[2]: early.to_annotation()})
     await unnamed.restart()
     await unnamed.wait(AN_HOUR, step=30)
-    assert (unnamed.status().id, stalled(unnamed).partition(":")[0]) == (None, "CreateOutcomeUnknown")
+    assert (unnamed.status().id, unnamed.stalled().partition(":")[0]) == (None, "CreateOutcomeUnknown")
     unnamed.account.state = replace(account(unnamed), adoption_allowed=True)
     await unnamed.wait(AN_HOUR, step=30)
     assert unnamed.status().id == "pod-1"

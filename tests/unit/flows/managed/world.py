@@ -231,6 +231,17 @@ class World:
         ready = self.condition(name=name)
         return "" if ready is None else ready.reason
 
+    def message(self, name: str = "train") -> str:
+        """Of the Ready condition."""
+        ready = self.condition(name=name)
+        assert ready is not None
+        return ready.message
+
+    def stalled(self, name: str = "train") -> str:
+        """Reason and message of the Stalled condition; empty without one."""
+        told = self.condition(ConditionType.STALLED, name)
+        return "" if told is None else f"{told.reason}: {told.message}"
+
     def intent(self, name: str = "train") -> meta.CreateIntent | meta.MalformedIntent | None:
         annotations = part(part(self.raw(name), "metadata"), "annotations")
         text = annotations.get(meta.CREATE_INTENT)
