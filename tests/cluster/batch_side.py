@@ -95,11 +95,6 @@ def at_rest(item: Manifest | None) -> bool:
     return ((item or {}).get("status") or {}).get("cleared") is True
 
 
-def tells(reason: str) -> Callable[[Manifest | None], bool]:
-    """Ready, whether True or False, has this reason."""
-    return lambda item: condition(item, "Ready").get("reason") == reason
-
-
 async def inference(workspace: Workspace, method: str, path: str, body: Json | None = None) -> Any:
     """One call of the inference API with the organization's key."""
     headers = {"Authorization": f"Bearer {workspace.organization.api_key}"}

@@ -19,7 +19,6 @@ from tests.cluster.batch_side import (
     files_in_cloud,
     jsonl,
     put_prompts,
-    tells,
 )
 from tests.faults.batch_scenarios import BATCHES, TOKENS, BatchScenario
 from tests.faults.ground import Ground
@@ -27,6 +26,7 @@ from tests.faults.oracles import Spent
 from tests.faults.scenarios import ENV_KEY, ENV_SECRET
 from tests.support.eventually import eventually
 from tests.support.faultrules import Side
+from tests.support.manifests import tells
 
 if TYPE_CHECKING:
     from tests.faults.ground import Site

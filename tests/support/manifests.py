@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.support.kube import Manifest
 
 API_VERSION = "gpurelay.dev/v1alpha1"
@@ -63,6 +65,16 @@ def relay_object(kind: str, name: str, **spec: object) -> Manifest:
     }
 
 
+def with_spec(manifest: Manifest, **spec: object) -> Manifest:
+    """Returns the object with other fields of its spec."""
+    return manifest | {"spec": manifest["spec"] | spec}
+
+
+def adopting(manifest: Manifest, cloud_id: str) -> Manifest:
+    """Returns the object with the annotation that takes over what exists in the cloud."""
+    return manifest | {"metadata": manifest["metadata"] | {"annotations": {"gpurelay.dev/adopt-id": cloud_id}}}
+
+
 def condition(item: Manifest | None, kind: str) -> Manifest:
     """Returns the condition of that type; empty if the object or the condition is absent."""
     conditions = ((item or {}).get("status") or {}).get("conditions") or []
@@ -79,6 +91,26 @@ def stalled(item: Manifest | None) -> str:
     found = condition(item, "Stalled")
     reason: str = found.get("reason", "")
     return reason if found.get("status") == "True" and up_to_date(item) else ""
+
+
+def tells(reason: str, text: str = "") -> Callable[[Manifest | None], bool]:
+    """Ready, whether True or False, has this reason, and this text in its message."""
+
+    def told(item: Manifest | None) -> bool:
+        about = condition(item, "Ready")
+        return about.get("reason") == reason and text in about["message"]
+
+    return told
+
+
+def stalls(reason: str) -> Callable[[Manifest | None], bool]:
+    """Stalled is True for the current spec, and has this reason."""
+    return lambda item: stalled(item) == reason
+
+
+def in_state(state: str) -> Callable[[Manifest | None], bool]:
+    """The object is Ready, and its resource in this state of the cloud."""
+    return lambda item: ready(item) and (item or {})["status"].get("state") == state
 
 
 def up_to_date(item: Manifest | None) -> bool:

@@ -9,10 +9,10 @@ import pytest
 
 from relay_operator.engine.intent import cloud_name
 from tests.cluster.batch_model import FailingModel
-from tests.cluster.batch_side import CANCEL_BATCH, CREATE_BATCH, KIND, NAME, batch, put_prompts, record, tells
+from tests.cluster.batch_side import CANCEL_BATCH, CREATE_BATCH, KIND, NAME, batch, put_prompts, record
 from tests.cluster.cloud_log import changes, count, left
 from tests.conftest import OPERATOR_NAMESPACE
-from tests.support.manifests import condition, gpu_cluster, gpu_pod, ready, stalled
+from tests.support.manifests import condition, gpu_cluster, gpu_pod, ready, stalled, tells
 
 if TYPE_CHECKING:
     from tests.support.kube import Manifest

@@ -12,7 +12,7 @@ from tests.cluster.cloud_log import count
 from tests.support.eventually import eventually
 from tests.support.kube import KubeError
 from tests.support.localcloud import CloudRefusal
-from tests.support.manifests import SECRET, SECRET_KEY, condition, ready, relay_object, stalled
+from tests.support.manifests import SECRET, SECRET_KEY, condition, ready, relay_object, stalls
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,10 +53,6 @@ async def _may(workspace: Workspace, key: str) -> bool:
     except CloudRefusal as refused:
         return refused.status != 401
     return True
-
-
-def _says(reason: str) -> Callable[[Manifest | None], bool]:
-    return lambda item: stalled(item) == reason
 
 
 async def test_a_key_is_made_kept_in_a_secret_and_revoked(brisk_workspace: Workspace) -> None:
@@ -117,7 +113,7 @@ async def test_other_scopes_are_those_of_another_key_if_people_ask_for_that(bris
     await brisk_workspace.apply(_key())
     first = (await brisk_workspace.becomes("ApiKey", "ci"))["status"]["id"]
     await brisk_workspace.apply(_key(scopes=["inference"]))
-    await brisk_workspace.becomes("ApiKey", "ci", _says("ImmutableFieldChanged"))
+    await brisk_workspace.becomes("ApiKey", "ci", stalls("ImmutableFieldChanged"))
     await brisk_workspace.apply(_key(scopes=["inference"], updateStrategy={"type": "Recreate"}))
     second = (await brisk_workspace.becomes("ApiKey", "ci", _has_another(first)))["status"]["id"]
     await eventually(lambda: _living(brisk_workspace), lambda ids: ids == [second])
@@ -126,7 +122,7 @@ async def test_other_scopes_are_those_of_another_key_if_people_ask_for_that(bris
 
 async def test_a_secret_of_somebody_else_is_not_touched_and_nothing_is_sent(brisk_workspace: Workspace) -> None:
     await brisk_workspace.apply(_key(secretName=SECRET))
-    told = await brisk_workspace.becomes("ApiKey", "ci", _says("SecretTaken"))
+    told = await brisk_workspace.becomes("ApiKey", "ci", stalls("SecretTaken"))
     assert f"the Secret {SECRET} exists and is not this object's" in condition(told, "Stalled")["message"]
     account = await brisk_workspace.kube.get("Secret", SECRET)
     assert base64.b64decode(account["data"][SECRET_KEY]).decode() == brisk_workspace.organization.api_key
@@ -139,14 +135,14 @@ async def test_a_key_that_exists_is_not_adopted(brisk_workspace: Workspace) -> N
     adopting = _key()
     adopting["metadata"]["annotations"] = {"gpurelay.dev/adopt-id": by_hand["id"]}
     await brisk_workspace.apply(adopting)
-    refused = await brisk_workspace.becomes("ApiKey", "ci", _says("AdoptionRefused"))
+    refused = await brisk_workspace.becomes("ApiKey", "ci", stalls("AdoptionRefused"))
     assert "this kind cannot be adopted" in condition(refused, "Stalled")["message"]
     assert await count(brisk_workspace, CREATE) == 1
 
 
 async def test_more_than_the_account_may_is_refused_by_the_cloud(brisk_workspace: Workspace) -> None:
     await brisk_workspace.apply(_key(scopes=["no:scope"]))
-    refused = await brisk_workspace.becomes("ApiKey", "ci", _says("SpecInvalid"))
+    refused = await brisk_workspace.becomes("ApiKey", "ci", stalls("SpecInvalid"))
     assert "there is no scope 'no:scope'" in condition(refused, "Stalled")["message"]
     assert await _keys(brisk_workspace) == []
 
@@ -191,7 +187,7 @@ async def test_a_key_that_somebody_revokes_is_told(brisk_workspace: Workspace) -
     await brisk_workspace.apply(_key())
     cloud_id = (await brisk_workspace.becomes("ApiKey", "ci"))["status"]["id"]
     await brisk_workspace.organization.call("DELETE", f"/v1/orgs/{brisk_workspace.organization.id}/api-keys/{cloud_id}")
-    await brisk_workspace.becomes("ApiKey", "ci", _says("TerminatedExternally"))
+    await brisk_workspace.becomes("ApiKey", "ci", stalls("TerminatedExternally"))
     assert await count(brisk_workspace, CREATE) == 1
 
 

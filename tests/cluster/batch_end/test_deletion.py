@@ -18,12 +18,11 @@ from tests.cluster.batch_side import (
     published,
     put_prompts,
     record,
-    tells,
 )
 from tests.cluster.cloud_log import count
 from tests.cluster.slow_delete import go_at_once
 from tests.support.eventually import eventually
-from tests.support.manifests import condition, stalled
+from tests.support.manifests import condition, stalled, tells
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -22,10 +22,9 @@ from tests.cluster.batch_side import (
     published,
     put_prompts,
     record,
-    tells,
 )
 from tests.cluster.cloud_log import count
-from tests.support.manifests import condition
+from tests.support.manifests import condition, tells
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -22,12 +22,11 @@ from tests.cluster.batch_side import (
     published,
     put_prompts,
     record,
-    tells,
 )
 from tests.cluster.cloud_log import asked, count
 from tests.cluster.conftest import BRISK
 from tests.support.eventually import eventually
-from tests.support.manifests import condition, stalled
+from tests.support.manifests import condition, stalled, tells
 
 if TYPE_CHECKING:
     from pathlib import Path

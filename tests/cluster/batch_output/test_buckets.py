@@ -17,10 +17,9 @@ from tests.cluster.batch_side import (
     jsonl,
     put_prompts,
     record,
-    tells,
 )
 from tests.cluster.cloud_log import count
-from tests.support.manifests import condition, stalled
+from tests.support.manifests import condition, stalled, tells
 
 if TYPE_CHECKING:
     from tests.cluster.batch_output.conftest import Bucket

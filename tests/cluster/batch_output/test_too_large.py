@@ -16,11 +16,10 @@ from tests.cluster.batch_side import (
     files_in_cloud,
     put_prompts,
     record,
-    tells,
 )
 from tests.cluster.cloud_log import count
 from tests.support.kube import KubeError
-from tests.support.manifests import condition, stalled
+from tests.support.manifests import condition, stalled, tells
 
 if TYPE_CHECKING:
     from pathlib import Path

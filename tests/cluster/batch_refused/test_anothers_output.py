@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.cluster.batch_side import CREATE_BATCH, KIND, batch, complete, failed, put_prompts, record, tells
+from tests.cluster.batch_side import CREATE_BATCH, KIND, batch, complete, failed, put_prompts, record
 from tests.cluster.cloud_log import count
 from tests.support.eventually import eventually
 from tests.support.kube import KubeError
-from tests.support.manifests import condition
+from tests.support.manifests import condition, tells
 
 if TYPE_CHECKING:
     from tests.support.kube import Manifest

@@ -18,12 +18,11 @@ from tests.cluster.batch_side import (
     jsonl,
     put_prompts,
     record,
-    tells,
 )
 from tests.cluster.cloud_log import count
 from tests.support.kstatus import kstatus
 from tests.support.kube import KubeError
-from tests.support.manifests import condition
+from tests.support.manifests import condition, tells
 
 if TYPE_CHECKING:
     from tests.support.workspace import Workspace

@@ -19,11 +19,10 @@ from tests.cluster.batch_side import (
     inference,
     put_prompts,
     record,
-    tells,
 )
 from tests.cluster.cloud_log import count
 from tests.support.eventually import eventually
-from tests.support.manifests import condition, stalled
+from tests.support.manifests import condition, stalled, tells
 
 if TYPE_CHECKING:
     from tests.support.workspace import Workspace

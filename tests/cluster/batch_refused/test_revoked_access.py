@@ -16,11 +16,10 @@ from tests.cluster.batch_side import (
     published,
     put_prompts,
     record,
-    tells,
 )
 from tests.cluster.cloud_log import count
 from tests.support.eventually import eventually
-from tests.support.manifests import condition, stalled
+from tests.support.manifests import condition, stalled, tells
 
 if TYPE_CHECKING:
     from tests.support.kube import Manifest

@@ -19,11 +19,10 @@ from tests.cluster.batch_side import (
     published,
     put_prompts,
     record,
-    tells,
 )
 from tests.cluster.cloud_log import count
 from tests.support.kstatus import kstatus
-from tests.support.manifests import condition
+from tests.support.manifests import condition, tells
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster.cloud_log import BY_ITSELF, changes
-from tests.support.manifests import gpu_cluster, gpu_pod
+from tests.support.manifests import gpu_cluster, gpu_pod, with_spec
 
 if TYPE_CHECKING:
     from tests.support.kube import Manifest
@@ -16,10 +16,6 @@ if TYPE_CHECKING:
 KINDS = pytest.mark.parametrize(
     ("kind", "manifest"), [("GpuPod", gpu_pod("one")), ("GpuCluster", gpu_cluster("one"))], ids=["pod", "cluster"]
 )
-
-
-def _with(manifest: Manifest, **spec: str) -> Manifest:
-    return manifest | {"spec": manifest["spec"] | spec}
 
 
 async def _state(workspace: Workspace, kind: str, cloud_id: str) -> str:
@@ -39,7 +35,7 @@ async def _deleted(workspace: Workspace, kind: str) -> str:
 
 @KINDS
 async def test_orphan_leaves_it_as_it_is(workspace: Workspace, kind: str, manifest: Manifest) -> None:
-    await workspace.apply(_with(manifest, deletionPolicy="Orphan"))
+    await workspace.apply(with_spec(manifest, deletionPolicy="Orphan"))
     cloud_id = await _deleted(workspace, kind)
     assert await _state(workspace, kind, cloud_id) == "running"
     assert await changes(workspace) == [BY_ITSELF[kind][0]]
@@ -47,7 +43,7 @@ async def test_orphan_leaves_it_as_it_is(workspace: Workspace, kind: str, manife
 
 @KINDS
 async def test_stop_ends_its_run_and_keeps_it(workspace: Workspace, kind: str, manifest: Manifest) -> None:
-    await workspace.apply(_with(manifest, deletionPolicy="Stop"))
+    await workspace.apply(with_spec(manifest, deletionPolicy="Stop"))
     cloud_id = await _deleted(workspace, kind)
     assert await _state(workspace, kind, cloud_id) == "stopped"
     create, _, stop, _, _ = BY_ITSELF[kind]
@@ -56,7 +52,7 @@ async def test_stop_ends_its_run_and_keeps_it(workspace: Workspace, kind: str, m
 
 @KINDS
 async def test_stop_asks_nothing_more_of_what_is_stopped(workspace: Workspace, kind: str, manifest: Manifest) -> None:
-    await workspace.apply(_with(manifest, deletionPolicy="Stop", powerState="Stopped"))
+    await workspace.apply(with_spec(manifest, deletionPolicy="Stop", powerState="Stopped"))
     cloud_id = await _deleted(workspace, kind)
     assert await _state(workspace, kind, cloud_id) == "stopped"
     create, _, stop, _, _ = BY_ITSELF[kind]

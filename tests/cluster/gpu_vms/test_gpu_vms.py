@@ -6,22 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cluster.cloud_log import (
-    RESTART_VM,
-    SET_VISIBILITY,
-    STOP_VM,
-    TERMINATE_VM,
-    asked,
-    changes,
-    count,
-)
+from tests.cluster.cloud_log import RESTART_VM, SET_VISIBILITY, STOP_VM, TERMINATE_VM, asked, changes, count
 from tests.support.eventually import eventually
 from tests.support.kube import KubeError
-from tests.support.manifests import condition, gpu_pod, gpu_vm, ready, relay_object, stalled
+from tests.support.manifests import adopting, condition, gpu_pod, gpu_vm, in_state, ready, relay_object, stalled, tells
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.support.kube import Manifest
     from tests.support.workspace import Workspace
 
@@ -40,23 +30,8 @@ def _refs(*names: str) -> list[dict[str, str]]:
     return [{"name": name} for name in names]
 
 
-def _adopting(manifest: Manifest, cloud_id: str) -> Manifest:
-    return manifest | {"metadata": manifest["metadata"] | {"annotations": {"gpurelay.dev/adopt-id": cloud_id}}}
-
-
-def _says(reason: str) -> Callable[[Manifest | None], bool]:
-    def says(item: Manifest | None) -> bool:
-        return condition(item, "Ready").get("reason") == reason
-
-    return says
-
-
-def _is(state: str) -> Callable[[Manifest | None], bool]:
-    return lambda item: ready(item) and (item or {})["status"]["state"] == state
-
-
 def _opened(item: Manifest | None) -> bool:
-    return _is("running")(item) and (item or {})["status"]["public"] is True
+    return in_state("running")(item) and (item or {})["status"]["public"] is True
 
 
 def _has_two(item: Manifest | None) -> bool:
@@ -72,7 +47,7 @@ async def test_a_vm_is_made_stopped_started_opened_and_ended(brisk_workspace: Wo
     (sent,) = await asked(brisk_workspace, CREATE_VM)
     assert sent["status"] == 200
     await brisk_workspace.apply(gpu_vm(cloudInit=script, diskSizeGb=50, powerState="Stopped"))
-    await brisk_workspace.becomes("GpuVm", "box", _is("stopped"))
+    await brisk_workspace.becomes("GpuVm", "box", in_state("stopped"))
     await brisk_workspace.apply(gpu_vm(cloudInit=script, diskSizeGb=50, public=True))
     await brisk_workspace.becomes("GpuVm", "box", _opened)
     await brisk_workspace.apply(gpu_vm(cloudInit=script, diskSizeGb=80, public=True))
@@ -91,7 +66,7 @@ async def test_a_vm_is_made_stopped_started_opened_and_ended(brisk_workspace: Wo
 
 async def test_a_vm_waits_for_its_keys_and_they_wait_for_its_end(brisk_workspace: Workspace) -> None:
     await brisk_workspace.apply(gpu_vm(sshKeyRefs=_refs("ada")))
-    await brisk_workspace.becomes("GpuVm", "box", _says("ReferenceNotFound"))
+    await brisk_workspace.becomes("GpuVm", "box", tells("ReferenceNotFound"))
     assert await count(brisk_workspace, CREATE_VM) == 0
     await brisk_workspace.apply(_key("ada"))
     status = (await brisk_workspace.becomes("GpuVm", "box"))["status"]
@@ -108,7 +83,7 @@ async def test_a_vm_waits_for_its_keys_and_they_wait_for_its_end(brisk_workspace
     assert "has ada, which cannot be taken off" in condition(held, "Stalled")["message"]
 
     await brisk_workspace.kube.delete("SshKey", "ada")
-    kept = await brisk_workspace.becomes("SshKey", "ada", _says("InUse"))
+    kept = await brisk_workspace.becomes("SshKey", "ada", tells("InUse"))
     assert "in use by GpuVm box" in condition(kept, "Ready")["message"]
     await brisk_workspace.kube.delete("GpuVm", "box")
     await brisk_workspace.is_gone("GpuVm", "box")
@@ -122,19 +97,19 @@ async def test_a_vm_that_exists_is_adopted_and_a_pod_is_not(brisk_workspace: Wor
     by_hand = await brisk_workspace.organization.call("POST", path, body)
     await brisk_workspace.apply(gpu_pod())
     pod = await brisk_workspace.becomes("GpuPod", "trainer")
-    await brisk_workspace.apply(_adopting(gpu_vm("thief"), pod["status"]["id"]))
+    await brisk_workspace.apply(adopting(gpu_vm("thief"), pod["status"]["id"]))
     await brisk_workspace.becomes("GpuVm", "thief", lambda item: stalled(item) == "AdoptionRefused")
-    await brisk_workspace.apply(_adopting(gpu_pod("pod", image="ubuntu:24.04"), by_hand["id"]))
+    await brisk_workspace.apply(adopting(gpu_pod("pod", image="ubuntu:24.04"), by_hand["id"]))
     refused = await brisk_workspace.becomes("GpuPod", "pod", lambda item: stalled(item) == "AdoptionRefused")
     assert "kind: it is a vm" in condition(refused, "Stalled")["message"]
-    await brisk_workspace.apply(_adopting(gpu_vm(), by_hand["id"]))
+    await brisk_workspace.apply(adopting(gpu_vm(), by_hand["id"]))
     assert (await brisk_workspace.becomes("GpuVm", "box"))["status"]["id"] == by_hand["id"]
     assert await count(brisk_workspace, CREATE_VM) == 1
 
 
 async def test_a_script_of_a_config_map_must_begin_with_a_shebang(brisk_workspace: Workspace) -> None:
     await brisk_workspace.apply(gpu_vm(cloudInitFrom={"configMapKeyRef": {"name": "init", "key": "run.sh"}}))
-    await brisk_workspace.becomes("GpuVm", "box", _says("EnvMissing"))
+    await brisk_workspace.becomes("GpuVm", "box", tells("EnvMissing"))
     source: Manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "init"}}
     await brisk_workspace.apply(source | {"data": {"run.sh": "#cloud-config\n"}})
 

@@ -8,21 +8,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster.cloud_log import BY_ITSELF, changes
-from tests.support.manifests import condition, gpu_cluster, gpu_pod, ready
+from tests.support.manifests import condition, gpu_cluster, gpu_pod, ready, tells, with_spec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.support.kube import Manifest
     from tests.support.workspace import Workspace
 
 KINDS = pytest.mark.parametrize(
     ("kind", "manifest"), [("GpuPod", gpu_pod("one")), ("GpuCluster", gpu_cluster("one"))], ids=["pod", "cluster"]
 )
-
-
-def _with(manifest: Manifest, **spec: object) -> Manifest:
-    return manifest | {"spec": manifest["spec"] | spec}
 
 
 def _used_up(item: Manifest | None) -> bool:
@@ -40,7 +34,7 @@ async def _has_run_for_a_day(workspace: Workspace, kind: str) -> None:
 async def test_it_is_stopped_when_its_time_is_up_and_a_restart_begins_anew(
     workspace: Workspace, kind: str, manifest: Manifest
 ) -> None:
-    await workspace.apply(_with(manifest, lifetime={"maxRuntimeSeconds": 3600}))
+    await workspace.apply(with_spec(manifest, lifetime={"maxRuntimeSeconds": 3600}))
     before = await workspace.becomes(kind, "one")
     await _has_run_for_a_day(workspace, kind)
     stopped = await workspace.becomes(kind, "one", _used_up)
@@ -65,23 +59,19 @@ def _hours(start: int, stop: int) -> Manifest:
     return {"schedule": {"start": f"0 {begin} * * *", "stop": f"0 {end} * * *"}}
 
 
-def _because(reason: str) -> Callable[[Manifest | None], bool]:
-    return lambda item: condition(item, "Ready").get("reason") == reason
-
-
 @KINDS
 async def test_it_is_created_in_its_window_and_stopped_outside(
     workspace: Workspace, kind: str, manifest: Manifest
 ) -> None:
-    await workspace.apply(_with(manifest, lifetime=_hours(6, -6)))
-    waiting = await workspace.becomes(kind, "one", _because("OutsideSchedule"))
+    await workspace.apply(with_spec(manifest, lifetime=_hours(6, -6)))
+    waiting = await workspace.becomes(kind, "one", tells("OutsideSchedule"))
     assert not ready(waiting)
     assert waiting["status"]["nextScheduleTime"] > waiting["metadata"]["creationTimestamp"]
     assert await changes(workspace) == []
     await workspace.kube.patch(kind, "one", {"spec": {"lifetime": _hours(-6, 6)}})
-    await workspace.becomes(kind, "one", _because("Running"))
+    await workspace.becomes(kind, "one", tells("Running"))
     await workspace.kube.patch(kind, "one", {"spec": {"lifetime": _hours(6, -6)}})
-    resting = await workspace.becomes(kind, "one", lambda item: ready(item) and _because("OutsideSchedule")(item))
+    resting = await workspace.becomes(kind, "one", lambda item: ready(item) and tells("OutsideSchedule")(item))
     assert resting["status"]["state"] == "stopped"
     create, _, stop, *_ = BY_ITSELF[kind]
     assert await changes(workspace) == [create, stop]
@@ -91,7 +81,7 @@ async def test_it_is_created_in_its_window_and_stopped_outside(
 async def test_stopped_for_long_enough_it_is_deleted_with_its_resource(
     workspace: Workspace, kind: str, manifest: Manifest
 ) -> None:
-    await workspace.apply(_with(manifest, lifetime={"ttlSecondsAfterStopped": 1}))
+    await workspace.apply(with_spec(manifest, lifetime={"ttlSecondsAfterStopped": 1}))
     cloud_id = (await workspace.becomes(kind, "one"))["status"]["id"]
     await workspace.kube.patch(kind, "one", {"spec": {"powerState": "Stopped"}})
     await workspace.is_gone(kind, "one")
@@ -102,7 +92,7 @@ async def test_stopped_for_long_enough_it_is_deleted_with_its_resource(
 
 async def test_time_used_up_and_then_kept_for_a_while_it_goes_by_itself(workspace: Workspace) -> None:
     lifetime = {"maxRuntimeSeconds": 3600, "ttlSecondsAfterStopped": 0}
-    await workspace.apply(_with(gpu_pod("one"), lifetime=lifetime))
+    await workspace.apply(with_spec(gpu_pod("one"), lifetime=lifetime))
     await workspace.becomes("GpuPod", "one")
     await _has_run_for_a_day(workspace, "GpuPod")
     await workspace.is_gone("GpuPod", "one")
@@ -111,7 +101,7 @@ async def test_time_used_up_and_then_kept_for_a_while_it_goes_by_itself(workspac
 
 
 async def test_one_that_runs_is_not_deleted_however_short_its_keeping(workspace: Workspace) -> None:
-    await workspace.apply(_with(gpu_pod("one"), lifetime={"ttlSecondsAfterStopped": 0}))
+    await workspace.apply(with_spec(gpu_pod("one"), lifetime={"ttlSecondsAfterStopped": 0}))
     await workspace.becomes("GpuPod", "one")
     await workspace.kube.annotate("GpuPod", "one", {"gpurelay.dev/reconcile-at": "again"})
     looked = await workspace.becomes("GpuPod", "one", lambda pod: (pod or {})["status"].get("reconcileAt") == "again")

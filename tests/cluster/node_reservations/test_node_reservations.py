@@ -11,11 +11,9 @@ from tests.cluster.cloud_log import TERMINATE_VM, count
 from tests.cluster.conftest import BRISK
 from tests.support.eventually import eventually
 from tests.support.kube import KubeError
-from tests.support.manifests import condition, ready, relay_object, stalled
+from tests.support.manifests import condition, in_state, relay_object, stalls, tells
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.conftest import StartOperator
     from tests.support.kube import Manifest
     from tests.support.localcloud import Json
@@ -35,18 +33,6 @@ def _units(node_id: str, *numbers: int) -> list[str]:
 def _asked(workspace: Workspace, node_id: str, *numbers: int, name: str = "acme", **spec: object) -> Manifest:
     own, units = workspace.organization.id, _units(node_id, *(numbers or (0, 1)))
     return relay_object(KIND, name, nodeRef={"name": "rack1"}, unitIds=units, allowedOrganizationIds=[own], **spec)
-
-
-def _reason(reason: str) -> Callable[[Manifest | None], bool]:
-    return lambda item: condition(item, "Ready").get("reason") == reason
-
-
-def _stalls(reason: str) -> Callable[[Manifest | None], bool]:
-    return lambda item: stalled(item) == reason
-
-
-def _is(state: str) -> Callable[[Manifest | None], bool]:
-    return lambda item: ready(item) and (item or {})["status"].get("state") == state
 
 
 async def _enrolled(workspace: Workspace) -> str:
@@ -92,20 +78,20 @@ async def _vm(workspace: Workspace, node_id: str, **more: object) -> str:
 async def test_units_are_reserved_lent_taken_back_and_given_back(brisk_workspace: Workspace) -> None:
     workspace, node_id = brisk_workspace, await _enrolled(brisk_workspace)
     await workspace.apply(_asked(workspace, node_id, contractRef="acme-2026"))
-    await workspace.becomes(KIND, "acme", _reason("ReferenceNotFound"))
+    await workspace.becomes(KIND, "acme", tells("ReferenceNotFound"))
     assert await count(workspace, CREATE) == 0
     await workspace.apply(relay_object("ProviderNode", "rack1", nodeId=node_id, status="online"))
-    status = (await workspace.becomes(KIND, "acme", _is("active")))["status"]
+    status = (await workspace.becomes(KIND, "acme", in_state("active")))["status"]
     (row,) = await _listed(workspace, node_id)
     assert (row["id"], row["nodeId"], row["contractRef"]) == (status["id"], status["partOf"], "acme-2026")
     assert (row["unitIds"], status["unitCount"]) == (_units(node_id, 0, 1), 2)
 
     await workspace.apply(_asked(workspace, node_id, contractRef="acme-2026", lendToSpot=True))
-    await workspace.becomes(KIND, "acme", _is("released"))
+    await workspace.becomes(KIND, "acme", in_state("released"))
     vm_id = await _vm(workspace, node_id, tier="spot")
     await workspace.becomes(KIND, "acme", lambda item: (item or {})["status"].get("spotWorkloadIds") == [vm_id])
     await workspace.apply(_asked(workspace, node_id, contractRef="acme-2026", lendToSpot=False))
-    taken_back = await workspace.becomes(KIND, "acme", _is("active"))
+    taken_back = await workspace.becomes(KIND, "acme", in_state("active"))
     assert (taken_back["status"]["spotWorkloads"], (await workspace.organization.vm(vm_id))["status"]) == (
         0,
         "terminated",
@@ -124,12 +110,12 @@ async def test_its_time_is_the_clouds(brisk_private_workspace: Workspace) -> Non
     node_id, now = await _node(workspace), datetime.fromisoformat((await control.clock())["now"])
     window = {"startsAt": (now + AN_HOUR).isoformat(), "endsAt": (now + 2 * AN_HOUR).isoformat()}
     await workspace.apply(_asked(workspace, node_id, lendToSpot=True, **window))
-    await workspace.becomes(KIND, "acme", _is("scheduled"))
+    await workspace.becomes(KIND, "acme", in_state("scheduled"))
     assert await count(workspace, RELEASE) == 0
     await control.advance(AN_HOUR.total_seconds())
-    await workspace.becomes(KIND, "acme", _is("released"))
+    await workspace.becomes(KIND, "acme", in_state("released"))
     await control.advance(AN_HOUR.total_seconds())
-    await workspace.becomes(KIND, "acme", _is("ended"))
+    await workspace.becomes(KIND, "acme", in_state("ended"))
     assert (await count(workspace, RELEASE), await count(workspace, RECLAIM)) == (1, 0)
     await workspace.kube.delete(KIND, "acme")
     await workspace.is_gone(KIND, "acme")
@@ -139,14 +125,14 @@ async def test_its_time_is_the_clouds(brisk_private_workspace: Workspace) -> Non
 async def test_one_that_ends_with_its_node_or_by_hand_is_not_made_again(brisk_workspace: Workspace) -> None:
     workspace, node_id = brisk_workspace, await _node(brisk_workspace)
     await workspace.apply(_asked(workspace, node_id, 0, name="first"))
-    first = await workspace.becomes(KIND, "first", _is("active"))
+    first = await workspace.becomes(KIND, "first", in_state("active"))
     await workspace.apply(_asked(workspace, node_id, 1, name="second"))
-    await workspace.becomes(KIND, "second", _is("active"))
+    await workspace.becomes(KIND, "second", in_state("active"))
     await workspace.organization.call("DELETE", _path(workspace, node_id, first["status"]["id"]))
-    await workspace.becomes(KIND, "first", _stalls("TerminatedExternally"))
+    await workspace.becomes(KIND, "first", stalls("TerminatedExternally"))
     removed = relay_object("ProviderNode", "rack1", nodeId=node_id, status="removed", confirmRemoval=node_id)
     await workspace.apply(removed)
-    await workspace.becomes(KIND, "second", _stalls("TerminatedExternally"))
+    await workspace.becomes(KIND, "second", stalls("TerminatedExternally"))
     for name in ("first", "second"):
         await workspace.kube.delete(KIND, name)
         await workspace.is_gone(KIND, name)
@@ -156,15 +142,15 @@ async def test_one_that_ends_with_its_node_or_by_hand_is_not_made_again(brisk_wo
 async def test_a_change_is_made_by_another_reservation_if_that_is_asked_for(brisk_workspace: Workspace) -> None:
     workspace, node_id = brisk_workspace, await _node(brisk_workspace)
     await workspace.apply(_asked(workspace, node_id, 0))
-    first = (await workspace.becomes(KIND, "acme", _is("active")))["status"]["id"]
+    first = (await workspace.becomes(KIND, "acme", in_state("active")))["status"]["id"]
     await workspace.apply(_asked(workspace, node_id, 0, 1))
-    told = await workspace.becomes(KIND, "acme", _stalls("ImmutableFieldChanged"))
+    told = await workspace.becomes(KIND, "acme", stalls("ImmutableFieldChanged"))
     assert "unitIds: asked" in condition(told, "Stalled")["message"]
     assert [row["id"] for row in await _listed(workspace, node_id)] == [first]
     await workspace.apply(_asked(workspace, node_id, 0, 1, updateStrategy={"type": "Recreate"}))
 
     def is_another(item: Manifest | None) -> bool:
-        return _is("active")(item) and (item or {})["status"]["id"] != first
+        return in_state("active")(item) and (item or {})["status"]["id"] != first
 
     another = await workspace.becomes(KIND, "acme", is_another)
     (row,) = await _listed(workspace, node_id)
@@ -175,15 +161,15 @@ async def test_one_that_exists_is_adopted_only_if_people_say_so(brisk_workspace:
     workspace, node_id = brisk_workspace, await _node(brisk_workspace)
     by_hand = await _by_hand(workspace, node_id, 0, 1)
     await workspace.apply(_asked(workspace, node_id, 1, name="other"))
-    told = await workspace.becomes(KIND, "other", _reason("Conflict"))
+    told = await workspace.becomes(KIND, "other", tells("Conflict"))
     assert f"is reserved by {by_hand}" in condition(told, "Ready")["message"]
     await workspace.kube.annotate(KIND, "other", {"gpurelay.dev/adopt-id": by_hand})
-    told = await workspace.becomes(KIND, "other", _stalls("AdoptionRefused"))
+    told = await workspace.becomes(KIND, "other", stalls("AdoptionRefused"))
     assert "so correct the spec: unitIds: asked" in condition(told, "Stalled")["message"]
     await workspace.apply(_asked(workspace, node_id))
-    told = await workspace.becomes(KIND, "acme", _stalls("AlreadyExists"))
+    told = await workspace.becomes(KIND, "acme", stalls("AlreadyExists"))
     await workspace.obey(condition(told, "Stalled")["message"])
-    assert (await workspace.becomes(KIND, "acme", _is("active")))["status"]["id"] == by_hand
+    assert (await workspace.becomes(KIND, "acme", in_state("active")))["status"]["id"] == by_hand
     told = await workspace.becomes(KIND, "other", lambda item: "belongs to" in condition(item, "Stalled")["message"])
     assert condition(told, "Stalled")["message"].endswith("/acme")
     for name in ("other", "acme"):
@@ -196,16 +182,16 @@ async def test_units_in_use_are_waited_for(brisk_workspace: Workspace) -> None:
     workspace, node_id = brisk_workspace, await _node(brisk_workspace)
     before = await _vm(workspace, node_id)
     await workspace.apply(_asked(workspace, node_id))
-    told = await workspace.becomes(KIND, "acme", _reason("Conflict"))
+    told = await workspace.becomes(KIND, "acme", tells("Conflict"))
     assert "is in use" in condition(told, "Ready")["message"]
     await workspace.organization.call("POST", f"/v1/vms/{before}/terminate")
-    await workspace.becomes(KIND, "acme", _is("active"))
+    await workspace.becomes(KIND, "acme", in_state("active"))
     tenant = await _vm(workspace, node_id)
     await workspace.apply(_asked(workspace, node_id, lendToSpot=True))
-    await workspace.becomes(KIND, "acme", _reason("Conflict"))
+    await workspace.becomes(KIND, "acme", tells("Conflict"))
     await workspace.kube.delete(KIND, "acme")
     await eventually(lambda: count(workspace, DELETE), lambda deletes: deletes >= 2)
-    told = await workspace.becomes(KIND, "acme", _reason("Conflict"))
+    told = await workspace.becomes(KIND, "acme", tells("Conflict"))
     assert "stop or terminate what runs on them first" in condition(told, "Ready")["message"]
     assert await count(workspace, TERMINATE_VM) == 1
     await workspace.organization.call("POST", f"/v1/vms/{tenant}/terminate")
@@ -218,7 +204,7 @@ async def test_a_lost_answer_leads_to_one_reservation_which_is_the_objects(brisk
     own = workspace.organization.id
     await workspace.cloud.control.fault(CREATE, {"drop": "after"}, count=1, organizationId=own)
     await workspace.apply(_asked(workspace, node_id))
-    status = (await workspace.becomes(KIND, "acme", _is("active")))["status"]
+    status = (await workspace.becomes(KIND, "acme", in_state("active")))["status"]
     assert [row["id"] for row in await _listed(workspace, node_id)] == [status["id"]]
     assert await count(workspace, CREATE) == 1
 
@@ -231,13 +217,13 @@ async def test_one_that_was_never_made_is_made_once_a_person_says_so(
     node_id, own = await _node(workspace), workspace.organization.id
     await workspace.cloud.control.fault(CREATE, {"drop": "before"}, count=1, organizationId=own)
     await workspace.apply(_asked(workspace, node_id))
-    told = await workspace.becomes(KIND, "acme", _stalls("CreateOutcomeUnknown"))
+    told = await workspace.becomes(KIND, "acme", stalls("CreateOutcomeUnknown"))
     assert "look in the cloud for what equals the spec" in condition(told, "Stalled")["message"]
     before = await count(workspace, LIST)
     await eventually(lambda: count(workspace, LIST), lambda lists: lists >= before + 3)
     assert await count(workspace, CREATE) == 1
     await workspace.obey(condition(told, "Stalled")["message"])
-    status = (await workspace.becomes(KIND, "acme", _is("active")))["status"]
+    status = (await workspace.becomes(KIND, "acme", in_state("active")))["status"]
     assert [row["id"] for row in await _listed(workspace, node_id)] == [status["id"]]
     assert await count(workspace, CREATE) == 2
 
@@ -254,17 +240,17 @@ async def test_of_two_of_which_either_may_be_it_a_person_says_which(
     looks = {"skip": 1, "organizationId": own}  # before the create
     fault = await workspace.cloud.control.fault(LIST, {"status": 200, "body": {"items": twins}}, **looks)
     await workspace.apply(_asked(workspace, node_id))
-    await workspace.becomes(KIND, "acme", _stalls("CreateOutcomeUnknown"))
+    await workspace.becomes(KIND, "acme", stalls("CreateOutcomeUnknown"))
     await workspace.cloud.control.end_fault(fault)
     (made,) = await _listed(workspace, node_id)
-    status = (await workspace.becomes(KIND, "acme", _is("active")))["status"]
+    status = (await workspace.becomes(KIND, "acme", in_state("active")))["status"]
     assert (status["id"], await count(workspace, CREATE)) == (made["id"], 1)
 
 
 async def test_one_that_is_kept_is_told_by_its_account(brisk_workspace: Workspace) -> None:
     workspace, node_id = brisk_workspace, await _node(brisk_workspace)
     await workspace.apply(_asked(workspace, node_id, deletionPolicy="Orphan"))
-    status = (await workspace.becomes(KIND, "acme", _is("active")))["status"]
+    status = (await workspace.becomes(KIND, "acme", in_state("active")))["status"]
     await workspace.kube.delete(KIND, "acme")
     await workspace.is_gone(KIND, "acme")
     assert [row["id"] for row in await _listed(workspace, node_id)] == [status["id"]]
@@ -286,11 +272,11 @@ async def test_a_cloud_without_the_list_makes_none_and_without_the_end_keeps_it(
     node_id, own = await _node(workspace), workspace.organization.id
     no_list = await control.fault(LIST, unserved, organizationId=own)
     await workspace.apply(_asked(workspace, node_id))
-    told = await workspace.becomes(KIND, "acme", _stalls("NotServed"))
+    told = await workspace.becomes(KIND, "acme", stalls("NotServed"))
     assert "the cloud has no list" in condition(told, "Stalled")["message"]
     assert await count(workspace, CREATE) == 0
     await control.end_fault(no_list)
-    cloud_id = (await workspace.becomes(KIND, "acme", _is("active")))["status"]["id"]
+    cloud_id = (await workspace.becomes(KIND, "acme", in_state("active")))["status"]["id"]
     no_end = await control.fault(DELETE, unserved, organizationId=own)
     await workspace.kube.delete(KIND, "acme")
 
@@ -305,7 +291,7 @@ async def test_a_cloud_without_the_list_makes_none_and_without_the_end_keeps_it(
 
 async def test_a_kind_that_is_switched_off_asks_nothing_and_says_where_the_switch_is(workspace: Workspace) -> None:
     await workspace.apply(_asked(workspace, "node_1"))
-    told = await workspace.becomes(KIND, "acme", _stalls("KindDisabled"))
+    told = await workspace.becomes(KIND, "acme", stalls("KindDisabled"))
     assert "add NodeReservation to RELAY_ASSUMED_KINDS" in condition(told, "Stalled")["message"]
     assert await count(workspace, CREATE, LIST) == 0
     await workspace.kube.delete(KIND, "acme")

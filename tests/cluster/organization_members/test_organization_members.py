@@ -8,7 +8,7 @@ import pytest
 
 from tests.cluster.cloud_log import count
 from tests.support.kube import KubeError
-from tests.support.manifests import condition, ready, relay_object, stalled
+from tests.support.manifests import adopting, condition, ready, relay_object, stalled, stalls
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,10 +24,6 @@ REFRESH = {"metadata": {"annotations": {"gpurelay.dev/reconcile-at": "now"}}}
 
 def _member(email: str, role: str = "member", name: str = "ada", **spec: object) -> Manifest:
     return relay_object(KIND, name, email=email, role=role, **spec)
-
-
-def _adopting(manifest: Manifest, cloud_id: str) -> Manifest:
-    return manifest | {"metadata": manifest["metadata"] | {"annotations": {"gpurelay.dev/adopt-id": cloud_id}}}
 
 
 async def _signed_up(workspace: Workspace) -> str:
@@ -65,10 +61,6 @@ def _in_role(role: str) -> Callable[[Manifest | None], bool]:
     return lambda item: ready(item) and (item or {})["status"].get("role") == role
 
 
-def _says(reason: str) -> Callable[[Manifest | None], bool]:
-    return lambda item: stalled(item) == reason
-
-
 async def test_a_member_is_added_given_other_roles_and_kept_or_removed(brisk_workspace: Workspace) -> None:
     email = await _signed_up(brisk_workspace)
     await brisk_workspace.apply(_member(email.upper()))
@@ -83,7 +75,7 @@ async def test_a_member_is_added_given_other_roles_and_kept_or_removed(brisk_wor
     await brisk_workspace.is_gone(KIND, "ada")
     assert (await _roles(brisk_workspace))[email] == "admin"
     assert await count(brisk_workspace, REMOVE) == 0
-    await brisk_workspace.apply(_adopting(_member(email, "admin", deletionPolicy="Delete"), status["id"]))
+    await brisk_workspace.apply(adopting(_member(email, "admin", deletionPolicy="Delete"), status["id"]))
     await brisk_workspace.becomes(KIND, "ada", _in_role("admin"))
     await brisk_workspace.kube.delete(KIND, "ada")
     await brisk_workspace.is_gone(KIND, "ada")
@@ -94,7 +86,7 @@ async def test_a_member_is_added_given_other_roles_and_kept_or_removed(brisk_wor
 async def test_the_cloud_takes_owners_from_an_owners_session_alone(brisk_workspace: Workspace) -> None:
     email = await _signed_up(brisk_workspace)
     await brisk_workspace.apply(_member(email, "owner"))
-    told = await brisk_workspace.becomes(KIND, "ada", _says("AccountForbidden"))
+    told = await brisk_workspace.becomes(KIND, "ada", stalls("AccountForbidden"))
     assert "Only an owner's session" in condition(told, "Stalled")["message"]
     assert (await _roles(brisk_workspace))[email] == "admin"
     await _give(brisk_workspace, told["status"]["id"], "owner")
@@ -106,19 +98,19 @@ async def test_who_is_a_member_already_is_adopted_only_if_people_say_so(brisk_wo
     email = await _signed_up(brisk_workspace)
     user_id = await _by_hand(brisk_workspace, email, "viewer")
     await brisk_workspace.apply(_member(email))
-    told = await brisk_workspace.becomes(KIND, "ada", _says("AlreadyExists"))
+    told = await brisk_workspace.becomes(KIND, "ada", stalls("AlreadyExists"))
     assert f"gpurelay.dev/adopt-id={user_id}" in condition(told, "Stalled")["message"]
     assert (await count(brisk_workspace, ADD), (await _roles(brisk_workspace))[email]) == (1, "viewer")
     annotation = {"metadata": {"annotations": {"gpurelay.dev/adopt-id": user_id}}}
     await brisk_workspace.kube.patch(KIND, "ada", annotation)
     assert (await brisk_workspace.becomes(KIND, "ada", _in_role("member")))["status"]["id"] == user_id
     await brisk_workspace.apply(_member(email.upper(), name="again"))
-    told = await brisk_workspace.becomes(KIND, "again", _says("AlreadyExists"))
+    told = await brisk_workspace.becomes(KIND, "again", stalls("AlreadyExists"))
     message = condition(told, "Stalled")["message"]
     assert f"{user_id} belongs to {KIND}" in message
     assert message.endswith("/ada")
-    await brisk_workspace.apply(_adopting(_member("another@x.example", name="other"), user_id))
-    await brisk_workspace.becomes(KIND, "other", _says("AdoptionRefused"))
+    await brisk_workspace.apply(adopting(_member("another@x.example", name="other"), user_id))
+    await brisk_workspace.becomes(KIND, "other", stalls("AdoptionRefused"))
     assert (await _roles(brisk_workspace))[email] == "member"
 
 
@@ -137,14 +129,14 @@ async def test_who_becomes_one_just_before_is_told_as_well(brisk_workspace: Work
         "token"
     ]
     await own.with_key(person["userSessionToken"]).call("POST", f"/v1/invites/{token}/accept")
-    told = await brisk_workspace.becomes(KIND, "ada", _says("AlreadyExists"))
+    told = await brisk_workspace.becomes(KIND, "ada", stalls("AlreadyExists"))
     assert person["userId"] in condition(told, "Stalled")["message"]
 
 
 async def test_the_last_owner_is_neither_removed_nor_given_another_role(brisk_workspace: Workspace) -> None:
     email, user_id = await _owner(brisk_workspace)
-    await brisk_workspace.apply(_adopting(_member(email, "viewer", deletionPolicy="Delete"), user_id))
-    told = await brisk_workspace.becomes(KIND, "ada", _says("LastOwner"))
+    await brisk_workspace.apply(adopting(_member(email, "viewer", deletionPolicy="Delete"), user_id))
+    told = await brisk_workspace.becomes(KIND, "ada", stalls("LastOwner"))
     assert "make somebody else an owner first" in condition(told, "Stalled")["message"]
     await brisk_workspace.kube.delete(KIND, "ada")
 

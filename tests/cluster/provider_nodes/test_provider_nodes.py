@@ -9,11 +9,9 @@ import pytest
 from tests.cluster.cloud_log import count
 from tests.support.eventually import eventually
 from tests.support.kube import KubeError
-from tests.support.manifests import condition, ready, relay_object, stalled
+from tests.support.manifests import condition, in_state, ready, relay_object, stalls, tells
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.support.kube import Manifest
     from tests.support.localcloud import Json
     from tests.support.workspace import Workspace
@@ -55,28 +53,16 @@ async def _vm_on(workspace: Workspace, node_id: str) -> str:
     return vm_id
 
 
-def _in_state(state: str) -> Callable[[Manifest | None], bool]:
-    return lambda item: ready(item) and (item or {})["status"].get("state") == state
-
-
-def _says(reason: str) -> Callable[[Manifest | None], bool]:
-    return lambda item: stalled(item) == reason
-
-
-def _reason(reason: str) -> Callable[[Manifest | None], bool]:
-    return lambda item: condition(item, "Ready").get("reason") == reason
-
-
 async def test_a_node_is_taken_over_held_set_free_and_left_as_it_is(brisk_workspace: Workspace) -> None:
     node_id = await _enrolled(brisk_workspace)
     await brisk_workspace.apply(_object(node_id))
-    status = (await brisk_workspace.becomes(KIND, "rack1", _in_state("online")))["status"]
+    status = (await brisk_workspace.becomes(KIND, "rack1", in_state("online")))["status"]
     assert (status["id"], status["gpuCount"], status["workloads"]) == (node_id, 2, 0)
     assert status["gpus"] == [{"id": f"{node_id}-gpu{unit}", "gpuModelId": "l40s"} for unit in (0, 1)]
     assert await count(brisk_workspace, SET) == 0
     for asked in ("draining", "maintenance", "online", "draining"):
         await brisk_workspace.apply(_object(node_id, asked))
-        await brisk_workspace.becomes(KIND, "rack1", _in_state(asked))
+        await brisk_workspace.becomes(KIND, "rack1", in_state(asked))
         assert (await _node(brisk_workspace, node_id))["status"] == asked
     await brisk_workspace.kube.delete(KIND, "rack1")
     await brisk_workspace.is_gone(KIND, "rack1")
@@ -88,7 +74,7 @@ async def test_a_node_is_taken_over_held_set_free_and_left_as_it_is(brisk_worksp
 
     await brisk_workspace.becomes("CloudAccount", "default", keeps_it)
     await brisk_workspace.apply(_object(node_id))
-    await brisk_workspace.becomes(KIND, "rack1", _in_state("online"))
+    await brisk_workspace.becomes(KIND, "rack1", in_state("online"))
 
 
 async def test_what_runs_on_it_and_what_it_earned_is_told(brisk_workspace: Workspace) -> None:
@@ -101,7 +87,7 @@ async def test_what_runs_on_it_and_what_it_earned_is_told(brisk_workspace: Works
 
     def shows(item: Manifest | None) -> bool:
         status = (item or {"status": {}})["status"]
-        return _in_state("draining")(item) and (status.get("workloads"), status.get("earningsCents")) == (1, 42)
+        return in_state("draining")(item) and (status.get("workloads"), status.get("earningsCents")) == (1, 42)
 
     await brisk_workspace.becomes(KIND, "rack1", shows)
     await control.end_fault(fault)
@@ -119,65 +105,65 @@ async def test_a_node_is_removed_if_that_is_confirmed_and_stays_so(brisk_workspa
     node_id = await _enrolled(brisk_workspace)
     vm_id = await _vm_on(brisk_workspace, node_id)
     await brisk_workspace.apply(_object(node_id))
-    await brisk_workspace.becomes(KIND, "rack1", _in_state("online"))
+    await brisk_workspace.becomes(KIND, "rack1", in_state("online"))
     for confirmed in ({}, {"confirmRemoval": "another"}):
         with pytest.raises(KubeError) as refused:
             await brisk_workspace.apply(_object(node_id, "removed", **confirmed))
         assert "repeat nodeId in confirmRemoval" in refused.value.message
     assert await count(brisk_workspace, SET) == 0
     await brisk_workspace.apply(_object(node_id, "removed", confirmRemoval=node_id))
-    removed = await brisk_workspace.becomes(KIND, "rack1", _in_state("removed"))
+    removed = await brisk_workspace.becomes(KIND, "rack1", in_state("removed"))
     assert condition(removed, "Ready")["reason"] == "Removed"
     assert (await brisk_workspace.organization.vm(vm_id))["status"] == "terminated"
     await brisk_workspace.apply(_object(node_id, "online", confirmRemoval=node_id))
-    told = await brisk_workspace.becomes(KIND, "rack1", _says("TerminatedExternally"))
+    told = await brisk_workspace.becomes(KIND, "rack1", stalls("TerminatedExternally"))
     assert "the operator cannot create this kind" in condition(told, "Stalled")["message"]
     await brisk_workspace.kube.delete(KIND, "rack1")
     await brisk_workspace.is_gone(KIND, "rack1")
     assert await count(brisk_workspace, SET) == 1
     await brisk_workspace.apply(_object(node_id))
-    await brisk_workspace.becomes(KIND, "rack1", _says("AdoptionRefused"))
+    await brisk_workspace.becomes(KIND, "rack1", stalls("AdoptionRefused"))
     await brisk_workspace.apply(_object(node_id, "removed", confirmRemoval=node_id))
-    await brisk_workspace.becomes(KIND, "rack1", _in_state("removed"))
+    await brisk_workspace.becomes(KIND, "rack1", in_state("removed"))
     assert await count(brisk_workspace, SET) == 1
 
 
 async def test_what_others_set_by_hand_is_set_back(brisk_workspace: Workspace) -> None:
     node_id = await _enrolled(brisk_workspace)
     await brisk_workspace.apply(_object(node_id))
-    await brisk_workspace.becomes(KIND, "rack1", _in_state("online"))
+    await brisk_workspace.becomes(KIND, "rack1", in_state("online"))
     await _by_hand(brisk_workspace, node_id, "maintenance")
 
     def is_back(node: Json) -> bool:
         return bool(node["status"] == "online")
 
     await eventually(lambda: _node(brisk_workspace, node_id), is_back, what="the node is online again")
-    await brisk_workspace.becomes(KIND, "rack1", _in_state("online"))
+    await brisk_workspace.becomes(KIND, "rack1", in_state("online"))
     await _by_hand(brisk_workspace, node_id, "removed")
-    await brisk_workspace.becomes(KIND, "rack1", _says("TerminatedExternally"))
+    await brisk_workspace.becomes(KIND, "rack1", stalls("TerminatedExternally"))
 
 
 async def test_a_node_that_does_not_report_is_waited_for(brisk_workspace: Workspace) -> None:
     node_id, control = await _enrolled(brisk_workspace), brisk_workspace.cloud.control
     await brisk_workspace.apply(_object(node_id))
-    await brisk_workspace.becomes(KIND, "rack1", _in_state("online"))
+    await brisk_workspace.becomes(KIND, "rack1", in_state("online"))
     await control.change_node(node_id, reporting=False)
-    silent = await brisk_workspace.becomes(KIND, "rack1", _reason("Offline"))
+    silent = await brisk_workspace.becomes(KIND, "rack1", tells("Offline"))
     assert silent["status"]["state"] == "offline"
     await control.change_node(node_id, reporting=True)
-    await brisk_workspace.becomes(KIND, "rack1", _in_state("online"))
+    await brisk_workspace.becomes(KIND, "rack1", in_state("online"))
     assert await count(brisk_workspace, SET) == 0
 
 
 async def test_nothing_is_created_and_a_node_has_one_object(brisk_workspace: Workspace) -> None:
     node_id = await _enrolled(brisk_workspace)
     await brisk_workspace.apply(_object("node_of_nobody", name="missing"))
-    told = await brisk_workspace.becomes(KIND, "missing", _says("AdoptionRefused"))
+    told = await brisk_workspace.becomes(KIND, "missing", stalls("AdoptionRefused"))
     assert condition(told, "Stalled")["message"] == "the cloud does not find node_of_nobody"
     await brisk_workspace.apply(_object(node_id))
-    await brisk_workspace.becomes(KIND, "rack1", _in_state("online"))
+    await brisk_workspace.becomes(KIND, "rack1", in_state("online"))
     await brisk_workspace.apply(_object(node_id, "draining", name="again"))
-    told = await brisk_workspace.becomes(KIND, "again", _says("AdoptionRefused"))
+    told = await brisk_workspace.becomes(KIND, "again", stalls("AdoptionRefused"))
     assert condition(told, "Stalled")["message"].endswith("/rack1")
     for name in ("missing", "again"):
         await brisk_workspace.kube.delete(KIND, name)
@@ -190,20 +176,20 @@ async def test_a_lost_answer_changes_nothing(brisk_workspace: Workspace) -> None
     own = brisk_workspace.organization.id
     await brisk_workspace.cloud.control.fault(SET, {"drop": "after"}, count=1, organizationId=own)
     await brisk_workspace.apply(_object(node_id, "draining"))
-    await brisk_workspace.becomes(KIND, "rack1", _in_state("draining"))
+    await brisk_workspace.becomes(KIND, "rack1", in_state("draining"))
     assert (await _node(brisk_workspace, node_id))["status"] == "draining"
 
 
 async def test_an_object_that_is_forced_away_leaves_the_node_as_it_is(brisk_workspace: Workspace) -> None:
     node_id = await _enrolled(brisk_workspace)
     await brisk_workspace.apply(_object(node_id, "draining"))
-    await brisk_workspace.becomes(KIND, "rack1", _in_state("draining"))
+    await brisk_workspace.becomes(KIND, "rack1", in_state("draining"))
     await brisk_workspace.kube.patch(KIND, "rack1", {"metadata": {"annotations": {"gpurelay.dev/paused": "true"}}})
     await brisk_workspace.kube.delete(KIND, "rack1")
     await brisk_workspace.kube.patch(KIND, "rack1", {"metadata": {"finalizers": []}})
     await brisk_workspace.is_gone(KIND, "rack1")
     await brisk_workspace.apply(_object(node_id, "draining"))
-    await brisk_workspace.becomes(KIND, "rack1", _in_state("draining"))
+    await brisk_workspace.becomes(KIND, "rack1", in_state("draining"))
     assert await count(brisk_workspace, SET) == 1
 
 
@@ -214,14 +200,14 @@ async def test_a_shared_account_takes_nodes_over_only_if_it_says_so_twice(
     await kube.patch("Namespace", brisk_workspace.namespace, {"metadata": {"labels": {"team": "ml"}}})
     ref = {"kind": "ClusterCloudAccount", "name": shared_account}
     await brisk_workspace.apply(_object(node_id, "draining", accountRef=ref))
-    told = await brisk_workspace.becomes(KIND, "rack1", _says("AccountNotAllowed"))
+    told = await brisk_workspace.becomes(KIND, "rack1", stalls("AccountNotAllowed"))
     assert "spec.allowedKinds" in condition(told, "Stalled")["message"]
     await kube.patch("ClusterCloudAccount", shared_account, {"spec": {"allowedKinds": [KIND]}})
-    told = await brisk_workspace.becomes(KIND, "rack1", _says("AdoptionRefused"))
+    told = await brisk_workspace.becomes(KIND, "rack1", stalls("AdoptionRefused"))
     assert "allowAdoption" in condition(told, "Stalled")["message"]
     assert await count(brisk_workspace, SET) == 0
     await kube.patch("ClusterCloudAccount", shared_account, {"spec": {"allowAdoption": True}})
-    await brisk_workspace.becomes(KIND, "rack1", _in_state("draining"))
+    await brisk_workspace.becomes(KIND, "rack1", in_state("draining"))
     await kube.delete(KIND, "rack1")
     await brisk_workspace.is_gone(KIND, "rack1")
 

@@ -12,7 +12,7 @@ from tests.cluster.cloud_log import count
 from tests.support.eventually import eventually
 from tests.support.kube import KubeError
 from tests.support.localcloud import CloudRefusal
-from tests.support.manifests import SECRET, SECRET_KEY, condition, ready, relay_object, stalled
+from tests.support.manifests import SECRET, SECRET_KEY, condition, ready, relay_object, stalls
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,10 +60,6 @@ async def _joins(workspace: Workspace, token: str) -> int:
         return refused.status
     await control.change_node(node["id"], removed=True)
     return 200
-
-
-def _says(reason: str) -> Callable[[Manifest | None], bool]:
-    return lambda item: stalled(item) == reason
 
 
 def _has_another(cloud_id: str) -> Callable[[Manifest | None], bool]:
@@ -126,7 +122,7 @@ async def test_a_token_that_has_expired_is_told_until_it_is_to_be_renewed(brisk_
     past: dict[str, Any] = {"items": [row | {"expiresAt": "2026-01-01T00:00:00Z"}]}
     control, own = brisk_workspace.cloud.control, brisk_workspace.organization.id
     fault = await control.fault(LIST, {"status": 200, "body": past}, organizationId=own)
-    told = await brisk_workspace.becomes(KIND, "racks", _says("Expired"))
+    told = await brisk_workspace.becomes(KIND, "racks", stalls("Expired"))
     assert "set renewBeforeSeconds" in condition(told, "Stalled")["message"]
     assert await count(brisk_workspace, CREATE) == 1
     await brisk_workspace.apply(_token(expiresInHours=1, renewBeforeSeconds=3580))
@@ -146,7 +142,7 @@ async def test_another_quota_is_that_of_another_token_if_people_ask_for_that(bri
     await brisk_workspace.apply(_token(maxNodes=1))
     first = (await brisk_workspace.becomes(KIND, "racks"))["status"]["id"]
     await brisk_workspace.apply(_token(maxNodes=2))
-    told = await brisk_workspace.becomes(KIND, "racks", _says("ImmutableFieldChanged"))
+    told = await brisk_workspace.becomes(KIND, "racks", stalls("ImmutableFieldChanged"))
     assert "maxNodes: asked 2, has 1" in condition(told, "Stalled")["message"]
     await brisk_workspace.apply(_token(maxNodes=2, updateStrategy={"type": "Recreate"}))
     second = (await brisk_workspace.becomes(KIND, "racks", _has_another(first)))["status"]["id"]
@@ -157,7 +153,7 @@ async def test_another_quota_is_that_of_another_token_if_people_ask_for_that(bri
 async def test_a_secret_of_somebody_else_is_not_touched_and_nothing_is_sent(brisk_workspace: Workspace) -> None:
     await _provider(brisk_workspace)
     await brisk_workspace.apply(_token(secretName=SECRET))
-    told = await brisk_workspace.becomes(KIND, "racks", _says("SecretTaken"))
+    told = await brisk_workspace.becomes(KIND, "racks", stalls("SecretTaken"))
     assert f"the Secret {SECRET} exists and is not this object's" in condition(told, "Stalled")["message"]
     account = await brisk_workspace.kube.get("Secret", SECRET)
     assert base64.b64decode(account["data"][SECRET_KEY]).decode() == brisk_workspace.organization.api_key
@@ -171,14 +167,14 @@ async def test_a_token_that_exists_is_not_adopted(brisk_workspace: Workspace) ->
     adopting = _token()
     adopting["metadata"]["annotations"] = {"gpurelay.dev/adopt-id": by_hand["id"]}
     await brisk_workspace.apply(adopting)
-    refused = await brisk_workspace.becomes(KIND, "racks", _says("AdoptionRefused"))
+    refused = await brisk_workspace.becomes(KIND, "racks", stalls("AdoptionRefused"))
     assert "this kind cannot be adopted" in condition(refused, "Stalled")["message"]
     assert await count(brisk_workspace, CREATE) == 1
 
 
 async def test_an_organization_that_is_no_provider_is_told_by_the_cloud(brisk_workspace: Workspace) -> None:
     await brisk_workspace.apply(_token())
-    refused = await brisk_workspace.becomes(KIND, "racks", _says("AccountForbidden"))
+    refused = await brisk_workspace.becomes(KIND, "racks", stalls("AccountForbidden"))
     assert "is not a provider" in condition(refused, "Stalled")["message"]
     await _provider(brisk_workspace)
     refresh = {"metadata": {"annotations": {"gpurelay.dev/reconcile-at": "now"}}}
@@ -217,7 +213,7 @@ async def test_a_token_that_somebody_revokes_is_told(brisk_workspace: Workspace)
     cloud_id = (await brisk_workspace.becomes(KIND, "racks"))["status"]["id"]
     path = f"/v1/orgs/{brisk_workspace.organization.id}/provider/tokens/{cloud_id}"
     await brisk_workspace.organization.call("DELETE", path)
-    await brisk_workspace.becomes(KIND, "racks", _says("TerminatedExternally"))
+    await brisk_workspace.becomes(KIND, "racks", stalls("TerminatedExternally"))
     assert await count(brisk_workspace, CREATE) == 1
 
 
@@ -227,7 +223,7 @@ async def test_a_shared_account_makes_tokens_only_if_it_says_so(
     await _provider(brisk_workspace)
     await brisk_workspace.kube.patch("Namespace", brisk_workspace.namespace, {"metadata": {"labels": {"team": "ml"}}})
     await brisk_workspace.apply(_token(accountRef={"kind": "ClusterCloudAccount", "name": shared_account}))
-    told = await brisk_workspace.becomes(KIND, "racks", _says("AccountNotAllowed"))
+    told = await brisk_workspace.becomes(KIND, "racks", stalls("AccountNotAllowed"))
     assert "spec.allowedKinds" in condition(told, "Stalled")["message"]
     assert await count(brisk_workspace, CREATE) == 0
     await brisk_workspace.kube.patch("ClusterCloudAccount", shared_account, {"spec": {"allowedKinds": [KIND]}})

@@ -10,11 +10,9 @@ import pytest
 
 from tests.cluster.cloud_log import CREATE_CLUSTER, count
 from tests.support.kube import KubeError
-from tests.support.manifests import condition, gpu_cluster, gpu_vm, ready, relay_object, stalled
+from tests.support.manifests import adopting, condition, gpu_cluster, gpu_vm, ready, relay_object, stalled, tells
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.support.kube import Manifest
     from tests.support.localcloud import Json
     from tests.support.operator import Operator
@@ -40,24 +38,10 @@ def _config(*servers: str, password: str = CANARY) -> Manifest:
     return _secret(**{".dockerconfigjson": json.dumps({"auths": auths})}) | {"type": "kubernetes.io/dockerconfigjson"}
 
 
-def _adopting(manifest: Manifest, cloud_id: str) -> Manifest:
-    return manifest | {"metadata": manifest["metadata"] | {"annotations": {"gpurelay.dev/adopt-id": cloud_id}}}
-
-
 async def _existing(workspace: Workspace) -> list[Json]:
     listed = await workspace.organization.call("GET", f"/v1/orgs/{workspace.organization.id}/registry-credentials")
     items: list[Json] = listed["items"]
     return items
-
-
-def _says(text: str) -> Callable[[Manifest | None], bool]:
-    """Whether the object waits for another Secret, and says so."""
-
-    def told(item: Manifest | None) -> bool:
-        about = condition(item, "Ready")
-        return about.get("reason") == "EnvMissing" and text in about["message"]
-
-    return told
 
 
 def _reason(item: Manifest | None) -> str:
@@ -110,17 +94,17 @@ async def test_a_credential_is_made_from_the_keys_of_a_secret(
 
 async def test_a_secret_that_cannot_be_used_is_told_and_never_sent(brisk_workspace: Workspace, brisk: Operator) -> None:
     await brisk_workspace.apply(_credential())
-    await brisk_workspace.becomes(KIND, "hub", _says("Secret pull in"))
+    await brisk_workspace.becomes(KIND, "hub", tells("EnvMissing", "Secret pull in"))
     for data, text in (
         (f'{{"auths": "{CANARY}"}}', "it is not what `docker login` writes"),
         ("{}", "it names no server"),
         (json.dumps({"auths": {"ghcr.io": {"identitytoken": CANARY}}}), "it has no user and password"),
     ):
         await brisk_workspace.apply(_secret(**{".dockerconfigjson": data}))
-        await brisk_workspace.becomes(KIND, "hub", _says(text))
+        await brisk_workspace.becomes(KIND, "hub", tells("EnvMissing", text))
     three = json.loads(json.dumps(_config("a.io", "b.io", "ghcr.io")["stringData"]))
     await brisk_workspace.apply(_secret(**three))
-    await brisk_workspace.becomes(KIND, "hub", _says("it names 3 servers: say in spec.server"))
+    await brisk_workspace.becomes(KIND, "hub", tells("EnvMissing", "it names 3 servers: say in spec.server"))
     assert await count(brisk_workspace, CREATE) == 0
     assert CANARY not in await _shown(brisk_workspace, brisk)
     await brisk_workspace.apply(_credential(dockerConfigSecretRef={"name": "pull"}, server="ghcr.io"))
@@ -141,7 +125,7 @@ async def test_a_changed_secret_makes_another_and_the_former_is_deleted(
     status = (await brisk_workspace.becomes(KIND, "hub", another))["status"]
     assert [row["id"] for row in await _existing(brisk_workspace)] == [status["id"]]
     await brisk_workspace.apply(_config("a.io", "b.io"))
-    await brisk_workspace.becomes(KIND, "hub", _says("it names 2 servers"))
+    await brisk_workspace.becomes(KIND, "hub", tells("EnvMissing", "it names 2 servers"))
     assert [row["id"] for row in await _existing(brisk_workspace)] == [status["id"]]
     assert CANARY not in await _shown(brisk_workspace, brisk)
 
@@ -170,10 +154,10 @@ async def test_a_credential_that_exists_is_adopted_if_it_is_for_the_same_server(
     wanted = {"name": "by-hand", "server": "https://ghcr.io", "authType": "basic", "credentials": login}
     by_hand = await brisk_workspace.organization.call("POST", path, wanted)
     await brisk_workspace.apply(_secret(**login))
-    await brisk_workspace.apply(_adopting(_credential("other", **BASIC | {"server": "a.io"}), by_hand["id"]))
+    await brisk_workspace.apply(adopting(_credential("other", **BASIC | {"server": "a.io"}), by_hand["id"]))
     refused = await brisk_workspace.becomes(KIND, "other", lambda item: stalled(item) == "AdoptionRefused")
     assert "server: asked a.io, has ghcr.io" in condition(refused, "Stalled")["message"]
-    await brisk_workspace.apply(_adopting(_credential(**BASIC), by_hand["id"]))
+    await brisk_workspace.apply(adopting(_credential(**BASIC), by_hand["id"]))
     assert (await brisk_workspace.becomes(KIND, "hub"))["status"]["id"] == by_hand["id"]
     assert await count(brisk_workspace, CREATE) == 1
 

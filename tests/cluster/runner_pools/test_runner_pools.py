@@ -11,11 +11,9 @@ import pytest
 from tests.cluster.cloud_log import count
 from tests.support.eventually import eventually
 from tests.support.kube import KubeError
-from tests.support.manifests import condition, ready, relay_object, stalled
+from tests.support.manifests import adopting, condition, ready, relay_object, stalls, tells
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.conftest import StartOperator
     from tests.support.kube import Manifest
     from tests.support.localcloud import Json
@@ -44,10 +42,6 @@ def _grant(value: str = CANARY) -> Manifest:
     return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "grant"}, "stringData": {"grant": value}}
 
 
-def _adopting(manifest: Manifest, cloud_id: str) -> Manifest:
-    return manifest | {"metadata": manifest["metadata"] | {"annotations": {"gpurelay.dev/adopt-id": cloud_id}}}
-
-
 async def _call(workspace: Workspace, method: str, cloud_id: str = "", body: Json | None = None) -> Json:
     path = f"/v1/orgs/{workspace.organization.id}/runner-pools{cloud_id and '/'}{cloud_id}"
     answer: Json = await workspace.organization.call(method, path, body)
@@ -69,18 +63,6 @@ async def _serves_no(workspace: Workspace, **statuses: int) -> list[str]:
     ]
 
 
-def _says(reason: str, text: str = "") -> Callable[[Manifest | None], bool]:
-    def told(item: Manifest | None) -> bool:
-        about = condition(item, "Ready")
-        return about.get("reason") == reason and text in about["message"]
-
-    return told
-
-
-def _stalls(reason: str) -> Callable[[Manifest | None], bool]:
-    return lambda item: stalled(item) == reason
-
-
 async def _shown(workspace: Workspace, operator: Operator) -> str:
     """Everything that people can see of the objects: themselves, their Events, the operator's log and metrics."""
     objects = [*await workspace.kube.list(KIND), *await workspace.kube.list("Event")]
@@ -92,10 +74,10 @@ async def test_a_pool_is_made_and_deleted_and_its_grant_is_shown_nowhere(
     brisk_workspace: Workspace, brisk: Operator
 ) -> None:
     await brisk_workspace.apply(_pool(**WHOLE, **GRANT))
-    await brisk_workspace.becomes(KIND, "ci", _says("EnvMissing", "Secret grant in"))
+    await brisk_workspace.becomes(KIND, "ci", tells("EnvMissing", "Secret grant in"))
     for value, text in ((" \n", "is empty"), (CANARY * 300, "has more than 4096 characters")):
         await brisk_workspace.apply(_grant(value))
-        await brisk_workspace.becomes(KIND, "ci", _says("EnvMissing", text))
+        await brisk_workspace.becomes(KIND, "ci", tells("EnvMissing", text))
     assert await count(brisk_workspace, CREATE) == 0
     await brisk_workspace.apply(_grant(f"{CANARY}\n"))
     status = (await brisk_workspace.becomes(KIND, "ci"))["status"]
@@ -116,7 +98,7 @@ async def test_another_size_is_that_of_another_pool_if_people_ask_for_that(brisk
     first = (await brisk_workspace.becomes(KIND, "ci"))["status"]
     assert first["diskSizeGb"] == 50
     await brisk_workspace.apply(_pool(poolRamGb=128))
-    told = await brisk_workspace.becomes(KIND, "ci", _stalls("ImmutableFieldChanged"))
+    told = await brisk_workspace.becomes(KIND, "ci", stalls("ImmutableFieldChanged"))
     assert "poolRamGb: asked 128, has 64" in condition(told, "Stalled")["message"]
     assert [row["id"] for row in await _pools(brisk_workspace)] == [first["id"]]
     await brisk_workspace.apply(_pool(poolRamGb=128, updateStrategy={"type": "Recreate"}))
@@ -138,10 +120,10 @@ async def test_another_grant_is_told_and_changes_nothing(brisk_workspace: Worksp
 
 async def test_a_pool_that_exists_is_adopted_if_it_is_as_asked(brisk_workspace: Workspace) -> None:
     by_hand = await _call(brisk_workspace, "POST", body=WHOLE | {"name": "by-hand"})
-    await brisk_workspace.apply(_adopting(_pool("other", **WHOLE | {"vcsOwner": "emca"}), by_hand["id"]))
-    refused = await brisk_workspace.becomes(KIND, "other", _stalls("AdoptionRefused"))
+    await brisk_workspace.apply(adopting(_pool("other", **WHOLE | {"vcsOwner": "emca"}), by_hand["id"]))
+    refused = await brisk_workspace.becomes(KIND, "other", stalls("AdoptionRefused"))
     assert "vcsOwner: asked emca, has acme" in condition(refused, "Stalled")["message"]
-    await brisk_workspace.apply(_adopting(_pool(**WHOLE), by_hand["id"]))
+    await brisk_workspace.apply(adopting(_pool(**WHOLE), by_hand["id"]))
     assert (await brisk_workspace.becomes(KIND, "ci"))["status"]["id"] == by_hand["id"]
     assert await count(brisk_workspace, CREATE) == 1
     await brisk_workspace.kube.delete(KIND, "ci")
@@ -154,7 +136,7 @@ async def test_a_refusal_says_why_and_repeats_no_grant(brisk_workspace: Workspac
     await brisk_workspace.cloud.control.fault(CREATE, refusal, organizationId=brisk_workspace.organization.id)
     await brisk_workspace.apply(_grant())
     await brisk_workspace.apply(_pool(**GRANT))
-    refused = await brisk_workspace.becomes(KIND, "ci", _stalls("SpecInvalid"))
+    refused = await brisk_workspace.becomes(KIND, "ci", stalls("SpecInvalid"))
     assert "no installation takes" in condition(refused, "Stalled")["message"]
     assert CANARY not in await _shown(brisk_workspace, brisk)
     await brisk_workspace.kube.delete(KIND, "ci")
@@ -174,7 +156,7 @@ async def test_a_pool_whose_answer_is_lost_is_found_and_not_made_twice(brisk_wor
 async def test_a_pool_that_somebody_deletes_is_told_and_not_made_again(brisk_workspace: Workspace) -> None:
     await brisk_workspace.apply(_pool())
     await _call(brisk_workspace, "DELETE", (await brisk_workspace.becomes(KIND, "ci"))["status"]["id"])
-    await brisk_workspace.becomes(KIND, "ci", _stalls("TerminatedExternally"))
+    await brisk_workspace.becomes(KIND, "ci", stalls("TerminatedExternally"))
     assert await count(brisk_workspace, CREATE) == 1
 
 
@@ -184,9 +166,9 @@ async def test_a_cloud_that_shows_and_deletes_no_pools_makes_them_all_the_same(
 ) -> None:
     await _serves_no(brisk_workspace, list=status, delete=status)
     await brisk_workspace.apply(_pool())
-    made = (await brisk_workspace.becomes(KIND, "ci", _says("Available", "no list by which to see")))["status"]
+    made = (await brisk_workspace.becomes(KIND, "ci", tells("Available", "no list by which to see")))["status"]
     await brisk_workspace.kube.delete(KIND, "ci")
-    told = await brisk_workspace.becomes(KIND, "ci", _stalls("NotServed"))
+    told = await brisk_workspace.becomes(KIND, "ci", stalls("NotServed"))
     assert f"no call that deletes {made['id']}" in condition(told, "Stalled")["message"]
     assert (await _call(brisk_workspace, "GET", made["id"]))["name"] == made["cloudName"]
     await brisk_workspace.kube.patch(KIND, "ci", {"metadata": {"annotations": {"gpurelay.dev/abandon": "true"}}})
@@ -199,7 +181,7 @@ async def test_a_deletion_is_sent_again_until_the_cloud_has_it(brisk_workspace: 
     await brisk_workspace.apply(_pool())
     await brisk_workspace.becomes(KIND, "ci")
     await brisk_workspace.kube.delete(KIND, "ci")
-    told = await brisk_workspace.becomes(KIND, "ci", _stalls("NotServed"))
+    told = await brisk_workspace.becomes(KIND, "ci", stalls("NotServed"))
     assert condition(told, "Stalled")["message"].endswith("delete it in the cloud's console")
     assert len(await _pools(brisk_workspace)) == 1
     await brisk_workspace.cloud.control.end_fault(no_end)
@@ -230,7 +212,7 @@ async def test_a_lost_answer_of_a_cloud_that_shows_no_pools_is_for_people_to_res
     await control.end_fault(slow)
     (no_list,) = await _serves_no(unattended_workspace, list=405)
     await operator.start()
-    await unattended_workspace.becomes(KIND, "ci", _stalls("CreateOutcomeUnknown"))
+    await unattended_workspace.becomes(KIND, "ci", stalls("CreateOutcomeUnknown"))
     await control.end_fault(no_list)
     status = (await unattended_workspace.becomes(KIND, "ci"))["status"]
     assert [row["id"] for row in await _pools(unattended_workspace)] == [status["id"]]

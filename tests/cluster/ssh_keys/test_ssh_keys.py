@@ -9,11 +9,9 @@ import pytest
 from tests.cluster.cloud_log import CREATE_POD, count
 from tests.support.eventually import eventually
 from tests.support.kube import KubeError
-from tests.support.manifests import condition, gpu_pod, ready, relay_object, stalled
+from tests.support.manifests import adopting, condition, gpu_pod, ready, relay_object, stalled, tells
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.support.kube import Manifest
     from tests.support.localcloud import Json
     from tests.support.workspace import Workspace
@@ -27,10 +25,6 @@ PRIVATE = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAA\n-----E
 
 def _key(name: str = "ada", **spec: object) -> Manifest:
     return relay_object("SshKey", name, **(spec or {"publicKey": ADA}))
-
-
-def _adopting(manifest: Manifest, cloud_id: str) -> Manifest:
-    return manifest | {"metadata": manifest["metadata"] | {"annotations": {"gpurelay.dev/adopt-id": cloud_id}}}
 
 
 async def _registered(workspace: Workspace) -> list[Json]:
@@ -62,10 +56,10 @@ async def test_a_key_is_registered_replaced_and_removed(brisk_workspace: Workspa
 async def test_a_key_that_exists_is_adopted_if_it_is_the_same(brisk_workspace: Workspace) -> None:
     path = f"/v1/orgs/{brisk_workspace.organization.id}/ssh-keys/create"
     by_hand = await brisk_workspace.organization.call("POST", path, {"name": "by-hand", "publicKey": f"{ADA} me"})
-    await brisk_workspace.apply(_adopting(_key("other", publicKey=BOB), by_hand["id"]))
+    await brisk_workspace.apply(adopting(_key("other", publicKey=BOB), by_hand["id"]))
     refused = await brisk_workspace.becomes("SshKey", "other", lambda item: stalled(item) == "AdoptionRefused")
     assert f"has {SHOWN}" in condition(refused, "Stalled")["message"]
-    await brisk_workspace.apply(_adopting(_key(), by_hand["id"]))
+    await brisk_workspace.apply(adopting(_key(), by_hand["id"]))
     assert (await brisk_workspace.becomes("SshKey", "ada"))["status"]["id"] == by_hand["id"]
     assert await count(brisk_workspace, CREATE) == 1
 
@@ -122,22 +116,14 @@ async def test_many_keys_are_read_by_few_lists(workspace: Workspace) -> None:
     assert await count(workspace, LIST) - before < len(names) / 3
 
 
-def _says(reason: str, text: str = "") -> Callable[[Manifest | None], bool]:
-    def told(item: Manifest | None) -> bool:
-        about = condition(item, "Ready")
-        return about.get("reason") == reason and text in about["message"]
-
-    return told
-
-
 async def test_a_pod_waits_for_its_keys_and_they_wait_for_its_end(brisk_workspace: Workspace) -> None:
     team: Manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "team"}, "data": {"bob": BOB}}
     source = {"configMapKeyRef": {"name": "team", "key": "bob"}}
     pod = gpu_pod(sshKeyRefs=[{"name": "ada"}, source], sshKeysFrom=[source])
     await brisk_workspace.apply(pod)
-    await brisk_workspace.becomes("GpuPod", "trainer", _says("EnvMissing", "ConfigMap team"))
+    await brisk_workspace.becomes("GpuPod", "trainer", tells("EnvMissing", "ConfigMap team"))
     await brisk_workspace.apply(team)
-    await brisk_workspace.becomes("GpuPod", "trainer", _says("ReferenceNotFound"))
+    await brisk_workspace.becomes("GpuPod", "trainer", tells("ReferenceNotFound"))
     assert await count(brisk_workspace, CREATE_POD) == 0
     await brisk_workspace.apply(_key())
     status = (await brisk_workspace.becomes("GpuPod", "trainer"))["status"]
@@ -145,7 +131,7 @@ async def test_a_pod_waits_for_its_keys_and_they_wait_for_its_end(brisk_workspac
     assert status["references"] == [{"kind": "SshKey", "name": "ada", "id": ada}]
 
     await brisk_workspace.kube.delete("SshKey", "ada")
-    await brisk_workspace.becomes("SshKey", "ada", _says("InUse", "in use by GpuPod trainer"))
+    await brisk_workspace.becomes("SshKey", "ada", tells("InUse", "in use by GpuPod trainer"))
     await brisk_workspace.apply(gpu_pod(sshKeysFrom=[source]))
     await brisk_workspace.becomes("GpuPod", "trainer", lambda item: stalled(item) == "ImmutableFieldChanged")
     await brisk_workspace.kube.delete("GpuPod", "trainer")
@@ -161,7 +147,7 @@ async def test_a_pod_is_not_made_with_a_key_that_is_not_the_registered_one(brisk
     await brisk_workspace.becomes("SshKey", "ada")
     await brisk_workspace.apply(team | {"data": {"ada": BOB}})
     await brisk_workspace.apply(gpu_pod(sshKeyRefs=[{"name": "ada"}]))
-    await brisk_workspace.becomes("GpuPod", "trainer", _says("EnvMissing", f"SshKey ada is registered as {SHOWN}"))
+    await brisk_workspace.becomes("GpuPod", "trainer", tells("EnvMissing", f"SshKey ada is registered as {SHOWN}"))
     assert await count(brisk_workspace, CREATE_POD) == 0
     await brisk_workspace.apply(team | {"data": {"ada": ADA}})
     await brisk_workspace.becomes("GpuPod", "trainer")

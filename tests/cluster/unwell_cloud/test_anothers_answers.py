@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cluster.batch_side import CREATE_BATCH, batch, complete, put_prompts, record, tells
+from tests.cluster.batch_side import CREATE_BATCH, batch, complete, put_prompts, record
 from tests.cluster.cloud_log import CREATE_POD, READ_CLUSTER, READ_VM, TERMINATE_VM, count
 from tests.support.eventually import eventually
-from tests.support.manifests import condition, gpu_cluster, gpu_pod, ready, stalled
+from tests.support.manifests import condition, gpu_cluster, gpu_pod, ready, stalled, tells
 
 if TYPE_CHECKING:
     from tests.support.kube import Manifest

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from tests.cluster.batch_side import batch, put_prompts, record, tells
+from tests.cluster.batch_side import batch, put_prompts, record
 from tests.cluster.cloud_log import READ_CLUSTER, READ_VM
-from tests.support.manifests import gpu_cluster, gpu_pod
+from tests.support.manifests import gpu_cluster, gpu_pod, tells
 
 if TYPE_CHECKING:
     from tests.support.kube import Manifest

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster.cloud_log import BY_ITSELF, changes, count
-from tests.support.manifests import condition, gpu_cluster, gpu_pod, ready, stalled
+from tests.support.manifests import condition, gpu_cluster, gpu_pod, ready, stalled, with_spec
 
 if TYPE_CHECKING:
     from tests.support.kube import Manifest
@@ -17,10 +17,6 @@ RECREATE = {"type": "Recreate"}
 KINDS = pytest.mark.parametrize(
     ("kind", "manifest"), [("GpuPod", gpu_pod("one")), ("GpuCluster", gpu_cluster("one"))], ids=["pod", "cluster"]
 )
-
-
-def _with(manifest: Manifest, **spec: object) -> Manifest:
-    return manifest | {"spec": manifest["spec"] | spec}
 
 
 def _refused(item: Manifest | None) -> bool:
@@ -40,7 +36,7 @@ async def test_never_changes_nothing_names_the_field_and_is_content_once_it_is_p
 ) -> None:
     await workspace.apply(manifest)
     before = await workspace.becomes(kind, "one")
-    await workspace.apply(_with(manifest, image="example.com/other:1"))
+    await workspace.apply(with_spec(manifest, image="example.com/other:1"))
     message = condition(await workspace.becomes(kind, "one", _refused), "Stalled")["message"]
     assert f"image: asked example.com/other:1, has {manifest['spec']['image']}" in message
     assert "updateStrategy.type: Recreate" in message
@@ -76,9 +72,9 @@ async def test_a_pod_whose_power_changes_together_with_its_image_is_told_of_the_
 async def test_recreate_ends_the_old_one_before_it_makes_the_new_one(
     workspace: Workspace, kind: str, manifest: Manifest
 ) -> None:
-    await workspace.apply(_with(manifest, updateStrategy=RECREATE))
+    await workspace.apply(with_spec(manifest, updateStrategy=RECREATE))
     before = (await workspace.becomes(kind, "one"))["status"]["id"]
-    await workspace.apply(_with(manifest, updateStrategy=RECREATE, image="example.com/other:1"))
+    await workspace.apply(with_spec(manifest, updateStrategy=RECREATE, image="example.com/other:1"))
     after = (await workspace.becomes(kind, "one", ready))["status"]["id"]
     assert after != before
     assert await _image(workspace, kind, after) == "example.com/other:1"

@@ -10,7 +10,7 @@ from tests.cluster.cloud_log import STOP_VM, TERMINATE_VM, count
 from tests.cluster.conftest import BRISK
 from tests.support.eventually import eventually
 from tests.support.kube import KubeError
-from tests.support.manifests import condition, gpu_vm, ready, relay_object, stalled
+from tests.support.manifests import condition, gpu_vm, ready, relay_object, stalls, tells
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,16 +32,8 @@ def _shot(called: str = "nightly", **spec: object) -> Manifest:
     return relay_object(KIND, called) | {"spec": {name: value for name, value in fields.items() if value is not None}}
 
 
-def _says(reason: str) -> Callable[[Manifest | None], bool]:
-    return lambda item: condition(item, "Ready").get("reason") == reason
-
-
 def _is(state: str) -> Callable[[Manifest | None], bool]:
     return lambda item: (item or {})["status"].get("state") == state
-
-
-def _stalls(reason: str) -> Callable[[Manifest | None], bool]:
-    return lambda item: stalled(item) == reason
 
 
 async def _vm(workspace: Workspace, **spec: object) -> str:
@@ -66,7 +58,7 @@ async def test_a_snapshot_waits_for_its_vm_is_made_and_goes_with_its_object(
 ) -> None:
     workspace = brisk_private_workspace
     await workspace.apply(_shot())
-    await workspace.becomes(KIND, "nightly", _says("ReferenceNotFound"))
+    await workspace.becomes(KIND, "nightly", tells("ReferenceNotFound"))
     assert await count(workspace, CREATE) == 0
     vm_id = await _vm(workspace, diskSizeGb=50)
     making = await workspace.becomes(KIND, "nightly", _is("creating"))
@@ -89,7 +81,7 @@ async def test_its_vm_is_neither_stopped_nor_ended_while_it_is_being_made(brisk_
     await workspace.apply(_shot("one"))
     await workspace.becomes(KIND, "one", _is("creating"))
     await workspace.apply(gpu_vm(powerState="Stopped"))
-    held = await workspace.becomes("GpuVm", "box", _says("InUse"))
+    held = await workspace.becomes("GpuVm", "box", tells("InUse"))
     assert "VmSnapshot one, being made of it" in condition(held, "Ready")["message"]
     assert await count(workspace, STOP_VM) == 0
     await workspace.cloud.control.advance(UNTIL_READY)
@@ -99,12 +91,12 @@ async def test_its_vm_is_neither_stopped_nor_ended_while_it_is_being_made(brisk_
     await workspace.apply(_shot("two"))
     await workspace.becomes(KIND, "two", _is("creating"))
     await workspace.kube.delete("GpuVm", "box")
-    await workspace.becomes("GpuVm", "box", _says("InUse"))
+    await workspace.becomes("GpuVm", "box", tells("InUse"))
     assert await count(workspace, TERMINATE_VM) == 0
     await workspace.cloud.control.advance(UNTIL_READY)
     await workspace.is_gone("GpuVm", "box")
     for name in ("one", "two"):  # the local cloud ends them with their VM
-        await workspace.becomes(KIND, name, _stalls("TerminatedExternally"))
+        await workspace.becomes(KIND, name, stalls("TerminatedExternally"))
         await workspace.kube.delete(KIND, name)
         await workspace.is_gone(KIND, name)
     assert (await count(workspace, CREATE), await count(workspace, TERMINATE_VM)) == (2, 1)
@@ -127,19 +119,19 @@ async def test_a_name_that_is_taken_is_adopted_only_if_people_say_so(brisk_priva
     vm_id = await _vm(workspace)
     by_hand = await _by_hand(workspace, vm_id, "nightly")
     await workspace.apply(_shot())
-    told = await workspace.becomes(KIND, "nightly", _stalls("AlreadyExists"))
+    told = await workspace.becomes(KIND, "nightly", stalls("AlreadyExists"))
     assert f"gpurelay.dev/adopt-id={by_hand}" in condition(told, "Stalled")["message"]
     assert await count(workspace, CREATE) == 1
     await workspace.obey(condition(told, "Stalled")["message"])
     await workspace.cloud.control.advance(UNTIL_READY)
     assert (await workspace.becomes(KIND, "nightly"))["status"]["id"] == by_hand
     await workspace.apply(_shot("again", name="nightly"))
-    told = await workspace.becomes(KIND, "again", _stalls("AlreadyExists"))
+    told = await workspace.becomes(KIND, "again", stalls("AlreadyExists"))
     assert f"{by_hand} belongs to {KIND}" in condition(told, "Stalled")["message"]
     another = _shot("other")
     another["metadata"]["annotations"] = {"gpurelay.dev/adopt-id": by_hand}
     await workspace.apply(another)
-    await workspace.becomes(KIND, "other", _stalls("AdoptionRefused"))
+    await workspace.becomes(KIND, "other", stalls("AdoptionRefused"))
     assert [row["id"] for row in await _listed(workspace, vm_id)] == [by_hand]
 
 
@@ -150,14 +142,14 @@ async def test_a_conflict_is_told_and_adopts_nothing(brisk_private_workspace: Wo
     refusal = {"status": 409, "body": {"error": "The name is taken.", "code": "conflict"}}
     fault = await workspace.cloud.control.fault(CREATE, refusal, organizationId=workspace.organization.id)
     await workspace.apply(_shot())
-    told = await workspace.becomes(KIND, "nightly", _says("Conflict"))
+    told = await workspace.becomes(KIND, "nightly", tells("Conflict"))
     assert condition(told, "Ready")["message"] == "The name is taken."
     await workspace.kube.annotate(KIND, "nightly", {"gpurelay.dev/paused": "true"})
     await workspace.becomes(KIND, "nightly", lambda item: condition(item, "Paused"))
     await workspace.cloud.control.end_fault(fault)
     by_hand = await _by_hand(workspace, vm_id, "nightly")
     await workspace.kube.annotate(KIND, "nightly", {"gpurelay.dev/paused": None})
-    told = await workspace.becomes(KIND, "nightly", _stalls("AlreadyExists"))
+    told = await workspace.becomes(KIND, "nightly", stalls("AlreadyExists"))
     assert "id" not in told["status"]
     await workspace.kube.delete(KIND, "nightly")
     await workspace.is_gone(KIND, "nightly")
@@ -171,7 +163,7 @@ async def test_a_lost_answer_leads_to_one_snapshot_which_is_the_objects(brisk_pr
     await workspace.apply(_shot())
     await workspace.becomes(KIND, "nightly", _is("creating"))
     await workspace.apply(gpu_vm(powerState="Stopped"))
-    await workspace.becomes("GpuVm", "box", _says("InUse"))
+    await workspace.becomes("GpuVm", "box", tells("InUse"))
     await workspace.cloud.control.advance(UNTIL_READY)
     status = (await workspace.becomes(KIND, "nightly"))["status"]
     assert [row["id"] for row in await _listed(workspace, vm_id)] == [status["id"]]
@@ -220,7 +212,7 @@ async def test_one_that_fails_says_why(brisk_private_workspace: Workspace) -> No
     node = await control.node_of(vm_id)
     await control.change_node(node["id"], reporting=False)
     await control.advance(UNTIL_READY)
-    failed = await workspace.becomes(KIND, "nightly", _stalls("Failed"))
+    failed = await workspace.becomes(KIND, "nightly", stalls("Failed"))
     assert "stopped reporting" in failed["status"]["statusReason"]
     assert "references" not in failed["status"]
 
@@ -257,7 +249,7 @@ async def test_a_cloud_without_the_list_makes_none_and_without_the_end_keeps_it(
     vm_id = await _vm(workspace)
     no_list = await control.fault(LIST, unserved, organizationId=own)
     await workspace.apply(_shot())
-    told = await workspace.becomes(KIND, "nightly", _stalls("NotServed"))
+    told = await workspace.becomes(KIND, "nightly", stalls("NotServed"))
     assert "the cloud has no list" in condition(told, "Stalled")["message"]
     assert await count(workspace, CREATE) == 0
     await control.end_fault(no_list)
@@ -265,7 +257,7 @@ async def test_a_cloud_without_the_list_makes_none_and_without_the_end_keeps_it(
     await control.advance(UNTIL_READY)
     cloud_id = (await workspace.becomes(KIND, "nightly"))["status"]["id"]
     no_list = await control.fault(LIST, unserved, organizationId=own)
-    told = await workspace.becomes(KIND, "nightly", _stalls("NotServed"))
+    told = await workspace.becomes(KIND, "nightly", stalls("NotServed"))
     assert condition(told, "Ready")["status"] == "True"
     no_end = await control.fault(DELETE, unserved, organizationId=own)
     await workspace.kube.delete(KIND, "nightly")
@@ -282,7 +274,7 @@ async def test_a_cloud_without_the_list_makes_none_and_without_the_end_keeps_it(
 
 async def test_a_kind_that_is_switched_off_asks_nothing_and_says_where_the_switch_is(workspace: Workspace) -> None:
     await workspace.apply(_shot())
-    told = await workspace.becomes(KIND, "nightly", _stalls("KindDisabled"))
+    told = await workspace.becomes(KIND, "nightly", stalls("KindDisabled"))
     assert "add VmSnapshot to RELAY_ASSUMED_KINDS" in condition(told, "Stalled")["message"]
     assert await count(workspace, CREATE, LIST) == 0
     await workspace.kube.delete(KIND, "nightly")
@@ -303,9 +295,9 @@ async def test_what_exists_is_ended_though_its_kind_is_switched_off(
             await workspace.becomes(KIND, name)
     await first.stop()
     await start_operator(workspace, **(BRISK | {"assumed_kinds": ""}))
-    off = await workspace.becomes(KIND, "done", _stalls("KindDisabled"))
+    off = await workspace.becomes(KIND, "done", stalls("KindDisabled"))
     assert condition(off, "Ready")["status"] == "True"
-    await workspace.becomes(KIND, "begun", _says("KindDisabled"))
+    await workspace.becomes(KIND, "begun", tells("KindDisabled"))
     await workspace.apply(gpu_vm(powerState="Stopped"))  # nobody would tell when it is made
     await workspace.becomes("GpuVm", "box", lambda item: ready(item) and _is("stopped")(item))
     for name in ("done", "begun"):
