@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from relay_operator.api.cloudaccount import Orphans
 from relay_operator.api.meta import ObjectKey
-from relay_operator.engine.account import AccountReady
 from relay_operator.engine.intent import cloud_name
 from relay_operator.engine.leftovers import Fate
 from relay_operator.flows.account.sweep import Sweeper, SweepMemory
@@ -59,11 +58,6 @@ class Swept:
         metadata: JsonValue = {"name": account.name, "namespace": account.namespace, "uid": f"of-{account}"}
         self.world.cache.put(account, {"kind": account.kind, "metadata": metadata, "status": status})
 
-    @property
-    def ready(self) -> AccountReady:
-        assert isinstance(self.world.account.state, AccountReady)
-        return self.world.account.state
-
     async def __call__(self, usage: CurrentUsage | None = None, policy: Orphans = Orphans.REPORT) -> None:
         sweeper = Sweeper(
             self.world.reconciler.engine,
@@ -72,7 +66,7 @@ class Swept:
             on_late=self.late.append,
             organization_of=self.organizations.get,
         )
-        await sweeper.sweep(self.ready, usage, policy, self.memory, self.world.clock.wall())
+        await sweeper.sweep(self.world.account.ready, usage, policy, self.memory, self.world.clock.wall())
 
     def told(self) -> list[tuple[Fate, str]]:
         return [(one.fate, one.id) for one in self.world.informer.vanished.leftovers.of(ACCOUNT)]

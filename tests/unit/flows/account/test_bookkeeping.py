@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from relay_operator.api.meta import COST_CENTER, ObjectKey
-from relay_operator.engine.account import AccountReady
 from relay_operator.engine.intent import cloud_name
 from relay_operator.flows.account.bookkeeping import Bookkeeper, Books, Departed, Page
 from relay_operator.flows.account.spend import Month
@@ -83,8 +82,7 @@ class Kept:
         self.world.cache.put(key, {"metadata": metadata, "status": status})
 
     async def month(self, *, read_only: bool = False) -> Month | None:
-        state = self.world.account.state
-        assert isinstance(state, AccountReady)
+        state = self.world.account.ready
         lines = [
             {"resourceId": cloud_id, "name": self.world.pods.records[cloud_id].name, "cents": cents}
             for cloud_id, cents in self.cents.items()

@@ -68,7 +68,7 @@ async def test_the_lists_are_read_at_the_beginning_and_while_something_is_unknow
     made = swept.world.pods.add(ORPHAN)
     await swept()
     assert swept.told() == []
-    swept.world.account.state = ready = replace(swept.ready)
+    swept.world.account.state = ready = replace(swept.world.account.ready)
     ready.unclaimed.add(made.id)
     await swept()
     assert swept.told() == [(Fate.ORPHAN, made.id)]

@@ -231,6 +231,12 @@ class OneAccount:
     clock: Callable[[], float] = lambda: 0.0
     shortage: Shortage = field(default_factory=lambda: Shortage(600.0))
 
+    @property
+    def ready(self) -> AccountReady:
+        """Its state, in which it can be used."""
+        assert isinstance(self.state, AccountReady)
+        return self.state
+
     async def resolve(self, namespace: str, ref: AccountRef | None, *, ending: bool = False) -> AccountState:
         self.asked.append(ref)
         if self.admits or not isinstance(self.state, AccountReady):

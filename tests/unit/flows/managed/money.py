@@ -5,8 +5,7 @@ from dataclasses import replace
 from pydantic import JsonValue
 
 from relay_operator.api.cloudaccount import AccountBudget
-from relay_operator.api.meta import CreateIntent, ObjectKey, Reservation
-from relay_operator.engine.account import AccountReady
+from relay_operator.api.meta import ObjectKey, Reservation
 from relay_operator.engine.commitment import NOTHING, Commitment
 from relay_operator.engine.queue import Priority
 from tests.unit.flows.managed.world import NAMESPACE, World
@@ -17,8 +16,7 @@ TWO: JsonValue = {"modelId": "h100", "count": 2}
 
 def limited(world: World, budget: AccountBudget | None, available: int | None = 1000, burn: int | None = 0) -> None:
     """The account's budget, and what the cloud says of its money."""
-    ready = world.account.state
-    assert isinstance(ready, AccountReady)
+    ready = world.account.ready
     world.account.state = replace(ready, budget=budget)
     world.budgets.looked(replace(ready, budget=budget), available, burn)
     for key in world.cache.keys("GpuPod"):  # as whatever uses an account that has changed
@@ -26,9 +24,7 @@ def limited(world: World, budget: AccountBudget | None, available: int | None = 
 
 
 def account(world: World) -> ObjectKey:
-    ready = world.account.state
-    assert isinstance(ready, AccountReady)
-    return ready.key
+    return world.account.ready.key
 
 
 def committed(world: World) -> Commitment:
@@ -36,6 +32,4 @@ def committed(world: World) -> Commitment:
 
 
 def reserved(world: World, name: str = "train") -> Reservation | None:
-    intent = world.intent(name)
-    assert isinstance(intent, CreateIntent)
-    return intent.reserved
+    return world.readable_intent(name).reserved

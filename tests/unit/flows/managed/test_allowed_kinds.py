@@ -5,16 +5,14 @@ from dataclasses import replace
 import pytest
 
 from relay_operator.api.meta import ObjectKey
-from relay_operator.engine.account import AccountReady, not_served
+from relay_operator.engine.account import not_served
 from tests.unit.flows.managed.world import World
 
 SHARED = ObjectKey("ClusterCloudAccount", "", "shared")
 
 
 def serve(world: World, *kinds: str) -> None:
-    ready = world.account.state
-    assert isinstance(ready, AccountReady)
-    world.account.state = replace(ready, key=SHARED, serves=frozenset(kinds))
+    world.account.state = replace(world.account.ready, key=SHARED, serves=frozenset(kinds))
 
 
 async def test_nothing_is_asked_for_a_kind_that_is_not_served_and_the_message_says_what_to_do(world: World) -> None:
@@ -51,8 +49,7 @@ async def test_nothing_is_asked_for_a_kind_that_is_not_served_and_the_message_sa
 def test_a_key_may_open_what_its_account_allows_and_can_always_be_ended(
     world: World, serves: set[str] | None, grants: set[str] | None, why: str
 ) -> None:
-    ready = world.account.state
-    assert isinstance(ready, AccountReady)
+    ready = world.account.ready
     served, granted = (None if words is None else frozenset(words) for words in (serves, grants))
     account, key = replace(ready, serves=served, grants=granted), ObjectKey("ApiKey", "team-a", "ci")
     refused = not_served(key, account, ending=False, scopes=["c", "a", "b"])

@@ -97,8 +97,7 @@ async def test_an_intent_and_a_finalizer_that_are_taken_away_are_put_back(blue: 
     bare: Json = {"annotations": {meta.CREATE_INTENT: None, meta.PAUSED: "true"}, "finalizers": None}
     blue.server.edit("gpupods", NAMESPACE, "train", {"metadata": bare})
     await blue.settle()
-    intent = blue.intent()
-    assert isinstance(intent, meta.CreateIntent)
+    intent = blue.readable_intent()
     assert (intent.name, meta.FINALIZER in blue.obj().metadata.finalizers) == (blue.pods.created[0], True)
 
 

@@ -8,7 +8,6 @@ from pydantic import JsonValue
 
 from relay_client import Cloud
 from relay_operator.api.conditions import ConditionType, Reason
-from relay_operator.engine.account import AccountReady
 from relay_operator.flows.managed.resource import Change, Progress
 from relay_operator.kinds.gpupod import Pod
 from relay_wire.vms import VmRecord
@@ -99,8 +98,7 @@ async def test_one_object_has_it_and_another_is_told_which(found: World) -> None
 
 
 async def test_a_shared_account_takes_nothing_over(found: World) -> None:
-    assert isinstance(found.account.state, AccountReady)
-    found.account.state = replace(found.account.state, adoption_allowed=False)
+    found.account.state = replace(found.account.ready, adoption_allowed=False)
     node(found)
     await found.wait(10)
     assert told(found) == "False AdoptionRefused: the account is shared, and its spec.allowAdoption is not true"

@@ -4,10 +4,9 @@ import pytest
 
 from relay_client import Conflict
 from relay_operator.api.meta import FINALIZER
-from relay_operator.engine.account import AccountReady
 from relay_operator.engine.intent import cloud_name
 from tests.unit.flows.managed.cloudpods import lost, refused
-from tests.unit.flows.managed.world import NAMESPACE, World, intent_of
+from tests.unit.flows.managed.world import NAMESPACE, World
 
 
 async def test_a_create_writes_its_intent_then_sends_once_then_records_the_id(world: World) -> None:
@@ -23,7 +22,7 @@ async def test_a_create_writes_its_intent_then_sends_once_then_records_the_id(wo
 async def test_the_intent_carries_the_finalizer_the_name_and_the_account(world: World) -> None:
     world.apply()
     await world.settle()
-    obj, intent = world.obj(), intent_of(world)
+    obj, intent = world.obj(), world.readable_intent()
     assert obj.metadata.finalizers == [FINALIZER]
     assert intent.name == cloud_name(NAMESPACE, "train", obj.metadata.uid, "c0ffe", 1) == world.pods.created[0]
     assert (intent.attempt, intent.account) == (1, "CloudAccount/default")
@@ -113,9 +112,7 @@ async def test_a_webhook_that_came_before_the_answer_is_looked_after(world: Worl
 
     def webhook(call: str) -> None:
         if call == "create":
-            account = world.account.state
-            assert isinstance(account, AccountReady)
-            account.unclaimed.add("pod-1")
+            world.account.ready.unclaimed.add("pod-1")
             world.pods.become("pod-1", "running")
 
     world.pods.on_call = webhook

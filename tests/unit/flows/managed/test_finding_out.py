@@ -1,6 +1,7 @@
 """Finding out what became of a create whose answer is lost: nothing is guessed or taken twice."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from pydantic import JsonValue
@@ -8,26 +9,12 @@ from pydantic import JsonValue
 from relay_client import CapacityExhausted
 from relay_operator.api import meta
 from relay_operator.api.conditions import ConditionType, Reason
-from relay_operator.engine.account import AccountReady
 from relay_operator.engine.intent import cloud_name
 from tests.unit.engine.apiserver import status_fault
 from tests.unit.flows.managed.cloudpods import lost, refused
 from tests.unit.flows.managed.world import NAMESPACE, World
 
 POD: dict[str, object] = {"imageUrl": "pytorch/pytorch", "gpuCount": 1, "volumeGb": 50, "gpuModelId": "h100"}
-
-
-def set_account(world: World, **changes: bool) -> None:
-    ready = world.account.state
-    assert isinstance(ready, AccountReady)
-    world.account.state = AccountReady(
-        ready.key,
-        ready.cloud,
-        ready.organization_id,
-        ready.unclaimed,
-        changes.get("resend_unknown", ready.resend_unknown),
-        changes.get("adoption_allowed", ready.adoption_allowed),
-    )
 
 
 async def unknown(world: World, *, acted: bool, listable: bool = False) -> None:
@@ -40,8 +27,7 @@ async def unknown(world: World, *, acted: bool, listable: bool = False) -> None:
 
 async def test_what_nobody_can_find_out_is_held_and_says_both_ways_out(world: World) -> None:
     await unknown(world, acted=True)
-    intent = world.intent()
-    assert isinstance(intent, meta.CreateIntent)
+    intent = world.readable_intent()
     told = world.condition(ConditionType.CREATE_OUTCOME_UNKNOWN)
     assert told is not None
     assert told.reason == Reason.CREATE_OUTCOME_UNKNOWN
@@ -88,8 +74,7 @@ async def test_what_is_gone_is_believed_as_soon_as_it_can_be(world: World) -> No
 
 async def test_a_persons_word_closes_the_intent_and_makes_another(world: World) -> None:
     await unknown(world, acted=False)
-    intent = world.intent()
-    assert isinstance(intent, meta.CreateIntent)
+    intent = world.readable_intent()
     world.annotate(retry_create="another-token")
     await world.settle()
     assert world.pods.count("create") == 1
@@ -178,14 +163,12 @@ async def test_an_intent_that_is_replaced_in_mid_create_is_put_back(world: World
     world.apply()
     if before:
         await world.one_pass()
-        intent = world.intent()
-        assert isinstance(intent, meta.CreateIntent)
+        intent = world.readable_intent()
         former.append(intent)
     world.pods.on_call = replaces
     await world.wait(120)
     assert world.pods.count("create") == before + 1
-    intent = world.intent()
-    assert isinstance(intent, meta.CreateIntent)
+    intent = world.readable_intent()
     assert (intent.name, intent.attempt) == (world.pods.created[0], before + 1)
     assert meta.FINALIZER in world.obj().metadata.finalizers
     if not listable:
@@ -243,9 +226,7 @@ async def test_adopt_id_of_something_that_is_not_there_keeps_the_intent_open(wor
 
 async def test_a_webhooks_sighting_decides_where_the_cloud_has_no_list(world: World) -> None:
     await unknown(world, acted=True)
-    account = world.account.state
-    assert isinstance(account, AccountReady)
-    account.unclaimed.add("pod-1")
+    world.account.ready.unclaimed.add("pod-1")
     world.hint()
     await world.wait(10)
     assert (world.status().id, world.pods.count("create")) == ("pod-1", 1)
@@ -263,7 +244,7 @@ async def test_a_search_that_takes_more_than_one_pass_is_gone_on_with_at_once(wo
 
 @pytest.mark.parametrize("resend", [True, False])
 async def test_an_intent_that_cannot_be_read_is_held_without_a_loop(world: World, resend: bool) -> None:
-    set_account(world, resend_unknown=resend)
+    world.account.state = replace(world.account.ready, resend_unknown=resend)
     world.apply(annotations={meta.CREATE_INTENT: "{broken"})
     await world.wait(400)
     assert world.pods.count("create") == 0
@@ -321,8 +302,7 @@ async def test_a_restore_without_status_and_annotation_of_a_known_id_is_protecte
     world.server.edit("gpupods", NAMESPACE, "train", {"metadata": {"annotations": annotations}})
     await world.restart()
     await world.wait(10)
-    intent = world.intent()
-    assert isinstance(intent, meta.CreateIntent)
+    intent = world.readable_intent()
     assert (intent.account, intent.attempt) == ("", 1)
     assert world.pods.count("create") == 1
 
@@ -333,9 +313,7 @@ async def test_a_copied_object_makes_its_own(world: World, listable: bool) -> No
     world.pods.listable = listable
     world.apply("first")
     await world.settle()
-    intent = world.intent("first")
-    assert isinstance(intent, meta.CreateIntent)
-    world.apply("second", annotations={meta.CREATE_INTENT: intent.to_annotation()})
+    world.apply("second", annotations={meta.CREATE_INTENT: world.readable_intent("first").to_annotation()})
     await world.settle()
     assert world.status("second").id == "pod-2"
     assert len(set(world.pods.created)) == 2
@@ -344,8 +322,7 @@ async def test_a_copied_object_makes_its_own(world: World, listable: bool) -> No
 async def test_a_copy_of_an_object_whose_token_was_lost_does_not_take_its_resource(world: World) -> None:
     world.apply("first")
     await world.settle()
-    intent = world.intent("first")
-    assert isinstance(intent, meta.CreateIntent)
+    intent = world.readable_intent("first")
     world.server.edit("gpupods", NAMESPACE, "first", {"status": {"createToken": "older"}}, status=True)
     world.apply("second", annotations={meta.CREATE_INTENT: intent.to_annotation()})
     await world.wait(10)
@@ -367,9 +344,7 @@ async def test_a_recorded_id_of_another_name_is_not_touched(world: World) -> Non
 
 async def test_an_intent_is_followed_to_the_account_it_was_sent_with(world: World) -> None:
     await unknown(world, acted=True)
-    text = world.intent()
-    assert isinstance(text, meta.CreateIntent)
-    edited = json.loads(text.to_annotation()) | {"account": "ClusterCloudAccount/shared"}
+    edited = json.loads(world.readable_intent().to_annotation()) | {"account": "ClusterCloudAccount/shared"}
     world.annotate(create_intent=json.dumps(edited))
     world.account.asked.clear()
     world.hint()

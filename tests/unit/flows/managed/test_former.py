@@ -11,7 +11,7 @@ from relay_client import BadRequest
 from relay_kube.kube import SECRETS
 from relay_operator.api import meta
 from relay_operator.api.conditions import ConditionType, Reason
-from relay_operator.api.meta import CreateIntent, ObjectKey
+from relay_operator.api.meta import ObjectKey
 from relay_operator.api.workload import MAX_FORMER, Former, ManagedStatus, SupersedingStatus
 from relay_operator.engine.account import AccountWaiting
 from relay_operator.engine.manifests import part
@@ -219,8 +219,7 @@ async def test_an_id_whose_write_is_late_is_not_ended_once_it_was_put_aside(kept
             return
         kept.server.before = lambda _: None
         second, third = kept.pods.records["pod-2"], kept.pods.add(kept.pods.created[0] + "-3")
-        intent = kept.intent()
-        assert isinstance(intent, CreateIntent)
+        intent = kept.readable_intent()
         newer = intent.model_copy(update={"token": "token-9", "attempt": 3, "name": third.name}).to_annotation()
         kept.server.edit("gpupods", NAMESPACE, "train", {"metadata": {"annotations": {meta.CREATE_INTENT: newer}}})
         rows: JsonValue = [{"id": first, "name": kept.pods.created[0]}, {"id": second.id, "name": second.name}]

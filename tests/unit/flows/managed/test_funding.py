@@ -8,7 +8,6 @@ from relay_client import CloudUnavailable
 from relay_operator.api.cloudaccount import AccountBudget, NamespaceBudget, SharedBudget
 from relay_operator.api.conditions import ConditionType
 from relay_operator.api.meta import CREATE_INTENT, CreateIntent, Identity, Reservation
-from relay_operator.engine.account import AccountReady
 from relay_operator.engine.commitment import NOTHING, Commitment
 from tests.unit.flows.managed.cloudpods import refused
 from tests.unit.flows.managed.money import H100, TWO, committed, limited, reserved
@@ -100,9 +99,7 @@ async def test_what_the_organization_has_and_pays_elsewhere(
 
 
 async def test_before_the_first_look_at_the_account_nothing_is_granted(priced: World) -> None:
-    ready = priced.account.state
-    assert isinstance(ready, AccountReady)
-    priced.account.state = replace(ready, budget=AccountBudget(min_available_cents=1))
+    priced.account.state = replace(priced.account.ready, budget=AccountBudget(min_available_cents=1))
     priced.apply(gpu=H100)
     await priced.wait(10)
     assert priced.message() == "the account's balance is not known yet"

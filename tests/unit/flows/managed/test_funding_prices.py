@@ -10,7 +10,6 @@ from relay_client import CapacityExhausted, CloudUnavailable
 from relay_operator.api.cloudaccount import AccountBudget, NamespaceBudget, SharedBudget
 from relay_operator.api.meta import PLAN_ONLY, ObjectKey
 from relay_operator.budgets.prices import Prices
-from relay_operator.engine.account import AccountReady
 from relay_operator.engine.shared_lists import SharedLists
 from relay_operator.flows.managed.funding import UNLIMITED, Ahead, Funding
 from relay_operator.kinds.gpucluster import GpuCluster, GpuClusters, SeenCluster
@@ -109,8 +108,7 @@ async def test_scaling_down_is_planned_at_the_price_after_it(
     obj = GpuCluster.model_validate({"metadata": metadata, "spec": spec, "status": status})
     summary = {"id": "c-1", "organizationId": "org-1", "name": "c", "status": "running", "replicaCount": 3}
     seen = SeenCluster(ClusterSummary.model_validate({**summary, "gpuModelId": model}))
-    ready = world.account.state
-    assert isinstance(ready, AccountReady)
+    ready = world.account.ready
     resource = GpuClusters(SharedLists(60.0, world.clock.monotonic))
     funding = Funding(resource, world.account, world.budgets, world.pricing)
     key = ObjectKey("GpuCluster", NAMESPACE, "c")
@@ -127,8 +125,7 @@ async def test_a_cluster_has_the_catalogs_price_whether_or_not_something_limits_
     obj = GpuCluster.model_validate({"metadata": metadata, "spec": spec, "status": {"id": "c-1", "gpuCount": 2}})
     summary = {"id": "c-1", "organizationId": "org-1", "name": "c", "status": "running", "replicaCount": 3}
     seen = SeenCluster(ClusterSummary.model_validate({**summary, "gpuModelId": "h100"}))
-    ready = world.account.state
-    assert isinstance(ready, AccountReady)
+    ready = world.account.ready
     resource = GpuClusters(SharedLists(60.0, world.clock.monotonic))
     funding = Funding(resource, world.account, world.budgets, world.pricing)
     key = ObjectKey("GpuCluster", NAMESPACE, "c")
@@ -145,7 +142,6 @@ async def test_what_has_no_price_asks_for_none(world: World) -> None:
     funding = Funding(SshKeys(cast("Parts", parts)), world.account, world.budgets, world.pricing)
     metadata: JsonValue = {"name": "ada", "namespace": NAMESPACE}
     obj = SshKey.model_validate({"metadata": metadata, "spec": {"publicKey": "ssh-ed25519 AAAA"}})
-    ready = world.account.state
-    assert isinstance(ready, AccountReady)
+    ready = world.account.ready
     said = await funding.look(ObjectKey("SshKey", NAMESPACE, "ada"), obj, ready, None, None, "", Ahead(pays=True))
     assert (said, world.pricing.asked) == (UNLIMITED, 0)

@@ -5,7 +5,6 @@ from dataclasses import replace
 from relay_client import CapacityExhausted
 from relay_operator.api.cloudaccount import AccountBudget
 from relay_operator.budgets.prices import Prices
-from relay_operator.engine.account import AccountReady
 from relay_operator.engine.commitment import NOTHING
 from tests.unit.flows.managed.cloudpods import lost, refused
 from tests.unit.flows.managed.money import H100, TWO, committed, limited, reserved
@@ -93,9 +92,7 @@ async def test_a_restart_of_what_failed_that_people_ask_for_is_a_start_too(price
 
 
 async def test_what_is_sent_again_is_asked_for_again(priced: World) -> None:
-    ready = priced.account.state
-    assert isinstance(ready, AccountReady)
-    priced.account.state = replace(ready, resend_unknown=True)
+    priced.account.state = replace(priced.account.ready, resend_unknown=True)
     limited(priced, AccountBudget(max_burn_per_hour_cents=450))
     priced.pods.listable = False
     priced.pods.fail("create", lost(acted=False))

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.engine.apiserver import Call, Fault, Json, metadata_fault
 from tests.unit.flows.managed.cloudpods import lost
-from tests.unit.flows.managed.world import NAMESPACE, World, intent_of
+from tests.unit.flows.managed.world import NAMESPACE, World
 
 
 @pytest.mark.parametrize("status", [409, 500, 422])
@@ -17,7 +17,7 @@ async def test_nothing_is_sent_when_the_intent_is_not_taken(world: World, status
     await world.settle()
     assert world.pods.calls == []
     await world.wait(10)
-    assert world.pods.created == [intent_of(world).name]
+    assert world.pods.created == [world.readable_intent().name]
 
 
 async def test_somebody_elses_change_between_reading_and_the_intent_stops_the_create(world: World) -> None:
@@ -40,7 +40,7 @@ async def test_an_intent_whose_answer_is_lost_is_read_again_and_sent(world: Worl
     world.server.faults.append(metadata_fault(status, acted=True))
     world.apply()
     await world.settle()
-    assert (world.pods.created, world.status().id) == ([intent_of(world).name], "pod-1")
+    assert (world.pods.created, world.status().id) == ([world.readable_intent().name], "pod-1")
 
 
 def read_fault() -> Fault:
@@ -54,8 +54,8 @@ async def test_an_intent_that_cannot_be_read_again_is_closed_since_nothing_was_s
     await world.settle()
     assert world.pods.calls == []
     await world.wait(10)
-    assert (world.pods.created, world.reason()) == ([intent_of(world).name], "Running")
-    assert intent_of(world).attempt == 2
+    assert (world.pods.created, world.reason()) == ([world.readable_intent().name], "Running")
+    assert world.readable_intent().attempt == 2
 
 
 async def test_an_intent_that_nobody_remembers_not_to_have_sent_stays_open(world: World) -> None:

@@ -16,7 +16,7 @@ from relay_operator.flows.managed.traces import ManagedTraces
 from relay_operator.kinds.gpupod import GpuPodStatus
 from tests.unit.engine.apiserver import Call, Fault, Json, part
 from tests.unit.flows.managed.cloudpods import lost
-from tests.unit.flows.managed.test_leftovers import ACCOUNT, KEY, kept, leftover, ready, written
+from tests.unit.flows.managed.test_leftovers import ACCOUNT, KEY, kept, leftover, written
 from tests.unit.flows.managed.world import BEGINNING, OPERATOR_NAMESPACE, World
 
 
@@ -163,7 +163,7 @@ async def test_what_is_written_down_is_not_forgotten_while_its_object_is_about_t
     sweeper = Sweeper(
         engine, {"GpuPod": traces}, everywhere=True, on_late=lambda _: None, organization_of=lambda _: None
     )
-    await sweeper.sweep(ready(world), None, Orphans.DELETE, SweepMemory(), BEGINNING)
+    await sweeper.sweep(world.account.ready, None, Orphans.DELETE, SweepMemory(), BEGINNING)
     assert (world.exists(), [fate for fate, _, _ in kept(world)], written(world)) == (
         True,
         [Fate.KEPT],

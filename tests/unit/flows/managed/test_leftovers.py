@@ -7,7 +7,7 @@ import pytest
 
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import ObjectKey
-from relay_operator.engine.account import AccountReady, AccountWaiting
+from relay_operator.engine.account import AccountWaiting
 from relay_operator.engine.intent import cloud_name
 from relay_operator.engine.leftovers import Fate, Leftover
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
@@ -27,12 +27,6 @@ KEY = ObjectKey("GpuPod", NAMESPACE, "train")
 def leftover(fate: Fate, cloud_id: str = "pod-9", **said: str) -> Leftover:
     told = {"name": "its-name", "organization": "org-1", **said}
     return Leftover(fate=fate, kind="GpuPod", account=ACCOUNT, id=cloud_id, since=BEGINNING, **told)
-
-
-def ready(world: World) -> AccountReady:
-    """Everybody's account."""
-    assert isinstance(world.account.state, AccountReady)
-    return world.account.state
 
 
 def kept(world: World) -> list[tuple[Fate, str, str]]:
@@ -89,7 +83,7 @@ async def test_what_a_former_object_had_is_an_orphan_once_its_restore_goes(world
     backup = _copied(world.raw())
     world.delete(force=True)
     world.server.put("gpupods", backup)
-    world.account.state = replace(ready(world), adoption_allowed=False)
+    world.account.state = replace(world.account.ready, adoption_allowed=False)
     await world.wait(10)
     world.delete()
     await world.wait(10)
@@ -214,7 +208,7 @@ class TestTraces:
         return ManagedTraces(world.resource, GpuPodStatus(), world.cache, installation)
 
     async def test_a_name_is_told_while_it_lives(self, world: World) -> None:
-        traces, cloud, pods = self.traces(world), ready(world).cloud, world.pods
+        traces, cloud, pods = self.traces(world), world.account.ready.cloud, world.pods
         made = pods.add("somebodys")
         assert await traces.name_of(cloud, made.id) == "somebodys"
         await traces.end(cloud, made.id)
@@ -243,7 +237,7 @@ class TestTraces:
         assert [self.traces(world).is_searched(one, entry) for one in (name, f"{name}-2")] == [True, False]
 
     async def test_a_kind_without_lists_knows_of_nothing(self, world: World) -> None:
-        cloud = ready(world).cloud
+        cloud = world.account.ready.cloud
         plain = self.traces(world)
         assert await plain.living(cloud, UnclaimedIds()) == {}
 

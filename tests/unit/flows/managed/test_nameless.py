@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from relay_client import Cloud, Conflict
-from relay_operator.engine.account import AccountReady
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.resource import SearchResult
 from relay_operator.kinds.gpupod import Pod
@@ -64,8 +63,7 @@ async def test_what_is_another_objects_is_told_with_its_name(nameless: World) ->
 
 
 async def test_a_shared_account_takes_nothing_over(nameless: World) -> None:
-    assert isinstance(nameless.account.state, AccountReady)
-    nameless.account.state = replace(nameless.account.state, adoption_allowed=False)
+    nameless.account.state = replace(nameless.account.ready, adoption_allowed=False)
     nameless.pods.add("by-hand")
     nameless.apply()
     await nameless.settle()

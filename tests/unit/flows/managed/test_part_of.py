@@ -12,7 +12,6 @@ from relay_client import Cloud, NotFound
 from relay_operator.api.conditions import ConditionType
 from relay_operator.api.meta import CREATE_INTENT, CreateIntent, MalformedIntent, ObjectKey
 from relay_operator.api.workload import PartStatus
-from relay_operator.engine.account import AccountReady
 from relay_operator.engine.address import parts_of
 from relay_operator.engine.leftovers import Fate, Leftover
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
@@ -88,21 +87,15 @@ def part_of(world: World) -> object:
 
 
 def sent_to(world: World) -> str:
-    intent = world.intent()
-    assert isinstance(intent, CreateIntent)
-    return intent.part_of
+    return world.readable_intent().part_of
 
 
 def left(world: World) -> list[Leftover]:
-    ready = world.account.state
-    assert isinstance(ready, AccountReady)
-    return list(world.informer.vanished.leftovers.of(ready.key))
+    return list(world.informer.vanished.leftovers.of(world.account.ready.key))
 
 
 def shared(world: World) -> None:
-    ready = world.account.state
-    assert isinstance(ready, AccountReady)
-    world.account.state = replace(ready, adoption_allowed=False)
+    world.account.state = replace(world.account.ready, adoption_allowed=False)
 
 
 async def test_it_is_made_where_the_object_says_and_found_and_ended_there(parts: World) -> None:
@@ -212,9 +205,7 @@ async def test_an_intent_finds_nothing_elsewhere_through_a_shared_account(parts:
     parts.pods.fail("create", lost(acted=False))
     parts.apply()
     await parts.one_pass()
-    intent = parts.intent()
-    assert isinstance(intent, CreateIntent)
-    forged = intent.model_copy(update={"part_of": "vm-9"})
+    forged = parts.readable_intent().model_copy(update={"part_of": "vm-9"})
     parts.annotate(**{CREATE_INTENT.partition("/")[2]: forged.to_annotation()})
     await parts.restart()
     await parts.wait(AN_HOUR, step=30)

@@ -7,7 +7,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from relay_client import CapacityExhausted, Conflict
-from relay_operator.api.meta import CreateIntent
 from tests.unit.engine.apiserver import Call, Fault
 from tests.unit.flows.managed.cloudpods import Failure, lost, refused
 from tests.unit.flows.managed.world import World, fixed_random, running_world
@@ -106,9 +105,7 @@ async def test_no_object_ever_has_two_and_none_is_left_when_all_are_gone(seed: i
         assert max(chaos.peak.values(), default=0) <= 1
         for name in NAMES:
             assert world.reason(name) == "Running", world.status(name)
-            intent = world.intent(name)
-            assert isinstance(intent, CreateIntent)
-            assert intent.token == world.status(name).create_token
+            assert world.readable_intent(name).token == world.status(name).create_token
         recorded = sorted(world.status(name).id or "" for name in NAMES)
         assert sorted(record.id for record in world.pods.live) == recorded
         for name in NAMES:

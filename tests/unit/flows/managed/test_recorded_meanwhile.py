@@ -25,9 +25,7 @@ async def test_what_others_write_while_the_id_is_on_its_way_stays(world: World) 
 
 def _intent_of(world: World, **changed: str | int | datetime) -> Json:
     """The annotation with another intent, as another process writes it."""
-    intent = world.intent()
-    assert isinstance(intent, CreateIntent)
-    text = intent.model_copy(update=changed).to_annotation()
+    text = world.readable_intent().model_copy(update=changed).to_annotation()
     return {"metadata": {"annotations": {CREATE_INTENT: text}}}
 
 
@@ -51,8 +49,7 @@ async def test_an_id_that_another_process_recorded_meanwhile_stays_and_what_was_
 
 async def test_an_intent_that_another_process_closed_meanwhile_stays_closed(world: World) -> None:
     def close() -> None:
-        intent = world.intent()
-        assert isinstance(intent, CreateIntent)
+        intent = world.readable_intent()
         world.server.edit("gpupods", NAMESPACE, "train", {"status": {"createToken": intent.token}}, status=True)
 
     at_the_status_write(world, close)
@@ -64,9 +61,7 @@ async def test_an_intent_that_another_process_closed_meanwhile_stays_closed(worl
 
 async def test_an_id_that_another_process_found_meanwhile_is_the_objects_own(world: World) -> None:
     def find() -> None:
-        intent = world.intent()
-        assert isinstance(intent, CreateIntent)
-        recorded: Json = {"status": {"id": "pod-1", "createToken": intent.token}}
+        recorded: Json = {"status": {"id": "pod-1", "createToken": world.readable_intent().token}}
         world.server.edit("gpupods", NAMESPACE, "train", recorded, status=True)
 
     at_the_status_write(world, find)

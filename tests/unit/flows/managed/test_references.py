@@ -11,7 +11,6 @@ from relay_client import Cloud
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import CREATE_INTENT, ObjectKey
 from relay_operator.api.references import HeldReference
-from relay_operator.engine.account import AccountReady
 from relay_operator.engine.identity import Installation
 from relay_operator.engine.intent import cloud_name
 from relay_operator.engine.queue import Priority
@@ -221,8 +220,7 @@ async def test_what_was_read_and_cannot_be_used_is_told_before_anything_is_sent(
 
 async def test_what_was_adopted_is_given_all_that_the_spec_names(referring: World) -> None:
     record = referring.pods.add("by-hand", fields={"imageUrl": "pytorch/pytorch", "public": False})
-    assert isinstance(referring.account.state, AccountReady)
-    referring.account.state = replace(referring.account.state, adoption_allowed=True)
+    referring.account.state = replace(referring.account.ready, adoption_allowed=True)
     put(referring, ADA, 10)
     referring.apply(**refers("ada"), annotations={"gpurelay.dev/adopt-id": record.id})
     await referring.wait(10)
@@ -287,5 +285,4 @@ async def test_what_an_object_of_another_kind_named_is_none_of_ours(referring: W
 
     put(referring, ObjectKey("GpuVm", NAMESPACE, "box"), 10, metadata={"uid": UID})
     traces = ManagedTraces(Listed(referring.pods), GpuPodStatus(), referring.cache, Installation("c0ffe"))
-    assert isinstance(referring.account.state, AccountReady)
-    assert await traces.living(referring.account.state.cloud, UnclaimedIds()) == {"pod-1": "by-hand"}
+    assert await traces.living(referring.account.ready.cloud, UnclaimedIds()) == {"pod-1": "by-hand"}

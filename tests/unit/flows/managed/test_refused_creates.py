@@ -8,7 +8,7 @@ from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.engine.queue import Priority
 from tests.unit.engine.apiserver import Json
 from tests.unit.flows.managed.cloudpods import Failure, refused, unauthorized
-from tests.unit.flows.managed.world import NAMESPACE, World, intent_of
+from tests.unit.flows.managed.world import NAMESPACE, World
 
 REFUSALS: dict[str, tuple[CloudError, Reason, bool]] = {
     "no room": (CapacityExhausted("c", "full", code="NODE_AT_CAPACITY"), Reason.WAITING_FOR_CAPACITY, False),
@@ -26,7 +26,7 @@ async def test_a_rejected_create_closes_its_intent_and_says_why(
     world.apply()
     await world.settle()
     status = world.status()
-    assert (status.id, status.create_token, status.attempt) == (None, intent_of(world).token, 1)
+    assert (status.id, status.create_token, status.attempt) == (None, world.readable_intent().token, 1)
     assert (world.reason(), world.condition(ConditionType.STALLED) is not None) == (reason, stalled)
     assert status.next_attempt_time is not None
 
@@ -35,7 +35,7 @@ async def test_a_create_that_was_held_back_in_an_outage_is_made_again_and_not_se
     world.pods.fail("create", Failure(HeldBack("create_pod", "no complete answer within 60 s", retry_after=5)))
     world.apply()
     await world.settle()
-    assert (world.reason(), world.status().create_token) == ("CloudUnavailable", intent_of(world).token)
+    assert (world.reason(), world.status().create_token) == ("CloudUnavailable", world.readable_intent().token)
     await world.wait(10)
     assert (world.reason(), world.pods.count("find")) == ("Running", 0)
 
@@ -51,7 +51,7 @@ async def test_after_the_largest_number_of_an_attempt_comes_the_first(world: Wor
     first, second = (sent.name for sent, _ in world.pods.sent)
     assert first.endswith("-99999")
     assert first == f"{second}-99999"
-    assert intent_of(world).attempt == world.status().attempt == 1
+    assert world.readable_intent().attempt == world.status().attempt == 1
 
 
 async def test_one_more_failure_than_status_can_count_keeps_nothing_from_being_written(world: World) -> None:
@@ -68,10 +68,10 @@ async def test_the_attempt_after_a_rejected_one_has_a_name_of_its_own(world: Wor
     world.pods.fail("create", refused(RateLimited))
     world.apply()
     await world.settle()
-    first = intent_of(world).name
+    first = world.readable_intent().name
     await world.wait(10)
-    assert world.pods.created == [intent_of(world).name]
-    assert intent_of(world).name == f"{first}-2"
+    assert world.pods.created == [world.readable_intent().name]
+    assert world.readable_intent().name == f"{first}-2"
     assert world.status().attempt == 2
 
 

@@ -8,7 +8,7 @@ from relay_operator.api.conditions import ConditionType
 from relay_operator.api.meta import ADOPT_ID, CREATE_INTENT
 from tests.unit.engine.apiserver import Json, part
 from tests.unit.flows.managed.cloudpods import lost
-from tests.unit.flows.managed.test_whose_resource import _copied, _intent, _shared
+from tests.unit.flows.managed.test_whose_resource import _copied, _shared
 from tests.unit.flows.managed.world import World
 
 
@@ -59,7 +59,7 @@ async def test_a_restored_object_finds_what_an_open_intent_led_to(world: World) 
     assert recorded is not None
     assert (world.status().id, recorded.uid, len(world.pods.created)) == ("pod-1", world.obj().metadata.uid, 1)
     await world.wait(400)
-    intent = _intent(world)
+    intent = world.readable_intent()
     assert (intent.token, intent.identity) == (world.status().create_token, recorded)
 
 

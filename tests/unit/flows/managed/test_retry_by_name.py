@@ -1,5 +1,7 @@
 """`createRecovery: RetryByName`: the same request again, and what is known of what it led to."""
 
+from dataclasses import replace
+
 import pytest
 
 from relay_client import Conflict
@@ -7,12 +9,11 @@ from relay_kube.kube import SECRETS
 from relay_operator.api.conditions import ConditionType
 from relay_operator.engine.intent import digests
 from tests.unit.flows.managed.cloudpods import lost, refused
-from tests.unit.flows.managed.test_finding_out import set_account
 from tests.unit.flows.managed.world import NAMESPACE, World
 
 
 async def test_retry_by_name_sends_the_same_request_again(world: World) -> None:
-    set_account(world, resend_unknown=True)
+    world.account.state = replace(world.account.ready, resend_unknown=True)
     world.pods.listable = False
     await world.kube.create(SECRETS, NAMESPACE, {"metadata": {"name": "keys"}, "data": {"TOKEN": "czNjcjN0"}})
     world.pods.fail("create", lost(acted=False))
@@ -26,7 +27,7 @@ async def test_retry_by_name_sends_the_same_request_again(world: World) -> None:
 
 @pytest.mark.parametrize("strategy", ["Never", "Recreate"])
 async def test_retry_by_name_records_the_spec_that_it_sent_last(world: World, strategy: str) -> None:
-    set_account(world, resend_unknown=True)
+    world.account.state = replace(world.account.ready, resend_unknown=True)
     world.pods.listable = False
     world.pods.fail("create", lost(acted=False))
     world.apply(updateStrategy={"type": strategy})
@@ -37,7 +38,7 @@ async def test_retry_by_name_records_the_spec_that_it_sent_last(world: World, st
 
 
 async def test_what_an_earlier_request_may_have_made_is_not_known_to_differ(world: World) -> None:
-    set_account(world, resend_unknown=True)
+    world.account.state = replace(world.account.ready, resend_unknown=True)
     world.pods.listable = False
     await world.kube.create(SECRETS, NAMESPACE, {"metadata": {"name": "keys"}, "data": {"TOKEN": "czNjcjN0"}})
     world.pods.fail("create", lost(acted=True), *[refused(Conflict)] * 9)
@@ -67,7 +68,7 @@ async def test_what_is_found_was_made_with_the_secrets_of_its_create(world: Worl
 
 
 async def test_retry_by_name_waits_for_an_environment_that_is_missing(world: World) -> None:
-    set_account(world, resend_unknown=True)
+    world.account.state = replace(world.account.ready, resend_unknown=True)
     world.pods.listable = False
     await world.kube.create(SECRETS, NAMESPACE, {"metadata": {"name": "keys"}, "data": {}})
     world.pods.fail("create", lost(acted=False))

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from relay_operator.engine.account import AccountReady
 from tests.unit.flows.managed.cloudpods import lost
 from tests.unit.flows.managed.world import World
 
@@ -21,9 +20,7 @@ async def test_nothing_is_created_for_what_people_changed_in_the_moment_before(w
 
 async def test_nothing_is_sent_again_for_what_people_changed_in_the_moment_before(world: World) -> None:
     world.pods.listable = False
-    ready = world.account.state
-    assert isinstance(ready, AccountReady)
-    world.account.state = replace(ready, resend_unknown=True)
+    world.account.state = replace(world.account.ready, resend_unknown=True)
     world.pods.fail("create", lost(acted=False))
 
     def just_then(_: str) -> None:

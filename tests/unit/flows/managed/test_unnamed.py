@@ -9,7 +9,6 @@ from pydantic import TypeAdapter
 
 from relay_client import Cloud
 from relay_operator.api.meta import CREATE_INTENT, CreateIntent
-from relay_operator.engine.account import AccountReady
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.resource import CannotTell, Found, Inputs, SearchResult
 from relay_operator.flows.managed.unnamed import led_to
@@ -63,11 +62,6 @@ def unnamed(world: World) -> World:
     return world
 
 
-def account(world: World) -> AccountReady:
-    assert isinstance(world.account.state, AccountReady)
-    return world.account.state
-
-
 async def lose(world: World, *names: str, acted: bool) -> None:
     """Creates whose answers never come."""
     for name in names or ("train",):
@@ -111,7 +105,7 @@ async def test_the_only_one_that_was_made_since_is_what_the_lost_create_led_to(u
     ids=["older", "none", "of no date", "two", "one of no date beside it"],
 )
 async def test_if_there_is_any_doubt_a_person_decides(unnamed: World, doubt: Sequence[datetime | None]) -> None:
-    unnamed.account.state = replace(account(unnamed), resend_unknown=True)  # it sends a name again: there is none
+    unnamed.account.state = replace(unnamed.account.ready, resend_unknown=True)  # it sends a name again: there is none
     await lose(unnamed, acted=False)
     for at in doubt:
         unnamed.pods.add("", fields=row(at=at))
@@ -172,16 +166,14 @@ async def test_what_the_spec_says_by_now_is_not_what_was_sent(unnamed: World) ->
 
 async def test_a_shared_account_takes_nothing_over_by_what_it_looks_like(unnamed: World) -> None:
     """People may write annotations: an intent of theirs would find what is somebody else's."""
-    unnamed.account.state = replace(account(unnamed), adoption_allowed=False)
+    unnamed.account.state = replace(unnamed.account.ready, adoption_allowed=False)
     await lose(unnamed, acted=True)
-    intent = unnamed.intent()
-    assert isinstance(intent, CreateIntent)
-    early = intent.model_copy(update={"started_at": BEGINNING - timedelta(days=1)})
+    early = unnamed.readable_intent().model_copy(update={"started_at": BEGINNING - timedelta(days=1)})
     unnamed.annotate(**{CREATE_INTENT.partition("/")[2]: early.to_annotation()})
     await unnamed.restart()
     await unnamed.wait(AN_HOUR, step=30)
     assert (unnamed.status().id, unnamed.stalled().partition(":")[0]) == (None, "CreateOutcomeUnknown")
-    unnamed.account.state = replace(account(unnamed), adoption_allowed=True)
+    unnamed.account.state = replace(unnamed.account.ready, adoption_allowed=True)
     await unnamed.wait(AN_HOUR, step=30)
     assert unnamed.status().id == "pod-1"
 

@@ -10,7 +10,6 @@ from pydantic import JsonValue
 
 from relay_kube.kube import NotFound
 from relay_operator.api.meta import ANNOTATION_PREFIX, CREATE_INTENT, FINALIZER, PAUSED, PLAN_ONLY, ObjectKey
-from relay_operator.engine.account import AccountReady
 from relay_operator.engine.leftovers import Fate, Leftover
 from relay_operator.engine.vanished import DepartedObject
 from tests.unit.engine.apiserver import Fault, Json, part
@@ -99,8 +98,7 @@ async def test_it_is_terminated_where_the_answer_was_lost_and_the_id_is_told_lat
     world.vanish()
     await world.wait(10)
     assert len(world.pods.live) == 1
-    assert isinstance(world.account.state, AccountReady)
-    world.account.state.unclaimed.add("pod-1")
+    world.account.ready.unclaimed.add("pod-1")
     await world.wait(120)
     assert (len(world.pods.created), world.pods.live, world.left_behind()) == (1, [], [])
 

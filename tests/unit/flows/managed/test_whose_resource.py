@@ -10,7 +10,6 @@ from pydantic import JsonValue
 from relay_operator.api.conditions import ConditionType
 from relay_operator.api.meta import ADOPT_ID, CREATE_INTENT, PAUSED, CreateIntent, Identity, MalformedIntent, ObjectMeta
 from relay_operator.engine import identity
-from relay_operator.engine.account import AccountReady
 from relay_operator.engine.identity import Whose
 from relay_operator.engine.intent import cloud_name
 from relay_operator.kinds.gpupod import GpuPodStatus
@@ -36,14 +35,7 @@ def _copied(raw: Json, **metadata: JsonValue) -> Json:
 
 def _shared(world: World) -> None:
     """The account is shared, and does not say allowAdoption."""
-    assert isinstance(world.account.state, AccountReady)
-    world.account.state = replace(world.account.state, adoption_allowed=False)
-
-
-def _intent(world: World, name: str = "train") -> CreateIntent:
-    intent = world.intent(name)
-    assert isinstance(intent, CreateIntent)
-    return intent
+    world.account.state = replace(world.account.ready, adoption_allowed=False)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +96,7 @@ async def test_intent_and_status_say_for_whom(world: World) -> None:
     await world.settle()
     uid = world.obj().metadata.uid
     recorded = Identity(installation="c0ffe", namespace=NAMESPACE, name="train", uid=uid, organization="org-1")
-    assert (world.status().identity, _intent(world).identity) == (recorded, recorded)
+    assert (world.status().identity, world.readable_intent().identity) == (recorded, recorded)
 
 
 @pytest.mark.parametrize("metadata", [{"name": "other"}, {"namespace": "team-b"}], ids=["name", "namespace"])
@@ -166,8 +158,7 @@ async def test_what_is_in_another_organization_is_neither_gone_nor_made_again(wo
         world.pods.fail("create", lost(acted=True))
     world.apply(recovery={"onTerminated": "Recreate"})
     await world.one_pass()
-    assert isinstance(world.account.state, AccountReady)
-    former = world.account.state
+    former = world.account.ready
     world.account.state = replace(former, organization_id="org-2")
     hidden = dict(world.pods.records)
     world.pods.records.clear()
@@ -200,7 +191,7 @@ def test_an_intent_of_the_first_release_is_read_and_one_says_for_whom() -> None:
 async def test_an_intent_of_the_first_release_that_was_copied_finds_nothing_of_the_original(world: World) -> None:
     world.apply()
     await world.settle()
-    copied = _intent(world).model_copy(update={"identity": None})
+    copied = world.readable_intent().model_copy(update={"identity": None})
     world.apply("other", annotations={CREATE_INTENT: copied.to_annotation()})
     await world.wait(10)
     assert (world.status().id, world.status("other").id, world.pods.count("find")) == ("pod-1", "pod-2", 0)

@@ -15,7 +15,7 @@ from relay_client import Cloud, CloudError
 from relay_kube.kube import ApiAccess, Kube
 from relay_operator.api import meta
 from relay_operator.api.conditions import Condition, ConditionType
-from relay_operator.api.meta import CreateIntent, ObjectKey
+from relay_operator.api.meta import ObjectKey
 from relay_operator.budgets.budgets import Budgets
 from relay_operator.budgets.prices import Prices, Pricing
 from relay_operator.engine.account import AccountReady
@@ -247,6 +247,12 @@ class World:
         text = annotations.get(meta.CREATE_INTENT)
         return meta.CreateIntent.parse(text if isinstance(text, str) else None)
 
+    def readable_intent(self, name: str = "train") -> meta.CreateIntent:
+        """The intent, which is there and can be read."""
+        intent = self.intent(name)
+        assert isinstance(intent, meta.CreateIntent)
+        return intent
+
     def hint(self, name: str = "train") -> None:
         """A webhook names the object's resource."""
         self.queue.add(ObjectKey("GpuPod", NAMESPACE, name), Priority.EVENT)
@@ -326,9 +332,3 @@ async def many(world: World, names: list[str]) -> None:
 def fixed_random(seed: int) -> Callable[[], float]:
     """The same chances every time."""
     return random.Random(seed).random
-
-
-def intent_of(world: World) -> CreateIntent:
-    intent = world.intent()
-    assert isinstance(intent, CreateIntent)
-    return intent
