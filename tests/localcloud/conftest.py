@@ -69,6 +69,13 @@ async def organization(server: Server) -> Organization:
 
 
 @pytest_asyncio.fixture
+async def no_faults_left(server: Server) -> AsyncIterator[None]:
+    """Faults that a test sets in the module's local cloud end with it."""
+    yield
+    await server.ok("DELETE", "/faults")
+
+
+@pytest_asyncio.fixture
 async def receiver() -> AsyncIterator[Receiver]:
     """A receiver of webhooks that takes everything."""
     async with Receiver() as listening:

@@ -7,24 +7,15 @@ from typing import TYPE_CHECKING
 import aiohttp
 import pytest
 
-from tests.localcloud.support.batches import (
-    batch_of,
-    create,
-    jsonl,
-    multipart,
-    post_file,
-    record,
-    run,
-    upload,
-)
+from tests.localcloud.support.batches import batch_of, create, jsonl, multipart, post_file, record, run, upload
 from tests.localcloud.support.inference import CHAT, call, ok, refusal
 from tests.localcloud.support.past import keep_the_past
 from tests.localcloud.support.workloads import set_organization
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from tests.localcloud.support.server import Organization, Server
+
+pytestmark = pytest.mark.usefixtures("no_faults_left")
 
 OPERATIONS = [
     ("POST", "/v1/files"),
@@ -37,12 +28,6 @@ OPERATIONS = [
     ("GET", "/v1/batches/{batch}"),
     ("POST", "/v1/batches/{batch}/cancel"),
 ]
-
-
-@pytest.fixture(autouse=True)
-async def _no_faults_left(server: Server) -> AsyncIterator[None]:
-    yield
-    await server.ok("DELETE", "/faults")
 
 
 async def filled(organization: Organization) -> dict[str, str]:

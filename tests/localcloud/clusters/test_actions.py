@@ -5,28 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-import pytest_asyncio
 
 from tests.localcloud.support.clusters import act, burn, create, detail, replicas, running, status, summary
-from tests.localcloud.support.workloads import (
-    UNTIL_RUNNING,
-    happens,
-    own_node,
-    received,
-    remove_shared_nodes,
-    subscribe,
-)
+from tests.localcloud.support.workloads import UNTIL_RUNNING, happens, own_node, received, subscribe
 
 if TYPE_CHECKING:
     from tests.localcloud.support.receiver import Receiver
-    from tests.localcloud.support.server import Organization, Server
-
-
-@pytest_asyncio.fixture
-async def organization(server: Server) -> Organization:
-    """An organization without any node: each test brings in what it needs."""
-    await remove_shared_nodes(server)
-    return await server.organization()
+    from tests.localcloud.support.server import Organization
 
 
 # Capacity.

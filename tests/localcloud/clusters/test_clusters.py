@@ -5,20 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-import pytest_asyncio
 
 from tests.localcloud.support.clusters import act, create, detail, refused, replicas, running, status, summary
-from tests.localcloud.support.workloads import DAY, UNTIL_RUNNING, own_node, remove_shared_nodes, set_organization
+from tests.localcloud.support.workloads import DAY, UNTIL_RUNNING, own_node, set_organization
 
 if TYPE_CHECKING:
     from tests.localcloud.support.server import Organization, Server
-
-
-@pytest_asyncio.fixture
-async def organization(server: Server) -> Organization:
-    """An organization without any node: each test brings in what it needs."""
-    await remove_shared_nodes(server)
-    return await server.organization()
 
 
 # What is answered.

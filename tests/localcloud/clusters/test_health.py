@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest_asyncio
-
 from tests.localcloud.support.clusters import act, burn, create, detail, replicas, running, status
 from tests.localcloud.support.workloads import (
     GRACE,
@@ -13,7 +11,6 @@ from tests.localcloud.support.workloads import (
     happens,
     own_node,
     received,
-    remove_shared_nodes,
     set_node,
     set_organization,
     spent,
@@ -23,16 +20,9 @@ from tests.localcloud.support.workloads import (
 
 if TYPE_CHECKING:
     from tests.localcloud.support.receiver import Receiver
-    from tests.localcloud.support.server import Organization, Server
+    from tests.localcloud.support.server import Organization
 
 HOUR = 3600
-
-
-@pytest_asyncio.fixture
-async def organization(server: Server) -> Organization:
-    """An organization without any node: each test brings in what it needs."""
-    await remove_shared_nodes(server)
-    return await server.organization()
 
 
 # Health and nodes.

@@ -14,20 +14,14 @@ from tests.localcloud.support.server import request
 from tests.support.eventually import PATIENCE_SECONDS, eventually
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from tests.localcloud.conftest import StartServer
     from tests.localcloud.support.receiver import Receiver
     from tests.localcloud.support.server import Organization, Server
 
+pytestmark = pytest.mark.usefixtures("no_faults_left")
+
 WHOAMI = "GET /v1/whoami"
 CREATE = "POST /v1/orgs/{orgId}/api-keys/create"
-
-
-@pytest.fixture(autouse=True)
-async def _no_faults_left(server: Server) -> AsyncIterator[None]:
-    yield
-    await server.ok("DELETE", "/faults")
 
 
 async def fault(server: Server, operation: str, effect: dict[str, Any], **more: Any) -> str:

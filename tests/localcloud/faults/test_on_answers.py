@@ -10,19 +10,13 @@ from tests.localcloud.support.past import keep_the_past
 from tests.localcloud.support.workloads import act, new_pod, own_node, status, usage
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from tests.localcloud.conftest import StartServer
     from tests.localcloud.support.server import Organization, Server
 
+pytestmark = pytest.mark.usefixtures("no_faults_left")
+
 READ = "GET /v1/vms/{id}"
 LIST = "GET /v1/orgs/{orgId}/clusters"
-
-
-@pytest.fixture(autouse=True)
-async def _no_faults_left(server: Server) -> AsyncIterator[None]:
-    yield
-    await server.ok("DELETE", "/faults")
 
 
 async def fault(server: Server, operation: str, effect: dict[str, Any], **more: Any) -> Any:

@@ -11,17 +11,11 @@ import pytest
 from tests.localcloud.support.inference import CHAT, MESSAGES, balance, call, chat, events, message, refusal
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from tests.localcloud.support.server import Organization, Server
 
+pytestmark = pytest.mark.usefixtures("no_faults_left")
+
 A_CENT_OF_WORDS = "w " * 100_000
-
-
-@pytest.fixture(autouse=True)
-async def _no_faults_left(server: Server) -> AsyncIterator[None]:
-    yield
-    await server.ok("DELETE", "/faults")
 
 
 async def fault(organization: Organization, path: str, effect: dict[str, Any]) -> None:
