@@ -2,13 +2,16 @@
 
 import asyncio
 import contextlib
+import json
 import os
 import socket
 import ssl
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
+
+from pydantic import BaseModel, JsonValue
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,12 @@ class Early:
 
 
 Step = Reply | Raw | Drop | Hang | Early
+
+
+def page(*items: BaseModel | Mapping[str, JsonValue], cursor: str = "") -> Reply:
+    """A page of a list, as the cloud answers it."""
+    rows = [item.model_dump(by_alias=True) if isinstance(item, BaseModel) else item for item in items]
+    return Reply(body=json.dumps({"items": rows, "nextCursor": cursor}).encode())
 
 
 class ScriptedServer:

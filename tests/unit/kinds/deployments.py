@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -90,11 +89,6 @@ def row(**fields: Any) -> Deployment:
         **fields,
     }
     return Deployment.model_validate(told)
-
-
-def answer(*rows: Deployment, cursor: str = "") -> Reply:
-    items = [each.model_dump(by_alias=True) for each in rows]
-    return Reply(body=json.dumps({"items": items, "nextCursor": cursor}).encode())
 
 
 def one(each: Deployment) -> Reply:

@@ -18,7 +18,7 @@ from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.resource import CannotTell, Inputs, Look, Progress
 from relay_operator.kinds.inferencebackend import InferenceBackends
 from relay_wire.inference import Backend
-from tests.unit.client.scripted import Reply, scripted_server
+from tests.unit.client.scripted import Reply, page, scripted_server
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -80,11 +80,6 @@ def row(**fields: JsonValue) -> Backend:
     return Backend.model_validate(told)
 
 
-def answer(*rows: Backend, cursor: str = "") -> Reply:
-    items = [each.model_dump(by_alias=True) for each in rows]
-    return Reply(body=json.dumps({"items": items, "nextCursor": cursor}).encode())
-
-
 def one(each: Backend) -> Reply:
     return Reply(body=each.model_dump_json(by_alias=True).encode())
 
@@ -119,10 +114,10 @@ async def test_alike_is_what_has_every_field_that_is_sent_in_the_model_that_it_w
     others = [row(id=f"bke_{name}", **{name: value}) for name, value in FIELDS.items()]
     async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
         backends, unbound = kind(), row(id="bke_2", maxConcurrency=None)
-        server.will(answer(row(), *others, cursor="1"), answer(unbound))
+        server.will(page(row(), *others, cursor="1"), page(unbound))
         assert await backends.alike(cloud, backing("llama")) == (row(), unbound)
         for name, value in FIELDS.items():
-            server.will(answer(row(), *others))
+            server.will(page(row(), *others))
             assert [each.id for each in await backends.alike(cloud, backing(**{name: value}))] == [f"bke_{name}"]
         server.will(ABSENT)
         assert await backends.alike(cloud, backing()) == ()
@@ -139,7 +134,7 @@ async def test_those_of_a_model_are_read_by_one_list_and_each_model_has_its_own(
     status = InferenceBackendStatus()
     async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
         backends = kind()
-        server.will(answer(row(), row(id="bke_2")))
+        server.will(page(row(), row(id="bke_2")))
         assert await backends.observe(cloud, "llama/bke_1", status, Look.ROUTINE) == row()
         assert (await backends.observe(cloud, "llama/bke_2", status, Look.ROUTINE)).id == "bke_2"
         server.will(one(row(id="bke_3")))

@@ -25,7 +25,7 @@ from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.resource import CannotTell, Inputs, Look, Progress, is_part, unnamed
 from relay_operator.kinds.nodereservation import NodeReservations
 from relay_wire.reservations import Reservation
-from tests.unit.client.scripted import Reply, scripted_server
+from tests.unit.client.scripted import Reply, page, scripted_server
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -91,11 +91,6 @@ def reserved(spec: dict[str, JsonValue] = SPEC, /, **fields: JsonValue) -> Reser
     return Reservation.model_validate(told | fields)
 
 
-def items(*rows: Reservation, cursor: str = "") -> Reply:
-    told = [row.model_dump(by_alias=True) for row in rows]
-    return Reply(body=json.dumps({"items": told, "nextCursor": cursor}).encode())
-
-
 def nodes(**statuses: str) -> Reply:
     rows = [{"id": node_id, "status": status} for node_id, status in statuses.items()]
     return Reply(body=json.dumps({"items": rows}).encode())
@@ -126,10 +121,10 @@ async def test_an_answer_about_another_node_tells_nothing() -> None:
 async def test_all_of_a_node_are_read_by_one_list() -> None:
     async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
         reservations, status = kind(), NodeReservationStatus()
-        server.will(items(reserved(), cursor="1"), items(reserved(id="rsv_2")))
+        server.will(page(reserved(), cursor="1"), page(reserved(id="rsv_2")))
         for cloud_id in ("rsv_1", "rsv_2"):
             assert (await reservations.observe(cloud, f"node_1/{cloud_id}", status, Look.ROUTINE)).id == cloud_id
-        server.will(items(reserved()))
+        server.will(page(reserved()))
         with pytest.raises(NotFound, match="rsv_9 is not among the reservations of node_1"):
             await reservations.observe(cloud, "node_1/rsv_9", status, Look.EXACT)
         with pytest.raises(NotFound, match="the node of rsv_9 is not known"):
@@ -155,7 +150,7 @@ async def test_what_equals_all_that_is_sent_is_alike_until_it_ends() -> None:
     )
     rows = [reserved(WHOLE, **odd).model_copy(update={"id": f"odd_{number}"}) for number, odd in enumerate(odds)]
     async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
-        server.will(items(*rows, own), items(own), items(*rows))
+        server.will(page(*rows, own), page(own), page(*rows))
         assert await kind().alike(cloud, asked(WHOLE)) == [own]
         assert await kind().existing(cloud, asked(WHOLE)) == own
         assert await kind().existing(cloud, asked(WHOLE)) is None
@@ -170,7 +165,7 @@ async def test_what_equals_all_that_is_sent_is_alike_until_it_ends() -> None:
 async def test_what_has_more_than_is_sent_is_not_alike(more: str) -> None:
     row = reserved(SPEC | {more: WHOLE[more]})
     async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
-        server.will(items(row))
+        server.will(page(row))
         assert await kind().alike(cloud, asked()) == []
     assert kind().differences(asked(), row) == ()  # nobody asked for another value
 
@@ -185,10 +180,10 @@ async def test_a_cloud_without_the_calls_says_so_and_a_node_that_is_gone_has_non
         for gone in (nodes(node_1="removed"), nodes(node_2="online")):
             server.will(no_call, gone)
             assert await kind().existing(cloud, asked()) is None
-        server.will(no_call, items(reserved()))
+        server.will(no_call, page(reserved()))
         with pytest.raises(NotServed, match="no call that deletes rsv_1: delete it in the cloud's console"):
             await kind().delete(cloud, "node_1/rsv_1")
-        server.will(no_call, items())
+        server.will(no_call, page())
         with pytest.raises(NotFound):
             await kind().delete(cloud, "node_1/rsv_1")
         server.will(Reply(403, b'{"error": "no", "code": "forbidden"}'))

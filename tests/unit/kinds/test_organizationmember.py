@@ -19,7 +19,7 @@ from relay_operator.flows.managed.ending import parse
 from relay_operator.flows.managed.resource import Inputs
 from relay_operator.kinds.organizationmember import OrganizationMember, OrganizationMembers
 from relay_wire.orgs import Member
-from tests.unit.client.scripted import Reply, scripted_server
+from tests.unit.client.scripted import Reply, page, scripted_server
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -44,10 +44,6 @@ def person(role: str = "member", email: str = "Ada@x.example") -> OrganizationMe
     return OrganizationMember.model_validate({"metadata": {"name": "ada"}, "spec": {"email": email, "role": role}})
 
 
-def listed(*rows: dict[str, JsonValue], cursor: str = "") -> Reply:
-    return Reply(body=json.dumps({"items": [*rows], "nextCursor": cursor}).encode())
-
-
 def member(row: dict[str, JsonValue]) -> Member:
     return Member.model_validate(row)
 
@@ -67,9 +63,9 @@ async def test_an_owner_is_added_as_admin_and_made_owner_then(asked: str, sent: 
 
 async def test_a_person_is_known_by_e_mail_however_it_is_written() -> None:
     async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
-        server.will(listed(BOB, {"userId": "usr_3", "role": "viewer"}, ADA))
+        server.will(page(BOB, {"userId": "usr_3", "role": "viewer"}, ADA))
         assert await kind().existing(cloud, person(email="ADA@X.example")) == member(ADA)
-        server.will(listed(BOB))
+        server.will(page(BOB))
         assert await kind().existing(cloud, person()) is None
         assert await kind().living(cloud, UnclaimedIds()) == {}
     assert (
@@ -82,9 +78,9 @@ async def test_a_person_is_known_by_e_mail_however_it_is_written() -> None:
 async def test_a_role_is_changed_in_place_and_a_member_removed() -> None:
     async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
         (change,) = kind().changes(person("viewer"), member(ADA), running=True)
-        server.will(listed(ADA, BOB), Reply(body=json.dumps(ADA | {"role": "viewer"}).encode()))
+        server.will(page(ADA, BOB), Reply(body=json.dumps(ADA | {"role": "viewer"}).encode()))
         await change.send(cloud)
-        server.will(listed(BOB, cursor="1"), listed(ADA), Reply(status=204))
+        server.will(page(BOB, cursor="1"), page(ADA), Reply(status=204))
         await kind().delete(cloud, "usr_2")
     path = "/v1/orgs/org-1/members"
     assert [(each.method, each.target) for each in server.seen] == [
@@ -101,7 +97,7 @@ async def test_nothing_is_sent_about_the_last_owner() -> None:
     async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
         (change,) = kind().changes(person("viewer"), member(ADA), running=True)
         for attempt in (change.send(cloud), kind().delete(cloud, "usr_1")):
-            server.will(listed(ADA, BOB | {"role": "admin"}))
+            server.will(page(ADA, BOB | {"role": "admin"}))
             with pytest.raises(Conflict) as told:
                 await attempt
             assert (told.value.code, told.value.outcome) == (LAST_OWNER, Outcome.NOT_SENT)
@@ -114,7 +110,7 @@ async def test_nothing_is_sent_about_the_last_owner() -> None:
 @pytest.mark.parametrize(("role", "reason"), [("owner", Reason.LAST_OWNER), ("admin", Reason.CONFLICT)])
 async def test_what_the_cloud_refuses_of_an_owner_is_that_it_is_the_last(role: str, reason: Reason) -> None:
     async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
-        server.will(listed(ADA | {"role": role}, BOB), Reply(status=409, body=b'{"error": "no", "code": "conflict"}'))
+        server.will(page(ADA | {"role": role}, BOB), Reply(status=409, body=b'{"error": "no", "code": "conflict"}'))
         with pytest.raises(Conflict) as told:
             await kind().delete(cloud, "usr_1")
         assert (refused(told.value).reason, told.value.message) == (reason, "no")

@@ -19,8 +19,8 @@ from relay_operator.flows.managed.resource import CannotTell, Inputs, Look, Prog
 from relay_operator.kinds import lanes
 from relay_operator.kinds.servingdeployment import Seen
 from relay_wire.serving import Deployment
-from tests.unit.client.scripted import Reply, scripted_server
-from tests.unit.kinds.deployments import ALL, INTENT, LASTING, PATH, SENT, answer, kind, one, row, serving
+from tests.unit.client.scripted import Reply, page, scripted_server
+from tests.unit.kinds.deployments import ALL, INTENT, LASTING, PATH, SENT, kind, one, row, serving
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -104,7 +104,7 @@ async def test_alike_is_what_has_every_field_that_is_sent_and_no_other() -> None
     others.append(row(id="dep_env", env={**(own.env or {}), "MORE": "m"}))
     async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
         deployments = kind()
-        server.will(answer(own, *others))
+        server.will(page(own, *others))
         assert [each.row for each in await deployments.alike(cloud, obj)] == [own]
         assert await deployments.existing(cloud, obj) is None
         assert await deployments.find(cloud, "team-a-llama", UnclaimedIds()) == CannotTell()
@@ -117,13 +117,13 @@ async def test_all_are_read_by_one_list_and_what_it_lacks_is_asked_for() -> None
     status = ServingDeploymentStatus()
     async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
         deployments, other = kind(), row(id="dep_2")
-        server.will(answer(row(), other))
+        server.will(page(row(), other))
         for cloud_id in ("dep_1", "dep_2"):
             seen = await deployments.observe(cloud, cloud_id, status, Look.ROUTINE)
             assert (seen.row.id, seen.lane) == (cloud_id, (row(), other))
         server.will(one(row(id="dep_3")))
         assert len((await deployments.observe(cloud, "dep_3", status, Look.ROUTINE)).lane) == 3
-        server.will(answer(row()), Reply(404, b'{"error": "no such thing", "code": "not_found"}'))
+        server.will(page(row()), Reply(404, b'{"error": "no such thing", "code": "not_found"}'))
         with pytest.raises(NotFound):
             await deployments.observe(cloud, "dep_2", status, Look.EXACT)
         server.will(Reply(404, b'{"error": "no such thing", "code": "not_found"}'))
@@ -136,7 +136,7 @@ async def test_all_are_read_by_one_list_and_what_it_lacks_is_asked_for() -> None
 
 async def test_a_list_without_an_end_tells_nothing() -> None:
     async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
-        server.will(*(answer(cursor=str(number)) for number in range(MAX_PAGES)))
+        server.will(*(page(cursor=str(number)) for number in range(MAX_PAGES)))
         with pytest.raises(Unreadable):
             await kind().alike(cloud, serving())
 
