@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.localcloud.console.test_pages import SCRIPT, page, text_of
 from tests.localcloud.support import batches
 from tests.localcloud.support.batches import record
 from tests.localcloud.support.inference import call
+from tests.localcloud.support.pages import SCRIPT, page, text_of
 
 if TYPE_CHECKING:
     from tests.localcloud.support.server import Server

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
@@ -10,8 +9,8 @@ from urllib.parse import urlencode
 import pytest
 from playwright.async_api import expect
 
-from tests.localcloud.console.test_pages import page, text_of
 from tests.localcloud.support import clusters, deployments
+from tests.localcloud.support.pages import page, refusal, text_of
 from tests.localcloud.support.server import Answer, request
 from tests.localcloud.support.workloads import running_pod, status, stopped_pod
 
@@ -31,13 +30,6 @@ async def offered(server: Server, workload: str) -> set[str]:
     """What the buttons of a workload's page ask for."""
     shown = (await page(server, f"/console/workload?id={workload}")).raw.decode()
     return set(re.findall(rf'action="/console/workloads/{workload}/([a-z]+)"', shown)) - {"events"}
-
-
-def refusal(answer: Answer) -> tuple[int, str]:
-    """Status and sentence of the page that says what is wrong."""
-    found = re.search(r'id="refusal" role="alert"[^>]*>([^<]*)<', answer.raw.decode())
-    assert found is not None, answer.raw
-    return answer.status, html.unescape(found[1])
 
 
 async def test_a_pod_is_stopped_started_and_terminated_and_each_state_offers_what_it_allows(fresh: Server) -> None:

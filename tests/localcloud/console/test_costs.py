@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from tests.localcloud.console.test_pages import QUOTES, page, text_of
+from tests.localcloud.support.pages import QUOTES, page, text_of
 from tests.localcloud.support.workloads import act, running_pod
 
 if TYPE_CHECKING:

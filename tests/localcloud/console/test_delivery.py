@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.localcloud.console.test_pages import QUOTES, SCRIPT, page, text_of
 from tests.localcloud.support.events import create_webhook, deliveries_of, settle
+from tests.localcloud.support.pages import QUOTES, SCRIPT, page, text_of
 from tests.localcloud.support.workloads import happens, running_pod
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import expect
 
-from tests.localcloud.console.test_forms import PUBLIC_KEY
 from tests.localcloud.support import batches, clusters, deployments
 from tests.localcloud.support.browsing import PAGES, Console, console_of
 from tests.localcloud.support.events import create_webhook
+from tests.localcloud.support.pages import PUBLIC_KEY
 from tests.localcloud.support.receiver import Receiver
 from tests.localcloud.support.workloads import happens, new_pod, running_pod
 from tests.support.axe import axe

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import html
 import re
 from typing import TYPE_CHECKING
-from urllib.parse import urlencode
 
 import pytest
 from playwright.async_api import expect
 
-from tests.localcloud.console.test_changes import refusal
-from tests.localcloud.console.test_pages import QUOTES, page, text_of
 from tests.localcloud.support import clusters, deployments
-from tests.localcloud.support.server import Answer, request
+from tests.localcloud.support.pages import PUBLIC_KEY, QUOTES, page, refusal, send, text_of, wrong
+from tests.localcloud.support.server import Answer
 from tests.localcloud.support.workloads import new_pod, running_pod, status
 
 if TYPE_CHECKING:
@@ -23,17 +20,9 @@ if TYPE_CHECKING:
 POD = {"image": "app:1", "name": "trainer", "gpuModelId": "h100", "gpuCount": "2", "httpPort": "8000"}
 VM = {"name": "box", "gpuModelId": "", "gpuCount": "", "resourceSize": "medium", "templateId": "", "sshKeyIds": ""}
 CLUSTER = {"name": "llm", "imageUrl": "app:1", "replicaCount": "2", "gpuModelId": "a100", "gpusPerReplica": ""}
-PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGpG4mWEYhL6KYQ9JQjqLnqWmHqDyyB0jJ1BwBMzX9tQ me@host"
 WRONG_KEYS = [("publicKey", text) for text in ("nonsense", "ssh-ed25519 !!!", QUOTES)]
 USUAL = {"pods": POD, "vms": VM, "clusters": CLUSTER}
 NODE = {"gpuModelId": "h100", "gpuCount": "8", "location": "sjc1"}
-
-
-async def send(server: Server, path: str, back: str, **form: object) -> Answer:
-    """Send a form as the page that it is on does."""
-    sent = {"Origin": server.url, "Content-Type": "application/x-www-form-urlencoded"}
-    fields = urlencode({"back": back, **form}).encode()
-    return await request("POST", f"{server.url}/console/{path}", raw=fields, headers=sent)
 
 
 async def create(organization: Organization, noun: str = "pods", **form: object) -> Answer:
@@ -49,17 +38,6 @@ async def add_key(organization: Organization, **form: object) -> Answer:
 async def deposit(organization: Organization, cents: object, key: str = "console-0") -> Answer:
     path = f"orgs/{organization.id}/deposits"
     return await send(organization.server, path, "/console/money", amountCents=cents, key=key)
-
-
-def wrong(answer: Answer) -> tuple[int, str, str]:
-    """Status, the field that is wrong, and what stands beside it."""
-    shown = answer.raw.decode()
-    field = re.search(r'data-field="([^"]*)"', shown)
-    beside = re.findall(r'class="wrong" data-about="([^"]+)">([^<]+)<', shown)
-    assert field is not None, shown
-    ((about, message),) = beside
-    assert about == field[1]
-    return answer.status, about, html.unescape(message)
 
 
 async def test_a_pod_is_created_as_the_form_says(fresh: Server) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.localcloud.console.test_pages import page, text_of
 from tests.localcloud.support import deployments
+from tests.localcloud.support.pages import page, text_of
 from tests.localcloud.support.provider import set_status
 from tests.localcloud.support.reservations import reserve
 from tests.localcloud.support.workloads import act, new_pod, own_node, set_node

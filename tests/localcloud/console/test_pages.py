@@ -10,14 +10,13 @@ import pytest
 
 from tests.localcloud.support.browsing import PAGES
 from tests.localcloud.support.events import create_webhook, deliveries_of, make_event, settle
-from tests.localcloud.support.server import Answer, request
+from tests.localcloud.support.pages import QUOTES, SCRIPT, page, text_of
 from tests.localcloud.support.workloads import act, happens, new_pod, running_pod
 
 if TYPE_CHECKING:
     from tests.localcloud.support.receiver import Receiver
     from tests.localcloud.support.server import Server
 
-SCRIPT = "<script>alert(1)</script>"
 STRANGE = ("?find=%3Cscript%3Ealert(1)", "?done=%3Cscript%3E", "?status=%22%3E%3Cscript%3E")
 INVITE = {"email": "ada@example.test", "role": "viewer"}
 SENSELESS = (
@@ -31,16 +30,6 @@ SENSELESS = (
     "org=",
     "%00=%ff&&",
 )
-QUOTES = "\"'><img src=x onerror=alert(1)>"
-
-
-async def page(server: Server, path: str, **headers: str) -> Answer:
-    return await request("GET", server.url + path, headers={name.replace("_", "-"): headers[name] for name in headers})
-
-
-def text_of(answer: Answer) -> str:
-    """What a person reads, in one line."""
-    return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", answer.raw.decode())))
 
 
 async def version_of(server: Server, path: str) -> str:

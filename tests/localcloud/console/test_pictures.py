@@ -10,10 +10,10 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import expect
 
-from tests.localcloud.console.test_forms import PUBLIC_KEY
 from tests.localcloud.support import batches, clusters
 from tests.localcloud.support.browsing import console_of
 from tests.localcloud.support.events import create_webhook
+from tests.localcloud.support.pages import PUBLIC_KEY
 from tests.localcloud.support.receiver import Receiver
 from tests.localcloud.support.workloads import act, happens, running_pod
 from tests.support.toolchain import REPOSITORY

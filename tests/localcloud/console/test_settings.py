@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.async_api import expect
 
-from tests.localcloud.console.test_changes import refusal
-from tests.localcloud.console.test_forms import send, wrong
-from tests.localcloud.console.test_pages import page, text_of
+from tests.localcloud.support.pages import page, refusal, send, text_of, wrong
 
 if TYPE_CHECKING:
     from tests.localcloud.support.browsing import Console

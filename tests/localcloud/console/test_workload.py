@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.localcloud.console.test_pages import QUOTES, SCRIPT, page, text_of
 from tests.localcloud.support import clusters, deployments
 from tests.localcloud.support.events import create_webhook, settle
+from tests.localcloud.support.pages import QUOTES, SCRIPT, page, text_of
 from tests.localcloud.support.workloads import act, new_pod, running_pod
 
 if TYPE_CHECKING:
