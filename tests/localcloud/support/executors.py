@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-import ssl
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from aiohttp import web
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
+from tests.localcloud.support.listener import Listener
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
-    from types import TracebackType
 
 
 def results(body: Any) -> Any:
@@ -26,37 +26,16 @@ def results(body: Any) -> Any:
 
 
 @dataclass
-class HttpExecutor:
-    """Listens on a free port and answers as `respond` says; `url` is on loopback."""
+class HttpExecutor(Listener):
+    """Answers as `respond` says."""
 
+    path = "/tools"
     respond: Callable[[Any], Any] = results
     """Makes the answer from the parsed body: JSON, or a response."""
     received: list[tuple[dict[str, str], Any]] = field(default_factory=list)
-    hang: asyncio.Event | None = None
     called: asyncio.Event = field(default_factory=asyncio.Event)
-    tls: ssl.SSLContext | None = None
-    url: str = ""
-    _runner: web.AppRunner | None = None
 
-    async def __aenter__(self) -> Self:
-        application = web.Application()
-        application.router.add_route("*", "/{tail:.*}", self._take)
-        self._runner = web.AppRunner(application, shutdown_timeout=0.1)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=self.tls).start()
-        scheme = "http" if self.tls is None else "https"
-        self.url = f"{scheme}://127.0.0.1:{self._runner.addresses[0][1]}/tools"
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self.hang is not None:
-            self.hang.set()
-        assert self._runner is not None
-        await self._runner.cleanup()
-
-    async def _take(self, request: web.Request) -> web.StreamResponse:
+    async def take(self, request: web.Request) -> web.StreamResponse:
         raw = await request.read()
         body = json.loads(raw) if raw else None
         self.received.append(({name.lower(): value for name, value in request.headers.items()}, body))

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any
 
 from aiohttp import web
 
-if TYPE_CHECKING:
-    import ssl
-    from types import TracebackType
+from tests.localcloud.support.listener import Listener
 
 USAGE = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
 
@@ -23,40 +21,23 @@ def completion(**more: Any) -> dict[str, Any]:
 
 
 @dataclass
-class ModelServer:
-    """Listens on a free port; keeps the headers and bodies it was sent."""
+class ModelServer(Listener):
+    """Keeps the headers and bodies it was sent; `hang` holds an answer back only after `body` was sent."""
 
+    path = "/v1"
     status: int = 200
     body: bytes | None = None
     """What is answered; without one, a completion."""
     content_type: str = "application/json"
-    hang: asyncio.Event | None = None
-    """Where set, every answer waits for it, after `body` was sent."""
     received: list[tuple[dict[str, str], Any]] = field(default_factory=list)
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
-    tls: ssl.SSLContext | None = None
-    url: str = ""
-    _runner: web.AppRunner | None = None
 
-    async def __aenter__(self) -> Self:
+    def runner(self) -> web.AppRunner:
         application = web.Application(client_max_size=2**25)
-        application.router.add_post("/v1/{tail:.*}", self._take)
-        self._runner = web.AppRunner(application, shutdown_timeout=0.1, handler_cancellation=True)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=self.tls).start()
-        scheme = "http" if self.tls is None else "https"
-        self.url = f"{scheme}://127.0.0.1:{self._runner.addresses[0][1]}/v1"
-        return self
+        application.router.add_post("/v1/{tail:.*}", self.take)
+        return web.AppRunner(application, shutdown_timeout=0.1, handler_cancellation=True)
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self.hang is not None:
-            self.hang.set()
-        assert self._runner is not None
-        await self._runner.cleanup()
-
-    async def _take(self, request: web.Request) -> web.StreamResponse:
+    async def take(self, request: web.Request) -> web.StreamResponse:
         self.received.append(({name.lower(): value for name, value in request.headers.items()}, await request.json()))
         self.arrived.set()
         if self.body is None and self.hang is not None:
