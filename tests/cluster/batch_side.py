@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import aiohttp
 
-from tests.support.manifests import condition, relay_object, up_to_date
+from tests.support.manifests import condition, relay_object, tells, up_to_date
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -51,6 +51,15 @@ async def put_prompts(workspace: Workspace, records: Sequence[Json] | str) -> No
     metadata = {"name": "prompts"}
     manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"input.jsonl": text}}
     await workspace.apply(manifest)
+
+
+async def runs_slowly(workspace: Workspace, records: Sequence[Json], *, record_seconds: int = 100, **spec: Any) -> None:
+    """The batch runs, and each of its records takes so many seconds of a clock that stands still."""
+    await workspace.cloud.control.clock(mode="frozen")
+    await workspace.cloud.control.settings(batchRecordSeconds=record_seconds)
+    await put_prompts(workspace, records)
+    await workspace.apply(batch(**spec))
+    await workspace.becomes(KIND, NAME, tells("Running"))
 
 
 async def published(workspace: Workspace, name: str = "answers") -> tuple[dict[str, Json], dict[str, Json]]:

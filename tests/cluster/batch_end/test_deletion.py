@@ -18,6 +18,7 @@ from tests.cluster.batch_side import (
     published,
     put_prompts,
     record,
+    runs_slowly,
 )
 from tests.cluster.cloud_log import count
 from tests.cluster.slow_delete import go_at_once
@@ -34,11 +35,7 @@ ALL = [record(f"r{number}", f"p{number}") for number in range(5)]
 
 
 async def _half_done(workspace: Workspace, **spec: Any) -> None:
-    await workspace.cloud.control.clock(mode="frozen")
-    await workspace.cloud.control.settings(batchRecordSeconds=100)
-    await put_prompts(workspace, ALL)
-    await workspace.apply(batch(**spec))
-    await workspace.becomes(KIND, NAME, tells("Running"))
+    await runs_slowly(workspace, ALL, **spec)
     await workspace.cloud.control.advance(230)
 
 

@@ -2,39 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tests.cluster.batch_side import (
     CREATE_BATCH,
     KIND,
     NAME,
-    batch,
     batches_in_cloud,
     complete,
     failed,
     files_in_cloud,
     published,
-    put_prompts,
     record,
+    runs_slowly,
 )
 from tests.cluster.cloud_log import count
 from tests.support.eventually import eventually
 from tests.support.manifests import condition, tells
 
 if TYPE_CHECKING:
-    from tests.support.kube import Manifest
     from tests.support.workspace import Workspace
 
 ALL = [record(f"r{number}", f"p{number}") for number in range(5)]
-
-
-async def _running(workspace: Workspace, **spec: Any) -> None:
-    """A batch whose every record takes 100 s on a clock that stands still."""
-    await workspace.cloud.control.clock(mode="frozen")
-    await workspace.cloud.control.settings(batchRecordSeconds=100)
-    await put_prompts(workspace, ALL)
-    await workspace.apply(batch(**spec))
-    await workspace.becomes(KIND, NAME, tells("Running"))
 
 
 async def _advanced_to_the_end(workspace: Workspace) -> None:
@@ -49,17 +38,13 @@ async def _advanced_to_the_end(workspace: Workspace) -> None:
     await eventually(ended, what="the end of the batch in the cloud")
 
 
-def _cancelling(item: Manifest | None) -> bool:
-    return tells("Cancelling")(item)
-
-
 async def test_after_its_deadline_a_batch_is_cancelled_and_its_answers_so_far_are_published(
     brisk_private_workspace: Workspace,
 ) -> None:
     workspace = brisk_private_workspace
-    await _running(workspace, activeDeadlineSeconds=3)
+    await runs_slowly(workspace, ALL, activeDeadlineSeconds=3)
     await workspace.cloud.control.advance(230)
-    await workspace.becomes(KIND, NAME, _cancelling)
+    await workspace.becomes(KIND, NAME, tells("Cancelling"))
     await _advanced_to_the_end(workspace)
     done = await workspace.becomes(KIND, NAME, failed("DeadlineExceeded"))
     answers, errors = await published(workspace)
@@ -73,9 +58,9 @@ async def test_after_its_deadline_a_batch_is_cancelled_and_its_answers_so_far_ar
 
 async def test_a_budget_that_is_used_up_ends_the_batch(brisk_private_workspace: Workspace) -> None:
     workspace = brisk_private_workspace
-    await _running(workspace, budget={"maxCostNanoUsd": 150})
+    await runs_slowly(workspace, ALL, budget={"maxCostNanoUsd": 150})
     await workspace.cloud.control.advance(230)
-    told = await workspace.becomes(KIND, NAME, _cancelling)
+    told = await workspace.becomes(KIND, NAME, tells("Cancelling"))
     assert condition(told, "BudgetExceeded")["status"] == "True"
     await _advanced_to_the_end(workspace)
     done = await workspace.becomes(KIND, NAME, failed("BudgetExceeded"))
@@ -86,7 +71,7 @@ async def test_a_budget_that_is_used_up_ends_the_batch(brisk_private_workspace: 
 
 async def test_a_larger_budget_lets_it_go_on_to_its_end(brisk_private_workspace: Workspace) -> None:
     workspace = brisk_private_workspace
-    await _running(workspace, budget={"maxCostNanoUsd": 1_000_000_000})
+    await runs_slowly(workspace, ALL, budget={"maxCostNanoUsd": 1_000_000_000})
     await _advanced_to_the_end(workspace)
     await workspace.becomes(KIND, NAME, complete)
 
@@ -95,11 +80,7 @@ async def test_records_that_expired_in_the_cloud_are_sent_again_and_what_was_ans
     brisk_private_workspace: Workspace,
 ) -> None:
     workspace, control = brisk_private_workspace, brisk_private_workspace.cloud.control
-    await control.clock(mode="frozen")
-    await control.settings(batchRecordSeconds=30_000)
-    await put_prompts(workspace, ALL)
-    await workspace.apply(batch())
-    await workspace.becomes(KIND, NAME, tells("Running"))
+    await runs_slowly(workspace, ALL, record_seconds=30_000)
     await control.advance(90_000)
     await control.settings(batchRecordSeconds=0.01)
     await control.clock(mode="real")
@@ -114,11 +95,7 @@ async def test_records_that_expired_in_the_cloud_are_sent_again_and_what_was_ans
 
 async def test_without_another_attempt_expired_records_are_told_as_errors(brisk_private_workspace: Workspace) -> None:
     workspace, control = brisk_private_workspace, brisk_private_workspace.cloud.control
-    await control.clock(mode="frozen")
-    await control.settings(batchRecordSeconds=30_000)
-    await put_prompts(workspace, ALL)
-    await workspace.apply(batch(retryPolicy={"maxAttempts": 1}))
-    await workspace.becomes(KIND, NAME, tells("Running"))
+    await runs_slowly(workspace, ALL, record_seconds=30_000, retryPolicy={"maxAttempts": 1})
     await control.advance(90_000)
     done = await workspace.becomes(KIND, NAME, complete)
     answers, errors = await published(workspace)

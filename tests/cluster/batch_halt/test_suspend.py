@@ -15,6 +15,7 @@ from tests.cluster.batch_side import (
     published,
     put_prompts,
     record,
+    runs_slowly,
 )
 from tests.cluster.cloud_log import count
 from tests.support.eventually import eventually
@@ -50,11 +51,7 @@ async def test_suspending_keeps_the_answers_and_resuming_sends_the_rest_alone(
     brisk_private_workspace: Workspace,
 ) -> None:
     workspace, control = brisk_private_workspace, brisk_private_workspace.cloud.control
-    await control.clock(mode="frozen")
-    await control.settings(batchRecordSeconds=100)
-    await put_prompts(workspace, ALL)
-    await workspace.apply(batch())
-    await workspace.becomes(KIND, NAME, tells("Running"))
+    await runs_slowly(workspace, ALL)
     await control.advance(230)
     await workspace.becomes(KIND, NAME, _some_are_answered)
 

@@ -9,17 +9,16 @@ from tests.cluster.batch_side import (
     CREATE_BATCH,
     KIND,
     NAME,
-    batch,
     batches_in_cloud,
     complete,
     files_in_cloud,
     published,
-    put_prompts,
     record,
+    runs_slowly,
 )
 from tests.cluster.cloud_log import count
 from tests.support.eventually import eventually
-from tests.support.manifests import condition, stalled, tells
+from tests.support.manifests import condition, stalled
 
 if TYPE_CHECKING:
     from tests.support.kube import Manifest
@@ -29,15 +28,6 @@ ALL = [record(f"r{number}", f"p{number}") for number in range(3)]
 LIST_BATCHES, GET_FILE = "GET /v1/batches", "GET /v1/files/{id}"
 LOOKS = 4
 """Looks after which the brisk operator would believe a 404: it waits two seconds between two of them."""
-
-
-async def _running(workspace: Workspace) -> None:
-    control = workspace.cloud.control
-    await control.clock(mode="frozen")
-    await control.settings(batchRecordSeconds=100)
-    await put_prompts(workspace, ALL)
-    await workspace.apply(batch())
-    await workspace.becomes(KIND, NAME, tells("Running"))
 
 
 async def _revoked(workspace: Workspace) -> None:
@@ -59,7 +49,7 @@ async def _restored(workspace: Workspace) -> None:
 
 async def test_what_runs_is_waited_for(brisk_private_workspace: Workspace) -> None:
     workspace = brisk_private_workspace
-    await _running(workspace)
+    await runs_slowly(workspace, ALL)
     await _revoked(workspace)
     await _restored(workspace)
     await workspace.cloud.control.clock(mode="real")
@@ -72,7 +62,7 @@ async def test_what_runs_is_waited_for(brisk_private_workspace: Workspace) -> No
 
 async def test_what_is_deleted_is_cancelled_before_the_object_goes(brisk_private_workspace: Workspace) -> None:
     workspace = brisk_private_workspace
-    await _running(workspace)
+    await runs_slowly(workspace, ALL)
     await workspace.cloud.control.change_organization(workspace.organization.id, batchAccess=False)
     await workspace.kube.delete(KIND, NAME)
     await _revoked(workspace)
@@ -89,7 +79,7 @@ async def test_what_is_deleted_is_cancelled_before_the_object_goes(brisk_private
 
 async def test_paid_answers_are_published_once_access_is_back(brisk_private_workspace: Workspace) -> None:
     workspace, control = brisk_private_workspace, brisk_private_workspace.cloud.control
-    await _running(workspace)
+    await runs_slowly(workspace, ALL)
     fault = await control.fault(GET_FILE, {"status": 503}, organizationId=workspace.organization.id)
     await control.advance(500)
 
