@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from aiohttp import web
 
 from relay_localcloud.runtimes.kubernetes.names import name_of
 from tests.cluster.kubernetes_runtime import groups
+from tests.cluster.kubernetes_runtime.served import own_address
 from tests.cluster.kubernetes_runtime.stage import now
 from tests.support.eventually import PATIENCE_SECONDS, eventually
 
@@ -21,16 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from tests.cluster.kubernetes_runtime.served import Served
-
-
-def own_address() -> str:
-    """Of this machine: API servers proxy to no loopback address."""
-    with socket.socket(type=socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))  # sends nothing
-        except OSError:
-            pytest.skip("this machine has no address but loopback's")
-        return str(probe.getsockname()[0])
 
 
 @asynccontextmanager

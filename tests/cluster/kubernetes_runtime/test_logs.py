@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from relay_localcloud.runtimes.kubernetes.names import name_of
-from tests.cluster.kubernetes_runtime.test_gateway import own_address
+from tests.cluster.kubernetes_runtime.served import own_address
 from tests.support.certificates import write_serving_certificate
 
 if TYPE_CHECKING:

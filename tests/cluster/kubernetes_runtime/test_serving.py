@@ -12,8 +12,8 @@ from aiohttp import web
 
 from relay_localcloud.runtimes.kubernetes.names import CLOUD_ID, REPLICA_ID, name_of
 from tests.cluster.kubernetes_runtime.groups import left, removed, serves, told
+from tests.cluster.kubernetes_runtime.served import own_address
 from tests.cluster.kubernetes_runtime.stage import now
-from tests.cluster.kubernetes_runtime.test_gateway import own_address
 from tests.support.eventually import eventually
 from tests.support.localcloud import CloudRefusal
 

@@ -9,8 +9,8 @@ from relay_localcloud.capacity import claims, nodes
 from relay_localcloud.capacity.nodes import COMMUNITY, NewNode
 from relay_localcloud.capacity.placement import Demand
 from relay_localcloud.kernel.store import Store
-from tests.localcloud.money.test_daily_usage import steps
 from tests.localcloud.support.statements import statements_of
+from tests.localcloud.support.stints import steps
 
 NODE = NewNode("h100", 8, "somewhere", "us", 1024)
 

@@ -7,7 +7,7 @@ import pytest
 from relay_localcloud.console import accrued, balance, costs
 from relay_localcloud.kernel.instants import DAY, SECOND
 from relay_localcloud.money import accrual, billing, usage
-from tests.localcloud.money.test_daily_usage import START, Stints, played, steps
+from tests.localcloud.support.stints import START, Stints, played, steps
 
 NOW = START + 20 * DAY + 3600 * SECOND
 

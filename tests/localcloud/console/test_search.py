@@ -15,10 +15,10 @@ from relay_localcloud.console import search
 from relay_localcloud.console.reading import Reading
 from relay_localcloud.console.requested import Requested
 from relay_localcloud.kernel.store import Store
-from tests.localcloud.money.test_daily_usage import steps
 from tests.localcloud.support import batches, clusters, deployments
 from tests.localcloud.support.events import create_webhook, settle
 from tests.localcloud.support.pages import QUOTES, page, text_of
+from tests.localcloud.support.stints import steps
 from tests.localcloud.support.workloads import new_pod
 
 if TYPE_CHECKING:

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.localcloud.support.deployments import BACKENDS
 from tests.localcloud.support.server import UNSENT, Organization
-
-BACKENDS = "/v1/inference/models/{model}/backends"
 
 
 async def add(organization: Organization, endpoint: str, model: str = "mine", /, **more: Any) -> Any:

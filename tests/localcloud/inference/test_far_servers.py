@@ -10,7 +10,8 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from tests.localcloud.inference.test_backends import BACKENDS, add
+from tests.localcloud.inference.test_backends import add
+from tests.localcloud.support.deployments import BACKENDS
 from tests.localcloud.support.inference import CHAT, MESSAGES, balance, call, chat, events, message, ok, refusal
 from tests.localcloud.support.modelserver import ModelServer, completion
 from tests.localcloud.support.server import Organization

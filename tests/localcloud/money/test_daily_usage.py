@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import insert
 
-import relay_localcloud.app  # noqa: F401 - every table, as in the running cloud
 from relay_localcloud.kernel.instants import DAY, SECOND
-from relay_localcloud.kernel.store import Store
-from relay_localcloud.kernel.tables import organizations
 from relay_localcloud.money import accrual, billing, usage
-from relay_localcloud.money.billing import Billed
 from relay_localcloud.money.days import Total
 from tests.localcloud.support.billing import DAILY
+from tests.localcloud.support.stints import START, Stints, played, steps
 from tests.localcloud.support.workloads import act, balance, running_pod
 from tests.localcloud.support.workloads import usage as usage_of_month
 
 if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Callable, Iterator
-
-    from relay_localcloud.kernel.store import Tx
     from tests.localcloud.conftest import StartServer
     from tests.localcloud.support.server import Organization
 
@@ -76,11 +67,6 @@ async def test_a_number_of_days_that_makes_no_sense_is_400(organization: Organiz
     assert answer.refusal == (400, "invalid_request")
 
 
-START = 1_893_456_000 * SECOND  # 2030-01-01T00:00:00Z
-Stints = list[tuple[int, int, int]]
-"""When each began after `START`, how long it ran, and its rate."""
-
-
 def stints(most_rate: int) -> st.SearchStrategy[Stints]:
     instants = st.one_of(st.integers(0, 70 * DAY), st.integers(0, 70).map(lambda day: day * DAY))
     return st.lists(st.tuples(instants, st.integers(0, 40 * DAY), st.integers(1, most_rate)), max_size=6)
@@ -126,38 +112,6 @@ def test_what_is_read_does_not_grow_with_the_runs(monkeypatch: pytest.MonkeyPatc
         assert [each.resource_id for each in used] == ["0", *map(str, range(count - 18, count + 1)), None]
         assert used[-1].total == Total((count - 19) * SECOND, (count - 19) * SECOND * 100)
     assert took[0] == pytest.approx(took[1], rel=0.1)
-
-
-@contextmanager
-def played(ran: Stints, until: int) -> Iterator[Tx]:
-    """A transaction at that time, when all that was to begin and to end by then has; resources are numbered."""
-    begins = [(START + start, False, number) for number, (start, _, _) in enumerate(ran)]
-    ends = [(START + start + length, True, number) for number, (start, length, _) in enumerate(ran)]
-    store = Store.ephemeral()
-    with store.transaction(at=START) as tx:
-        tx.connection.execute(insert(organizations).values(id="org", name="org", created_at=START))
-    for instant, is_over, number in sorted([*begins, *ends]):
-        if instant <= until:
-            with store.transaction(at=instant) as tx:
-                if is_over:
-                    billing.stop_billing(tx, "org", str(number))
-                else:
-                    name, rate = str(number), ran[number][2]
-                    billing.start_billing(tx, Billed("org", name, name, "pod", "pod", None, rate, None))
-    with store.transaction(at=until) as tx:
-        yield tx
-    store.close()
-
-
-def steps(tx: Tx, read: Callable[[], object]) -> int:
-    """How many instructions of its own SQLite runs for it, in tens."""
-    read()  # what is compiled once is compiled
-    raw = cast("sqlite3.Connection", tx.connection.connection.driver_connection)
-    counted: list[None] = []
-    raw.set_progress_handler(lambda: counted.append(None), 10)
-    read()
-    raw.set_progress_handler(None, 0)
-    return len(counted)
 
 
 def _used(ran: Stints, since: int, until: int) -> Total:
