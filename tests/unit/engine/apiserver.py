@@ -5,6 +5,7 @@ does: watches, selectors, server-side apply, managedFields, the dropping of fiel
 real one stores the default of a status with the first patch, which therefore gives a new version in any case.
 """
 
+import base64
 import copy
 import json
 from collections.abc import Callable
@@ -393,3 +394,8 @@ def _refusal(status: int, reason: str, message: str) -> Answer:
 
 def _text(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def encoded(**values: str) -> dict[str, JsonValue]:
+    """The `data` of a Secret with these values."""
+    return {name: base64.b64encode(value.encode()).decode() for name, value in values.items()}

@@ -27,6 +27,9 @@ from relay_operator.kinds.gpupod import GpuPods, GpuPodStatus, Pod
 from relay_operator.kinds.machines import Machines
 from relay_wire.vms import VmRecord
 
+POD: dict[str, object] = {"imageUrl": "pytorch/pytorch", "gpuCount": 1, "volumeGb": 50, "gpuModelId": "h100"}
+"""Fields of a pod as the cloud tells them."""
+
 
 @dataclass
 class Failure:
@@ -237,6 +240,10 @@ class OneAccount:
         assert isinstance(self.state, AccountReady)
         return self.state
 
+    def share(self) -> None:
+        """From here on it is shared, and does not say allowAdoption."""
+        self.state = replace(self.ready, adoption_allowed=False)
+
     async def resolve(self, namespace: str, ref: AccountRef | None, *, ending: bool = False) -> AccountState:
         self.asked.append(ref)
         if self.admits or not isinstance(self.state, AccountReady):
@@ -264,3 +271,17 @@ class OneAccount:
 def unauthorized() -> Failure:
     """The key is refused."""
     return Failure(Unauthorized("call", "the key was revoked", status=401))
+
+
+class OnePod(MemoryPods):
+    """There is one at most, and it has no name."""
+
+    async def existing(self, cloud: Cloud, obj: Pod) -> VmRecord | None:
+        self.pods.end("existing", self.pods.begin("existing"))
+        return next(iter(self.pods.live), None)
+
+    async def find(self, cloud: Cloud, name: str, unclaimed: UnclaimedIds) -> SearchResult[VmRecord]:
+        raise AssertionError("no name finds what has none")
+
+    def identity(self, observed: VmRecord) -> tuple[str, str]:
+        return observed.id, ""

@@ -1,12 +1,10 @@
 """Adoption: what an object may take over, and what it leaves alone."""
 
-from dataclasses import replace
-
 import pytest
 
 from relay_operator.api import meta
 from tests.unit.engine.apiserver import metadata_fault
-from tests.unit.flows.managed.test_finding_out import POD
+from tests.unit.flows.managed.cloudpods import POD
 from tests.unit.flows.managed.world import NAMESPACE, World
 
 
@@ -54,7 +52,7 @@ async def test_an_adoption_goes_on_once_the_spec_fits(world: World) -> None:
 
 
 async def test_a_shared_account_adopts_only_where_it_says_so(world: World) -> None:
-    world.account.state = replace(world.account.ready, adoption_allowed=False)
+    world.account.share()
     found = world.pods.add("made-by-hand", fields=POD)
     world.apply(annotations={meta.ADOPT_ID: found.id})
     await world.settle()

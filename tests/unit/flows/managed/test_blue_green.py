@@ -5,10 +5,9 @@ import pytest
 from relay_client import NotFound
 from relay_kube.kube import SECRETS
 from relay_operator.api.conditions import ConditionType
-from tests.unit.engine.apiserver import Json
+from tests.unit.engine.apiserver import Json, encoded
 from tests.unit.flows.managed.blue_green import becomes, ids, live, reached, status
 from tests.unit.flows.managed.cloudpods import refused
-from tests.unit.flows.managed.test_inputs import encoded
 from tests.unit.flows.managed.world import NAMESPACE, World
 
 

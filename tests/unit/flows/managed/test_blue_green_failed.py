@@ -7,9 +7,8 @@ from relay_kube.kube import SECRETS
 from relay_operator.api.conditions import ConditionType
 from relay_operator.flows.managed.blue_green import failed, has_failed
 from relay_operator.kinds.gpucluster import GpuCluster
-from tests.unit.engine.apiserver import Json
+from tests.unit.engine.apiserver import Json, encoded
 from tests.unit.flows.managed.blue_green import BLUE_GREEN, becomes, ids, live, reached, status
-from tests.unit.flows.managed.test_inputs import encoded
 from tests.unit.flows.managed.world import NAMESPACE, World
 
 

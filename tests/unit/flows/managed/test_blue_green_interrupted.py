@@ -10,7 +10,7 @@ from relay_operator.engine.leftovers import Fate
 from tests.unit.engine.apiserver import Fault, Json
 from tests.unit.flows.managed.blue_green import BLUE_GREEN, BluePod, BluePods, becomes, ids, live, status, until
 from tests.unit.flows.managed.cloudpods import lost, refused
-from tests.unit.flows.managed.test_crashing import until_it_dies
+from tests.unit.flows.managed.crashing import until_it_dies
 from tests.unit.flows.managed.world import NAMESPACE, World
 
 

@@ -1,7 +1,6 @@
 """What comes to the cloud by another way is adopted by the id that the spec names, and never created or ended."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import pytest
 from pydantic import JsonValue
@@ -98,7 +97,7 @@ async def test_one_object_has_it_and_another_is_told_which(found: World) -> None
 
 
 async def test_a_shared_account_takes_nothing_over(found: World) -> None:
-    found.account.state = replace(found.account.ready, adoption_allowed=False)
+    found.account.share()
     node(found)
     await found.wait(10)
     assert told(found) == "False AdoptionRefused: the account is shared, and its spec.allowAdoption is not true"

@@ -6,7 +6,7 @@ from relay_kube.kube import SECRETS
 from relay_operator.flows.managed.connection import Reached
 from relay_operator.flows.managed.resource import Look
 from relay_wire.vms import VmRecord
-from tests.unit.flows.managed.test_keeping import made
+from tests.unit.flows.managed.running import made
 from tests.unit.flows.managed.world import NAMESPACE, World
 
 

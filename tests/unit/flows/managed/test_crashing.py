@@ -1,42 +1,11 @@
 """The process dies between any two steps: the next one neither doubles nor forgets what is paid for."""
 
-from dataclasses import dataclass
-
 import pytest
 
 from relay_operator.api.conditions import ConditionType
 from tests.unit.engine.apiserver import Call, Fault
+from tests.unit.flows.managed.crashing import Crash, DiedError, until_it_dies
 from tests.unit.flows.managed.world import World
-
-
-class DiedError(BaseException):
-    """The process is gone."""
-
-
-@dataclass
-class Crash:
-    """Dies at the n-th moment of some kind."""
-
-    at: int
-
-    def __call__(self, _: object) -> None:
-        self.at -= 1
-        if self.at == 0:
-            raise DiedError
-
-
-async def until_it_dies(world: World, step: int, within: float) -> None:
-    """Works for so many seconds, or until the process dies at this request to the API server or the cloud."""
-    crash = Crash(step)
-    world.server.before = crash
-    world.pods.on_call = crash
-    try:
-        await world.wait(within)
-    except DiedError:
-        pass
-    finally:
-        world.server.before = lambda _: None
-        world.pods.on_call = lambda _: None
 
 
 @pytest.mark.parametrize("write", [1, 2, 3], ids=["intent", "id", "Ready"])

@@ -6,7 +6,7 @@ import pytest
 from pydantic import JsonValue
 
 from relay_operator.api.conditions import ConditionType
-from tests.unit.flows.managed.test_keeping import becomes, made
+from tests.unit.flows.managed.running import becomes, made
 from tests.unit.flows.managed.world import World
 
 

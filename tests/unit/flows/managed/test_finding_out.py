@@ -11,10 +11,8 @@ from relay_operator.api import meta
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.engine.intent import cloud_name
 from tests.unit.engine.apiserver import status_fault
-from tests.unit.flows.managed.cloudpods import lost, refused
+from tests.unit.flows.managed.cloudpods import POD, lost, refused
 from tests.unit.flows.managed.world import NAMESPACE, World
-
-POD: dict[str, object] = {"imageUrl": "pytorch/pytorch", "gpuCount": 1, "volumeGb": 50, "gpuModelId": "h100"}
 
 
 async def unknown(world: World, *, acted: bool, listable: bool = False) -> None:

@@ -1,58 +1,29 @@
 """What is not ended before another is there: put aside, kept as long as something uses it, and ended then."""
 
 import json
-from collections.abc import Mapping
 from itertools import cycle
 
 import pytest
-from pydantic import Field, JsonValue
+from pydantic import JsonValue
 
 from relay_client import BadRequest
 from relay_kube.kube import SECRETS
 from relay_operator.api import meta
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import ObjectKey
-from relay_operator.api.workload import MAX_FORMER, Former, ManagedStatus, SupersedingStatus
+from relay_operator.api.workload import MAX_FORMER, Former, ManagedStatus
 from relay_operator.engine.account import AccountWaiting
 from relay_operator.engine.manifests import part
 from relay_operator.engine.persist import PaidFor
 from relay_operator.flows.managed.former import unused
-from relay_operator.flows.managed.resource import Inputs
-from relay_operator.kinds.gpupod import GpuPod, GpuPodStatus, Pod
-from relay_wire.vms import VmRecord
-from tests.unit.engine.apiserver import Call, Json
-from tests.unit.flows.managed.cloudpods import MemoryPods, lost, refused
-from tests.unit.flows.managed.test_inputs import encoded
+from tests.unit.engine.apiserver import Call, Json, encoded
+from tests.unit.flows.managed.cloudpods import lost, refused
+from tests.unit.flows.managed.former import TOLD, VM, KeptPods, KeptStatus, former, status, uses
 from tests.unit.flows.managed.world import NAMESPACE, World
 
 POD = ObjectKey("GpuPod", NAMESPACE, "train")
-VM = ObjectKey("GpuVm", NAMESPACE, "box")
-TOLD: Json = {"name": "box", "namespace": NAMESPACE, "uid": "box-uid"}
 ENV: JsonValue = [{"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "keys", "key": "A"}}}]
 RECREATE: JsonValue = {"type": "Recreate"}
-
-
-class KeptStatus(GpuPodStatus, SupersedingStatus):
-    """A pod's, with former ones."""
-
-
-class KeptPod(GpuPod):
-    status: KeptStatus = Field(default_factory=KeptStatus)
-
-
-class KeptPods(MemoryPods):
-    """Pods that are replaced as credentials are. Their image is no difference: what they were made with is."""
-
-    model: type[GpuPod] = KeptPod
-
-    def immutable(self, obj: Pod) -> Mapping[str, JsonValue]:
-        return {"image": obj.spec.image}
-
-    def differences(self, obj: Pod, observed: VmRecord) -> tuple[str, ...]:
-        return ()
-
-    def unusable(self, obj: Pod, inputs: Inputs) -> str | None:
-        return "env: TOKEN is garbage" if inputs.env.get("TOKEN") == "garbage" else None
 
 
 @pytest.fixture
@@ -69,21 +40,6 @@ async def kept(world: World) -> World:
 
 def secret(world: World, text: str) -> None:
     world.server.edit("secrets", NAMESPACE, "keys", {"data": encoded(A=text)})
-
-
-def status(world: World) -> KeptStatus:
-    return KeptPod.model_validate(world.raw()).status
-
-
-def former(world: World) -> list[str]:
-    return [each.id for each in status(world).former or ()]
-
-
-def uses(world: World, version: int, *cloud_ids: str) -> None:
-    """A VM as the watch tells of it, that was made with these ids."""
-    rows: list[JsonValue] = [{"kind": "GpuPod", "name": "train", "id": cloud_id} for cloud_id in cloud_ids]
-    metadata: JsonValue = TOLD | {"resourceVersion": str(version)}
-    world.cache.put(VM, {"metadata": metadata, "status": {"id": "vm-1", "references": rows}})
 
 
 async def poll(world: World) -> None:

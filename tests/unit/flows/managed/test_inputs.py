@@ -1,7 +1,5 @@
 """What a create takes from Secrets and ConfigMaps: who wins, what is missing, and a digest that gives nothing away."""
 
-import base64
-
 import pytest
 from pydantic import JsonValue
 
@@ -12,12 +10,8 @@ from relay_operator.engine.manifests import texts
 from relay_operator.flows.managed.inputs import InputReader, MissingInput, ReadInputs
 from relay_operator.flows.managed.memory import ManagedMemory
 from relay_operator.flows.managed.resource import InputRefs
-from tests.unit.engine.apiserver import Fault
+from tests.unit.engine.apiserver import Fault, encoded
 from tests.unit.flows.managed.world import NAMESPACE, World
-
-
-def encoded(**values: str) -> dict[str, JsonValue]:
-    return {name: base64.b64encode(value.encode()).decode() for name, value in values.items()}
 
 
 async def prepared(world: World) -> None:

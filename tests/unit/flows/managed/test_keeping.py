@@ -11,19 +11,8 @@ from relay_operator.api.conditions import ConditionType
 from relay_operator.flows.managed.resource import Look
 from tests.unit.engine.apiserver import Fault, status_fault
 from tests.unit.flows.managed.cloudpods import lost, refused
+from tests.unit.flows.managed.running import becomes, made
 from tests.unit.flows.managed.world import NAMESPACE, World
-
-
-async def made(world: World, **spec: JsonValue) -> None:
-    world.apply("train", **spec)
-    await world.settle()
-
-
-async def becomes(world: World, state: str, **fields: object) -> None:
-    """The cloud changes it, and a webhook tells."""
-    world.pods.become(world.status().id or "", state, **fields)
-    world.hint()
-    await world.settle()
 
 
 async def test_a_settled_object_costs_no_writes_and_few_looks(world: World) -> None:

@@ -16,7 +16,7 @@ from relay_operator.flows.managed.traces import ManagedTraces
 from relay_operator.kinds.gpupod import GpuPodStatus
 from tests.unit.engine.apiserver import Call, Fault, Json, part
 from tests.unit.flows.managed.cloudpods import lost
-from tests.unit.flows.managed.test_leftovers import ACCOUNT, KEY, kept, leftover, written
+from tests.unit.flows.managed.leftovers import ACCOUNT, KEY, kept, leftover, written
 from tests.unit.flows.managed.world import BEGINNING, OPERATOR_NAMESPACE, World
 
 

@@ -1,43 +1,20 @@
 """What lives in the cloud without an object: what becomes of it, and what is told of it."""
 
-import json
-from dataclasses import replace
-
 import pytest
 
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.account import AccountWaiting
 from relay_operator.engine.intent import cloud_name
-from relay_operator.engine.leftovers import Fate, Leftover
+from relay_operator.engine.leftovers import Fate
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.traces import ManagedTraces
 from relay_operator.kinds.gpupod import GpuPodStatus
 from tests.unit.engine.apiserver import Fault, Json, part
 from tests.unit.flows.managed.cloudpods import lost
-from tests.unit.flows.managed.test_whose_resource import _copied
-from tests.unit.flows.managed.world import BEGINNING, NAMESPACE, World
-
-ACCOUNT = ObjectKey("CloudAccount", NAMESPACE, "default")
-
-
-KEY = ObjectKey("GpuPod", NAMESPACE, "train")
-
-
-def leftover(fate: Fate, cloud_id: str = "pod-9", **said: str) -> Leftover:
-    told = {"name": "its-name", "organization": "org-1", **said}
-    return Leftover(fate=fate, kind="GpuPod", account=ACCOUNT, id=cloud_id, since=BEGINNING, **told)
-
-
-def kept(world: World) -> list[tuple[Fate, str, str]]:
-    """Fate, id and object of those that the account has."""
-    return [(one.fate, one.id, one.of) for one in world.informer.vanished.leftovers.of(ACCOUNT)]
-
-
-def written(world: World) -> list[tuple[str, str]]:
-    """Fate and id as the ConfigMaps have them."""
-    texts = [str(part(raw, "data")["resource.json"]) for raw in world.left_behind()]
-    return [(record["fate"], record["id"]) for record in map(json.loads, texts)]
+from tests.unit.flows.managed.copies import copy_of
+from tests.unit.flows.managed.leftovers import ACCOUNT, KEY, kept, leftover, written
+from tests.unit.flows.managed.world import NAMESPACE, World
 
 
 @pytest.mark.parametrize("policy", ["Orphan", "Stop"])
@@ -80,10 +57,10 @@ async def test_nothing_stays_of_what_is_gone(world: World) -> None:
 async def test_what_a_former_object_had_is_an_orphan_once_its_restore_goes(world: World) -> None:
     world.apply()
     await world.wait(10)
-    backup = _copied(world.raw())
+    backup = copy_of(world.raw())
     world.delete(force=True)
     world.server.put("gpupods", backup)
-    world.account.state = replace(world.account.ready, adoption_allowed=False)
+    world.account.share()
     await world.wait(10)
     world.delete()
     await world.wait(10)

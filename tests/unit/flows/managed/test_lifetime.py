@@ -6,7 +6,7 @@ from relay_client import PaymentRequired
 from relay_operator.api import meta
 from tests.unit.engine.apiserver import Call, Json
 from tests.unit.flows.managed.cloudpods import refused
-from tests.unit.flows.managed.test_keeping import becomes, made
+from tests.unit.flows.managed.running import becomes, made
 from tests.unit.flows.managed.world import NAMESPACE, World
 
 

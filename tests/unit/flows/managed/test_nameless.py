@@ -1,32 +1,12 @@
 """What has no name in the cloud is looked for before it is created; what is there already is nobody's to take."""
 
-from dataclasses import replace
-
 import pytest
 
-from relay_client import Cloud, Conflict
-from relay_operator.engine.unclaimed_ids import UnclaimedIds
-from relay_operator.flows.managed.resource import SearchResult
-from relay_operator.kinds.gpupod import Pod
-from relay_wire.vms import VmRecord
-from tests.unit.flows.managed.cloudpods import MemoryPods, lost, refused
+from relay_client import Conflict
+from tests.unit.flows.managed.cloudpods import OnePod, lost, refused
 from tests.unit.flows.managed.world import World
 
 AN_HOUR = 3600.0
-
-
-class OnePod(MemoryPods):
-    """There is one at most, and it has no name."""
-
-    async def existing(self, cloud: Cloud, obj: Pod) -> VmRecord | None:
-        self.pods.end("existing", self.pods.begin("existing"))
-        return next(iter(self.pods.live), None)
-
-    async def find(self, cloud: Cloud, name: str, unclaimed: UnclaimedIds) -> SearchResult[VmRecord]:
-        raise AssertionError("no name finds what has none")
-
-    def identity(self, observed: VmRecord) -> tuple[str, str]:
-        return observed.id, ""
 
 
 @pytest.fixture
@@ -63,7 +43,7 @@ async def test_what_is_another_objects_is_told_with_its_name(nameless: World) ->
 
 
 async def test_a_shared_account_takes_nothing_over(nameless: World) -> None:
-    nameless.account.state = replace(nameless.account.ready, adoption_allowed=False)
+    nameless.account.share()
     nameless.pods.add("by-hand")
     nameless.apply()
     await nameless.settle()

@@ -10,9 +10,8 @@ from pydantic import JsonValue
 from relay_operator.api import meta
 from relay_operator.engine.intent import cloud_name
 from tests.unit.engine.apiserver import part
-from tests.unit.flows.managed.cloudpods import lost
-from tests.unit.flows.managed.test_former import KeptPods, former, uses
-from tests.unit.flows.managed.test_nameless import OnePod
+from tests.unit.flows.managed.cloudpods import OnePod, lost
+from tests.unit.flows.managed.former import KeptPods, former, uses
 from tests.unit.flows.managed.world import NAMESPACE, World
 
 

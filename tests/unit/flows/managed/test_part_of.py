@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import ClassVar
 
 import pytest
@@ -92,10 +91,6 @@ def sent_to(world: World) -> str:
 
 def left(world: World) -> list[Leftover]:
     return list(world.informer.vanished.leftovers.of(world.account.ready.key))
-
-
-def shared(world: World) -> None:
-    world.account.state = replace(world.account.ready, adoption_allowed=False)
 
 
 async def test_it_is_made_where_the_object_says_and_found_and_ended_there(parts: World) -> None:
@@ -200,7 +195,7 @@ async def test_what_exists_is_adopted_by_its_own_id(parts: World) -> None:
 
 async def test_an_intent_finds_nothing_elsewhere_through_a_shared_account(parts: World) -> None:
     """People may write annotations: what is in somebody else's VM is none of theirs."""
-    shared(parts)
+    parts.account.share()
     theirs = parts.pods.add("nightly", fields={"organizationId": "vm-9"})
     parts.pods.fail("create", lost(acted=False))
     parts.apply()
@@ -219,7 +214,7 @@ async def test_an_intent_finds_nothing_elsewhere_through_a_shared_account(parts:
 
 
 async def test_a_shared_account_finds_what_it_was_sent_for(parts: World) -> None:
-    shared(parts)
+    parts.account.share()
     parts.pods.fail("create", lost(acted=True))
     parts.apply()
     await parts.wait(30)
@@ -259,7 +254,7 @@ async def test_one_whose_spec_cannot_be_read_is_ended_where_it_is(parts: World, 
     parts.kind = OfItsImage
     parts.assemble()
     if is_shared:
-        shared(parts)
+        parts.account.share()
     parts.pods.fail("create", lost(acted=created))
     parts.apply()
     await parts.one_pass()

@@ -7,8 +7,7 @@ from relay_client import BadRequest
 from relay_operator.api.meta import CREATE_INTENT, CreateIntent
 from tests.unit.engine.apiserver import Json
 from tests.unit.flows.managed.cloudpods import refused
-from tests.unit.flows.managed.test_recording import at_the_status_write
-from tests.unit.flows.managed.world import NAMESPACE, World
+from tests.unit.flows.managed.world import NAMESPACE, World, at_the_status_write
 
 
 async def test_what_others_write_while_the_id_is_on_its_way_stays(world: World) -> None:

@@ -20,19 +20,7 @@ from relay_wire.vms import VmRecord
 from tests.support.eventually import PATIENCE_SECONDS, eventually
 from tests.unit.engine.apiserver import Call, Fault, Json, status_fault
 from tests.unit.flows.managed.cloudpods import lost, refused
-from tests.unit.flows.managed.world import NAMESPACE, World
-
-
-def at_the_status_write(world: World, happens: object) -> None:
-    """Somebody does something just before the id arrives."""
-
-    def before(call: Call) -> None:
-        if call.status_write:
-            world.server.before = lambda _: None
-            assert callable(happens)
-            happens()
-
-    world.server.before = before
+from tests.unit.flows.managed.world import NAMESPACE, World, at_the_status_write
 
 
 @pytest.mark.parametrize("status", [0, 409, 429, 500, 503])

@@ -21,12 +21,11 @@ from relay_operator.kinds.gpupod import GpuPodStatus, Pod
 from relay_wire.vms import VmRecord
 from tests.unit.engine.apiserver import Json
 from tests.unit.flows.managed.cloudpods import MemoryPods, lost
+from tests.unit.flows.managed.references import ADA, BOB, given, put
 from tests.unit.flows.managed.world import NAMESPACE, World
 
 UID = "01234567-89ab-4cde-8f01-23456789abcd"
 KEY = ObjectKey("GpuPod", NAMESPACE, "train")
-ADA, BOB = (ObjectKey("SshKey", NAMESPACE, name) for name in ("ada", "bob"))
-READY: JsonValue = [{"type": "Ready", "status": "True", "reason": "Available"}]
 
 
 class ReferringPods(MemoryPods):
@@ -70,23 +69,6 @@ def referring(world: World) -> World:
 
 def refers(*names: str) -> dict[str, Any]:
     return {"sshKeys": list(names), "sshKeyRefs": [{"name": name} for name in names]}
-
-
-def put(world: World, key: ObjectKey, version: int, cloud_id: str = "ssh-1", **changes: JsonValue) -> None:
-    """A key as the watch tells of it."""
-    status: Json = {"id": cloud_id, "observedGeneration": 1, "conditions": READY}
-    metadata: Json = {"name": key.name, "namespace": NAMESPACE, "uid": key.name, "generation": 1}
-    told: Json = {"metadata": metadata | {"resourceVersion": str(version)}, "spec": {}, "status": status}
-    for part, fields in changes.items():
-        known = told[part]
-        assert isinstance(known, dict)
-        assert isinstance(fields, dict)
-        told[part] = known | fields
-    world.cache.put(key, told)
-
-
-def given(world: World) -> dict[str, str]:
-    return {each.name: each.id for each in world.status().references or ()}
 
 
 async def test_it_waits_until_all_are_there_and_is_made_with_their_ids(referring: World) -> None:

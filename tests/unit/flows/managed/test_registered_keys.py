@@ -6,9 +6,8 @@ from pydantic import JsonValue
 from relay_kube.kube import SECRETS
 from relay_operator.api.conditions import ConditionType
 from relay_operator.engine.queue import Priority
-from tests.unit.engine.apiserver import Json
-from tests.unit.flows.managed.test_inputs import encoded
-from tests.unit.flows.managed.test_references import ADA, BOB, given, put
+from tests.unit.engine.apiserver import Json, encoded
+from tests.unit.flows.managed.references import ADA, BOB, given, put
 from tests.unit.flows.managed.world import NAMESPACE, World
 
 A = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"

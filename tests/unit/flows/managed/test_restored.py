@@ -8,7 +8,7 @@ from relay_operator.api.conditions import ConditionType
 from relay_operator.api.meta import ADOPT_ID, CREATE_INTENT
 from tests.unit.engine.apiserver import Json, part
 from tests.unit.flows.managed.cloudpods import lost
-from tests.unit.flows.managed.test_whose_resource import _copied, _shared
+from tests.unit.flows.managed.copies import copy_of
 from tests.unit.flows.managed.world import World
 
 
@@ -21,7 +21,7 @@ def _parsed(raw: Json) -> Json:
 async def test_a_restored_object_takes_over_what_the_former_one_had(world: World) -> None:
     world.apply()
     await world.settle()
-    backup = _copied(world.raw())
+    backup = copy_of(world.raw())
     world.delete(force=True)
     await world.settle()
     world.server.put("gpupods", backup)
@@ -38,7 +38,7 @@ async def test_a_restored_object_takes_over_what_the_former_one_had(world: World
 async def test_a_restored_object_that_is_deleted_ends_what_the_former_one_had(world: World) -> None:
     world.apply()
     await world.settle()
-    backup = _copied(world.raw(), deletionTimestamp="2026-03-01T12:00:00Z")
+    backup = copy_of(world.raw(), deletionTimestamp="2026-03-01T12:00:00Z")
     world.delete(force=True)
     await world.settle()
     world.server.put("gpupods", backup)
@@ -49,7 +49,7 @@ async def test_a_restored_object_that_is_deleted_ends_what_the_former_one_had(wo
 async def test_a_restored_object_finds_what_an_open_intent_led_to(world: World) -> None:
     world.apply()
     await world.settle()
-    backup = _copied(world.raw())
+    backup = copy_of(world.raw())
     backup["status"] = {"observedGeneration": -1}
     world.delete(force=True)
     await world.settle()
@@ -65,10 +65,10 @@ async def test_a_restored_object_finds_what_an_open_intent_led_to(world: World) 
 
 @pytest.mark.parametrize("status", [True, False], ids=["with status", "without"])
 async def test_a_restore_that_may_not_be_taken_over_stalls_and_creates_nothing(world: World, status: bool) -> None:
-    _shared(world)
+    world.account.share()
     world.apply()
     await world.settle()
-    backup = _copied(world.raw())
+    backup = copy_of(world.raw())
     if not status:
         backup["status"] = {"observedGeneration": -1}
     world.delete(force=True)
@@ -87,7 +87,7 @@ async def test_a_restore_that_may_not_be_taken_over_stalls_and_creates_nothing(w
 async def test_a_restore_takes_nothing_from_whoever_has_it_by_now(world: World) -> None:
     world.apply()
     await world.settle()
-    backup = _copied(world.raw())
+    backup = copy_of(world.raw())
     world.delete(force=True)
     await world.settle()
     world.apply("heir", annotations={ADOPT_ID: "pod-1"})
@@ -104,7 +104,7 @@ async def test_a_restore_takes_nothing_that_was_made_for_another(world: World, s
     """The heir's create was acted on, its answer is lost, and what the backup says names the very resource."""
     world.apply()
     await world.settle()
-    backup = _copied(world.raw())
+    backup = copy_of(world.raw())
     world.delete()
     await world.wait(10)
     world.pods.listable = False
@@ -130,7 +130,7 @@ async def test_a_restore_takes_nothing_that_was_made_for_another(world: World, s
 async def test_a_restored_object_whose_resource_is_gone_says_so(world: World) -> None:
     world.apply()
     await world.settle()
-    backup = _copied(world.raw())
+    backup = copy_of(world.raw())
     world.delete(force=True)
     world.pods.become("pod-1", "terminated")
     await world.settle()

@@ -166,7 +166,7 @@ async def test_what_the_spec_says_by_now_is_not_what_was_sent(unnamed: World) ->
 
 async def test_a_shared_account_takes_nothing_over_by_what_it_looks_like(unnamed: World) -> None:
     """People may write annotations: an intent of theirs would find what is somebody else's."""
-    unnamed.account.state = replace(unnamed.account.ready, adoption_allowed=False)
+    unnamed.account.share()
     await lose(unnamed, acted=True)
     early = unnamed.readable_intent().model_copy(update={"started_at": BEGINNING - timedelta(days=1)})
     unnamed.annotate(**{CREATE_INTENT.partition("/")[2]: early.to_annotation()})

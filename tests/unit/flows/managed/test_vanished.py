@@ -14,8 +14,7 @@ from relay_operator.engine.leftovers import Fate, Leftover
 from relay_operator.engine.vanished import DepartedObject
 from tests.unit.engine.apiserver import Fault, Json, part
 from tests.unit.flows.managed.cloudpods import lost
-from tests.unit.flows.managed.test_recording import at_the_status_write
-from tests.unit.flows.managed.world import BEGINNING, NAMESPACE, OPERATOR_NAMESPACE, World
+from tests.unit.flows.managed.world import BEGINNING, NAMESPACE, OPERATOR_NAMESPACE, World, at_the_status_write
 
 REFUSED = Fault(403, plural="configmaps", times=1000)
 

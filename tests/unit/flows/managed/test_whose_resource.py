@@ -1,11 +1,9 @@
 """Whose a resource is: what copies and hand-written intents say is not taken at its word."""
 
-import copy
 import json
 from dataclasses import replace
 
 import pytest
-from pydantic import JsonValue
 
 from relay_operator.api.conditions import ConditionType
 from relay_operator.api.meta import ADOPT_ID, CREATE_INTENT, PAUSED, CreateIntent, Identity, MalformedIntent, ObjectMeta
@@ -15,6 +13,7 @@ from relay_operator.engine.intent import cloud_name
 from relay_operator.kinds.gpupod import GpuPodStatus
 from tests.unit.engine.apiserver import Json, part
 from tests.unit.flows.managed.cloudpods import lost
+from tests.unit.flows.managed.copies import copy_of
 from tests.unit.flows.managed.world import BEGINNING, NAMESPACE, World
 
 UID = "1234abcd-5678-4ef0-9abc-def012345678"
@@ -24,18 +23,6 @@ META = ObjectMeta(name="train", namespace="team-a", uid=UID)
 
 
 OWN = Identity(installation="c0ffe", namespace="team-a", name="train", uid=UID, organization="org-1")
-
-
-def _copied(raw: Json, **metadata: JsonValue) -> Json:
-    """What a tool makes of an object that it read: everything but what the API server gives."""
-    new = copy.deepcopy(raw)
-    kept = {name: value for name, value in part(new, "metadata").items() if name not in {"uid", "resourceVersion"}}
-    return {**new, "metadata": {**kept, **metadata}}
-
-
-def _shared(world: World) -> None:
-    """The account is shared, and does not say allowAdoption."""
-    world.account.state = replace(world.account.ready, adoption_allowed=False)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +90,7 @@ async def test_intent_and_status_say_for_whom(world: World) -> None:
 async def test_a_copy_has_its_own(world: World, metadata: Json) -> None:
     world.apply()
     await world.settle()
-    world.server.put("gpupods", _copied(world.raw(), **metadata))
+    world.server.put("gpupods", copy_of(world.raw(), **metadata))
     await world.wait(10)
     assert len(world.pods.live) == 2
     namespace, name = str(metadata.get("namespace", NAMESPACE)), str(metadata.get("name", "train"))
@@ -119,7 +106,7 @@ async def test_a_copy_that_is_deleted_at_once_ends_nothing(world: World) -> None
     await world.settle()
     world.annotate(paused="true")
     await world.settle()
-    world.server.put("gpupods", _copied(world.raw(), name="other"))
+    world.server.put("gpupods", copy_of(world.raw(), name="other"))
     world.server.remove("gpupods", NAMESPACE, "other")
     await world.settle()
     world.annotate("other", paused=None)
@@ -132,7 +119,7 @@ async def test_what_a_copy_says_of_an_open_intent_is_nothing(world: World) -> No
     """The original's status is lost and its intent open, when a copy that has the status comes."""
     world.apply()
     await world.settle()
-    copied = _copied(world.raw(), name="other")
+    copied = copy_of(world.raw(), name="other")
     cleared: Json = {"status": dict.fromkeys(part(world.raw(), "status")) | {"observedGeneration": -1}}
     world.server.edit("gpupods", NAMESPACE, "train", cleared, status=True)
     world.server.put("gpupods", copied)
@@ -141,7 +128,7 @@ async def test_what_a_copy_says_of_an_open_intent_is_nothing(world: World) -> No
 
 
 async def test_an_intent_written_by_hand_finds_nothing_of_others(world: World) -> None:
-    _shared(world)
+    world.account.share()
     world.pods.add("somebody's pod")
     forged = CreateIntent(token="t", name="somebody's pod", attempt=1, spec_hash="", started_at=world.clock.wall())
     world.apply(annotations={CREATE_INTENT: forged.to_annotation()})
@@ -274,7 +261,7 @@ async def test_adopt_id_takes_what_was_made_for_an_object_that_is_gone(world: Wo
 
 
 async def test_on_a_shared_account_an_object_finds_what_its_own_create_led_to(world: World) -> None:
-    _shared(world)
+    world.account.share()
     world.pods.fail("create", lost(acted=True))
     world.apply()
     await world.wait(60)

@@ -38,7 +38,7 @@ from relay_operator.flows.managed.gather import Gatherer
 from relay_operator.flows.managed.inputs import InputReader
 from relay_operator.flows.managed.shown_once import ValueKeeper
 from relay_operator.kinds.gpupod import GpuPod, GpuPodStatus
-from tests.unit.engine.apiserver import ApiServer, Json, part
+from tests.unit.engine.apiserver import ApiServer, Call, Json, part
 from tests.unit.flows.managed.cloudpods import MemoryPods, OneAccount, Pods
 
 BEGINNING = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -332,3 +332,15 @@ async def many(world: World, names: list[str]) -> None:
 def fixed_random(seed: int) -> Callable[[], float]:
     """The same chances every time."""
     return random.Random(seed).random
+
+
+def at_the_status_write(world: World, happens: object) -> None:
+    """Somebody does something just before the id arrives."""
+
+    def before(call: Call) -> None:
+        if call.status_write:
+            world.server.before = lambda _: None
+            assert callable(happens)
+            happens()
+
+    world.server.before = before

@@ -1,0 +1,27 @@
+"""What an account has in the cloud without an object, as the operator and its ConfigMaps record it."""
+
+import json
+
+from relay_operator.api.meta import ObjectKey
+from relay_operator.engine.leftovers import Fate, Leftover
+from tests.unit.engine.apiserver import part
+from tests.unit.flows.managed.world import BEGINNING, NAMESPACE, World
+
+ACCOUNT = ObjectKey("CloudAccount", NAMESPACE, "default")
+KEY = ObjectKey("GpuPod", NAMESPACE, "train")
+
+
+def leftover(fate: Fate, cloud_id: str = "pod-9", **said: str) -> Leftover:
+    told = {"name": "its-name", "organization": "org-1", **said}
+    return Leftover(fate=fate, kind="GpuPod", account=ACCOUNT, id=cloud_id, since=BEGINNING, **told)
+
+
+def kept(world: World) -> list[tuple[Fate, str, str]]:
+    """Fate, id and object of those that the account has."""
+    return [(one.fate, one.id, one.of) for one in world.informer.vanished.leftovers.of(ACCOUNT)]
+
+
+def written(world: World) -> list[tuple[str, str]]:
+    """Fate and id as the ConfigMaps have them."""
+    texts = [str(part(raw, "data")["resource.json"]) for raw in world.left_behind()]
+    return [(record["fate"], record["id"]) for record in map(json.loads, texts)]
