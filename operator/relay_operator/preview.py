@@ -113,7 +113,8 @@ async def _learn_funds(parts: Parts, key: ObjectKey) -> None:
     state = await parts.accounts.state(account)
     if isinstance(state, AccountReady):
         seen = parse_account(account, entry).status
-        parts.budgets.looked(state, seen.available_cents, seen.burn_per_hour_cents)
+        budgets = parts.budgets
+        budgets.looked(state, seen.available_cents, seen.burn_per_hour_cents, budgets.billed(state))
 
 
 def _parts(kube: Kube, objects: Mapping[ObjectKey, JsonObject], base_url: str) -> Parts:

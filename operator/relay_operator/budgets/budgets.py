@@ -121,10 +121,19 @@ class Budgets:
         own = self._has(key)
         return not any(self._beyond(key, account, own))
 
-    def looked(self, account: AccountReady, available_cents: int | None, burn_cents: int | None) -> None:
-        """Record what a look at the account showed; the first object in each line checks whether that is enough."""
-        key, of_each = account.key, of_namespace(account.budget)
-        ours = sum(counted(of_each, total).billed for total in self.cache.committed(key).values())
+    def billed(self, account: AccountReady) -> int:
+        """Cents per hour that this cluster's objects show as being paid, as far as they count for the account."""
+        of_each = of_namespace(account.budget)
+        return sum(counted(of_each, total).billed for total in self.cache.committed(account.key).values())
+
+    def looked(
+        self, account: AccountReady, available_cents: int | None, burn_cents: int | None, billed_before: int
+    ) -> None:
+        """Record what a look at the account showed; the first object in each line checks whether that is enough.
+
+        `billed_before` is from before the look: what began to run since is not in the burn, and is not taken from it.
+        """
+        key, ours = account.key, min(billed_before, self.billed(account))
         others = None if burn_cents is None else max(burn_cents - ours, 0)
         self._funds[key, account.organization_id] = Funds(account.budget, available_cents, others)
         for left in self._left_in(key):

@@ -71,7 +71,8 @@ class Desk:
     def look(self, budget: AccountBudget | None) -> None:
         """What the cloud says: 1000 cents are available, and `burn` is paid an hour."""
         self._looked = (budget, self.burn)
-        self.budgets.looked(account(budget), 1000, self.burn)
+        ready = account(budget)
+        self.budgets.looked(ready, 1000, self.burn, self.budgets.billed(ready))
 
     def called(self) -> list[str]:
         """Names of those who are to look again."""
@@ -103,6 +104,14 @@ def each(**limits: int) -> SharedBudget:
 @pytest.fixture
 def desk() -> Desk:
     return Desk()
+
+
+def test_what_begins_to_run_during_a_look_is_not_taken_from_the_burn(desk: Desk) -> None:
+    ready, a = account(burn(500)), desk.has("a")
+    before = desk.budgets.billed(ready)
+    desk.has("b", id="p-1", state="running", pricePerHourCents=200)
+    desk.budgets.looked(ready, 1000, 300, before)
+    assert "500 are taken: 200 too much" in desk.budgets.ask(a, age(a), ready, TWO)
 
 
 def test_the_money_of_one_organization_allows_nothing_in_another(desk: Desk) -> None:

@@ -40,7 +40,7 @@ from relay_operator.observability.metrics import Metrics
 from relay_operator.settings import Settings
 
 _ANXIOUS_SECONDS = 60.0
-"""Seconds between two looks while the cloud may have something that no object records."""
+"""Seconds between two looks while the cloud may have something that no object records, or the burn is uncertain."""
 _GLANCES = 2
 """Intervals (of transitions) between two reads of the balance while some object waits for funds."""
 _GIVE_UP = timedelta(minutes=5)
@@ -255,12 +255,14 @@ class AccountFlow:
     async def _look(self, facts: AccountFacts, memory: AccountMemory, *, read_only: bool) -> Looked:
         """Look at the organization. After a while, a cloud that does not answer becomes a state of its own."""
         account, state, key = facts.account, facts.usable, facts.key
+        billed = self.budgets.billed(state)
         try:
             seen = await self._observer().look(account, state.cloud, read_only=read_only)
             self.budgets.looked(
                 state,
                 seen.balance.available_cents if seen.balance is not None else None,
                 seen.usage.burn_per_hour_cents if seen.usage is not None else None,
+                billed,
             )
             if not facts.view.paused:
                 await self.sweeper.sweep(state, seen.usage, account.spec.orphans, memory.sweep, facts.now)
@@ -283,7 +285,7 @@ class AccountFlow:
         memory.looked = (account.metadata.generation, state)
         intervals = self.engine.intervals
         pace = intervals.settled
-        if self.sweeper.anxious(key, state, memory.sweep):
+        if self.sweeper.anxious(key, state, memory.sweep) or self.budgets.billed(state) > billed:
             pace = min(pace, _ANXIOUS_SECONDS)
         if memory.incomplete:
             pace = Backoff(intervals.transition, pace).after(memory.incomplete, self._random)

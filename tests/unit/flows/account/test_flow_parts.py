@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.unit.flows.account.passes import Passes
+from relay_operator.api.meta import ObjectKey
+from tests.support.eventually import eventually
+from tests.unit.flows.account.passes import UID, Passes
 from tests.unit.flows.managed.world import NAMESPACE
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
+
+
+@pytest.mark.parametrize("begins", [False, True])
+async def test_the_burn_is_read_again_soon_if_something_began_to_run_meanwhile(passes: Passes, begins: bool) -> None:
+    await passes.settled()
+    passes.cloud.answers.clear()
+    looking = asyncio.create_task(passes.look())
+
+    async def asked() -> list[str]:
+        return passes.cloud.asked
+
+    passes.cloud.asked.clear()
+    await eventually(asked, bool, every=0.01)
+    if begins:
+        metadata: JsonValue = {"name": "train", "namespace": NAMESPACE, "uid": UID, "resourceVersion": "1"}
+        status: JsonValue = {"id": "pod-1", "state": "running", "pricePerHourCents": 249}
+        passes.world.cache.put(ObjectKey("GpuPod", NAMESPACE, "train"), {"metadata": metadata, "status": status})
+    passes.cloud.answers.set()
+    await looking
+    assert ("usage" in await passes.glances(62)) == begins
 
 
 async def test_a_cloud_without_the_assumed_operations_is_used_without_them(passes: Passes) -> None:

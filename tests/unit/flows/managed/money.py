@@ -18,7 +18,8 @@ def limited(world: World, budget: AccountBudget | None, available: int | None = 
     """The account's budget, and what the cloud says of its money."""
     ready = world.account.ready
     world.account.state = replace(ready, budget=budget)
-    world.budgets.looked(replace(ready, budget=budget), available, burn)
+    ready = replace(ready, budget=budget)
+    world.budgets.looked(ready, available, burn, world.budgets.billed(ready))
     for key in world.cache.keys("GpuPod"):  # as whatever uses an account that has changed
         world.queue.add(key, Priority.CHANGE)
 

@@ -97,7 +97,7 @@ async def test_all_models_are_tried_while_the_prices_cannot_be_read(priced: Worl
 
 @pytest.mark.parametrize(
     ("change", "model", "cents"),
-    [("scale", "h100", 500), ("restart", "h100", 1500), ("", "h100", 1500), ("scale", "a9", None)],
+    [("scale", "h100", 400), ("restart", "h100", 1200), ("", "h100", 1200), ("scale", "a9", None)],
 )
 async def test_scaling_down_is_planned_at_the_price_after_it(
     world: World, change: str, model: str, cents: int | None
