@@ -245,6 +245,9 @@ class GpuClusters(ExternalResource[GpuClusterSpec, GpuClusterStatus, SeenCluster
             replicas = obj.spec.replicas
         return Capacity(model, gpus, size, replicas)
 
+    def locked(self, observed: SeenCluster) -> None:
+        """None: a cluster's replicas cost what the catalog says when they begin to run."""
+
     def stop(self, observed: SeenCluster) -> Change:
         return power(STOP, lambda cloud: cloud.call(operations.STOP_CLUSTER, id=observed.summary.id))
 

@@ -108,6 +108,9 @@ class Machines(ExternalResource[SpecT, StatusT, VmRecord], Generic[SpecT, Status
         """None: the records of pods and VMs have the price."""
         return None
 
+    def locked(self, observed: VmRecord) -> int | None:
+        return observed.price_per_hour_cents
+
     def stop(self, observed: VmRecord) -> Change:
         return power(STOP, lambda cloud: cloud.call(operations.STOP_VM, id=observed.id))
 

@@ -127,6 +127,9 @@ class ServingDeployments(ExternalResource[ServingDeploymentSpec, ServingDeployme
         """None: the deployment's row has the price of a replica."""
         return None
 
+    def locked(self, observed: Seen) -> int | None:
+        return observed.row.price_per_hour_cents
+
     def immutable(self, obj: Serving) -> Mapping[str, JsonValue]:
         return {**lasting(obj.spec), **settings(obj.spec), "env": env_as_written(obj.spec.env)}
 

@@ -7,7 +7,7 @@ from relay_client.errors import CloudError
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import CreateIntent, ObjectKey, ObjectMeta, Resource, rfc3339
 from relay_operator.api.parts import Budget
-from relay_operator.api.workload import ManagedStatus, PricedSpec, PricedStatus, SpecT, StatusT
+from relay_operator.api.workload import PricedSpec, PricedStatus, SpecT, StatusT
 from relay_operator.budgets.budgets import Budgets
 from relay_operator.budgets.limits import can_fit
 from relay_operator.budgets.lines import Age
@@ -110,7 +110,7 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
         there, asked = None if ahead.anew or ahead.beside else observed, resource.capacity(obj, model_id)
         wanted = asked if there is None else resource.grown(obj, there)
         cents = quote(prices, wanted)
-        said = replace(said, quote=cents if there is None else _at_least(cents, obj.status))
+        said = replace(said, quote=cents if there is None else _at_least(cents, resource.locked(there), wanted))
         if limited and (ahead.pays or ahead.anew):
             present = [costs(self.resource, obj, observed, said.price)] if ahead.beside and observed is not None else []
             kept = beside(obj.status) + aside(present)
@@ -192,10 +192,9 @@ def _own(obj: Resource[SpecT, StatusT]) -> Budget | None:
     return obj.spec.budget if isinstance(obj.spec, PricedSpec) else None
 
 
-def _at_least(cents: int | None, status: ManagedStatus) -> int | None:
+def _at_least(cents: int | None, locked: int | None, wanted: Capacity) -> int | None:
     """The price, but at least the one that was locked at the create, if the catalog has become cheaper."""
-    known = status.price_per_hour_cents if isinstance(status, PricedStatus) and status.id else None
-    return cents if cents is None or known is None else max(cents, known)
+    return cents if cents is None or locked is None else max(cents, locked * wanted.replicas)
 
 
 def _age(metadata: ObjectMeta) -> Age:

@@ -369,6 +369,10 @@ class Priced(Protocol[ObjT_contra, ObsT_contra]):
         """The present capacity, if the cloud does not report its price; else None."""
         ...
 
+    def locked(self, observed: ObsT_contra) -> int | None:
+        """Cents per hour of one replica, as locked at the create; None if the cloud does not report it."""
+        ...
+
 
 @runtime_checkable
 class Replaces(Protocol[ObjT_contra]):
