@@ -178,7 +178,7 @@ class App:
         the errors of the parts.
         """
         self.standing_by = False
-        self.parts.metrics.leader.set(1)
+        self.parts.metrics.leader.set_function(self.workers.leading)
         parts = (
             *beside,
             self._watch(stop),
