@@ -316,6 +316,7 @@ def test_the_card_names_the_image_of_this_version() -> None:
         ("services.console.type=ClusterIP", "additional properties 'console' not allowed"),
         ("publicUrl=cloud.example.com", "does not match pattern"),
         ("publicUrl=https://cloud.example.com/console", "does not match pattern"),
+        ("publicUrl=https://cloud.example.com:99999", "does not match pattern"),
         ("services.gateway.port=80", "additional properties 'port' not allowed"),
         ("services.gateway.type=ExternalName", "value must be one of"),
         ("networkPolicy.egressPorts={99999}", "maximum"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
 
 from hack.release.package import CHARTS
@@ -32,6 +33,8 @@ OF_THE_CHART = {
     *("webhook_listen", "webhook_public_url", "metrics_listen"),
 }
 """Settings that have a value of their own, or that the chart decides."""
+LISTS = ("fileRoots", "allowedPrivateNetworks")
+"""Settings that are lists in the operator and texts in the chart, each with a pattern."""
 BOUNDS = ("type", "enum", "minimum", "exclusiveMinimum", "maximum", "maxLength", "pattern")
 
 
@@ -104,7 +107,63 @@ def test_the_settings_that_the_chart_takes_are_those_of_the_operator() -> None:
         for name, schema in Settings.model_json_schema()["properties"].items()
         if name not in OF_THE_CHART
     }
-    assert SCHEMA["properties"]["settings"]["properties"] == known
+    taken = SCHEMA["properties"]["settings"]["properties"]
+    assert {name: {"type": "string"} if name in LISTS else schema for name, schema in taken.items()} == known
+
+
+@pytest.mark.parametrize(
+    ("setting", "good", "bad"),
+    [
+        (
+            "default_base_url",
+            (
+                *("", "https://api.example.com", "http://10.0.0.7:1/", "https://[fd00::1]:65535"),
+                *("https://a.b/v1/x-~_.y", "https://API.example.com:8443/v1/"),
+            ),
+            (
+                *("https://a:99999", "https://a:65536", "https://a:0", "https://a:", "https://a,https://b"),
+                *(
+                    "https://a b",
+                    "https://a//",
+                    "https://a/../b",
+                    "https://a/.",
+                    "https://a/%20",
+                    "https://-a",
+                    "https://ä.example",
+                ),
+            ),
+        ),
+        (
+            "file_roots",
+            ("", "/data", "/data,/more/data", "/data, /more", " /a\t/b ", "/..data/x", "/a..b/"),
+            ("data", "/data,more", "./data", "/", "/data/..", "/../etc", "/a/../b,/c", "~/data"),
+        ),
+        (
+            "allowed_private_networks",
+            ("", "10.0.0.0/8", "10.96.0.0/12,fd00:1::/64", "10.0.0.7", "10.0.0.0/255.0.0.0, ::1"),
+            ("intranet", "10.0.0.0/8;10.1.0.0/16", "10.0.0.0/8,x", "http://10.0.0.1"),
+        ),
+    ],
+)
+def test_the_chart_takes_no_text_that_the_operator_would_refuse_at_its_start(
+    setting: str, good: tuple[str, ...], bad: tuple[str, ...]
+) -> None:
+    schema = SCHEMA["properties"]["settings"]["properties"].get(to_camel(setting), SCHEMA["definitions"]["url"])
+    assert [text for text in good + bad if taken_by_the_chart(text, schema)] == list(good)
+    assert [text for text in good + bad if taken_by_the_operator(setting, text)] == list(good)
+
+
+def taken_by_the_chart(text: str, schema: dict[str, Any]) -> bool:
+    refused = schema.get("not", {}).get("pattern")
+    return bool(re.search(schema["pattern"], text)) and not (refused and re.search(refused, text))
+
+
+def taken_by_the_operator(setting: str, text: str) -> bool:
+    try:
+        Settings.model_validate({setting: text})
+    except ValidationError:
+        return False
+    return True
 
 
 def test_the_kinds_that_the_chart_switches_on_are_those_that_are_off() -> None:
@@ -126,6 +185,11 @@ def test_the_kinds_that_the_chart_switches_on_are_those_that_are_off() -> None:
         ("image.digest=sha256:1", "does not match pattern"),
         ("cloud.baseUrl=ftp://x", "does not match pattern"),
         ("cloud.baseUrl=https://user@host", "does not match pattern"),
+        ("cloud.baseUrl=https://api.example.com:99999", "does not match pattern"),
+        ("cloud.allowedBaseUrls[0]=https://api.example.com/../x", "'not' failed"),
+        ("webhook.publicUrl=https://relay.example.com:65536", "does not match pattern"),
+        ("settings.fileRoots=data", "does not match pattern"),
+        ("settings.fileRoots=/data/..", "'not' failed"),
         ("watchNamespaces[0]=Team", "does not match pattern"),
         ("fullnameOverride=Relay", "does not match pattern"),
         ("webhook.httpRoute.enabled=true", "minItems"),
