@@ -2,6 +2,8 @@
 
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Annotated
 
 import typer
 from typer.completion import get_completion_inspect_parameters
@@ -17,7 +19,7 @@ from relay_cli.models import models
 from relay_cli.options import command
 from relay_cli.plan import plan
 from relay_cli.ssh import ssh
-from relay_cli.terminal import complain
+from relay_cli.terminal import complain, say
 from relay_cli.top import top
 
 _HELP = "Show what runs in the GPU cloud and what it costs, with your kubeconfig and your rights."
@@ -26,6 +28,7 @@ _HELP = "Show what runs in the GPU cloud and what it costs, with your kubeconfig
 def application() -> typer.Typer:
     """All commands, one line each."""
     app = typer.Typer(help=_HELP, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    app.callback()(_before_commands)
     app.command()(command(top))
     app.command()(command(models))
     app.command()(command(cost))
@@ -38,6 +41,19 @@ def application() -> typer.Typer:
     app.command()(script_of(app))
     get_completion_inspect_parameters()  # this initializes typer's table of shells
     return app
+
+
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        say(f"kubectl relay {version('relay-operator')}\n")
+        raise typer.Exit
+
+
+_Version = Annotated[bool, typer.Option("--version", callback=_tell_version, help="Show the version and exit.")]
+
+
+def _before_commands(*, show_version: _Version = False) -> None:
+    """Take the options that belong to no command."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,4 +1,6 @@
-"""How a command ends that cannot be run."""
+"""How a command ends that cannot be run, and what the plugin says of itself."""
+
+from importlib.metadata import version
 
 import pytest
 
@@ -43,3 +45,8 @@ def test_without_kubectl_it_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pyt
 def test_usage_has_each_bracket_once(command: str, usage: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command, "--help"]) == 0
     assert f"Usage: {usage}\n" in capsys.readouterr().out
+
+
+def test_it_says_its_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr() == (f"kubectl relay {version('relay-operator')}\n", "")
