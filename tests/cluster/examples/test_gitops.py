@@ -34,7 +34,7 @@ def stage(name: str) -> list[Manifest]:
 
 def flux() -> dict[str, dict[str, Any]]:
     """Kind/name to spec of all that Flux is given."""
-    return {f"{one['kind']}/{one['metadata']['name']}": one["spec"] for one in documents(FOLDER / "flux.yaml")}
+    return {f"{one['kind']}/{one['metadata']['name']}": one.get("spec", {}) for one in documents(FOLDER / "flux.yaml")}
 
 
 @pytest.mark.parametrize("name", STAGES[1:])
@@ -53,6 +53,7 @@ def test_each_kustomization_of_flux_waits_for_the_one_before() -> None:
         assert [one["name"] for one in spec.get("dependsOn", [])] == ([before] if before else [])
         assert list((REPOSITORY / spec["path"]).glob("*.yaml"))
         assert "{kind}/{name}".format(**spec["sourceRef"]) in given
+        assert f"Namespace/{spec['targetNamespace']}" in given  # Flux does not create it
     assert "{kind}/{name}".format(**given["HelmRelease/relay-operator"]["chartRef"]) in given
 
 
