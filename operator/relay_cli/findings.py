@@ -135,7 +135,7 @@ def _key(seen: Seen) -> Iterator[_Told]:
         used = any(getattr(in_use, field) for field in need.users)
         yield "scopes", Verdict.WRONG if used else Verdict.WARNING, f"the key lacks {scope}, needed {need.purpose}"
     if not lacking:
-        yield "scopes", Verdict.OK, "the key has all scopes that the operator uses"
+        yield "scopes", Verdict.OK, "the key has all scopes for workloads, batches and the balance"
 
 
 def _webhook(seen: Seen) -> Iterator[_Told]:
