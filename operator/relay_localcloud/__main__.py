@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 
 from relay_localcloud.http.web_addresses import web_address
@@ -105,7 +105,7 @@ def _add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     command.add_argument(
         "--allow-network",
-        type=ip_network,
+        type=_network,
         action="append",
         default=[],
         metavar="CIDR",
@@ -193,11 +193,18 @@ def _public_url(text: str) -> str:
     return url.geturl().removesuffix({"http": ":80", "https": ":443"}[url.scheme])
 
 
+def _network(text: str) -> IPv4Network | IPv6Network:
+    try:
+        return ip_network(text)
+    except ValueError:
+        said = f"{text!r} is not a network, such as 10.96.0.0/12, with no host bits set"
+        raise argparse.ArgumentTypeError(said) from None
+
+
 def _port(text: str) -> int:
-    port = int(text)
-    if not 0 <= port <= 65535:
-        raise argparse.ArgumentTypeError(f"{text} is not a port from 0 to 65535")
-    return port
+    if not re.fullmatch(r"[0-9]{1,5}", text) or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port from 0 to 65535")
+    return int(text)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import pytest
 
+from relay_localcloud.__main__ import main
 from relay_localcloud.control.access import ControlAccess
 from relay_localcloud.http.exchange import Exchange, attach
 from relay_localcloud.http.turns import Turns
@@ -136,6 +137,24 @@ def test_what_is_no_public_url_is_refused_with_an_example(url: str) -> None:
         refused.start()
     assert refused.child.wait(timeout=PATIENCE_SECONDS) == 2
     assert "is not a scheme and a host, such as https://cloud.example.com" in refused.log
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "says"),
+    [
+        *(("--port", port, "is not a port from 0 to 65535") for port in ("abc", "-1", "65536", "8400.0", "")),
+        *(
+            ("--allow-network", network, "is not a network, such as 10.96.0.0/12, with no host bits set")
+            for network in ("10.0.0.1/8", "300.0.0.0/8", "cluster", "")
+        ),
+    ],
+)
+def test_what_is_no_port_or_network_is_refused_in_a_sentence(
+    option: str, value: str, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["serve", f"{option}={value}"])
+    assert capsys.readouterr().err.endswith(f"argument {option}: {value!r} {says}\n")
 
 
 async def test_a_killed_cloud_goes_on_where_it_was(
