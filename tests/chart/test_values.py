@@ -214,6 +214,9 @@ def test_the_kinds_that_the_chart_switches_on_are_those_that_are_off() -> None:
         ("tolerations[0].keys=gpu", "additional properties 'keys' not allowed"),
         ("affinity.nodeAfinity.x=1", "additional properties 'nodeAfinity' not allowed"),
         ("leaderElection.leaseName=", "does not match pattern"),
+        ("metrics=null", "missing property 'metrics'"),
+        ("webhook.httpRoute=null", "missing property 'httpRoute'"),
+        ("strategy.rollingUpdate=null", "missing property 'rollingUpdate'"),
     ],
 )
 def test_a_bad_value_is_refused_with_its_reason(value: str, says: str) -> None:
