@@ -49,7 +49,7 @@ _UPLOAD = {
 )
 async def upload_file(caller: BatchCaller, request: Request, cloud: CurrentCloud) -> Response:
     """Takes multipart/form-data with `purpose` and `file`, up to 200 MB."""
-    most, body = cloud.store.settings.max_concurrent_uploads, request.stream()
+    most, body = cloud.store.settings.max_concurrent_uploads, upload.bounded(request.stream())
     with cloud.uploads.one_more(caller.organization_id, most) as admitted, upload.needing_room():
         if admitted:
             return await _receive(caller.organization_id, request.headers.get("content-type", ""), body, cloud)

@@ -4,18 +4,21 @@ import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from typing import IO
+from typing import IO, Final
 
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from relay_localcloud.batches.storage import FileStorage
+from relay_localcloud.http.bodies import LONGEST_REST
 from relay_localcloud.http.errors import ApiError
 from relay_wire.files import BATCH_UPLOAD_LIMIT, INPUT
 
 LONGEST_NAME = 255
 _LARGEST_FIELD = 1024
 _MOST_PARTS = 20
+LARGEST_UPLOAD: Final = BATCH_UPLOAD_LIMIT + LONGEST_REST
+"""Bytes of a body that are read, whatever is wrong with it."""
 
 _log = logging.getLogger(__name__)
 
@@ -160,6 +163,16 @@ async def receive(storage: FileStorage, file_id: str, content_type: str, body: A
 async def _with_room(storage: FileStorage, body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     async for data in body:
         storage.require_room()
+        yield data
+
+
+async def bounded(body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The body of an upload, as it arrives; ApiError 413 if it does not end within the bound."""
+    size = 0
+    async for data in body:
+        size += len(data)
+        if size > LARGEST_UPLOAD:
+            raise ApiError(413, f"The body is over {LARGEST_UPLOAD} bytes; a file has at most {BATCH_UPLOAD_LIMIT}.")
         yield data
 
 

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import pytest
 
+from relay_localcloud.batches.upload import LARGEST_UPLOAD
 from tests.localcloud.support.batches import (
     BOUNDARY,
     batch_of,
@@ -371,6 +372,25 @@ async def test_a_file_over_the_limit_is_413_once_it_was_sent(start_server: Start
     assert list((tmp_path / "state" / "files").iterdir()) == []
     status, _ = await upload_pieces(server.seeded(), LIMIT)
     assert status == 200
+
+
+async def test_an_upload_that_does_not_end_is_413_and_no_longer_read(organization: Organization) -> None:
+    address = urlsplit(organization.server.ready["inferenceUrl"])
+    reader, writer = await asyncio.open_connection(address.hostname, address.port)
+    writer.write(
+        f"POST /v1/files HTTP/1.1\r\nHost: {address.netloc}\r\nAuthorization: Bearer {organization.api_key}\r\n"
+        f"Content-Type: multipart/form-data; boundary={BOUNDARY}\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+    )
+
+    async def send() -> None:
+        for _ in range(LARGEST_UPLOAD // MIB + 64):
+            writer.write(b"%x\r\n%s\r\n" % (MIB, b"x" * MIB))
+            await writer.drain()
+
+    sending = asyncio.create_task(send())
+    assert (await reader.readline()).startswith(b"HTTP/1.1 413 ")
+    sending.cancel()
+    writer.transport.abort()
 
 
 def below(folder: Path) -> list[Path]:
