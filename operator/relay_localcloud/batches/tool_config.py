@@ -46,10 +46,12 @@ def tools_of(body: Mapping[str, Any], endpoint: Family, *, allow_loopback: bool)
     if extensions is None:
         return None
     if not isinstance(extensions, dict):
-        return _invalid(f"body.{OWNED_KEY}: it must be an object")
+        return RecordFailure("invalid_tool_config", f"body.{OWNED_KEY}: it must be a JSON object.")
     given = extensions.get("tool_config")
     if given is None:
         return None
+    if not isinstance(given, dict):
+        return _invalid("it must be a JSON object")
     if endpoint is not Family.CHAT_COMPLETIONS:
         return _invalid(f"only records of {Family.CHAT_COMPLETIONS} can have one")
     try:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from relay_localcloud.batches.records import RecordFailure
 from relay_localcloud.batches.tool_config import Tools, tools_of
 from relay_localcloud.egress.reach import Reach
 from relay_wire.inference import Family
@@ -35,6 +36,14 @@ def test_numbers_have_defaults_and_are_clamped(given: dict[str, Any], rounds: in
     tools = read(**given)
     assert isinstance(tools, Tools)
     assert (tools.most_rounds, tools.timeout_seconds) == (rounds, seconds)
+
+
+@pytest.mark.parametrize(
+    ("relay", "field"), [("x", "body.relay"), ([], "body.relay"), ({"tool_config": []}, "body.relay.tool_config")]
+)
+def test_a_refusal_names_once_what_is_no_object(relay: object, field: str) -> None:
+    refused = tools_of({"relay": relay}, Family.CHAT_COMPLETIONS, allow_loopback=False)
+    assert refused == RecordFailure("invalid_tool_config", f"{field}: it must be a JSON object.")
 
 
 def test_what_is_secret_is_not_shown() -> None:
