@@ -33,7 +33,7 @@ from relay_localcloud.webhooks.circuits import Circuits
 from relay_localcloud.webhooks.fan_out import FanOut, lane_of
 from relay_localcloud.webhooks.faults import Interference
 from relay_localcloud.webhooks.outcomes import Outcome
-from relay_localcloud.webhooks.webhooks import ATTEMPT, ATTEMPTS, DELIVERIES, WEBHOOKS, emit, signature
+from relay_localcloud.webhooks.webhooks import ATTEMPT, ATTEMPTS, DELIVERIES, WEBHOOKS, Subscription, emit, signature
 
 if TYPE_CHECKING:
     from relay_localcloud.webhooks.receivers import Caller
@@ -235,7 +235,7 @@ def _prepare(tx: Tx, item_id: int, at: int, *, faulty: bool) -> Call | None:
         return None
     item = DueItem(item_id, row[0], ATTEMPT, row[1], row[2], json.loads(row[3]))
     event_type, body, webhook_id, organization_id, url, key, enabled = row[4:]
-    if not enabled and "replay" not in item.payload:  # it stays due until `resume`
+    if not enabled and "replay" not in item.payload:  # it stays due until `_resume`
         if _overdue(tx, webhook_id) > PAUSED_KEPT:
             due.remove(tx.connection, item_id)
             if item.payload["attempt"] == 1:  # no attempt refers to it
@@ -254,7 +254,16 @@ def _overdue(tx: Tx, webhook_id: str) -> int:
     return len(_OVERDUE.run(tx.connection, of_lane=webhook_id, now=tx.now).fetchall())
 
 
-def resume(tx: Tx, webhook_id: str) -> None:
+def toggle(tx: Tx, webhook: Subscription, *, enabled: bool) -> Subscription:
+    """Pause or resume a subscription."""
+    if enabled is webhook.enabled:
+        return webhook
+    if enabled:
+        _resume(tx, webhook.id)
+    return WEBHOOKS.changed(tx, webhook, enabled=enabled, toggled_at=tx.now)
+
+
+def _resume(tx: Tx, webhook_id: str) -> None:
     """Schedule the calls that fell due while the subscription was paused."""
     fell_due = (_item.lane == webhook_id, _item.payload.contains(f'"{PAUSED}"'))
     waiting = tx.connection.execute(select(_item.subject, _item.payload).where(*fell_due)).all()

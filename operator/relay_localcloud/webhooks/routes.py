@@ -71,10 +71,7 @@ def toggle_webhook(
 ) -> Webhook:
     """Without `enabled`, toggles. Events during a pause are never sent; calls that fall due then are sent on resume."""
     row = _row(tx, organization_id, webhook_id)
-    changed = WEBHOOKS.changed(tx, row, enabled=not row.enabled if body.enabled is None else body.enabled)
-    if changed.enabled:
-        deliveries.resume(tx, webhook_id)
-    return _shown(changed)
+    return _shown(deliveries.toggle(tx, row, enabled=not row.enabled if body.enabled is None else body.enabled))
 
 
 @router.post(

@@ -56,6 +56,11 @@ class Subscription:
     signing_key: str  # lowercase hex SHA-256 of the secret, which itself is not kept
     created_at: int
     enabled: bool = True
+    toggled_at: int | None = None  # when it was last paused or resumed
+
+    def took_events(self, at: int) -> bool:
+        """Whether it existed and was not paused at an instant, after which it was toggled at most once."""
+        return self.enabled == (at >= (self.toggled_at or self.created_at))
 
 
 WEBHOOKS: Final = Rows(
@@ -145,9 +150,9 @@ def emit(tx: Tx, organization_id: str, event_type: str, data: Mapping[str, JsonV
 
 
 def record(tx: Tx, event: Event) -> None:
-    """Schedule an event for each enabled subscription of its organization that includes its type."""
-    for each in WEBHOOKS.all(tx, organization_id=event.organization_id, enabled=True):
-        if not each.events or event.event_type in each.events:
+    """Schedule an event that happens now for each subscription of its organization that takes it."""
+    for each in WEBHOOKS.all(tx, organization_id=event.organization_id):
+        if each.took_events(tx.now) and (not each.events or event.event_type in each.events):
             delivery_id = tx.new_id("whd")
             sent = {"event_id": event.event_id, "event_type": event.event_type, "body": event.body}
             DELIVERIES.insert(tx, id=delivery_id, webhook_id=each.id, **sent)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from relay_localcloud.app import HANDLERS
 from relay_localcloud.http.turns import Turns
 from relay_localcloud.identity import organizations
 from relay_localcloud.kernel import due
 from relay_localcloud.kernel.instants import SECOND
-from relay_localcloud.kernel.store import Store
+from relay_localcloud.kernel.store import Store, Tx
+from relay_localcloud.webhooks.deliveries import toggle
 from relay_localcloud.webhooks.fan_out import FanOut, lane_of
 from relay_localcloud.webhooks.webhooks import (
     ATTEMPT,
@@ -54,12 +55,16 @@ def _store(subscriptions: int) -> tuple[Store, str]:
     store.call_queued[ATTEMPT] = lambda _: None
     with store.transaction(at=NOW) as tx:
         organization_id = organizations.found(tx, "o", 0, ()).organization_id
-        named = {"organization_id": organization_id, "url": "http://127.0.0.1:9/", "created_at": NOW}
-        key = {"secret_prefix": "whsec_", "signing_key": "0"}
         for number in range(subscriptions):
             wanted = EVENT_TYPES[:1] if number % 2 else ()
-            WEBHOOKS.insert(tx, id=f"wh_{number}", name=str(number), events=wanted, **named, **key)
+            WEBHOOKS.insert(tx, id=f"wh_{number}", name=str(number), events=wanted, **_of(organization_id, NOW))
     return store, organization_id
+
+
+def _of(organization_id: str, created_at: int) -> dict[str, Any]:
+    """The other fields of a subscription."""
+    named = {"organization_id": organization_id, "url": "http://127.0.0.1:9/", "created_at": created_at}
+    return {**named, "secret_prefix": "whsec_", "signing_key": "0"}
 
 
 async def test_an_event_for_several_subscriptions_is_recorded_in_a_turn_and_no_request_waits_for_it() -> None:
@@ -78,6 +83,32 @@ async def test_an_event_for_several_subscriptions_is_recorded_in_a_turn_and_no_r
     with store.transaction(at=NOW) as tx:
         assert DELIVERIES.all(tx) == [], "others waited before it"
     assert await recording == [SUBSCRIPTIONS, SUBSCRIPTIONS // 2] * (EVENTS // 2)
+
+
+async def test_an_event_is_for_who_took_events_when_it_happened_however_late_it_is_recorded() -> None:
+    store, organization_id = _store(4)
+    fan_out = FanOut(store, Turns(), lambda *_: True)
+
+    def _toggle(tx: Tx, webhook_id: str, *, enabled: bool) -> None:
+        webhook = WEBHOOKS.find(tx, id=webhook_id)
+        assert webhook is not None
+        toggle(tx, webhook, enabled=enabled)
+
+    with store.transaction(at=NOW) as tx:
+        _toggle(tx, "wh_1", enabled=False)
+    with store.transaction(at=NOW + 1) as tx:
+        emit(tx, organization_id, EVENT_TYPES[0], {})
+    with store.transaction(at=NOW + 2) as tx:
+        _toggle(tx, "wh_0", enabled=False)
+        _toggle(tx, "wh_1", enabled=True)
+        _toggle(tx, "wh_2", enabled=True)
+        WEBHOOKS.insert(tx, id="wh_later", name="later", events=(), **_of(organization_id, tx.now))
+    with store.transaction(at=NOW + 3) as tx:
+        _toggle(tx, "wh_0", enabled=False)
+    fan_out.begin(NOW + 3, at_due_time=True, horizon=NOW + 3)
+    await asyncio.gather(*fan_out.tasks)
+    with store.transaction(at=NOW + 3) as tx:
+        assert {each.webhook_id for each in DELIVERIES.all(tx)} == {"wh_0", "wh_2", "wh_3"}
 
 
 async def test_an_event_for_which_there_is_no_room_any_more_is_recorded_for_nobody() -> None:
