@@ -106,10 +106,10 @@ class Clock:
                 self._wake.clear()
                 pause = self._run_what_is_due()
                 await asyncio.sleep(0)  # due items may take more than a slice, and set the event each time
-                try:
-                    await asyncio.wait_for(self._wake.wait(), pause)
-                except TimeoutError:
-                    continue
+                # Not `wait_for`, which in Python 3.11 ignores a cancellation just after the event was set.
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(pause):
+                        await self._wake.wait()
         finally:
             self._keep()
 
