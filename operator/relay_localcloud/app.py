@@ -53,7 +53,7 @@ from relay_localcloud.http.requestlog import RequestLog, RequestLogging
 from relay_localcloud.http.room import KeepsRoom
 from relay_localcloud.http.routing import Route, Router
 from relay_localcloud.http.turns import CatchesUp, FairTurns, Turns
-from relay_localcloud.http.under_way import EndedByReplacement, UnderWay
+from relay_localcloud.http.under_way import EndedFromOutside, UnderWay
 from relay_localcloud.identity import account_routes, api_key_routes, credentials, organization_routes
 from relay_localcloud.inference import backend_routes, proxy_routes
 from relay_localcloud.inference.funds import Funds
@@ -248,5 +248,5 @@ def _management_app(cloud: Cloud, options: Options, reset: Reset) -> ASGIApp:
     layered = ControlAccess(
         layered, cloud.turns, anywhere=options.public_control, token=options.admin_token, origin=options.public_url
     )
-    layered = EndedByReplacement(layered, cloud.under_way, errors.management_error)
+    layered = EndedFromOutside(layered, cloud.under_way, errors.management_error)
     return Health(RequestLogging(layered, app.operations, cloud.requests))

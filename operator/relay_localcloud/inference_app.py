@@ -19,7 +19,7 @@ from relay_localcloud.http.openapi import Api
 from relay_localcloud.http.requestlog import RequestLogging
 from relay_localcloud.http.room import KeepsRoom
 from relay_localcloud.http.turns import CatchesUp, FairTurns
-from relay_localcloud.http.under_way import EndedByReplacement
+from relay_localcloud.http.under_way import EndedFromOutside
 from relay_localcloud.inference import callers, routes
 from relay_localcloud.inference.errors import error_response
 from relay_wire.errors import InferenceErrorBody
@@ -42,5 +42,5 @@ def application(cloud: Cloud) -> ASGIApp:
     layers = FairTurns(layers, cloud.turns)
     layers = Authentication(layers, cloud.store, callers.credential, callers.holder, error_response, cloud.turns)
     layers = CatchesUp(layers, cloud.clock.caught_up)
-    layers = EndedByReplacement(layers, cloud.under_way, error_response)
+    layers = EndedFromOutside(layers, cloud.under_way, error_response)
     return RequestLogging(layers, app.operations, cloud.requests)

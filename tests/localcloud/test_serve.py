@@ -17,7 +17,10 @@ from relay_localcloud.__main__ import main
 from relay_localcloud.control.access import ControlAccess
 from relay_localcloud.http.exchange import Exchange, attach
 from relay_localcloud.http.turns import Turns
+from tests.localcloud.support.deployments import BACKENDS
 from tests.localcloud.support.events import create_pod, create_webhook, make_event, settle
+from tests.localcloud.support.inference import CHAT, call, chat, refusal
+from tests.localcloud.support.modelserver import ModelServer
 from tests.localcloud.support.server import Server, request
 from tests.support.eventually import PATIENCE_SECONDS, eventually
 from tests.support.process import free_port
@@ -396,3 +399,17 @@ async def test_other_machines_reach_the_control_interface_only_where_told(
     if not passes:
         assert sent[0]["status"] == 403
         assert json.loads(sent[1]["body"])["code"] == "forbidden"
+
+
+async def test_what_is_under_way_when_the_cloud_ends_is_503_in_the_shape_of_its_api(start_server: StartServer) -> None:
+    server = start_server("--ephemeral", "--clock", "frozen")
+    organization = server.seeded()
+    async with ModelServer(hang=asyncio.Event()) as model:
+        families = ["chat_completions"]
+        backend = {"provider": "openai_compatible", "ref": "far", "endpoint": model.url, "nativeFamilies": families}
+        await organization.ok("POST", BACKENDS.format(model="far"), backend)
+        asking = asyncio.create_task(call(organization, "POST", CHAT, chat("hello", "far")))
+        await model.arrived.wait()
+        assert await asyncio.to_thread(server.stop) == 0
+        assert refusal(await asking) == (503, "api_error", "upstream_unavailable")
+    assert "Traceback" not in server.log

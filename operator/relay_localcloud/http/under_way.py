@@ -1,4 +1,4 @@
-"""Requests under way: they end when the state is replaced, so that they cannot write into the new one."""
+"""Requests under way: they end with the cloud, and if its state is replaced, so that none writes into the new one."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -60,8 +60,8 @@ def replaced_error() -> ApiError:
     return ApiError(503, "The cloud's whole state was replaced while this was under way.")
 
 
-class EndedByReplacement:
-    """Answers 503 if the state was replaced meanwhile, or breaks off an answer that had begun."""
+class EndedFromOutside:
+    """Answers 503 if the state was replaced meanwhile or the cloud ends, or breaks off an answer that had begun."""
 
     def __init__(self, app: ASGIApp, under_way: UnderWay, refused: ErrorAnswer) -> None:
         self._app = app
@@ -81,7 +81,12 @@ class EndedByReplacement:
         try:
             await self._under_way.answer(self._app(scope, receive, send_noted))
         except Replaced:
-            if not begun:
-                await self._refused(replaced_error(), scope)(scope, receive, send)
-            elif not complete:  # leave a complete one alone: the caller's next request may use its connection
-                scope["extensions"][ABORT]()
+            error = replaced_error()
+        except asyncio.CancelledError:  # by the server, a second after it was told to end
+            error = ApiError(503, "The cloud ends while this is under way.")
+        else:
+            return
+        if not begun:
+            await self._refused(error, scope)(scope, receive, send)
+        elif not complete:  # leave a complete one alone: the caller's next request may use its connection
+            scope["extensions"][ABORT]()

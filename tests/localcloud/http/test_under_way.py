@@ -1,4 +1,4 @@
-"""What becomes of requests under way once the whole state is replaced."""
+"""What becomes of requests under way once the whole state is replaced, or the cloud ends."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from starlette.responses import Response
 
 from relay_localcloud.http.connections import ABORT
-from relay_localcloud.http.under_way import EndedByReplacement, UnderWay
+from relay_localcloud.http.under_way import EndedFromOutside, UnderWay
 
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send
@@ -21,13 +21,14 @@ MORE: Message = {"type": "http.response.body", "body": b"a", "more_body": True}
 LAST: Message = {"type": "http.response.body", "body": b"b"}
 
 
+@pytest.mark.parametrize("replaced", [True, False])
 @pytest.mark.parametrize(
     ("sent", "aborted", "status"),
     [((), False, 503), ((START,), True, 200), ((START, MORE), True, 200), ((START, MORE, LAST), False, 200)],
     ids=["nothing", "head", "half", "whole"],
 )
 async def test_what_has_begun_is_broken_off_and_what_is_complete_is_left_alone(
-    sent: tuple[Message, ...], aborted: bool, status: int
+    sent: tuple[Message, ...], aborted: bool, status: int, replaced: bool
 ) -> None:
     answered: list[Message] = []
     broken: list[bool] = []
@@ -50,9 +51,12 @@ async def test_what_has_begun_is_broken_off_and_what_is_complete_is_left_alone(
 
     under_way = UnderWay()
     scope: Scope = {"type": "http", "extensions": {ABORT: lambda: broken.append(True)}}
-    request = asyncio.create_task(EndedByReplacement(app, under_way, refused)(scope, nothing, note))
+    request = asyncio.create_task(EndedFromOutside(app, under_way, refused)(scope, nothing, note))
     await standing.wait()
-    under_way.end_others()
-    await under_way.others_ended()
+    if replaced:
+        under_way.end_others()
+        await under_way.others_ended()
+    else:
+        request.cancel()
     await request
     assert (bool(broken), answered[0]["status"]) == (aborted, status)
