@@ -11,7 +11,7 @@ a usage, words are counted, and for a stream its pieces.
 import json
 import secrets
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing
+from contextlib import ExitStack, aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -142,17 +142,19 @@ async def answer(upstreams: Upstreams, model: Model, asked: Question, now: int, 
     return replace(answered, headers=_headers(model, turn))
 
 
-async def stream(upstreams: Upstreams, model: Model, asked: Question, now: int, reserve: Reserve) -> Streaming:
-    """The model's answer, piece by piece. Raises InferenceError; here, for errors before the first piece."""
+async def stream(
+    upstreams: Upstreams, model: Model, asked: Question, now: int, reserve: Reserve, held: ExitStack
+) -> Streaming:
+    """The model's answer, piece by piece; `held` ends with it. Raises InferenceError, for errors before it begins."""
     behind, turn = _reached(upstreams, model, asked)
     if not isinstance(behind, BuiltInModel):
         sent = asked.sent(behind, stream=True)
         reserve(asked.most(len(sent)))
         source = _relayed(asked, len(sent), await upstreams.stream(behind, asked.dialect.family, sent))
-    elif turn is None:
-        source = _spoken(behind, asked, now, reserve)
     else:
-        source = upstreams.counted(turn.replica_id, _spoken(behind, asked, now, reserve))
+        if turn is not None:
+            held.enter_context(upstreams.counting(turn.replica_id))
+        source = _spoken(behind, asked, now, reserve)
     return Streaming(source, _headers(model, turn))
 
 

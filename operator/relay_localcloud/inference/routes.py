@@ -103,7 +103,7 @@ async def _answered(cloud: Cloud, organization_id: str, asked: Question, request
         with ExitStack() as holding:
             reserve = holding.enter_context(Hold(cloud.funds, cloud.store, organization_id)).reserve
             if asked.request.stream:
-                asking = invoke.stream(cloud.upstreams, model, asked, now, reserve)
+                asking = invoke.stream(cloud.upstreams, model, asked, now, reserve, holding)
                 streaming = await _unless_left(request, asking)
                 return _streamed(cloud, organization_id, asked, request, streaming, holding.pop_all())
             answered = await _unless_left(request, invoke.answer(cloud.upstreams, model, asked, now, reserve))

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, assert_never
 
@@ -22,7 +22,6 @@ from relay_localcloud.inference.errors import (
     InferenceError,
     Row,
 )
-from relay_localcloud.inference.frames import Source
 from relay_localcloud.kernel.vault import Unreadable, Vault
 from relay_localcloud.models.backends import Server
 from relay_localcloud.runtimes.runtime import Containers
@@ -89,15 +88,9 @@ class Upstreams:
         await anext(opened)  # by then the status is known
         return opened
 
-    async def counted(self, replica_id: str, source: Source) -> Source:
-        """A source that counts as a request under way at a replica while it is read."""
-        with self._counting(replica_id):
-            async with aclosing(source):
-                async for said in source:
-                    yield said
-
     @contextmanager
-    def _counting(self, server_id: str) -> Iterator[None]:
+    def counting(self, server_id: str) -> Iterator[None]:
+        """Count a request under way at a server or replica while this lasts."""
         self.under_way[server_id] += 1
         try:
             yield
@@ -125,7 +118,7 @@ class Upstreams:
     async def _posted(self, server: Server, family: Family, body: bytes) -> AsyncIterator["aiohttp.ClientResponse"]:
         import aiohttp  # noqa: PLC0415 - it takes a fifth of the start, and nobody may ever register a server
 
-        with self._counting(server.id):
+        with self.counting(server.id):
             try:
                 async with self._opened(aiohttp, anywhere=server.way is not None).post(
                     server.endpoint.rstrip("/") + family.removeprefix("/v1"),

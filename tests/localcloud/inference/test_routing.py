@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import ExitStack
 
 import pytest
+from pydantic import JsonValue
 
+from relay_localcloud.egress.reach import Reach
+from relay_localcloud.inference import invoke
 from relay_localcloud.inference.catalog import Model
-from relay_localcloud.inference.routing import Turn, choose
+from relay_localcloud.inference.invoke import Question
+from relay_localcloud.inference.routing import REPLICA_HEADER, Turn, choose
+from relay_localcloud.inference.upstreams import Upstreams
+from relay_localcloud.kernel.vault import KEY_BYTES, Vault
 from relay_localcloud.models.backends import Server
 from relay_localcloud.models.built_in import BUILT_IN
+from relay_localcloud.serving.lanes import Lane
+from relay_localcloud.serving.traffic import Published
+from relay_wire.inference import Family
 
 
 def server(name: str, weight: int = 0, cap: int = 0) -> Server:
@@ -57,3 +67,19 @@ def test_the_built_in_engine_is_the_head_of_the_tail() -> None:
 def test_without_room_there_is_none() -> None:
     model = Model("m", [server("a", 5, cap=1), server("tail", cap=2)], None)
     assert chosen(model, {"a": 1, "tail": 2}) is None
+
+
+async def test_a_stream_counts_at_its_replica_from_when_it_was_sent_there_until_it_ends() -> None:
+    upstreams = Upstreams(lambda: 0.0, Vault(bytes(KEY_BYTES)), Reach.everywhere())
+    apis, lane = frozenset({"chat_completions"}), Lane("community", 0, 0)
+    replicas = dict.fromkeys(("rep_1", "rep_2"))
+    deployment = Published("dep", "org", "echo", "echo", apis, 1, 1, lane, False, 0, 8000, replicas)
+    model = Model("echo", (), BUILT_IN["echo"], (deployment,))
+    body: JsonValue = {"model": "echo", "stream": True, "messages": [{"role": "user", "content": "x"}]}
+    asked = Question.read(Family.CHAT_COMPLETIONS, body)
+    with ExitStack() as held:
+        streams = [await invoke.stream(upstreams, model, asked, 0, lambda _: None, held) for _ in range(3)]
+    assert [stream.headers.get(REPLICA_HEADER) for stream in streams] == ["rep_1", "rep_2", None]
+    assert not upstreams.under_way
+    for stream in streams:
+        await stream.source.aclose()
