@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import socket
+import threading
 from contextlib import asynccontextmanager
 from ipaddress import ip_address, ip_network
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import pytest_asyncio
 
 from relay_operator.objectstores.addresses import StorePolicy
 from relay_operator.objectstores.credentials import Credentials, S3Credentials, WebCredentials
-from relay_operator.objectstores.egress import EgressGuard, Limits
+from relay_operator.objectstores.egress import EgressGuard, Limits, system_resolver
 from relay_operator.objectstores.errors import StoreReason
 from relay_operator.objectstores.location import Location
 from relay_operator.objectstores.stores import ObjectStores
 from tests.objectstores.bucket import chunks, content, fails_for
 from tests.objectstores.webserver import WebServer, web_server
+from tests.support.eventually import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -150,6 +153,35 @@ async def test_a_name_that_nobody_knows_is_unreachable_and_said_so() -> None:
             StoreReason.UNREACHABLE, content(stores, Location.parse("https://nowhere.example.com/in"), None)
         )
         assert "nowhere.example.com" in said
+
+
+async def test_a_name_that_is_too_long_for_dns_is_no_such_name() -> None:
+    async with ObjectStores(StorePolicy()) as stores:
+        location = Location.parse(f"https://{'a' * 64}.example.com/in")
+        said = await fails_for(StoreReason.UNREACHABLE, content(stores, location, None))
+        assert "there is no such name" in said
+
+
+async def test_names_whose_servers_do_not_answer_hold_back_no_lookup_of_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answers, system = threading.Event(), socket.getaddrinfo
+
+    def slow(host: str | bytes, *rest: Any, **named: Any) -> Any:
+        if host in ("slow.example.com", b"slow.example.com"):
+            answers.wait()
+            host = "127.0.0.1"
+        return system(host, *rest, **named)
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    lookups = [asyncio.ensure_future(system_resolver("slow.example.com", 443)) for _ in range(64)]
+    await asyncio.sleep(0)
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await asyncio.get_running_loop().getaddrinfo("127.0.0.1", 443)
+    finally:
+        answers.set()
+    assert await asyncio.gather(*lookups) == [[ip_address("127.0.0.1")]] * 64
 
 
 @asynccontextmanager

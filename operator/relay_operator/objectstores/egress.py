@@ -13,7 +13,9 @@ import hmac
 import secrets
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from ipaddress import ip_address
 from typing import Any, Self, TypeAlias, TypeVar
 
@@ -24,6 +26,9 @@ Ends: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[Address]]]
 _T = TypeVar("_T")
 _PIECE = 65_536  # bytes
+# Apart from the event loop's own lookups, of which uvloop makes two at a time: a name whose servers do not answer takes
+# a thread for up to a minute, and must not hold back the cloud's name.
+_LOOKUPS = ThreadPoolExecutor(32, thread_name_prefix="lookup")
 _TO_ALLOW = "an administrator can add its network to RELAY_ALLOWED_PRIVATE_NETWORKS"
 
 
@@ -52,7 +57,9 @@ class CannotConnect(Exception):
 
 async def system_resolver(host: str, port: int) -> Sequence[Address]:
     """The addresses to which the system resolves a name; raises OSError."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    # As bytes, since Python refuses a str with a label of more than 63 characters with a UnicodeError.
+    lookup = partial(socket.getaddrinfo, host.encode(), port, type=socket.SOCK_STREAM)
+    found = await asyncio.get_running_loop().run_in_executor(_LOOKUPS, lookup)
     return [ip_address(entry[4][0]) for entry in found]
 
 
