@@ -121,7 +121,7 @@ class Gatherer:
             phase=phase,
             sight=Sight.UNSURE if phase is Phase.ACTIVE and predicates.unsettled(obj.status, written) else Sight.CLEAR,
             holds=predicates.holds(obj.status),
-            rested=bool(obj.status.suspended),
+            rested=bool(obj.status.suspended) and obj.status.start_time is None,  # else it was resumed since
             waiting=due is not None and now < due and not changed and not _asked(obj),
             misplaced=predicates.fits_nowhere(obj.status) and not changed and not _asked(obj),
         )

@@ -122,7 +122,7 @@ class View:
     transfer: Transfer = Transfer.IDLE
     ending: EndingState = EndingState.NONE
     rested: bool = False
-    """Whether suspend ended the last round."""
+    """Whether suspend ended the last round, and the deadline's clock stands."""
     waiting: bool = False
     """Whether the next attempt is scheduled for later."""
     misplaced: bool = False

@@ -1,5 +1,6 @@
-"""Whose an intent is that stands on a batch."""
+"""What an object itself shows: whose its intent is, and whether it rests."""
 
+from datetime import datetime
 from typing import Any, cast
 
 import pytest
@@ -11,7 +12,7 @@ from relay_operator.engine.identity import Installation
 from relay_operator.engine.intent import cloud_name
 from relay_operator.flows.batch.gather import Gatherer
 from relay_operator.flows.batch.plan import Phase
-from tests.unit.flows.batch.examples import NOON, TOKEN, batch
+from tests.unit.flows.batch.examples import NOON, TOKEN, batch, part, sent, status
 
 KEY = ObjectKey("InferenceBatch", "ns", "nightly")
 
@@ -26,10 +27,22 @@ KEY = ObjectKey("InferenceBatch", "ns", "nightly")
     ids=["its own, though one batch too much is being ended", "a former object's", "another object's"],
 )
 def test_without_a_status_an_intent_is(known: tuple[ObjectKey, str], phase: Phase) -> None:
-    nothing, cache = cast("Any", None), Cache()
+    cache = Cache()
     name = cloud_name("ns", "nightly", "uid-1", "", 1)
     intent = CreateIntent(token=TOKEN, name=name, attempt=1, spec_hash="", started_at=NOON)
     cache.put(KEY, {"metadata": {"uid": "uid-1", "resourceVersion": "1"}})
     cache.put(known[0], {"metadata": {"uid": known[1], "resourceVersion": "1"}, "status": {"createToken": TOKEN}})
-    gatherer = Gatherer(nothing, cache, nothing, nothing, lambda: 0.0, ConfirmationDelays(), Installation())
-    assert gatherer._recorded(KEY, batch(), intent, NOON).phase is phase
+    assert _gatherer(cache)._recorded(KEY, batch(), intent, NOON).phase is phase
+
+
+@pytest.mark.parametrize(("start_time", "rests"), [(None, True), (NOON, False)], ids=["the first time", "once more"])
+def test_a_batch_rests_each_time_it_is_suspended(start_time: datetime | None, rests: bool) -> None:
+    """Suspended before its batches were all created, it keeps `suspended` after it was resumed."""
+    cut_short = status(sent(state="cancelled"), part(2), suspended=True, start_time=start_time)
+    view = _gatherer(Cache())._recorded(KEY, batch(suspend=True, status=cut_short), None, NOON)
+    assert view.rested is rests
+
+
+def _gatherer(cache: Cache) -> Gatherer:
+    nothing = cast("Any", None)
+    return Gatherer(nothing, cache, nothing, nothing, lambda: 0.0, ConfirmationDelays(), Installation())
