@@ -56,6 +56,6 @@ class BatchMemory(SearchingMemory):
     cancelled: dict[str, float] = field(default_factory=dict)
     """When each batch was last asked to cancel."""
     missing: dict[str, float] = field(default_factory=dict)
-    """Since when the cloud has not found each batch."""
+    """Since when the cloud has not found each batch, or shows it as final without its answers."""
     told_at: float = 0.0
     """When progress was last written."""

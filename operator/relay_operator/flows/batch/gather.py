@@ -227,14 +227,15 @@ class Gatherer:
             batch = looked[part.batch_id or ""]
             if batch is not None:
                 must_be_of(part, batch, obj.status.create_token or "", GET_BATCH.name)
+            if batch is not None and _has_answers(batch):
                 memory.missing.pop(batch.id, None)
                 seen.append((part, batch))
-            elif self._is_gone(part, memory):
-                seen.append((part, _gone(part)))
+            elif self._is_missing(part, memory):
+                seen.append((part, batch or _gone(part)))
         return _Sighted(status=predicates.refreshed(obj.status, seen))
 
-    def _is_gone(self, part: PartStatus, memory: BatchMemory) -> bool:
-        """Whether to believe a 404: only if it is repeated, and never right after the create."""
+    def _is_missing(self, part: PartStatus, memory: BatchMemory) -> bool:
+        """Whether to believe that the batch, or its answers, are not there: only if repeated, never at first."""
         since = memory.missing.setdefault(part.batch_id or "", self.clock())
         return self.clock() - since >= max(self.delays.absence, self.delays.newborn)
 
@@ -290,6 +291,11 @@ def must_be_of(part: PartStatus, batch: Batch, token: str, operation: str) -> No
         return
     if _place(batch, token) != (part.round, part.part):
         raise Unreadable(operation, f"the answer about {batch.id} is not believed: its metadata shows another batch")
+
+
+def _has_answers(batch: Batch) -> bool:
+    """Whether a final batch has a file with the answers it counts (section 2: "present once results are written")."""
+    return batch.status not in FINAL or batch.request_counts.completed <= 0 or batch.output_file_id is not None
 
 
 def _gone(part: PartStatus) -> Batch:

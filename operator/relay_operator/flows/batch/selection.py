@@ -4,10 +4,12 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from relay_client import Cloud
+from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import InferenceBatch
 from relay_operator.api.inferencebatch_spec import RecordRetry
 from relay_operator.flows.batch.files import opened
 from relay_operator.flows.batch.predicates import counted
+from relay_operator.flows.batch.result import StoppedError, WorkRefused
 from relay_operator.records.ids import Ids
 from relay_operator.records.lines import lines
 from relay_operator.records.pace import Pace
@@ -26,7 +28,10 @@ class Chosen:
 
 
 async def select(obj: InferenceBatch, cloud: Cloud, ids: Ids, pace: Pace) -> Chosen:
-    """Select from the last round that has results; fills the given set of ids. Raises CloudError, NoTemporarySpace."""
+    """Select from the last round that has results; fills the given, empty set of ids.
+
+    Raises StoppedError, CloudError, NoTemporarySpace.
+    """
     number = obj.status.round or 1
     last = [part for part in obj.status.parts or () if part.round == number - 1]
     # After the last attempt, a round that resumes a suspended one sends no failed records.
@@ -42,6 +47,7 @@ async def select(obj: InferenceBatch, cloud: Cloud, ids: Ids, pace: Pace) -> Cho
         outputs = [opened(cloud, part.output_file_id) for part in last if part.output_file_id]
         for file in outputs:
             await _note(file, ids, pace)
+        _must_have(sum(part.completed for part in last), len(ids))
         for file in errors:
             await _note(file, ids, pace, but=failed)
     retried = min(found.retried - found.expired, sum(part.failed for part in last))
@@ -57,6 +63,13 @@ def retry_policy(spec: RecordRetry | None) -> RetryableFailures:
 
 
 _NEVER = RetryableFailures(frozenset(), frozenset())
+
+
+def _must_have(counted: int, found: int) -> None:
+    """Raises StoppedError if paid answers are missing: their records would be sent, and paid for, again."""
+    if found < counted:
+        text = f"the cloud counts {counted} answers, and its files have {found}: which records are paid for is unknown"
+        raise StoppedError(WorkRefused(Reason.RESULTS_LOST, text))
 
 
 async def _note(file: Open, ids: Ids, pace: Pace, *, but: Ids | None = None) -> None:

@@ -1,0 +1,92 @@
+"""A batch that is final, and counts answers that are in no file: they are waited for, and never paid for twice."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from relay_client import Cloud
+from relay_operator.api.conditions import Reason
+from relay_operator.api.inferencebatch import InputStatus
+from relay_operator.engine.cache import Cache
+from relay_operator.engine.confirmation import ConfirmationDelays
+from relay_operator.engine.identity import Installation
+from relay_operator.engine.shared_lists import SharedLists
+from relay_operator.flows.batch.facts import BatchMemory
+from relay_operator.flows.batch.gather import Gatherer
+from relay_operator.flows.batch.names import TAG, PartTag
+from relay_operator.flows.batch.polls import BatchPolls
+from relay_operator.flows.batch.result import StoppedError, WorkRefused
+from relay_operator.flows.batch.selection import select
+from relay_operator.records.ids import Ids
+from relay_operator.records.pace import Pace
+from tests.unit.client.scripted import Reply, scripted_server
+from tests.unit.flows.batch.examples import TOKEN, batch, sent, status
+from tests.unit.records.streams import file, success
+
+if TYPE_CHECKING:
+    from relay_operator.api.inferencebatch import PartStatus
+
+METADATA = {TAG: str(PartTag(TOKEN, 1, 1, 1, 1))}
+
+
+class Look:
+    """Looks at the one batch of an object, at moments of the process's clock."""
+
+    def __init__(self) -> None:
+        self._now, self._memory = 0.0, BatchMemory("uid")
+        nobody, polls = cast("Any", None), BatchPolls(SharedLists(1.0, lambda: 0.0), 1.0, lambda: 0.0)
+        delays = ConfirmationDelays(absence=5, newborn=30)
+        self._gatherer = Gatherer(nobody, Cache(), polls, nobody, lambda: self._now, delays, Installation())
+
+    async def at(self, now: float, told: dict[str, Any]) -> PartStatus:
+        """The part as it is recorded, if the cloud tells this then."""
+        self._now = now
+        answer = {
+            "id": "batch_1_1",
+            "metadata": METADATA,
+            "request_counts": {"total": 10, "completed": told.get("completed", 6)},
+        }
+        async with (
+            scripted_server() as server,
+            Cloud(server.url, "or_key_0123456789", inference_url=server.url, organization_id="org-1") as cloud,
+        ):
+            server.will(Reply(200, json.dumps(answer | told).encode()))
+            seen = await self._gatherer._poll(batch(status=status(sent())), cloud, self._memory, exact=True)
+        assert seen.status is not None
+        (part,) = seen.status.parts or []
+        return part
+
+
+async def test_a_batch_is_not_over_before_its_answers_are_in_a_file() -> None:
+    look, ended = Look(), {"status": "cancelled"}
+    assert [(await look.at(now, ended)).state for now in (1000, 1029)] == ["in_progress"] * 2
+    part = await look.at(1029, ended | {"output_file_id": "file_out"})
+    assert (part.state, part.output_file_id) == ("cancelled", "file_out")
+
+
+async def test_answers_that_never_come_are_not_waited_for_for_ever() -> None:
+    look, ended = Look(), {"status": "cancelled"}
+    assert [(await look.at(now, ended)).state for now in (1000, 1030)] == ["in_progress", "cancelled"]
+
+
+@pytest.mark.parametrize("told", [{"status": "in_progress"}, {"status": "cancelled", "completed": 0}])
+async def test_without_answers_there_is_no_file_to_wait_for(told: dict[str, Any]) -> None:
+    assert (await Look().at(1000, told)).state == told["status"]
+
+
+async def test_a_record_whose_paid_answer_is_missing_is_not_sent_again() -> None:
+    ended = sent(state="cancelled", completed=6, outputFileId="file_out")
+    obj = batch(status=status(ended, round=2, attempt=2, input=InputStatus(digest="d", records=10)))
+    async with (
+        scripted_server() as server,
+        Cloud(server.url, "or_key_0123456789", inference_url=server.url, organization_id="org-1") as cloud,
+    ):
+        server.will(Reply(200, file(success(f"r{n}") for n in range(4))))
+        with Ids() as ids, pytest.raises(StoppedError) as stopped:
+            await select(obj, cloud, ids, Pace())
+    assert isinstance(stopped.value.came, WorkRefused)
+    assert stopped.value.came.reason is Reason.RESULTS_LOST
+    assert "the cloud counts 6 answers, and its files have 4" in stopped.value.came.message
