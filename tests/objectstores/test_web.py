@@ -12,6 +12,7 @@ from relay_operator.objectstores.errors import StoreReason
 from relay_operator.objectstores.location import Location
 from tests.objectstores.bucket import MEBIBYTE, chunks, content, fails_for, mebibytes
 from tests.objectstores.webserver import WebServer, web_server
+from tests.unit.client.scripted import Raw, scripted_server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, AsyncIterator
@@ -96,6 +97,30 @@ async def test_a_read_that_is_cut_is_given_up_where_nothing_tells_versions_apart
     server.objects["/in"], server.versions, server.cuts = BODY, False, [MEBIBYTE]
     await fails_for(StoreReason.UNREACHABLE, content(stores, at(server, "/in"), trusting))
     assert len(server.requests) == 1
+
+
+ENDLESS = [
+    b'HTTP/1.1 200 OK\r\nETag: "1"\r\n\r\none\n',
+    b"HTTP/1.0 200 OK\r\n\r\none\n",
+    b"HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-3/*\r\nContent-Length: 4\r\n\r\none\n",
+]
+
+
+@pytest.mark.parametrize("answer", ENDLESS, ids=["until it closes", "of HTTP/1.0", "a range of something"])
+async def test_what_may_be_a_part_is_not_taken_for_the_whole(stores: ObjectStores, answer: bytes) -> None:
+    async with scripted_server() as plain:
+        plain.will(Raw(answer))
+        said = await fails_for(StoreReason.INVALID, content(stores, Location.parse(f"{plain.url}/in"), None))
+    assert "does not say where it ends" in said
+
+
+async def test_a_chunked_answer_is_whole_once_its_last_chunk_has_come(stores: ObjectStores) -> None:
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\none\n\r\n"
+    async with scripted_server() as plain:
+        plain.will(Raw(head + b"0\r\n\r\n"), Raw(head))
+        location = Location.parse(f"{plain.url}/in")
+        assert await content(stores, location, None) == b"one\n"
+        await fails_for(StoreReason.UNREACHABLE, content(stores, location, None))
 
 
 async def test_an_object_that_is_replaced_midway_has_changed(

@@ -127,6 +127,9 @@ class WebStore:
             raise self._invalid(str(error)) from None
         if first > start:
             raise self._invalid("its server answered with another range than was asked for")
+        coding = answer.headers.get("Transfer-Encoding", "").lower()
+        if info.size is None and (answer.status == 206 or coding != "chunked"):  # a part would look like all of it
+            raise self._invalid("its server does not say where it ends: it must send a Content-Length, or be chunked")
         return info, first
 
     async def _pieces(self, answer: aiohttp.ClientResponse, skip: int) -> AsyncGenerator[bytes, None]:
