@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -78,6 +79,30 @@ async def test_a_broken_or_cancelled_write_leaves_nothing(stores: ObjectStores, 
         await write
     await stores.check_writable(at(root / "never"), None)
     assert names(root) == []
+
+
+async def test_a_cancelled_write_closes_its_file_only_when_nothing_writes_to_it_any_more(
+    stores: ObjectStores, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, begun, may_go_on, written_to = asyncio.get_running_loop(), asyncio.Event(), threading.Event(), list[str]()
+
+    def slow(descriptor: int) -> None:
+        loop.call_soon_threadsafe(begun.set)
+        may_go_on.wait()
+        written_to.append(Path(f"/proc/self/fd/{descriptor}").readlink().suffix)
+
+    monkeypatch.setattr(os, "fsync", slow)
+    write = asyncio.create_task(stores.write(at(root / "out"), None, chunks(b"x")))
+    await begun.wait()
+    for _ in range(2):
+        write.cancel()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+    may_go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await write
+    assert written_to[:1] == [".partial"]
+    assert names(root) == ["out"], "all or nothing"
 
 
 async def test_a_file_that_is_written_to_while_it_is_read_has_changed(stores: ObjectStores, root: Path) -> None:

@@ -5,16 +5,18 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import AsyncGenerator, AsyncIterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path, PurePosixPath
+from typing import TypeVar
 
 from relay_operator.objectstores.errors import StoreError, StoreReason
 from relay_operator.objectstores.location import Location
 from relay_operator.objectstores.store import LONGEST_PIECE, ObjectInfo, Opened
 from relay_operator.records.pieces import gathered
 
+_T = TypeVar("_T")
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC  # never blocks on a FIFO without a writer
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _PERMANENT = frozenset({errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EROFS})
@@ -59,9 +61,9 @@ class FileStore:
             try:
                 async for piece in gathered(chunks, LONGEST_PIECE):
                     with self._errors():
-                        await asyncio.to_thread(_write_all, descriptor, piece)
+                        await _to_its_end(partial(_write_all, descriptor, piece))
                 with self._errors():
-                    info = await asyncio.to_thread(_published, descriptor, folder, hidden, self._path.name)
+                    info = await _to_its_end(partial(_published, descriptor, folder, hidden, self._path.name))
             finally:
                 os.close(descriptor)
                 with suppress(FileNotFoundError):
@@ -193,6 +195,22 @@ class FileStore:
 
 def _info(status: os.stat_result) -> ObjectInfo:
     return ObjectInfo(status.st_size, f"{status.st_mtime_ns:x}-{status.st_ino:x}-{status.st_size:x}")
+
+
+async def _to_its_end(write: Callable[[], _T]) -> _T:
+    """Run in a thread, and wait for it even when cancelled.
+
+    The caller closes the descriptor next, and its number may become that of another file or connection: a thread that
+    still wrote would write there.
+    """
+    writing = asyncio.ensure_future(asyncio.to_thread(write))
+    try:
+        return await asyncio.shield(writing)
+    except asyncio.CancelledError:
+        while not writing.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([writing])
+        raise
 
 
 def _write_all(descriptor: int, data: bytes) -> None:
