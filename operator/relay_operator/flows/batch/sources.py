@@ -13,7 +13,7 @@ from relay_client import Cloud, NotFound
 from relay_kube import kube
 from relay_kube.kube import CONFIG_MAPS, SECRETS, Kube, ResourceType
 from relay_operator.api.conditions import Reason
-from relay_operator.api.inferencebatch import InferenceBatch
+from relay_operator.api.inferencebatch import MAX_PARTS, InferenceBatch
 from relay_operator.api.inferencebatch_spec import CredentialsRef, InlineRecord
 from relay_operator.engine.manifests import part, texts
 from relay_operator.flows.batch.absence import must_have_access
@@ -23,6 +23,7 @@ from relay_operator.objectstores.credentials import Credentials, read_credential
 from relay_operator.objectstores.errors import StoreError, StoreReason
 from relay_operator.objectstores.location import Location
 from relay_operator.objectstores.stores import ObjectStores
+from relay_wire.files import BATCH_UPLOAD_LIMIT
 
 _INLINE_GROUP = 64
 _WORDS = {SECRETS.plural: "Secret", CONFIG_MAPS.plural: "ConfigMap"}
@@ -35,12 +36,23 @@ class Sources:
 
     kube: Kube
     stores: ObjectStores
+    most_bytes: int = MAX_PARTS * BATCH_UPLOAD_LIMIT
+    """More bytes of an input are not read: it may have no end."""
 
     @asynccontextmanager
     async def open(self, obj: InferenceBatch, cloud: Cloud) -> AsyncIterator[AsyncIterable[bytes]]:
         """The input's bytes, which raise StoppedError, StoreError and CloudError. Raises StoppedError, KubeError."""
         async with self._opened(obj, cloud) as chunks:
-            yield counted(chunks)
+            yield counted(self._bounded(chunks))
+
+    async def _bounded(self, chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+        size = 0
+        async for chunk in chunks:
+            size += len(chunk)
+            if size > self.most_bytes:
+                text = f"the input has more than {self.most_bytes} bytes: divide it"
+                raise StoppedError(WorkRefused(Reason.INPUT_INVALID, text))
+            yield chunk
 
     @asynccontextmanager
     async def _opened(self, obj: InferenceBatch, cloud: Cloud) -> AsyncIterator[AsyncIterable[bytes]]:
