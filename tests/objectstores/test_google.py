@@ -70,9 +70,18 @@ async def test_a_claim_is_created_on_the_condition_that_there_is_none(
     stores: ObjectStores, google: WebServer, credentials: Credentials
 ) -> None:
     assert await stores.claim(AT, credentials, "one")
-    ((method, path, headers),) = google.requests
+    method, path, headers = google.requests[-1]
     assert (method, unquote(path)) == ("PUT", "/bucket/folder/in.jsonl.claim")
     assert headers["x-goog-if-generation-match"] == "0"
+
+
+async def test_a_claim_holds_also_where_the_condition_is_ignored(
+    stores: ObjectStores, google: WebServer, credentials: Credentials
+) -> None:
+    google.conditions = False
+    assert await stores.claim(AT, credentials, "one")
+    assert not await stores.claim(AT, credentials, "another")
+    assert await stores.claim(AT, credentials, "one")
 
 
 async def test_a_key_that_is_none_cannot_be_used(stores: ObjectStores, google: WebServer) -> None:

@@ -32,6 +32,7 @@ class WebServer:
     versions: bool = True  # told by ETag and Last-Modified
     authorization: str = ""  # required, where it is not empty
     needs_length: bool = False
+    conditions: bool = True  # of a PUT are heeded
     cuts: list[int] = field(default_factory=list)
     requests: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
     broken_off: asyncio.Event = field(default_factory=asyncio.Event)  # a PUT ended before its end
@@ -51,7 +52,7 @@ class WebServer:
     async def _store(self, request: web.Request) -> web.StreamResponse:
         headers = request.headers
         new_alone = "*" in headers.get("If-None-Match", "") or headers.get("x-goog-if-generation-match") == "0"
-        if new_alone and request.path in self.objects:
+        if self.conditions and new_alone and request.path in self.objects:
             return web.Response(status=412)
         if self.needs_length and request.content_length is None:
             return web.Response(status=411)

@@ -81,11 +81,11 @@ class ObjectStores:
         mark, content = location.beside(_CLAIM), owner.encode()
         async with self._store(mark, credentials) as store:
             for _ in range(_CLAIM_TRIES):
-                if await store.create(content):
-                    return True
-                found = await self._content(mark, store)
+                found = await self._content(mark, store)  # first, since some services ignore the condition of a create
                 if found is not None:
                     return found == content
+                if await store.create(content):
+                    return True
         sentence = f"{mark} cannot be created, since its name is taken, nor read: remove what has this name."
         raise StoreError(StoreReason.UNREACHABLE, sentence)
 
@@ -100,9 +100,13 @@ class ObjectStores:
 
     async def _content(self, mark: Location, store: Store) -> bytes | None:
         """The content of a claim, which is a few bytes: a longer object is never a claim. None if absent."""
-        if await store.find() is None:
+        try:
+            opened = await store.open(0, "")
+        except StoreError as error:
+            if error.reason is not StoreReason.NOT_FOUND:
+                raise
             return None
-        reading = Reading(mark, store, await store.open(0, ""))
+        reading = Reading(mark, store, opened)
         try:
             return await anext(aiter(reading), b"")
         finally:
