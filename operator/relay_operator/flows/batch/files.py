@@ -7,16 +7,19 @@ from dataclasses import dataclass
 from relay_client import Cloud, NoInferenceUrl
 from relay_client.operations import DELETE_FILE, GET_FILE, LIST_FILES
 from relay_client.paging import files, gathered
-from relay_operator.api.inferencebatch import InferenceBatch, PartStatus
+from relay_operator.api.inferencebatch import InferenceBatch, InferenceBatchStatus, PartStatus
 from relay_operator.api.meta import CreateIntent
 from relay_operator.flows.batch.absence import unless_absent
 from relay_operator.flows.batch.names import file_prefix
 from relay_operator.flows.batch.result import Cleared
 from relay_operator.flows.batch.throughput import counted
+from relay_operator.records.problems import ProblemCode
 from relay_operator.records.results import Open
 from relay_wire.files import FileObject
 
 LIST_LIMIT = 200
+_UNREAD = frozenset({ProblemCode.LINE_TOO_LONG, ProblemCode.MISSING_CUSTOM_ID, ProblemCode.UNKNOWN_CUSTOM_ID})
+"""Problems of lines of results that are not published, though they may be paid answers."""
 
 
 async def ours(cloud: Cloud, intent: CreateIntent) -> list[FileObject]:
@@ -27,11 +30,12 @@ async def ours(cloud: Cloud, intent: CreateIntent) -> list[FileObject]:
 
 
 async def clear(obj: InferenceBatch, cloud: Cloud, intent: CreateIntent, *, search: bool) -> Cleared:
-    """Long work: delete the operator's files from the cloud, never a file that people gave.
+    """Long work: delete the operator's files from the cloud, but never a file that people gave, or unpublished results.
 
     Deletes by id; with `search` also, by name, uploads whose answer was lost. Raises CloudError.
     """
     recorded = list(files_of(obj.status.parts or ()))
+    kept = {obj.spec.input.file_id, *_unpublished(obj.status)}
     try:
         found = [file.id for file in await ours(cloud, intent)] if search else []
     except NoInferenceUrl:
@@ -39,9 +43,15 @@ async def clear(obj: InferenceBatch, cloud: Cloud, intent: CreateIntent, *, sear
             raise
         return Cleared()  # no upload was ever sent
     for file_id in dict.fromkeys([*found, *recorded]):
-        if file_id != obj.spec.input.file_id:
+        if file_id not in kept:
             await unless_absent(cloud, DELETE_FILE, file_id)
     return Cleared()
+
+
+def _unpublished(status: InferenceBatchStatus) -> Iterator[str]:
+    """The files with results if some of their lines could not be published."""
+    if status.output is not None and any(problem.code in _UNREAD for problem in status.problems or ()):
+        yield from (file_id for part in status.parts or () for file_id in results_of(part))
 
 
 def opened(cloud: Cloud, file_id: str) -> Open:

@@ -9,15 +9,17 @@ from typing import Any, cast
 import pytest
 
 from relay_client import Cloud
-from relay_operator.api.inferencebatch import InputStatus, OutputStatus, PartStatus, RequestCounts
+from relay_operator.api.inferencebatch import InputStatus, OutputStatus, PartStatus, Problem, RequestCounts
 from relay_operator.engine.cache import Cache
 from relay_operator.flows.batch.actions import Adopt, Close
 from relay_operator.flows.batch.facts import BatchMemory, Facts
+from relay_operator.flows.batch.files import clear
 from relay_operator.flows.batch.marks import mark_of
 from relay_operator.flows.batch.plan import View
 from relay_operator.flows.batch.result import Published
 from relay_operator.objectstores.addresses import StorePolicy
 from relay_operator.objectstores.stores import ObjectStores
+from relay_operator.records.problems import ProblemCode
 from tests.unit.client.scripted import Reply, Step, scripted_server
 from tests.unit.flows.batch.acting import INTENT, KEY, acting, ready
 from tests.unit.flows.batch.examples import NOON, TOKEN, batch, sent, status
@@ -62,6 +64,27 @@ async def test_no_record_is_forgotten_though_its_owner_deleted_the_input(
     assert isinstance(came, Published)
     assert (came.counts, came.unanswered) == (counts, counts.total - counts.completed)
     assert len((tmp_path / "output.jsonl").read_bytes().splitlines()) == counts.completed
+
+
+@pytest.mark.parametrize(
+    ("code", "kept"),
+    [
+        (ProblemCode.LINE_TOO_LONG, True),
+        (ProblemCode.UNKNOWN_CUSTOM_ID, True),
+        (ProblemCode.DUPLICATE_CUSTOM_ID, False),
+    ],
+)
+async def test_results_with_lines_that_could_not_be_published_stay_in_the_cloud(code: ProblemCode, kept: bool) -> None:
+    problem = Problem(line=3, code=code, message="in the output file of part 1, round 1")
+    told = status(sent(outputFileId="file_out"), output=OutputStatus(lines=9), problems=[problem])
+    deleted = ["file_1_1"] if kept else ["file_out", "file_1_1"]
+    async with (
+        scripted_server() as server,
+        Cloud(server.url, "or_key_0123456789", inference_url=server.url, organization_id="org-1") as cloud,
+    ):
+        server.will(*(Reply(200, json.dumps({"id": each}).encode()) for each in deleted))
+        await clear(batch(status=told), cloud, INTENT, search=False)
+    assert server.targets == [f"DELETE /v1/files/{each}" for each in deleted]
 
 
 @pytest.mark.parametrize("work", ["first", "again"])
