@@ -44,7 +44,8 @@ def after(facts: Facts, action: Action, result: Result) -> InferenceBatchStatus:
             return _with(InferenceBatchStatus(), begun)
         case Paid(part, batch):
             paid = predicates.mirrored(part.model_copy(update={"sent_at": facts.now}), batch)
-            return predicates.refreshed(_with(status, {"parts": _replaced(status, part, paid), "retry_time": None}), ())
+            fields: Fields = {"parts": _replaced(status, part, paid), "retry_time": None, **_resumed(facts)}
+            return predicates.refreshed(_with(status, fields), ())
         case Unknown(part, _):
             return _with(status, {"parts": _replaced(status, part, part.model_copy(update={"sent_at": facts.now}))})
         case NotPaid(part, error, vanished):
@@ -79,6 +80,13 @@ def gives_up(facts: Facts, reason: Reason) -> bool:
 def gives_up_at(status: InferenceBatchStatus) -> datetime | None:
     """When the deletion stops to wait for the output; None if it does not wait."""
     return None if status.unpublished_since is None else status.unpublished_since + GIVE_UP
+
+
+def _resumed(facts: Facts) -> Fields:
+    """With the first batch of a round: suspend cut off nothing of it, so none of its records gets one more attempt."""
+    if any(part.batch_id for part in predicates.this_round(facts.status)):
+        return {}
+    return {"suspended": None, "start_time": facts.status.start_time or facts.now}
 
 
 def _awaiting_output(facts: Facts, reason: Reason) -> Fields:

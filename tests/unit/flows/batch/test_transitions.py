@@ -16,6 +16,7 @@ from relay_operator.api.inferencebatch import (
     InferenceBatchStatus,
     InputStatus,
     OutputStatus,
+    PartStatus,
     RequestCounts,
     Usage,
 )
@@ -91,6 +92,18 @@ def test_a_paid_batch_has_its_id_and_its_marker() -> None:
     paid = led_to(facts(status(waiting)), actions.Submit(), Paid(waiting, seen("b", "validating")))
     (row,) = paid.parts or []
     assert (row.batch_id, row.state, row.sent_at, paid.id) == ("b", "validating", NOON, "b")
+
+
+@pytest.mark.parametrize(
+    ("first", "cut_off"),
+    [(part(1), None), (sent(1, state="cancelled"), True)],
+    ids=["before it began", "in the middle of a round"],
+)
+def test_only_what_suspend_cut_off_has_an_attempt_beyond_the_last(first: PartStatus, cut_off: bool | None) -> None:
+    waiting = part(2, inputFileId="f")
+    rested = status(first, waiting, suspended=True)
+    resumed = led_to(facts(rested), actions.Submit(), Paid(waiting, seen("b")))
+    assert resumed.suspended is cut_off
 
 
 def test_an_answer_that_is_lost_leaves_the_marker_and_a_refusal_leaves_none() -> None:
