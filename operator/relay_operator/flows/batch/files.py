@@ -3,19 +3,22 @@
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from relay_client import Cloud, NoInferenceUrl
-from relay_client.operations import DELETE_FILE, GET_FILE, LIST_FILES
+from relay_client.operations import DELETE_FILE, GET_FILE, LIST_FILES, Operation
 from relay_client.paging import files, gathered
 from relay_operator.api.inferencebatch import InferenceBatch, InferenceBatchStatus, PartStatus
 from relay_operator.api.meta import CreateIntent
 from relay_operator.flows.batch.absence import unless_absent
 from relay_operator.flows.batch.names import file_prefix
 from relay_operator.flows.batch.result import Cleared
-from relay_operator.flows.batch.throughput import counted
+from relay_operator.flows.batch.throughput import count_call, counted
 from relay_operator.records.problems import ProblemCode
 from relay_operator.records.results import Open
 from relay_wire.files import FileObject
+
+ResultT = TypeVar("ResultT")
 
 LIST_LIMIT = 200
 _UNREAD = frozenset({ProblemCode.LINE_TOO_LONG, ProblemCode.MISSING_CUSTOM_ID, ProblemCode.UNKNOWN_CUSTOM_ID})
@@ -44,7 +47,7 @@ async def clear(obj: InferenceBatch, cloud: Cloud, intent: CreateIntent, *, sear
         return Cleared()  # no upload was ever sent
     for file_id in dict.fromkeys([*found, *recorded]):
         if file_id not in kept:
-            await unless_absent(cloud, DELETE_FILE, file_id)
+            await _called(cloud, DELETE_FILE, file_id)
     return Cleared()
 
 
@@ -104,4 +107,10 @@ class LostFiles:
 
 
 async def _unseen(cloud: Cloud, ids: Iterable[str]) -> list[str]:
-    return [file_id for file_id in ids if await unless_absent(cloud, GET_FILE, file_id) is None]
+    return [file_id for file_id in ids if await _called(cloud, GET_FILE, file_id) is None]
+
+
+async def _called(cloud: Cloud, operation: Operation[None, ResultT], file_id: str) -> ResultT | None:
+    result = await unless_absent(cloud, operation, file_id)
+    count_call()
+    return result

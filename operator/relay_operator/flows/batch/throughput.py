@@ -1,4 +1,4 @@
-"""Measures how many bytes long work moves: its readers count them, and its supervisor compares."""
+"""Measures how much long work moves: its readers count bytes, its calls count as some, and its supervisor compares."""
 
 from collections.abc import AsyncIterable, AsyncIterator
 from contextvars import ContextVar
@@ -8,13 +8,16 @@ from typing import Final
 
 @dataclass(slots=True)
 class Moved:
-    """Bytes read for a job."""
+    """Bytes read for a job, or what counts as much."""
 
     size: int = 0
 
 
 MOVED: Final = ContextVar[Moved | None]("moved", default=None)
 """The counter of the job that runs in this context."""
+
+_CALL: Final = 64 * 1024
+"""What a call about one file counts as, in bytes: looking for hundreds of files, or deleting them, moves none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,3 +35,10 @@ async def counted(pieces: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
         if moved is not None:
             moved.size += len(piece)
         yield piece
+
+
+def count_call() -> None:
+    """Count a call that the cloud answered, for the job that made it."""
+    moved = MOVED.get()
+    if moved is not None:
+        moved.size += _CALL

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
@@ -13,10 +14,11 @@ from relay_operator.api.inferencebatch import InputStatus, OutputStatus, PartSta
 from relay_operator.engine.cache import Cache
 from relay_operator.flows.batch.actions import Adopt, Close
 from relay_operator.flows.batch.facts import BatchMemory, Facts
-from relay_operator.flows.batch.files import clear
+from relay_operator.flows.batch.files import LostFiles, clear
 from relay_operator.flows.batch.marks import mark_of
 from relay_operator.flows.batch.plan import View
 from relay_operator.flows.batch.result import Published
+from relay_operator.flows.batch.throughput import MOVED, LeastSpeed, Moved
 from relay_operator.objectstores.addresses import StorePolicy
 from relay_operator.objectstores.stores import ObjectStores
 from relay_operator.records.problems import ProblemCode
@@ -85,6 +87,24 @@ async def test_results_with_lines_that_could_not_be_published_stay_in_the_cloud(
         server.will(*(Reply(200, json.dumps({"id": each}).encode()) for each in deleted))
         await clear(batch(status=told), cloud, INTENT, search=False)
     assert server.targets == [f"DELETE /v1/files/{each}" for each in deleted]
+
+
+@pytest.mark.parametrize("looks", [True, False], ids=["looked for", "deleted"])
+async def test_work_on_many_files_is_not_slow_though_it_moves_no_bytes(looks: bool) -> None:
+    ids = [f"file_{number}" for number in range(16)]
+    obj = batch(status=status(*(sent(number, inputFileId=each) for number, each in enumerate(ids, 1))))
+    moved = Moved()
+    MOVED.set(moved)
+    async with (
+        scripted_server() as server,
+        Cloud(server.url, "or_key_0123456789", inference_url=server.url, organization_id="org-1") as cloud,
+    ):
+        server.will(*(Reply(200, json.dumps({"id": each}).encode()) for each in ids))
+        if looks:
+            assert await LostFiles(0.0, asyncio.sleep).missing(cloud, ids) == frozenset()
+        else:
+            await clear(obj, cloud, INTENT, search=False)
+    assert moved.size >= LeastSpeed().size
 
 
 @pytest.mark.parametrize("work", ["first", "again"])
