@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pytest
 
+from relay_operator.objectstores import files
 from relay_operator.objectstores.addresses import StorePolicy
 from relay_operator.objectstores.errors import StoreReason
 from relay_operator.objectstores.location import Location
 from relay_operator.objectstores.stores import ObjectStores
 from tests.objectstores.bucket import MEBIBYTE, chunks, content, fails_for, mebibytes
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, AsyncIterator, Awaitable
@@ -94,15 +97,71 @@ async def test_a_cancelled_write_closes_its_file_only_when_nothing_writes_to_it_
     monkeypatch.setattr(os, "fsync", slow)
     write = asyncio.create_task(stores.write(at(root / "out"), None, chunks(b"x")))
     await begun.wait()
-    for _ in range(2):
-        write.cancel()
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
+    write.cancel()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
     may_go_on.set()
     with pytest.raises(asyncio.CancelledError):
         await write
     assert written_to[:1] == [".partial"]
     assert names(root) == ["out"], "all or nothing"
+
+
+def test_nothing_is_written_after_the_end(root: Path) -> None:
+    hidden = files._Hidden("out")
+    hidden.begin(lambda: os.open(root, os.O_RDONLY))
+    hidden.end()
+    for late in (partial(hidden.write, b"x"), hidden.publish, hidden.appear, partial(hidden.begin, lambda: -1)):
+        with pytest.raises(OSError, match="canceled"):
+            late()
+    assert names(root) == []
+
+
+async def test_a_cancelled_write_does_not_wait_for_a_file_system_that_hangs(
+    stores: ObjectStores, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, begun, may_go_on = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+
+    def hanging(_: int) -> None:
+        loop.call_soon_threadsafe(begun.set)
+        may_go_on.wait()
+
+    monkeypatch.setattr(os, "fsync", hanging)
+    monkeypatch.setattr(files, "_END_SECONDS", 0.01)
+    write = asyncio.create_task(stores.write(at(root / "out"), None, chunks(b"x")))
+    await begun.wait()
+    write.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await write
+    assert [Path(name).suffix for name in names(root)] == [".partial"]
+    may_go_on.set()
+
+    async def left() -> list[str]:
+        return names(root)
+
+    await eventually(left, lambda found: found == ["out"], every=0.01)
+
+
+@pytest.mark.parametrize("call", ["open", "write", "fsync", "rename", "unlink", "close"])
+async def test_a_file_system_that_hangs_does_not_hold_the_event_loop(
+    stores: ObjectStores, root: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    loop, begun, may_go_on, system = asyncio.get_running_loop(), asyncio.Event(), threading.Event(), getattr(os, call)
+
+    def hanging(*args: Any, **named: Any) -> Any:
+        if args[0] == root:
+            return system(*args, **named)  # the folder
+        loop.call_soon_threadsafe(begun.set)
+        assert may_go_on.wait(PATIENCE_SECONDS), "the event loop waits, too"
+        return system(*args, **named)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, call, hanging)
+        write = asyncio.create_task(stores.write(at(root / "out"), None, chunks(b"x")))
+        await begun.wait()
+        may_go_on.set()
+        await write
+    assert (root / "out").read_bytes() == b"x"
 
 
 async def test_a_file_that_is_written_to_while_it_is_read_has_changed(stores: ObjectStores, root: Path) -> None:

@@ -5,8 +5,10 @@ import errno
 import os
 import secrets
 import stat
+import threading
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
@@ -17,6 +19,10 @@ from relay_operator.objectstores.store import LONGEST_PIECE, ObjectInfo, Opened
 from relay_operator.records.pieces import gathered
 
 _T = TypeVar("_T")
+_END_SECONDS = 20.0
+"""How long the end of a write waits until its file is closed, which then happens later."""
+# Every call of the system runs here: if a network file system hangs, it holds back files alone, not the event loop.
+_THREADS = ThreadPoolExecutor(16, thread_name_prefix="files")
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC  # never blocks on a FIFO without a writer
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _PERMANENT = frozenset({errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EROFS})
@@ -34,18 +40,10 @@ class FileStore:
             raise self._not_allowed()
 
     async def find(self) -> ObjectInfo | None:
-        try:
-            descriptor, info = await asyncio.to_thread(self._open_to_read)
-        except StoreError as error:
-            if error.reason is not StoreReason.NOT_FOUND:
-                raise
-            os.close(await asyncio.to_thread(self._open_folder))
-            return None
-        os.close(descriptor)
-        return info
+        return await _in_thread(self._find)
 
     async def open(self, start: int, version: str) -> Opened:
-        descriptor, info = await asyncio.to_thread(self._open_to_read)
+        descriptor, info = await _in_thread(self._open_to_read)
         if (version and info.version != version) or (start and start >= (info.size or 0)):
             os.close(descriptor)
             raise self._changed()
@@ -53,73 +51,69 @@ class FileStore:
 
     async def write(self, chunks: AsyncIterable[bytes]) -> str:
         """Write to a hidden file beside it, which is renamed once it is complete and on disk."""
-        folder = await asyncio.to_thread(self._open_folder)
-        hidden = self._hidden()
+        hidden = _Hidden(self._path.name)
         try:
             with self._errors():
-                descriptor = os.open(hidden, _NEW, 0o644, dir_fd=folder)
-            try:
-                async for piece in gathered(chunks, LONGEST_PIECE):
-                    with self._errors():
-                        await _to_its_end(partial(_write_all, descriptor, piece))
+                await _in_thread(partial(hidden.begin, self._open_folder))
+            async for piece in gathered(chunks, LONGEST_PIECE):
                 with self._errors():
-                    info = await _to_its_end(partial(_published, descriptor, folder, hidden, self._path.name))
-            finally:
-                os.close(descriptor)
-                with suppress(FileNotFoundError):
-                    os.unlink(hidden, dir_fd=folder)
+                    await _in_thread(partial(hidden.write, piece))
+            with self._errors():
+                info = await _in_thread(hidden.publish)
         finally:
-            os.close(folder)
+            ending = _in_thread(hidden.end)
+            await asyncio.wait([ending], timeout=_END_SECONDS)
         return info.version
 
     async def create(self, content: bytes) -> bool:
-        return await asyncio.to_thread(self._create, content)
+        return await _in_thread(partial(self._create, content))
 
     async def delete(self) -> None:
-        folder = await asyncio.to_thread(self._open_folder)
-        try:
-            with self._errors(), suppress(FileNotFoundError):
-                os.unlink(self._path.name, dir_fd=folder)
-        finally:
-            os.close(folder)
-
-    def _create(self, content: bytes) -> bool:
-        folder = self._open_folder()
-        hidden = self._hidden()
-        try:
-            with self._errors():
-                descriptor = os.open(hidden, _NEW, 0o644, dir_fd=folder)
-                try:
-                    _write_all(descriptor, content)
-                    os.fsync(descriptor)
-                    os.link(hidden, self._path.name, src_dir_fd=folder, dst_dir_fd=folder)
-                except FileExistsError:
-                    return False
-                finally:
-                    os.close(descriptor)
-                    os.unlink(hidden, dir_fd=folder)
-        finally:
-            os.close(folder)
-        return True
-
-    def _hidden(self) -> str:
-        """An unused name for a file that is not complete."""
-        return f".{secrets.token_hex(6)}.partial"
+        await _in_thread(self._delete)
 
     async def check_writable(self) -> None:
-        await asyncio.to_thread(self._try_folder)
+        await _in_thread(self._try_folder)
 
     async def _pieces(self, descriptor: int, info: ObjectInfo, start: int) -> AsyncGenerator[bytes, None]:
         position = start
         while True:
             with self._errors():
-                piece = await asyncio.to_thread(os.pread, descriptor, LONGEST_PIECE, position)
+                piece = await _in_thread(partial(os.pread, descriptor, LONGEST_PIECE, position))
             if not piece:
                 break
             position += len(piece)
             yield piece
-        if _info(os.fstat(descriptor)).version != info.version:
+        if _info(await _in_thread(partial(os.fstat, descriptor))).version != info.version:
             raise self._changed()
+
+    def _find(self) -> ObjectInfo | None:
+        try:
+            descriptor, info = self._open_to_read()
+        except StoreError as error:
+            if error.reason is not StoreReason.NOT_FOUND:
+                raise
+            os.close(self._open_folder())
+            return None
+        os.close(descriptor)
+        return info
+
+    def _create(self, content: bytes) -> bool:
+        hidden = _Hidden(self._path.name)
+        try:
+            with self._errors():
+                hidden.begin(self._open_folder)
+                hidden.write(content)
+                return hidden.appear()
+        finally:
+            hidden.end()
+
+    def _delete(self) -> None:
+        folder = self._open_folder()
+        try:
+            with self._errors(), suppress(FileNotFoundError):
+                os.unlink(self._path.name, dir_fd=folder)
+        finally:
+            os.close(folder)
 
     def _open_to_read(self) -> tuple[int, ObjectInfo]:
         with self._errors():
@@ -154,14 +148,12 @@ class FileStore:
         return folder
 
     def _try_folder(self) -> None:
-        folder = self._open_folder()
+        hidden = _Hidden(self._path.name)
         try:
-            name = self._hidden()
             with self._errors():
-                os.close(os.open(name, _NEW, 0o600, dir_fd=folder))
-                os.unlink(name, dir_fd=folder)
+                hidden.begin(self._open_folder)
         finally:
-            os.close(folder)
+            hidden.end()
 
     def _check_opened(self, descriptor: int) -> None:
         """Check the path that the kernel reports for the descriptor: the opened path may lead elsewhere by now."""
@@ -193,34 +185,76 @@ class FileStore:
             raise StoreError(reason, f"{self._location} could not be used: {why}.") from None
 
 
+class _Hidden:
+    """A file that is not complete, beside the one that it becomes.
+
+    Its methods block, and run one after the other, none after `end`: a cancelled call runs on in its thread, and must
+    not write to a descriptor that was closed meanwhile, whose number may be that of another file or connection by then.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._hidden = f".{secrets.token_hex(6)}.partial"
+        self._lock = threading.Lock()
+        self._ended = False
+        self._opened = ExitStack()
+        self._folder = self._file = -1
+
+    def begin(self, open_folder: Callable[[], int]) -> None:
+        """Open the folder, and create the file in it."""
+        with self._turn():
+            self._folder = open_folder()
+            self._opened.callback(os.close, self._folder)
+            self._file = os.open(self._hidden, _NEW, 0o644, dir_fd=self._folder)
+            self._opened.callback(self._remove)
+            self._opened.callback(os.close, self._file)
+
+    def write(self, data: bytes) -> None:
+        """Append the data."""
+        with self._turn():
+            view = memoryview(data)
+            while view:
+                view = view[os.write(self._file, view) :]
+
+    def publish(self) -> ObjectInfo:
+        """Give it its name; what has this name is replaced."""
+        with self._turn():
+            os.fsync(self._file)
+            os.rename(self._hidden, self._name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+            os.fsync(self._folder)
+            return _info(os.fstat(self._file))
+
+    def appear(self) -> bool:
+        """Give it its name; False if something has this name."""
+        with self._turn():
+            os.fsync(self._file)
+            try:
+                os.link(self._hidden, self._name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+            except FileExistsError:
+                return False
+            return True
+
+    def end(self) -> None:
+        """Close what is open, and remove the hidden name as far as the file system lets it."""
+        with self._lock, suppress(OSError):
+            self._ended = True
+            self._opened.close()
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        with self._lock:
+            if self._ended:
+                raise OSError(errno.ECANCELED, os.strerror(errno.ECANCELED))
+            yield
+
+    def _remove(self) -> None:
+        with suppress(FileNotFoundError):
+            os.unlink(self._hidden, dir_fd=self._folder)
+
+
 def _info(status: os.stat_result) -> ObjectInfo:
     return ObjectInfo(status.st_size, f"{status.st_mtime_ns:x}-{status.st_ino:x}-{status.st_size:x}")
 
 
-async def _to_its_end(write: Callable[[], _T]) -> _T:
-    """Run in a thread, and wait for it even when cancelled.
-
-    The caller closes the descriptor next, and its number may become that of another file or connection: a thread that
-    still wrote would write there.
-    """
-    writing = asyncio.ensure_future(asyncio.to_thread(write))
-    try:
-        return await asyncio.shield(writing)
-    except asyncio.CancelledError:
-        while not writing.done():
-            with suppress(asyncio.CancelledError):
-                await asyncio.wait([writing])
-        raise
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
-
-
-def _published(descriptor: int, folder: int, hidden: str, name: str) -> ObjectInfo:
-    os.fsync(descriptor)
-    os.rename(hidden, name, src_dir_fd=folder, dst_dir_fd=folder)
-    os.fsync(folder)
-    return _info(os.fstat(descriptor))
+def _in_thread(work: Callable[[], _T]) -> asyncio.Future[_T]:
+    return asyncio.get_running_loop().run_in_executor(_THREADS, work)
