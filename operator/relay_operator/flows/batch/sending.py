@@ -112,7 +112,7 @@ class Sending:
             try:
                 return await self._read(obj, cloud, intent, expected, found)
             except _OtherContentError:
-                continue  # the found file is forgotten, so the loop ends
+                continue  # all found files are forgotten, so the loop ends
 
     async def again(
         self, obj: InferenceBatch, cloud: Cloud, intent: CreateIntent, *, search: bool
@@ -230,6 +230,7 @@ class Sending:
             return _stored(await cloud.upload(name, part.pieces()), name, await part.finish())
         file_id = await found.same(name, await part.finish())
         if file_id is None:
+            found.by_name.clear()  # the parts behind it are others, too, and each of them would cost one more reading
             raise _OtherContentError(name)
         return file_id
 

@@ -1,6 +1,7 @@
 """An input that is read again must be the one of which parts are paid: no record is sent twice, and none never."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
@@ -15,6 +16,7 @@ from relay_operator.api.inferencebatch import InferenceBatch, PartStatus
 from relay_operator.api.meta import CreateIntent
 from relay_operator.flows.batch.destinations import Destinations
 from relay_operator.flows.batch.files import LostFiles
+from relay_operator.flows.batch.names import file_name
 from relay_operator.flows.batch.result import StoppedError, Uploaded, WorkTroubled
 from relay_operator.flows.batch.sending import Sending
 from relay_operator.flows.batch.sources import Sources
@@ -39,14 +41,16 @@ class Sender:
     def __init__(self, folder: Path, stores: ObjectStores, server: ScriptedServer, cloud: Cloud) -> None:
         self.folder, self.stores, self.server, self.cloud = folder, stores, server, cloud
 
-    async def sent(self, names: str, *known: PartStatus, part_bytes: int = PART_BYTES) -> Uploaded:
+    async def sent(
+        self, names: str, *known: PartStatus, part_bytes: int = PART_BYTES, search: bool = False
+    ) -> Uploaded:
         """The upload of these records, of which some parts are known."""
         kube = cast("Kube", None)  # neither input nor output needs an API server
         sources = Sources(kube, self.stores)
         destinations = Destinations(kube, self.stores, sources, lambda: True)
         sending = Sending(sources, destinations, LostFiles(0.0, asyncio.sleep), Pace(), part_bytes)
         self.server.seen.clear()
-        came = await sending.first(self._batch(names, known), self.cloud, INTENT, search=False)
+        came = await sending.first(self._batch(names, known), self.cloud, INTENT, search=search)
         assert isinstance(came, Uploaded)
         return came
 
@@ -76,9 +80,9 @@ async def _two_parts(sender: Sender) -> tuple[PartStatus, PartStatus]:
     return first.model_copy(update=told), second.model_copy(update={"input_file_id": None})
 
 
-async def _refuses(sender: Sender, names: str, *known: PartStatus, **told: int) -> list[str]:
+async def _refuses(sender: Sender, names: str, *known: PartStatus, part_bytes: int = PART_BYTES) -> list[str]:
     with pytest.raises(StoppedError) as stopped:
-        await sender.sent(names, *known, **told)
+        await sender.sent(names, *known, part_bytes=part_bytes)
     came = stopped.value.came
     assert isinstance(came, WorkTroubled)
     assert (came.reason, came.stalled) == (Reason.INPUT_CHANGED, True)
@@ -107,6 +111,16 @@ async def test_of_an_input_that_changed_in_front_nothing_is_uploaded(sender: Sen
 @pytest.mark.parametrize("part_bytes", [300, 4500])
 async def test_nor_if_its_parts_are_cut_otherwise_now(sender: Sender, part_bytes: int) -> None:
     assert await _refuses(sender, "abcde", *await _two_parts(sender), part_bytes=part_bytes) == []
+
+
+async def test_files_of_an_input_that_was_replaced_cost_one_more_reading_not_one_each(sender: Sender) -> None:
+    names = [file_name(INTENT, 1, number) for number in (1, 2, 3)]
+    rows = [{"id": f"file_old_{name}", "filename": name, "bytes": 1} for name in names]
+    listed = json.dumps({"object": "list", "data": rows, "has_more": False}).encode()
+    sender.server.will(Reply(200, listed), FILE)
+    again = await sender.sent("abcdefghi", search=True)
+    assert [part.input_file_id for part in again.parts] == ["file_new"] * 3
+    assert sender.server.targets == ["GET /v1/files?limit=200", UPLOAD, UPLOAD, UPLOAD]
 
 
 async def test_a_paid_part_is_not_forgotten_though_the_input_is_shorter_now(sender: Sender) -> None:
