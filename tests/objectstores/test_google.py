@@ -84,6 +84,16 @@ async def test_a_claim_holds_also_where_the_condition_is_ignored(
     assert await stores.claim(AT, credentials, "one")
 
 
+async def test_an_object_that_is_kept_compressed_says_so(
+    stores: ObjectStores, google: WebServer, credentials: Credentials
+) -> None:
+    """Google decompresses an object with Content-Encoding: gzip while it sends it, and does not know its length."""
+    google.objects["/bucket/folder/in.jsonl"] = b"one\n"
+    google.lengths = False
+    said = await fails_for(StoreReason.INVALID, content(stores, AT, credentials))
+    assert "store it uncompressed" in said
+
+
 async def test_a_key_that_is_none_cannot_be_used(stores: ObjectStores, google: WebServer) -> None:
     account = {"client_email": "me@example.com", "private_key_id": "1", "private_key": "CANARY"}
     broken = read_credentials(AT, {"GOOGLE_SERVICE_ACCOUNT_KEY": json.dumps(account)}, "google")

@@ -33,6 +33,7 @@ class WebServer:
     authorization: str = ""  # required, where it is not empty
     needs_length: bool = False
     conditions: bool = True  # of a PUT are heeded
+    lengths: bool = True  # told by Content-Length
     cuts: list[int] = field(default_factory=list)
     requests: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
     broken_off: asyncio.Event = field(default_factory=asyncio.Event)  # a PUT ended before its end
@@ -75,7 +76,8 @@ class WebServer:
                 return web.Response(status=416)
             headers["Content-Range"] = f"bytes {start}-{len(body) - 1}/{len(body)}"
         response = web.StreamResponse(status=status, headers=headers)
-        response.content_length = len(body) - start
+        if self.lengths:
+            response.content_length = len(body) - start
         await response.prepare(request)
         if request.method == "GET":
             cut = self.cuts.pop(0) if self.cuts else None

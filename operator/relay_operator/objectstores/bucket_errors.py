@@ -44,6 +44,9 @@ def understood(location: Location, text: str, failure: str) -> StoreError:
 
     The service's text may quote keys and signatures, so only its status and code are shown.
     """
+    if "Content-Length Header missing" in text:
+        sentence = f"{location} has no length, since its service decompresses what it sends: store it uncompressed."
+        return StoreError(StoreReason.INVALID, sentence)
     status = int(match["status"]) if (match := _STATUS.search(text)) else None
     found = _CODE.search(text)
     code = (found["code"] or found["json"]) if found else ""

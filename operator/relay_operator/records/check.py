@@ -192,7 +192,13 @@ _PLACE = re.compile(r" at line \d+ column (\d+)$")
 """The parser's position in its error message; the line is always 1."""
 
 
+_GZIP = b"\x1f\x8b"
+"""The first bytes of a gzip file."""
+
+
 def _unreadable(line: bytes, reason: str) -> Fault:
+    if line.startswith(_GZIP):
+        return Code.INVALID_UTF8, "the input is compressed with gzip: store it uncompressed"
     try:
         line.decode()
     except UnicodeDecodeError as error:
