@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from relay_operator.objectstores.credentials import S3Credentials
 from relay_operator.objectstores.errors import StoreReason
+from relay_operator.objectstores.location import Location
 from tests.objectstores.bucket import MEBIBYTE, Bucket, chunks, content, fails_for, mebibytes
 from tests.support.s3 import S3Server
+from tests.unit.client.scripted import Reply, scripted_server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -77,6 +80,23 @@ async def test_a_wrong_key_is_forbidden_and_shown_nowhere(
         assert str(location) in said
         assert "Secret" in said
         assert not [value for value in wrong.values() if value in said]
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "advice"),
+    [
+        (400, "ExpiredToken", "check the keys in the Secret and what they may do there"),
+        (403, "RequestTimeTooSkewed", "correct the clock of the operator's node"),
+    ],
+)
+async def test_what_is_refused_says_what_to_correct(stores: ObjectStores, status: int, code: str, advice: str) -> None:
+    async with scripted_server() as server:
+        server.will(Reply(status, f"<Error><Code>{code}</Code><Message>CANARY</Message></Error>".encode()))
+        location = Location.parse("s3://bucket/in")
+        said = await fails_for(
+            StoreReason.FORBIDDEN, content(stores, location, S3Credentials("key", "secret", endpoint=server.url))
+        )
+    assert said == f"s3://bucket/in was refused by its service ({status} {code}): {advice}."
 
 
 async def test_what_is_there_is_replaced(stores: ObjectStores, bucket: Bucket) -> None:

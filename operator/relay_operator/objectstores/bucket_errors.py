@@ -9,6 +9,8 @@ from relay_operator.objectstores.location import Location, Scheme
 _STATUS = re.compile(r"status code: (?P<status>[0-9]{3})\b")
 _CODE = re.compile(r"<Code>(?P<code>[A-Za-z]{1,64})</Code>|\"code\": ?\"(?P<json>[A-Za-z]{1,64})\"")
 _NO_BUCKET = {"NoSuchBucket", "ContainerNotFound", "ContainerBeingDeleted", "InvalidBucketName", "ResourceNotFound"}
+_EXPIRED = {"ExpiredToken", "InvalidToken"}  # of temporary keys, with status 400
+_WRONG_CLOCK = "RequestTimeTooSkewed"
 _WRONG_REGION = {"AuthorizationHeaderMalformed", "PermanentRedirect", "IllegalLocationConstraintException"}
 
 
@@ -64,6 +66,8 @@ def _reason(status: int | None, code: str) -> StoreReason:
         return StoreReason.BUCKET_NOT_FOUND
     if code in _WRONG_REGION:
         return StoreReason.INVALID
+    if code in _EXPIRED:
+        return StoreReason.FORBIDDEN
     # 409: another operation interfered.
     return StoreReason.UNREACHABLE if status is None or status < 300 or status == 409 else reason_of(status)
 
@@ -81,6 +85,8 @@ _SENTENCES = {
 def _advice(reason: StoreReason, code: str) -> str:
     if code in _WRONG_REGION:
         return ": set AWS_REGION in the Secret to the bucket's region"
+    if code == _WRONG_CLOCK:
+        return ": correct the clock of the operator's node"
     if reason is StoreReason.FORBIDDEN:
         return ": check the keys in the Secret and what they may do there"
     if reason is StoreReason.BUCKET_NOT_FOUND:
