@@ -12,17 +12,15 @@ from relay_operator.api.inferencebatch import InferenceBatch, InferenceBatchStat
 from relay_operator.api.meta import CreateIntent
 from relay_operator.flows.batch.absence import unless_absent
 from relay_operator.flows.batch.names import file_prefix
+from relay_operator.flows.batch.predicates import unread
 from relay_operator.flows.batch.result import Cleared
 from relay_operator.flows.batch.throughput import count_call, counted
-from relay_operator.records.problems import ProblemCode
 from relay_operator.records.results import Open
 from relay_wire.files import FileObject
 
 ResultT = TypeVar("ResultT")
 
 LIST_LIMIT = 200
-_UNREAD = frozenset({ProblemCode.LINE_TOO_LONG, ProblemCode.MISSING_CUSTOM_ID, ProblemCode.UNKNOWN_CUSTOM_ID})
-"""Problems of lines of results that are not published, though they may be paid answers."""
 
 
 async def ours(cloud: Cloud, intent: CreateIntent) -> list[FileObject]:
@@ -53,7 +51,7 @@ async def clear(obj: InferenceBatch, cloud: Cloud, intent: CreateIntent, *, sear
 
 def _unpublished(status: InferenceBatchStatus) -> Iterator[str]:
     """The files with results if some of their lines could not be published."""
-    if status.output is not None and any(problem.code in _UNREAD for problem in status.problems or ()):
+    if status.output is not None and unread(status.problems or ()):
         yield from (file_id for part in status.parts or () for file_id in results_of(part))
 
 

@@ -22,6 +22,7 @@ from relay_operator.api.meta import CreateIntent, MalformedIntent
 from relay_operator.engine import conditions
 from relay_operator.engine.fit_schema import fit_schema
 from relay_operator.flows.batch.plan import BatchDemand, Holds, Phase, Round
+from relay_operator.records.problems import ProblemCode
 from relay_wire.batches import FINAL, Batch, BatchStatus
 
 GONE = "gone"
@@ -29,6 +30,7 @@ GONE = "gone"
 MISPLACED = frozenset({Reason.OUTPUT_TOO_LARGE, Reason.OUTPUT_EXISTS})
 """Paid answers that cannot go to `spec.output` wait until it names another place."""
 _OVER = {*FINAL, GONE}
+_UNREAD = frozenset({ProblemCode.LINE_TOO_LONG, ProblemCode.MISSING_CUSTOM_ID, ProblemCode.UNKNOWN_CUSTOM_ID})
 
 _DEMAND_BY_POLICY = {
     BatchDeletionPolicy.PUBLISH_PARTIAL: BatchDemand.DELETE,
@@ -278,6 +280,11 @@ def ending(spec: InferenceBatchSpec, status: InferenceBatchStatus, now: datetime
         message = f"it cost {dollars(cost)}, and budget allows {dollars(limit)}"
         return Ending(reason=Reason.BUDGET_EXCEEDED, message=message)
     return None
+
+
+def unread(problems: Iterable[Problem]) -> bool:
+    """Whether lines of the cloud's results could not be published, though they may be paid answers."""
+    return any(problem.code in _UNREAD for problem in problems)
 
 
 def too_many_failures(spec: InferenceBatchSpec, counts: RequestCounts) -> str | None:

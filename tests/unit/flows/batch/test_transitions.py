@@ -17,6 +17,7 @@ from relay_operator.api.inferencebatch import (
     InputStatus,
     OutputStatus,
     PartStatus,
+    Problem,
     RequestCounts,
     Usage,
 )
@@ -44,6 +45,7 @@ from relay_operator.flows.batch.result import (
     WorkTroubled,
 )
 from relay_operator.flows.batch.transitions import GIVE_UP, after
+from relay_operator.records.problems import ProblemCode
 from relay_wire.batches import Batch
 from tests.unit.flows.batch.examples import NOON, TOKEN, batch, part, seen, sent, status
 
@@ -237,6 +239,14 @@ def test_what_was_published_and_is_less_than_asked_for_says_so(
     done = recorded(status(sent(), output=PUBLISHING), came, failurePolicy={"maxFailedRecords": 2})
     assert done.ending is not None
     assert done.ending.reason == reason
+
+
+def test_answers_that_could_not_be_published_are_said_to_stay_in_the_cloud() -> None:
+    problem = Problem(line=3, code=ProblemCode.LINE_TOO_LONG, message="in the output file of part 1, round 1")
+    came = Published(OutputStatus(), RequestCounts(total=10, completed=9), 1, 0, NOON, problems=(problem,))
+    done = recorded(status(sent(), output=PUBLISHING), came)
+    assert done.ending is not None
+    assert done.ending.message.endswith("(status.problems): the files with results stay there (status.parts)")
 
 
 def test_the_reason_of_an_end_outlives_its_publication() -> None:
