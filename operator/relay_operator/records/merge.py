@@ -129,12 +129,12 @@ class Merge:
     async def _stepped(self, step: InStep, part: int) -> AsyncIterator[Sequence[bytes]]:
         """The lines that answer the records in order; only unanswered records go into the set of ids."""
         async for records in self._read(self._rounds[0][part - 1].input, _File("input", 1, part)):
-            chosen, others = await step.answered(records.ids)
-            self._in_step += len(chosen)
-            if others:
-                self._ids.put(others)
-            if chosen:
-                yield chosen
+            async for chosen, others in step.answered(records.ids):
+                self._in_step += len(chosen)
+                if others:
+                    self._ids.put(others)
+                if chosen:
+                    yield chosen
         self._count()
 
     async def _errors(self) -> AsyncIterator[bytes]:

@@ -2,6 +2,10 @@
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from typing import Final
+
+GROUP_BYTES: Final = 256 * 1024
+"""Bytes of answers after which a group ends with the lines that were read with them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,21 +33,28 @@ class InStep:
         """How many of the held answers are taken."""
         self._ended = False
 
-    async def answered(self, records: Sequence[str]) -> tuple[list[bytes], list[str]]:
-        """The answers to these records, which follow those of the last call, and the ids of unanswered records."""
-        answers: list[bytes] = []
-        others: list[str] = []
+    async def answered(self, records: Sequence[str]) -> AsyncIterator[tuple[list[bytes], list[str]]]:
+        """The answers to these records, which follow those of the last call, and the ids of unanswered records.
+
+        In groups of about `GROUP_BYTES`, since answers may be far longer than their records.
+        """
+        answers, size, others = list[bytes](), 0, list[str]()
         ids, at = self._held.ids, self._at
         for custom_id in records:
             if at == len(ids):
+                if size >= GROUP_BYTES:
+                    self._at = at
+                    yield answers, others
+                    answers, size, others = [], 0, []
                 ids, at = await self._more(), 0
             if at < len(ids) and ids[at] == custom_id:
                 answers.append(self._held.lines[at])
+                size += len(answers[-1])
                 at += 1
             else:
                 others.append(custom_id)
         self._at = at
-        return answers, others
+        yield answers, others
 
     async def has_ended(self) -> bool:
         """Whether all answers were reached."""

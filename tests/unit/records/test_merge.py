@@ -47,6 +47,15 @@ async def test_lines_of_all_parts_follow_each_other_unchanged() -> None:
     assert not merged.problems.total
 
 
+async def test_answers_that_are_far_longer_than_their_records_come_in_small_pieces() -> None:
+    names = [f"r{number}" for number in range(100)]
+    answers = [success(name, "x" * 100_000) for name in names]
+    with Ids() as ids:
+        pieces = [piece async for piece in Merge([[_part(names, answers)]], ids, Pace()).outputs()]
+    assert b"".join(pieces) == file(answers)
+    assert max(map(len, pieces)) < 1_000_000
+
+
 async def test_a_success_of_a_later_round_takes_the_place_of_an_error() -> None:
     output, errors, merged = await _merge(
         [_part("abc", [success("a")], [failure("b"), failure("c")])], [_part("bc", [success("b")], [failure("c", "x")])]
