@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import secrets
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,7 +15,7 @@ from relay_kube.kube import SECRETS, Kube, Refused
 from relay_localcloud.runtimes.kubernetes import tenants
 from relay_localcloud.runtimes.kubernetes.holdings import Holding, Standing
 from relay_localcloud.runtimes.kubernetes.names import INSTANCE, name_of, namespace_of
-from relay_localcloud.runtimes.kubernetes.objects import ROLE_BINDINGS, TENANT_SECONDS, VOLUMES, Objects
+from relay_localcloud.runtimes.kubernetes.objects import ROLE_BINDINGS, TENANT_SECONDS, VOLUMES, Objects, VolumeLost
 from relay_localcloud.runtimes.kubernetes.situations import Step
 from relay_localcloud.runtimes.kubernetes.turns import Turn
 from tests.cluster.operators_client import access_of
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from relay_kube.kube import JsonObject, ResourceType
+    from relay_localcloud.runtimes.kubernetes.tenants import Manifest
     from tests.support.controlplane import Cluster
 
 
@@ -53,6 +55,11 @@ class Bench:
     async def make(self, name: str = "") -> None:
         """What a container needs; here it is one Secret."""
         holding = Holding(f"vm_{next(self._numbers)}", Standing.RUN, 1, 0, None, ())
+        metadata: JsonValue = {"name": name or name_of(holding.id)}
+        await self.make_of(holding, {"apiVersion": "v1", "kind": "Secret", "metadata": metadata})
+
+    async def make_of(self, holding: Holding, manifest: Manifest) -> None:
+        """What a holder needs, which is this object."""
         namespace, own = namespace_of(self.organization_id), ("i-1", self.organization_id)
         tenant = [
             tenants.namespace(*own, privileged=False),
@@ -60,9 +67,7 @@ class Bench:
             tenants.quota(*own, self.gpus, ["nvidia.com/gpu"]),
             tenants.network_policy(*own, tenants.Gateway()),
         ]
-        metadata: JsonValue = {"name": name or holding.id.replace("_", "-"), "namespace": namespace}
-        secret: dict[str, JsonValue] = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
-        await self.objects.carry_out(Turn(holding, namespace, "a", Step.MAKE, "", tenant, [secret]))
+        await self.objects.carry_out(Turn(holding, namespace, "a", Step.MAKE, "", tenant, [manifest]))
 
     def sent(self) -> list[str]:
         """The kinds since this was last asked."""
@@ -71,6 +76,7 @@ class Bench:
 
 
 TENANT = ["namespaces", "resourcequotas", "networkpolicies"]
+CLAIM: JsonValue = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 
 
 @pytest_asyncio.fixture
@@ -138,13 +144,24 @@ async def test_what_is_left_of_a_holder_is_deleted_only_if_it_is_this_clouds(ben
             str(each["name"]) for each in metadata if isinstance(each, dict) if "deletionTimestamp" not in each
         )
 
-    spec: JsonValue = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     await put(SECRETS, "vm-a", "i-1")
     await put(SECRETS, "vm-a-pull", "another")
-    await put(VOLUMES, "vm-a", "another", spec=spec)
-    await put(VOLUMES, "vm-b", "i-1", spec=spec)
+    await put(VOLUMES, "vm-a", "another", spec=CLAIM)
+    await put(VOLUMES, "vm-b", "i-1", spec=CLAIM)
     for holder_id in ("vm_a", "vm_b"):
         ended = Holding(holder_id, Standing.END, 1, 0, None, ())
         for _ in range(2):
             await bench.objects.carry_out(Turn(ended, namespace, name_of(holder_id), Step.SWEEP))
     assert (await names(SECRETS), await names(VOLUMES)) == (["other", "vm-a-pull"], ["vm-a"])
+
+
+async def test_a_lost_volume_is_not_created_until_its_holder_knows_however_often_it_is_looked_for(bench: Bench) -> None:
+    claim: Manifest = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "vm-a"}, "spec": CLAIM}
+    had_pod = Holding("vm_a", Standing.RUN, 1, 0, None, (), had_pod=True)
+    for _ in range(2):  # the process was killed before it told the row, say
+        with pytest.raises(VolumeLost):
+            await bench.make_of(had_pod, claim)
+    assert bench.sent() == TENANT
+    await bench.make_of(replace(had_pod, had_pod=False), claim)
+    await bench.make_of(had_pod, claim)
+    assert bench.sent() == ["persistentvolumeclaims"]

@@ -40,7 +40,7 @@ class Holding:
     swept_at: int | None = None  # when the last of an ended holder was deleted
     organization_id: str | None = None  # the owner; None until objects of the holder may be on a cluster
     cluster: str | None = None  # the cluster whose objects these are; None as long as there are none
-    had_pod: bool = False  # a Pod of it was seen there, so its volume is there, too
+    had_pod: bool = False  # a Pod of it was seen there, so its volume is to be there, too; not once that was lost
 
 
 HOLDINGS: Final = Rows(Holding, "kubernetes_holdings", key=("id",))

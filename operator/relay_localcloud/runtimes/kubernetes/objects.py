@@ -49,7 +49,7 @@ TENANT_SECONDS: Final = 60.0
 
 
 class VolumeLost(Exception):
-    """The volume of a holder was gone; there is an empty one now, and no Pod on it yet."""
+    """The volume of a holder is gone; nothing was created in its place."""
 
 
 class Objects:
@@ -89,9 +89,10 @@ class Objects:
         try:
             await self.ensure_tenant(turn.namespace, turn.tenant)
             for manifest in turn.manifests:
-                made = await _ensure(self._kube, turn.namespace, manifest)
-                if made is not None and turn.holding.had_pod and manifest["kind"] == "PersistentVolumeClaim":
-                    raise VolumeLost
+                if turn.holding.had_pod and manifest["kind"] == "PersistentVolumeClaim":
+                    await _require_volume(self._kube, turn.namespace, manifest)
+                else:
+                    made = await _ensure(self._kube, turn.namespace, manifest)
         except KubeError:
             self._tenants.pop(turn.namespace, None)  # its namespace may have been deleted
             raise
@@ -138,6 +139,13 @@ async def _ensure(kube: Kube, namespace: str, manifest: Manifest) -> JsonObject 
         if kind in _CHANGED_IN_PLACE:
             return await kube.patch(resource, where, str(name), manifest)
     return None
+
+
+async def _require_volume(kube: Kube, namespace: str, manifest: Manifest) -> None:
+    """Raise VolumeLost if a claim does not exist: the cloud may create claims, and so try to, but not read them."""
+    with suppress(AlreadyExists):
+        await kube.try_create(VOLUMES, namespace, manifest)
+        raise VolumeLost
 
 
 async def _label(kube: Kube, there: JsonObject | None, namespace: Manifest) -> None:

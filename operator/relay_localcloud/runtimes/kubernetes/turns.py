@@ -161,9 +161,10 @@ def refused(tx: Tx, turn: Turn, words: str, *, is_final: bool) -> None:
 
 
 def lost_volume(tx: Tx, turn: Turn) -> None:
-    """Report to the row that its volume was gone: it runs on the empty one only if its owner starts it again."""
+    """Report to the row that its volume is gone: it gets an empty one only if its owner starts it again."""
     holder = _to_run(tx, turn)
     if holder is not None:
+        HOLDINGS.change(tx, turn.holding.id, had_pod=False)
         holder.tell(tx, [Failed(_VOLUME_LOST)])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,11 +10,14 @@ import pytest
 from relay_localcloud.capacity import catalog
 from relay_localcloud.kernel.instants import DAY, HOUR, MINUTE, timestamp
 from relay_localcloud.replicas.states import ReplicaState
-from relay_localcloud.runtimes.kubernetes import holdings
+from relay_localcloud.runtimes.kubernetes import holdings, turns
 from relay_localcloud.runtimes.kubernetes.facts import LEAVES_WITHIN, START_WITHIN
 from relay_localcloud.runtimes.kubernetes.holdings import HOLDINGS
 from relay_localcloud.runtimes.kubernetes.names import name_of
 from relay_localcloud.runtimes.kubernetes.situations import REMADE_AFTER, Step
+from relay_localcloud.runtimes.kubernetes.wanted import Terms
+from relay_localcloud.workloads.transitions import Trigger
+from relay_wire.pods import PodStatus
 from tests.localcloud.runtimes.kubernetes.rows import GPU
 
 if TYPE_CHECKING:
@@ -77,6 +81,22 @@ def test_a_replica_of_a_deployment_that_failed_is_not_replaced_when_its_pod_is_g
     for _ in range(2):
         assert room.turn(replica.id).step is Step.SWEEP
         assert [(each.id, each.status) for each in room.engines(deployment_id)] == [(replica.id, ReplicaState.FAILED)]
+
+
+def test_a_pod_whose_volume_was_lost_may_have_an_empty_one_once_its_owner_restarts_it(room: Rows) -> None:
+    room.offer = replace(room.offer, terms=Terms("mine", "fast"))
+    pod_id = room.pod()
+    room.runs(pod_id)
+    room.pods.clear()
+    lost = room.turn(pod_id)
+    assert (lost.step, lost.holding.had_pod) == (Step.MAKE, True)
+    with room.tx() as tx:
+        turns.lost_volume(tx, lost)
+    assert room.workload(pod_id).status is PodStatus.FAILED
+    assert room.turn(pod_id).step is Step.SWEEP
+    room.move(pod_id, Trigger.RESTART)
+    again = room.turn(pod_id)
+    assert (again.step, again.holding.had_pod) == (Step.MAKE, False)
 
 
 REJECTED = "UnexpectedAdmissionError"
