@@ -212,7 +212,7 @@ class Replicas(Generic[GroupT]):
         wanted = steps.missing + len(steps.overdue)
         placed = self._place(tx, group, wanted)
         replaced = [by_id[replica_id] for replica_id in steps.overdue[: max(0, placed - steps.missing)]]
-        self.apply_to(tx, group, replaced, ReplicaTrigger.TERMINATE, "Replaced: its node does not report.")
+        self.apply_to(tx, group, replaced, ReplicaTrigger.TERMINATE, "Replaced: it cannot run on its node.")
         if placed < wanted:
             self.queue.join(tx, group.sequence, group.id, group.gpu_model_id)
         else:

@@ -20,7 +20,7 @@ class Replica:
     created_at: int
     generation: int = 1  # the intent's when it was placed
     engine_image: str | None = None
-    replacement_due: bool = False  # lost for longer than the grace period
+    replacement_due: bool = False  # another one is to take its place as soon as there is room
     consecutive_failures: int = 0
     checked_at: int | None = None
     started_at: int | None = None

@@ -13,7 +13,7 @@ from relay_localcloud.replicas.states import ReplicaState
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A live replica; `is_overdue` if its node was silent for longer than the grace period."""
+    """A live replica; `is_overdue` if another one is to take its place, since it cannot run on its node."""
 
     id: str
     state: ReplicaState

@@ -29,6 +29,7 @@ class Trigger(Enum):
     NODE_LOST = auto()  # silent for longer than the grace
     NODE_RETURNED = auto()  # and its workloads go on
     NODE_SEEN_AGAIN = auto()  # the runtime will report what runs on it
+    NODE_CORDONED = auto()  # and its container, which was to start again, waits for the end of that
     FOUND_RUNNING = auto()  # by a later start than the row knows of: an older state was restored
     NODE_REMOVED = auto()
     RECLAIMED = auto()  # spot capacity, by its owner
@@ -78,6 +79,7 @@ _WIND_DOWN: Final = Move(S.STOPPING, (Effect.STOP_BILLING,), Wanted.STOPPED)
 _HALT: Final = Move(S.STOPPED, (Effect.RELEASE_GPUS, Effect.TELL_STOPPED), Wanted.GONE, Timer.RETENTION_IF_UNFUNDED)
 _FAIL: Final = Move(S.FAILED, (Effect.STOP_BILLING, Effect.RELEASE_GPUS), Wanted.GONE)
 _AWAIT: Final = Move(S.DEPLOYING)
+_HOLD_UP: Final = Move(S.DEPLOYING, (Effect.STOP_BILLING,))
 _INTERRUPT: Final = Move(S.INTERRUPTED, (Effect.STOP_BILLING,), timer=Timer.RETENTION)
 _TERMINATE: Final = Move(
     S.TERMINATED, (Effect.STOP_BILLING, Effect.RELEASE_GPUS, Effect.DELETE_DISK, Effect.TELL_TERMINATED), Wanted.DELETED
@@ -110,6 +112,7 @@ _ROWS: Final[Mapping[S, Mapping[Trigger, Outcome]]] = {
         Trigger.CONTAINER_EXITED: _RECREATED,
         Trigger.FAILED: _FAIL,
         Trigger.NODE_LOST: _INTERRUPT,
+        Trigger.NODE_CORDONED: _HOLD_UP,
         Trigger.BALANCE_RAN_OUT: _WIND_DOWN,
     },
     S.STOPPING: {

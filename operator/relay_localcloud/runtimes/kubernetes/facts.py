@@ -32,6 +32,7 @@ LEAVES_WITHIN: Final = 1 * MINUTE
 """How long a Pod may stay after the time by which its kubelet was to have ended it."""
 MOST_WORDS: Final = 1000
 NOT_HEALTHY_YET: Final = "It has not passed its health check yet."
+CORDONED: Final = "Its node is cordoned: it starts once the node is uncordoned."
 
 NEVER: Final = 0
 """The `started_at` of a container that ended without having started."""
@@ -128,6 +129,13 @@ class Awaited:
 
 
 @dataclass(frozen=True, slots=True)
+class Cordoned:
+    """The wanted Pod is on no node, and is created only once its node is uncordoned."""
+
+    words: str = CORDONED
+
+
+@dataclass(frozen=True, slots=True)
 class Gone:
     """The Pod does not exist any more."""
 
@@ -145,6 +153,7 @@ Fact: TypeAlias = (
     | Stuck
     | FoundRunning
     | Awaited
+    | Cordoned
     | Gone
 )
 

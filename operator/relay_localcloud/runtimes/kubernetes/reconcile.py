@@ -207,11 +207,14 @@ class Reconciler:
     def _compare_nodes(self) -> None:
         with self._store.transaction() as tx:
             facts = list(self._node_facts(holdings.starts(tx)))
-            machines = {fact.machine.name: fact.machine for fact in facts if isinstance(fact, NodeSeen)}
+            nodes = [fact for fact in facts if isinstance(fact, NodeSeen)]
+            machines = {node.machine.name: node.machine for node in nodes}
+            cordoned = {node.machine.name for node in nodes if node.cordoned}
             ahead = turns.ahead(tx, _wall())
             fleet.look(tx, self._offer.cluster, facts, is_region=self._is_region, ahead=ahead)
-            affected = HOLDINGS.all(tx, standing=Standing.RUN) if machines.keys() != self._seen.machines.keys() else []
-        self._seen = replace(self._seen, machines=machines)
+            same = (machines.keys(), cordoned) == (self._seen.machines.keys(), self._seen.cordoned)
+            affected = [] if same else HOLDINGS.all(tx, standing=Standing.RUN)
+        self._seen = replace(self._seen, machines=machines, cordoned=cordoned)
         for holding in filter(self._concerns, affected):
             self._due.setdefault(holding.id)
 

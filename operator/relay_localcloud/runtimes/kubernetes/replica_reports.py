@@ -12,6 +12,7 @@ from relay_localcloud.runtimes.kubernetes.facts import (
     NOT_HEALTHY_YET,
     Awaited,
     CannotStart,
+    Cordoned,
     Deleted,
     Exited,
     Fact,
@@ -53,6 +54,9 @@ def steps_of(fact: Fact) -> Iterator[Step]:
             yield Step(ReplicaTrigger.CONTAINER_AWAY, of_exit(fact))
         case Pending(words) | CannotStart(words) | Deleted(words) | TakenOff(words):
             yield Step(ReplicaTrigger.CONTAINER_AWAY, words)
+        case Cordoned(words):
+            yield Step(ReplicaTrigger.CONTAINER_AWAY, words)
+            yield Step(ReplicaTrigger.NODE_CORDONED, words)
         case Failed(words, ended_at):
             yield Step(ReplicaTrigger.CONTAINER_FAILED, words, ended_at)
         case Awaited():
@@ -64,7 +68,8 @@ def steps_of(fact: Fact) -> Iterator[Step]:
 def tell(tx: Tx, replicas: Replicas[GroupT], group: GroupT, replica: Replica, facts: Sequence[Fact]) -> None:
     """Apply the facts, exits only once, and settle the group if that changed anything.
 
-    A replica on no node of the cloud is replaced once its Pod is stuck; the others once their node is silent for long.
+    A replica on no node of the cloud is replaced once its Pod is stuck; the others once their node is silent for long,
+    or cordoned while they do not run.
     """
     after = replica
     for step in (step for fact in facts for step in steps_of(fact)):
@@ -73,10 +78,11 @@ def tell(tx: Tx, replicas: Replicas[GroupT], group: GroupT, replica: Replica, fa
     is_over = stops and Gone() in facts
     if is_over:
         replicas.apply(tx, group, after, ReplicaTrigger.TERMINATE)
-    is_lost = Stuck() in facts and replica.node_id is None and not replica.replacement_due
-    if is_lost:
+    is_lost = Stuck() in facts and replica.node_id is None
+    is_due = (is_lost or Cordoned() in facts) and not after.replacement_due
+    if is_due:
         replicas.rows.change(tx, replica.id, replacement_due=True)
-    if is_over or is_lost or after != replica:
+    if is_over or is_due or after != replica:
         replicas.settle_all(tx, [group.id])
 
 

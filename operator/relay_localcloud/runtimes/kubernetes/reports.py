@@ -6,6 +6,7 @@ from typing import Final
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.runtimes.kubernetes.facts import (
     CannotStart,
+    Cordoned,
     Deleted,
     Exited,
     Fact,
@@ -43,7 +44,9 @@ def _told(tx: Tx, workload: Workload, fact: Fact) -> Workload:
         case Deleted(words) | TakenOff(words) if workload.status is PodStatus.RUNNING:
             again = workload.status_reason == words
             return workload if again else moves.apply(tx, workload, Trigger.CONTAINER_EXITED, words)
-        case Pending(words) | CannotStart(words) | Deleted(words) | TakenOff(words):
+        case Cordoned(words) if workload.status is PodStatus.RUNNING:
+            return moves.apply(tx, workload, Trigger.NODE_CORDONED, words)
+        case Pending(words) | CannotStart(words) | Cordoned(words) | Deleted(words) | TakenOff(words):
             return _says(tx, workload, words) if workload.status in _STARTING else workload
         case Failed(words, ended_at):
             return moves.apply(tx, workload, Trigger.FAILED, words, ended_at)

@@ -18,8 +18,10 @@ class Situation(Enum):
     """What exists under the name of a holder's Pod."""
 
     ABSENT = auto()
+    CLOSED = auto()  # absent, and the holder's node is cordoned
     FOREIGN = auto()  # a Pod that is not this cloud's
     PRESENT = auto()
+    UNPLACED = auto()  # on no node yet, and the holder's node is cordoned
     LATER = auto()  # of a later start than the row's, since the state was restored from a backup
     LEAVING = auto()  # being deleted, by whomever
     REJECTED = auto()  # in phase Succeeded or Failed, and younger than REMADE_AFTER
@@ -37,8 +39,10 @@ class Step(Enum):
 
 _WITHOUT_POD: Final[Mapping[Situation, Step]] = {
     Situation.ABSENT: Step.SWEEP,
+    Situation.CLOSED: Step.SWEEP,
     Situation.FOREIGN: Step.SWEEP,
     Situation.PRESENT: Step.END,
+    Situation.UNPLACED: Step.END,
     Situation.LATER: Step.NOTHING,
     Situation.LEAVING: Step.NOTHING,
     Situation.REJECTED: Step.END,
@@ -47,8 +51,10 @@ _WITHOUT_POD: Final[Mapping[Situation, Step]] = {
 STEPS: Final[Mapping[Standing, Mapping[Situation, Step]]] = {
     Standing.RUN: {
         Situation.ABSENT: Step.MAKE,
+        Situation.CLOSED: Step.NOTHING,
         Situation.FOREIGN: Step.NOTHING,
         Situation.PRESENT: Step.NOTHING,
+        Situation.UNPLACED: Step.END,  # the time within which it is to be scheduled begins at its creation
         Situation.LATER: Step.NOTHING,
         Situation.LEAVING: Step.NOTHING,
         Situation.REJECTED: Step.NOTHING,
@@ -59,10 +65,10 @@ STEPS: Final[Mapping[Standing, Mapping[Situation, Step]]] = {
 }
 
 
-def situation(holding: Holding, pod: Pod | None, instance: str, now: int) -> Situation:
-    """The situation of a holder; `pod` is the Pod of its name."""
+def situation(holding: Holding, pod: Pod | None, instance: str, now: int, *, cordoned: bool = False) -> Situation:
+    """The situation of a holder; `pod` is the Pod of its name, `cordoned` is about its node."""
     if pod is None:
-        return Situation.ABSENT
+        return Situation.CLOSED if cordoned else Situation.ABSENT
     if pod.metadata.labels.get(INSTANCE) != instance:
         return Situation.FOREIGN
     start = start_of(pod)
@@ -73,7 +79,7 @@ def situation(holding: Holding, pod: Pod | None, instance: str, now: int) -> Sit
     if start < holding.start:
         return Situation.OUTDATED
     if pod.status.phase not in _OVER:
-        return Situation.PRESENT
+        return Situation.UNPLACED if cordoned and pod.spec.node_name is None else Situation.PRESENT
     return Situation.REJECTED if now - pod.metadata.creation_timestamp < REMADE_AFTER else Situation.OUTDATED
 
 

@@ -1,6 +1,6 @@
 """One turn of one holder: compare its row and Pod, report facts, decide the step; all in one transaction."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -11,6 +11,7 @@ from relay_localcloud.runtimes.kubernetes import facts, fleet, holders, holdings
 from relay_localcloud.runtimes.kubernetes.facts import (
     Awaited,
     CannotStart,
+    Cordoned,
     Deleted,
     Exited,
     Fact,
@@ -44,6 +45,7 @@ _VOLUME_LOST = (
     "Its volume was deleted from the cluster, and what was on it is lost: a restart begins with an empty one."
 )
 _STAYS = frozenset({Situation.PRESENT, Situation.LATER})
+_CORDONED = frozenset({Situation.CLOSED, Situation.UNPLACED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ class Seen:
     """What is known of a cluster now: reporting Nodes by name, Pods by namespace and name, Events by Pod uid.
 
     `pods_on` has the Pods on a Node, by its name; `may_run` is about the Pods of every cluster. `wall` is the machines'
-    clock, by which clusters write times: the cloud's may lag behind it, or be ahead.
+    clock, by which clusters write times: the cloud's may lag behind it, or be ahead. `cordoned` has names of machines.
     """
 
     machines: Mapping[str, Machine]
@@ -77,6 +79,7 @@ class Seen:
     events: Callable[[str], Iterable[Event]]
     may_run: stops.MayRun
     wall: Callable[[], int]
+    cordoned: Collection[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +121,13 @@ def take(tx: Tx, holder_id: str, seen: Seen, offer: Offer) -> Turn | None:
         return None
     holding = holdings.settle(tx, holding, organization_id, offer.cluster)
     namespace, name = namespace_of(organization_id), name_of(holding.id)
-    pod, wall = seen.pod(namespace, name), seen.wall()
+    pod = seen.pod(namespace, name)
     if wanted_on != offer.cluster:
-        return _leaving(holding, namespace, name, pod, offer, wall)
+        return _leaving(holding, namespace, name, pod, offer, seen.wall())
     if holder is not None:
         _tell(tx, holder, holding, pod, seen, offer)
         holding = HOLDINGS.find(tx, id=holder_id) or holding  # the facts may have changed what is wanted
-    step = STEPS[holding.standing][situation(holding, pod, offer.terms.instance, wall)]
+    step = STEPS[holding.standing][_situation(tx, holder, holding, pod, seen, offer)]
     turn = Turn(holding, namespace, name, step, "" if pod is None else pod.metadata.uid)
     if step is Step.MAKE:
         turn = _making(tx, turn, seen, offer)
@@ -184,7 +187,7 @@ def _not_refused(tx: Tx, holding: Holding) -> Holding:
 
 def _tell(tx: Tx, holder: Holder, holding: Holding, pod: Pod | None, seen: Seen, offer: Offer) -> None:
     wall = seen.wall()
-    there = situation(holding, pod, offer.terms.instance, wall)
+    there = _situation(tx, holder, holding, pod, seen, offer)
     if holding.standing is not Standing.RUN:
         if STEPS[holding.standing][there] is Step.SWEEP:
             holder.tell(tx, [Gone()])
@@ -192,9 +195,9 @@ def _tell(tx: Tx, holder: Holder, holding: Holding, pod: Pod | None, seen: Seen,
             holder.tell(tx, [FoundRunning()])
         return
     reports = _reports(tx, holder, seen, offer)
-    if not reports and holding.rejected_since is not None:
+    if (there in _CORDONED or not reports) and holding.rejected_since is not None:
         HOLDINGS.change(tx, holding.id, rejected_since=None)
-    if pod is None or there is Situation.FOREIGN:
+    if pod is None or there in {Situation.FOREIGN, Situation.UNPLACED}:
         if holding.uid is not None:
             HOLDINGS.change(tx, holding.id, uid=None)
         holder.tell(tx, _without_pod(holding, there))
@@ -213,6 +216,12 @@ def _tell(tx: Tx, holder: Holder, holding: Holding, pod: Pod | None, seen: Seen,
     holdings.saw(tx, holding, start_of(pod), uid, facts.last_exits(pod, known), since)
     new = [facts.on_cloud(fact, ahead(tx, wall)) for fact in told if fact not in known]
     holder.tell(tx, facts.bounded(new, since, tx.now))
+
+
+def _situation(tx: Tx, holder: Holder | None, holding: Holding, pod: Pod | None, seen: Seen, offer: Offer) -> Situation:
+    machine = _machine_of(tx, holder, seen, offer) if holder is not None and seen.cordoned else None
+    cordoned = machine is not None and machine.name in seen.cordoned
+    return situation(holding, pod, offer.terms.instance, seen.wall(), cordoned=cordoned)
 
 
 def _leaves(pod: Pod | None) -> bool:
@@ -236,6 +245,8 @@ def _rejected_since(tx: Tx, holding: Holding, told: Sequence[Fact]) -> int | Non
 def _without_pod(holding: Holding, there: Situation) -> Sequence[Fact]:
     if there is Situation.FOREIGN:
         return [CannotStart(TAKEN)]
+    if there in _CORDONED:
+        return [Cordoned()]
     return [Deleted(_VANISHED) if holding.uid is not None else Awaited()]
 
 

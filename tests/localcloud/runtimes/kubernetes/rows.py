@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from relay_localcloud.kernel.store import Tx
     from relay_localcloud.replicas.rows import Replica
+    from relay_localcloud.runtimes.kubernetes.nodes import NodeFact
     from relay_localcloud.workloads.transitions import Trigger
     from relay_localcloud.workloads.workloads import Workload
 
@@ -47,7 +48,7 @@ MACHINE = Machine("gpu-1", GPU, 8, 96_000, 800 * 1024**3)
 
 @dataclass
 class Rows:
-    """A cloud with an organization; `pods` are its Pods by name, `machines` the Nodes that report."""
+    """A cloud with an organization; `pods` are its Pods by name, `machines` the Nodes that report, by name."""
 
     store: Store
     offer: Offer
@@ -56,6 +57,7 @@ class Rows:
     cloud: Any
     pods: dict[str, Pod] = field(default_factory=dict)
     machines: dict[str, Machine] = field(default_factory=dict)
+    cordoned: frozenset[str] = frozenset()
     may_run: Callable[[str, str, str], bool] = lambda _, __, ___: False
     ahead: int = 0
     """How far the cloud's clock is ahead of the machines'; negative if it lags behind."""
@@ -80,11 +82,16 @@ class Rows:
         cordoned: bool = False,
     ) -> None:
         """The only Node reports what it has, or nothing, since an instant of the machines' clock."""
-        self.machines = {machine.name: machine} if reports else {}
         silent = NodeSilent(machine.name, "Kubelet stopped posting node status.", since)
-        fact = NodeSeen(machine, model, "eu", "eu-1", cordoned) if reports else silent
+        self.look(NodeSeen(machine, model, "eu", "eu-1", cordoned) if reports else silent)
+
+    def look(self, *facts: NodeFact) -> None:
+        """These are the facts about all Nodes."""
+        seen = [fact for fact in facts if isinstance(fact, NodeSeen)]
+        self.machines = {fact.machine.name: fact.machine for fact in seen}
+        self.cordoned = frozenset(fact.machine.name for fact in seen if fact.cordoned)
         with self.tx() as tx:
-            fleet.look(tx, "cluster", [fact], ahead=turns.ahead(tx, self.wall()))
+            fleet.look(tx, "cluster", facts, ahead=turns.ahead(tx, self.wall()))
 
     def cluster(self, **fields: Any) -> str:
         """The id of a new cluster of one replica."""
@@ -175,7 +182,7 @@ class Rows:
     def turn(self, holder_id: str) -> Turn:
         """What a turn decides."""
         pods, on, events = self.pods, self._pods_on, lambda _: ()
-        seen = Seen(self.machines, lambda _, name: pods.get(name), on, events, self.may_run, self.wall)
+        seen = Seen(self.machines, lambda _, name: pods.get(name), on, events, self.may_run, self.wall, self.cordoned)
         with self.tx() as tx:
             turn = turns.take(tx, holder_id, seen, self.offer)
         assert turn is not None

@@ -16,11 +16,10 @@ MADE = "2026-11-24T10:00:00Z"
 SECOND_START = Holding("pod_1", Standing.RUN, start=2, since=0, uid=None, exits=())
 
 
-def pod(start: str = "2", owner: str = "mine", phase: str = "Running", **metadata: Any) -> Pod:
+def pod(start: str = "2", owner: str = "mine", phase: str = "Running", on: str | None = None, **metadata: Any) -> Pod:
     named = {"name": "pod-1", "uid": "u", "creationTimestamp": MADE, "labels": {INSTANCE: owner}}
-    return Pod.model_validate(
-        {"metadata": {**named, "annotations": {START: start}, **metadata}, "status": {"phase": phase}}
-    )
+    whole = {"metadata": {**named, "annotations": {START: start}, **metadata}, "spec": {"nodeName": on}}
+    return Pod.model_validate({**whole, "status": {"phase": phase}})
 
 
 @pytest.mark.parametrize(
@@ -55,6 +54,21 @@ def test_what_is_there_is_told_by_instance_start_and_phase(there: Pod | None, me
 )
 def test_a_pod_that_its_kubelet_ended_at_once_stays_for_a_moment(there: Pod, meant: Situation) -> None:
     assert situation(SECOND_START, there, "mine", parse_timestamp(MADE) + REMADE_AFTER - 1) is meant
+
+
+@pytest.mark.parametrize(
+    ("there", "meant"),
+    [
+        (None, Situation.CLOSED),
+        (pod(phase="Pending"), Situation.UNPLACED),
+        (pod(phase="Pending", on="gpu-1"), Situation.PRESENT),
+        (pod("1", phase="Pending"), Situation.OUTDATED),
+        (pod(owner="another", phase="Pending"), Situation.FOREIGN),
+        (pod("3", phase="Pending"), Situation.LATER),
+    ],
+)
+def test_what_is_on_no_node_does_not_get_on_a_cordoned_one(there: Pod | None, meant: Situation) -> None:
+    assert situation(SECOND_START, there, "mine", parse_timestamp(MADE), cordoned=True) is meant
 
 
 def test_every_standing_has_a_step_for_every_situation() -> None:
