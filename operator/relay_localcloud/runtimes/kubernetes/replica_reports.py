@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from relay_localcloud.capacity import nodes
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.replicas.engine import GroupT, Replicas
 from relay_localcloud.replicas.rows import Replica
@@ -66,11 +67,7 @@ def steps_of(fact: Fact) -> Iterator[Step]:
 
 
 def tell(tx: Tx, replicas: Replicas[GroupT], group: GroupT, replica: Replica, facts: Sequence[Fact]) -> None:
-    """Apply the facts, exits only once, and settle the group if that changed anything.
-
-    A replica on no node of the cloud is replaced once its Pod is stuck; the others once their node is silent for long,
-    or cordoned while they do not run.
-    """
+    """Apply the facts, exits only once, and settle the group if that changed anything."""
     after = replica
     for step in (step for fact in facts for step in steps_of(fact)):
         after = _apply(tx, replicas, group, after, step)
@@ -78,12 +75,22 @@ def tell(tx: Tx, replicas: Replicas[GroupT], group: GroupT, replica: Replica, fa
     is_over = stops and Gone() in facts
     if is_over:
         replicas.apply(tx, group, after, ReplicaTrigger.TERMINATE)
-    is_lost = Stuck() in facts and replica.node_id is None
-    is_due = (is_lost or Cordoned() in facts) and not after.replacement_due
+    is_due = not after.replacement_due and _is_displaced(tx, replica, facts)
     if is_due:
         replicas.rows.change(tx, replica.id, replacement_due=True)
     if is_over or is_due or after != replica:
         replicas.settle_all(tx, [group.id])
+
+
+def _is_displaced(tx: Tx, replica: Replica, facts: Sequence[Fact]) -> bool:
+    """Whether it cannot run where it was placed, so that another one is to take its place on a node with room.
+
+    A replica has no volume that ties it to its node. One whose node is silent is replaced with all others there.
+    """
+    if replica.node_id is None:
+        return Stuck() in facts
+    waits = any(isinstance(fact, Pending) for fact in facts)
+    return Cordoned() in facts or (waits and nodes.get(tx, replica.node_id).free_count < 0)
 
 
 def _apply(tx: Tx, replicas: Replicas[GroupT], group: GroupT, replica: Replica, step: Step) -> Replica:

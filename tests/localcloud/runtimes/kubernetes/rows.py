@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from relay_localcloud import app
@@ -19,7 +19,7 @@ from relay_localcloud.runtimes.kubernetes import fleet, turns
 from relay_localcloud.runtimes.kubernetes.holdings import OnKubernetes
 from relay_localcloud.runtimes.kubernetes.names import CLOUD_ID, INSTANCE, START, name_of
 from relay_localcloud.runtimes.kubernetes.nodes import NodeSeen, NodeSilent
-from relay_localcloud.runtimes.kubernetes.observed import Pod, PodStatus
+from relay_localcloud.runtimes.kubernetes.observed import Pod, PodSpec, PodStatus
 from relay_localcloud.runtimes.kubernetes.runs import Machine
 from relay_localcloud.runtimes.kubernetes.tenants import Gateway
 from relay_localcloud.runtimes.kubernetes.turns import Offer, Seen, Turn
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 GPU = "nvidia.com/gpu"
 MACHINE = Machine("gpu-1", GPU, 8, 96_000, 800 * 1024**3)
+OTHER = replace(MACHINE, name="gpu-2")
+UNSCHEDULABLE = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
 
 
 @dataclass
@@ -209,6 +211,12 @@ class Rows:
         pod = self.running(holder_id).model_copy(update={"status": PodStatus.model_validate(status)})
         self.pods[name_of(holder_id)] = pod
         return self.turn(holder_id)
+
+    def unplaced(self, holder_id: str) -> None:
+        """Its Pod was made now, and the scheduler finds no node for it."""
+        said = {"type": "PodScheduled", "status": "False", "message": UNSCHEDULABLE}
+        changed = {"spec": PodSpec(), "status": PodStatus.model_validate({"conditions": [said]})}
+        self.pods[name_of(holder_id)] = self.running(holder_id).model_copy(update=changed)
 
     def running(self, holder_id: str, start: int = 1, asks: Mapping[str, str] | None = None, **metadata: Any) -> Pod:
         """Its Pod, if its container runs and is healthy, with these requests."""

@@ -14,10 +14,9 @@ from relay_localcloud.providers import node_events
 from relay_localcloud.replicas.states import ReplicaState
 from relay_localcloud.runtimes.kubernetes.facts import SCHEDULED_WITHIN, START_WITHIN
 from relay_localcloud.runtimes.kubernetes.names import name_of
-from relay_localcloud.runtimes.kubernetes.observed import PodStatus
 from relay_localcloud.runtimes.kubernetes.situations import REMADE_AFTER, Step
 from relay_localcloud.workloads.transitions import Trigger
-from relay_wire.pods import PodStatus as Status
+from relay_wire.pods import PodStatus
 
 if TYPE_CHECKING:
     from tests.localcloud.runtimes.kubernetes.rows import Rows
@@ -84,18 +83,11 @@ def test_a_container_whose_end_is_unknown_is_billed_until_that_is_seen(room: Row
     assert room.billed(pod_id) == [(began, room.now)]
 
 
-def unschedulable(room: Rows, holder_id: str) -> None:
-    """Its Pod was made now, and no node has room for it."""
-    said = {"type": "PodScheduled", "status": "False", "message": "Insufficient nvidia.com/gpu"}
-    pod = room.running(holder_id)
-    room.pods[name_of(holder_id)] = pod.model_copy(update={"status": PodStatus.model_validate({"conditions": [said]})})
-
-
 def test_what_gets_no_gpu_again_is_billed_until_its_pod_was_made_again(room: Rows, holder_id: str) -> None:
     began = room.now
     started(room, holder_id, began)
     room.now += HOUR
-    unschedulable(room, holder_id)
+    room.unplaced(holder_id)
     room.turn(holder_id)
     made = room.now
     assert room.billed(holder_id) == [(began, None)]
@@ -105,7 +97,7 @@ def test_what_gets_no_gpu_again_is_billed_until_its_pod_was_made_again(room: Row
 
 
 def test_what_never_gets_a_gpu_is_not_billed(room: Rows, holder_id: str) -> None:
-    unschedulable(room, holder_id)
+    room.unplaced(holder_id)
     for _ in range(2):
         room.turn(holder_id)
         room.now += SCHEDULED_WITHIN
@@ -138,7 +130,7 @@ def test_an_interruption_is_not_billed_although_the_container_ran_on(room: Rows)
     room.now += HOUR
     room.node()
     started(room, pod_id, began)
-    assert room.workload(pod_id).status is Status.RUNNING
+    assert room.workload(pod_id).status is PodStatus.RUNNING
     assert room.billed(pod_id) == [(began, lost), (room.now, None)]
 
 
@@ -168,7 +160,7 @@ def test_a_node_that_fell_silent_during_an_outage_is_paid_as_if_that_had_been_se
     room.node(reports=False, since=silent - ahead)
     with room.tx() as tx:
         grace = seconds(tx.settings.interruption_grace_seconds)
-    assert room.workload(pod_id).status is Status.INTERRUPTED
+    assert room.workload(pod_id).status is PodStatus.INTERRUPTED
     assert (room.billed(pod_id), room.billed(replica.id)) == ([(began, silent + grace)], [(began, silent)])
 
 
@@ -179,7 +171,7 @@ def test_a_node_that_fell_silent_just_now_has_the_rest_of_its_grace(room: Rows) 
     silent = room.now - SECOND
     room.node(reports=False, since=silent)
     room.settle()
-    assert room.workload(pod_id).status is Status.RUNNING
+    assert room.workload(pod_id).status is PodStatus.RUNNING
     with room.tx() as tx:
         over = due.next_transition(tx.connection)
         grace = seconds(tx.settings.interruption_grace_seconds)

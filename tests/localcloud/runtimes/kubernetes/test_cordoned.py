@@ -10,15 +10,13 @@ import pytest
 from relay_localcloud.kernel.instants import DAY, HOUR, MINUTE
 from relay_localcloud.replicas.states import ReplicaState
 from relay_localcloud.runtimes.kubernetes.facts import CORDONED, SCHEDULED_WITHIN
-from relay_localcloud.runtimes.kubernetes.names import name_of
 from relay_localcloud.runtimes.kubernetes.nodes import NodeSeen
-from relay_localcloud.runtimes.kubernetes.observed import PodSpec, PodStatus
 from relay_localcloud.runtimes.kubernetes.situations import Step
 from relay_localcloud.runtimes.kubernetes.wanted import Terms
 from relay_localcloud.workloads.transitions import Trigger
 from relay_wire.clusters import ClusterStatus
-from relay_wire.pods import PodStatus as Status
-from tests.localcloud.runtimes.kubernetes.rows import MACHINE
+from relay_wire.pods import PodStatus
+from tests.localcloud.runtimes.kubernetes.rows import MACHINE, OTHER
 
 if TYPE_CHECKING:
     from tests.localcloud.runtimes.kubernetes.rows import Rows
@@ -31,14 +29,7 @@ def pod_id(room: Rows) -> str:
     return room.pod()
 
 
-def unplaced(room: Rows, holder_id: str) -> None:
-    """Its Pod was made now, and the scheduler finds no node for it."""
-    said = {"type": "PodScheduled", "status": "False", "message": "1 node(s) were unschedulable"}
-    changed = {"spec": PodSpec(), "status": PodStatus.model_validate({"conditions": [said]})}
-    room.pods[name_of(holder_id)] = room.running(holder_id).model_copy(update=changed)
-
-
-def told(room: Rows, pod_id: str) -> tuple[Status, str | None]:
+def told(room: Rows, pod_id: str) -> tuple[PodStatus, str | None]:
     found = room.workload(pod_id)
     return found.status, found.status_reason
 
@@ -49,17 +40,17 @@ def test_a_pod_whose_node_was_drained_waits_unbilled_and_runs_on_once_it_is_unco
     room.now += HOUR
     room.node(cordoned=True)
     assert room.turn(pod_id).step is Step.NOTHING
-    assert told(room, pod_id) == (Status.RUNNING, None)
+    assert told(room, pod_id) == (PodStatus.RUNNING, None)
     room.pods.clear()
     drained = room.now
     for _ in range(2):
         assert room.turn(pod_id).step is Step.NOTHING
-        assert told(room, pod_id) == (Status.DEPLOYING, CORDONED)
+        assert told(room, pod_id) == (PodStatus.DEPLOYING, CORDONED)
         room.now += DAY
     room.node()
     assert room.turn(pod_id).step is Step.MAKE
     room.runs(pod_id)
-    assert told(room, pod_id) == (Status.RUNNING, None)
+    assert told(room, pod_id) == (PodStatus.RUNNING, None)
     assert room.billed(pod_id) == [(began, drained), (room.now, None)]
 
 
@@ -70,20 +61,20 @@ def test_a_pod_that_is_restarted_on_a_cordoned_node_waits(room: Rows, pod_id: st
     assert room.turn(pod_id).step is Step.END
     room.pods.clear()
     assert room.turn(pod_id).step is Step.NOTHING
-    assert told(room, pod_id) == (Status.DEPLOYING, CORDONED)
+    assert told(room, pod_id) == (PodStatus.DEPLOYING, CORDONED)
 
 
 def test_the_time_to_be_scheduled_begins_once_the_node_is_uncordoned(room: Rows, pod_id: str) -> None:
-    unplaced(room, pod_id)
+    room.unplaced(pod_id)
     room.node(cordoned=True)
     room.now += 2 * SCHEDULED_WITHIN
     assert room.turn(pod_id).step is Step.END
-    assert told(room, pod_id) == (Status.DEPLOYING, CORDONED)
+    assert told(room, pod_id) == (PodStatus.DEPLOYING, CORDONED)
     room.pods.clear()
     room.node()
     assert room.turn(pod_id).step is Step.MAKE
-    unplaced(room, pod_id)
-    for status in (Status.DEPLOYING, Status.FAILED):
+    room.unplaced(pod_id)
+    for status in (PodStatus.DEPLOYING, PodStatus.FAILED):
         room.turn(pod_id)
         assert room.workload(pod_id).status is status
         room.now += SCHEDULED_WITHIN
@@ -97,11 +88,11 @@ def test_one_rejection_does_not_fail_what_waited_on_a_cordoned_node_since_the_la
     room.now += HOUR
     room.node()
     room.ends(pod_id, "UnexpectedAdmissionError")
-    assert room.workload(pod_id).status is Status.DEPLOYING
+    assert room.workload(pod_id).status is PodStatus.DEPLOYING
 
 
 def test_a_pod_that_waits_on_a_cordoned_node_leaves_nothing_when_it_is_terminated(room: Rows, pod_id: str) -> None:
-    unplaced(room, pod_id)
+    room.unplaced(pod_id)
     room.node(cordoned=True)
     room.move(pod_id, Trigger.TERMINATE)
     assert room.turn(pod_id).step is Step.END
@@ -134,7 +125,7 @@ def test_a_replica_moves_to_another_node_if_that_has_room(room: Rows) -> None:
     cluster_id = room.cluster()
     replica = room.replica(cluster_id)
     room.runs(replica.id)
-    there = NodeSeen(replace(MACHINE, name="gpu-2"), "h100", "eu", "eu-1", cordoned=False)
+    there = NodeSeen(OTHER, "h100", "eu", "eu-1", cordoned=False)
     room.look(NodeSeen(MACHINE, "h100", "eu", "eu-1", cordoned=True), there)
     assert room.turn(replica.id).step is Step.NOTHING
     room.pods.clear()
