@@ -1,6 +1,7 @@
 """What the local cloud's ServiceAccount may do on a real API server, with its rights and admission policies in force.
 
-It reads Nodes and Pods everywhere, makes namespaces of organizations, and gives itself rights in these alone.
+It reads Nodes and Pods everywhere, cordons Nodes, makes namespaces of organizations, and gives itself rights in these
+alone.
 """
 
 from __future__ import annotations
@@ -228,3 +229,51 @@ async def makes_all(kube: Kube, organization: str) -> bool:
             if error.status != 409:
                 raise
     return True
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"metadata": {"labels": {"team": "b"}}},
+        {"metadata": {"labels": {"team": None}}},
+        {"metadata": {"annotations": {"other": "b"}}},
+        {"metadata": {"annotations": {"other": None}}},
+        {"metadata": {"annotations": {"new": ""}}},
+        {"metadata": {"finalizers": ["gpurelay.dev/held"]}},
+        {"spec": {"taints": [{"key": "gpurelay.dev/held", "effect": "NoExecute"}]}},
+        {"spec": {"providerID": "cloud://another"}},
+    ],
+)
+async def test_of_a_node_it_changes_nothing_but_its_cordon(cloud_itself: Kube, node: str, change: Manifest) -> None:
+    await eventually(partial(may_only_cordon, cloud_itself, node, change), what="the policy is in force")
+
+
+async def test_it_cordons_and_uncordons_a_node(cloud_itself: Kube, node: str) -> None:
+    for owner, cordoned in (("i-1", True), (None, None)):
+        change = {"metadata": {"annotations": {"gpurelay.dev/cordoned-by": owner}}, "spec": {"unschedulable": cordoned}}
+        changed = await cloud_itself.call("PATCH", node, change, content_type=MERGE)
+        assert changed["spec"].get("unschedulable") == cordoned
+        assert changed["metadata"]["annotations"].get("gpurelay.dev/cordoned-by") == owner
+    assert FORBIDDEN in await refused(cloud_itself, "DELETE", node)
+    assert FORBIDDEN in await refused(
+        cloud_itself, "PATCH", f"{node}/status", {"status": {"allocatable": {"a/b": "1"}}}
+    )
+
+
+@pytest_asyncio.fixture
+async def node(admin: Kube) -> AsyncIterator[str]:
+    """The path of a Node of the cluster's administrator."""
+    name = f"relay-rights-{secrets.token_hex(4)}"
+    metadata = {"name": name, "labels": {"team": "a"}, "annotations": {"other": "a"}}
+    await admin.apply({"apiVersion": "v1", "kind": "Node", "metadata": metadata})
+    yield f"/api/v1/nodes/{name}"
+    await admin.delete("Node", name)
+
+
+async def may_only_cordon(kube: Kube, node: str, change: Manifest) -> bool:
+    """Whether the policy refuses a change of a Node."""
+    try:
+        await kube.call("PATCH", node, change, params={"dryRun": "All"}, content_type=MERGE)
+    except KubeError as error:
+        return "cordons and uncordons Nodes, and changes nothing else" in error.message
+    return False

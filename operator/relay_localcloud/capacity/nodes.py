@@ -67,6 +67,11 @@ class Node:
         return "removed" if self.removed_at is not None else status_of(self.hold, reporting=self.reporting)
 
     @property
+    def held_by_owner(self) -> bool:
+        """Whether its owner set a hold."""
+        return self.hold is not None and self.hold != CORDONED
+
+    @property
     def unit_ids(self) -> list[str]:
         """The ids of its GPUs."""
         return [unit_id(self.id, unit) for unit in range(self.gpu_count)]

@@ -109,6 +109,7 @@ def set_by_owner(tx: Tx, node_id: str, status: NodeStatus) -> None:
             announce_vacancy(tx, node.gpu_model_id)
     else:
         nodes.set_standing(tx, node_id, hold=status)
+    tx.runtime.holds_changed()
 
 
 def cordoned(tx: Tx, node_id: str, *, is_cordoned: bool) -> bool:

@@ -136,6 +136,10 @@ class Runtime(Protocol):
         """Record what is wanted from now on; the runtime carries it out, and reports, after this transaction."""
         ...
 
+    def holds_changed(self) -> None:
+        """Note that an owner held or released a node; the runtime carries that out after this transaction."""
+        ...
+
     def boot_log(self, script: str | None) -> Sequence[tuple[str, str]]:
         """The (source, line) pairs that a boot adds to a VM's log; `script` is its cloudInit if this boot runs it."""
         ...

@@ -43,6 +43,9 @@ class Simulated:
                     self.tx.cancel(fact, holder_id)
                 return Expected()
 
+    def holds_changed(self) -> None:
+        """Do nothing: placement alone keeps workloads off a held node."""
+
     def boot_log(self, script: str | None) -> Sequence[tuple[str, str]]:
         """The lines of a VM that booted, and ran the script if there is one."""
         booted = (BOOT, "The VM booted.")

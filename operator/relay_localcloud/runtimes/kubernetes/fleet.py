@@ -5,7 +5,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import UniqueConstraint, inspect
+from sqlalchemy import UniqueConstraint, inspect, select
 
 from relay_localcloud.capacity import nodes
 from relay_localcloud.capacity.nodes import NewNode
@@ -58,6 +58,14 @@ def look_at_none_but(tx: Tx, clusters: Collection[str]) -> None:
 def known_as(tx: Tx, node_id: str | None) -> KnownNode | None:
     """The Node behind a node of the cloud; None if there is none."""
     return None if node_id is None else KNOWN.find(tx, node_id=node_id)
+
+
+def held(tx: Tx, cluster: str) -> frozenset[str]:
+    """The Nodes of a cluster that are to be cordoned, by name: their owners hold them, and have not removed them."""
+    node = nodes.nodes.c
+    query = select(KNOWN.columns["name"]).join(nodes.nodes, node.id == KNOWN.columns["node_id"])
+    query = query.where(KNOWN.columns["cluster"] == cluster, node.removed_at.is_(None))
+    return frozenset(tx.connection.execute(query.where(node.hold.is_not(None), node.hold != nodes.CORDONED)).scalars())
 
 
 def name_cluster(tx: Tx, cluster: str) -> None:

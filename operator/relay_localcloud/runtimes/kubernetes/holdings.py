@@ -1,10 +1,10 @@
 """What the runtime keeps about each holder of GPUs: what is wanted, its current start, and what was seen of that."""
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from sqlalchemy import select
 
@@ -53,15 +53,27 @@ _STANDING: Final[Mapping[Wanted, Standing]] = {
 }
 
 
+class Clusters(Protocol):
+    """All clusters of the cloud, as a transaction needs to know them."""
+
+    def changed(self, holder_id: str) -> None:
+        """Give a holder a turn on every cluster."""
+        ...
+
+    def nodes_changed(self) -> None:
+        """Compare the nodes of the cloud with the Nodes of every cluster."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class OnKubernetes:
-    """Records what is wanted, and calls `changed` with the holder's id after the commit; a `Runtime`.
+    """Records what is wanted, and tells the clusters of it after the commit; a `Runtime`.
 
     `lacking` says for each noun that it does not support why, and what to use instead.
     """
 
     tx: Tx
-    changed: Callable[[str], None]
+    clusters: Clusters
     lacking: Mapping[Noun, str]
 
     @property
@@ -92,8 +104,12 @@ class OnKubernetes:
                 cluster=None if known is None else known.cluster,
                 had_pod=known is not None and known.had_pod,
             )
-        self.tx.after_commit(lambda: self.changed(holder_id))
+        self.tx.after_commit(lambda: self.clusters.changed(holder_id))
         return Expected()
+
+    def holds_changed(self) -> None:
+        """Have the Nodes cordoned and uncordoned as their owners want it."""
+        self.tx.after_commit(self.clusters.nodes_changed)
 
     def boot_log(self, script: str | None) -> Sequence[tuple[str, str]]:
         """Empty: this runtime does not run VMs."""

@@ -10,6 +10,8 @@ CLOUD_ID: Final = "gpurelay.dev/cloud-id"
 REPLICA_ID: Final = "gpurelay.dev/replica-id"
 CONTAINER: Final = "main"
 """The name of the cloud's container in a Pod."""
+CORDONED_BY: Final = "gpurelay.dev/cordoned-by"
+"""The annotation of a Node that a cloud cordoned, with the id of the cloud's instance."""
 START: Final = "gpurelay.dev/start"
 """The annotation with the number of the holder's start that a Pod belongs to, from 1."""
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final, TypeAlias
 
+from relay_localcloud.runtimes.kubernetes.names import CORDONED_BY
 from relay_localcloud.runtimes.kubernetes.observed import Container, Node, Pod, condition
 from relay_localcloud.runtimes.kubernetes.quantities import amount
 from relay_localcloud.runtimes.kubernetes.runs import Machine, Room
@@ -25,7 +26,7 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class NodeSeen:
-    """A Node that reports: what it has for the cloud, where it is, and whether an administrator cordoned it."""
+    """A Node that reports: what it has for the cloud, where it is, and whether others than the cloud cordoned it."""
 
     machine: Machine
     gpu_model_id: str
@@ -54,8 +55,8 @@ class NotOffered:
 NodeFact: TypeAlias = NodeSeen | NodeSilent | NotOffered
 
 
-def of_node(node: Node, strangers: Iterable[Pod], table: Sequence[Gpu]) -> NodeFact:
-    """The fact about a Node; `strangers` are the Pods on it that its cloud does not know."""
+def of_node(node: Node, strangers: Iterable[Pod], table: Sequence[Gpu], instance: str) -> NodeFact:
+    """The fact about a Node for this instance; `strangers` are the Pods on it that its cloud does not know."""
     name, labels = node.metadata.name, node.metadata.labels
     gpu = next((row for row in table if row.labels.items() <= labels.items()), None)
     if gpu is None:
@@ -72,7 +73,13 @@ def of_node(node: Node, strangers: Iterable[Pod], table: Sequence[Gpu]) -> NodeF
         return max(Decimal(0), amount(node.status.allocatable.get(resource, "0")) - taken)
 
     machine = Machine(name, gpu.resource, int(left(gpu.resource)), int(left("cpu") * 1000), int(left("memory")))
-    return NodeSeen(machine, gpu.model_id, labels.get(REGION, ""), labels.get(ZONE, ""), node.spec.unschedulable)
+    cordoned = node.spec.unschedulable and not is_marked(node, instance)
+    return NodeSeen(machine, gpu.model_id, labels.get(REGION, ""), labels.get(ZONE, ""), cordoned)
+
+
+def is_marked(node: Node, instance: str) -> bool:
+    """Whether this instance cordoned the Node, for a hold that it has not seen end; somebody may have uncordoned it."""
+    return node.metadata.annotations.get(CORDONED_BY) == instance
 
 
 def free_on(machine: Machine, pods: Sequence[Pod]) -> Room:

@@ -23,6 +23,7 @@ class Metadata(Observed):
 
     name: str
     uid: str
+    resource_version: str = ""
     namespace: str = ""
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}

@@ -12,11 +12,12 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final, NoReturn, Protocol
 
-from relay_kube.kube import Kube, KubeError, Refused, ResourceType
+from relay_kube.kube import Kube, KubeError, Refused
 from relay_kube.mirror import Mirror
 from relay_localcloud.kernel.disk import PATIENCE_SECONDS, Unwritable
 from relay_localcloud.kernel.store import Store
 from relay_localcloud.runtimes.kubernetes import fleet, holdings, turns
+from relay_localcloud.runtimes.kubernetes.cordons import NODES, Cordons
 from relay_localcloud.runtimes.kubernetes.holdings import HOLDINGS, Holding, Standing
 from relay_localcloud.runtimes.kubernetes.names import CLOUD_ID, INSTANCE, REPLICA_ID
 from relay_localcloud.runtimes.kubernetes.nodes import Gpu, NodeFact, NodeSeen, of_node
@@ -31,7 +32,6 @@ from relay_localcloud.runtimes.kubernetes.turns import Offer, Seen, Turn
 
 _log = logging.getLogger(__name__)
 
-NODES: Final = ResourceType("nodes", namespaced=False)
 LOOK_SECONDS: Final = 10.0
 """The interval of comparing everything, which catches what only time changes, and what failed."""
 AGAIN_SECONDS: Final = 1.0
@@ -90,7 +90,8 @@ class Reconciler:
         self._regions = regions
         self._is_region, self._away_seconds = is_region, away_seconds
         self._pods = Pods(kube, self._pod_changed)
-        self._nodes = Mirror(kube, NODES, Node.model_validate, lambda _: self._nodes_are_due())
+        self._nodes = Mirror(kube, NODES, Node.model_validate, lambda _: self.nodes_changed())
+        self._cordons = Cordons(kube, self._nodes, offer.terms.instance)
         self._events = PodEvents(kube, self._event_came)
         self._mirrors = (self._pods.mirror, self._nodes, self._events.mirror)
         self._due: dict[str, None] = {}
@@ -125,6 +126,7 @@ class Reconciler:
                 await self._is_there()
             tasks.create_task(self._look_now_and_then())
             tasks.create_task(self._look_at_organizations())
+            tasks.create_task(self._cordons.run())
             while True:
                 await self._wake.wait()
                 self._wake.clear()
@@ -161,7 +163,7 @@ class Reconciler:
 
     async def _look_now_and_then(self) -> NoReturn:
         while True:
-            self._nodes_are_due()
+            self.nodes_changed()
             await asyncio.sleep(LOOK_SECONDS if self._written(self._look_at_everything) else PATIENCE_SECONDS)
 
     def _next(self) -> list[str]:
@@ -195,14 +197,15 @@ class Reconciler:
     def _concerns(self, holding: Holding) -> bool:
         return holding.cluster in {None, self._offer.cluster}
 
-    def _nodes_are_due(self) -> None:
+    def nodes_changed(self) -> None:
+        """Compare all Nodes with the nodes of the cloud."""
         self._nodes_due = True
         self._wake.set()
 
     def _look_at_nodes(self) -> None:
         self._nodes_due = False
         if not self._written(self._compare_nodes):
-            asyncio.get_running_loop().call_later(PATIENCE_SECONDS, self._nodes_are_due)
+            asyncio.get_running_loop().call_later(PATIENCE_SECONDS, self.nodes_changed)
 
     def _compare_nodes(self) -> None:
         with self._store.transaction() as tx:
@@ -212,19 +215,21 @@ class Reconciler:
             cordoned = {node.machine.name for node in nodes if node.cordoned}
             ahead = turns.ahead(tx, _wall())
             fleet.look(tx, self._offer.cluster, facts, is_region=self._is_region, ahead=ahead)
+            held = fleet.held(tx, self._offer.cluster)
             same = (machines.keys(), cordoned) == (self._seen.machines.keys(), self._seen.cordoned)
             affected = [] if same else HOLDINGS.all(tx, standing=Standing.RUN)
         self._seen = replace(self._seen, machines=machines, cordoned=cordoned)
+        self._cordons.want(held)
         for holding in filter(self._concerns, affected):
             self._due.setdefault(holding.id)
 
     def _node_facts(self, starts: Mapping[str, int]) -> Iterator[NodeFact]:
         if self._is_region and self._nodes.unheard_seconds > self._away_seconds:
             return
+        instance = self._offer.terms.instance
         for node in self._nodes:
-            there = self._pods.on(node.metadata.name)
-            strangers = [pod for pod in there if not is_known(pod, self._offer.terms.instance, starts)]
-            yield of_node(node, strangers, self._table)
+            strangers = [pod for pod in self._pods.on(node.metadata.name) if not is_known(pod, instance, starts)]
+            yield of_node(node, strangers, self._table, instance)
 
     async def _take_turn(self, holder_id: str) -> None:
         try:

@@ -56,12 +56,17 @@ class Regions:
 
     def runtime_of(self, tx: Tx) -> OnKubernetes:
         """The runtime of one transaction."""
-        return OnKubernetes(tx, self.changed, self._lacking)
+        return OnKubernetes(tx, self, self._lacking)
 
     def changed(self, holder_id: str) -> None:
         """Give a holder a turn on every cluster."""
         for region in self._regions.values():
             region.reconciler.changed(holder_id)
+
+    def nodes_changed(self) -> None:
+        """Compare the nodes of the cloud with the Nodes of every cluster."""
+        for region in self._regions.values():
+            region.reconciler.nodes_changed()
 
     def pod_changed(self, pod: Pod) -> None:
         """Take note of a Pod of this cloud that appeared, changed or disappeared."""

@@ -39,6 +39,7 @@ class Machine:
     cpu_millis: int
     memory_bytes: int
     free: Room | None = None  # of these, what the cloud's own Pods leave, if that is known
+    held: bool = False  # by its owner, so that the cloud cordons it
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from relay_localcloud.capacity import nodes
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.kernel.vault import Vault
 from relay_localcloud.quotas import quotas
@@ -270,7 +271,9 @@ def _making(tx: Tx, turn: Turn, seen: Seen, offer: Offer) -> Turn:
     if machine is None and holder.node_id is not None:
         return waiting
     if machine is not None:
-        machine = replace(machine, free=free_on(machine, _others(tx, turn, seen.pods_on(machine.name), offer)))
+        free = free_on(machine, _others(tx, turn, seen.pods_on(machine.name), offer))
+        held = holder.node_id is not None and nodes.get(tx, holder.node_id).held_by_owner
+        machine = replace(machine, free=free, held=held)
     try:
         run = holder.run(tx, machine, turn.holding.start, offer.terms, offer.vault)
     except Impossible as why:

@@ -17,7 +17,7 @@ from relay_localcloud.runtimes.kubernetes.names import (
     namespace_of,
     pull_name_of,
 )
-from relay_localcloud.runtimes.kubernetes.runs import Probe, Run, Share
+from relay_localcloud.runtimes.kubernetes.runs import Machine, Probe, Run, Share
 from relay_localcloud.runtimes.kubernetes.tenants import Manifest
 from relay_localcloud.tooling.registry_credentials import Login
 
@@ -29,6 +29,8 @@ UNASKED_DISK_GB: Final = 1
 """The disk that a container without a disk size requests: a small disk must suffice for all GPUs of its node."""
 AWAY: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 """Taints of silent nodes; Pods there tolerate them, so that their GPUs stay held."""
+CORDON: Final = "node.kubernetes.io/unschedulable"
+"""The taint of a cordoned Node. A hold affects nothing that is on the node, so its Pods may be created again there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,7 @@ def _pod(run: Run, terms: Terms) -> Manifest:
     }
     if run.share.machine is not None:
         spec["affinity"] = _on_node(run.share.machine.name)
-        spec["tolerations"] = _tolerations(run.share.machine.resource)
+        spec["tolerations"] = _tolerations(run.share.machine)
     elif terms.node_selector:
         spec["nodeSelector"] = dict(terms.node_selector)
     if run.credential_id is not None:
@@ -171,11 +173,13 @@ def _on_node(name: str) -> Manifest:
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
 
 
-def _tolerations(resource: str) -> JsonValue:
+def _tolerations(machine: Machine) -> JsonValue:
     """Tolerates the vendor's taint of GPU nodes, and stays on a silent node; no Pod is scheduled to a silent node."""
-    vendor = {resource, f"{resource.partition('/')[0]}/gpu"}
+    vendor = {machine.resource, f"{machine.resource.partition('/')[0]}/gpu"}
     tolerated: list[JsonValue] = [{"key": key, "operator": "Exists", "effect": "NoExecute"} for key in AWAY]
     tolerated += [{"key": key, "operator": "Exists"} for key in sorted(vendor)]
+    if machine.held:
+        tolerated.append({"key": CORDON, "operator": "Exists", "effect": "NoSchedule"})
     return tolerated
 
 

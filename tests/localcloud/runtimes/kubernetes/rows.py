@@ -64,6 +64,12 @@ class Rows:
     ahead: int = 0
     """How far the cloud's clock is ahead of the machines'; negative if it lags behind."""
 
+    def changed(self, holder_id: str) -> None:
+        """Nothing: turns are the test's."""
+
+    def nodes_changed(self) -> None:
+        """Nothing: looks at Nodes are the test's."""
+
     def wall(self) -> int:
         """The time by the machines' clocks, as the cluster writes it."""
         return self.now - self.ahead
@@ -234,10 +240,10 @@ def rows() -> Rows:
     """A cloud with one node of eight H100."""
     store = Store.ephemeral()
     cloud = app.open_cloud(store, app.Options(first_mode="frozen"), "http://localhost", "http://localhost")
-    store.runtime_of = lambda tx: OnKubernetes(tx, lambda _: None, {})
     with store.transaction() as tx:
         founded, _ = organizations.seed(tx)
     offer = Offer(Terms("mine"), Gateway(), [GPU], cloud.vault)
     own = Rows(store, offer, founded.organization_id, cloud.clock.now(), cloud)
+    store.runtime_of = lambda tx: OnKubernetes(tx, own, {})
     own.node()
     return own

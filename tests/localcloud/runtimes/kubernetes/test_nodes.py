@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from relay_localcloud.kernel.instants import parse_timestamp
+from relay_localcloud.runtimes.kubernetes.names import CORDONED_BY
 from relay_localcloud.runtimes.kubernetes.nodes import Gpu, NodeSeen, NodeSilent, NotOffered, of_node
 from relay_localcloud.runtimes.kubernetes.observed import Node, Pod
 from relay_localcloud.runtimes.kubernetes.runs import Machine
@@ -15,6 +16,7 @@ PRODUCT = "nvidia.com/gpu.product"
 H100 = Gpu("h100", {PRODUCT: "NVIDIA-H100-80GB-HBM3"})
 MI300X = Gpu("mi300x", {"amd.com/gpu.family": "mi300x"}, "amd.com/gpu")
 GIB = 1024**3
+MINE = "mine"
 WHOLE = {NVIDIA: "8", "cpu": "95200m", "memory": "800Gi"}
 
 
@@ -53,56 +55,65 @@ def pod(*containers: dict[str, Any], phase: str = "Running", on: str = "gpu-1", 
 
 def left(*pods: Pod) -> Machine:
     """What the cloud has of the node beside these Pods of others."""
-    seen = of_node(node(), pods, [H100])
+    seen = of_node(node(), pods, [H100], MINE)
     assert isinstance(seen, NodeSeen)
     return seen.machine
 
 
 def test_a_node_that_reports_says_what_it_has_and_where_it_is() -> None:
-    seen = of_node(node(), [], [MI300X, H100])
+    seen = of_node(node(), [], [MI300X, H100], MINE)
     machine = Machine("gpu-1", NVIDIA, 8, 95_200, 800 * GIB)
     assert seen == NodeSeen(machine, "h100", region="eu", location="", cordoned=False)
 
 
 def test_another_vendor_is_another_row_of_the_table() -> None:
     labels = {"amd.com/gpu.family": "mi300x", "topology.kubernetes.io/zone": "eu-1"}
-    seen = of_node(node(labels, {"amd.com/gpu": "4", "cpu": "8", "memory": "1Gi"}), [], [H100, MI300X])
+    seen = of_node(node(labels, {"amd.com/gpu": "4", "cpu": "8", "memory": "1Gi"}), [], [H100, MI300X], MINE)
     assert seen == NodeSeen(Machine("gpu-1", "amd.com/gpu", 4, 8000, GIB), "mi300x", "", "eu-1", cordoned=False)
 
 
 def test_a_cordoned_node_is_seen_as_such() -> None:
-    seen = of_node(node(spec={"unschedulable": True}), [], [H100])
+    seen = of_node(node(spec={"unschedulable": True}), [], [H100], MINE)
     assert isinstance(seen, NodeSeen)
     assert seen.cordoned
 
 
+def test_a_cordon_of_the_clouds_own_is_none_of_an_administrators() -> None:
+    ours = {"name": "gpu-1", "uid": "1", "creationTimestamp": MADE, "annotations": {CORDONED_BY: MINE}}
+    spec, metadata = {"unschedulable": True}, {**ours, "labels": H100.labels}
+    for instance, cordoned in ((MINE, False), ("another", True)):
+        seen = of_node(node(spec=spec, metadata=metadata), [], [H100], instance)
+        assert isinstance(seen, NodeSeen)
+        assert seen.cordoned is cordoned
+
+
 def test_a_node_that_is_not_ready_is_silent_in_its_own_words() -> None:
     away = {"type": "Ready", "status": "Unknown", "message": "Kubelet stopped posting node status."}
-    silent = of_node(node(status={"conditions": [{**away, "lastTransitionTime": MADE}]}), [], [H100])
+    silent = of_node(node(status={"conditions": [{**away, "lastTransitionTime": MADE}]}), [], [H100], MINE)
     assert silent == NodeSilent("gpu-1", "Kubelet stopped posting node status.", parse_timestamp(MADE))
 
 
 def test_a_node_that_never_reported_is_silent() -> None:
-    assert of_node(node(status={}), [], [H100]) == NodeSilent("gpu-1", "Its kubelet never reported.")
+    assert of_node(node(status={}), [], [H100], MINE) == NodeSilent("gpu-1", "Its kubelet never reported.")
 
 
 def test_a_node_without_a_row_is_not_offered_and_says_which_label_it_has() -> None:
-    other = of_node(node({PRODUCT: "Tesla-T4"}), [], [H100, MI300X])
+    other = of_node(node({PRODUCT: "Tesla-T4"}), [], [H100, MI300X], MINE)
     assert other == NotOffered(
         "gpu-1", f"Its label {PRODUCT} is 'Tesla-T4', of which the table of GPU models has no row."
     )
-    none = of_node(node({}), [], [H100])
+    none = of_node(node({}), [], [H100], MINE)
     assert none == NotOffered("gpu-1", "Its labels match no entry of gpuModels.")
 
 
 def test_a_node_has_all_labels_of_its_row() -> None:
     ours = Gpu("h100", {**H100.labels, "pool": "ours"})
-    assert isinstance(of_node(node(), [], [ours]), NotOffered)
-    assert isinstance(of_node(node({**ours.labels}), [], [ours]), NodeSeen)
+    assert isinstance(of_node(node(), [], [ours], MINE), NotOffered)
+    assert isinstance(of_node(node({**ours.labels}), [], [ours], MINE), NodeSeen)
 
 
 def test_a_node_whose_device_plugin_is_away_has_no_gpu() -> None:
-    seen = of_node(node(allocatable={"cpu": "8", "memory": "1Gi"}), [], [H100])
+    seen = of_node(node(allocatable={"cpu": "8", "memory": "1Gi"}), [], [H100], MINE)
     assert isinstance(seen, NodeSeen)
     assert seen.machine.gpu_count == 0
 
