@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from relay_localcloud.runtimes.kubernetes.facts import CORDONED
 from relay_localcloud.runtimes.kubernetes.holders import NO_VOLUMES
 from relay_localcloud.runtimes.kubernetes.holdings import HOLDINGS
 from relay_localcloud.runtimes.kubernetes.names import INSTANCE, START, name_of
@@ -187,6 +188,20 @@ async def test_a_node_that_is_not_ready_is_offline_and_a_cordoned_one_takes_noth
     await eventually(statuses, lambda seen: seen == ["draining"])
     await stage.node()
     await eventually(statuses, lambda seen: seen == ["online"])
+
+
+async def test_a_pod_that_is_restarted_on_a_cordoned_node_waits_until_that_is_uncordoned(stage: Stage) -> None:
+    pod_id = await stage.runs()
+    first = await stage.pod(pod_id)
+    await stage.node(cordoned=True)
+    await eventually(stage.free, lambda free: free == 0, what="the node takes nothing new")
+    await stage.act(pod_id, "restart")
+    await stage.leaves(pod_id)
+    await stage.kubelet_removes(name_of(pod_id))
+    await stage.becomes(pod_id, "deploying", CORDONED)
+    assert await stage.kube.find("Pod", name_of(pod_id), stage.namespace) is None
+    await stage.node()
+    await stage.pod(pod_id, other_than=first["metadata"]["uid"])
 
 
 async def test_gpus_that_another_pod_has_are_not_offered_until_it_is_gone(stage: Stage) -> None:
