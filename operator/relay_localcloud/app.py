@@ -32,6 +32,7 @@ from relay_localcloud.console.routes import ROUTERS as CONSOLE_ROUTERS
 from relay_localcloud.control import behaviour as control_behaviour
 from relay_localcloud.control import nodes as control_nodes
 from relay_localcloud.control import orgs as control_orgs
+from relay_localcloud.control import orphans as control_orphans
 from relay_localcloud.control import payments as control_payments
 from relay_localcloud.control import records as control_records
 from relay_localcloud.control import state as control_state
@@ -154,6 +155,7 @@ LIST_VMS_ROUTERS: tuple[Router, ...] = (vm_routes.list_router,)
 CONTROL_ROUTERS: tuple[Router, ...] = (
     control_behaviour.router,
     control_nodes.router,
+    control_orphans.router,
     control_workloads.router,
     control_orgs.router,
     control_records.router,

@@ -18,7 +18,7 @@ from relay_localcloud.console.pages import PAGES, SIMPLE_EFFECTS
 from relay_localcloud.console.refused import Refused
 from relay_localcloud.console.requested import Requested
 from relay_localcloud.console.view import HEADERS, CurrentView
-from relay_localcloud.control import behaviour, nodes, records
+from relay_localcloud.control import behaviour, nodes, orphans, records
 from relay_localcloud.control import workloads as control_workloads
 from relay_localcloud.control.behaviour import ClockRequest
 from relay_localcloud.control.nodes import NodeChange, NodeCreate
@@ -98,6 +98,12 @@ async def _change_node(pressed: Pressed) -> str:
     with pressed.cloud.store.transaction() as tx:
         nodes.change_node(pressed.id, NodeChange(reporting=reporting), tx)
     return "node-up" if reporting else "node-down"
+
+
+async def _end_orphan(pressed: Pressed) -> str:
+    with pressed.cloud.store.transaction() as tx:
+        orphans.end_orphan(pressed.id, tx)
+    return "orphan-ended"
 
 
 def _creating(noun: str) -> "_Action":
@@ -202,6 +208,7 @@ _ACTIONS: Final[Mapping[str, _Action]] = {
     "/console/nodes": _add_node,
     "/console/nodes/{id}/reporting": _change_node,
     "/console/nodes/{id}/removal": _remove_node,
+    "/console/orphans/{id}/removal": _end_orphan,
     **{f"/console/orgs/{{orgId}}/{noun}": _creating(noun) for noun in CREATIONS},
     "/console/orgs/{orgId}/deposits": _deposit,
     "/console/orgs/{orgId}/questions": _ask,

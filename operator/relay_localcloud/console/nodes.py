@@ -1,4 +1,7 @@
-"""The page of nodes: which workload has which GPU, with forms that add, remove, silence and restore nodes."""
+"""The page of nodes: which workload has which GPU, with forms that add, remove, silence and restore nodes.
+
+Containers that no workload of the state has are listed below.
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -57,6 +60,7 @@ def content(reading: Reading) -> dict[str, object]:
         "sentence": sentence(tx),
         "cards": cards,
         "part": part,
+        "orphans": sorted(tx.runtime.orphans(), key=lambda each: each.created_at),
         "most_units": _UNITS_SHOWN,
         "models": {model.id: model.name for model in GPU_MODELS.values()},
         "locations": {place.id: place.name for place in LOCATIONS.values()},

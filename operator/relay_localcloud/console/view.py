@@ -45,6 +45,7 @@ NOTICES: Final = {
     "node-up": "The node reports again, and what was interrupted on it runs again.",
     "node-added": "The node was added. Workloads that waited for room get it.",
     "node-removed": "The node is gone for good. Pods and VMs on it ended; replicas are replaced if there is room.",
+    "orphan-ended": "The container ends in a moment, and its volume is deleted.",
     "created": "It is created, and runs in a moment if there is room.",
     "key-added": "The SSH key was added. The SSH gateway accepts it for everything that this organization runs.",
     "key-removed": "The SSH key was removed, and its logins end.",

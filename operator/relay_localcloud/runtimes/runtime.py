@@ -88,6 +88,21 @@ class Proxied:
     tls: SSLContext = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """A container that bears the mark of this cloud: of the pod or replica `id` of a workload, at one of its starts.
+
+    `cluster` and `namespace` are where it is; `created_at` is by the cluster's clock.
+    """
+
+    id: str
+    workload_id: str
+    cluster: str
+    namespace: str
+    start: int
+    created_at: int
+
+
 class Containers(Protocol):
     """Access to the containers of a runtime that runs some, outside of transactions."""
 
@@ -138,6 +153,14 @@ class Runtime(Protocol):
 
     def holds_changed(self) -> None:
         """Note that an owner held or released a node; the runtime carries that out after this transaction."""
+        ...
+
+    def orphans(self) -> Sequence[Labelled]:
+        """The containers of this cloud of which the state has no record, as after a restored backup."""
+        ...
+
+    def end_orphan(self, holder_id: str) -> bool:
+        """End such a container after this transaction, with its volume; False if there is none."""
         ...
 
     def boot_log(self, script: str | None) -> Sequence[tuple[str, str]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from relay_localcloud.kernel.instants import seconds
 from relay_localcloud.kernel.store import Tx
-from relay_localcloud.runtimes.runtime import BOOT, CLOUD_INIT, Expected, Facts, Noun, Wanted
+from relay_localcloud.runtimes.runtime import BOOT, CLOUD_INIT, Expected, Facts, Labelled, Noun, Wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,14 @@ class Simulated:
 
     def holds_changed(self) -> None:
         """Do nothing: placement alone keeps workloads off a held node."""
+
+    def orphans(self) -> Sequence[Labelled]:
+        """None: nothing exists but the state."""
+        return []
+
+    def end_orphan(self, holder_id: str) -> bool:
+        """False: there is none."""
+        return False
 
     def boot_log(self, script: str | None) -> Sequence[tuple[str, str]]:
         """The lines of a VM that booted, and ran the script if there is one."""

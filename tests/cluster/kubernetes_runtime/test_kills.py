@@ -120,6 +120,13 @@ async def test_a_restored_older_state_ends_nothing_by_itself_and_sells_no_gpu_th
     for each in later:
         await stage.act(each, "terminate")
         await stage.gone("Pod", each)
+    (orphan,) = (await stage.organization.call("GET", "/_localcloud/orphans"))["items"]
+    assert (orphan["id"], orphan["namespace"]) == (unknown, stage.namespace)
+    await stage.organization.call("DELETE", f"/_localcloud/orphans/{unknown}")
+    await stage.gone("Pod", unknown)
+    await stage.kubelet_removes(name_of(unknown))
+    await stage.gone("Secret", unknown)
+    await stage.gone("PersistentVolumeClaim", unknown)
 
 
 async def stops(stage: Stage, pod_id: str) -> None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from relay_localcloud.cloud import Cloud
     from relay_localcloud.clusters.clusters import Cluster
     from relay_localcloud.kernel.store import Tx
+    from relay_localcloud.runtimes.runtime import Labelled
     from relay_localcloud.workloads.workloads import Workload
 
 
@@ -50,6 +51,15 @@ class Silent:
     def want(self, facts: Facts, holder_id: str, wanted: Wanted) -> Expected:
         self.wants.append((holder_id, wanted))
         return Expected()
+
+    def holds_changed(self) -> None:
+        """Do nothing: it has no nodes of its own."""
+
+    def orphans(self) -> Sequence[Labelled]:
+        return []
+
+    def end_orphan(self, holder_id: str) -> bool:
+        return False
 
     def boot_log(self, script: str | None) -> Sequence[tuple[str, str]]:
         return []

@@ -1,7 +1,7 @@
 """What the runtime keeps about each holder of GPUs: what is wanted, its current start, and what was seen of that."""
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from enum import StrEnum
 from typing import Any, Final, Protocol
@@ -12,7 +12,8 @@ from relay_localcloud.kernel.instants import DAY
 from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx, read_meta, write_meta
 from relay_localcloud.runtimes.kubernetes.facts import Exited
-from relay_localcloud.runtimes.runtime import INSTANCE, Expected, Facts, Noun, Wanted
+from relay_localcloud.runtimes.kubernetes.names import organization_of
+from relay_localcloud.runtimes.runtime import INSTANCE, Expected, Facts, Labelled, Noun, Wanted
 
 KEPT: Final = DAY
 """How long a holder is remembered after its end: requests of a killed process may reach the cluster later."""
@@ -64,6 +65,10 @@ class Clusters(Protocol):
         """Compare the nodes of the cloud with the Nodes of every cluster."""
         ...
 
+    def labelled(self) -> Iterable[Labelled]:
+        """The Pods of every cluster that bear the mark of this cloud."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class OnKubernetes:
@@ -110,6 +115,22 @@ class OnKubernetes:
     def holds_changed(self) -> None:
         """Have the Nodes cordoned and uncordoned as their owners want it."""
         self.tx.after_commit(self.clusters.nodes_changed)
+
+    def orphans(self) -> Sequence[Labelled]:
+        """The Pods of holders that are not recorded here."""
+        known = starts(self.tx)
+        return [each for each in self.clusters.labelled() if each.id not in known]
+
+    def end_orphan(self, holder_id: str) -> bool:
+        """Record its holder as one that ended, so that all of it is deleted as of any other."""
+        for orphan in self.orphans():
+            if orphan.id == holder_id:
+                there = {"organization_id": organization_of(orphan.namespace), "cluster": orphan.cluster}
+                seen = {"start": orphan.start, "since": 0, "uid": None, "exits": ()}
+                HOLDINGS.insert(self.tx, id=holder_id, standing=Standing.END, **seen, **there)
+                self.tx.after_commit(lambda: self.clusters.changed(holder_id))
+                return True
+        return False
 
     def boot_log(self, script: str | None) -> Sequence[tuple[str, str]]:
         """Empty: this runtime does not run VMs."""

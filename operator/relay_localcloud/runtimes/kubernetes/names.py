@@ -15,10 +15,17 @@ CORDONED_BY: Final = "gpurelay.dev/cordoned-by"
 START: Final = "gpurelay.dev/start"
 """The annotation with the number of the holder's start that a Pod belongs to, from 1."""
 
+_NAMESPACE: Final = "relay-org-"
+
 
 def namespace_of(organization_id: str) -> str:
     """The namespace of an organization's objects."""
-    return f"relay-org-{organization_id.partition('_')[2].lower()}"
+    return f"{_NAMESPACE}{organization_id.partition('_')[2].lower()}"
+
+
+def organization_of(namespace: str) -> str | None:
+    """An id of which this is the namespace; None if it is not the namespace of an organization."""
+    return f"org_{namespace.removeprefix(_NAMESPACE)}" if namespace.startswith(_NAMESPACE) else None
 
 
 def name_of(cloud_id: str) -> str:

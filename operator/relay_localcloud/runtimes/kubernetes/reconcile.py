@@ -26,9 +26,10 @@ from relay_localcloud.runtimes.kubernetes.observed import Node, Pod
 from relay_localcloud.runtimes.kubernetes.organizations import Organizations
 from relay_localcloud.runtimes.kubernetes.pod_events import PodEvent, PodEvents
 from relay_localcloud.runtimes.kubernetes.pods import Pods
-from relay_localcloud.runtimes.kubernetes.situations import Step, is_known
+from relay_localcloud.runtimes.kubernetes.situations import Step, is_known, labelled
 from relay_localcloud.runtimes.kubernetes.tenants import Gateway
 from relay_localcloud.runtimes.kubernetes.turns import Offer, Seen, Turn
+from relay_localcloud.runtimes.runtime import Labelled
 
 _log = logging.getLogger(__name__)
 
@@ -107,6 +108,10 @@ class Reconciler:
         if found is None or found.metadata.labels.get(INSTANCE) != self._offer.terms.instance:
             return None
         return found
+
+    def labelled(self) -> Iterator[Labelled]:
+        """The Pods that bear the mark of this cloud."""
+        return labelled(self._offer.cluster, self._pods.mirror, self._offer.terms.instance)
 
     @property
     def knows_pods(self) -> bool:

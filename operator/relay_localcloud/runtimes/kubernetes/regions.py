@@ -5,9 +5,10 @@ away holds up no other.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from itertools import chain
 
 from relay_kube.execution import Execution, executed
 from relay_kube.forwarding import Forwarded, forwarded
@@ -19,7 +20,7 @@ from relay_localcloud.runtimes.kubernetes.holdings import OnKubernetes
 from relay_localcloud.runtimes.kubernetes.names import CLOUD_ID, CONTAINER, name_of, namespace_of
 from relay_localcloud.runtimes.kubernetes.observed import Pod
 from relay_localcloud.runtimes.kubernetes.reconcile import Reconciler
-from relay_localcloud.runtimes.runtime import Noun, Way
+from relay_localcloud.runtimes.runtime import Labelled, Noun, Way
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,10 @@ class Regions:
         """Compare the nodes of the cloud with the Nodes of every cluster."""
         for region in self._regions.values():
             region.reconciler.nodes_changed()
+
+    def labelled(self) -> Iterator[Labelled]:
+        """The Pods of every cluster that bear the mark of this cloud."""
+        return chain.from_iterable(region.reconciler.labelled() for region in self._regions.values())
 
     def pod_changed(self, pod: Pod) -> None:
         """Take note of a Pod of this cloud that appeared, changed or disappeared."""

@@ -1,13 +1,21 @@
 """The step that follows from a holder and its Pod, as one table. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum, auto
 from typing import Final
 
 from relay_localcloud.kernel.instants import SECOND
 from relay_localcloud.runtimes.kubernetes.holdings import Holding, Standing
-from relay_localcloud.runtimes.kubernetes.names import CLOUD_ID, INSTANCE, REPLICA_ID, START
+from relay_localcloud.runtimes.kubernetes.names import (
+    CLOUD_ID,
+    INSTANCE,
+    REPLICA_ID,
+    START,
+    name_of,
+    organization_of,
+)
 from relay_localcloud.runtimes.kubernetes.observed import Pod
+from relay_localcloud.runtimes.runtime import Labelled
 
 REMADE_AFTER: Final = 10 * SECOND
 """How long a Pod that its kubelet ended stays, since its creation: some kubelets reject every Pod at once."""
@@ -92,6 +100,15 @@ def holder_of(pod: Pod, instance: str) -> str:
     """The id of the holder that a Pod of this cloud belongs to; empty for a Pod of others."""
     labels = pod.metadata.labels
     return (labels.get(REPLICA_ID) or labels.get(CLOUD_ID, "")) if labels.get(INSTANCE) == instance else ""
+
+
+def labelled(cluster: str, pods: Iterable[Pod], instance: str) -> Iterator[Labelled]:
+    """The Pods of a cluster that bear the mark of this cloud as those that it creates do."""
+    for pod in pods:
+        holder_id, metadata = holder_of(pod, instance), pod.metadata
+        if metadata.name == name_of(holder_id) and organization_of(metadata.namespace) is not None:
+            place = cluster, metadata.namespace
+            yield Labelled(holder_id, metadata.labels[CLOUD_ID], *place, start_of(pod), metadata.creation_timestamp)
 
 
 def start_of(pod: Pod) -> int:

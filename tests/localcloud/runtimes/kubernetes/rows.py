@@ -21,6 +21,7 @@ from relay_localcloud.runtimes.kubernetes.names import CLOUD_ID, INSTANCE, START
 from relay_localcloud.runtimes.kubernetes.nodes import NodeSeen, NodeSilent
 from relay_localcloud.runtimes.kubernetes.observed import Pod, PodSpec, PodStatus
 from relay_localcloud.runtimes.kubernetes.runs import Machine
+from relay_localcloud.runtimes.kubernetes.situations import labelled
 from relay_localcloud.runtimes.kubernetes.tenants import Gateway
 from relay_localcloud.runtimes.kubernetes.turns import Offer, Seen, Turn
 from relay_localcloud.runtimes.kubernetes.wanted import Terms
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from relay_localcloud.kernel.store import Tx
     from relay_localcloud.replicas.rows import Replica
     from relay_localcloud.runtimes.kubernetes.nodes import NodeFact
+    from relay_localcloud.runtimes.runtime import Labelled
     from relay_localcloud.workloads.transitions import Trigger
     from relay_localcloud.workloads.workloads import Workload
 
@@ -69,6 +71,10 @@ class Rows:
 
     def nodes_changed(self) -> None:
         """Nothing: looks at Nodes are the test's."""
+
+    def labelled(self) -> Iterator[Labelled]:
+        """Those of its Pods that bear the mark of the cloud."""
+        return labelled("cluster", self.pods.values(), self.offer.terms.instance)
 
     def wall(self) -> int:
         """The time by the machines' clocks, as the cluster writes it."""
