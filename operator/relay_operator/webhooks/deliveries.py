@@ -2,14 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import takewhile
 
 from relay_client import Cloud, CloudError, Unauthorized
 from relay_client.operations import LIST_WEBHOOK_DELIVERIES
+from relay_operator.engine.fit_schema import moment
 from relay_wire.webhooks import WebhookDelivery
 
 FAILED_IN_A_ROW = 3
-"""So many newest attempts that all failed are not explained by a restart of the operator."""
+"""So many newest attempts that all failed are not explained by a restart of the operator,"""
+FAILED_FOR = timedelta(seconds=30)
+"""unless all of them fell within the seconds of a takeover. The cloud tries again 10 s and 70 s after the first."""
 UNTOLD = 3
 """Changes found by polling settled objects, while no webhook came, that count as proof."""
 
@@ -46,11 +50,11 @@ async def why_missing(cloud: Cloud, webhook_id: str, evidence: Evidence) -> str 
 
 
 def failing(attempts: Sequence[WebhookDelivery]) -> str:
-    """A message if the newest attempts all failed; else empty. `attempts`: newest first. Pure."""
-    newest = attempts[:FAILED_IN_A_ROW]
-    if len(newest) < FAILED_IN_A_ROW or any(map(_arrived, newest)):
+    """A message if the newest attempts all failed, for some time; else empty. `attempts`: newest first. Pure."""
+    failed = [*takewhile(lambda attempt: not _arrived(attempt), attempts)]
+    if len(failed) < FAILED_IN_A_ROW or _lasted(failed) < FAILED_FOR:
         return ""
-    last = newest[0]
+    last = failed[0]
     cause = last.error or (f"HTTP {last.status_code}" if last.status_code is not None else "no answer")
     when = f", at {last.requested_at}" if last.requested_at else ""
     return f"the cloud's last {FAILED_IN_A_ROW} deliveries failed, the newest{when}: {cause}; {_LOOK}"
@@ -61,6 +65,12 @@ def unheard(untold: int) -> str:
     if untold < UNTOLD:
         return ""
     return f"polling found {untold} changes that no webhook reported, and no webhook has come since; {_LOOK}"
+
+
+def _lasted(attempts: Sequence[WebhookDelivery]) -> timedelta:
+    """From the oldest to the newest; if the cloud does not say when they were, long enough."""
+    newest, oldest = moment(attempts[0].requested_at), moment(attempts[-1].requested_at)
+    return FAILED_FOR if newest is None or oldest is None else newest - oldest
 
 
 def _arrived(attempt: WebhookDelivery) -> bool:

@@ -192,10 +192,12 @@ async def _three_pods_come_and_go(bench: Bench) -> None:
         await bench.organization.call("POST", f"/v1/vms/{made['id']}/terminate")
     attempts = f"/v1/orgs/{bench.organization.id}/webhooks/{hook['id']}/deliveries"
 
-    async def failed() -> bool:
-        return len((await bench.organization.call("GET", attempts))["items"]) >= 3
+    async def failed() -> int:
+        return len((await bench.organization.call("GET", attempts))["items"])
 
-    await eventually(failed, what="three deliveries failed")
+    first = await eventually(failed, lambda count: count >= 3, what="three deliveries failed")
+    await bench.cloud.control.advance(80)
+    await eventually(failed, lambda count: count >= 3 * first, what="each was tried twice more, in a minute")
 
 
 async def test_deliveries_that_never_arrive_are_told(bench: Bench) -> None:

@@ -6,18 +6,22 @@ from relay_operator.webhooks.deliveries import failing, unheard
 from relay_wire.webhooks import WebhookDelivery
 
 
-def _attempt(status: int | None, error: str | None = None) -> WebhookDelivery:
-    return WebhookDelivery(id="d", status_code=status, error=error, requested_at="2026-01-01T00:00:00Z")
+def _attempt(status: int | None, error: str | None = None, second: int = 40) -> WebhookDelivery:
+    return WebhookDelivery(id="d", status_code=status, error=error, requested_at=f"2026-01-01T00:00:{second:02}Z")
 
 
 TAKEN, REFUSED, SILENT = _attempt(204), _attempt(404), _attempt(None, "connection refused")
+EARLIER, LATER = _attempt(404, second=10), _attempt(404, second=11)
 ATTEMPTS: dict[str, tuple[list[WebhookDelivery], str]] = {
     "none so far": ([], ""),
     "too few to tell": ([REFUSED, REFUSED], ""),
     "the newest arrived": ([TAKEN, REFUSED, REFUSED, REFUSED], ""),
     "one of the newest arrived": ([REFUSED, TAKEN, REFUSED], ""),
-    "refused": ([REFUSED, SILENT, REFUSED, TAKEN], "the newest, at 2026-01-01T00:00:00Z: HTTP 404"),
-    "not reached": ([SILENT] * 3, "connection refused"),
+    "refused": ([REFUSED, SILENT, EARLIER, TAKEN], "the newest, at 2026-01-01T00:00:40Z: HTTP 404"),
+    "refused for less than half a minute, as in a takeover": ([REFUSED, SILENT, LATER, TAKEN], ""),
+    "many at once": ([REFUSED] * 50, ""),
+    "many at once, and one before": ([REFUSED] * 50 + [EARLIER], "HTTP 404"),
+    "not reached": ([SILENT, SILENT, EARLIER], "connection refused"),
     "without a word": ([WebhookDelivery(id="d")] * 3, "the newest: no answer"),
 }
 
