@@ -128,17 +128,20 @@ class Budgets:
 
     def looked(
         self, account: AccountReady, available_cents: int | None, burn_cents: int | None, billed_before: int
-    ) -> None:
+    ) -> bool:
         """Record what a look at the account showed; the first object in each line checks whether that is enough.
 
-        `billed_before` is from before the look: what began to run since is not in the burn, and is not taken from it.
+        `billed_before` is from before the look. Returns whether something began to run since, which the burn may lack:
+        it is not taken from the burn, and another look tells.
         """
-        key, ours = account.key, min(billed_before, self.billed(account))
+        key, billed = account.key, self.billed(account)
+        ours = min(billed_before, billed)
         others = None if burn_cents is None else max(burn_cents - ours, 0)
         self._funds[key, account.organization_id] = Funds(account.budget, available_cents, others)
         for left in self._left_in(key):
             del self._left[left]
         self._call_next(key)
+        return billed > billed_before
 
     def _refused(self, key: ObjectKey, age: Age, account: AccountReady, need: Commitment) -> tuple[Line, str] | None:
         """The line where the object would wait, and why; None if there is room and no older object waits for it."""

@@ -53,14 +53,14 @@ class AccountUsers:
     def account_of(self, key: ObjectKey, reference: Reference) -> ObjectKey | None:
         """The account that this object's reference resolves to now; an account resolves to itself.
 
-        None if the kind uses no account, or if there is no default.
+        None if the kind does not use accounts, or without a default.
         """
         if key.kind in self.without | _ACCOUNTS:
             return key if key.kind in _ACCOUNTS else None
         return self.account_in(key.namespace, reference)
 
     def account_in(self, namespace: str, reference: Reference) -> ObjectKey | None:
-        """The account that a reference of an object in this namespace resolves to now; None if there is no default."""
+        """The account that a reference of an object in this namespace resolves to now; None without a default."""
         return named_account(namespace, *reference) if reference[1] else self.default(namespace)
 
     def default(self, namespace: str) -> ObjectKey | None:

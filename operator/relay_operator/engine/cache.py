@@ -173,7 +173,7 @@ class Cache:
         return self._users.account_of(key, entry.account)
 
     def default_account(self, namespace: str) -> ObjectKey | None:
-        """The account of objects in this namespace that name none; None if there is no default."""
+        """The account of objects in this namespace that do not name one; None without a default."""
         return self._users.default(namespace)
 
     def keys(self, kind: str | None = None) -> Iterator[ObjectKey]:

@@ -11,9 +11,9 @@ from relay_operator.engine.fit_schema import moment
 from relay_wire.webhooks import WebhookDelivery
 
 FAILED_IN_A_ROW = 3
-"""So many newest attempts that all failed are not explained by a restart of the operator,"""
+"""A restart of the operator does not explain so many newest attempts that all failed."""
 FAILED_FOR = timedelta(seconds=30)
-"""unless all of them fell within the seconds of a takeover. The cloud tries again 10 s and 70 s after the first."""
+"""Nor does a takeover, if they fell into more than its seconds. The cloud tries again 10 s and 70 s after the first."""
 UNTOLD = 3
 """Changes found by polling settled objects, while no webhook came, that count as proof."""
 
@@ -31,7 +31,7 @@ class Evidence:
 
 
 async def why_missing(cloud: Cloud, webhook_id: str, evidence: Evidence) -> str | None:
-    """Why deliveries count as missing; empty if they arrive, None if there is no evidence.
+    """Why deliveries count as missing; empty if they arrive, None without evidence.
 
     Raises Unauthorized.
 

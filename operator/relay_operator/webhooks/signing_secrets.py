@@ -30,7 +30,7 @@ class SigningSecrets:
             self._held[account] = _Held(secret, held.current, self.clock() + self.overlap)
 
     def of(self, account: ObjectKey) -> tuple[str, ...] | None:
-        """The accepted secrets, the current one first; None if there is no subscription."""
+        """The accepted secrets, the current one first; None without a subscription."""
         held = self._held.get(account)
         if held is None:
             return None

@@ -258,7 +258,7 @@ class AccountFlow:
         billed = self.budgets.billed(state)
         try:
             seen = await self._observer().look(account, state.cloud, read_only=read_only)
-            self.budgets.looked(
+            uncertain = self.budgets.looked(
                 state,
                 seen.balance.available_cents if seen.balance is not None else None,
                 seen.usage.burn_per_hour_cents if seen.usage is not None else None,
@@ -285,7 +285,7 @@ class AccountFlow:
         memory.looked = (account.metadata.generation, state)
         intervals = self.engine.intervals
         pace = intervals.settled
-        if self.sweeper.anxious(key, state, memory.sweep) or self.budgets.billed(state) > billed:
+        if self.sweeper.anxious(key, state, memory.sweep) or uncertain:
             pace = min(pace, _ANXIOUS_SECONDS)
         if memory.incomplete:
             pace = Backoff(intervals.transition, pace).after(memory.incomplete, self._random)

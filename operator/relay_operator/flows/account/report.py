@@ -36,7 +36,7 @@ class OrganizationSeen:
     usage: CurrentUsage | None = None
     webhook: WebhookStatus | None = None
     webhook_trouble: str = ""
-    """Why there is no subscription, if one is wanted; else empty."""
+    """Why the wanted subscription does not exist; else empty."""
     deliveries_missing: str | None = ""
     """Why deliveries count as missing, empty if they arrive; None without evidence: the last verdict stays then."""
     notes: tuple[str, ...] = ()
