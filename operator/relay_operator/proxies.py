@@ -32,6 +32,8 @@ class Proxies:
 
     def __call__(self, url: str) -> str | None:
         """The proxy for requests to a URL; None if it is called directly, as this machine always is."""
+        if not self.by_scheme:
+            return None
         target = urlsplit(url)
         host = target.hostname or ""
         if _is_loopback(host) or any(host == each or host.endswith(f".{each}") or each == "*" for each in self.direct):
