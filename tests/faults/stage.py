@@ -208,8 +208,7 @@ class Stage:
                 pass
 
     async def _freeze(self, held: Held, ground: Ground) -> None:
-        frozen = self.frozen = await self.leader()
-        os.kill(frozen.process.pid, signal.SIGSTOP)
+        frozen = self.frozen = await self._stopped_leader()
         self.thaw()
         try:
             with self._telling_their_ends():
@@ -221,6 +220,14 @@ class Stage:
         finally:
             self.frozen = None
             self.thaw()
+
+    async def _stopped_leader(self) -> Operator:
+        """Sends SIGSTOP to the leader, or to its successor if it ends first."""
+        while True:
+            leader = await self.leader()
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(leader.process.pid, signal.SIGSTOP)
+                return leader
 
     def thaw(self) -> None:
         """Sends SIGCONT to all operators except the one that a hold keeps frozen."""
