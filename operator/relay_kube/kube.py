@@ -14,6 +14,8 @@ import orjson
 from pydantic import JsonValue
 from yarl import URL
 
+from relay_kube.nesting import decoded
+
 JsonObject: TypeAlias = dict[str, JsonValue]
 
 MERGE_PATCH = "application/merge-patch+json"
@@ -335,7 +337,7 @@ def _json(body: Mapping[str, JsonValue]) -> bytes:
 
 def _object(method: str, path: str, raw: bytes) -> JsonObject:
     with contextlib.suppress(orjson.JSONDecodeError):
-        found = orjson.loads(raw)
+        found = decoded(raw)
         if isinstance(found, dict):
             return found
     # The answer is not from the API server, but the request may have reached it.

@@ -7,6 +7,8 @@ import aiohttp
 import orjson
 from pydantic import JsonValue
 
+from relay_kube.nesting import decoded, encoded, shallow
+
 Knows: TypeAlias = Callable[[Mapping[str, JsonValue]], bool]
 """Whether this state of an object, or a newer one, is known."""
 
@@ -51,7 +53,7 @@ class Sifted:
 def sifted(lines: Iterable[bytes], knows: Knows) -> bytes:
     """The lines without known changes; if such come last, a bookmark marks how far the stream went."""
     kept, passed = [], ""
-    for line in lines:
+    for line in map(shallow, lines):
         passed = _known_version(line, knows)
         if not passed:
             kept.append(line)
@@ -63,14 +65,13 @@ def sifted(lines: Iterable[bytes], knows: Knows) -> bytes:
 def sifted_page(body: bytes, knows: Knows) -> bytes:
     """The page without known objects; any other body stays as it is."""
     try:
-        page = orjson.loads(body)
+        page = decoded(body)
     except orjson.JSONDecodeError:
         return body
-    match page:
-        case {"items": list(items)}:
-            return orjson.dumps({**page, "items": [item for item in items if not _version_if_known(item, knows)]})
-        case _:
-            return body
+    if not isinstance(page, dict) or not isinstance(items := page.get("items"), list):
+        return body
+    news = [item for item in items if not (isinstance(item, dict) and _version_if_known(item, knows))]
+    return encoded({**page, "items": news})
 
 
 def _known_version(line: bytes, knows: Knows) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import orjson
 from pydantic import JsonValue
 
+from relay_kube.nesting import encoded
 from relay_operator.api.conditions import ConditionType
 from relay_operator.api.meta import (
     ADOPT_ID,
@@ -190,7 +191,7 @@ def _compact(
     kept = {name: value for name, value in metadata.items() if name != "managedFields"}
     kept["annotations"] = {name: value for name, value in annotations.items() if name not in _DROPPED_ANNOTATIONS}
     # Copied, since orjson returns a slice of a larger buffer: kept uncopied, it would waste twice its own size.
-    return memoryview(orjson.dumps({**raw, "metadata": kept})).tobytes()
+    return memoryview(encoded({**raw, "metadata": kept})).tobytes()
 
 
 def _open_intent(

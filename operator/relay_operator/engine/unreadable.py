@@ -30,7 +30,7 @@ _CONDITIONS: TypeAdapter[list[Condition]] = TypeAdapter(list[Condition])
 def complaint(invalid: ValidationError) -> str:
     """A message that names the field at fault."""
     problem = invalid.errors(include_url=False, include_input=False)[0]
-    return f"{'.'.join(map(str, problem['loc']))} cannot be read: {problem['msg']}"
+    return f"{'.'.join(map(str, problem['loc'])) or 'the object'} cannot be read: {problem['msg']}"
 
 
 async def tell(

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
+from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from relay_operator.api.meta import CREATE_INTENT, CreateIntent, ObjectKey
 from relay_operator.engine.entry import Entry, entry_of
@@ -59,3 +60,11 @@ def test_what_was_given_to_what_is_put_aside_is_held_too() -> None:
     given: Json = {"kind": "RegistryCredential", "name": "ghcr", "id": "rc-1"}
     rows: Json = {"former": [{"id": "old", "name": "x", "references": [given]}, {"id": "older", "name": "y"}]}
     assert entry(status=rows).held == (ObjectKey("RegistryCredential", "team-a", "ghcr"),)
+
+
+def test_what_is_nested_too_deeply_is_kept_so_far_that_it_is_still_refused() -> None:
+    deep: Json = {}
+    for _ in range(900):
+        deep = {"a": deep}
+    with pytest.raises(ValidationError, match="recursion limit"):
+        TypeAdapter(dict[str, JsonValue]).validate_json(entry(spec={"inline": [{"body": deep}]}).body)

@@ -36,6 +36,7 @@ DISCOVERY: dict[str, Json] = {
     },
     GROUP: {"resources": [RESOURCE]},
 }
+HERE = b'"HERE"'
 EXPIRED: Json = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old resource version"}}
 FULL: Json = {"type": "ERROR", "object": {"kind": "Status", "code": 500, "message": "out of space"}}
 
@@ -54,6 +55,8 @@ class Server:
 
     def __init__(self, kubeconfig: Path) -> None:
         self.listed: list[Json] = []
+        self.instead = HERE
+        """Stands in lists in place of HERE: what Python's json cannot write."""
         self.version = "1"
         self.status = 200
         self.since: list[str] = []
@@ -82,7 +85,8 @@ class Server:
             return web.json_response(found) if found else web.json_response({}, status=404)
         if "watch" not in request.query:
             metadata: Json = {"resourceVersion": self.version}
-            return web.json_response({"kind": "GpuPodList", "metadata": metadata, "items": self.listed})
+            page = json.dumps({"kind": "GpuPodList", "metadata": metadata, "items": self.listed}).encode()
+            return web.Response(body=page.replace(HERE, self.instead), content_type="application/json")
         self.since.append(request.query["resourceVersion"])
         response = web.StreamResponse()
         await response.prepare(request)
@@ -187,6 +191,19 @@ async def test_a_line_over_two_megabytes_is_read(server: Server) -> None:
         entry = listener.cache.get(ObjectKey("GpuPod", "team-a", "a"))
         assert entry is not None
         assert len(entry.body) > 2_500_000
+
+
+@pytest.mark.parametrize("levels", [300, 1_000, 1_100, 5_000])
+async def test_a_line_that_is_nested_too_deeply_for_kopf_is_read(server: Server, levels: int) -> None:
+    deep = b'{"a":' * levels + b"1" + b"}" * levels
+    async with watching() as listener:
+        server.say(line("ADDED", pod("a", 2, note="HERE")).replace(HERE, deep), line("ADDED", pod("b", 3)))
+        assert {await listener.told.get(), await listener.told.get()} == {("a", "2"), ("b", "3")}
+        server.listed = [pod("c", 5, note="HERE")]
+        server.instead = deep
+        server.say(json.dumps(EXPIRED).encode() + b"\n")
+        server.end()
+        assert await listener.told.get() == ("c", "5")
 
 
 async def test_a_watch_that_is_too_old_begins_with_a_list(server: Server) -> None:
