@@ -96,7 +96,7 @@ class McpExecutor:
             )
         try:
             arguments = json.loads(given)
-        except ValueError:
+        except (ValueError, RecursionError):
             arguments = None
         if not isinstance(arguments, dict):
             raise ToolRoundError(
