@@ -93,7 +93,7 @@ def _sifting(informer: Informer, plurals: Mapping[str, str]) -> aiohttp.ClientMi
         kind = kinds.get(request.url.name)
         if kind is not None and answer.status == 200:
             listed = "" if "watch" in request.url.query else informer.listed(kind, _namespace(request.url))
-            sifted = Sifted(answer.content, partial(informer.knows, kind), listed)
+            sifted = Sifted(answer.content, partial(informer.recognizes, kind), listed)
             answer.content = cast("aiohttp.StreamReader", sifted)
         return answer
 

@@ -49,9 +49,15 @@ class Informer:
             return
         self.queue.add(key, Priority.DELETE if after.deleting else Priority.CHANGE)
 
-    def knows(self, kind: str, raw: Mapping[str, JsonValue]) -> bool:
-        """Whether `seen` would learn nothing: the object is stale, or the echo of the operator's own write."""
-        return self.cache.knows(key_of(kind, raw), raw)
+    def recognizes(self, kind: str, raw: Mapping[str, JsonValue]) -> bool:
+        """Whether `seen` need not be called: the object is stale, or the echo of the operator's own write.
+
+        An echo may precede the answer to the write. During a pass over the object, it is therefore processed here.
+        """
+        key = key_of(kind, raw)
+        if self.queue.is_working(key) and self._is_there(key, uid_of(raw)):
+            self.seen(kind, raw)
+        return self.cache.knows(key, raw)
 
     def listed(self, kind: str, namespace: str) -> str:
         """The resourceVersion of a list that was processed, at most once each; empty if there is none.

@@ -153,7 +153,32 @@ async def test_what_is_known_is_known_until_something_newer_comes(world: World) 
     world.informer.seen("GpuPod", raw())
     newer = raw()
     part(newer, "metadata")["resourceVersion"] = "2"
-    assert [world.informer.knows("GpuPod", told) for told in (raw(), newer)] == [True, False]
+    assert [world.informer.recognizes("GpuPod", told) for told in (raw(), newer)] == [True, False]
+
+
+@pytest.mark.parametrize(("uid", "taken"), [("u1", True), ("u2", False)], ids=["the very object", "a namesake"])
+async def test_during_a_pass_the_echo_of_a_write_may_come_before_its_answer(
+    world: World, uid: str, taken: bool
+) -> None:
+    world.informer.seen("GpuPod", raw())
+    key = (await world.queue.take()).key
+    echo = raw(uid=uid, status=SETTLED)
+    part(echo, "metadata")["resourceVersion"] = "2"
+    assert world.informer.recognizes("GpuPod", echo) is taken
+    entry = world.cache.get(key)
+    assert entry is not None
+    assert (entry.settled, entry.version) == ((True, 2) if taken else (False, 1))
+
+
+async def test_what_others_write_during_a_pass_has_a_pass_of_its_own(world: World) -> None:
+    world.informer.seen("GpuPod", raw())
+    key = (await world.queue.take()).key
+    theirs = raw(deleting=True)
+    part(theirs, "metadata")["resourceVersion"] = "2"
+    assert world.informer.recognizes("GpuPod", theirs)
+    world.queue.done(key)
+    taken = await world.queue.take()
+    assert (taken.key, taken.priority) == (key, Priority.DELETE)
 
 
 async def test_a_ghost_that_was_forced_away_leaves_an_orphan(world: World) -> None:
