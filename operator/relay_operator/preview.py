@@ -23,7 +23,7 @@ from relay_operator.engine.account import AccountReady
 from relay_operator.engine.controller import Controller
 from relay_operator.engine.entry import Entry, entry_of, uid_of
 from relay_operator.engine.flow import Turn
-from relay_operator.engine.identity import installation_of
+from relay_operator.engine.identity import RecordedElsewhereError, installation_of
 from relay_operator.engine.informer import key_of
 from relay_operator.engine.kind import resource_type
 from relay_operator.engine.manifests import part
@@ -74,7 +74,7 @@ async def preview(proxy: Path, asked: Iterable[JsonObject], base_url: str) -> Pr
                 return Previews(await _plans(parts, wanted), unlisted)
             finally:
                 await parts.accounts.close()
-        except ProxyError as unfit:
+        except (ProxyError, RecordedElsewhereError) as unfit:
             raise PreviewError(str(unfit)) from None
         except KubeError as error:
             raise PreviewError(f"the API server does not say what a plan needs to know: {error}") from None

@@ -189,9 +189,9 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         "them. Set `acknowledgeLaneJoin: true` to join them, or `rollout.role: green` to replace them.",
         Reason.REPLICAS_OUT_OF_BOUNDS: "`replicas.desired` is outside of `replicas.min` and `replicas.max`: nothing is "
         "created or scaled until it is between them.",
-        Reason.IDENTITY_MISMATCH: "The resource of `status.id` may not be this object's: it has another name in the "
-        "cloud, since `status` was edited, or another object records it too, or it is in another organization than the "
-        "account's key. The operator does not touch it; the message says what to correct.",
+        Reason.IDENTITY_MISMATCH: "What status records may not be this object's: its name in the cloud differs, since "
+        "`status` was edited, or another object, organization or `RELAY_INSTALLATION` recorded it. The operator does "
+        "not touch it; the message says what to correct.",
         Reason.IMMUTABLE_FIELD_CHANGED: "The cloud cannot change these fields of a living resource, and "
         "`updateStrategy` is Never: put them back, or set `updateStrategy.type: Recreate`.",
         Reason.UNREADABLE: "A field holds what this release cannot read; the message names it. Nothing is done for "

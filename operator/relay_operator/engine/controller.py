@@ -21,7 +21,7 @@ from relay_operator.engine.cache import Cache
 from relay_operator.engine.entry import LARGEST, Entry
 from relay_operator.engine.events import Recorder, noteworthy
 from relay_operator.engine.flow import ActionT, FactsT, Flow, ObjT, ResultT, Told, Turn
-from relay_operator.engine.identity import Installation
+from relay_operator.engine.identity import Installation, RecordedElsewhereError
 from relay_operator.engine.informer import keep_answer
 from relay_operator.engine.leftovers import Left, Leftover, Leftovers
 from relay_operator.engine.memory import Memories, MemoryT
@@ -139,6 +139,8 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
             return await self._unreadable(turn, entry, writer, Reason.UNREADABLE, unreadable.complaint(invalid))
         try:
             return await self._carried_out(turn, obj, memory, writer)
+        except RecordedElsewhereError as elsewhere:
+            return await self._unreadable(turn, entry, writer, Reason.IDENTITY_MISMATCH, str(elsewhere))
         except Conflict:
             if memory.kube_failures:  # the watch needs time to report what others wrote
                 await writer.read()

@@ -32,7 +32,19 @@ class Whose(Enum):
 
     OWN = auto()
     RESTORED = auto()  # same name, other UID: a backup was restored
-    FOREIGN = auto()  # a copy, or of another installation
+    FOREIGN = auto()  # a copy, or restored from another installation
+    ELSEWHERE = auto()  # this very object, under another installation: the setting changed, or etcd was copied
+
+
+class RecordedElsewhereError(Exception):
+    """This very object's resource is recorded by another installation; the message says what to do."""
+
+    def __init__(self, recorded: str, installation: str) -> None:
+        super().__init__(
+            f"what the object has in the cloud was recorded by the installation {recorded}, and this operator is "
+            f"{installation}: set RELAY_INSTALLATION={recorded}; if another cluster has this object too, annotate "
+            "gpurelay.dev/abandon=true, delete it, and create it again"
+        )
 
 
 class Recorded(Protocol):
@@ -75,11 +87,13 @@ def identity_of(metadata: ObjectMeta, installation: str, organization: str) -> I
 
 
 def whose(recorded: Identity, metadata: ObjectMeta, installation: str) -> Whose:
-    """Whether the identity was recorded for this object, for a namesake that was restored, or for another object."""
-    here = (installation, metadata.namespace, metadata.name)
-    if (recorded.installation, recorded.namespace, recorded.name) != here:
+    """For which object the identity was recorded: this one, a namesake that was restored, or another."""
+    if (recorded.namespace, recorded.name) != (metadata.namespace, metadata.name):
         return Whose.FOREIGN
-    return Whose.OWN if recorded.uid == metadata.uid else Whose.RESTORED
+    same = recorded.uid == metadata.uid
+    if recorded.installation != installation:
+        return Whose.ELSEWHERE if same else Whose.FOREIGN
+    return Whose.OWN if same else Whose.RESTORED
 
 
 def whose_status(status: Recorded, metadata: ObjectMeta, installation: str) -> Whose:
@@ -99,11 +113,18 @@ def whose_intent(intent: CreateIntent, metadata: ObjectMeta, installation: str) 
 
 
 def own(obj: ObjT, installation: str) -> ObjT:
-    """The object without what its status and its intent record for another: a copy has nothing in the cloud."""
+    """The object without what its status and its intent record for another: a copy has nothing in the cloud.
+
+    Raises RecordedElsewhereError.
+    """
     metadata, changed = obj.metadata, dict[str, object]()
+    intent = CreateIntent.parse(metadata.annotations.get(CREATE_INTENT))
+    recorded = (obj.status.identity, intent.identity if isinstance(intent, CreateIntent) else None)
+    for each in filter(None, recorded):
+        if whose(each, metadata, installation) is Whose.ELSEWHERE:
+            raise RecordedElsewhereError(each.installation, installation)
     if whose_status(obj.status, metadata, installation) is Whose.FOREIGN:
         changed["status"] = type(obj.status)()
-    intent = CreateIntent.parse(metadata.annotations.get(CREATE_INTENT))
     if isinstance(intent, CreateIntent) and whose_intent(intent, metadata, installation) is Whose.FOREIGN:
         rest = {name: text for name, text in metadata.annotations.items() if name != CREATE_INTENT}
         changed["metadata"] = metadata.model_copy(update={"annotations": rest})

@@ -32,10 +32,11 @@ OWN = Identity(installation="c0ffe", namespace="team-a", name="train", uid=UID, 
         (OWN.model_copy(update={"uid": "another"}), Whose.RESTORED),
         (OWN.model_copy(update={"name": "other"}), Whose.FOREIGN),
         (OWN.model_copy(update={"namespace": "team-b"}), Whose.FOREIGN),
-        (OWN.model_copy(update={"installation": "beef0"}), Whose.FOREIGN),
+        (OWN.model_copy(update={"installation": "beef0"}), Whose.ELSEWHERE),
+        (OWN.model_copy(update={"installation": "beef0", "uid": "another"}), Whose.FOREIGN),
         (OWN.model_copy(update={"organization": "org-2"}), Whose.OWN),
     ],
-    ids=["own", "restored", "another name", "another namespace", "another cluster", "another organization"],
+    ids=["own", "restored", "another name", "another namespace", "another installation", "another cluster", "another organization"],
 )
 def test_what_a_recorded_identity_says(recorded: Identity, said: Whose) -> None:
     assert identity.whose(recorded, META, "c0ffe") is said
@@ -162,6 +163,29 @@ async def test_what_is_in_another_organization_is_neither_gone_nor_made_again(wo
     assert world.exists(), "what is in the other organization is not gone"
     world.pods.records |= hidden
     world.account.state = former
+    await world.wait(700)
+    assert (world.exists(), world.pods.live) == (False, [])
+
+
+@pytest.mark.parametrize("answered", [True, False], ids=["an id", "an open intent"])
+async def test_under_another_installation_nothing_is_made_again_or_forgotten(world: World, answered: bool) -> None:
+    """The setting changed, or was lost; or etcd was copied, and both clusters are served."""
+    if not answered:
+        world.pods.fail("create", lost(acted=True))
+    world.apply()
+    await world.one_pass()
+    world.installation = "beef0"
+    await world.restart()
+    await world.wait(700)
+    stalled = world.condition(ConditionType.STALLED)
+    assert stalled is not None
+    assert (stalled.reason, world.pods.count("create")) == ("IdentityMismatch", 1)
+    assert "RELAY_INSTALLATION=c0ffe" in stalled.message
+    world.delete()
+    await world.wait(700)
+    assert (world.exists(), len(world.pods.live)) == (True, 1)
+    world.installation = "c0ffe"
+    await world.restart()
     await world.wait(700)
     assert (world.exists(), world.pods.live) == (False, [])
 

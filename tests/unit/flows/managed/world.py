@@ -98,6 +98,7 @@ class World:
     random: Callable[[], float] = lambda: 0.5
     kind: Callable[[Pods], MemoryPods] = MemoryPods
     model: type[GpuPod] = GpuPod
+    installation: str = "c0ffe"
     pricing: "Catalog" = field(default_factory=lambda: Catalog(Prices({"h100": 200, "b200": 500}, {})))
     _tokens: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
 
@@ -127,7 +128,7 @@ class World:
             intervals=PollIntervals(transition=5.0, settled=300.0, jitter=0.2),
             wall_clock=clock.wall,
             on_pass=self.passes.append,
-            installation=Installation("c0ffe"),
+            installation=Installation(self.installation),
             clock=clock.monotonic,
             sleep=clock.sleep,
         )
