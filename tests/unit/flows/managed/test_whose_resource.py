@@ -36,7 +36,15 @@ OWN = Identity(installation="c0ffe", namespace="team-a", name="train", uid=UID, 
         (OWN.model_copy(update={"installation": "beef0", "uid": "another"}), Whose.FOREIGN),
         (OWN.model_copy(update={"organization": "org-2"}), Whose.OWN),
     ],
-    ids=["own", "restored", "another name", "another namespace", "another installation", "another cluster", "another organization"],
+    ids=[
+        "own",
+        "restored",
+        "another name",
+        "another namespace",
+        "another installation",
+        "another cluster",
+        "another organization",
+    ],
 )
 def test_what_a_recorded_identity_says(recorded: Identity, said: Whose) -> None:
     assert identity.whose(recorded, META, "c0ffe") is said
