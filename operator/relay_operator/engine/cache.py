@@ -95,7 +95,7 @@ class Cache:
         return entry
 
     def with_cloud_id(self, cloud_id: str) -> frozenset[ObjectKey]:
-        """The objects that record this cloud id in status."""
+        """The objects that record this cloud id in status, as that of their resource or of a former one."""
         return self._by_cloud_id.of(cloud_id)
 
     def others(self, key: ObjectKey, cloud_id: str | None, token: str | None = None) -> frozenset[ObjectKey]:
@@ -219,16 +219,20 @@ class Cache:
             if (entry := self._entries.get(other)) is not None and (entry.deleting or not entry.settled):
                 self.on_related(other)
 
-    def _index(self, key: ObjectKey, before: Entry | None, after: Entry | None) -> None:
-        indexes = (self._by_cloud_id, self._by_token, self._by_uid, self._by_owner)
-        for index, former, present in zip(indexes, _names(before), _names(after), strict=True):
-            index.move(key, former, present)
-        former, present = (entry.cloud_id if entry is not None else "" for entry in (before, after))
-        for cloud_id in {former, present} - {""} if former != present else ():
+    def _record(self, key: ObjectKey, former: frozenset[str], present: frozenset[str]) -> None:
+        for cloud_id in former ^ present:
+            was, is_now = (cloud_id if cloud_id in ids else None for ids in (former, present))
+            self._by_cloud_id.move(key, was, is_now)
             holders = self._by_cloud_id.of(cloud_id)
             for holder in holders if holders - {key} else ():
                 self.on_shared(holder)
-        if before is not None and former not in ("", present):
+
+    def _index(self, key: ObjectKey, before: Entry | None, after: Entry | None) -> None:
+        indexes = (self._by_token, self._by_uid, self._by_owner)
+        for index, former, present in zip(indexes, _names(before), _names(after), strict=True):
+            index.move(key, former, present)
+        self._record(key, _recorded(before), _recorded(after))
+        if before is not None and before.cloud_id not in ("", after.cloud_id if after is not None else ""):
             self.on_left(key, before)
         for users, left, joined in zip(
             (self._users, self._searching), _accounts(before), _accounts(after), strict=True
@@ -245,12 +249,17 @@ class Cache:
                 self.on_owned(owner)
 
 
-def _names(entry: Entry | None) -> tuple[str | None, str | None, str | None, str | None]:
-    """The entry's index names: cloud id, token, the part of its UID that names carry, and its owner's UID."""
+def _recorded(entry: Entry | None) -> frozenset[str]:
+    """The ids of everything that the object has in the cloud, former resources included."""
+    return frozenset() if entry is None else frozenset(filter(None, (entry.cloud_id, *entry.aside)))
+
+
+def _names(entry: Entry | None) -> tuple[str | None, str | None, str | None]:
+    """The entry's index names: token, the part of its UID that names carry, and its owner's UID."""
     if entry is None:
-        return None, None, None, None
+        return None, None, None
     owner = entry.owned.owner_uid if entry.owned is not None else None
-    return entry.cloud_id or None, entry.token or None, uid_part(entry.uid), owner
+    return entry.token or None, uid_part(entry.uid), owner
 
 
 def _references(entry: Entry | None) -> References:

@@ -25,7 +25,7 @@ from relay_operator.engine.account_users import Reference
 from relay_operator.engine.commitment import Commitment, commitment
 from relay_operator.engine.figures import Figures, figures_of
 from relay_operator.engine.identity import is_recorded_for
-from relay_operator.engine.intent import intent_of, is_copied, is_open
+from relay_operator.engine.intent import aside, intent_of, is_copied, is_open
 from relay_operator.engine.manifests import held, part
 from relay_operator.engine.ownership import Owned, owned
 
@@ -54,6 +54,8 @@ class Entry:
     asked: tuple[tuple[str, str], ...]
     """Annotations that people set and the operator obeys, sorted."""
     cloud_id: str
+    aside: tuple[str, ...]
+    """Cloud ids of former resources, which are the object's until they are gone."""
     token: str
     """The token of the create whose result status records."""
     attempted: bool
@@ -166,6 +168,7 @@ def entry_of(raw: Mapping[str, JsonValue]) -> Entry:
             )
         ),
         cloud_id=str(recorded.get("id") or ""),
+        aside=tuple(cloud_id for cloud_id, _ in aside(recorded) if cloud_id),
         token=str(recorded.get("createToken") or ""),
         attempted=CREATE_INTENT in annotations,
         searching=searching,

@@ -14,6 +14,7 @@ from relay_operator.engine.cache import Cache
 from relay_operator.engine.entry import Entry, entry_of, needs_work, others_wrote, uid_of, version_of
 from relay_operator.engine.intent import aside, has
 from relay_operator.engine.leftovers import Fate, Leftover
+from relay_operator.engine.manifests import part
 from relay_operator.engine.queue import Priority, Queue
 from relay_operator.engine.vanished import Vanished, vanished
 
@@ -92,7 +93,7 @@ class Informer:
         is_ended = self.cache.get(key._replace(vanished=entry.uid)) is not None
         if account is None or is_ended:
             return
-        left, rows = has(raw), aside(raw)
+        left, rows = has(raw), aside(part(raw, "status"))
         rows += [(entry.cloud_id, left.name)] if entry.cloud_id or entry.searching else []
         for cloud_id, name in rows:
             self.vanished.leftovers.note(

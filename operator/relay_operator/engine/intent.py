@@ -84,9 +84,9 @@ def has(raw: Mapping[str, JsonValue]) -> Has:
     )
 
 
-def aside(raw: Mapping[str, JsonValue]) -> list[tuple[str, str]]:
-    """Ids and names of former resources, from status."""
-    former = part(raw, "status").get("former")
+def aside(status: Mapping[str, JsonValue]) -> list[tuple[str, str]]:
+    """Ids and names of former resources, from a status."""
+    former = status.get("former")
     rows = [part(row) for row in former] if isinstance(former, list) else []
     return [(str(row.get("id") or ""), str(row.get("name") or "")) for row in rows]
 

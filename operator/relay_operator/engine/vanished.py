@@ -149,7 +149,7 @@ class Vanished:
     def _stays(self, raw: Mapping[str, JsonValue]) -> bool:
         """Whether another process keeps the resource, or a former one of the same object, on purpose."""
         left = has(raw)
-        named = [(left.id, left.name), *aside(raw)]
+        named = [(left.id, left.name), *aside(part(raw, "status"))]
         return any(self.leftovers.kept(left.organization, cloud_id, name) for cloud_id, name in named)
 
     async def save(self, key: ObjectKey, raw: Mapping[str, JsonValue]) -> None:

@@ -20,7 +20,7 @@ from relay_operator.engine.status import conditions_of, of_every_pass, storable,
 from relay_operator.flows.managed import actions, blue_green, predicates, recovery, schedule
 from relay_operator.flows.managed.actions import RESTART, START, Action
 from relay_operator.flows.managed.facts import Facts
-from relay_operator.flows.managed.former import supersedes, with_present, without
+from relay_operator.flows.managed.former import former, supersedes, with_present, without
 from relay_operator.flows.managed.plan import Difference, Former, Recovery, Seen
 from relay_operator.flows.managed.proposal import proposal
 from relay_operator.flows.managed.resource import ObsT, Progress, drain, is_part, shown_once
@@ -126,15 +126,19 @@ def _of_action(facts: Facts[SpecT, StatusT, ObsT], action: Action) -> Fields:
     if isinstance(action, actions.SetAside) and facts.view.difference is Difference.BLUE_GREEN:
         return _beside(facts) | _ended(facts)
     if isinstance(action, actions.SetAside):
-        lost = (name for name in _OF_THE_RESOURCE if name not in _OF_THE_FORMER)
-        return dict.fromkeys(lost) | _ended(facts) | {"former": with_present(facts.obj.status, _until(facts))}
+        return _cleared(beside=True) | _ended(facts) | {"former": with_present(facts.obj.status, _until(facts))}
     if isinstance(action, actions.DropFormer) and facts.former is not None:
         return {"former": without(facts.obj.status, facts.former)}
     if isinstance(action, Keep | actions.Update):
         return {"replacing": None, "failed_green": blue_green.remembered(facts.obj)}
     if isinstance(action, actions.Forget):
-        return dict.fromkeys(_OF_THE_RESOURCE) | _ended(facts)
+        return _cleared(beside=bool(former(facts.obj.status))) | _ended(facts)
     return {}
+
+
+def _cleared(*, beside: bool) -> Fields:
+    """The fields about the resource without it, where a former one may be beside it."""
+    return dict.fromkeys(name for name in _OF_THE_RESOURCE if not (beside and name in _OF_THE_FORMER))
 
 
 def _beside(facts: Facts[SpecT, StatusT, ObsT]) -> Fields:
