@@ -137,6 +137,12 @@ class ManagedStatus(ObjectStatus):
     state_since: Time | None = Field(None, description="When `state` was first seen.")
     status_reason: str | None = Field(None, max_length=1024, description="The cloud's own explanation.")
     replacing: bool | None = Field(None, description="True while it is deleted to be recreated.")
+    adopted_before: str | None = Field(
+        None,
+        max_length=ECHO_CHARS,
+        description="The annotation gpurelay.dev/adopt-id whose resource another one replaces; its digest if it is "
+        "longer. It is not adopted again.",
+    )
     plan: Plan | None = Field(
         None, description="What would be done, while the annotation gpurelay.dev/plan-only holds it back."
     )

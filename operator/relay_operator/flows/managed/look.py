@@ -116,10 +116,11 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         return replace(found, note=f"{found.note}{refused}")
 
     def _adopts(self, obj: Resource[SpecT, StatusT]) -> str:
-        """The id to adopt, empty if there is none: with former resources, `adopt-id` may name one of them."""
+        """The id to adopt; empty if there is none, or `adopt-id` names what another replaces, or may."""
         if brought_in(self.resource):
             return self.resource.given_id(obj) if predicates.demand(obj) is Demand.EXIST else ""
-        return "" if former(obj.status) else obj.metadata.annotations.get(meta.ADOPT_ID, "")
+        replaced = former(obj.status) or obj.status.adopted_before == obj.metadata.echo(meta.ADOPT_ID)
+        return "" if replaced else obj.metadata.annotations.get(meta.ADOPT_ID, "")
 
     async def _look_for_another(
         self, key: ObjectKey, obj: Resource[SpecT, StatusT], account: AccountReady

@@ -76,6 +76,8 @@ def new_status(
         changed["state_since"] = facts.now
     if blue_green.serving(obj.status) is not None and not isinstance(result, Switched):
         changed["endpoint_url"] = told(obj.status).endpoint_url  # the old one's, until it is relieved
+    if obj.status.adopted_before != obj.metadata.echo(meta.ADOPT_ID):
+        changed.setdefault("adopted_before", None)  # asked again, it is adopted again
     changed.setdefault("deletion_deadline", report.deletion_deadline or _doomed(obj.status, changed))
     fields = type(mirrored).model_fields  # kinds that do not run have fewer fields
     after = mirrored.model_copy(update={name: value for name, value in changed.items() if name in fields})
@@ -126,19 +128,23 @@ def _of_action(facts: Facts[SpecT, StatusT, ObsT], action: Action) -> Fields:
     if isinstance(action, actions.SetAside) and facts.view.difference is Difference.BLUE_GREEN:
         return _beside(facts) | _ended(facts)
     if isinstance(action, actions.SetAside):
-        return _cleared(beside=True) | _ended(facts) | {"former": with_present(facts.obj.status, _until(facts))}
+        return _cleared(facts, beside=True) | _ended(facts) | {"former": with_present(facts.obj.status, _until(facts))}
     if isinstance(action, actions.DropFormer) and facts.former is not None:
         return {"former": without(facts.obj.status, facts.former)}
     if isinstance(action, Keep | actions.Update):
         return {"replacing": None, "failed_green": blue_green.remembered(facts.obj)}
     if isinstance(action, actions.Forget):
-        return _cleared(beside=bool(former(facts.obj.status))) | _ended(facts)
+        return _cleared(facts, beside=bool(former(facts.obj.status))) | _ended(facts)
     return {}
 
 
-def _cleared(*, beside: bool) -> Fields:
+def _cleared(facts: Facts[SpecT, StatusT, ObsT], *, beside: bool) -> Fields:
     """The fields about the resource without it, where a former one may be beside it."""
-    return dict.fromkeys(name for name in _OF_THE_RESOURCE if not (beside and name in _OF_THE_FORMER))
+    metadata, status = facts.obj.metadata, facts.obj.status
+    was_adopted = status.id and metadata.annotations.get(meta.ADOPT_ID) == status.id
+    return dict.fromkeys(name for name in _OF_THE_RESOURCE if not (beside and name in _OF_THE_FORMER)) | (
+        {"adopted_before": metadata.echo(meta.ADOPT_ID)} if was_adopted else {}
+    )
 
 
 def _beside(facts: Facts[SpecT, StatusT, ObsT]) -> Fields:

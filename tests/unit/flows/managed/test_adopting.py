@@ -114,3 +114,32 @@ async def test_something_with_a_long_name_is_adopted_and_looked_after(world: Wor
     world.annotate(create_intent=None)
     await world.wait(10)
     assert isinstance(world.intent(), meta.CreateIntent)
+
+
+async def test_what_was_adopted_is_replaced_as_if_it_had_been_created(world: World) -> None:
+    adopted = world.pods.add("by-hand", fields=POD).id
+    world.apply(annotations={meta.ADOPT_ID: adopted}, updateStrategy={"type": "Recreate"})
+    await world.wait(5)
+    world.change(image="another")
+    await world.wait(60)
+    assert (world.reason(), world.status().id, len(world.pods.live)) == ("Running", "pod-2", 1)
+    world.change(image="yet-another")
+    await world.wait(60)
+    assert (world.reason(), world.status().id, len(world.pods.live)) == ("Running", "pod-3", 1)
+
+
+async def test_what_was_adopted_is_recovered_and_only_asked_for_again_adopted_again(world: World) -> None:
+    adopted = world.pods.add("by-hand", fields=POD).id
+    world.apply(annotations={meta.ADOPT_ID: adopted}, recovery={"onTerminated": "Recreate"})
+    await world.wait(5)
+    world.pods.become(adopted, "terminated")
+    world.hint()
+    await world.wait(60)
+    assert (world.reason(), world.status().id, world.status().adopted_before) == ("Running", "pod-2", adopted)
+    world.annotate(adopt_id=None)
+    await world.wait(5)
+    assert world.status().adopted_before is None
+    world.pods.become("pod-2", "terminated")
+    world.annotate(adopt_id=adopted)
+    await world.wait(60)
+    assert world.stalled().startswith("AdoptionRefused")
