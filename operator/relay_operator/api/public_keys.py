@@ -1,7 +1,6 @@
 """Validation of public SSH keys."""
 
 import base64
-import binascii
 import hashlib
 
 NO_PRIVATE_KEY = (
@@ -21,6 +20,6 @@ def fingerprint(public_key: str | None) -> str | None:
     words = (public_key or "").split()
     try:
         blob = base64.b64decode(words[1], validate=True)
-    except (IndexError, binascii.Error):
+    except (IndexError, ValueError):  # also binascii.Error, and letters that are not ASCII
         return None
     return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")

@@ -47,7 +47,9 @@ def listed(*ids: str) -> Reply:
     return Reply(body=json.dumps({"items": [{"id": one, "name": f"team-a-{one}"} for one in ids]}).encode())
 
 
-@pytest.mark.parametrize("text", [None, "", "ssh-ed25519", "ssh-ed25519 no!base64", "ssh-ed25519 AAA"])
+@pytest.mark.parametrize(
+    "text", [None, "", "ssh-ed25519", "ssh-ed25519 no!base64", "ssh-ed25519 AAA", "ssh-ed25519 AAAé"]
+)
 def test_what_is_no_key_has_no_fingerprint(text: str | None) -> None:
     assert fingerprint(text) is None
 
