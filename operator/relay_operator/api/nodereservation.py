@@ -93,7 +93,7 @@ DEFINITION = definition_of(
         Column("State", ".status.state"),
         Column("Units", ".status.unitCount", "integer"),
         Column("Spot", ".status.spotWorkloads", "integer"),
-        Column("Ends", ".status.endsAt", "date"),
+        Column("Ends", ".status.endsAt"),
         READY,
         AGE,
         REASON,

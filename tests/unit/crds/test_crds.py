@@ -128,6 +128,19 @@ def test_conditions_are_a_map_by_type(definition: Definition) -> None:
     assert conditions["items"]["required"] == ["lastTransitionTime", "reason", "status", "type"]
 
 
+@each_kind
+def test_a_column_shows_as_an_age_only_what_has_passed(definition: Definition) -> None:
+    """What is to come shows as `<invalid>` in a column of the type date."""
+    dates = {column.path for column in definition.columns if column.type == "date"}
+    assert dates <= {
+        ".metadata.creationTimestamp",
+        ".status.lastScheduleTime",
+        ".status.lastSuccessfulTime",
+        ".status.lastUsedAt",
+        '.status.conditions[?(@.type=="Stalled")].lastTransitionTime',
+    }
+
+
 def test_only_clusters_scale() -> None:
     scaled = {definition.kind for definition in DEFINITIONS if definition.scale is not None}
     assert scaled == {"GpuCluster", "ServingDeployment"}
