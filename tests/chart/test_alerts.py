@@ -38,10 +38,11 @@ ACCOUNT = {**JOB, "exported_namespace": "a", "account": "x"}
 BALANCE = 'gpurelay_account_available_cents{exported_namespace="a",account="x"}'
 FLOOR = 'gpurelay_account_auto_stop_floor_cents{exported_namespace="a",account="x"}'
 BURN = 'gpurelay_burn_cents_per_hour{exported_namespace="a",account="x"}'
-FAILING = 'gpurelay_cloud_requests_total{operation="get_pod",status="503"}'
-UNREACHED = 'gpurelay_cloud_requests_total{operation="get_pod",status="none"}'
-REFUSED = 'gpurelay_cloud_requests_total{operation="get_pod",status="404"}'
-WORKING = 'gpurelay_cloud_requests_total{operation="get_pod",status="200"}'
+FAILING = 'gpurelay_cloud_requests_total{operation="get_vm",status="503"}'
+UNREACHED = 'gpurelay_cloud_requests_total{operation="whoami",status="none"}'
+REFUSED = 'gpurelay_cloud_requests_total{operation="get_vm",status="404"}'
+NO_ROOM = 'gpurelay_cloud_requests_total{operation="create_pod",status="503"}'
+WORKING = 'gpurelay_cloud_requests_total{operation="get_vm",status="200"}'
 
 CASES = (
     Case(
@@ -94,6 +95,7 @@ CASES = (
     Case("RelayCloudUnavailable", {FAILING: "0+6x40", WORKING: "0+4x40"}, {"14m": (), "20m": ({},)}),
     Case("RelayCloudUnavailable", {UNREACHED: "0+6x40", WORKING: "0+0x40"}, {"20m": ({},)}),
     Case("RelayCloudUnavailable", {FAILING: "0+4x40", REFUSED: "0+6x40"}, {"40m": ()}),
+    Case("RelayCloudUnavailable", {NO_ROOM: "0+9x40", WORKING: "0+1x40"}, {"40m": ()}),
     Case(
         "RelayQueueStuck",
         {
