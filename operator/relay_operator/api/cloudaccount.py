@@ -10,7 +10,8 @@ from relay_operator.api.definition import AGE, READY, REASON, Column, Definition
 from relay_operator.api.meta import Model, Resource, Time
 from relay_operator.api.parts import MOST_CENTS
 from relay_operator.api.references import LabelKey, LabelValue, NamespaceName, SecretKeyRef
-from relay_operator.api.schema import as_set, atomic, field_rules, map_by, rules
+from relay_operator.api.schema import PRINTABLE, as_set, atomic, field_rules, map_by, rules
+from relay_wire.orgs import Email, OrganizationName
 
 _PLAIN_URL = (
     r"self.matches('^https?://[^\\s/?#@]+(/[^\\s?#]*)?$')",
@@ -55,11 +56,11 @@ class OrganizationSpec(Model):
 
     model_config = rules(("has(self.name) || has(self.billingEmail)", "write name, billingEmail, or both"))
 
-    name: Annotated[str, Field(max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")] | None = Field(
-        None, description="The organization's name."
+    name: OrganizationName | None = Field(
+        None, json_schema_extra=field_rules(PRINTABLE), description="The organization's name."
     )
-    billing_email: Annotated[str, Field(max_length=254, pattern=r"^[^@\s]+@[^@\s]+$")] | None = Field(
-        None, description="Where its bills go."
+    billing_email: Email | None = Field(
+        None, json_schema_extra=field_rules(PRINTABLE), description="Where its bills go."
     )
 
 

@@ -7,6 +7,11 @@ VALIDATIONS = "x-kubernetes-validations"
 PRESERVED = "x-kubernetes-preserve-unknown-fields"
 OPEN_OBJECT: JsonDict = {"type": "object", PRESERVED: True}
 """An object with foreign fields, which the API server keeps as they are."""
+PRINTABLE = (
+    r"self.matches('^([^\\pC\\pZ]| )+$')",
+    "leave out line breaks and what cannot be seen, such as a zero-width or a no-break space",
+)
+"""A rule for a text that people read; the cloud and its client refuse any other."""
 
 
 def rules(*validations: tuple[str, str]) -> ConfigDict:

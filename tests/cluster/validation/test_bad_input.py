@@ -132,6 +132,9 @@ REFUSED = {
         account(autoRecharge={"enabled": True, "thresholdCents": 0, "amountCents": 50_001}),
         "less than or equal to 50000",
     ),
+    "an organization with a no-break space": Bad(
+        account(organization={"name": "Team\u00a0A"}), "leave out line breaks and what cannot be seen"
+    ),
     "an organization of nothing": Bad(account(organization={}), "write name, billingEmail, or both"),
     "a billing address that is none": Bad(
         account(organization={"billingEmail": "nobody"}), "billingEmail in body should match"

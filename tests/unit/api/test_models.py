@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from pydantic import JsonValue, ValidationError
 
-from relay_operator.api.cloudaccount import CloudAccount, ClusterCloudAccount
+from relay_operator.api.cloudaccount import CloudAccount, ClusterCloudAccount, OrganizationSpec
 from relay_operator.api.conditions import Condition, ConditionType, Reason
 from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey
 from relay_operator.api.nodereservation import NodeReservationSpec
@@ -74,6 +74,12 @@ def test_an_intent_that_nothing_can_follow_is_malformed(field: str, value: JsonV
 def test_a_moment_of_a_spec_has_a_year_in_utc() -> None:
     with pytest.raises(ValidationError, match="within the years 1 to 9999"):
         NodeReservationSpec.model_validate({"startsAt": "0001-01-01T00:00:00+10:00"})
+
+
+@pytest.mark.parametrize(("field", "text"), [("name", "Team\u00a0A"), ("billingEmail", "bills\u200b@example.com")])
+def test_what_is_kept_of_an_organization_is_what_its_request_can_say(field: str, text: str) -> None:
+    with pytest.raises(ValidationError, match="printable characters"):
+        OrganizationSpec.model_validate({field: text})
 
 
 def test_moments_are_written_as_kubernetes_writes_them() -> None:
