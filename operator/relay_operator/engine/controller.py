@@ -139,6 +139,9 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
             return await self._unreadable(turn, entry, writer, Reason.UNREADABLE, unreadable.complaint(invalid))
         try:
             return await self._carried_out(turn, obj, memory, writer)
+        except ValidationError as invalid:  # what no request can carry; a later pass may find something else
+            await self._unreadable(turn, entry, writer, Reason.UNREADABLE, unreadable.complaint(invalid))
+            raise
         except RecordedElsewhereError as elsewhere:
             return await self._unreadable(turn, entry, writer, Reason.IDENTITY_MISMATCH, str(elsewhere))
         except Conflict:

@@ -35,7 +35,7 @@ POD: dict[str, object] = {"imageUrl": "pytorch/pytorch", "gpuCount": 1, "volumeG
 class Failure:
     """How a call fails; `acted`: the cloud did as asked, and only the answer is lost."""
 
-    error: CloudError
+    error: Exception
     acted: bool = False
 
 

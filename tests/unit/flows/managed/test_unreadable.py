@@ -1,12 +1,13 @@
 """An object that cannot be parsed says which field is to blame, and nothing that it may have is forgotten."""
 
 import pytest
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
 from relay_operator.api import meta
-from relay_operator.api.meta import ObjectKey
+from relay_operator.api.meta import ObjectKey, Reservation
 from relay_operator.engine.leftovers import Fate
 from tests.unit.engine.apiserver import Fault, Json, part
+from tests.unit.flows.managed.cloudpods import Failure
 from tests.unit.flows.managed.world import NAMESPACE, World
 
 ACCOUNT = ObjectKey("CloudAccount", NAMESPACE, "default")
@@ -33,6 +34,22 @@ async def test_status_names_the_field_and_is_about_this_generation(world: World)
     assert stalled[:3] == ("Stalled", "True", "Unreadable")
     assert stalled[3].startswith("spec.gpu.count cannot be read: ")
     assert part(world.raw(), "status")["observedGeneration"] == part(world.raw(), "metadata")["generation"]
+
+
+async def test_what_no_request_can_carry_is_told_and_tried_again(world: World) -> None:
+    with pytest.raises(ValidationError) as invalid:
+        Reservation(token="t", cents=-1, gpus=0)
+    world.pods.fail("create", Failure(invalid.value))
+    world.apply()
+    with pytest.raises(ValidationError):
+        await world.one_pass()
+    assert conditions(world)[1][2:] == (
+        "Unreadable",
+        "cents cannot be read: Input should be greater than or equal to 0",
+    )
+    world.hint()
+    await world.wait(1500, step=5)
+    assert (world.reason(), len(world.pods.live)) == ("Running", 1)
 
 
 @pytest.mark.parametrize("field", ["attempt", "failures", "recoveries"])
