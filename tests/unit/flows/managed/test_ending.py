@@ -308,3 +308,14 @@ async def test_what_was_remembered_of_an_object_goes_with_it(world: World) -> No
     await world.wait(30)
     await world.settle()
     assert (len(world.cache), world.reconciler.memories._by_key) == (0, {})
+
+
+async def test_what_is_to_be_stopped_and_does_not_run_so_far_says_what_it_waits_for(world: World) -> None:
+    world.pods.born = "deploying"
+    await made(world, "Stop")
+    world.delete()
+    await world.wait(5)
+    assert world.message().startswith("it is stopped as soon as it runs; ")
+    world.pods.become("pod-1", "running")
+    await world.wait(60)
+    assert (world.exists(), world.pods.count("stop"), world.pods.count("delete")) == (False, 1, 0)
