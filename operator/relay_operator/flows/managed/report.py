@@ -236,12 +236,18 @@ def _waiting(facts: Facts[SpecT, StatusT, ObsT], reason: Reason, *, unreachable:
             return replace(waiting, extra=(_exceeded(waiting),))
         case Reason.SEARCHING if not facts.obj.status.id:
             return unknown(reason, facts.note)
-        case Reason.DELETING if facts.view.seen is Seen.PENDING and facts.observed is not None:
-            message = f"it is stopped as soon as it runs; {facts.resource.detail(facts.observed)}"
-            return Report("False", ConditionType.RECONCILING, reason, message)
         case _:
-            message = facts.used if reason is Reason.IN_USE else facts.related if reason in _OF_OTHERS else facts.note
-            return Report("False", ConditionType.RECONCILING, reason, message)
+            return Report("False", ConditionType.RECONCILING, reason, _awaited(facts, reason))
+
+
+def _awaited(facts: Facts[SpecT, StatusT, ObsT], reason: Reason) -> str:
+    if reason is Reason.IN_USE:
+        return facts.used
+    if reason in _OF_OTHERS:
+        return facts.related
+    if reason is Reason.DELETING and facts.view.seen is Seen.PENDING and facts.observed is not None:
+        return f"it is stopped as soon as it runs; {facts.resource.detail(facts.observed)}"
+    return facts.note
 
 
 def _backing_off(facts: Facts[SpecT, StatusT, ObsT]) -> Report:
