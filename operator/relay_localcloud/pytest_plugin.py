@@ -81,30 +81,31 @@ class LocalCloud:
 def localcloud_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
     """The cloud of this session (of this worker under xdist) on free ports, with its first organization."""
     log = tmp_path_factory.mktemp("localcloud") / "log"
-    with log.open("w") as errors:
-        process = subprocess.Popen(_SERVE, stdout=subprocess.PIPE, stderr=errors, text=True)  # noqa: S603 - a constant
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        if not line:
-            pytest.fail(f"relay-localcloud did not start:\n{log.read_text()[-2000:]}", pytrace=False)
-        ready = json.loads(line)
-        yield LocalCloud(
-            management_url=ready["managementUrl"],
-            inference_url=ready["inferenceUrl"],
-            gateway_url=ready["gatewayUrl"],
-            ssh_url=ready["sshUrl"],
-            control_url=ready["controlUrl"],
-            organization_id=ready["organizationId"],
-            api_key=ready["apiKey"],
-        )
-    finally:
-        process.terminate()
+    with (
+        log.open("w") as errors,
+        subprocess.Popen(_SERVE, stdout=subprocess.PIPE, stderr=errors, text=True) as process,  # noqa: S603 - a constant
+    ):
         try:
-            process.wait(_STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            if not line:
+                pytest.fail(f"relay-localcloud did not start:\n{log.read_text()[-2000:]}", pytrace=False)
+            ready = json.loads(line)
+            yield LocalCloud(
+                management_url=ready["managementUrl"],
+                inference_url=ready["inferenceUrl"],
+                gateway_url=ready["gatewayUrl"],
+                ssh_url=ready["sshUrl"],
+                control_url=ready["controlUrl"],
+                organization_id=ready["organizationId"],
+                api_key=ready["apiKey"],
+            )
+        finally:
+            process.terminate()
+            try:
+                process.wait(_STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
 
 
 @pytest.fixture

@@ -64,7 +64,8 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _passed(python: Path, folder: Path, text: str, *options: str) -> str:
     (folder / "test_it.py").write_text(text)
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "PYTHONPATH"))}
-    command = (str(python), "-m", "pytest", "-p", "no:cacheprovider", *options, "test_it.py")
+    strict = ("-W", "error", "-p", "no:asyncio", "-p", "no:cacheprovider")  # as projects that fail on each warning
+    command = (str(python), "-m", "pytest", *strict, *options, "test_it.py")
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
