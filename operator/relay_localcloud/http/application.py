@@ -41,7 +41,7 @@ class Application:
         scope["app"] = self
         exchange = exchange_of(scope)
         scope["path_params"] = exchange.path_params
-        body = unstalled(receive, self._store.settings.stalled_body_seconds)
+        body = unstalled(receive, self._store.settings.stalled_body_seconds, exchange.body_came)
         try:
             response = await self._response(exchange.operation, Request(scope, body))
         except ApiError as error:

@@ -1,7 +1,9 @@
 """The layer that identifies the caller, before faults and routes see the request."""
 
 import hashlib
+import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from starlette.datastructures import Headers
@@ -16,6 +18,9 @@ from relay_localcloud.kernel.store import Store, Tx
 
 KNOWN: Final = 10_000
 """Credentials that are remembered as valid; any other waits in the lane of refused ones before it is looked up."""
+
+LONG_SECONDS: Final = 1.0
+"""Seconds after which a caller is looked up again once the whole body has come: it may come at any pace."""
 
 
 class Authentication:
@@ -42,11 +47,14 @@ class Authentication:
         """Pass the request on with its principal, or answer 401."""
         exchange = exchange_of(scope)
         if exchange.operation is not None and scope["path"].startswith("/v1/"):
+            headers, named = Headers(scope=scope), exchange.path_params.get("orgId")
             try:
-                exchange.principal = await self._caller(Headers(scope=scope), exchange.path_params.get("orgId"))
+                exchange.principal = await self._caller(headers, named)
             except ApiError as error:
                 await self._refused(error, scope)(scope, receive, send)
                 return
+            known_until = time.monotonic() + LONG_SECONDS
+            exchange.body_came = partial(self._admit_again, exchange.principal, headers, named, known_until)
             ORGANIZATION.set(exchange.principal.organization_id)
         await self._app(scope, receive, send)
 
@@ -64,9 +72,7 @@ class Authentication:
         if digest not in self._known:
             await self._turns.of(REFUSED)
         try:
-            with self._store.transaction() as tx:
-                principal = self._holder(tx, credential)
-                principal = principal if named is None else principal.acting_in(named)
+            principal = self._looked_up(credential, named)
         except ApiError:
             self._known.pop(digest, None)
             raise
@@ -74,6 +80,19 @@ class Authentication:
         if len(self._known) > KNOWN:
             del self._known[next(iter(self._known))]
         return principal
+
+    def _looked_up(self, credential: str, named: str | None) -> Principal:
+        with self._store.transaction() as tx:
+            principal = self._holder(tx, credential)
+            return principal if named is None else principal.acting_in(named)
+
+    def _admit_again(self, caller: Principal, headers: Headers, named: str | None, known_until: float) -> None:
+        """Raise ApiError 401 or 403 if the caller lost rights while a body came that took long."""
+        if time.monotonic() < known_until:
+            return
+        again = self._looked_up(self._credential(headers), named)
+        if again.rights != caller.rights:
+            raise ApiError(403, "Your rights changed while the body of this request came: send it again.")
 
 
 def bearer(headers: Headers) -> str:

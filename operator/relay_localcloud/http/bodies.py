@@ -12,7 +12,7 @@ unknown fields are accepted and shown as `unreadFields` in the request log.
 import asyncio
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import Parameter
 from typing import Annotated, Any, Generic, Literal, TypeVar
@@ -145,8 +145,11 @@ class ControlRequest(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, frozen=True, strict=True, defer_build=True)
 
 
-def unstalled(receive: Receive, seconds: float) -> Receive:
-    """Receive a body; ApiError 408, which ends the connection, if none of it comes for so many seconds."""
+def unstalled(receive: Receive, seconds: float, came: Callable[[], None]) -> Receive:
+    """Receive a body; ApiError 408, which ends the connection, if none of it comes for so many seconds.
+
+    `came` is called once, with the last part; its ApiError refuses the request.
+    """
     whole = False
 
     async def receive_more() -> Message:
@@ -160,6 +163,8 @@ def unstalled(receive: Receive, seconds: float) -> Receive:
             closed = {"Connection": "close"}
             raise ApiError(408, f"No part of the body came for {seconds:g} seconds.", headers=closed) from None
         whole = not message.get("more_body", False)
+        if whole and message["type"] == "http.request":
+            came()
         return message
 
     return receive_more

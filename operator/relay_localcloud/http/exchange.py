@@ -1,6 +1,6 @@
 """What the layers learn of one request; the request log is written from it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -23,6 +23,7 @@ class Exchange:
     operation: str | None
     path_params: Mapping[str, str]
     principal: "Principal | None" = None
+    body_came: Callable[[], None] = lambda: None  # called once the whole body has come; ApiError if it is refused now
     is_control: bool = False  # of somebody who may use the control interface
     made: str | None = None  # the id of an object that was created, if the answer does not have it
     unread_fields: list[str] = field(default_factory=list)

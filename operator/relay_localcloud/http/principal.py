@@ -74,6 +74,11 @@ class Principal:
     name: str = ""  # identifies the caller in logs: the prefix of a key, the id of a user
     expires_at: int | None = None  # of a key; None: never
 
+    @property
+    def rights(self) -> tuple[str, frozenset[str], str | None]:
+        """Where the caller acts, with which scopes, and of a session the role there."""
+        return self.organization_id, self.scopes, self.role_in(self.organization_id)
+
     def belongs_to(self, organization_id: str) -> bool:
         """Whether the caller belongs to that organization."""
         if self.kind == "api_key":
