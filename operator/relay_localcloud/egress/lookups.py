@@ -61,20 +61,22 @@ class Lookups:
             self._waiting.pop(owner, None)
 
     def _run(self, owner: str, answer: asyncio.Future[Found], host: str, port: int, family: int) -> None:
-        found: Found | Exception
+        found: Found | OSError
         try:
             found = self._look_up(host, port, family, socket.SOCK_STREAM, 0, socket.AI_ADDRCONFIG)
-        except Exception as error:  # noqa: BLE001 - whoever waits gets it
+        except OSError as error:
             found = error
+        except Exception as error:  # noqa: BLE001 - such as UnicodeError, for a name with an empty or too long label
+            found = OSError(str(error))
         with suppress(RuntimeError):  # the loop is closed, and the process ends
             answer.get_loop().call_soon_threadsafe(self._ended, owner, answer, found)
 
-    def _ended(self, owner: str, answer: asyncio.Future[Found], found: Found | Exception) -> None:
+    def _ended(self, owner: str, answer: asyncio.Future[Found], found: Found | OSError) -> None:
         self._under_way[owner] -= 1
         if not self._under_way[owner]:
             del self._under_way[owner]
         if not answer.done():
-            if isinstance(found, Exception):
+            if isinstance(found, OSError):
                 answer.set_exception(found)
             else:
                 answer.set_result(found)

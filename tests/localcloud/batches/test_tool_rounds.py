@@ -338,8 +338,9 @@ async def test_plain_http_to_a_name_that_does_not_resolve_is_refused_before_the_
     assert batch["usage"]["input_tokens"] == 0
 
 
-async def test_a_name_that_resolves_to_nothing_fails_once_it_is_called(organization: Organization) -> None:
-    response, error = await failure(organization, with_tools("https://tools.invalid/x"))
+@pytest.mark.parametrize("host", ["tools.invalid", "tools..test"])
+async def test_a_name_that_resolves_to_nothing_fails_once_it_is_called(organization: Organization, host: str) -> None:
+    response, error = await failure(organization, with_tools(f"https://{host}/x"))
     assert (response, error["code"]) == (None, "tool_executor_error")
 
 

@@ -126,6 +126,12 @@ async def test_a_name_that_does_not_exist_is_an_error_and_frees_its_place(system
     assert len(system.begun) == IN_ALL
 
 
+@pytest.mark.parametrize("name", ["a..b", ".a", f"{'a' * 64}.test"])
+async def test_a_name_that_no_host_can_have_is_one_that_does_not_exist(name: str) -> None:
+    with pytest.raises(OSError, match="label empty or too long"):
+        await Lookups().of(name, 80, socket.AF_UNSPEC)
+
+
 def test_a_process_ends_while_lookups_hang() -> None:
     ended = subprocess.run(
         [sys.executable, "-c", NEVER_ANSWERED], capture_output=True, timeout=PATIENCE_SECONDS, check=False, text=True

@@ -131,3 +131,18 @@ async def test_a_server_of_a_model_on_this_machine_is_called_only_if_its_network
         answer = await call(organization, "POST", CHAT, chat("hello", "mine"))
         assert (answer.status == 200, len(behind.received) == 1) == (answers, answers)
         assert behind.url.rpartition(":")[2] not in json.dumps(answer.body)
+
+
+@pytest.mark.parametrize("host", ["a..b", f"{'a' * 64}.test", "nobody.invalid"])
+async def test_a_server_of_a_model_whose_name_does_not_exist_cannot_be_used(
+    organization: Organization, host: str
+) -> None:
+    backend = {
+        "provider": "openai_compatible",
+        "ref": "far",
+        "endpoint": f"http://{host}/v1",
+        "nativeFamilies": ["chat_completions"],
+    }
+    await organization.ok("POST", "/v1/inference/models/mine/backends", backend)
+    answer = await call(organization, "POST", CHAT, chat("hello", "mine"))
+    assert (answer.status, answer.body["error"]["code"]) == (502, "upstream_error")
