@@ -85,6 +85,15 @@ async def test_a_webhook_to_this_machine_is_not_called_beyond_loopback(
     assert receiver.received == []
 
 
+async def test_a_webhook_does_not_reveal_which_names_the_network_of_the_cloud_has(
+    start_server: StartServer, receiver: Receiver
+) -> None:
+    organization = await start_server(*BEYOND).organization()
+    names = ("localhost", "nobody.invalid", "nobody..invalid")
+    said = {(await attempts_at(organization, receiver, f"http://{name}:{{port}}"))[0] for name in names}
+    assert len(said) == 1, said
+
+
 @pytest.fixture
 def listing(tmp_path: Path) -> tuple[str, ...]:
     """Arguments that list loopback, which needs an admin token."""
@@ -113,6 +122,13 @@ async def test_a_webhook_to_a_network_that_is_listed_is_called(
     organization = await start_server(*BEYOND, *listing).organization()
     await attempts_at(organization, receiver, "http://127.0.0.1:{port}")
     assert len(receiver.received) == 1
+
+
+async def test_a_webhook_does_not_reveal_an_address_in_a_network_that_is_listed(
+    start_server: StartServer, receiver: Receiver, listing: tuple[str, ...]
+) -> None:
+    organization = await start_server(*BEYOND, *listing).organization()
+    assert await attempts_at(organization, receiver, "http://127.0.0.1:1") == [(None, "ClientConnectorError")]
 
 
 @pytest.mark.parametrize("answers", [False, True])
