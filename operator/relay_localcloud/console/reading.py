@@ -8,6 +8,7 @@ from sqlalchemy import ColumnElement, RowMapping, Table, select
 
 from relay_localcloud.cloud import Cloud
 from relay_localcloud.console.requested import Requested
+from relay_localcloud.http.errors import ApiError
 from relay_localcloud.kernel import tables
 from relay_localcloud.kernel.store import Tx
 
@@ -31,11 +32,14 @@ class Reading:
 
     @property
     def organization_id(self) -> str:
-        """The selected organization, else the first one, which every cloud is seeded with."""
+        """The selected organization, else the first one; ApiError 404 if an imported state has none."""
         if self.requested.organization_id is not None:
             return self.requested.organization_id
         query = select(tables.organizations.c.id).order_by(tables.FIRST_COME).limit(1)
-        return str(self.tx.connection.execute(query).scalar_one())
+        first = self.tx.connection.execute(query).scalar()
+        if first is None:
+            raise ApiError(404, "There is no organization: POST /_localcloud/orgs makes one.")
+        return str(first)
 
     def newest(
         self, source: Table, count: int, *conditions: ColumnElement[bool], before: int | None = None

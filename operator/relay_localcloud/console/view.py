@@ -149,8 +149,7 @@ CurrentView = Annotated[View, Depends(_view)]
 
 def _version(cloud: Cloud) -> str:
     """A version that stays the same for as long as every page would."""
-    state = cloud.clock.state
-    ages = int(cloud.clock.now() / (_SECONDS_AN_AGE_HOLDS * SECOND * state.rate)) if state.rate else 0
+    ages = cloud.clock.now() // max(round(_SECONDS_AN_AGE_HOLDS * SECOND * cloud.clock.state.rate), 1)
     return f"{_THIS_RUN}-{cloud.store.revision}-{cloud.requests.last}-{ages}"
 
 

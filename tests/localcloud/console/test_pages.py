@@ -14,6 +14,7 @@ from tests.localcloud.support.pages import QUOTES, SCRIPT, page, text_of
 from tests.localcloud.support.workloads import act, happens, new_pod, running_pod
 
 if TYPE_CHECKING:
+    from tests.localcloud.conftest import StartServer
     from tests.localcloud.support.receiver import Receiver
     from tests.localcloud.support.server import Server
 
@@ -55,6 +56,23 @@ async def test_every_page_of_an_empty_cloud_says_what_to_do_next(fresh: Server) 
         assert answer.headers["cache-control"] == "no-store"
         # The seeded organization has money, so nothing about it is empty.
         assert path == "/console/money" or any(hint in text_of(answer) for hint in hints), path
+
+
+async def test_every_page_of_a_state_without_an_organization_is_shown_or_says_how_to_make_one(
+    start_server: StartServer,
+) -> None:
+    server = start_server("--ephemeral", "--clock", "frozen")
+    exported = await server.ok("GET", "/export")
+    await server.ok("POST", "/import", {"schemaVersion": exported["schemaVersion"], "tables": {}})
+    for path in PAGES:
+        answer = await page(server, path)
+        assert answer.status == 200 or "POST /_localcloud/orgs makes one" in text_of(answer), path
+
+
+async def test_pages_are_shown_however_slowly_the_clock_runs(start_server: StartServer) -> None:
+    server = start_server("--ephemeral")
+    await server.ok("POST", "/clock", {"mode": "scaled", "rate": 1e-308})
+    assert (await page(server, "/")).status == 200
 
 
 async def test_the_policy_allows_nothing_from_elsewhere_and_nothing_inline(server: Server) -> None:
