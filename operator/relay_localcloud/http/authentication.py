@@ -4,11 +4,13 @@ import hashlib
 import time
 from collections.abc import Callable
 from functools import partial
+from http import HTTPStatus
 from typing import Final
 
 from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from relay_localcloud.http.connections import ABORT
 from relay_localcloud.http.errors import ApiError, ErrorAnswer
 from relay_localcloud.http.exchange import exchange_of
 from relay_localcloud.http.principal import Principal
@@ -20,7 +22,7 @@ KNOWN: Final = 10_000
 """Credentials that are remembered as valid; any other waits in the lane of refused ones before it is looked up."""
 
 LONG_SECONDS: Final = 1.0
-"""Seconds after which a caller is looked up again once the whole body has come: it may come at any pace."""
+"""Seconds after which a caller is looked up again: a body may come at any pace, and an answer take any time."""
 
 
 class Authentication:
@@ -55,6 +57,7 @@ class Authentication:
                 return
             known_until = time.monotonic() + LONG_SECONDS
             exchange.body_came = partial(self._admit_again, exchange.principal, headers, named, known_until)
+            send = self._while_admitted(scope, headers, known_until, send)
             ORGANIZATION.set(exchange.principal.organization_id)
         await self._app(scope, receive, send)
 
@@ -82,7 +85,7 @@ class Authentication:
         return principal
 
     def _looked_up(self, credential: str, named: str | None) -> Principal:
-        with self._store.transaction() as tx:
+        with self._store.transaction(at=self._store.current_time()) as tx:  # also if a fault makes the answer stale
             principal = self._holder(tx, credential)
             return principal if named is None else principal.acting_in(named)
 
@@ -93,6 +96,22 @@ class Authentication:
         again = self._looked_up(self._credential(headers), named)
         if again.rights != caller.rights:
             raise ApiError(403, "Your rights changed while the body of this request came: send it again.")
+
+    def _while_admitted(self, scope: Scope, headers: Headers, known_until: float, send: Send) -> Send:
+        """Send an answer, and break it off between two of its pieces once the key or session is not valid any more."""
+
+        async def send_on(message: Message) -> None:
+            nonlocal known_until
+            if message.get("more_body") and time.monotonic() >= known_until:
+                known_until = time.monotonic() + LONG_SECONDS
+                try:
+                    self._looked_up(self._credential(headers), None)
+                except ApiError as error:
+                    if error.status == HTTPStatus.UNAUTHORIZED:
+                        scope["extensions"][ABORT]()
+            await send(message)
+
+        return send_on
 
 
 def bearer(headers: Headers) -> str:

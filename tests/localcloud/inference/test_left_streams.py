@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import pytest
+from aiohttp import web
 
 from tests.localcloud.support.inference import CHAT, MESSAGES, chat, message
 from tests.localcloud.support.modelserver import ModelServer
@@ -104,6 +106,28 @@ async def test_a_server_that_breaks_off_costs_nothing(organization: Organization
         answer = await opened(organization, CHAT)
         assert b"upstream_error" in await answer.read()
         assert await used(organization) == NOTHING
+
+
+class Talkative(ModelServer):
+    """It streams without end."""
+
+    async def take(self, request: web.Request) -> web.StreamResponse:
+        answer = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await answer.prepare(request)
+        while True:
+            await answer.write(begun(CHAT, 1))
+            await asyncio.sleep(0.01)
+
+
+async def test_a_stream_breaks_off_once_its_key_is_revoked(organization: Organization) -> None:
+    made = await organization.ok("POST", "/v1/orgs/{org}/api-keys/create", {"name": "stolen"})
+    async with Talkative() as behind:
+        await add(organization, behind)
+        answer = await opened(replace(organization, api_key=made["key"]), CHAT)
+        await answer.content.readuntil(b"\n\n")
+        await organization.ok("DELETE", f"/v1/orgs/{{org}}/api-keys/{made['id']}")
+        with pytest.raises(aiohttp.ClientPayloadError):
+            await answer.read()
 
 
 async def test_a_stream_that_ends_with_its_state_costs_nothing_in_the_other(start_server: StartServer) -> None:
