@@ -6,6 +6,7 @@ from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from itertools import dropwhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
@@ -16,7 +17,10 @@ from relay_cli.failures import Failure
 
 PATIENCE = "30s"
 _READY_SECONDS = 30
-_PREFIX = re.compile(r"^(?:Error from server(?: \((?P<reason>\w+)\))?|[Ee]rror): (?P<rest>.*)$")
+_FIRST = re.compile(r"(?:Error from server(?: \((?P<reason>\w+)\))?: |[Ee]rror: |(?=The .* is invalid:))(?P<rest>.*)")
+_CAUSE = re.compile(r"(?:from server )?for: (?P<cause>.*)")
+_OF_NO_FIELD = "<nil>: "
+"""Begins the sentence by which the API server says that it checked no rules beyond the schema."""
 _FORBIDDEN = re.compile(r"^.* is forbidden: (?P<who>User \".*)$")
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -114,11 +118,12 @@ class Kubectl:
 
 def refusal(complaint: str) -> Failure:
     """kubectl's first error, as a sentence. Pure."""
-    lines = [line for line in complaint.splitlines() if line.strip()]
-    found = next(filter(None, map(_PREFIX.match, lines)), None)
+    lines = [line.strip() for line in complaint.splitlines() if line.strip()]
+    errors = list(dropwhile(lambda line: not _FIRST.match(line), lines))
+    found = _FIRST.match(errors[0]) if errors else None
     if found is None:
-        return Failure(lines[-1].strip() if lines else "kubectl failed and did not say why")
-    reason, rest = found["reason"], found["rest"]
+        return Failure(lines[-1] if lines else "kubectl failed and did not say why")
+    reason, rest = found["reason"], _whole(found["rest"], errors[1:])
     if reason == "NotFound":
         return Missing(rest)
     if reason == "Forbidden":
@@ -127,6 +132,17 @@ def refusal(complaint: str) -> Failure:
     if "the server doesn't have a resource type" in rest:
         return Failure(f"{rest}: install the CRDs of relay-operator, or choose another cluster with --context")
     return Failure(rest)
+
+
+def _whole(first: str, following: Sequence[str]) -> str:
+    """An error that may go on over lines: a list of what is invalid, or a long text whose last line is the cause."""
+    if not first.endswith(":"):
+        return first
+    listed = (line.removeprefix("* ") for line in following if line.startswith("* "))
+    fields = [line for line in listed if not line.startswith(_OF_NO_FIELD)]
+    if fields:
+        return f"{first} {'; '.join(fields)}"
+    return next((cause["cause"] for cause in map(_CAUSE.match, following) if cause), first)
 
 
 def parsed(model: type[ModelT], raw: object) -> ModelT:

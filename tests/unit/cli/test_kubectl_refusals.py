@@ -7,6 +7,16 @@ from relay_cli.kubectl import Missing, refusal
 _NOISE = 'E1123 14:17:35.603372   30645 memcache.go:265] "Unhandled Error" err="connection refused"\n'
 _CANNOT = 'User "ada" cannot list resource "gpupods" in API group "gpurelay.dev" in the namespace "ml"'
 _NO_KIND = 'the server doesn\'t have a resource type "gpupods"'
+_OF_A_FILE = """Error from server ({reason}): error when {does}:
+{tried}
+Resource: "gpurelay.dev/v1alpha1, Resource=gpupods", GroupVersionKind: "gpurelay.dev/v1alpha1, Kind=GpuPod"
+Name: "trainer", Namespace: "ml"
+{cause}
+"""
+_UNCHECKED = (
+    "* <nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the "
+    "existing errors to complete validation\n"
+)
 _ASK = ": ask an administrator of the cluster for this right"
 
 
@@ -26,6 +36,43 @@ _ASK = ": ask an administrator of the cluster for this right"
             f"{_NO_KIND}: install the CRDs of relay-operator, or choose another cluster with --context",
         ),
         (_NOISE + "The connection to the server was refused\n", "The connection to the server was refused"),
+        (
+            _OF_A_FILE.format(
+                reason="Forbidden",
+                does="retrieving current configuration of",
+                tried="",
+                cause=f'from server for: "trainer.yaml": gpupods.gpurelay.dev "trainer" is forbidden: {_CANNOT}',
+            ),
+            _CANNOT + _ASK,
+        ),
+        (
+            _OF_A_FILE.format(
+                reason="Forbidden",
+                does="applying patch",
+                tried='{"spec":{"image":"x: y:"}}\nto:',
+                cause=f'for: "STDIN": error when patching "STDIN": gpupods "trainer" is forbidden: {_CANNOT}',
+            ),
+            _CANNOT + _ASK,
+        ),
+        (
+            _OF_A_FILE.format(
+                reason="InternalError", does="applying patch", tried="{}\nto:", cause='for: "STDIN": no leader'
+            ),
+            '"STDIN": no leader',
+        ),
+        (
+            f'{_NOISE}The GpuPod "trainer" is invalid: \n* spec.image: Required value\n* spec.volumeGb: too small\n',
+            'The GpuPod "trainer" is invalid: spec.image: Required value; spec.volumeGb: too small',
+        ),
+        (
+            f'The GpuPod "trainer" is invalid: \n* spec.image: Required value\n{_UNCHECKED}',
+            'The GpuPod "trainer" is invalid: spec.image: Required value',
+        ),
+        (
+            'The GpuPod "trainer" is invalid: spec.image: Required value\n',
+            'The GpuPod "trainer" is invalid: spec.image: Required value',
+        ),
+        ("error: it ends:\n", "it ends:"),
         ("", "kubectl failed and did not say why"),
     ],
 )
