@@ -11,6 +11,8 @@ from pydantic import BaseModel
 from rich.console import Console
 from rich.table import Table
 
+from relay_cli.terminal import harmless
+
 WIDTH = 80
 RowT = TypeVar("RowT", bound=BaseModel)
 
@@ -37,7 +39,8 @@ def table(columns: Sequence[Column[RowT]], rows: Sequence[RowT]) -> str:
     for column in columns:
         drawn.add_column(column.name, justify="right" if column.is_number else "left", overflow="fold")
     for row in rows:
-        drawn.add_row(*(column.cell(row) or "-" for column in columns))
+        # Characters that are replaced only later would be wider then: a row could go on below, in the place of another.
+        drawn.add_row(*(harmless(column.cell(row)) or "-" for column in columns))
     text = StringIO()
     # Names of objects are text, not markup; without colours, since the output may go into a file.
     Console(file=text, width=WIDTH, color_system=None, markup=False, highlight=False, emoji=False).print(drawn)

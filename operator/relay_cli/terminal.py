@@ -11,8 +11,9 @@ def harmless(text: str) -> str:
 
 
 def say(text: str) -> None:
-    """Print the output of a command on stdout; it ends where the text ends."""
-    typer.echo(harmless(text), nl=False)
+    """Print the output of a command on stdout; it ends where the text ends. `?` is what the locale cannot show."""
+    encoding = getattr(sys.stdout, "encoding", "utf-8")  # a closed stdout is None
+    typer.echo(harmless(text).encode(encoding, errors="replace").decode(encoding), nl=False)
 
 
 def complain(sentence: str) -> None:

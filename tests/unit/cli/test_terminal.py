@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 
 from relay_cli import terminal
 from relay_cli.__main__ import main
+from relay_cli.models import for_sale, shown
+from relay_cli.tables import WIDTH
 from relay_cli.terminal import harmless
 from tests.unit.cli.conftest import Scripted
 
@@ -98,3 +101,21 @@ def test_a_question_cannot_move_the_readers_cursor(
 
 def test_text_keeps_its_lines_tabs_and_letters() -> None:
     assert harmless("é\ta\x1b[2J\r\nb\x9b\n") == "é\ta\ufffd[2J\ufffd\nb\ufffd\n"
+
+
+@pytest.mark.parametrize("invisible", ["\u200b", "\x1b", "\U0001f469\u200d"], ids=["no width", "control", "joined"])
+def test_no_text_makes_a_row_wider_than_the_table(invisible: str) -> None:
+    model: dict[str, Any] = {
+        "kind": "GpuModel",
+        "metadata": {"name": "h100"},
+        "status": {"name": f"H100{60 * invisible}l40s"},
+    }
+    printed = harmless(shown(for_sale([model])))
+    assert max(map(cell_len, printed.splitlines())) <= WIDTH
+
+
+def test_what_the_locale_has_no_character_for_is_a_question_mark(monkeypatch: pytest.MonkeyPatch) -> None:
+    stdout = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
+    monkeypatch.setattr(sys, "stdout", stdout)
+    terminal.say("\xe9 \u6f22 \x1b\n")
+    assert stdout.buffer.getvalue() == b"\xe9 ? ?\n"
