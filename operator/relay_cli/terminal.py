@@ -1,5 +1,6 @@
 """The one way to the terminal: authors of objects, logs and the cloud's answers must not control it."""
 
+import signal
 import sys
 
 import typer
@@ -23,6 +24,10 @@ def complain(sentence: str) -> None:
 
 def agreed(question: str) -> bool:
     """Ask on stderr; no answer means no."""
-    sys.stderr.write(harmless(f"{question} [y/N]: "))
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+    former = signal.signal(signal.SIGINT, signal.default_int_handler)  # asyncio's would go on waiting for the answer
+    try:
+        sys.stderr.write(harmless(f"{question} [y/N]: "))
+        sys.stderr.flush()
+        return sys.stdin.readline().strip().lower() in {"y", "yes"}
+    finally:
+        signal.signal(signal.SIGINT, former)

@@ -1,7 +1,9 @@
 """Whoever writes an object, a log or an answer of the cloud does not control the terminal of those who read it."""
 
+import asyncio
 import io
 import json
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -119,3 +121,19 @@ def test_what_the_locale_has_no_character_for_is_a_question_mark(monkeypatch: py
     monkeypatch.setattr(sys, "stdout", stdout)
     terminal.say("\xe9 \u6f22 \x1b\n")
     assert stdout.buffer.getvalue() == b"\xe9 ? ?\n"
+
+
+def test_ctrl_c_ends_a_question_without_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted:
+        def readline(self) -> str:
+            signal.raise_signal(signal.SIGINT)
+            return "yes\n"
+
+    async def asks() -> None:
+        answers.append(terminal.agreed("Charge it?"))
+
+    answers = list[bool]()
+    monkeypatch.setattr(sys, "stdin", Interrupted())
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(asks())
+    assert answers == []
