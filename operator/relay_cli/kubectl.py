@@ -114,6 +114,8 @@ class Kubectl:
             )
         except FileNotFoundError:
             raise Failure("kubectl is not on PATH: install it, or add its folder to PATH") from None
+        except OSError as error:
+            raise Failure(f"the kubectl on PATH cannot be run: {error.strerror}") from None
 
 
 def refusal(complaint: str) -> Failure:

@@ -1,6 +1,7 @@
 """How a command ends that cannot be run, and what the plugin says of itself."""
 
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
@@ -33,6 +34,20 @@ def test_without_kubectl_it_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     monkeypatch.setenv("PATH", "/nowhere")
     assert main(["top"]) == 1
     assert capsys.readouterr() == ("", "kubectl relay: kubectl is not on PATH: install it, or add its folder to PATH\n")
+
+
+@pytest.mark.parametrize(
+    ("mode", "reason"), [(0o755, "Exec format error"), (0o644, "Permission denied")], ids=["another machine's", "data"]
+)
+def test_a_kubectl_that_cannot_be_run_is_a_sentence(
+    mode: int, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = tmp_path / "kubectl"
+    program.write_bytes(b"\x7fELF of another machine")
+    program.chmod(mode)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["top"]) == 1
+    assert capsys.readouterr() == ("", f"kubectl relay: the kubectl on PATH cannot be run: {reason}\n")
 
 
 @pytest.mark.parametrize(
