@@ -24,6 +24,7 @@ _OF_NO_FIELD = "<nil>: "
 _FORBIDDEN = re.compile(r"^.* is forbidden: (?P<who>User \".*)$")
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
+AnswerT = TypeVar("AnswerT")
 
 
 class ObjectList(BaseModel):
@@ -33,6 +34,7 @@ class ObjectList(BaseModel):
 
 
 _OBJECT = TypeAdapter[dict[str, JsonValue]](dict[str, JsonValue])
+_LIST = TypeAdapter(ObjectList)
 _LISTED = TypeAdapter[list[dict[str, JsonValue]]](list[dict[str, JsonValue]])
 
 
@@ -56,16 +58,16 @@ class Kubectl:
         """Objects of these types in the namespace, or in all; cluster-scoped ones in either case."""
         arguments = ["get", ",".join(resources), "--output=json"]
         told = await self._run([*arguments, *(["--all-namespaces"] if everywhere else [])])
-        return ObjectList.model_validate_json(told).items
+        return _read(_LIST, told).items
 
     async def get(self, reference: str, namespace: str = "") -> dict[str, JsonValue]:
         """The object `type/name`, in the current namespace unless another is given. Raises Missing."""
-        return _OBJECT.validate_json(await self._run(["get", reference, "--output=json"], namespace))
+        return _read(_OBJECT, await self._run(["get", reference, "--output=json"], namespace))
 
     async def would_apply(self, files: Sequence[str]) -> Sequence[dict[str, JsonValue]]:
         """Objects as `kubectl apply` would leave them."""
         named = [f"--filename={file}" for file in files]
-        told = _OBJECT.validate_json(await self._run(["apply", "--dry-run=server", "--output=json", *named]))
+        told = _read(_OBJECT, await self._run(["apply", "--dry-run=server", "--output=json", *named]))
         return _LISTED.validate_python(told.get("items") if told.get("kind") == "List" else [told])
 
     @asynccontextmanager
@@ -147,6 +149,14 @@ def _whole(first: str, following: Sequence[str]) -> str:
     return next((cause["cause"] for cause in map(_CAUSE.match, following) if cause), first)
 
 
+def _read(adapter: TypeAdapter[AnswerT], told: bytes) -> AnswerT:
+    """kubectl's answer; raises Failure, which quotes nothing of it, since it may be a Secret. Pure."""
+    try:
+        return adapter.validate_json(told)
+    except ValidationError:
+        raise Failure("kubectl printed something other than an object in JSON: check the kubectl on PATH") from None
+
+
 def parsed(model: type[ModelT], raw: object) -> ModelT:
     """The object; raises Failure, which quotes none of its values, if this release cannot read it. Pure."""
     try:
@@ -154,4 +164,15 @@ def parsed(model: type[ModelT], raw: object) -> ModelT:
     except ValidationError as invalid:
         problem = invalid.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in problem["loc"])
-        raise Failure(f"a {model.__name__} cannot be read: {where}: {problem['msg']}") from None
+        raise Failure(f"{_named(raw, model)} cannot be read: {where}: {problem['msg']}") from None
+
+
+def _named(raw: object, model: type[BaseModel]) -> str:
+    """Which object that is, as far as it says so. Pure."""
+    match raw:
+        case {"kind": str(kind), "metadata": {"namespace": str(namespace), "name": str(name)}}:
+            return f"{kind}/{namespace}/{name}"
+        case {"kind": str(kind), "metadata": {"name": str(name)}}:
+            return f"{kind}/{name}"
+        case _:
+            return f"a {model.__name__}"

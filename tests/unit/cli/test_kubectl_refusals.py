@@ -1,8 +1,11 @@
-"""What kubectl complains of, in a sentence."""
+"""What kubectl complains of, in a sentence, and what it says that cannot be read."""
 
 import pytest
 
-from relay_cli.kubectl import Missing, refusal
+from relay_cli.failures import Failure
+from relay_cli.kubectl import Kubectl, Missing, parsed, refusal
+from relay_cli.objects import CloudObject
+from tests.unit.cli.conftest import Scripted
 
 _NOISE = 'E1123 14:17:35.603372   30645 memcache.go:265] "Unhandled Error" err="connection refused"\n'
 _CANNOT = 'User "ada" cannot list resource "gpupods" in API group "gpurelay.dev" in the namespace "ml"'
@@ -82,3 +85,20 @@ def test_a_refusal_is_one_sentence_that_says_what_to_do(complaint: str, sentence
 
 def test_what_does_not_exist_is_told_apart() -> None:
     assert isinstance(refusal('Error from server (NotFound): secrets "key" not found\n'), Missing)
+
+
+async def test_what_is_not_json_is_a_sentence_that_quotes_nothing_of_it(kubectl: Scripted) -> None:
+    kubectl("echo 'a plugin says: hunter2 {'")
+    for ask in (Kubectl().get("secret/key"), Kubectl().list(["gpupods"]), Kubectl().would_apply(["-"])):
+        with pytest.raises(Failure, match=r"^kubectl printed something other than an object in JSON: ") as failed:
+            await ask
+        assert "hunter2" not in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "name"),
+    [({"name": "x", "namespace": "ml"}, "GpuPod/ml/x"), ({"name": "x"}, "GpuPod/x"), ({}, "a CloudObject")],
+)
+def test_an_object_that_cannot_be_read_is_named(metadata: dict[str, str], name: str) -> None:
+    with pytest.raises(Failure, match=f"^{name} cannot be read: "):
+        parsed(CloudObject, {"kind": "GpuPod", "metadata": metadata, "spec": {"accountRef": {"kind": "Other"}}})

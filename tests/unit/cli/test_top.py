@@ -136,6 +136,6 @@ def test_programs_read_items_in_the_names_of_the_api() -> None:
 
 
 def test_an_object_that_cannot_be_read_is_told_without_what_is_in_it() -> None:
-    with pytest.raises(Failure, match=r"^a CloudObject cannot be read: status\.pricePerHourCents: ") as failed:
+    with pytest.raises(Failure, match=r"^GpuPod/ml/trainer cannot be read: status\.pricePerHourCents: ") as failed:
         parsed(CloudObject, _object(pricePerHourCents="hunter2"))
     assert "hunter2" not in str(failed.value)
