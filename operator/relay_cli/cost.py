@@ -114,13 +114,17 @@ def shares(found: Iterable[CloudObject], used: Mapping[str, CurrentUsage]) -> li
 
 
 def of_no_object(found: Iterable[CloudObject], used: Mapping[str, CurrentUsage]) -> list[Share]:
-    """What the organizations spent beyond existing objects: on deleted ones, and on what no object created. Pure."""
+    """What the organizations spent beyond existing objects: on deleted ones, and on what no object created.
+
+    The month is unknown if a breakdown is: those of existing objects cannot be told apart. Pure.
+    """
     spent, ids = _spent(used), {cloud_id for workload in found for cloud_id in workload.cloud_ids}
-    month = sum(usage.usage_cents for usage in used.values()) - sum(spent[one] for one in spent.keys() & ids)
-    empty = Share(
+    rest = sum(usage.usage_cents for usage in used.values()) - sum(spent[one] for one in spent.keys() & ids)
+    month = None if any(usage.breakdown is None for usage in used.values()) else rest
+    row = Share(
         namespace=None, cost_center=None, billed=0, unpriced=0, price_per_hour_cents=0, month_to_date_cents=month
     )
-    return [empty] if month else []
+    return [row] if rest else []
 
 
 def days_of(series: Mapping[str, Sequence[DailyUsage]]) -> list[Day]:

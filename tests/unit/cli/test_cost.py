@@ -92,6 +92,12 @@ def test_what_no_object_has_is_told_apart() -> None:
     assert of_no_object([_workload("a")], {"org_1": _used(a=10)}) == []
 
 
+def test_without_a_breakdown_that_can_be_read_the_month_of_no_row_is_known() -> None:
+    used = {"org_1": CurrentUsage.model_validate({"usageCents": 25, "usageHours": 1, "breakdown": "?"})}
+    assert shares([_workload("a")], used) == [_share("ml", None, 1, 100, None)]
+    assert of_no_object([_workload("a")], used) == [_share(None, None, 0, 0, None)]
+
+
 def test_accounts_tell_who_spent_what_those_who_spent_most_first() -> None:
     told = {
         "since": "2026-11-01T00:00:00Z",
