@@ -5,6 +5,7 @@ It changes nothing: it only reads from the API server, and a process that does n
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -12,7 +13,7 @@ import aiohttp
 from prometheus_client import CollectorRegistry
 from pydantic import JsonValue, ValidationError
 
-from relay_kube.kube import NAMESPACES, ApiAccess, JsonObject, Kube, KubeError, NotFound, Refused
+from relay_kube.kube import NAMESPACES, ApiAccess, JsonObject, Kube, KubeError, Refused, ResourceType
 from relay_operator.accounts.accounts import parse_account
 from relay_operator.api.cloudaccount import urls_passed
 from relay_operator.api.meta import PLAN_ONLY, ObjectKey
@@ -154,15 +155,23 @@ async def _listed(kube: Kube, namespaces: Sequence[str]) -> tuple[dict[ObjectKey
     for kind in KINDS:
         resource, definition = resource_type(kind.definition), kind.definition
         try:
-            pages = [page async for page in kube.pages(resource)]
-        except NotFound:
-            continue
+            listed = await _all(kube, resource)
         except Refused:
             unlisted.append(definition.plural)
             inside = namespaces if resource.namespaced else ()
-            pages = [page for namespace in inside async for page in kube.pages(resource, namespace)]
-        found |= {key_of(kind.name, raw): raw for page in pages for raw in page}
+            listed = [raw for namespace in inside for raw in await _all(kube, resource, namespace)]
+        found |= {key_of(kind.name, raw): raw for raw in listed}
     return found, unlisted
+
+
+async def _all(kube: Kube, resource: ResourceType, namespace: str | None = None) -> list[JsonObject]:
+    """The objects of a kind; none if the cluster has no such CRD, of which the API server's 404 is plain text."""
+    try:
+        return [raw async for page in kube.pages(resource, namespace) for raw in page]
+    except KubeError as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
+        return []
 
 
 async def _installation(kube: Kube, wanted: Iterable[JsonObject]) -> str:
