@@ -14,9 +14,12 @@ from typing import TypeVar
 from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
 
 from relay_cli.failures import Failure
+from relay_cli.terminal import complain
 
 PATIENCE = "30s"
 _READY_SECONDS = 30
+_PAUSE_SECONDS = 5
+_PIECE_BYTES = 65_536
 _FIRST = re.compile(r"(?:Error from server(?: \((?P<reason>\w+)\))?: |[Ee]rror: |(?=The .* is invalid:))(?P<rest>.*)")
 _CAUSE = re.compile(r"(?:from server )?for: (?P<cause>.*)")
 _OF_NO_FIELD = "<nil>: "
@@ -98,9 +101,11 @@ class Kubectl:
 
     async def _run(self, arguments: Sequence[str], namespace: str = "") -> bytes:
         process = await self._started(f"--request-timeout={PATIENCE}", *arguments, namespace=namespace)
-        told, complaint = await process.communicate()
-        if process.returncode:
-            raise refusal(complaint.decode(errors="replace"))
+        assert process.stdout is not None
+        assert process.stderr is not None
+        told, complaint = await asyncio.gather(process.stdout.read(), _heard(process.stderr))
+        if await process.wait():
+            raise refusal(complaint)
         return told
 
     def options(self, namespace: str = "") -> Sequence[str]:
@@ -118,6 +123,23 @@ class Kubectl:
             raise Failure("kubectl is not on PATH: install it, or add its folder to PATH") from None
         except OSError as error:
             raise Failure(f"the kubectl on PATH cannot be run: {error.strerror}") from None
+
+
+async def _heard(stderr: asyncio.StreamReader) -> str:
+    """All that kubectl says on stderr; shown as soon as it pauses, since it may be what a login plugin asks."""
+    heard, shown = b"", 0
+    while True:
+        try:
+            async with asyncio.timeout(_PAUSE_SECONDS):
+                piece = await stderr.read(_PIECE_BYTES)
+        except TimeoutError:
+            if said := heard[shown:].decode(errors="replace").strip():
+                complain(f"kubectl waits, and says: {said}")
+            shown = len(heard)
+        else:
+            if not piece:
+                return heard.decode(errors="replace")
+            heard += piece
 
 
 def refusal(complaint: str) -> Failure:

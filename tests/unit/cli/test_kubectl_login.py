@@ -1,0 +1,34 @@
+"""What people see of a kubectl that waits for them to log in."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from relay_cli.kubectl import Kubectl
+from tests.support.eventually import PATIENCE_SECONDS
+from tests.unit.cli.conftest import Scripted
+
+ASKS = "echo 'To sign in, enter AB12 at https://login.example' >&2"
+
+
+async def test_what_a_login_asks_is_shown_while_kubectl_waits(
+    kubectl: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def shown(sentence: str) -> None:
+        told.append(sentence)
+        (tmp_path / "answered").touch()
+
+    told = list[str]()
+    kubectl(f"{ASKS}; until [ -e answered ]; do sleep 0.01; done; echo '{{\"items\": []}}'")
+    monkeypatch.setattr("relay_cli.kubectl._PAUSE_SECONDS", 0.1)
+    monkeypatch.setattr("relay_cli.kubectl.complain", shown)
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        assert await Kubectl().list(["gpupods"]) == []
+    assert told == ["kubectl waits, and says: To sign in, enter AB12 at https://login.example"]
+
+
+async def test_what_kubectl_says_on_its_way_is_not_shown(kubectl: Scripted, capsys: pytest.CaptureFixture[str]) -> None:
+    kubectl(f"{ASKS}; echo '{{\"items\": []}}'")
+    assert await Kubectl().list(["gpupods"]) == []
+    assert capsys.readouterr() == ("", "")
