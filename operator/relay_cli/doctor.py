@@ -109,6 +109,8 @@ async def _got(url: str) -> Answer:
             return await pool.exchange("GET", url, {}, None, _PATIENCE_SECONDS, CallPolicy())
         except NoAnswerError as silent:
             raise Failure(f"{url} does not answer: {silent.reason}") from None
+        except ValueError as unfit:
+            raise Failure(f"{url} cannot be used: {unfit}") from None
 
 
 def ahead(headers: Mapping[str, str], now: float) -> float | None:

@@ -1,10 +1,12 @@
 """What `kubectl relay doctor` makes of what it saw of an account."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from relay_cli.__main__ import main
 from relay_cli.accounts import UrlNotAccepted
 from relay_cli.doctor import _probed, ahead, compared
 from relay_cli.failures import Failure
@@ -15,6 +17,7 @@ from relay_client.operations import CREATE_POD, GET_CURRENT_USAGE, LIST_VMS
 from relay_operator.api.cloudaccount import CloudAccount
 from relay_wire.account import Whoami
 from relay_wire.webhooks import WebhookDelivery
+from tests.unit.cli.conftest import Scripted
 from tests.unit.client.scripted import Reply, scripted_server
 
 SCOPES = ["vms:read", "vms:write", "clusters:read", "clusters:write", "inference", "billing:read"]
@@ -155,3 +158,15 @@ def test_the_clock_of_a_server_is_read_from_its_answers() -> None:
     date = "Mon, 23 Nov 2026 08:00:00 GMT"
     assert ahead({"date": date}, 1795420800.0 - 60) == 60.0
     assert (ahead({}, 0.0), ahead({"date": "noon"}, 0.0)) == (None, None)
+
+
+@pytest.mark.parametrize("url", ["http://cloud.example:99999", f"http://{70 * 'a'}"], ids=["port", "label"])
+def test_an_account_whose_url_cannot_be_used_is_a_finding(
+    url: str, kubectl: Scripted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    account = _account(spec={"baseUrl": url}).model_dump(mode="json", by_alias=True, exclude_none=True)
+    (tmp_path / "accounts").write_text(json.dumps({"items": [account]}))
+    kubectl("cat accounts")
+    main(["doctor", "-o", "json"])
+    found = {one["check"]: one["message"] for one in json.loads(capsys.readouterr().out)["items"]}
+    assert found["url"].startswith(f"{url}/v1/whoami cannot be used: ")
