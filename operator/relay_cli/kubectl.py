@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import signal
 from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -79,6 +80,7 @@ class Kubectl:
         with TemporaryDirectory() as folder:
             socket = Path(folder) / "api"
             process = await self._started("proxy", f"--unix-socket={socket}", "--reject-methods=POST,PUT,PATCH,DELETE")
+            former = signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the proxy ends as with Ctrl-C
             try:
                 assert process.stdout is not None
                 try:
@@ -94,6 +96,7 @@ class Kubectl:
                 with suppress(ProcessLookupError):
                     process.kill()
                 await process.wait()
+                signal.signal(signal.SIGTERM, former)
 
     async def annotate(self, reference: str, name: str, value: str) -> None:
         """Set one annotation of an object."""
