@@ -82,7 +82,7 @@ def of_pod(folder: Path = SERVICE_ACCOUNT, environment: Mapping[str, str] = os.e
 
 
 def of_kubeconfig(path: Path) -> Login:
-    """The login of the current context. Raises AccessError, also for a login by a plugin, which is not supported."""
+    """The login of the current context. Raises AccessError, also for a way to log in that is not supported."""
     try:
         config = _Kubeconfig.model_validate(yaml.safe_load(path.read_text()))
         context = _named(config.contexts, config.current_context).context
@@ -97,8 +97,11 @@ def of_kubeconfig(path: Path) -> Login:
             f"the kubeconfig {path} cannot be used ({type(error).__name__}): it needs a current-context, whose cluster "
             "and user are in it"
         ) from None
-    if user.exec is not None or user.auth_provider is not None:
-        raise AccessError(f"the kubeconfig {path} logs in by a plugin: name one with a token or a client certificate")
+    if any((user.exec, user.auth_provider, user.username, user.impersonated)):
+        raise AccessError(
+            f"the kubeconfig {path} logs in by a plugin, by a password or as somebody else: name one with a token or a "
+            "client certificate"
+        )
     return Login(cluster.server.rstrip("/"), tls, _token(user, path.parent), cluster.proxy_url)
 
 
@@ -139,6 +142,8 @@ class _User(_Part):
     client_key_data: str | None = Field(default=None, repr=False)
     exec: object = None
     auth_provider: object = None
+    username: object = None
+    impersonated: object = Field(default=None, alias="as")
 
 
 class _Context(_Part):

@@ -53,6 +53,8 @@ def test_files_are_found_from_the_folder_of_the_kubeconfig(tmp_path: Path) -> No
     ("user", "words"),
     [
         ({"exec": {"command": "aws", "env": [{"value": SECRET}]}}, "logs in by a plugin"),
+        ({"username": "ada", "password": SECRET}, "by a password"),
+        ({"token": SECRET, "as": "ada"}, "as somebody else"),
         ({"token": {"of": SECRET}}, "cannot be used"),
         ({"client-certificate-data": SECRET, "client-key-data": SECRET}, "cannot be used"),
         ({"client-certificate-data": PEM, "client-key-data": PEM}, "a certificate or key is invalid: .*PEM"),
