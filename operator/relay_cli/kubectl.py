@@ -23,6 +23,7 @@ _PAUSE_SECONDS = 5
 _PIECE_BYTES = 65_536
 _FIRST = re.compile(r"(?:Error from server(?: \((?P<reason>\w+)\))?: |[Ee]rror: |(?=The .* is invalid:))(?P<rest>.*)")
 _CAUSE = re.compile(r"(?:from server )?for: (?P<cause>.*)")
+_NO_CRD = re.compile(r"the server doesn't have a resource type|no matches for kind \S+ in version .gpurelay\.dev/")
 _OF_NO_FIELD = "<nil>: "
 """Begins the sentence by which the API server says that it checked no rules beyond the schema."""
 _FORBIDDEN = re.compile(r"^.* is forbidden: (?P<who>User \".*)$")
@@ -158,7 +159,7 @@ def refusal(complaint: str) -> Failure:
     if reason == "Forbidden":
         told = _FORBIDDEN.match(rest)
         return Forbidden(f"{told['who'] if told else rest}: ask an administrator of the cluster for this right")
-    if "the server doesn't have a resource type" in rest:
+    if _NO_CRD.search(rest):
         return Failure(f"{rest}: install the CRDs of relay-operator, or choose another cluster with --context")
     return Failure(rest)
 

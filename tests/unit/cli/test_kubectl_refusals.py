@@ -10,6 +10,10 @@ from tests.unit.cli.conftest import Scripted
 _NOISE = 'E1123 14:17:35.603372   30645 memcache.go:265] "Unhandled Error" err="connection refused"\n'
 _CANNOT = 'User "ada" cannot list resource "gpupods" in API group "gpurelay.dev" in the namespace "ml"'
 _NO_KIND = 'the server doesn\'t have a resource type "gpupods"'
+_NO_MATCH = (
+    'resource mapping not found for name: "x" namespace: "" from "STDIN": no matches for kind "GpuPod" in version '
+    '"gpurelay.dev/v1alpha1"'
+)
 _OF_A_FILE = """Error from server ({reason}): error when {does}:
 {tried}
 Resource: "gpurelay.dev/v1alpha1, Resource=gpupods", GroupVersionKind: "gpurelay.dev/v1alpha1, Kind=GpuPod"
@@ -37,6 +41,10 @@ _ASK = ": ask an administrator of the cluster for this right"
         (
             f"{_NOISE}error: {_NO_KIND}\n",
             f"{_NO_KIND}: install the CRDs of relay-operator, or choose another cluster with --context",
+        ),
+        (
+            f"error: {_NO_MATCH}\nensure CRDs are installed first\n",
+            f"{_NO_MATCH}: install the CRDs of relay-operator, or choose another cluster with --context",
         ),
         (_NOISE + "The connection to the server was refused\n", "The connection to the server was refused"),
         (
