@@ -16,6 +16,7 @@ from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
 
 from relay_cli.failures import Failure
 from relay_cli.terminal import complain
+from relay_kube.nesting import decoded, shallow
 
 PATIENCE = "30s"
 _READY_SECONDS = 30
@@ -180,6 +181,8 @@ def _read(adapter: TypeAdapter[AnswerT], told: bytes) -> AnswerT:
     try:
         return adapter.validate_json(told)
     except ValidationError:
+        with suppress(ValueError):  # one object among others may be nested too deeply
+            return adapter.validate_python(decoded(shallow(told)))
         raise Failure("kubectl printed something other than an object in JSON: check the kubectl on PATH") from None
 
 

@@ -103,6 +103,13 @@ async def test_what_is_not_json_is_a_sentence_that_quotes_nothing_of_it(kubectl:
         assert "hunter2" not in str(failed.value)
 
 
+@pytest.mark.parametrize("levels", [240, 300, 1_020, 5_000])
+async def test_an_object_that_is_nested_too_deeply_hides_no_other(kubectl: Scripted, levels: int) -> None:
+    nested = '{"a":' * levels + "1" + "}" * levels
+    kubectl(f"""echo '{{"items": [{{"spec": {nested}}}, {{"kind": "GpuPod"}}]}}'""")
+    assert (await Kubectl().list(["gpupods"]))[1] == {"kind": "GpuPod"}
+
+
 @pytest.mark.parametrize(
     ("metadata", "name"),
     [({"name": "x", "namespace": "ml"}, "GpuPod/ml/x"), ({"name": "x"}, "GpuPod/x"), ({}, "a CloudObject")],
