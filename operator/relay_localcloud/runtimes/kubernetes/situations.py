@@ -1,5 +1,6 @@
 """The step that follows from a holder and its Pod, as one table. Pure."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum, auto
 from typing import Final
@@ -20,6 +21,8 @@ from relay_localcloud.runtimes.runtime import Labelled
 REMADE_AFTER: Final = 10 * SECOND
 """How long a Pod that its kubelet ended stays, since its creation: some kubelets reject every Pod at once."""
 _OVER: Final = frozenset({"Succeeded", "Failed"})
+_COUNT: Final = re.compile(r"[0-9]{1,18}")
+"""A start that fits the database: whoever may make Pods on the cluster may annotate them with anything."""
 
 
 class Situation(Enum):
@@ -107,11 +110,11 @@ def labelled(cluster: str, pods: Iterable[Pod], instance: str) -> Iterator[Label
     for pod in pods:
         holder_id, metadata = holder_of(pod, instance), pod.metadata
         if metadata.name == name_of(holder_id) and organization_of(metadata.namespace) is not None:
-            place = cluster, metadata.namespace
-            yield Labelled(holder_id, metadata.labels[CLOUD_ID], *place, start_of(pod), metadata.creation_timestamp)
+            named = holder_id, metadata.labels.get(CLOUD_ID, holder_id), cluster, metadata.namespace
+            yield Labelled(*named, start_of(pod), metadata.creation_timestamp)
 
 
 def start_of(pod: Pod) -> int:
     """The start of its holder that a Pod belongs to; 0 without a valid annotation, so that the Pod is recreated."""
     said = pod.metadata.annotations.get(START, "")
-    return int(said) if said.isdecimal() else 0
+    return int(said) if _COUNT.fullmatch(said) else 0

@@ -10,7 +10,15 @@ from relay_localcloud.kernel.instants import parse_timestamp
 from relay_localcloud.runtimes.kubernetes.holdings import Holding, Standing
 from relay_localcloud.runtimes.kubernetes.names import CLOUD_ID, INSTANCE, REPLICA_ID, START
 from relay_localcloud.runtimes.kubernetes.observed import Pod
-from relay_localcloud.runtimes.kubernetes.situations import REMADE_AFTER, STEPS, Situation, Step, is_known, situation
+from relay_localcloud.runtimes.kubernetes.situations import (
+    REMADE_AFTER,
+    STEPS,
+    Situation,
+    Step,
+    is_known,
+    labelled,
+    situation,
+)
 
 MADE = "2026-11-24T10:00:00Z"
 SECOND_START = Holding("pod_1", Standing.RUN, start=2, since=0, uid=None, exits=())
@@ -38,6 +46,9 @@ def pod(start: str = "2", owner: str = "mine", phase: str = "Running", on: str |
         (pod("3", phase="Failed"), Situation.LATER),
         (pod(annotations={}), Situation.OUTDATED),
         (pod("two"), Situation.OUTDATED),
+        (pod("9" * 18), Situation.LATER),
+        (pod("9" * 19), Situation.OUTDATED),
+        (pod("9" * 5000), Situation.OUTDATED),
     ],
 )
 def test_what_is_there_is_told_by_instance_start_and_phase(there: Pod | None, meant: Situation) -> None:
@@ -92,7 +103,13 @@ def test_nothing_ends_what_is_not_this_clouds_or_of_a_start_it_does_not_know_unl
         (pod("1", labels={INSTANCE: "mine", CLOUD_ID: "cluster_1", REPLICA_ID: "rep_1"}), True),
         (pod("1", labels={INSTANCE: "mine", CLOUD_ID: "pod_1", REPLICA_ID: "rep_9"}), False),
         (pod("1", labels={}), False),
+        (pod("9" * 5000, labels={}), False),
     ],
 )
 def test_a_pod_is_known_if_it_is_this_clouds_and_its_holder_has_had_that_start(there: Pod, known: bool) -> None:
     assert is_known(there, "mine", {"pod_1": 2, "rep_1": 1}) is known
+
+
+def test_a_pod_whose_marks_were_taken_off_by_hand_is_listed_by_those_that_are_left() -> None:
+    replica = pod(name="rep-1", namespace="relay-org-a", labels={INSTANCE: "mine", REPLICA_ID: "rep_1"})
+    assert [(each.id, each.workload_id) for each in labelled("eu", [replica], "mine")] == [("rep_1", "rep_1")]
