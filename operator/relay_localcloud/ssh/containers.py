@@ -27,9 +27,8 @@ class ContainerSession(Passing, SSHServerSession[bytes]):
         self._terminal = ""
 
     def connection_made(self, chan: SSHServerChannel[bytes]) -> None:
-        """Count the session."""
+        """Remember the channel."""
         self.channel = chan
-        self._whose.opened()
 
     def pty_requested(
         self, term_type: str, term_size: tuple[int, int, int, int], term_modes: Mapping[int, int]

@@ -29,9 +29,8 @@ class ForwardedConnection(Passing, SSHTCPSession[bytes]):
         self._containers = containers
 
     def connection_made(self, chan: SSHTCPChannel[bytes]) -> None:
-        """Count the connection."""
+        """Remember the channel."""
         self.channel = chan
-        self._whose.opened()
 
     async def run(self) -> None:
         """Connect to the container, and pass bytes on in both directions."""

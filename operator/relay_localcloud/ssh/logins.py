@@ -175,20 +175,15 @@ class Login(asyncssh.SSHServer):
         self, dest_host: str, dest_port: int, orig_host: str, orig_port: int
     ) -> SSHTCPSession[bytes]:
         """Open a connection to a port of the container. Raises ChannelOpenError."""
-        there, cloud = self._room(), self._logins.cloud
+        assert self._in is not None
+        there, cloud = self._in.place, self._logins.cloud
         if cloud.containers is None:
             raise ChannelOpenError(asyncssh.OPEN_CONNECT_FAILED, simulated.no_port(there, dest_port))
         if dest_host not in ITSELF or not 0 < dest_port <= HIGHEST_PORT:
             why = f"only ports of {there.id} itself can be forwarded: name it localhost"
             raise ChannelOpenError(asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED, why)
         turn = partial(cloud.turns.of, there.organization_id)
-        return ForwardedConnection(there, dest_port, self, cloud.containers, turn)
-
-    def opened(self) -> None:
-        """Count a session or forwarded connection."""
-        self.channels += 1
-        self.touch()
-        self._look_whether_idle()
+        return ForwardedConnection(self._room(), dest_port, self, cloud.containers, turn)
 
     def closed(self) -> None:
         """Stop counting a session or forwarded connection."""
@@ -220,12 +215,18 @@ class Login(asyncssh.SSHServer):
         self._connection.disconnect(asyncssh.DISC_BY_APPLICATION, why)
 
     def _room(self) -> Place:
-        """The place for one more session. Raises ChannelOpenError if that has too many."""
+        """The place of one more session or connection, which is counted. Raises ChannelOpenError if there are too many.
+
+        asyncssh calls `connection_made` later, when it has read everything that the client requested at once.
+        """
         assert self._in is not None
         there, most = self._in.place, self._logins.bounds.channels
         if self._logins.open_at(there) >= most:
             why = f"The {there.noun} {there.id} has {most} sessions and forwarded connections: end some first"
             raise ChannelOpenError(asyncssh.OPEN_RESOURCE_SHORTAGE, why)
+        self.channels += 1
+        self.touch()
+        self._look_whether_idle()
         return there
 
     def _look_whether_idle(self) -> None:

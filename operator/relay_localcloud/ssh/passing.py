@@ -18,9 +18,6 @@ Size = tuple[int, int]
 class Counted(Protocol):
     """The login that a session or a forwarded connection belongs to."""
 
-    def opened(self) -> None:
-        """Count the session or connection."""
-
     def closed(self) -> None:
         """Stop counting the session or connection."""
 

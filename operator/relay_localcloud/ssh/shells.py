@@ -29,9 +29,8 @@ class SimulatedShell(SSHServerSession[str]):
         self._status = 0
 
     def connection_made(self, chan: SSHServerChannel[str]) -> None:
-        """Count the session."""
+        """Remember the channel."""
         self._channel = chan
-        self._whose.opened()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop counting the session."""

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+import asyncssh
 import pytest
 
 from relay_localcloud.ssh.bounds import Bounds
@@ -39,6 +40,15 @@ async def test_who_does_nothing_is_out_after_a_while(bounds: Bounds, opens: bool
         if opens:
             await connection.create_process()
         await connection.wait_closed()
+
+
+async def test_a_vm_has_so_many_sessions_and_no_more_even_if_all_are_requested_at_once() -> None:
+    async with serving(Bounds(channels=3)) as gate, asyncio.timeout(PATIENCE_SECONDS):
+        connection = await gate.connect()
+        opened = await asyncio.gather(*(connection.create_process() for _ in range(20)), return_exceptions=True)
+        assert sum(isinstance(each, asyncssh.SSHClientProcess) for each in opened) == 3
+        assert sum(isinstance(each, asyncssh.ChannelOpenError) for each in opened) == 17
+        connection.close()
 
 
 async def test_what_is_no_ssh_ends_a_connection_and_nothing_else() -> None:
