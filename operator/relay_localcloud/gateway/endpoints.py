@@ -39,8 +39,10 @@ class Endpoint:
     public: bool
     per_port: bool
     """Whether its host names a port, as a production VM's does."""
+    serves: bool
+    """Whether it is to serve; if so, requests under way go on, even if no replica is healthy for a moment."""
     unready: str | None
-    """Why it does not serve, as a part of a message; None if it serves."""
+    """Why it takes no further requests, as a part of a message; None if it does."""
     image: str | None
     port: int
     """The port at which the container listens."""
@@ -51,6 +53,7 @@ def find(tx: Tx, **named: str) -> Endpoint | None:
     """The endpoint of the live workload with this `label` or this `id`; None if there is none."""
     workload = WORKLOADS.find(tx, terminated_at=None, **named)
     if workload is not None:
+        serves = workload.status is PodStatus.RUNNING
         return Endpoint(
             workload_id=workload.id,
             label=workload.label,
@@ -58,13 +61,15 @@ def find(tx: Tx, **named: str) -> Endpoint | None:
             organization_id=workload.organization_id,
             public=workload.public,
             per_port=workload.capability_tier == PRODUCTION,
-            unready=None if workload.status is PodStatus.RUNNING else f"is {workload.status}",
+            serves=serves,
+            unready=None if serves else f"is {workload.status}",
             image=workload.image,
             port=workload.http_port,
         )
     cluster = CLUSTERS.find(tx, terminated_at=None, **named)
     if cluster is None:
         return None
+    serves = cluster.status in _SERVING
     healthy = None if cluster.active_replicas else "has no healthy replica"
     return Endpoint(
         workload_id=cluster.id,
@@ -73,7 +78,8 @@ def find(tx: Tx, **named: str) -> Endpoint | None:
         organization_id=cluster.organization_id,
         public=False,
         per_port=False,
-        unready=healthy if cluster.status in _SERVING else f"is {cluster.status}",
+        serves=serves,
+        unready=healthy if serves else f"is {cluster.status}",
         image=cluster.created_as.image_url,
         port=cluster.created_as.container_port or DEFAULT_PORT,
         deploy_token=cluster.deploy_token,

@@ -1,4 +1,4 @@
-"""Admits requests to workloads (section 5, "Workload endpoints"), and ends those that would no longer be admitted."""
+"""Admits requests to workloads (section 5, "Workload endpoints"), and ends those that may not go on."""
 
 import asyncio
 import secrets
@@ -22,7 +22,7 @@ def admit(endpoint: Endpoint, headers: Mapping[str, str], directory: Directory) 
 
     ApiError 401 without a valid key, 403 with one of another organization, 503 if the workload does not serve.
     """
-    consumed = frozenset[str]() if endpoint.public else _check_key(endpoint, headers, directory)
+    consumed = _check_right(endpoint, headers, directory)
     if endpoint.unready is not None:
         raise ApiError(
             503,
@@ -43,7 +43,9 @@ def _is_deploy_token(endpoint: Endpoint, key: str) -> bool:
     return token is not None and key.isascii() and secrets.compare_digest(token, key)
 
 
-def _check_key(endpoint: Endpoint, headers: Mapping[str, str], directory: Directory) -> frozenset[str]:
+def _check_right(endpoint: Endpoint, headers: Mapping[str, str], directory: Directory) -> frozenset[str]:
+    if endpoint.public:
+        return frozenset()
     key, consumed = _credential(headers)
     if not key:
         raise ApiError(
@@ -99,7 +101,7 @@ class Passage:
 
 
 class Passages:
-    """All passages. Those that would no longer be admitted are ended at once."""
+    """All passages. Each ends at once when its workload stops serving, its container is gone or its key is revoked."""
 
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
@@ -139,10 +141,10 @@ class Passages:
 
     def _may_pass(self, passage: Passage) -> bool:
         endpoint = self._directory.endpoint(passage.target)
-        if endpoint is None:
+        if endpoint is None or not endpoint.serves:
             return False
         try:
-            admit(endpoint, passage.request.headers, self._directory)
+            _check_right(endpoint, passage.request.headers, self._directory)
             # An address may belong to another workload once its container is gone.
             self._directory.way(endpoint, None if passage.way is None else passage.way.uid)
         except ApiError:

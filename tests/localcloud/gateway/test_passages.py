@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import pytest
 from aiohttp import web
 
-from tests.localcloud.support.gateway import HANDSHAKE, connection, head_of, opening, running, set_upstream
-from tests.localcloud.support.workloads import act
+from tests.localcloud.support import clusters
+from tests.localcloud.support.gateway import HANDSHAKE, Workload, connection, head_of, opening, running, set_upstream
+from tests.localcloud.support.workloads import act, happens, own_node
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.localcloud.support.gateway import Upstream, Workload
+    from tests.localcloud.support.gateway import Upstream
     from tests.localcloud.support.server import Organization
 
 KEYS = "/v1/orgs/{org}/api-keys"
@@ -147,6 +149,21 @@ async def test_what_has_not_changed_for_a_connection_lets_it_be(organization: Or
         await organization.ok("DELETE", f"{KEYS}/{key['id']}")
         await organization.server.advance(60)
         await is_alive(reader, writer)
+
+
+async def test_what_is_under_way_at_a_cluster_goes_on_without_a_healthy_replica_until_it_stops(
+    organization: Organization,
+) -> None:
+    await own_node(organization)
+    cluster_id = await clusters.running(organization)
+    url = (await clusters.summary(organization, cluster_id))["endpointUrl"]
+    workload = Workload(organization, cluster_id, urlsplit(url).netloc)
+    async with socket(workload, organization.api_key) as (reader, writer):
+        await happens(organization, cluster_id, "unhealthy")
+        assert (await workload.call("GET", "/")).refusal == (503, "workload_not_running")
+        await is_alive(reader, writer)
+        await clusters.act(organization, cluster_id, "stop")
+        assert await reader.read() == GOING_AWAY
 
 
 async def test_a_public_workload_that_becomes_private_keeps_only_those_with_a_key(organization: Organization) -> None:
