@@ -114,8 +114,7 @@ def take(tx: Tx, holder_id: str, seen: Seen, offer: Offer) -> Turn | None:
         return None
     organization_id = holding.organization_id if holder is None else holder.organization_id
     if organization_id is None:
-        if offer.cluster == offer.first:
-            stops.look(tx, holding, seen.may_run)
+        stops.look(tx, holding, seen.may_run)
         return None
     wanted_on = _wanted_on(tx, holder, holding, offer)
     if offer.cluster != (holding.cluster or wanted_on):

@@ -130,8 +130,9 @@ def test_a_cluster_is_stopped_once_no_cluster_can_have_a_pod_of_it(world: World)
     world.pods["us"].clear()
     world.unknown = {"us"}
     assert status() is ClusterStatus.STOPPING
-    world.unknown = {"eu"}
-    assert status() is ClusterStatus.STOPPED
+    world.unknown = {"eu"}  # the first one, which takes no turns then
+    assert world.turn(cluster_id, "us") is None
+    assert world.room.status(cluster_id) is ClusterStatus.STOPPED
 
 
 def test_the_state_of_a_cloud_of_one_cluster_belongs_to_the_first(world: World) -> None:
