@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import asyncssh
@@ -200,6 +201,17 @@ async def test_a_login_is_in_the_audit_log_of_its_organization(
         "forbidden": False,
     }
     assert "secret" not in str(log)
+
+
+async def test_a_key_lets_in_however_it_was_written_and_one_that_is_no_base64_keeps_nobody_out() -> None:
+    async with serving() as gate, asyncio.timeout(PATIENCE_SECONDS):
+        with gate.store.transaction() as tx:
+            (row,) = KEYS.all(tx)
+            KEYS.change(tx, row.id, public_key=f"{row.public_key.strip()}é")
+            with_tabs = "\t".join(row.public_key.split())
+            KEYS.insert(tx, **asdict(row) | {"id": "ssh_2", "name": "with tabs", "public_key": with_tabs})
+        async with await gate.connect() as connection:
+            assert (await connection.run("true")).exit_status == 0
 
 
 async def test_a_connection_may_offer_few_keys_that_let_nobody_in(
