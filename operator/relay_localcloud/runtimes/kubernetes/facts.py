@@ -6,7 +6,7 @@ kubelet's and the scheduler's own, if they have any.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
@@ -130,9 +130,13 @@ class Awaited:
 
 @dataclass(frozen=True, slots=True)
 class Cordoned:
-    """The wanted Pod is on no node, and is created only once its node is uncordoned."""
+    """The wanted Pod is on no node, and is created only once its node is uncordoned.
+
+    The container of the one before it has not run since `ended_at`, None if that is unknown.
+    """
 
     words: str = CORDONED
+    ended_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,10 +209,15 @@ def on_cloud(fact: Fact, ahead: int) -> Fact:
             return replace(fact, at=at + ahead)
         case Exited():
             return replace(fact, started_at=fact.started_at + ahead, finished_at=fact.finished_at + ahead)
-        case Failed(_, int(ended_at)):
+        case Failed(_, int(ended_at)) | Cordoned(_, int(ended_at)):
             return replace(fact, ended_at=ended_at + ahead)
         case _:
             return fact
+
+
+def killed_at(events: Iterable[Event]) -> int | None:
+    """When a kubelet last ended a container of a Pod, if its events say so."""
+    return max((event.at for event in events if event.reason == "Killing"), default=0) or None
 
 
 def last_exits(pod: Pod, exits: Sequence[Exited]) -> list[Exited]:

@@ -55,9 +55,9 @@ def steps_of(fact: Fact) -> Iterator[Step]:
             yield Step(ReplicaTrigger.CONTAINER_AWAY, of_exit(fact))
         case Pending(words) | CannotStart(words) | Deleted(words) | TakenOff(words):
             yield Step(ReplicaTrigger.CONTAINER_AWAY, words)
-        case Cordoned(words):
+        case Cordoned(words, ended_at):
             yield Step(ReplicaTrigger.CONTAINER_AWAY, words)
-            yield Step(ReplicaTrigger.NODE_CORDONED, words)
+            yield Step(ReplicaTrigger.NODE_CORDONED, words, ended_at)
         case Failed(words, ended_at):
             yield Step(ReplicaTrigger.CONTAINER_FAILED, words, ended_at)
         case Awaited():
@@ -89,8 +89,8 @@ def _is_displaced(tx: Tx, replica: Replica, facts: Sequence[Fact]) -> bool:
     """
     if replica.node_id is None:
         return Stuck() in facts
-    waits = any(isinstance(fact, Pending) for fact in facts)
-    return Cordoned() in facts or (waits and nodes.get(tx, replica.node_id).free_count < 0)
+    kinds = {type(fact) for fact in facts}
+    return Cordoned in kinds or (Pending in kinds and nodes.get(tx, replica.node_id).free_count < 0)
 
 
 def _apply(tx: Tx, replicas: Replicas[GroupT], group: GroupT, replica: Replica, step: Step) -> Replica:

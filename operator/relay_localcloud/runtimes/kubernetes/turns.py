@@ -200,7 +200,7 @@ def _tell(tx: Tx, holder: Holder, holding: Holding, pod: Pod | None, seen: Seen,
     if pod is None or there in {Situation.FOREIGN, Situation.UNPLACED}:
         if holding.uid is not None:
             HOLDINGS.change(tx, holding.id, uid=None)
-        holder.tell(tx, _without_pod(holding, there))
+        holder.tell(tx, _without_pod(tx, holding, there, seen))
         return
     if there is Situation.LATER:
         holding = HOLDINGS.changed(tx, holding, start=start_of(pod))  # from now on, what is wanted is about this start
@@ -242,11 +242,12 @@ def _rejected_since(tx: Tx, holding: Holding, told: Sequence[Fact]) -> int | Non
     return holding.rejected_since or (tx.now if any(isinstance(fact, TakenOff) for fact in told) else None)
 
 
-def _without_pod(holding: Holding, there: Situation) -> Sequence[Fact]:
+def _without_pod(tx: Tx, holding: Holding, there: Situation, seen: Seen) -> Sequence[Fact]:
     if there is Situation.FOREIGN:
         return [CannotStart(TAKEN)]
     if there in _CORDONED:
-        return [Cordoned()]
+        ended_at = None if holding.uid is None else facts.killed_at(seen.events(holding.uid))
+        return [facts.on_cloud(Cordoned(ended_at=ended_at), ahead(tx, seen.wall()))]
     return [Deleted(_VANISHED) if holding.uid is not None else Awaited()]
 
 

@@ -19,7 +19,7 @@ from relay_localcloud.runtimes.kubernetes import fleet, turns
 from relay_localcloud.runtimes.kubernetes.holdings import OnKubernetes
 from relay_localcloud.runtimes.kubernetes.names import CLOUD_ID, INSTANCE, START, name_of
 from relay_localcloud.runtimes.kubernetes.nodes import NodeSeen, NodeSilent
-from relay_localcloud.runtimes.kubernetes.observed import Pod, PodSpec, PodStatus
+from relay_localcloud.runtimes.kubernetes.observed import Event, Pod, PodSpec, PodStatus
 from relay_localcloud.runtimes.kubernetes.runs import Machine
 from relay_localcloud.runtimes.kubernetes.situations import labelled
 from relay_localcloud.runtimes.kubernetes.tenants import Gateway
@@ -63,6 +63,8 @@ class Rows:
     machines: dict[str, Machine] = field(default_factory=dict)
     cordoned: frozenset[str] = frozenset()
     may_run: Callable[[str, str, str], bool] = lambda _, __, ___: False
+    events: list[Event] = field(default_factory=list)
+    """Those about each of its Pods."""
     ahead: int = 0
     """How far the cloud's clock is ahead of the machines'; negative if it lags behind."""
 
@@ -195,8 +197,10 @@ class Rows:
 
     def turn(self, holder_id: str) -> Turn:
         """What a turn decides."""
-        pods, on, events = self.pods, self._pods_on, lambda _: ()
-        seen = Seen(self.machines, lambda _, name: pods.get(name), on, events, self.may_run, self.wall, self.cordoned)
+        pods, on, events = self.pods, self._pods_on, self.events
+        seen = Seen(
+            self.machines, lambda _, name: pods.get(name), on, lambda _: events, self.may_run, self.wall, self.cordoned
+        )
         with self.tx() as tx:
             turn = turns.take(tx, holder_id, seen, self.offer)
         assert turn is not None

@@ -14,6 +14,7 @@ from relay_localcloud.providers import node_events
 from relay_localcloud.replicas.states import ReplicaState
 from relay_localcloud.runtimes.kubernetes.facts import SCHEDULED_WITHIN, START_WITHIN
 from relay_localcloud.runtimes.kubernetes.names import name_of
+from relay_localcloud.runtimes.kubernetes.observed import Event
 from relay_localcloud.runtimes.kubernetes.situations import REMADE_AFTER, Step
 from relay_localcloud.workloads.transitions import Trigger
 from relay_wire.pods import PodStatus
@@ -73,6 +74,18 @@ def test_what_started_and_ended_for_good_during_an_outage_is_billed_for_that_tim
     room.now += 8 * HOUR
     room.ends(holder_id, "Evicted", terminated=ended(began, began + HOUR))
     assert room.billed(holder_id) == [(began, began + HOUR)]
+
+
+def test_what_was_drained_during_an_outage_is_billed_until_its_kubelet_ended_it(room: Rows, holder_id: str) -> None:
+    began, room.ahead = room.now, MINUTE
+    started(room, holder_id, began)
+    room.now += 8 * HOUR
+    room.node(cordoned=True)
+    room.pods.clear()
+    for event in ({"reason": "Killing", "lastTimestamp": timestamp(began + HOUR)}, {"reason": "Pulled"}):
+        room.events.append(Event.model_validate(event))
+    room.turn(holder_id)
+    assert room.billed(holder_id) == [(began, began + HOUR + room.ahead)]
 
 
 def test_a_container_whose_end_is_unknown_is_billed_until_that_is_seen(room: Rows) -> None:
