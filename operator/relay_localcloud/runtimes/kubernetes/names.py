@@ -12,6 +12,8 @@ CONTAINER: Final = "main"
 """The name of the cloud's container in a Pod."""
 CORDONED_BY: Final = "gpurelay.dev/cordoned-by"
 """The annotation of a Node that a cloud cordoned, with the id of the cloud's instance."""
+CORDON: Final = "node.kubernetes.io/unschedulable"
+"""The taint of a cordoned Node. A hold affects nothing that is on the node, so its Pods may be created again there."""
 START: Final = "gpurelay.dev/start"
 """The annotation with the number of the holder's start that a Pod belongs to, from 1."""
 

@@ -106,10 +106,17 @@ class Container(Observed):
     restart_policy: str | None = None
 
 
+class Toleration(Observed):
+    """The key of a taint that a Pod tolerates."""
+
+    key: str = ""
+
+
 class PodSpec(Observed):
     """What the scheduler counts of a Pod."""
 
     node_name: str | None = None
+    tolerations: Sequence[Toleration] = ()
     containers: Sequence[Container] = ()
     init_containers: Sequence[Container] = ()
     overhead: Mapping[str, str] = {}

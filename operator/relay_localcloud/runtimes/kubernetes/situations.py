@@ -9,6 +9,7 @@ from relay_localcloud.kernel.instants import SECOND
 from relay_localcloud.runtimes.kubernetes.holdings import Holding, Standing
 from relay_localcloud.runtimes.kubernetes.names import (
     CLOUD_ID,
+    CORDON,
     INSTANCE,
     REPLICA_ID,
     START,
@@ -36,7 +37,7 @@ class Situation(Enum):
     LATER = auto()  # of a later start than the row's, since the state was restored from a backup
     LEAVING = auto()  # being deleted, by whomever
     REJECTED = auto()  # in phase Succeeded or Failed, and younger than REMADE_AFTER
-    OUTDATED = auto()  # of an earlier start, or in phase Succeeded or Failed
+    OUTDATED = auto()  # of an earlier start, in phase Succeeded or Failed, or kept off a node that was held meanwhile
 
 
 class Step(Enum):
@@ -76,8 +77,10 @@ STEPS: Final[Mapping[Standing, Mapping[Situation, Step]]] = {
 }
 
 
-def situation(holding: Holding, pod: Pod | None, instance: str, now: int, *, cordoned: bool = False) -> Situation:
-    """The situation of a holder; `pod` is the Pod of its name, `cordoned` is about its node."""
+def situation(
+    holding: Holding, pod: Pod | None, instance: str, now: int, *, cordoned: bool = False, held: bool = False
+) -> Situation:
+    """The situation of a holder; `pod` is the Pod of its name; its node is `cordoned`, or `held` by its owner."""
     if pod is None:
         return Situation.CLOSED if cordoned else Situation.ABSENT
     if pod.metadata.labels.get(INSTANCE) != instance:
@@ -90,8 +93,17 @@ def situation(holding: Holding, pod: Pod | None, instance: str, now: int, *, cor
     if start < holding.start:
         return Situation.OUTDATED
     if pod.status.phase not in _OVER:
-        return Situation.UNPLACED if cordoned and pod.spec.node_name is None else Situation.PRESENT
+        return _unended(pod, cordoned=cordoned, held=held)
     return Situation.REJECTED if now - pod.metadata.creation_timestamp < REMADE_AFTER else Situation.OUTDATED
+
+
+def _unended(pod: Pod, *, cordoned: bool, held: bool) -> Situation:
+    if pod.spec.node_name is not None:
+        return Situation.PRESENT
+    if cordoned:
+        return Situation.UNPLACED
+    tolerates = any(each.key == CORDON for each in pod.spec.tolerations)
+    return Situation.OUTDATED if held and not tolerates else Situation.PRESENT
 
 
 def is_known(pod: Pod, instance: str, starts: Mapping[str, int]) -> bool:

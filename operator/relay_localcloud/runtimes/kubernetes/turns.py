@@ -221,7 +221,13 @@ def _tell(tx: Tx, holder: Holder, holding: Holding, pod: Pod | None, seen: Seen,
 def _situation(tx: Tx, holder: Holder | None, holding: Holding, pod: Pod | None, seen: Seen, offer: Offer) -> Situation:
     machine = _machine_of(tx, holder, seen, offer) if holder is not None and seen.cordoned else None
     cordoned = machine is not None and machine.name in seen.cordoned
-    return situation(holding, pod, offer.terms.instance, seen.wall(), cordoned=cordoned)
+    waits = pod is not None and pod.spec.node_name is None
+    held = waits and holder is not None and _is_held(tx, holder)
+    return situation(holding, pod, offer.terms.instance, seen.wall(), cordoned=cordoned, held=held)
+
+
+def _is_held(tx: Tx, holder: Holder) -> bool:
+    return holder.node_id is not None and nodes.get(tx, holder.node_id).held_by_owner
 
 
 def _leaves(pod: Pod | None) -> bool:
@@ -272,8 +278,7 @@ def _making(tx: Tx, turn: Turn, seen: Seen, offer: Offer) -> Turn:
         return waiting
     if machine is not None:
         free = free_on(machine, _others(tx, turn, seen.pods_on(machine.name), offer))
-        held = holder.node_id is not None and nodes.get(tx, holder.node_id).held_by_owner
-        machine = replace(machine, free=free, held=held)
+        machine = replace(machine, free=free, held=_is_held(tx, holder))
     try:
         run = holder.run(tx, machine, turn.holding.start, offer.terms, offer.vault)
     except Impossible as why:

@@ -11,6 +11,7 @@ from pydantic import JsonValue
 from relay_localcloud.capacity.catalog import DEFAULT_DISK_GB
 from relay_localcloud.runtimes.kubernetes.names import (
     CONTAINER,
+    CORDON,
     START,
     labels_of,
     name_of,
@@ -29,8 +30,6 @@ UNASKED_DISK_GB: Final = 1
 """The disk that a container without a disk size requests: a small disk must suffice for all GPUs of its node."""
 AWAY: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 """Taints of silent nodes; Pods there tolerate them, so that their GPUs stay held."""
-CORDON: Final = "node.kubernetes.io/unschedulable"
-"""The taint of a cordoned Node. A hold affects nothing that is on the node, so its Pods may be created again there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from relay_localcloud.kernel.instants import DAY, HOUR, MINUTE
+from relay_localcloud.providers import node_events
 from relay_localcloud.replicas.states import ReplicaState
 from relay_localcloud.runtimes.kubernetes.facts import CORDONED, SCHEDULED_WITHIN
 from relay_localcloud.runtimes.kubernetes.nodes import NodeSeen
+from relay_localcloud.runtimes.kubernetes.observed import PodSpec
 from relay_localcloud.runtimes.kubernetes.situations import Step
 from relay_localcloud.runtimes.kubernetes.wanted import Terms
 from relay_localcloud.workloads.transitions import Trigger
@@ -78,6 +80,25 @@ def test_the_time_to_be_scheduled_begins_once_the_node_is_uncordoned(room: Rows,
         room.turn(pod_id)
         assert room.workload(pod_id).status is status
         room.now += SCHEDULED_WITHIN
+
+
+def test_a_pod_that_waits_for_its_node_when_its_owner_holds_that_is_recreated_so_that_it_may_go_there(
+    room: Rows, pod_id: str
+) -> None:
+    room.unplaced(pod_id)
+    assert room.turn(pod_id).step is Step.NOTHING
+    node_id = str(room.workload(pod_id).node_id)
+    with room.tx() as tx:
+        node_events.set_by_owner(tx, node_id, "draining")
+    assert room.turn(pod_id).step is Step.END
+    room.pods.clear()
+    made = room.turn(pod_id)
+    *_, pod = made.manifests
+    room.unplaced(pod_id)
+    spec = PodSpec.model_validate(pod["spec"])
+    room.pods[made.name] = room.pods[made.name].model_copy(update={"spec": spec})
+    assert room.turn(pod_id).step is Step.NOTHING
+    assert room.workload(pod_id).status is PodStatus.DEPLOYING
 
 
 def test_one_rejection_does_not_fail_what_waited_on_a_cordoned_node_since_the_last_one(room: Rows, pod_id: str) -> None:

@@ -16,10 +16,10 @@ from relay_localcloud.providers import node_events
 from relay_localcloud.runtimes.kubernetes import fleet
 from relay_localcloud.runtimes.kubernetes.cordons import NODES as KIND
 from relay_localcloud.runtimes.kubernetes.cordons import Cordons, change
-from relay_localcloud.runtimes.kubernetes.names import CORDONED_BY
+from relay_localcloud.runtimes.kubernetes.names import CORDON, CORDONED_BY
 from relay_localcloud.runtimes.kubernetes.nodes import Gpu, of_node
 from relay_localcloud.runtimes.kubernetes.observed import Node
-from relay_localcloud.runtimes.kubernetes.wanted import CORDON, Terms
+from relay_localcloud.runtimes.kubernetes.wanted import Terms
 from tests.localcloud.runtimes.kubernetes.rows import GPU, MACHINE, rows
 
 if TYPE_CHECKING:
