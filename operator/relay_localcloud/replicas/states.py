@@ -37,7 +37,7 @@ class ReplicaTrigger(Enum):
     NODE_SILENT = auto()
     NODE_RETURNED = auto()  # and its replicas go on
     NODE_SEEN_AGAIN = auto()  # the runtime will report what runs on it
-    NODE_CORDONED = auto()  # and its container, which was to start again, waits for the end of that
+    HELD_UP = auto()  # its container is to start again, and waits: its node is cordoned, or its former Pod is stuck
     STOP = auto()
     TERMINATE = auto()
 
@@ -82,7 +82,7 @@ _ROWS: Final[Mapping[ReplicaState, Mapping[ReplicaTrigger, ReplicaMove]]] = {
         _T.CHECK_PASSED: ReplicaMove(_S.HEALTHY, (_E.TELL_HEALTHY,)),
         _T.RESTART: ReplicaMove(_S.STARTING, (_E.WANT_RESTARTED,)),
         _T.NODE_SILENT: ReplicaMove(_S.LOST, (_E.STOP_BILLING, _E.TELL_UNHEALTHY)),
-        _T.NODE_CORDONED: _HOLD_UP,
+        _T.HELD_UP: _HOLD_UP,
     },
     _S.HEALTHY: {
         **_WHILE_IT_RUNS,
@@ -106,7 +106,7 @@ _ROWS: Final[Mapping[ReplicaState, Mapping[ReplicaTrigger, ReplicaMove]]] = {
         _T.CONTAINER_FAILED: _GIVE_UP_UNHEALTHY,
         _T.RESTART: ReplicaMove(_S.PROVISIONING, (_E.STOP_BILLING, _E.WANT_STARTED)),
         _T.NODE_SILENT: ReplicaMove(_S.LOST, (_E.STOP_BILLING,)),
-        _T.NODE_CORDONED: _HOLD_UP,
+        _T.HELD_UP: _HOLD_UP,
     },
     _S.FAILED: dict.fromkeys((_T.STOP, _T.TERMINATE, _T.RESTART), _END),  # after a restart, another takes its place
     _S.LOST: {

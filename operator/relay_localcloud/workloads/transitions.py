@@ -29,7 +29,7 @@ class Trigger(Enum):
     NODE_LOST = auto()  # silent for longer than the grace
     NODE_RETURNED = auto()  # and its workloads go on
     NODE_SEEN_AGAIN = auto()  # the runtime will report what runs on it
-    NODE_CORDONED = auto()  # and its container, which was to start again, waits for the end of that
+    HELD_UP = auto()  # its container is to start again, and waits: its node is cordoned, or its former Pod is stuck
     FOUND_RUNNING = auto()  # by a later start than the row knows of: an older state was restored
     NODE_REMOVED = auto()
     RECLAIMED = auto()  # spot capacity, by its owner
@@ -112,7 +112,7 @@ _ROWS: Final[Mapping[S, Mapping[Trigger, Outcome]]] = {
         Trigger.CONTAINER_EXITED: _RECREATED,
         Trigger.FAILED: _FAIL,
         Trigger.NODE_LOST: _INTERRUPT,
-        Trigger.NODE_CORDONED: _HOLD_UP,
+        Trigger.HELD_UP: _HOLD_UP,
         Trigger.BALANCE_RAN_OUT: _WIND_DOWN,
     },
     S.STOPPING: {

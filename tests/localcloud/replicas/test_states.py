@@ -27,7 +27,7 @@ RESTART          -             starting    healthy     provisioning  provisionin
 NODE_SILENT      lost          lost        lost        lost          lost          -           -             -           -
 NODE_RETURNED    -             -           -           -             -             -           healthy       -           -
 NODE_SEEN_AGAIN  -             -           -           -             -             -           provisioning  -           -
-NODE_CORDONED    -             provisioning -          -             provisioning  -           -             -           -
+HELD_UP          -             provisioning -          -             provisioning  -           -             -           -
 STOP             stopping      stopping    stopping    stopping      stopping      terminated  stopping      -           -
 TERMINATE        terminated    terminated  terminated  terminated    terminated    terminated  terminated    terminated  -
 """  # noqa: E501 - as people read it
@@ -52,8 +52,8 @@ IN_PLACE: dict[tuple[ReplicaState, ReplicaTrigger], set[ReplicaEffect]] = {
     (ReplicaState.HEALTHY, ReplicaTrigger.RESTART): {ReplicaEffect.WANT_RESTARTED},
     (ReplicaState.STARTING, ReplicaTrigger.RESTART): {ReplicaEffect.WANT_RESTARTED},
     (ReplicaState.LOST, ReplicaTrigger.NODE_SEEN_AGAIN): set(),
-    (ReplicaState.STARTING, ReplicaTrigger.NODE_CORDONED): set(),
-    (ReplicaState.RECOVERING, ReplicaTrigger.NODE_CORDONED): set(),
+    (ReplicaState.STARTING, ReplicaTrigger.HELD_UP): set(),
+    (ReplicaState.RECOVERING, ReplicaTrigger.HELD_UP): set(),
 }
 """What leads to where it is, or to what was wanted all along."""
 MONEY = {ReplicaEffect.START_BILLING, ReplicaEffect.STOP_BILLING}

@@ -21,7 +21,7 @@ FAILED           failed       failed       -             -           -          
 NODE_LOST        interrupted  interrupted  -             -           -            -           -
 NODE_RETURNED    -            -            -             -           running      -           -
 NODE_SEEN_AGAIN  -            -            -             -           deploying    -           -
-NODE_CORDONED    -            deploying    -             -           -            -           -
+HELD_UP          -            deploying    -             -           -            -           -
 FOUND_RUNNING    -            -            deploying     deploying   -            deploying   -
 NODE_REMOVED     terminated   terminated   terminated    terminated  terminated   terminated  -
 RECLAIMED        terminated   terminated   terminated    terminated  terminated   terminated  -
@@ -64,7 +64,7 @@ def test_what_a_move_bills_claims_tells_and_wants(state: PodStatus, trigger: Tri
         effects, wanted = (Effect.BOOT,), Wanted.RESTARTED if trigger is Trigger.RESTART else None
     if trigger is Trigger.NODE_SEEN_AGAIN:
         effects, wanted = (), None  # it kept its GPUs, and was wanted all along
-    if trigger is Trigger.NODE_CORDONED:
+    if trigger is Trigger.HELD_UP:
         effects, wanted = (Effect.STOP_BILLING,), None
     if trigger is Trigger.FOUND_RUNNING:
         effects = (Effect.REGAIN_GPUS,)

@@ -34,6 +34,8 @@ MOST_WORDS: Final = 1000
 NOT_HEALTHY_YET: Final = "It has not passed its health check yet."
 CORDONED: Final = "Its node is cordoned: it starts once the node is uncordoned."
 
+STUCK: Final = "Its former Pod was to end and is still there: it starts again once that Pod is gone."
+
 NEVER: Final = 0
 """The `started_at` of a container that ended without having started."""
 
@@ -115,7 +117,10 @@ class Deleted:
 
 @dataclass(frozen=True, slots=True)
 class Stuck:
-    """The Pod is deleted, and no kubelet confirms that it ended: its node does not report."""
+    """The Pod was to end by `ended_at`, and is still there: a node is dead or hangs, or somebody's finalizer stays."""
+
+    words: str = STUCK
+    ended_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +198,13 @@ def of_pod(pod: Pod | None, events: Sequence[Event], exits: Sequence[Exited], no
     if pod is None:
         return [Gone()]
     look = _Look(pod, events, last_exits(pod, exits), now)
-    return [fact for rule in _rules(pod) for fact in rule(look)]
+    return [fact for rule in _rules(look) for fact in rule(look)]
+
+
+def stuck(pod: Pod, now: int) -> list[Fact]:
+    """Stuck, for a Pod that has not gone LEAVES_WITHIN after it was to end."""
+    ends_at = pod.metadata.deletion_timestamp
+    return [Stuck(ended_at=ends_at)] if ends_at is not None and now - ends_at >= LEAVES_WITHIN else []
 
 
 def bounded(told: Sequence[Fact], rejected_since: int | None, now: int) -> list[Fact]:
@@ -209,7 +220,7 @@ def on_cloud(fact: Fact, ahead: int) -> Fact:
             return replace(fact, at=at + ahead)
         case Exited():
             return replace(fact, started_at=fact.started_at + ahead, finished_at=fact.finished_at + ahead)
-        case Failed(_, int(ended_at)) | Cordoned(_, int(ended_at)):
+        case Failed(_, int(ended_at)) | Cordoned(_, int(ended_at)) | Stuck(_, int(ended_at)):
             return replace(fact, ended_at=ended_at + ahead)
         case _:
             return fact
@@ -231,10 +242,10 @@ def _container_of(pod: Pod) -> ContainerStatus:
     return next(said, ContainerStatus(name=CONTAINER))
 
 
-def _rules(pod: Pod) -> Sequence[_Rule]:
-    if pod.metadata.deletion_timestamp is not None:
-        return (_exited, _deleted)
-    if pod.status.phase == "Failed":
+def _rules(look: _Look) -> Sequence[_Rule]:
+    if look.pod.metadata.deletion_timestamp is not None:
+        return (_stuck,) if stuck(look.pod, look.now) else (_exited, _deleted)
+    if look.pod.status.phase == "Failed":
         return (_exited, _taken_off)
     return _WHILE_IT_IS_WANTED
 
@@ -246,9 +257,10 @@ def _exited(look: _Look) -> Iterator[Fact]:
 def _deleted(look: _Look) -> Iterator[Fact]:
     disrupted = condition(look.pod.status.conditions, "DisruptionTarget")
     yield Deleted(_words(disrupted.message if disrupted is not None else "", "Its Pod was deleted."))
-    ends_at = look.pod.metadata.deletion_timestamp
-    if ends_at is not None and look.now - ends_at >= LEAVES_WITHIN:
-        yield Stuck()
+
+
+def _stuck(look: _Look) -> Iterator[Fact]:
+    yield from stuck(look.pod, look.now)
 
 
 def _taken_off(look: _Look) -> Iterator[Fact]:

@@ -55,14 +55,14 @@ def steps_of(fact: Fact) -> Iterator[Step]:
             yield Step(ReplicaTrigger.CONTAINER_AWAY, of_exit(fact))
         case Pending(words) | CannotStart(words) | Deleted(words) | TakenOff(words):
             yield Step(ReplicaTrigger.CONTAINER_AWAY, words)
-        case Cordoned(words, ended_at):
+        case Cordoned(words, ended_at) | Stuck(words, ended_at):
             yield Step(ReplicaTrigger.CONTAINER_AWAY, words)
-            yield Step(ReplicaTrigger.NODE_CORDONED, words, ended_at)
+            yield Step(ReplicaTrigger.HELD_UP, words, ended_at)
         case Failed(words, ended_at):
             yield Step(ReplicaTrigger.CONTAINER_FAILED, words, ended_at)
         case Awaited():
             yield Step(ReplicaTrigger.CONTAINER_AWAY)
-        case Stuck() | FoundRunning() | Gone():
+        case FoundRunning() | Gone():
             return
 
 
@@ -87,9 +87,9 @@ def _is_displaced(tx: Tx, replica: Replica, facts: Sequence[Fact]) -> bool:
 
     A replica has no volume that ties it to its node. One whose node is silent is replaced with all others there.
     """
-    if replica.node_id is None:
-        return Stuck() in facts
     kinds = {type(fact) for fact in facts}
+    if replica.node_id is None:
+        return Stuck in kinds
     return Cordoned in kinds or (Pending in kinds and nodes.get(tx, replica.node_id).free_count < 0)
 
 

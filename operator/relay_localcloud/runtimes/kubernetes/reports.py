@@ -15,6 +15,7 @@ from relay_localcloud.runtimes.kubernetes.facts import (
     Gone,
     Pending,
     Started,
+    Stuck,
     TakenOff,
 )
 from relay_localcloud.workloads import moves
@@ -44,9 +45,9 @@ def _told(tx: Tx, workload: Workload, fact: Fact) -> Workload:
         case Deleted(words) | TakenOff(words) if workload.status is PodStatus.RUNNING:
             again = workload.status_reason == words
             return workload if again else moves.apply(tx, workload, Trigger.CONTAINER_EXITED, words)
-        case Cordoned(words, ended_at) if workload.status is PodStatus.RUNNING:
-            return moves.apply(tx, workload, Trigger.NODE_CORDONED, words, ended_at)
-        case Pending(words) | CannotStart(words) | Cordoned(words) | Deleted(words) | TakenOff(words):
+        case Cordoned(words, ended_at) | Stuck(words, ended_at) if workload.status is PodStatus.RUNNING:
+            return moves.apply(tx, workload, Trigger.HELD_UP, words, ended_at)
+        case Pending(words) | CannotStart(words) | Cordoned(words) | Stuck(words) | Deleted(words) | TakenOff(words):
             return _says(tx, workload, words) if workload.status in _STARTING else workload
         case Failed(words, ended_at):
             return moves.apply(tx, workload, Trigger.FAILED, words, ended_at)

@@ -207,7 +207,8 @@ def _tell(tx: Tx, holder: Holder, holding: Holding, pod: Pod | None, seen: Seen,
     if not reports:
         return
     if start_of(pod) < holding.start:
-        holder.tell(tx, [Awaited()])
+        late = [facts.on_cloud(fact, ahead(tx, wall)) for fact in facts.stuck(pod, wall)]
+        holder.tell(tx, late or [Awaited()])
         return
     known = holdings.exits_of(holding)
     told = facts.of_pod(pod, [*seen.events(pod.metadata.uid)], known, wall)

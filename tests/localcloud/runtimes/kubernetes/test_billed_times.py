@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,10 +13,11 @@ from relay_localcloud.money import billing, usage
 from relay_localcloud.money.accrual import month_end, month_start
 from relay_localcloud.providers import node_events
 from relay_localcloud.replicas.states import ReplicaState
-from relay_localcloud.runtimes.kubernetes.facts import SCHEDULED_WITHIN, START_WITHIN
+from relay_localcloud.runtimes.kubernetes.facts import LEAVES_WITHIN, SCHEDULED_WITHIN, START_WITHIN, STUCK
 from relay_localcloud.runtimes.kubernetes.names import name_of
 from relay_localcloud.runtimes.kubernetes.observed import Event
 from relay_localcloud.runtimes.kubernetes.situations import REMADE_AFTER, Step
+from relay_localcloud.runtimes.kubernetes.wanted import Terms
 from relay_localcloud.workloads.transitions import Trigger
 from relay_wire.pods import PodStatus
 
@@ -86,6 +88,42 @@ def test_what_was_drained_during_an_outage_is_billed_until_its_kubelet_ended_it(
         room.events.append(Event.model_validate(event))
     room.turn(holder_id)
     assert room.billed(holder_id) == [(began, began + HOUR + room.ahead)]
+
+
+def test_what_is_deleted_and_does_not_leave_is_billed_until_it_was_to_end(room: Rows, holder_id: str) -> None:
+    began, room.ahead = room.now, MINUTE
+    started(room, holder_id, began)
+    room.now += HOUR
+    to_end = room.now
+    room.runs(holder_id, deletionTimestamp=timestamp(room.wall()))
+    assert room.billed(holder_id) == [(began, None)]
+    for _ in range(2):
+        room.now += LEAVES_WITHIN
+        assert room.turn(holder_id).step is Step.NOTHING
+        assert room.billed(holder_id) == [(began, to_end)]
+    started(room, holder_id, room.now)
+    assert room.billed(holder_id) == [(began, to_end), (room.now, None)]
+
+
+def test_a_pod_that_is_restarted_while_the_former_one_does_not_leave_waits_and_says_so(room: Rows) -> None:
+    room.offer = replace(room.offer, terms=Terms("mine", "fast"))
+    pod_id, began = room.pod(), room.now
+    started(room, pod_id, began)
+    room.now += HOUR
+    to_end = room.now
+    room.move(pod_id, Trigger.RESTART)
+    room.runs(pod_id, deletionTimestamp=timestamp(to_end))
+    assert room.workload(pod_id).status is PodStatus.RUNNING
+    room.now += LEAVES_WITHIN
+    for _ in range(2):
+        assert room.turn(pod_id).step is Step.NOTHING
+        waiting = room.workload(pod_id)
+        assert (waiting.status, waiting.status_reason) == (PodStatus.DEPLOYING, STUCK)
+    room.pods.clear()
+    assert room.turn(pod_id).step is Step.MAKE
+    room.runs(pod_id, start=2)
+    assert (room.workload(pod_id).status, room.workload(pod_id).status_reason) == (PodStatus.RUNNING, None)
+    assert room.billed(pod_id) == [(began, to_end), (room.now, None)]
 
 
 def test_a_container_whose_end_is_unknown_is_billed_until_that_is_seen(room: Rows) -> None:
