@@ -1,7 +1,7 @@
 """The Nodes of clusters as nodes of the cloud: how they join, fall silent, return and are cordoned."""
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -60,6 +60,14 @@ def known_as(tx: Tx, node_id: str | None) -> KnownNode | None:
     return None if node_id is None else KNOWN.find(tx, node_id=node_id)
 
 
+def models(tx: Tx, cluster: str) -> Mapping[str, str]:
+    """The models of the Nodes of a cluster that are nodes of the cloud, by name; without removed ones."""
+    node = nodes.nodes.c
+    query = select(KNOWN.columns["name"], node.gpu_model_id).join(nodes.nodes, node.id == KNOWN.columns["node_id"])
+    query = query.where(KNOWN.columns["cluster"] == cluster, node.removed_at.is_(None))
+    return dict(tx.connection.execute(query).all())
+
+
 def held(tx: Tx, cluster: str) -> frozenset[str]:
     """The Nodes of a cluster that are to be cordoned, by name: their owners hold them, and have not removed them."""
     node = nodes.nodes.c
@@ -106,9 +114,12 @@ def _reports(tx: Tx, known: KnownNode, fact: NodeSeen) -> None:
         node_events.returned(tx, node.id)
     is_of_model = node_events.has_model(tx, node.id, fact.gpu_model_id)
     node_events.offers(tx, node.id, fact.machine.gpu_count, fact.machine.memory_bytes // _GIB)
-    if node_events.cordoned(tx, node.id, is_cordoned=fact.cordoned or not is_of_model) and not is_of_model:
+    is_new = node_events.cordoned(tx, node.id, is_cordoned=fact.cordoned or not is_of_model)
+    if is_new and not is_of_model:
         words = "%s: its labels say %s, but what is on it was sold as %s: nothing starts there until that is terminated"
         _log.warning(words, known.name, fact.gpu_model_id, node.gpu_model_id)
+    if is_new and fact.unlabelled is not None:
+        _log.warning("%s: %s What is on it goes on, and nothing starts there", known.name, fact.unlabelled)
 
 
 def _is_silent(tx: Tx, known: KnownNode, since: int | None) -> None:

@@ -26,13 +26,17 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class NodeSeen:
-    """A Node that reports: what it has for the cloud, where it is, and whether others than the cloud cordoned it."""
+    """A Node that reports: what it has for the cloud, where it is, and whether others than the cloud cordoned it.
+
+    `unlabelled` says why its labels name no model on sale; then it has the one that it had, and is cordoned.
+    """
 
     machine: Machine
     gpu_model_id: str
     region: str
     location: str
     cordoned: bool
+    unlabelled: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +59,19 @@ class NotOffered:
 NodeFact: TypeAlias = NodeSeen | NodeSilent | NotOffered
 
 
-def of_node(node: Node, strangers: Iterable[Pod], table: Sequence[Gpu], instance: str) -> NodeFact:
-    """The fact about a Node for this instance; `strangers` are the Pods on it that its cloud does not know."""
+def of_node(
+    node: Node, strangers: Iterable[Pod], table: Sequence[Gpu], instance: str, model_id: str | None = None
+) -> NodeFact:
+    """The fact about a Node for this instance; `strangers` are the Pods on it that its cloud does not know.
+
+    `model_id` is the model that the cloud knows it by: the labels that say so disappear while drivers are replaced.
+    """
     name, labels = node.metadata.name, node.metadata.labels
-    gpu = next((row for row in table if row.labels.items() <= labels.items()), None)
+    labelled = next((row for row in table if row.labels.items() <= labels.items()), None)
+    gpu = labelled or next((row for row in table if row.model_id == model_id), None)
+    unlabelled = None if labelled is not None else _no_row(labels, table)
     if gpu is None:
-        return NotOffered(name, _no_row(labels, table))
+        return NotOffered(name, unlabelled or "")
     ready = condition(node.status.conditions, "Ready")
     if ready is None:
         return NodeSilent(name, "Its kubelet never reported.")
@@ -73,8 +84,8 @@ def of_node(node: Node, strangers: Iterable[Pod], table: Sequence[Gpu], instance
         return max(Decimal(0), amount(node.status.allocatable.get(resource, "0")) - taken)
 
     machine = Machine(name, gpu.resource, int(left(gpu.resource)), int(left("cpu") * 1000), int(left("memory")))
-    cordoned = node.spec.unschedulable and not is_marked(node, instance)
-    return NodeSeen(machine, gpu.model_id, labels.get(REGION, ""), labels.get(ZONE, ""), cordoned)
+    cordoned = unlabelled is not None or (node.spec.unschedulable and not is_marked(node, instance))
+    return NodeSeen(machine, gpu.model_id, labels.get(REGION, ""), labels.get(ZONE, ""), cordoned, unlabelled)
 
 
 def is_marked(node: Node, instance: str) -> bool:

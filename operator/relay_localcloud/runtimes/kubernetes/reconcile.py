@@ -214,7 +214,7 @@ class Reconciler:
 
     def _compare_nodes(self) -> None:
         with self._store.transaction() as tx:
-            facts = list(self._node_facts(holdings.starts(tx)))
+            facts = list(self._node_facts(holdings.starts(tx), fleet.models(tx, self._offer.cluster)))
             nodes = [fact for fact in facts if isinstance(fact, NodeSeen)]
             machines = {node.machine.name: node.machine for node in nodes}
             cordoned = {node.machine.name for node in nodes if node.cordoned}
@@ -228,13 +228,14 @@ class Reconciler:
         for holding in filter(self._concerns, affected):
             self._due.setdefault(holding.id)
 
-    def _node_facts(self, starts: Mapping[str, int]) -> Iterator[NodeFact]:
+    def _node_facts(self, starts: Mapping[str, int], models: Mapping[str, str]) -> Iterator[NodeFact]:
         if self._is_region and self._nodes.unheard_seconds > self._away_seconds:
             return
         instance = self._offer.terms.instance
         for node in self._nodes:
-            strangers = [pod for pod in self._pods.on(node.metadata.name) if not is_known(pod, instance, starts)]
-            yield of_node(node, strangers, self._table, instance)
+            name = node.metadata.name
+            strangers = [pod for pod in self._pods.on(name) if not is_known(pod, instance, starts)]
+            yield of_node(node, strangers, self._table, instance, models.get(name))
 
     async def _take_turn(self, holder_id: str) -> None:
         try:

@@ -14,7 +14,9 @@ from relay_localcloud.capacity.reservations import UNITS
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.providers import node_events
 from relay_localcloud.runtimes.kubernetes import fleet
+from relay_localcloud.runtimes.kubernetes.nodes import NodeSeen
 from relay_localcloud.workloads.workloads import POD, WORKLOADS
+from relay_wire.clusters import ClusterStatus
 from relay_wire.pods import PodStatus
 from tests.localcloud.runtimes.kubernetes.rows import MACHINE
 
@@ -184,3 +186,23 @@ def test_a_node_keeps_the_model_with_which_it_was_sold_and_takes_nothing_on_unti
     room.end(cluster_id)
     room.node(model="l40s")
     assert (node(room).gpu_model_id, node(room).status) == ("l40s", "online")
+
+
+def test_what_runs_on_a_node_that_loses_its_labels_goes_on_and_nothing_starts_there(
+    room: Rows, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster_id = room.cluster()
+    room.runs(room.replica(cluster_id).id)
+    with room.tx() as tx:
+        assert fleet.models(tx, "cluster") == {MACHINE.name: "h100"}
+        assert fleet.models(tx, "another") == {}
+    for _ in range(2):
+        room.look(NodeSeen(MACHINE, "h100", "eu", "eu-1", cordoned=True, unlabelled="Its labels match no entry."))
+    assert room.status(cluster_id) is ClusterStatus.RUNNING
+    assert node(room).status == "draining"
+    assert caplog.messages == ["gpu-1: Its labels match no entry. What is on it goes on, and nothing starts there"]
+    room.node()
+    assert node(room).status == "online"
+    set_by_owner(room, "removed")
+    with room.tx() as tx:
+        assert fleet.models(tx, "cluster") == {}

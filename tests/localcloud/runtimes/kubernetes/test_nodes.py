@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from relay_localcloud.kernel.instants import parse_timestamp
 from relay_localcloud.runtimes.kubernetes.names import CORDONED_BY
 from relay_localcloud.runtimes.kubernetes.nodes import Gpu, NodeSeen, NodeSilent, NotOffered, of_node
@@ -104,6 +106,17 @@ def test_a_node_without_a_row_is_not_offered_and_says_which_label_it_has() -> No
     )
     none = of_node(node({}), [], [H100], MINE)
     assert none == NotOffered("gpu-1", "Its labels match no entry of gpuModels.")
+
+
+@pytest.mark.parametrize("labels", [{}, {PRODUCT: "Tesla-T4"}])
+def test_a_node_that_loses_the_labels_of_its_model_keeps_that_and_takes_nothing_on(labels: dict[str, str]) -> None:
+    seen = of_node(node(labels), [], [MI300X, H100], MINE, "h100")
+    assert isinstance(seen, NodeSeen)
+    assert (seen.machine.gpu_count, seen.gpu_model_id, seen.cordoned) == (8, "h100", True)
+    assert seen.unlabelled
+    assert isinstance(of_node(node(labels), [], [MI300X], MINE, "h100"), NotOffered)
+    away = of_node(node(labels, status={}), [], [H100], MINE, "h100")
+    assert isinstance(away, NodeSilent)
 
 
 def test_a_node_has_all_labels_of_its_row() -> None:
