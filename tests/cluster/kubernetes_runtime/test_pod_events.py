@@ -32,7 +32,7 @@ async def test_events_of_a_pod_come_change_and_go(cluster: Cluster, kube: Kube) 
         running = asyncio.create_task(events.mirror.run())
 
         async def messages() -> list[str]:
-            return sorted(each.message for each in events.of(uid))
+            return sorted(each.message for each in events.of("default", uid))
 
         await kube.create(event(f"{name}-1", uid, "one"))
         await kube.create(event(f"{name}-2", uid, "two"))
@@ -42,7 +42,7 @@ async def test_events_of_a_pod_come_change_and_go(cluster: Cluster, kube: Kube) 
         for each in ("1", "2"):
             await kube.delete("Event", f"{name}-{each}", "default")
         await eventually(messages, lambda said: said == [])
-        assert [each.message for each in events.of(f"{uid}-other")] == ["elsewhere"]
+        assert [each.message for each in events.of("default", f"{uid}-other")] == ["elsewhere"]
         assert [each.message for each in told if each.involved.uid == uid and "one" in each.message] == ["one", "one"]
         running.cancel()
         await asyncio.wait([running])

@@ -1,4 +1,7 @@
-"""The Events about the Pods of a cluster, found by the uid of the Pod."""
+"""The Events about the Pods of a cluster, found by the namespace and the uid of the Pod.
+
+Whoever may write Events anywhere may name any uid in them; those that count are in the namespace of the Pod.
+"""
 
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -10,6 +13,7 @@ from relay_kube.mirror import Mirror
 from relay_localcloud.runtimes.kubernetes.observed import Event, Observed
 
 EVENTS: Final = ResourceType("events")
+_Pod = tuple[str, str]
 
 
 class _Named(Observed):
@@ -35,18 +39,23 @@ class PodEvents:
         selector = "involvedObject.kind=Pod"
         self.mirror = Mirror(kube, EVENTS, PodEvent.model_validate, self._moved, field_selector=selector)
         self._changed = changed
-        self._of_pods: dict[str, dict[_Named, PodEvent]] = {}
+        self._of_pods: dict[_Pod, dict[_Named, PodEvent]] = {}
+        self._about: dict[_Named, _Pod] = {}
 
-    def of(self, uid: str) -> Iterable[Event]:
+    def of(self, namespace: str, uid: str) -> Iterable[Event]:
         """The events of one Pod."""
-        return self._of_pods.get(uid, {}).values()
+        return self._of_pods.get((namespace, uid), {}).values()
 
     def _moved(self, event: PodEvent) -> None:
-        of_pod = self._of_pods.setdefault(event.involved.uid, {})
+        self._forget(event.metadata)
         if self.mirror.get(event.metadata.namespace, event.metadata.name) is not None:
-            of_pod[event.metadata] = event
-        else:
-            of_pod.pop(event.metadata, None)
-        if not of_pod:
-            del self._of_pods[event.involved.uid]
+            pod = self._about[event.metadata] = event.metadata.namespace, event.involved.uid
+            self._of_pods.setdefault(pod, {})[event.metadata] = event
         self._changed(event)
+
+    def _forget(self, named: _Named) -> None:
+        pod = self._about.pop(named, None)
+        if pod is not None:
+            del self._of_pods[pod][named]
+            if not self._of_pods[pod]:
+                del self._of_pods[pod]

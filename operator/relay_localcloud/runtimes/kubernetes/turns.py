@@ -68,7 +68,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What is known of a cluster now: reporting Nodes by name, Pods by namespace and name, Events by Pod uid.
+    """What is known of a cluster now: reporting Nodes by name, Pods by namespace and name, Events by namespace and uid.
 
     `pods_on` has the Pods on a Node, by its name; `may_run` is about the Pods of every cluster. `wall` is the machines'
     clock, by which clusters write times: the cloud's may lag behind it, or be ahead. `cordoned` has names of machines.
@@ -77,7 +77,7 @@ class Seen:
     machines: Mapping[str, Machine]
     pod: Callable[[str, str], Pod | None]
     pods_on: Callable[[str], Iterable[Pod]]
-    events: Callable[[str], Iterable[Event]]
+    events: Callable[[str, str], Iterable[Event]]
     may_run: stops.MayRun
     wall: Callable[[], int]
     cordoned: Collection[str] = ()
@@ -200,7 +200,7 @@ def _tell(tx: Tx, holder: Holder, holding: Holding, pod: Pod | None, seen: Seen,
     if pod is None or there in {Situation.FOREIGN, Situation.UNPLACED}:
         if holding.uid is not None:
             HOLDINGS.change(tx, holding.id, uid=None)
-        holder.tell(tx, _without_pod(tx, holding, there, seen))
+        holder.tell(tx, _without_pod(tx, holder, holding, there, seen))
         return
     if there is Situation.LATER:
         holding = HOLDINGS.changed(tx, holding, start=start_of(pod))  # from now on, what is wanted is about this start
@@ -211,7 +211,7 @@ def _tell(tx: Tx, holder: Holder, holding: Holding, pod: Pod | None, seen: Seen,
         holder.tell(tx, late or [Awaited()])
         return
     known = holdings.exits_of(holding)
-    told = facts.of_pod(pod, [*seen.events(pod.metadata.uid)], known, wall)
+    told = facts.of_pod(pod, [*seen.events(pod.metadata.namespace, pod.metadata.uid)], known, wall)
     uid = pod.metadata.uid if there in _STAYS else None
     since = _rejected_since(tx, holding, told)
     holdings.saw(tx, holding, start_of(pod), uid, facts.last_exits(pod, known), since)
@@ -249,12 +249,12 @@ def _rejected_since(tx: Tx, holding: Holding, told: Sequence[Fact]) -> int | Non
     return holding.rejected_since or (tx.now if any(isinstance(fact, TakenOff) for fact in told) else None)
 
 
-def _without_pod(tx: Tx, holding: Holding, there: Situation, seen: Seen) -> Sequence[Fact]:
+def _without_pod(tx: Tx, holder: Holder, holding: Holding, there: Situation, seen: Seen) -> Sequence[Fact]:
     if there is Situation.FOREIGN:
         return [CannotStart(TAKEN)]
     if there in _CORDONED:
-        ended_at = None if holding.uid is None else facts.killed_at(seen.events(holding.uid))
-        return [facts.on_cloud(Cordoned(ended_at=ended_at), ahead(tx, seen.wall()))]
+        events = () if holding.uid is None else seen.events(namespace_of(holder.organization_id), holding.uid)
+        return [facts.on_cloud(Cordoned(ended_at=facts.killed_at(events)), ahead(tx, seen.wall()))]
     return [Deleted(_VANISHED) if holding.uid is not None else Awaited()]
 
 

@@ -197,10 +197,8 @@ class Rows:
 
     def turn(self, holder_id: str) -> Turn:
         """What a turn decides."""
-        pods, on, events = self.pods, self._pods_on, self.events
-        seen = Seen(
-            self.machines, lambda _, name: pods.get(name), on, lambda _: events, self.may_run, self.wall, self.cordoned
-        )
+        pods = (lambda _, name: self.pods.get(name)), self._pods_on, lambda _, __: self.events
+        seen = Seen(self.machines, *pods, self.may_run, self.wall, self.cordoned)
         with self.tx() as tx:
             turn = turns.take(tx, holder_id, seen, self.offer)
         assert turn is not None

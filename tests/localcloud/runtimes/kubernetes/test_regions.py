@@ -49,7 +49,7 @@ class World:
         """What a turn decides on a cluster."""
         pods = self.pods[cluster]
         machines, room = {MACHINE.name: MACHINE}, self.room
-        seen = Seen(machines, lambda _, name: pods.get(name), lambda _: (), lambda _: (), self.may_run, room.wall)
+        seen = Seen(machines, lambda _, name: pods.get(name), lambda _: (), lambda _, __: (), self.may_run, room.wall)
         with self.room.tx() as tx:
             return turns.take(tx, holder_id, seen, replace(self.room.offer, cluster=cluster, first="eu"))
 
