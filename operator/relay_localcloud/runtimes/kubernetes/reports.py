@@ -24,6 +24,7 @@ from relay_localcloud.workloads.workloads import WORKLOADS, Workload
 from relay_wire.pods import PodStatus
 
 EXITED: Final = "CONTAINER_EXITED"
+STOPS_LATE: Final = "Its Pod was to end and is still there: it is stopped once that is gone."
 _RESTORED: Final = "It was started after the backup from which the cloud was restored, and runs on."
 _STARTING: Final = frozenset({PodStatus.DEPLOYING, PodStatus.RUNNING})
 """States in which the reason may say why a container does not run yet, or not again."""
@@ -47,6 +48,8 @@ def _told(tx: Tx, workload: Workload, fact: Fact) -> Workload:
             return workload if again else moves.apply(tx, workload, Trigger.CONTAINER_EXITED, words)
         case Cordoned(words, ended_at) | Stuck(words, ended_at) if workload.status is PodStatus.RUNNING:
             return moves.apply(tx, workload, Trigger.HELD_UP, words, ended_at)
+        case Stuck() if workload.status is PodStatus.STOPPING and workload.status_reason is None:
+            return _says(tx, workload, STOPS_LATE)
         case Pending(words) | CannotStart(words) | Cordoned(words) | Stuck(words) | Deleted(words) | TakenOff(words):
             return _says(tx, workload, words) if workload.status in _STARTING else workload
         case Failed(words, ended_at):
@@ -54,7 +57,8 @@ def _told(tx: Tx, workload: Workload, fact: Fact) -> Workload:
         case FoundRunning():
             return moves.found_running(tx, workload, _RESTORED)
         case Gone():
-            return moves.apply(tx, workload, Trigger.STOPPED)
+            is_late = workload.status_reason == STOPS_LATE
+            return moves.apply(tx, _says(tx, workload, None) if is_late else workload, Trigger.STOPPED)
         case _:
             return workload
 

@@ -189,10 +189,7 @@ def _tell(tx: Tx, holder: Holder, holding: Holding, pod: Pod | None, seen: Seen,
     wall = seen.wall()
     there = _situation(tx, holder, holding, pod, seen, offer)
     if holding.standing is not Standing.RUN:
-        if STEPS[holding.standing][there] is Step.SWEEP:
-            holder.tell(tx, [Gone()])
-        elif holding.standing is Standing.REST and there is Situation.LATER and not _leaves(pod):
-            holder.tell(tx, [FoundRunning()])
+        holder.tell(tx, _at_rest(holding, pod, there, wall))
         return
     reports = _reports(tx, holder, seen, offer)
     if (there in _CORDONED or not reports) and holding.rejected_since is not None:
@@ -231,8 +228,14 @@ def _is_held(tx: Tx, holder: Holder) -> bool:
     return holder.node_id is not None and nodes.get(tx, holder.node_id).held_by_owner
 
 
-def _leaves(pod: Pod | None) -> bool:
-    return pod is not None and pod.metadata.deletion_timestamp is not None
+def _at_rest(holding: Holding, pod: Pod | None, there: Situation, wall: int) -> Sequence[Fact]:
+    """The facts about a holder that is not to run."""
+    if STEPS[holding.standing][there] is Step.SWEEP:
+        return [Gone()]
+    if holding.standing is Standing.END or pod is None:
+        return []
+    later = there is Situation.LATER and pod.metadata.deletion_timestamp is None
+    return [FoundRunning()] if later else facts.stuck(pod, wall)
 
 
 def ahead(tx: Tx, wall: int) -> int:

@@ -14,6 +14,7 @@ from relay_localcloud.runtimes.kubernetes import holdings, turns
 from relay_localcloud.runtimes.kubernetes.facts import LEAVES_WITHIN, START_WITHIN
 from relay_localcloud.runtimes.kubernetes.holdings import HOLDINGS
 from relay_localcloud.runtimes.kubernetes.names import name_of
+from relay_localcloud.runtimes.kubernetes.reports import STOPS_LATE
 from relay_localcloud.runtimes.kubernetes.situations import REMADE_AFTER, Step
 from relay_localcloud.runtimes.kubernetes.wanted import Terms
 from relay_localcloud.workloads.transitions import Trigger
@@ -226,6 +227,22 @@ def test_a_replica_of_a_size_that_is_no_longer_sold_runs_on_and_fails_once_it_ne
         ReplicaState.FAILED,
         "The administrator of this cloud has removed the size small.",
     )
+
+
+def test_a_pod_that_is_stopped_and_does_not_leave_says_so_until_it_is_stopped(room: Rows) -> None:
+    pod_id = room.pod()
+    room.runs(pod_id)
+    room.move(pod_id, Trigger.STOP)
+    room.runs(pod_id, deletionTimestamp=timestamp(room.now))
+    said = []
+    for _ in range(3):
+        said.append((room.workload(pod_id).status, room.workload(pod_id).status_reason))
+        room.now += LEAVES_WITHIN
+        assert room.turn(pod_id).step is Step.NOTHING
+    assert said == [(PodStatus.STOPPING, None), *[(PodStatus.STOPPING, STOPS_LATE)] * 2]
+    room.pods.clear()
+    assert room.turn(pod_id).step is Step.SWEEP
+    assert (room.workload(pod_id).status, room.workload(pod_id).status_reason) == (PodStatus.STOPPED, None)
 
 
 def test_a_replica_with_gpus_keeps_them_while_its_pod_is_stuck_on_a_node_that_reports(room: Rows) -> None:
