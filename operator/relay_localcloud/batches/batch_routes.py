@@ -65,7 +65,7 @@ def cancel_batch(caller: BatchCaller, batch_id: ResourceId, tx: Tx) -> dict[str,
 
 
 def _endpoint(body: BatchCreate) -> Family:
-    if (body.input_file_id is None) == (body.requests is None):
+    if (not body.input_file_id) == (body.requests is None):
         raise ApiError(400, "Give either input_file_id or requests.")
     if body.requests is not None and not body.requests:
         raise ApiError(400, "requests: give at least one record.")

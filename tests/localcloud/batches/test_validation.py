@@ -194,6 +194,7 @@ async def test_a_messages_record_needs_max_tokens(organization: Organization) ->
 
 BAD_CREATES: dict[str, dict[str, Any]] = {
     "no input": {"endpoint": CHAT},
+    "an empty input": {"endpoint": CHAT, "input_file_id": ""},
     "both inputs": {"endpoint": CHAT, "input_file_id": "{file}", "requests": [record("a")]},
     "no endpoint": {"input_file_id": "{file}"},
     "another endpoint": {"endpoint": "/v1/embeddings", "input_file_id": "{file}"},
@@ -217,6 +218,7 @@ async def test_a_create_that_makes_no_sense_is_400(organization: Organization, k
     answer = await call(organization, "POST", "/v1/batches", body)
     assert refusal(answer) == (400, "invalid_request_error", None)
     assert (await ok(organization, "GET", "/v1/batches"))["data"] == []
+    assert [file["id"] for file in (await ok(organization, "GET", "/v1/files"))["data"]] == [file_id]
 
 
 async def test_a_create_may_leave_out_or_null_what_is_optional(organization: Organization) -> None:
