@@ -99,8 +99,9 @@ def turn(model: BuiltInModel, prompt: Prompt) -> Turn:
     if prompt.offered_tool is None:
         return _spoken(prompt, prompt.said)
     arguments = f'{{"round": {prompt.turns_with_calls + 1}}}'
+    finish, arguments = _limited(prompt, Finish.TOOL_CALLS, arguments)
     taken = words(arguments) * prompt.choices
-    return Turn(Finish.TOOL_CALLS, arguments, prompt.input_tokens, taken, prompt.choices, prompt.offered_tool)
+    return Turn(finish, arguments, prompt.input_tokens, taken, prompt.choices, prompt.offered_tool)
 
 
 def words(text: str) -> int:
@@ -154,9 +155,8 @@ def _spoken(prompt: Prompt, text: str) -> Turn:
     first = min(((at, stop) for stop in prompt.stops if stop and (at := text.find(stop)) >= 0), default=None)
     if first is not None:
         finish, stop_sequence, text = Finish.STOP_SEQUENCE, first[1], text[: first[0]]
-    shorter = None if prompt.limit is None else first_words(text, prompt.limit)
-    if shorter is not None:
-        finish, stop_sequence, text = Finish.LENGTH, None, shorter
+    finish, text = _limited(prompt, finish, text)
+    stop_sequence = stop_sequence if finish is Finish.STOP_SEQUENCE else None
     size = len(text.encode()) * prompt.choices
     if size > LARGEST_ANSWER:
         raise of_api_error(
@@ -164,3 +164,9 @@ def _spoken(prompt: Prompt, text: str) -> Turn:
         )
     taken = words(text) * prompt.choices
     return Turn(finish, text, prompt.input_tokens, taken, prompt.choices, stop_sequence=stop_sequence)
+
+
+def _limited(prompt: Prompt, finish: Finish, text: str) -> tuple[Finish, str]:
+    """A text within the limit of tokens, and why it ends."""
+    shorter = None if prompt.limit is None else first_words(text, prompt.limit)
+    return (finish, text) if shorter is None else (Finish.LENGTH, shorter)

@@ -118,6 +118,19 @@ async def test_tools_are_called_round_by_round_until_a_result_says_done(organiza
     assert last["choices"][0]["message"]["content"] == "it is done"
 
 
+async def test_the_call_of_a_tool_is_cut_at_the_limit(organization: Organization) -> None:
+    body = chat("x", "tools", tools=[TOOL], n=2)
+    answer = await ok(organization, "POST", CHAT, {**body, "max_tokens": 1})
+    ends = [
+        (choice["finish_reason"], choice["message"]["tool_calls"][0]["function"]["arguments"])
+        for choice in answer["choices"]
+    ]
+    assert ends == [("length", '{"round":')] * 2
+    assert answer["usage"] == {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
+    whole = await ok(organization, "POST", CHAT, {**body, "max_tokens": 2})
+    assert [choice["finish_reason"] for choice in whole["choices"]] == ["tool_calls"] * 2
+
+
 async def test_every_call_has_an_id_of_its_own(organization: Organization) -> None:
     body = chat("x", "tools", tools=[TOOL], n=2)
     choices = (await ok(organization, "POST", CHAT, body))["choices"]
