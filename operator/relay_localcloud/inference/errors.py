@@ -84,6 +84,8 @@ class InferenceError(ApiError):
 
 def of_api_error(error: ApiError) -> InferenceError:
     """The same refusal as the inference API states it."""
+    if isinstance(error, InferenceError):
+        return error
     _, kind, code = _ROW_OF_STATUS.get(error.status, DEFECT)
     own_code = None if error.code == usual_code(error.status) else error.code
     return InferenceError(error.status, kind, own_code or code, error.message, error.headers)
@@ -91,6 +93,6 @@ def of_api_error(error: ApiError) -> InferenceError:
 
 def error_response(refusal: ApiError, scope: Scope) -> Response:
     """The error as an HTTP answer, in the format of the family that was called."""
-    error = refusal if isinstance(refusal, InferenceError) else of_api_error(refusal)
+    error = of_api_error(refusal)
     family = Family.MESSAGES if scope["path"].startswith(Family.MESSAGES) else Family.CHAT_COMPLETIONS
     return Response(json.dumps(error.body(family)), error.status, error.headers, "application/json")

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from relay_localcloud.http.errors import ApiError
 from relay_localcloud.inference.charges import Usage
-from relay_localcloud.inference.errors import UPSTREAM_ERROR, InferenceError
+from relay_localcloud.inference.errors import UPSTREAM_ERROR, InferenceError, of_api_error
 from relay_wire.inference import Family
 
 if TYPE_CHECKING:
@@ -103,10 +104,11 @@ async def events(source: Source, dialect: "Dialect[Any]", bill: Bill) -> AsyncGe
             else:
                 yield dialect.event(said.data)
                 bill.sent(said)
-    except InferenceError as error:
+    except ApiError as error:  # the model's server broke off, or the charge could not be written
         bill.cut()
         name = b"event: error\n" if dialect.family is Family.MESSAGES else b""
-        yield name + b"data: " + json.dumps(error.body(dialect.family)).encode() + b"\n\n" + DONE
+        body = of_api_error(error).body(dialect.family)
+        yield name + b"data: " + json.dumps(body).encode() + b"\n\n" + DONE
     else:
         yield dialect.end
 

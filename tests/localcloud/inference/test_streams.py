@@ -8,6 +8,12 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 import pytest
 
+from relay_localcloud.inference import frames
+from relay_localcloud.inference.charges import NOTHING, Usage
+from relay_localcloud.inference.frames import Bill, Frame, Part
+from relay_localcloud.inference.invoke import DIALECTS
+from relay_localcloud.kernel.disk import Unwritable
+from relay_wire.inference import Family
 from tests.localcloud.support.inference import CHAT, MESSAGES, balance, call, chat, events, message, refusal
 
 if TYPE_CHECKING:
@@ -140,6 +146,19 @@ async def test_a_message_that_is_cut_ends_with_an_error_event_and_done(organizat
     assert (name, error["type"], error["error"]["type"]) == ("error", "error", "api_error")
     assert error["error"]["code"] == "upstream_error"
     assert done == "[DONE]"
+
+
+@pytest.mark.parametrize("family", Family)
+async def test_a_stream_whose_charge_cannot_be_written_ends_with_an_error_frame_and_done(family: Family) -> None:
+    def cannot_write(_: Usage) -> None:
+        raise Unwritable(OSError("the disk is full"))
+
+    source = frames.told(iter([Frame(Part.CONTENT, {"type": "said"})]), Usage.of(1, 1))
+    bill = Bill(lambda _: NOTHING, cannot_write)
+    raw = b"".join([piece async for piece in frames.events(source, DIALECTS[family], bill)])
+    (_, said), (name, error), (_, done) = events(raw)
+    assert (said, name, done) == ({"type": "said"}, "error" if family is Family.MESSAGES else None, "[DONE]")
+    assert (error["error"]["type"], error["error"]["code"]) == ("api_error", "upstream_unavailable")
 
 
 @pytest.mark.parametrize("effect", [{"cutStreamAfter": 1}, {"truncateBytes": 400}, {"drop": "after"}])
