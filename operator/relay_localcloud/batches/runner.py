@@ -132,6 +132,9 @@ class BatchRunner(Outbound):
         found = validation.Findings()
         while not found.finished:
             await self._turn(batch.organization_id)
+            with self._store.transaction(at=0) as tx:
+                if rows.step(tx, step.item_id) is None:  # the batch was cancelled, and need not wait for the rest
+                    return
             found = next(slices)
         with self._store.transaction(at=self._finished_at(step)) as tx:
             if not due.remove(tx.connection, step.item_id):
