@@ -7,6 +7,7 @@ what is available.
 """
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Final
 
@@ -19,7 +20,17 @@ from relay_localcloud.kernel.prepared import Prepared
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import accrual, days, earned, ledger
 from relay_localcloud.money.accrual import Meter
-from relay_localcloud.money.ledger import ACCOUNTS, ATTEMPTS, CARDS, TRANSACTIONS, USAGE, USUAL_CARD, Kind, metered
+from relay_localcloud.money.ledger import (
+    ACCOUNTS,
+    ATTEMPTS,
+    CARDS,
+    TRANSACTIONS,
+    USAGE,
+    USUAL_CARD,
+    Kind,
+    UsageRecord,
+    metered,
+)
 
 AUTO_STOP = "billing.auto_stop"
 AUTO_RECHARGE = "billing.auto_recharge"
@@ -130,15 +141,20 @@ def start_billing(tx: Tx, billed: Billed, began_at: int | None = None, *, wanted
 
 
 def stop_billing(tx: Tx, organization_id: str, *holder_ids: str, ended_at: int | None = None) -> None:
-    """Close the open usage records of holders, if any, and count them together.
+    """Close the open usage records of holders, if any, and count those together that end together.
 
-    Their stints ended at `ended_at`, as a runtime saw it, but neither before they began nor in the future; now if None.
+    A stint ended at `ended_at`, as a runtime saw it, but neither before it began nor in the future; now if None.
     """
-    found = (USAGE.find(tx, holder_id=holder_id, ended_at=None) for holder_id in holder_ids)
-    stints = [stint for stint in found if stint is not None]
-    if not stints:
-        return
-    until = tx.now if ended_at is None else min(max(ended_at, *(stint.started_at for stint in stints)), tx.now)
+    ended: defaultdict[int, list[UsageRecord]] = defaultdict(list)
+    for holder_id in holder_ids:
+        stint = USAGE.find(tx, holder_id=holder_id, ended_at=None)
+        if stint is not None:
+            ended[tx.now if ended_at is None else min(max(ended_at, stint.started_at), tx.now)].append(stint)
+    for until, stints in ended.items():
+        _close(tx, organization_id, stints, until)
+
+
+def _close(tx: Tx, organization_id: str, stints: Sequence[UsageRecord], until: int) -> None:
     on_nodes: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
     for stint in stints:
         USAGE.change(tx, stint.sequence, ended_at=until)

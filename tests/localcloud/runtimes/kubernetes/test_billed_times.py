@@ -215,6 +215,23 @@ def test_a_node_that_fell_silent_during_an_outage_is_paid_as_if_that_had_been_se
     assert (room.billed(pod_id), room.billed(replica.id)) == ([(began, silent + grace)], [(began, silent)])
 
 
+def test_a_replica_that_started_after_its_node_fell_silent_lengthens_no_other_run(room: Rows) -> None:
+    cluster_id, began = room.cluster(replicaCount=2), room.now
+    first, second = room.replicas(cluster_id)
+    started(room, first.id, began)
+    room.now += 3 * HOUR
+    started(room, second.id, room.now)
+    silent = began + HOUR
+    room.node(reports=False, since=silent)
+    assert room.billed(first.id) == [(began, silent)]
+    assert room.billed(second.id) == [(room.now, room.now)]
+    with room.tx() as tx:
+        has = billing.account(tx, room.organization_id)
+        used = usage.used_since(tx, room.organization_id, has.meter.month_start, tx.now)
+    assert (has.meter.burn, sum(each.total.ran for each in used)) == (0, HOUR)
+    assert sum(each.total.units for each in used) == has.meter.accrued_units
+
+
 def test_a_node_that_fell_silent_just_now_has_the_rest_of_its_grace(room: Rows) -> None:
     pod_id, began = room.pod(), room.now
     started(room, pod_id, began)
