@@ -14,13 +14,14 @@ from relay_localcloud.kernel.instants import HOUR, SECOND, timestamp
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import accrual, billing, payments
 from relay_localcloud.money.ledger import ACCOUNTS, ATTEMPTS, RECHARGE_DEFAULTS, Attempts
+from relay_localcloud.money.payments import Charge
 from relay_wire.billing import AutoRecharge, AutoRechargeUpdate
 
 RAN_OUT: Final = "The balance ran out: add funds, then restart it."
 FUNDED_AGAIN: Final = "The balance ran out, and there are funds again: restart it."
 
 FIRST_RETRY: Final = HOUR
-"""The wait after a declined recharge (assumed); each further decline doubles it."""
+"""The wait after a recharge that was not possible, or was declined (assumed); each further decline doubles it."""
 
 _MOST_DOUBLINGS: Final = 20
 
@@ -82,16 +83,17 @@ def _recharge(tx: Tx, item: DueItem) -> None:
     is_allowed = amount_cents <= billing.account(tx, organization_id).deposit_cap_cents
     if card is not None and is_allowed and payments.mode(tx) != "unconfigured":
         charged = payments.charge(tx, organization_id, "auto_recharge", amount_cents, card)
-    under_way = None if charged is None or charged.status == "failed" else charged.id
     attempts = ATTEMPTS.find(tx, organization_id=organization_id) or Attempts(organization_id)
-    ATTEMPTS.put(tx, **asdict(_after(attempts, tx.now, under_way)))
+    ATTEMPTS.put(tx, **asdict(_after(attempts, tx.now, charged)))
     billing.reset_alarms(tx, organization_id)
 
 
-def _after(attempts: Attempts, at: int, charge_id: str | None) -> Attempts:
-    """The attempts after one at an instant; `charge_id` is None if it was declined."""
-    if charge_id is not None:
-        return replace(attempts, charge_id=charge_id, not_before=at + payments.PAUSE)
+def _after(attempts: Attempts, at: int, charged: Charge | None) -> Attempts:
+    """The attempts after one at an instant; `charged` is None if no charge was possible."""
+    if charged is None:
+        return replace(attempts, charge_id=None, not_before=at + FIRST_RETRY)
+    if charged.status != "failed":
+        return replace(attempts, charge_id=charged.id, not_before=at + payments.PAUSE)
     wait = FIRST_RETRY * 2 ** min(attempts.declined, _MOST_DOUBLINGS)
     return replace(attempts, charge_id=None, declined=attempts.declined + 1, not_before=at + wait)
 

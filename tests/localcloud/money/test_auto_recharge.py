@@ -253,8 +253,8 @@ async def test_a_declined_recharge_is_tried_again_within_a_minute(
     assert await balance_cents(organization) == 5000
 
 
-@pytest.mark.parametrize("lacking", ["card", "processor"])
-async def test_without_a_card_or_a_processor_it_waits_for_one(
+@pytest.mark.parametrize("lacking", ["card", "processor", "allowance"])
+async def test_without_a_card_or_a_processor_or_over_the_cap_it_waits(
     organization: Organization, payments: SetPayments, lacking: str
 ) -> None:
     await set_organization(organization, balanceCents=1000)
@@ -262,15 +262,18 @@ async def test_without_a_card_or_a_processor_it_waits_for_one(
     if lacking == "card":
         [card] = (await organization.ok("GET", CARDS))["items"]
         await organization.ok("DELETE", f"{CARDS}/{card['id']}")
-    else:
+    elif lacking == "processor":
         await payments("unconfigured")
+    else:
+        await set_organization(organization, depositCapCents=4999)
     await set_organization(organization, balanceCents=999)
-    await organization.server.advance(30 * MINUTE)
+    await organization.server.advance(3 * DAY)
     assert await charges(organization) == []
     await payments("auto")
+    await set_organization(organization, depositCapCents=50_000)
     if lacking == "card":
         await after_a_new_card(organization)
-    await organization.server.advance(HOUR)
+    await organization.server.advance(HOUR + NOTIFIED)
     assert await balance_cents(organization) == 5999
 
 
