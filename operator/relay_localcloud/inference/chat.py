@@ -76,13 +76,18 @@ class Chat:
 
     async def relayed(self, request: ChatRequest, prompt: Prompt, events: AsyncGenerator[str, None]) -> Source:
         """A server's stream; InferenceError if it ends without `[DONE]`."""
-        used, spoken = None, 0
+        used, spoken, base = None, 0, Json()
         async with aclosing(events):
             async for data in events:
                 if data == "[DONE]":
-                    yield used or Usage.of(prompt.input_tokens, spoken)
+                    if used is None:
+                        used = Usage.of(prompt.input_tokens, spoken)
+                        if _wants_usage(request):  # not every server follows `stream_options`
+                            yield Frame(Part.TAIL, {**base, "choices": [], "usage": _usage(used)})
+                    yield used
                     return
                 chunk = {**parsed_event(data), "model": request.model}
+                base = {name: chunk[name] for name in ("id", "object", "created", "model") if name in chunk}
                 used = usage_in(chunk.get("usage"), self.counts) or used
                 part = _part_of_chunk(chunk)
                 spoken += part is Part.CONTENT
@@ -107,8 +112,8 @@ def _wants_usage(request: ChatRequest) -> bool:
     return request.stream_options is not None and bool(request.stream_options.include_usage)
 
 
-def _usage(turn: Turn) -> dict[str, int]:
-    taken, given = turn.input_tokens, turn.output_tokens
+def _usage(used: Turn | Usage) -> dict[str, int]:
+    taken, given = used.input_tokens, used.output_tokens
     return {"prompt_tokens": taken, "completion_tokens": given, "total_tokens": taken + given}
 
 

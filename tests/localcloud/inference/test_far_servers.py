@@ -143,6 +143,22 @@ async def test_the_usage_of_a_stream_is_passed_on_where_it_is_asked_for(
     assert usage[1]["usage"] == {"prompt_tokens": 2, "completion_tokens": 2, "total_tokens": 4}
 
 
+async def test_the_usage_of_a_stream_is_counted_where_its_server_tells_none(
+    organization: Organization, server_behind: ModelServer
+) -> None:
+    chunk = {"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "far"}
+    said = [{**chunk, "choices": [{"index": 0, "delta": {"content": word}}]} for word in ("from", " afar")]
+    server_behind.body = b"".join(b"data: " + json.dumps(each).encode() + b"\n\n" for each in said)
+    server_behind.body += b"data: [DONE]\n\n"
+    server_behind.content_type = "text/event-stream"
+    plain = (await call(organization, "POST", CHAT, body_of(CHAT, "a b c", stream=True))).raw
+    assert b"usage" not in plain
+    body = body_of(CHAT, "a b c", stream=True, stream_options={"include_usage": True})
+    *_, (_, usage), (_, done) = events((await call(organization, "POST", CHAT, body)).raw)
+    counted = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
+    assert (usage, done) == ({**chunk, "model": body["model"], "choices": [], "usage": counted}, "[DONE]")
+
+
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("path", [CHAT, MESSAGES])
 async def test_the_servers_own_usage_is_billed_at_the_models_price(
