@@ -119,10 +119,12 @@ class BatchRunner(Outbound):
         try:
             yield
         except OSError as error:
-            _log.warning("The batch %s waits for its files: %s", step.batch.id, error)
+            batch, again = step.batch, step.due_at + PATIENCE
+            _log.warning("The batch %s waits for its files: %s", batch.id, error)
+            is_over = batch.status is BatchStatus.IN_PROGRESS and again > batch.expires_at
             with self._store.transaction(at=0) as tx:
                 if due.remove(tx.connection, step.item_id):
-                    schedule(tx, step.batch.id, step.due_at + PATIENCE, time_is_up=step.time_is_up)
+                    schedule(tx, batch.id, again, time_is_up=step.time_is_up or is_over)
 
     async def _validate(self, step: Step) -> None:
         batch = step.batch

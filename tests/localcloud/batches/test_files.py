@@ -20,6 +20,7 @@ from tests.localcloud.support.batches import (
     batch_of,
     content,
     create,
+    errors,
     jsonl,
     multipart,
     post_file,
@@ -317,6 +318,20 @@ async def test_results_wait_for_room_on_the_disk(start_server: StartServer, tmp_
     raw = await content(organization, shown["output_file_id"])
     assert [json.loads(line)["custom_id"] for line in raw.splitlines()] == [str(number) for number in range(20)]
     assert shown["usage"]["input_tokens"] == 20
+
+
+async def test_a_batch_whose_results_find_no_room_expires(start_server: StartServer, tmp_path: Path) -> None:
+    server = start_server("--state", str(tmp_path / "state"), "--clock", "frozen")
+    await server.ok("PATCH", "/settings", {"batchRecordSeconds": 7.99 * 3600})
+    organization = server.seeded()
+    batch = await create(organization, [record(str(number), "x" * 3 * MIB) for number in range(3)])
+    resource.prlimit(server.child.pid, resource.RLIMIT_FSIZE, (8 * MIB, resource.RLIM_INFINITY))
+    await server.advance(24 * 3600 + 120)
+    assert "waits for its files" in server.log
+    shown = await batch_of(organization, batch["id"])
+    assert (shown["status"], shown["request_counts"]) == ("expired", {"total": 3, "completed": 2, "failed": 0})
+    (left,) = await errors(organization, shown)
+    assert (left["custom_id"], left["error"]["code"]) == ("2", "batch_expired")
 
 
 def in_pieces(size: int) -> Iterator[bytes]:
