@@ -119,7 +119,7 @@ def _add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--public-url",
         type=_public_url,
         metavar="URL",
-        help="where the management port is reached, such as https://cloud.example.com behind an Ingress",
+        help="the URL at which clients reach the management port, such as https://cloud.example.com behind an Ingress",
     )
     command.add_argument(
         "--gateway-domain",
@@ -138,7 +138,7 @@ def _add_runtime(command: argparse.ArgumentParser) -> None:
         help="what runs workloads: nothing, or a Kubernetes cluster, which needs --state (default: %(default)s)",
     )
     command.add_argument(
-        "--runtime-config", type=Path, metavar="FILE", help="YAML: the cluster, and its GPU models with their prices"
+        "--runtime-config", type=Path, metavar="FILE", help="YAML: clusters, GPU models, CPU sizes and their prices"
     )
     command.add_argument(
         "--cluster",
@@ -146,7 +146,7 @@ def _add_runtime(command: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=KUBECONFIG",
-        help="the kubeconfig of a cluster that --runtime-config names (default: the cluster of this Pod)",
+        help="the kubeconfig of a cluster, which may be in --runtime-config; repeatable (default: this Pod's cluster)",
     )
 
 
