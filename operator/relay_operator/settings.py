@@ -109,8 +109,8 @@ class Settings(BaseSettings):
     assumed_kinds: Words[str] = Field(
         (),
         description="Kinds to switch on although the cloud's description does not show the calls that they need, such "
-        "as VmSnapshot. An object of one that is not named is Stalled (KindDisabled), and what it has in the cloud is "
-        "still ended when it is deleted.",
+        "as VmSnapshot. Objects of other such kinds are Stalled (KindDisabled); when one is deleted, what it has in "
+        "the cloud is still ended.",
     )
     catalog_account: str = Field(
         "",
@@ -137,10 +137,10 @@ class Settings(BaseSettings):
         "",
         description="Where the cloud reaches the webhook receiver; empty: no subscriptions, only polling.",
     )
-    webhook_body_limit_bytes: int = Field(1_048_576, ge=1, description="A larger delivery is refused unread.")
+    webhook_body_limit_bytes: int = Field(1_048_576, ge=1, description="The operator refuses a larger delivery unread.")
     webhook_deduplication_size: int = Field(4096, ge=1, description="Delivery ids remembered for each account.")
     webhook_secret_overlap_seconds: Seconds = Field(
-        900, description="How long a webhook's former secret is still accepted after it was rolled."
+        900, description="How long a webhook's former secret is still accepted after it was replaced."
     )
 
     metrics_listen: Listen = Field(
@@ -176,8 +176,9 @@ class Settings(BaseSettings):
     )
     absence_after_unknown_seconds: Seconds = Field(
         600,
-        description="A create whose answer was lost is taken for never acted on after this long without a trace of it, "
-        "and is sent again. The cloud may act on it late: what is made twice is paid twice.",
+        description="If a create whose answer was lost leaves no trace for this long, the operator concludes that the "
+        "cloud did not act on it, and makes another attempt. If the cloud acts on it later, you pay for both until the "
+        "operator ends the late one.",
     )
     batch_transfers: int = Field(
         4,
@@ -193,12 +194,14 @@ class Settings(BaseSettings):
         description="Bytes of one file uploaded for a batch; a larger input is split into several batches.",
     )
     batch_progress_seconds: Seconds = Field(
-        5, description="Least time between two status writes for a batch's progress alone."
+        5, description="The shortest time between two status writes for a batch's progress alone."
     )
     shutdown_seconds: Seconds = Field(20, description="Time that work under way gets to finish after SIGTERM.")
 
-    log_format: Literal["json", "console"] = Field("json", description="One JSON object a line, or text for people.")
-    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
+    log_format: Literal["json", "console"] = Field("json", description="One JSON object per line, or text for people.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="The lowest level that is logged."
+    )
 
     @model_validator(mode="after")
     def _lease_times_fit(self) -> Self:

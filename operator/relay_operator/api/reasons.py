@@ -48,7 +48,7 @@ TYPES: Final[dict[ConditionType, TypeDoc]] = {
         Polarity.POSITIVE, "always", "The cloud is as the spec asks; for an account, the key works."
     ),
     ConditionType.RECONCILING: TypeDoc(
-        Polarity.NEUTRAL, "only while True", "The operator or the cloud is on the way to what the spec asks."
+        Polarity.NEUTRAL, "only while True", "The operator or the cloud is working towards what the spec asks."
     ),
     ConditionType.STALLED: TypeDoc(
         Polarity.NEGATIVE, "only while True", "There is no progress until somebody acts; the message says who."
@@ -59,12 +59,12 @@ TYPES: Final[dict[ConditionType, TypeDoc]] = {
     ConditionType.CREATE_OUTCOME_UNKNOWN: TypeDoc(
         Polarity.NEGATIVE,
         "only while True",
-        "A create was sent and its answer was lost; nothing is sent again until it is known what became of it.",
+        "A create was sent and its answer was lost; nothing is sent again until its outcome is known.",
     ),
     ConditionType.PAUSED: TypeDoc(
         Polarity.NEUTRAL,
         "only while True",
-        "The annotation gpurelay.dev/paused holds every change back, deletion included.",
+        "The annotation gpurelay.dev/paused holds back every change, deletion included.",
     ),
     ConditionType.BUDGET_EXCEEDED: TypeDoc(
         Polarity.NEGATIVE,
@@ -84,7 +84,7 @@ TYPES: Final[dict[ConditionType, TypeDoc]] = {
     ),
     ConditionType.WEBHOOK_READY: TypeDoc(
         Polarity.POSITIVE,
-        "accounts, where webhooks are wanted and the operator has a public URL",
+        "accounts that want webhooks, if the operator has a public URL",
         "The cloud reports changes by webhook; otherwise the operator sees them by polling, later.",
     ),
     ConditionType.COMPLETE: TypeDoc(
@@ -100,13 +100,14 @@ TYPES: Final[dict[ConditionType, TypeDoc]] = {
     ConditionType.LATE_CREATE: TypeDoc(
         Polarity.NEGATIVE,
         "only while True",
-        "The cloud acted on a create that had been given up for lost: what it made is ended, and paid for until then.",
+        "The cloud acted on a create that the operator had given up on: the operator ends that resource, and you pay "
+        "until then.",
     ),
     ConditionType.LEFTOVER_UNRECORDED: TypeDoc(
         Polarity.NEGATIVE,
         "only while True",
-        "What stays in the cloud without an object cannot be recorded: an object that leaves it there waits, and "
-        "what an account reports about it is lost with the operator's process.",
+        "A resource that stays in the cloud without an object cannot be recorded: an object that leaves one there "
+        "waits, and what an account reports about one is lost with the operator's process.",
     ),
     ConditionType.OUTPUT_MAY_NOT_FIT: TypeDoc(
         Polarity.NEGATIVE,
@@ -116,7 +117,7 @@ TYPES: Final[dict[ConditionType, TypeDoc]] = {
     ConditionType.SUSPENDED: TypeDoc(
         Polarity.NEUTRAL,
         "only while True; batches, schedules",
-        "`spec.suspend` holds it back: nothing of a batch runs in the cloud, and a schedule starts nothing.",
+        "`spec.suspend` is true: nothing of a batch runs in the cloud, and a schedule starts nothing.",
     ),
 }
 
@@ -138,8 +139,7 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         "cloud's webhooks: until then nothing is created. The message says which.",
         Reason.WAITING_FOR_RETRY: "The last attempt failed; the next is at `status.nextAttemptTime`.",
         Reason.UPDATING: "A change is being made in place.",
-        Reason.RECREATING: "It is deleted and recreated, as `updateStrategy` or `recovery` asks; its volume goes with "
-        "it.",
+        Reason.RECREATING: "It is deleted with its volume and recreated, as `updateStrategy` or `recovery` asks.",
         Reason.REPLACING: "Another cluster takes its place, as updateStrategy BlueGreen asks: the old one, of "
         "`status.former`, serves until the new one is Ready.",
         Reason.ROTATING: "Another key, token or credential is replacing it; what is in the Secret works until then, "
@@ -154,8 +154,8 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         Reason.RETRYING: "Some records have no answer, or failed in a way that `retryPolicy` repeats; only these are "
         "sent, failures not before `status.retryTime`.",
         Reason.PUBLISHING: "The answers are being read from the cloud and written where `output` says.",
-        Reason.LATE_CREATE: "The cloud acted on a create long after the operator gave it up; the message has the id "
-        "of what it made, which is being ended.",
+        Reason.LATE_CREATE: "The cloud acted on a create long after the operator gave up on it; the operator ends the "
+        "resource whose id the message has.",
     },
     Resolver.AUTHOR: {
         Reason.BACK_OFF: "It was restarted or recreated several times, as `recovery` or `updateStrategy` asks, and "
@@ -177,14 +177,14 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         "For a workload, `recovery.onTerminated: Recreate` creates another.",
         Reason.CREATE_OUTCOME_UNKNOWN: "A create was sent, its answer was lost, and the cloud offers no way to find "
         "out. Look in the cloud's console for what the message says; then set gpurelay.dev/adopt-id to its id, or, if "
-        "there is none, gpurelay.dev/retry-create to the token that the message names.",
+        "it does not exist, gpurelay.dev/retry-create to the token that the message names.",
         Reason.ADOPTION_REFUSED: "The resource of gpurelay.dev/adopt-id, or of `nodeId`, or of a former object of this "
         "name that was restored, does not exist, differs from the spec, belongs to another object, or the account does "
         "not allow adoption; the message says which.",
-        Reason.ALREADY_EXISTS: "The organization has it already, and it has no name that could tell whose it is: "
-        "gpurelay.dev/adopt-id takes it over, unless it belongs to another object, which the message names.",
-        Reason.LAST_OWNER: "An organization has an owner: the last one is neither removed nor given another role. Make "
-        "somebody else an owner first.",
+        Reason.ALREADY_EXISTS: "The organization has it already, and it has no name that shows which object owns "
+        "it: gpurelay.dev/adopt-id takes it over, unless it belongs to another object, which the message names.",
+        Reason.LAST_OWNER: "An organization needs an owner: the last one can neither be removed nor get another role. "
+        "Make somebody else an owner first.",
         Reason.LANE_INTENT_REQUIRED: "The lane of a ServingDeployment has live deployments already; the message names "
         "them. Set `acknowledgeLaneJoin: true` to join them, or `rollout.role: green` to replace them.",
         Reason.REPLICAS_OUT_OF_BOUNDS: "`replicas.desired` is outside of `replicas.min` and `replicas.max`: nothing is "
@@ -261,7 +261,7 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         Reason.BALANCE_EXHAUSTED: "Stopped because the balance ran out; the cloud deletes a pod at "
         "`status.deletionDeadline` unless it is funded. Started again when funds are back.",
         Reason.ACCOUNT_REFUSED: "The account cannot be used; the account's own conditions say why.",
-        Reason.ACCOUNT_UNAUTHORIZED: "The cloud refuses the key: wrong, revoked or expired (401). Put a good key into "
+        Reason.ACCOUNT_UNAUTHORIZED: "The cloud refuses the key: wrong, revoked or expired (401). Put a valid key into "
         "the Secret.",
         Reason.ACCOUNT_FORBIDDEN: "The key lacks a scope, or belongs to another organization (403).",
         Reason.SECRET_MISSING: "The Secret of `apiKeySecretRef` does not exist, or lacks the key. The account waits "
@@ -273,12 +273,12 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         Reason.RUNWAY_SHORT: "The available balance is below the cloud's floor, or lasts for less than a day.",
     },
     Resolver.ADMINISTRATOR: {
-        Reason.CRD_OUTDATED: "A CRD is older than the operator: the API server would drop what has to be recorded of "
-        "something that is paid for, so nothing is created. The message has the command that updates the CRDs; "
-        "the operator notices that by itself. It looks after what exists as before.",
-        Reason.LEFTOVER_UNRECORDED: "What stays in the cloud without an object has a ConfigMap in the operator's "
-        "namespace, and the API server refuses it: the message has its words, and what waits for it. Check "
-        "rights, quotas and admission policies there; the operator tries again.",
+        Reason.CRD_OUTDATED: "A CRD is older than the operator: the API server would drop what the operator has to "
+        "record about a paid resource, so nothing is created; existing resources are looked after. The message has the "
+        "command that updates the CRDs; the operator notices the update by itself.",
+        Reason.LEFTOVER_UNRECORDED: "The API server refuses the ConfigMap, in the operator's namespace, that records a "
+        "resource which stays in the cloud without an object; the message has its words, and what waits. Check rights, "
+        "quotas and admission policies there; the operator tries again.",
         Reason.KIND_DISABLED: "The cloud's description does not show the calls that this kind needs: it is off until "
         "`RELAY_ASSUMED_KINDS` names it (the chart's value `assumedKinds`). What the object has in the cloud is left "
         "as it is, and ended when the object is deleted.",

@@ -32,8 +32,8 @@ _READERS: Final = (
 _CHART_SETS: Final = (
     "The operator reads them from its environment, once; `relay-operator settings` prints them as well. Lists are "
     "separated by commas. The chart's value `settings` sets them: `pollSettledSeconds: 60` becomes "
-    "`RELAY_POLL_SETTLED_SECONDS=60`. What it refuses there has a [value of its "
-    "own](../../charts/relay-operator/README.md), or is the chart's to say."
+    "`RELAY_POLL_SETTLED_SECONDS=60`. Settings that it refuses there have a [value of "
+    "their own](../../charts/relay-operator/README.md), or are set by the chart itself."
 )
 _RIGHTS: Final = (
     "The rights of the operator's ServiceAccount. If `watchNamespaces` names some, the operator may also get and patch "
