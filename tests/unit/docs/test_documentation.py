@@ -10,6 +10,7 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from relay_operator.api.conditions import ConditionType, Reason
+from relay_operator.api.inferencebatch_spec import TRANSIENT_CODES
 from relay_operator.api.reasons import REASONS, Resolver
 from relay_operator.crds import DEFINITIONS
 from relay_operator.observability.metrics import Metrics
@@ -124,6 +125,17 @@ def test_what_a_person_has_to_resolve_is_on_a_page_of_a_kind() -> None:
 
 def _kind_name(singular: str) -> str:
     return next(definition.kind for definition in DEFINITIONS if definition.singular == singular)
+
+
+def test_the_page_about_failed_records_names_those_that_are_sent_again() -> None:
+    page = _text(ROOT / "docs" / "batches" / "from-a-file-to-answers.md")
+    rows = re.findall(r"^\| (?P<codes>[\w`, ]+) \| [^|]+ \| (?P<again>yes|never)", page, re.MULTILINE)
+    named = {
+        again: {code for codes, told in rows if told == again for code in re.findall(r"\w+", codes)}
+        for _, again in rows
+    }
+    assert {code for code in TRANSIENT_CODES if code.isdecimal()} <= named["yes"] <= set(TRANSIENT_CODES)
+    assert named["never"].isdisjoint(TRANSIENT_CODES)
 
 
 def test_the_readme_is_read_in_one_go() -> None:
