@@ -2,14 +2,14 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-# Tests of a cluster wait for most of their time: seven workers for two cores. Each has a control plane of its own, so a cluster that was given is for one
-# alone.
+# Tests of a cluster mostly wait: seven workers for two cores. Each has a control plane of its own; a given cluster (RELAY_TEST_KUBECONFIG) serves a single
+# one.
 WORKERS ?= $(if $(RELAY_TEST_KUBECONFIG),0,$(shell $(PYTHON) -c 'import os; print(min(8, 7 * (os.cpu_count() or 1) // 2))'))
 # Which fault plans `make test` plays, and with which seed the histories of `make test-long` begin.
 SEED ?= $(shell $(PYTHON) -c 'import random; print(random.randrange(10**6))')
-# Some machines switch byte code off; then each worker and each of hundreds of servers would compile all of it again.
+# Without cached byte code, each worker and each of hundreds of servers would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
-# Of the fault plans that are derived, which part `make test-long` plays: so it can be run in pieces.
+# Which part of the derived fault plans `make test-long` plays, as 2/4.
 PLANS ?= 1/1
 DERIVED := $(addprefix tests/faults/test_every_,batch_call.py batch_freeze.py freeze.py call.py start.py)
 HISTORIES := tests/faults/explorer/test_histories.py
@@ -24,7 +24,7 @@ COMPILE = $(BIN)/uv pip compile --universal --python-version 3.11 --generate-has
 help: ## what each target does
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# What only tests need is not waited for by whoever wants to see the demo.
+# The demo needs fewer packages than the tests, so it does not wait for all of them.
 $(VENV)/.installed $(VENV)/.demo: $(VENV)/.%: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=python3.12")'
 	@echo "setting up $(VENV) from $(filter requirements/%,$^)"
@@ -59,7 +59,7 @@ demo: $(if $(wildcard $(VENV)/.installed),$(VENV)/.installed,$(VENV)/.demo) ## a
 	@$(BIN)/python -m tests.support.binaries demo
 	@$(BIN)/python -m hack.demo $(if $(ONCE),--once)
 
-dev: $(VENV)/.installed ## the same to work on: a program whose code changes starts again; DEBUG=1 leaves the operator to a debugger
+dev: $(VENV)/.installed ## the same, to work on the code: a program whose code changes starts again; DEBUG=1 leaves the operator to a debugger
 	@$(BIN)/python -m tests.support.binaries demo
 	@$(BIN)/python -m hack.dev $(if $(DEBUG),--debugged)
 
@@ -71,25 +71,25 @@ others:
 	@$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --progress --durations=10 --passed $(PASSED) \
 	  -m "not long" --sample=$(SEED) $(addprefix --ignore=,tests/unit tests/node)
 
-# In processes of their own: each worker loads all tests that any of them runs, and half of all tests are these.
+# In processes of their own: every worker loads all tests of its run, and half of all tests are unit tests.
 units: $(VENV)/.installed
 	@mkdir -p .pytest_cache
 	@$(BIN)/pytest -q -n 2 --dist loadfile -m "not long" $(addprefix --ignore=,$(COVERED)) tests/unit > .pytest_cache/units 2>&1 || { cat .pytest_cache/units; exit 1; }
-	@echo "tests/unit, but for what is measured: $$(tail -n 1 .pytest_cache/units)"
+	@echo "tests/unit, except $(COVERED): $$(tail -n 1 .pytest_cache/units)"
 
 coverage: $(VENV)/.installed ## unit tests of the engine, of budgets and of managed kinds: every branch of these must be covered
 	@mkdir -p .pytest_cache
 	@$(BIN)/coverage run -m pytest -q $(COVERED) > .pytest_cache/coverage 2>&1 || { cat .pytest_cache/coverage; exit 1; }
-	@echo "with their coverage measured, $(COVERED): $$(tail -n 1 .pytest_cache/coverage)"
+	@echo "$(COVERED), with coverage: $$(tail -n 1 .pytest_cache/coverage)"
 	@$(BIN)/coverage report --fail-under=100
 
 test-node: binaries ## the operator's image and chart on a whole Kubernetes node; Linux and root
 	$(BIN)/pytest --progress --durations=10 tests/node
 
-# Whoever plays fault plans keeps a quarter of a core busy; with more of them than cores can carry, Leases run out.
+# A worker that plays fault plans keeps a quarter of a core busy; with more workers than the cores can carry, Leases expire.
 test-long: WORKERS = $(if $(RELAY_TEST_KUBECONFIG),0,$(shell $(PYTHON) -c 'import os; print(4 * (os.cpu_count() or 1))'))
 # Every part runs; the target fails at the end if one of them failed.
-test-long: binaries ## every fault plan, histories by chance (SEED), the largest counts; PLANS=2/4 plays a quarter of the derived plans
+test-long: binaries ## every fault plan, random histories (SEED), the largest counts; PLANS=2/4 plays the second quarter of the derived plans
 	trap 'exit 1' INT; failed=0; \
 	$(BIN)/pytest -n 2 --dist loadfile --progress --durations=10 -m long --ignore=tests/faults || failed=1; \
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal --progress --durations=10 $(addprefix --ignore=,$(DERIVED) $(HISTORIES)) tests/faults || failed=1; \
@@ -106,25 +106,25 @@ check: $(VENV)/.installed ## ruff, mypy --strict, import contracts, generated fi
 generate: $(VENV)/.installed ## CRDs, chart CRDs, RBAC, health for Argo CD and reference pages from the models
 	$(BIN)/python -m relay_operator.crds
 
-pictures: binaries ## takes the pictures of the console in docs/localcloud again
+pictures: binaries ## takes the console's pictures in docs/localcloud again
 	$(BIN)/pytest --pictures tests/localcloud/console/test_pictures.py
 
 docs: $(VENV)/.docs ## the site of docs/ into dist/docs; a link or an anchor that leads nowhere is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-package: $(VENV)/.release ## the files of a release into dist/release; TAG=v1.2.3 must be that of the version
+package: $(VENV)/.release ## the files of a release into dist/release; TAG=v1.2.3, if given, must match the version
 	@$(BIN)/python -m hack.release package --tag=$(TAG)
 
-release-check: $(VENV)/.release ## the same, installed, pushed to a registry, signed and verified, on this machine
+release-check: $(VENV)/.release ## the same, then installs, pushes, signs and verifies them on this machine
 	@$(BIN)/python -m hack.release check --tag=$(TAG)
 
 bench: binaries ## performance as ratios; writes bench/results.md
 	$(BIN)/python -m bench
 
-bench-large: binaries ## the same of 100,000 GpuPods in one process; some ten minutes, 10 GB of memory
+bench-large: binaries ## the same with 100,000 GpuPods in one process; about ten minutes, 10 GB of memory
 	$(BIN)/python -m bench --only large
 
-bench-peers: binaries ## the same beside provider-http; PROVIDER_HTTP=... is a clone of its repository that has its built program as `provider`
+bench-peers: binaries ## the same beside provider-http; PROVIDER_HTTP=... is a clone of its repository with the built program `provider` in it
 	$(BIN)/python -m bench --only peers --provider-http $(PROVIDER_HTTP)
 
 image: $(VENV)/.installed ## the images of the operator and of the local cloud, as docker-archives, without Docker; Linux and root
@@ -133,18 +133,18 @@ image: $(VENV)/.installed ## the images of the operator and of the local cloud, 
 node: $(VENV)/.installed ## a whole Kubernetes node that stays, prints its kubeconfig's path; Linux and root
 	@$(BIN)/python -m hack.node up
 
-node-down: $(VENV)/.installed ## ends it
+node-down: $(VENV)/.installed ## ends that node
 	@$(BIN)/python -m hack.node down
 
-kind: ## a kind cluster with both images, the chart and examples/, and what to try; KIND="--image ..." are options of kind's
+kind: ## a kind cluster with both images, the chart and examples/; KIND="--image ..." passes options to kind
 	hack/kind/up.sh $(KIND)
 	hack/kind/install.sh
 
-test-kind: ## the journeys of test-node on that cluster
+test-kind: ## the tests of test-node on that cluster
 	hack/kind/journeys.sh
 
 controlplane: $(VENV)/.installed ## starts a local API server that stays, prints its kubeconfig's path
 	@$(BIN)/python -m tests.support.controlplane up
 
-controlplane-down: $(VENV)/.installed ## ends it
+controlplane-down: $(VENV)/.installed ## ends that API server
 	@$(BIN)/python -m tests.support.controlplane down

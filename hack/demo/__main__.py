@@ -147,18 +147,18 @@ def _invite(on_stage: Stage) -> None:
     lines = (
         ("In another terminal:", ""),
         (f"  export KUBECONFIG={on_stage.cluster.kubeconfig}", ""),
-        (f"  {kubectl} get gpod,gcl,ibatch,ibsched,cacct", "what there is"),
+        (f"  {kubectl} get gpod,gcl,ibatch,ibsched,cacct", "the objects"),
         (f"  {kubectl} scale gcl/llm --replicas=4", "through the scale subresource, as an autoscaler does"),
         (f"  {kubectl} describe gpod trainer", "conditions say what is going on, and why"),
         (f"  {kubectl} delete gpod trainer", "ends it in the cloud, and the bill with it"),
         (f"  {kubectl} get ibatch -w", "progress, cost and outcome of batches, as they change"),
-        (f"  {kubectl} get cm answers -o jsonpath='{{.data.output\\.jsonl}}'", "what was answered, a line a record"),
+        (f"  {kubectl} get cm answers -o jsonpath='{{.data.output\\.jsonl}}'", "the answers, one line per record"),
         (f"  {kubectl} apply -f examples/batches/inline.yaml", "another batch"),
         ("  docs/batches/from-a-file-to-answers.md", "from your own table to answers"),
-        (f"  PATH=.venv/bin:.demo:$PATH kubectl relay cost --base-url {cloud.management_url}", "what costs what"),
+        (f"  PATH=.venv/bin:.demo:$PATH kubectl relay cost --base-url {cloud.management_url}", "what everything costs"),
         ("The cloud's side:", ""),
         (f"  {cloud.announced['consoleUrl']}", "its console: workloads, nodes, webhooks, faults"),
-        (f"  {on_stage.operator.log.relative_to(REPOSITORY)}", "the operator's log, one line an action"),
+        (f"  {on_stage.operator.log.relative_to(REPOSITORY)}", "the operator's log, one line per action"),
     )
     _console.print()
     width = max(len(text) for text, _ in lines)

@@ -130,7 +130,7 @@ def _invite(on_stage: Stage, *, debugged: bool) -> None:
     _console.print(f"  {on_stage.kubectl} apply -f examples/")
     _console.print(f"  {on_stage.cloud.announced['consoleUrl']}")
     if debugged:
-        _console.print(f"  relay-operator run, in your debugger, with the environment of {_DEBUGGED}")
+        _console.print(f"  Start `relay-operator run` in your debugger, with the environment in {_DEBUGGED}")
     _console.print()
 
 

@@ -76,12 +76,12 @@ def _pushed(source: Path, packed: Path, version: str, registry: str) -> str:
     said = run(str(helm()), "push", str(packed), f"oci://{registry}", "--plain-http")
     found = re.search(r"Digest: (sha256:[0-9a-f]{64})", said)
     if found is None:
-        raise ReleaseError(f"helm push told no digest:\n{said}")
+        raise ReleaseError(f"helm push printed no digest:\n{said}")
     template = (str(helm()), "template", "relay", "--namespace", "relay-system")
     there = run(*template, f"oci://{registry}/{source.name}", "--version", version, "--plain-http")
     here = run(*template, str(source))
     if _MADE_ANEW.sub("", here) not in _MADE_ANEW.sub("", there):
-        raise ReleaseError(f"the chart {source.name} renders otherwise from the registry than from the source")
+        raise ReleaseError(f"the chart {source.name} from the registry renders differently from its source")
     return f"{registry}/{source.name}@{found[1]}"
 
 
