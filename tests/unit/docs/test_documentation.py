@@ -18,6 +18,7 @@ from relay_operator.settings import PREFIX, Settings
 
 ROOT = Path(__file__).resolve().parents[3]
 _FOLDERS = (".", "docs", "charts", "hack", "bench", "examples", "tests")
+_CODE = ("operator", "tests", "hack", "bench")
 _NOT_OURS = {".venv", ".demo", "node_modules"}
 _LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (?P<text>.+)$", re.MULTILINE)
@@ -79,6 +80,17 @@ def test_every_page_is_in_the_navigation_of_the_site() -> None:
 def test_every_make_target_that_is_mentioned_exists(page: Path) -> None:
     targets = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert {match["target"] for match in _MAKE.finditer(_text(page))} <= targets
+
+
+@cache
+def _python_files() -> frozenset[str]:
+    return frozenset(f"/{path.relative_to(ROOT)}" for folder in _CODE for path in (ROOT / folder).rglob("*.py"))
+
+
+@every_page
+def test_every_python_file_that_is_mentioned_exists(page: Path) -> None:
+    named = set(re.findall(r"`((?:[\w.-]+/)+[\w-]+\.py)`", _text(page)))
+    assert {name for name in named if not any(path.endswith(f"/{name}") for path in _python_files())} == set()
 
 
 @every_page
