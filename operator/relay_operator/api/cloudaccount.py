@@ -48,7 +48,7 @@ class AutoRechargeSpec(Model):
     threshold_cents: int = Field(
         ge=0, le=100_000_000, description="The card is charged when the available balance drops below this, in cents."
     )
-    amount_cents: int = Field(ge=1000, le=50_000, description="What is charged each time, in cents.")
+    amount_cents: int = Field(ge=1000, le=50_000, description="The amount that is charged each time, in cents.")
 
 
 class OrganizationSpec(Model):
@@ -314,13 +314,15 @@ class AccountStatus(ObjectStatus):
         None, max_length=64, json_schema_extra=as_set(), description="What the key may do."
     )
     balance_cents: int | None = Field(None, description="Deposits and credits less settled usage, in cents.")
-    available_cents: int | None = Field(None, description="What is left for new workloads, in cents; can be negative.")
+    available_cents: int | None = Field(
+        None, description="The balance left for new workloads, in cents; can be negative."
+    )
     min_deposit_cents: int | None = Field(None, ge=0, description="The smallest deposit that the cloud takes now.")
     monthly_spend_limit_cents: int | None = Field(
         None, ge=0, description="What the organization may spend in a month; absent if it is unlimited."
     )
     burn_per_hour_cents: int | None = Field(
-        None, ge=0, description="What everything that runs now costs an hour, in cents."
+        None, ge=0, description="The cost per hour of everything that runs, in cents."
     )
     auto_stop_floor_cents: int | None = Field(
         None, description="Below this the cloud stops what runs, in cents of the available balance."
@@ -335,13 +337,13 @@ class AccountStatus(ObjectStatus):
         None,
         max_length=MAX_OWNERLESS,
         json_schema_extra=atomic(),
-        description="What is in the cloud and belongs to no object any more: the operator takes it to its end.",
+        description="Resources in the cloud whose object is gone or has another: the operator ends them.",
     )
     orphans: list[Ownerless] | None = Field(
         None,
         max_length=MAX_OWNERLESS,
         json_schema_extra=atomic(),
-        description="What is in the cloud under a name of this cluster, and whose object is gone: see spec.orphans.",
+        description="Resources with a name of this cluster that belong to no object: see spec.orphans.",
     )
     kept: list[Ownerless] | None = Field(
         None,

@@ -56,7 +56,7 @@ class VmTemplate(Model):
 
     id: Id = Field(description="What templateId names.")
     name: Text | None = Field(None, description="Its name.")
-    description: Text | None = Field(None, description="What is in it.")
+    description: Text | None = Field(None, description="Its contents.")
     image_url: Text | None = Field(None, description="The image.")
 
 

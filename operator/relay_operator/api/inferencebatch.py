@@ -80,8 +80,8 @@ class Problem(Model):
     """A problem with the input or with a record."""
 
     line: int | None = Field(None, ge=1, description="Line of the input, from 1.")
-    code: str = Field(max_length=64, description="What it is, in one word for programs.")
-    message: str = Field(max_length=512, description="What it is, in a sentence.")
+    code: str = Field(max_length=64, description="The problem, in one word for programs.")
+    message: str = Field(max_length=512, description="The problem, in a sentence.")
 
 
 class FailureReason(Model):
@@ -97,7 +97,7 @@ class OutputStatus(Model):
     """What was published, or is being published."""
 
     begun_at: Time | None = Field(
-        None, description="Written before anything is published; from then on what is there may be this batch's own."
+        None, description="Written before the first write to the output, which may be this batch's own from then on."
     )
     answers: str | None = Field(None, max_length=2560, description="Where the answers are.")
     answers_version: str | None = Field(None, max_length=253, description="The store's marker of exactly this content.")

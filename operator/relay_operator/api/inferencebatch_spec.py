@@ -225,7 +225,7 @@ class BatchBudget(Model):
         pattern=r"^[0-9]{1,6}([.][0-9]{1,9})?$",
         json_schema_extra=field_rules(("self.matches('[1-9]')", "maxCost must be above zero")),
         description="When the cost reaches this, the batch is cancelled and the answers so far are published. In "
-        'dollars, as a string: "0.50" is fifty cents. What is under way at that moment still costs.',
+        'dollars, as a string: "0.50" is fifty cents. Records under way at that moment still cost.',
     )
     max_cost_nano_usd: int | None = Field(
         None,
@@ -301,7 +301,7 @@ class BatchSpec(Model):
     failure_policy: FailurePolicy | None = Field(
         None, description="How many failed records make it Failed. Absent: it is Complete however many failed."
     )
-    budget: BatchBudget | None = Field(None, description="What it may cost; can be changed.")
+    budget: BatchBudget | None = Field(None, description="The most that it may cost; can be changed.")
     suspend: bool = Field(
         False,
         description="Holds it back: nothing is sent, and what runs is cancelled with its results kept. Set to false, "

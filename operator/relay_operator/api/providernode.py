@@ -49,7 +49,7 @@ class ProviderNodeSpec(ManagedSpec):
         description="The cloud's identifier of the node. Cannot be changed later.",
     )
     status: Wanted = Field(
-        description="What it is to do. online: take workloads. draining, maintenance: take no more; running "
+        description="Its desired status. online: take workloads. draining, maintenance: take no more; running "
         "workloads continue. removed: leave the cloud for good, which ends all that runs there."
     )
     confirm_removal: str | None = Field(
@@ -83,7 +83,7 @@ class ProviderNodeStatus(ManagedStatus):
     earnings_cents: int | None = Field(
         None,
         ge=0,
-        description="What it has earned, in cents, if the account's key may read it; two polls behind at most.",
+        description="Its earnings, in cents, if the account's key may read it; two polls behind at most.",
     )
     location: str | None = Field(None, max_length=128, description="Where it is.")
     region: str | None = Field(None, max_length=128, description="The region of that place.")

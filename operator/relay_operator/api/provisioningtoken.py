@@ -60,7 +60,7 @@ class ProvisioningTokenSpec(ManagedSpec):
 class ProvisioningTokenStatus(SupersedingStatus):
     """What the cloud says about one token."""
 
-    expires_at: Time | None = Field(None, description="When nothing can join with it any more.")
+    expires_at: Time | None = Field(None, description="From when no machine can join with it.")
     max_nodes: int | None = Field(None, ge=0, description="How many machines may join with it; 0: any number.")
     used_nodes: int | None = Field(None, ge=0, description="How many joined with it, also those removed since.")
     node_pool: str | None = Field(None, max_length=63, description="The pool that they join.")

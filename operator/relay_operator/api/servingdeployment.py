@@ -135,7 +135,7 @@ class ServingDeploymentSpec(PricedSpec):
         None, min_length=1, max_length=63, pattern=r"^[!-~]+$", description="The capacity lane; community by default."
     )
     prompt_bytes: PromptBytes = Field(
-        default_factory=PromptBytes, description="Prompts of which size it takes; any by default."
+        default_factory=PromptBytes, description="The sizes of the prompts that it takes; any by default."
     )
     isolated: bool = Field(False, description="Whether it is never sent any of the model's traffic.")
     acknowledge_lane_join: bool = Field(

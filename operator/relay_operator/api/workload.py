@@ -77,7 +77,9 @@ class ManagedSpec(Model):
 class PricedSpec(ManagedSpec):
     """The settings of everything that is paid for by the hour."""
 
-    budget: Budget | None = Field(None, description="What it may cost. Its account may have limits of its own.")
+    budget: Budget | None = Field(
+        None, description="The most that it may cost. Its account may have limits of its own."
+    )
 
 
 class WorkloadSpec(PricedSpec):
@@ -118,7 +120,10 @@ class ManagedStatus(ObjectStatus):
         None, max_length=64, description="Token of the last create whose outcome is known; another one is still open."
     )
     attempt: int | None = Field(
-        None, ge=0, le=MOST_ATTEMPTS, description="Creates whose outcome is known, so far; after the largest comes 1."
+        None,
+        ge=0,
+        le=MOST_ATTEMPTS,
+        description="Number of creates whose outcome is known; 1 follows the largest number.",
     )
     spec_hash: str | None = Field(
         None, max_length=1024, description="Fingerprints of the fields the create sent that the cloud cannot change."
@@ -170,7 +175,7 @@ class Blue(Former):
         None, max_length=128, json_schema_extra=map_by("kind", "name"), description="As `references` were."
     )
     price_per_hour_cents: int | None = Field(
-        None, ge=0, description="What is paid for it, in cents; absent if it is stopped, or nothing says."
+        None, ge=0, description="What you pay per hour for it, in cents; absent if it is stopped, or unknown."
     )
     gpus: int | None = Field(None, ge=0, description="GPUs that it has in all; absent if it is stopped.")
 
@@ -217,7 +222,7 @@ class WorkloadStatus(PricedStatus):
         None,
         ge=0,
         le=MOST_CENTS,
-        description="What is paid for it now, in cents; absent while nothing is, as for what is stopped.",
+        description="What you pay per hour for it now, in cents; absent while you pay nothing, as when it is stopped.",
     )
     gpu_model_id: str | None = Field(None, max_length=128, description="The GPU model it got.")
     gpu_count: int | None = Field(None, ge=0, description="GPUs it got; of a cluster, those of each replica.")
