@@ -94,7 +94,9 @@ def go_module(path: str, version: str, checksum: str) -> Path:
     )
     found = json.loads(done.stdout or "{}")
     if done.returncode or found["Sum"] != checksum:
-        raise BuildError(f"{path} {version} could not be had as {checksum}:\n{done.stdout}{done.stderr}")
+        raise BuildError(
+            f"{path} {version} could not be fetched with the checksum {checksum}:\n{done.stdout}{done.stderr}"
+        )
     return Path(found["Dir"])
 
 
