@@ -117,8 +117,8 @@ def unfit() -> str:
     """Returns why this machine cannot start a node; empty if it can."""
     if sys.platform != "linux" or os.geteuid() != 0:
         return "a node needs Linux and root: it makes namespaces, overlays and cgroups"
-    if not any(_CGROUPS.glob("*/cgroup.procs")):
-        return "a node needs the hierarchies of cgroup v1 below /sys/fs/cgroup"
+    if not (_CGROUPS / "memory" / "cgroup.procs").exists():
+        return "a node needs cgroup v1, which this machine lacks: use `make kind` and `make test-kind`"
     return ""
 
 

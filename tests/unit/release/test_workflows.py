@@ -71,11 +71,15 @@ def test_a_workflow_runs_targets_that_exist(path: Path) -> None:
     assert set(re.findall(r"\bmake ([a-z-]+)", path.read_text())) <= targets
 
 
+_ON_GITHUB = {"test-node": "test-kind"}
+"""The same tests on a kind cluster: GitHub's machines have cgroup v2 alone, and the project's own node needs v1."""
+
+
 def test_what_every_commit_must_pass_is_what_ci_runs() -> None:
     asked = set(re.findall(r"^make (.+)$", (REPOSITORY / ".ci" / "run").read_text(), re.MULTILINE))
     run = " ".join(step.get("run", "") for step in steps(GITHUB / "workflows" / "ci.yml"))
     assert asked
-    assert {one for one in asked if f"make {one}" not in run} == set()
+    assert {one for one in asked if f"make {_ON_GITHUB.get(one, one)}" not in run} == set()
 
 
 def test_every_folder_that_pins_something_is_kept_up_to_date() -> None:
