@@ -16,6 +16,6 @@ def test_a_node_needs_cgroup_v1(hierarchy: str, fits: bool, tmp_path: Path, monk
     (tmp_path / hierarchy).mkdir()
     (tmp_path / hierarchy / "cgroup.procs").touch()
     monkeypatch.setattr(node, "_CGROUPS", tmp_path)
-    monkeypatch.setattr(node.os, "geteuid", lambda: 0)
+    monkeypatch.setattr("os.geteuid", lambda: 0)
     assert (node.unfit() == "") is fits
     assert fits or "make kind" in node.unfit()
