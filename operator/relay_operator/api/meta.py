@@ -195,8 +195,8 @@ class CreateIntent(Model):
     spec_hash: str = Field(max_length=1024)
     started_at: Time
     account: str = Field(
-        default="", max_length=320, pattern=r"^((Cluster)?CloudAccount/\S+)?$"
-    )  # kind/name of the account whose key sends it
+        default="", pattern=r"^((Cluster)?CloudAccount/[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?)?$"
+    )  # kind/name of the account whose key sends it, as an AccountRef has them
     identity: Identity | None = None  # absent in intents of the first release
     part_of: str = Field(
         default="", pattern=rf"^({RESOURCE_ID.pattern})?$"

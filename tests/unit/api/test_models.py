@@ -14,6 +14,8 @@ from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey
 from relay_operator.api.nodereservation import NodeReservationSpec
 from relay_operator.api.parts import Gpu
 from relay_operator.api.reasons import REASONS, TYPES
+from relay_operator.api.references import AccountKind, AccountRef
+from relay_operator.engine.account import sent_with
 from relay_operator.kinds.gpucluster import GpuCluster, GpuClusterSpec
 from relay_operator.kinds.gpupod import ComputeClass, GpuPod, GpuPodSpec
 from relay_operator.kinds.gpuvm import GpuVmSpec
@@ -61,6 +63,11 @@ ODD: dict[str, tuple[str, JsonValue]] = {
     "after the year 9999 in UTC": ("startedAt", "9999-12-31T23:00:00-10:00"),
     "more attempts than names can tell": ("attempt", 999_999),
     "an attempt of eighty digits": ("attempt", 10**79),
+    "an account whose name no object can have": ("account", "CloudAccount/Bad_Name"),
+    "an account with a path for a name": ("account", "CloudAccount/../x"),
+    "an account with two names": ("account", "ClusterCloudAccount/a/b"),
+    "an account with a name that is too long": ("account", f"CloudAccount/{'a' * 254}"),
+    "an account without a name": ("account", "CloudAccount/"),
 }
 
 
@@ -69,6 +76,14 @@ def test_an_intent_that_nothing_can_follow_is_malformed(field: str, value: JsonV
     read = CreateIntent.parse(json.dumps(json.loads(INTENT.to_annotation()) | {field: value}))
     assert isinstance(read, MalformedIntent)
     assert f"cannot be read: {field}: " in str(read)
+
+
+@pytest.mark.parametrize("name", ["a", "a-1.b", "a" * 253])
+@pytest.mark.parametrize("kind", AccountKind)
+def test_an_intent_names_any_account_that_can_exist(kind: AccountKind, name: str) -> None:
+    read = CreateIntent.parse(INTENT.model_copy(update={"account": f"{kind}/{name}"}).to_annotation())
+    assert isinstance(read, CreateIntent)
+    assert sent_with(read) == AccountRef(kind=kind, name=name)
 
 
 def test_a_moment_of_a_spec_has_a_year_in_utc() -> None:

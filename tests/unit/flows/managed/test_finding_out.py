@@ -252,6 +252,17 @@ async def test_an_intent_that_cannot_be_read_is_held_without_a_loop(world: World
     assert world.pods.count("create") == 1
 
 
+async def test_an_intent_with_an_account_that_cannot_exist_says_so_and_people_can_close_it(world: World) -> None:
+    written = {"token": "t1", "name": "n1", "attempt": 1, "specHash": "", "startedAt": "2026-03-01T12:00:00Z"}
+    world.apply(annotations={meta.CREATE_INTENT: json.dumps(written | {"account": "CloudAccount/Bad_Name"})})
+    await world.wait(10)
+    assert "create-intent cannot be read: account: " in world.message()
+    world.annotate(retry_create="yes")
+    world.delete()
+    await world.wait(10)
+    assert (world.exists(), world.pods.count("create")) == (False, 0)
+
+
 async def test_the_end_of_an_earlier_create_does_not_close_an_intent_that_cannot_be_read(world: World) -> None:
     """A second create was sent, its process ended, and somebody spoiled the annotation."""
     world.apply(annotations={meta.CREATE_INTENT: "{broken"})
