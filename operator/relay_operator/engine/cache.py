@@ -267,8 +267,8 @@ def _references(entry: Entry | None) -> References:
 
 
 def _offered(entry: Entry | None) -> tuple[bool, str] | None:
-    """What objects that refer to this one wait for: whether it is being deleted, and once settled its cloud id."""
-    return None if entry is None else (entry.deleting, entry.cloud_id if entry.settled else "")
+    """What objects that refer to this one wait for: whether it is being deleted, and once ready its cloud id."""
+    return None if entry is None else (entry.deleting, entry.cloud_id if entry.ready else "")
 
 
 def _accounts(entry: Entry | None) -> tuple[Reference | None, Reference | None]:

@@ -62,8 +62,10 @@ class Entry:
     """Whether an intent is present, open or closed: the object has, or may have, something in the cloud."""
     searching: bool
     """Whether a create of the object or of a part has no known result, so that it is searched for."""
+    ready: bool
+    """Whether it is Ready, and its status is about the current spec."""
     settled: bool
-    """Whether it is Ready, its status is about the current spec, and nothing is scheduled."""
+    """Whether it is ready, and nothing is scheduled."""
     reason: str
     """The reason of the Ready condition."""
     troubles: tuple[str, ...]
@@ -148,7 +150,8 @@ def entry_of(raw: Mapping[str, JsonValue]) -> Entry:
     intent = _open_intent(metadata, status)
     account = part(status, "account") or _sent_with(intent) or part(spec, "accountRef")
     conditions = tuple(_conditions(status))
-    ready: Mapping[str, JsonValue] = next((one for one in conditions if one.get("type") == "Ready"), {})
+    said: Mapping[str, JsonValue] = next((one for one in conditions if one.get("type") == "Ready"), {})
+    ready = said.get("status") == "True" and status.get("observedGeneration") == metadata.get("generation")
     uid = uid_of(raw)
     searching = (not status.get("id") and intent is not None) or _lacks_a_batch(status)
     named = references.named(metadata, spec)
@@ -172,10 +175,9 @@ def entry_of(raw: Mapping[str, JsonValue]) -> Entry:
         token=str(recorded.get("createToken") or ""),
         attempted=CREATE_INTENT in annotations,
         searching=searching,
-        settled=ready.get("status") == "True"
-        and status.get("observedGeneration") == metadata.get("generation")
-        and "nextScheduleTime" not in status,
-        reason=str(ready.get("reason") or ""),
+        ready=ready,
+        settled=ready and "nextScheduleTime" not in status,
+        reason=str(said.get("reason") or ""),
         troubles=tuple(str(one.get("type")) for one in conditions if (one.get("type"), one.get("status")) in _BAD),
         doomed="deletionDeadline" in status,
         committed=commitment(metadata, spec, status),

@@ -40,19 +40,20 @@ def test_the_oldest_ends_are_forgotten() -> None:
     assert ends.covers(KEY, 0) is False
 
 
-SETTLED: dict[str, tuple[Json, bool]] = {
-    "ready and about this spec": ({"observedGeneration": 1, "conditions": READY}, True),
-    "due by the clock": ({"observedGeneration": 1, "conditions": READY, "nextScheduleTime": "soon"}, False),
-    "ready and about an older spec": ({"observedGeneration": 0, "conditions": READY}, False),
-    "not ready": ({"observedGeneration": 1, "conditions": [{"type": "Ready", "status": "False"}]}, False),
-    "without conditions": ({"observedGeneration": 1}, False),
-    "of another shape": ({"observedGeneration": 1, "conditions": ["Ready"]}, False),
+SETTLED: dict[str, tuple[Json, bool, bool]] = {
+    "ready and about this spec": ({"observedGeneration": 1, "conditions": READY}, True, True),
+    "due by the clock": ({"observedGeneration": 1, "conditions": READY, "nextScheduleTime": "soon"}, True, False),
+    "ready and about an older spec": ({"observedGeneration": 0, "conditions": READY}, False, False),
+    "not ready": ({"observedGeneration": 1, "conditions": [{"type": "Ready", "status": "False"}]}, False, False),
+    "without conditions": ({"observedGeneration": 1}, False, False),
+    "of another shape": ({"observedGeneration": 1, "conditions": ["Ready"]}, False, False),
 }
 
 
-@pytest.mark.parametrize(("status", "settled"), SETTLED.values(), ids=SETTLED)
-def test_an_object_is_settled_when(status: Json, settled: bool) -> None:
-    assert Cache().put(KEY, raw(status=status))[1].settled is settled
+@pytest.mark.parametrize(("status", "ready", "settled"), SETTLED.values(), ids=SETTLED)
+def test_an_object_is_ready_or_settled_when(status: Json, ready: bool, settled: bool) -> None:
+    entry = Cache().put(KEY, raw(status=status))[1]
+    assert (entry.ready, entry.settled) == (ready, settled)
 
 
 def test_odd_metadata_does_not_end_the_watch() -> None:

@@ -45,7 +45,7 @@ def _problem(cache: Cache, key: ObjectKey, other: ObjectKey) -> tuple[Reason, st
     mine, its = cache.account_of(key), cache.account_of(other)
     if mine != its:
         return Reason.REFERENCE_OTHER_ACCOUNT, f"{who} is made with {its}, and this object with {mine}"
-    if not (entry.settled and entry.cloud_id):
+    if not (entry.ready and entry.cloud_id):
         return Reason.REFERENCE_NOT_READY, f"{who} is not Ready so far"
     return None
 

@@ -91,6 +91,16 @@ async def test_it_waits_until_all_are_there_and_is_made_with_their_ids(referring
     assert referring.pods.count("attach") == 0
 
 
+async def test_it_is_made_with_what_is_ready_and_has_a_schedule(referring: World) -> None:
+    put(referring, ADA, 10, status={"conditions": []})
+    referring.apply(**refers("ada"))
+    await referring.wait(1)
+    assert referring.reason() == "ReferenceNotReady"
+    put(referring, ADA, 11, status={"nextScheduleTime": "2026-03-02T12:00:00Z"})
+    await referring.settle()
+    assert (referring.reason(), given(referring)) == ("Running", {"ada": "ssh-1"})
+
+
 @pytest.mark.parametrize(
     ("changes", "reason", "stalled"),
     [
