@@ -404,6 +404,7 @@ class ModelCache:
     def __getattr__(self, method: str) -> Callable[..., Any]:
         """Passes a method that only reads on to the world's cache."""
         assert method in {
-            "with_cloud_id", "with_token", "creators", "with_name", "others", "searching", "items", "holders"
+            "with_cloud_id", "with_token", "creators", "with_name", "only_giver", "others", "searching", "items",
+            "holders",
         }, method  # fmt: skip
         return lambda *arguments, **named: self._script.ask(asked.Lookup(method, arguments, tuple(named.items())))

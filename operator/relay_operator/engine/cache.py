@@ -108,6 +108,14 @@ class Cache:
         known = [(key, self._entries[key].uid) for uid in uids_in(cloud_name) for key in self._by_uid.of(uid)]
         return frozenset(key for key, uid in known if uid != but and gave(key, uid, installation, cloud_name))
 
+    def only_giver(self, key: ObjectKey, uid: str, cloud_name: str, installation: str) -> bool:
+        """Whether this object, or an earlier one of its name, gives this name, and no other object does.
+
+        Anybody can write an intent by hand, with the name of another object's resource.
+        """
+        given = any(gave(key, each, installation, cloud_name) for each in uids_in(cloud_name))
+        return given and not self.with_name(cloud_name, installation, but=uid)
+
     def owned_by(self, uid: str) -> dict[ObjectKey, Entry]:
         """The objects that the object with this UID controls."""
         return {key: self._entries[key] for key in self._by_owner.of(uid)}

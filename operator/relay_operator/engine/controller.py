@@ -156,8 +156,11 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
     async def _unreadable(
         self, turn: Turn, entry: Entry, writer: ObjectWriter, reason: Reason, problem: str
     ) -> tuple[str, bool]:
+        cache, here = self.engine.cache, self.engine.installation.name
+
         async def release(metadata: ObjectMeta, left: tuple[Left, ...]) -> None:
-            await self._save(turn, self._note(turn, left))
+            own = tuple(each for each in left if each.id or cache.only_giver(turn.key, turn.uid, each.name, here))
+            await self._save(turn, self._note(turn, own))
             await self._release(turn, metadata, writer)
 
         return await unreadable.tell(writer, entry.body, reason, problem, turn.now, release)

@@ -112,6 +112,18 @@ def test_what_came_along_with_a_copy_is_not_recorded_by_it(status: Json, records
     assert cache.with_cloud_id("pod-1") == ({KEY} if records or "identity" not in status else frozenset())
 
 
+def test_only_the_object_that_gives_a_name_or_its_successor_has_it() -> None:
+    cache, uid, name = Cache(), "1234abcd-5678-4ef0-9abc-def012345678", "team-a-train-1234abcd56-c0ffe"
+    cache.put(KEY, raw(1, metadata={"uid": uid}))
+    successor, alike = KEY, ObjectKey("GpuPod", "team", "a-train")
+    assert cache.only_giver(KEY, uid, name, "c0ffe")
+    assert not any(cache.only_giver(other, "another", name, "c0ffe") for other in (successor, OTHER, alike))
+    cache.drop(KEY)
+    assert cache.only_giver(successor, "another", name, "c0ffe")
+    assert not cache.only_giver(OTHER, "another", name, "c0ffe")
+    assert not any(cache.only_giver(KEY, uid, odd, "c0ffe") for odd in ("", "training", f"{name}-x"))
+
+
 def test_a_name_tells_which_object_gave_it() -> None:
     cache, uid = Cache(), "1234abcd-5678-4ef0-9abc-def012345678"
     cache.put(KEY, raw(1, metadata={"uid": uid}))

@@ -190,7 +190,10 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
         return PaidFor(self.resource.identity(result.resource)[0], DeletionPolicy.DELETE)
 
     def leaves(self, facts: Facts[SpecT, StatusT, ObsT]) -> tuple[Left, ...]:
-        """What stays by policy or `abandon`; a former object's resource that could not be taken over is an orphan."""
+        """What stays by policy or `abandon`; a former object's resource that could not be taken over is an orphan.
+
+        An open intent keeps only what has a name that this object gave.
+        """
         status, intent, seen = facts.obj.status, facts.intent, facts.view.seen
         is_open = predicates.intent_open(facts.obj, intent)
         fate = Fate.ORPHAN if seen is Seen.WITHHELD else Fate.KEPT
@@ -199,9 +202,12 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
         if seen in {Seen.NOTHING, Seen.GONE} or not (status.id or is_open):
             return aside
         recorded = status.identity if status.id else intent.identity if intent is not None else None
-        name = status.cloud_name if status.id else intent.name if intent is not None else None
+        name = (status.cloud_name if status.id else intent.name if intent is not None else None) or ""
+        cache, uid = self.actor.cache, facts.obj.metadata.uid
+        if fate is Fate.KEPT and not (status.id or cache.only_giver(facts.key, uid, name, self.installation.name)):
+            return aside
         where = recorded.organization if recorded is not None else ""
-        return (*aside, Left(fate, status.id or "", name or "", where, part_of(status)))
+        return (*aside, Left(fate, status.id or "", name, where, part_of(status)))
 
     def unrecorded(self, result: Result[ObsT], memory: ManagedMemory, why: str) -> Result[ObsT]:
         if isinstance(result, Accepted):

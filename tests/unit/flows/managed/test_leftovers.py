@@ -3,7 +3,7 @@
 import pytest
 
 from relay_operator.api.conditions import ConditionType, Reason
-from relay_operator.api.meta import ObjectKey
+from relay_operator.api.meta import CREATE_INTENT, FINALIZER, ObjectKey
 from relay_operator.engine.account import AccountWaiting
 from relay_operator.engine.intent import cloud_name
 from relay_operator.engine.leftovers import Fate
@@ -43,6 +43,38 @@ async def test_what_is_abandoned_in_mid_search_is_kept_by_its_name(world: World)
     assert leftovers.kept("org-1", "pod-1", world.pods.created[0])
     assert not leftovers.kept("org-2", "pod-1", world.pods.created[0])
     assert not leftovers.kept("org-1", "", "another")
+
+
+async def test_what_a_restored_object_searches_for_is_kept_by_its_name_if_it_is_abandoned(world: World) -> None:
+    world.pods.listable = False
+    world.pods.fail("create", lost(acted=True))
+    world.apply()
+    await world.wait(10)
+    backup = copy_of(world.raw())
+    world.delete(force=True)
+    world.server.put("gpupods", backup)
+    await world.settle()
+    world.delete()
+    world.annotate(abandon="true")
+    await world.wait(10)
+    assert not world.exists()
+    assert world.informer.vanished.leftovers.kept("org-1", "pod-1", world.pods.created[0])
+
+
+@pytest.mark.parametrize("spec", [{}, {"image": 7}])
+async def test_nobody_keeps_what_another_object_searches_for(world: World, spec: Json) -> None:
+    """An intent can be written by hand, with the name of another object's pod."""
+    world.pods.listable = False
+    world.pods.fail("create", lost(acted=True))
+    world.apply()
+    await world.wait(10)
+    intent = world.readable_intent().model_copy(update={"token": "forged", "identity": None})
+    world.apply("thief", annotations={CREATE_INTENT: intent.to_annotation()})
+    world.server.edit("gpupods", NAMESPACE, "thief", {"metadata": {"finalizers": [FINALIZER]}, "spec": spec})
+    world.annotate("thief", abandon="true")
+    world.delete("thief")
+    await world.wait(10)
+    assert (world.exists("thief"), kept(world), written(world)) == (False, [], [])
 
 
 async def test_nothing_stays_of_what_is_gone(world: World) -> None:
