@@ -244,8 +244,14 @@ class Leftovers:
         return record is not None and record.id == cloud_id
 
     def kept(self, organization: str, cloud_id: str, name: str) -> bool:
-        """Whether the resource is kept on purpose, whatever else names it."""
-        return (organization, cloud_id, "") in self._kept or (organization, "", name) in self._kept
+        """Whether the resource is kept on purpose, whatever else names it.
+
+        Several can have one name: it decides only if the resource or the record has no id. Nor does the kind decide,
+        since kinds share lists in the cloud.
+        """
+        alike = (self._records[each] for each in self._kept.get((organization, "", name), ()))
+        by_name = any(not (cloud_id and record.id) for record in alike)
+        return by_name or (organization, cloud_id, "") in self._kept
 
     def _put(self, record: Leftover) -> None:
         name = record.config_map

@@ -262,9 +262,13 @@ async def test_what_is_kept_is_found_by_its_id_or_its_name_alone(world: World) -
     leftovers = world.informer.vanished.leftovers
     leftovers.note(leftover(Fate.KEPT, "pod-9"))
     found = [
-        leftovers.kept("org-1", *one) for one in (("pod-9", ""), ("", "its-name"), ("its-name", "pod-9"), ("", ""))
+        leftovers.kept("org-1", *one)
+        for one in (("pod-9", ""), ("", "its-name"), ("its-name", "pod-9"), ("", ""), ("pod-8", "its-name"))
     ]
-    assert found == [True, True, False, False]
+    assert found == [True, True, False, False, False]
+    leftovers.note(leftover(Fate.KEPT, ""))  # the same name, and no id so far: it may be any of this name
+    assert leftovers.kept("org-1", "pod-8", "its-name")
+    leftovers.forget(leftover(Fate.KEPT, ""))
     leftovers.note(leftover(Fate.KEPT, "batch-1", name=""))
     assert [leftovers.kept("org-1", *one) for one in (("batch-1", ""), ("", ""))] == [True, False]
     leftovers.forget(leftover(Fate.KEPT, "pod-9"))

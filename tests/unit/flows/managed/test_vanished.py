@@ -9,11 +9,11 @@ import pytest
 from pydantic import JsonValue
 
 from relay_kube.kube import NotFound
-from relay_operator.api.meta import ANNOTATION_PREFIX, CREATE_INTENT, FINALIZER, PAUSED, PLAN_ONLY, ObjectKey
+from relay_operator.api.meta import ADOPT_ID, ANNOTATION_PREFIX, CREATE_INTENT, FINALIZER, PAUSED, PLAN_ONLY, ObjectKey
 from relay_operator.engine.leftovers import Fate, Leftover
 from relay_operator.engine.vanished import DepartedObject
 from tests.unit.engine.apiserver import Fault, Json, part
-from tests.unit.flows.managed.cloudpods import lost
+from tests.unit.flows.managed.cloudpods import POD, lost
 from tests.unit.flows.managed.world import BEGINNING, NAMESPACE, OPERATOR_NAMESPACE, World, at_the_status_write
 
 REFUSED = Fault(403, plural="configmaps", times=1000)
@@ -45,6 +45,19 @@ async def test_it_is_terminated_where_it_goes_before_its_id_is_written(world: Wo
     world.apply()
     await world.wait(10)
     assert (len(world.pods.created), world.pods.live, world.left_behind()) == (1, [], [])
+
+
+async def test_it_is_terminated_although_people_keep_another_of_its_name(world: World) -> None:
+    """People give any name to what they bring in."""
+    for name, policy in (("first", "Orphan"), ("second", "Delete")):
+        brought = world.pods.add("training", fields=POD)
+        world.apply(name, deletionPolicy=policy, annotations={ADOPT_ID: brought.id})
+    await world.wait(10)
+    world.delete("first")
+    await world.wait(10)
+    world.vanish("second")
+    await world.wait(60)
+    assert [record.id for record in world.pods.live] == ["pod-1"]
 
 
 async def test_what_people_answer_as_it_goes_is_not_lost_to_whoever_has_not_seen_it(world: World) -> None:
