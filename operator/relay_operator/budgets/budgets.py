@@ -115,11 +115,15 @@ class Budgets:
             self._left[key] = _Left(entry.uid, account, entry.committed)
 
     def stands(self, key: ObjectKey, account: AccountReady) -> bool:
-        """Whether everything granted still fits, together with what a former process may have granted to others."""
+        """Whether everything granted still fits, together with what a former process may have granted to others.
+
+        Of the object itself only the grant counts, as in `ask`: what was reserved for an earlier request may be more.
+        Others count the larger of both, so that they get no room which that request may have taken.
+        """
         if account.budget is None:
             return True
-        own = self._has(key)
-        return not any(self._beyond(key, account, own))
+        grant = self._granted.get(key)
+        return not any(self._beyond(key, account, self._said(key) if grant is None else grant.need))
 
     def billed(self, account: AccountReady) -> int:
         """Cents per hour that this cluster's objects show as being paid, as far as they count for the account."""

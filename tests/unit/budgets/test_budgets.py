@@ -377,6 +377,25 @@ def test_what_grows_counts_once(desk: Desk) -> None:
     assert desk.asks(a, TWO, burn(200)) == ""
 
 
+def test_what_is_granted_stands_although_more_was_reserved_and_others_count_the_larger(desk: Desk) -> None:
+    """A scale-up was refused, the limit was lowered, and less is asked for."""
+    a, b = desk.has("a", id="p", state="running", pricePerHourCents=100), desk.has("b")
+    intent = '{"token":"t","name":"n","attempt":1,"specHash":"","startedAt":"2026-03-01T12:00:00Z"%s}'
+    metadata: dict[str, JsonValue] = {"uid": "u-a", "resourceVersion": desk.version()}
+    metadata["annotations"] = {CREATE_INTENT: intent % ',"reserved":{"token":"r","cents":2000,"gpus":10}'}
+    status: JsonValue = {"id": "p", "state": "running", "pricePerHourCents": 100}
+    desk.cache.put(a, {"metadata": metadata, "spec": {"accountRef": REF}, "status": status})
+    assert desk.asks(a, Commitment(800, 4), burn(1500)) == ""
+    assert desk.budgets.stands(a, account(burn(1500)))
+    assert "2000 are taken" in desk.asks(b, ONE, burn(1500))
+    desk.has("b", id="q", state="running", pricePerHourCents=701)
+    assert not desk.budgets.stands(a, account(burn(1500)))
+    desk.has("b", id="q", state="running", pricePerHourCents=700)
+    assert desk.budgets.stands(a, account(burn(1500)))
+    desk.budgets.written(a)
+    assert not desk.budgets.stands(a, account(burn(1500)))
+
+
 def test_one_that_goes_while_it_waits_is_not_called(desk: Desk) -> None:
     desk.has("r", id="p", state="running", pricePerHourCents=100)
     a = desk.has("a")

@@ -106,3 +106,16 @@ async def test_what_is_sent_again_is_asked_for_again(priced: World) -> None:
     granted = reserved(priced)
     assert granted is not None
     assert (granted.cents, priced.pods.count("create"), len(priced.pods.live)) == (400, 2, 1)
+
+
+async def test_what_is_asked_for_now_is_sent_although_more_was_reserved_before(priced: World) -> None:
+    priced.account.state = replace(priced.account.ready, resend_unknown=True)
+    limited(priced, AccountBudget(max_burn_per_hour_cents=450))
+    priced.pods.listable = False
+    priced.pods.fail("create", lost(acted=False))
+    priced.apply(gpu=TWO)
+    await priced.one_pass()
+    limited(priced, AccountBudget(max_burn_per_hour_cents=250))
+    priced.change(gpu={"modelId": "h100", "count": 1})
+    await priced.wait(3600, step=30)
+    assert (priced.reason(), priced.pods.count("create"), len(priced.pods.live)) == ("Running", 2, 1)
