@@ -1,8 +1,13 @@
 """The public catalog: GPU models, availability, prices, locations, templates (sections 2 and 4, "Catalog")."""
 
+from typing import Annotated
+
 from pydantic import Field
 
 from relay_wire.base import Identifier, Lenient, ListOf, Page, Received
+
+Price = Annotated[int, Field(ge=0)]
+"""Cents per hour."""
 
 
 class GpuModel(Received):
@@ -11,7 +16,7 @@ class GpuModel(Received):
     id: Identifier
     name: Lenient[str] = None
     memory_gb: Lenient[int] = None
-    price_per_hour_cents: Lenient[int] = None  # per GPU
+    price_per_hour_cents: Lenient[Price] = None  # per GPU
 
 
 class NodeClassCap(Received):
@@ -52,14 +57,14 @@ class GpuPrice(Received):
 
     gpu_model_id: Identifier
     name: Lenient[str] = None
-    price_per_hour_cents: int
+    price_per_hour_cents: Lenient[Price] = None
 
 
 class CpuPrice(Received):
     """The price of a CPU size (section 2, "Balance and billing")."""
 
     resource_size: str
-    price_per_hour_cents: int
+    price_per_hour_cents: Lenient[Price] = None  # required; an odd one takes no other price away
     vcpu: int  # cores
     ram_mb: int  # MiB
 

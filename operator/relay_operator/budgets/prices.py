@@ -1,6 +1,6 @@
 """What a resource would cost per hour, by the cloud's catalog."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -30,17 +30,23 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """Cents per hour: of one GPU by its model, and of a machine without GPUs by its size."""
+    """Cents per hour: of one GPU by its model, and of a machine without GPUs by its size; None if unknown."""
 
-    gpu: Mapping[str, int]
-    cpu: Mapping[str, int]
+    gpu: Mapping[str, int | None]
+    cpu: Mapping[str, int | None]
 
 
 def quote(prices: Prices, asked: Capacity) -> int | None:
-    """Cents per hour; the highest price if the cloud chooses. None if the catalog has no such price."""
+    """Cents per hour; the highest price if the cloud chooses. None if the catalog lacks a price for that."""
     of, name, count = (prices.gpu, asked.model, asked.gpus) if asked.gpus else (prices.cpu, asked.size, 1)
-    price = of.get(name) if name else max(of.values(), default=None)
+    price = of.get(name) if name else _highest(of.values())
     return None if price is None else price * count * asked.replicas
+
+
+def _highest(prices: Collection[int | None]) -> int | None:
+    """The highest price; None if there is none, or if one is unknown."""
+    known = [price for price in prices if price is not None]
+    return max(known, default=None) if len(known) == len(prices) else None
 
 
 class Pricing(Protocol):

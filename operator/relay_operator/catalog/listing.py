@@ -87,6 +87,7 @@ def _of_no_model(listing: Listing) -> dict[str, object]:
             price_per_hour_cents=size.price_per_hour_cents,
         )
         for size in listing.pricing.cpu[:MOST]
+        if size.price_per_hour_cents is not None
     ]
     templates = [
         VmTemplate(

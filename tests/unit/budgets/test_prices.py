@@ -23,5 +23,15 @@ def test_a_quote(asked: Capacity, cents: int | None, words: str) -> None:
     assert (quote(PRICES, asked), str(asked)) == (cents, words)
 
 
+def test_one_unknown_price_leaves_the_others_and_hides_what_the_cloud_would_choose() -> None:
+    prices = Prices({"h100": 200, "b200": None}, {"small": 5, "large": None})
+    asked = [Capacity("h100", 1), Capacity("b200", 1), Capacity("", 1), Capacity(size="small"), Capacity(size="")]
+    assert [quote(prices, each) for each in asked] == [200, None, None, 5, None]
+
+
 def test_an_empty_catalog_has_no_price() -> None:
     assert quote(Prices({}, {}), Capacity("", 1)) is None
+
+
+def test_what_costs_nothing_has_a_price() -> None:
+    assert quote(Prices({"free": 0}, {}), Capacity("", 1)) == 0

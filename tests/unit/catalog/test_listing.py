@@ -101,6 +101,17 @@ def test_a_model_of_which_no_availability_or_price_is_known_tells_none() -> None
     assert status.price_per_hour_cents == 200
 
 
+def test_what_has_an_odd_price_tells_none() -> None:
+    pricing = Pricing.model_validate(
+        {
+            "gpu": [{"gpuModelId": "h100", "pricePerHourCents": -1}],
+            "cpu": [{"resourceSize": "small", "pricePerHourCents": -1, "vcpu": 2, "ramMb": 4096}],
+        }
+    )
+    found = statuses(Listing("x", [GpuModel(id="h100")], [], pricing))
+    assert (found["h100"].price_per_hour_cents, found[CATALOG].cpu_sizes) == (None, [])
+
+
 def test_what_is_of_no_model_is_in_the_object_catalog() -> None:
     whole = statuses(listing("h100"))[CATALOG]
     assert whole.cpu_sizes is not None

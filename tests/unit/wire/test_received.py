@@ -29,7 +29,7 @@ FIELDS: dict[type[Received], str] = {
     "monthlySpendLimitCents transactions!",
     CurrentUsage: "usageCents! usageHours! breakdown! burnPerHourCents autoStopFloorCents projectedRunwayHours",
     AutoRecharge: "enabled! thresholdCents! amountCents!",
-    CpuPrice: "resourceSize! pricePerHourCents! vcpu! ramMb!",
+    CpuPrice: "resourceSize! pricePerHourCents vcpu! ramMb!",
     ClassAvailability: "totalGpus! freeGpus! maxPlaceableGpus! placeableGpuCounts spotFreeGpus spotPlaceableGpuCounts "
     "reservedFreeGpus tileLattice nodes",
     VmRecord: "id! organizationId name status statusReason gpuModelId gpuCount endpointUrl volumeGb public createdAt "
@@ -133,6 +133,15 @@ def test_a_breakdown_of_an_unknown_shape_is_unknown_and_hides_no_other_figure(od
     read = CurrentUsage.model_validate(usage | {"breakdown": odd})
     assert (read.burn_per_hour_cents, read.breakdown) == (249, None)
     assert CurrentUsage.model_validate(usage | {"breakdown": None}).breakdown == []
+
+
+@pytest.mark.parametrize("odd", [None, "free", 2.5, -1], ids=repr)
+def test_an_odd_price_is_unknown_and_takes_no_other_away(odd: object) -> None:
+    gpu = [{"gpuModelId": "h100", "pricePerHourCents": 0}, {"gpuModelId": "b200", "pricePerHourCents": odd}]
+    cpu = [{"resourceSize": "small", "pricePerHourCents": price, "vcpu": 1, "ramMb": 1} for price in (5, odd)]
+    read = Pricing.model_validate({"gpu": gpu, "cpu": cpu})
+    assert [row.price_per_hour_cents for row in read.gpu] == [0, None]
+    assert [row.price_per_hour_cents for row in read.cpu] == [5, None]
 
 
 def test_a_list_may_come_bare_or_as_items() -> None:
