@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from relay_kube.kube import SECRETS, Conflict, JsonObject, Kube, NotFound
 from relay_operator.api.meta import GROUP
-from relay_operator.engine.manifests import part
+from relay_operator.engine.manifests import part, unquoted
 
 _TRIES = 5
 """Reads of a Secret that others write at the same time, before its release is left to another pass."""
@@ -108,4 +108,5 @@ async def _set(kube: Kube, namespace: str, name: str, secret: JsonObject, accoun
         return
     after: list[JsonValue] = [*before, ours] if held else [item for item in before if item != ours]
     patch: JsonObject = {"metadata": {"resourceVersion": metadata.get("resourceVersion"), "finalizers": after}}
-    await kube.patch(SECRETS, namespace, name, patch)
+    with unquoted(name):
+        await kube.patch(SECRETS, namespace, name, patch)

@@ -18,7 +18,7 @@ from relay_client.operations import (
 )
 from relay_kube.kube import SECRETS, AlreadyExists, JsonObject, Kube, NotFound
 from relay_operator.api.meta import API_VERSION, ObjectKey
-from relay_operator.engine.manifests import as_secret, owners, part, texts
+from relay_operator.engine.manifests import as_secret, owners, part, texts, unquoted
 from relay_wire.events import EventType
 from relay_wire.webhooks import Webhook, WebhookCreate, WebhookToggle
 
@@ -171,10 +171,12 @@ async def _record(kube: Kube, who: Subscriber, subscribed: Subscribed) -> None:
     }
     body: JsonObject = {"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": metadata, "data": data}
     try:
-        await kube.create(SECRETS, who.namespace, body)
+        with unquoted(who.secret_name):
+            await kube.create(SECRETS, who.namespace, body)
     except AlreadyExists:
         found = await kube.get(SECRETS, who.namespace, who.secret_name)
         if not _is_of(who, found):
             raise SecretNameTakenError(_taken(who)) from None
         metadata["resourceVersion"] = part(found, "metadata").get("resourceVersion")
-        await kube.patch(SECRETS, who.namespace, who.secret_name, {"metadata": metadata, "data": data})
+        with unquoted(who.secret_name):
+            await kube.patch(SECRETS, who.namespace, who.secret_name, {"metadata": metadata, "data": data})

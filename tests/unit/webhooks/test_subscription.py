@@ -3,13 +3,17 @@
 import json
 
 import pytest
+from pydantic import JsonValue
 
 from relay_client import Cloud
+from relay_kube.kube import Refused
 from relay_operator.api.meta import ObjectKey
-from relay_operator.webhooks.subscription import Repair, Subscribed, Subscriber, plan_repair, unsubscribe
+from relay_operator.webhooks.subscription import Repair, Subscribed, Subscriber, plan_repair, subscribe, unsubscribe
 from relay_wire.events import EventType
 from relay_wire.webhooks import Webhook
 from tests.unit.client.scripted import Reply, scripted_server
+from tests.unit.engine.apiserver import Fault
+from tests.unit.flows.managed.world import NAMESPACE, World
 
 NAME, URL = "relay-operator/uid-1", "https://relay.example.com/webhooks/team-a/default"
 KNOWN = Subscribed("wh-1", "whsec_abcdefgh")
@@ -89,6 +93,22 @@ def test_accounts_of_one_name_never_share_a_secret() -> None:
     assert own.secret_name == "default-webhook"
     assert own.secret_name != shared.secret_name
     assert len(Subscriber(ObjectKey("CloudAccount", "n", "x" * 253), "u", "n").secret_name) == 253
+
+
+@pytest.mark.parametrize("method", ["POST", "PATCH"])
+async def test_what_an_admission_policy_says_of_the_signing_secret_is_told_to_nobody(world: World, method: str) -> None:
+    who = Subscriber(ObjectKey("CloudAccount", NAMESPACE, "default"), "uid-1", NAMESPACE)
+    if method == "PATCH":
+        metadata: JsonValue = {"name": who.secret_name, "namespace": NAMESPACE, "ownerReferences": [{"uid": "uid-1"}]}
+        world.server.put("secrets", {"metadata": metadata})
+    body = '{"kind":"Status","reason":"Invalid","message":"no whsec_abcdefgh here"}'
+    world.server.faults.append(Fault(422, method=method, plural="secrets", body=body))
+    async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
+        made = _hook().model_dump(mode="json", by_alias=True) | {"secret": "whsec_abcdefgh"}
+        server.will(Reply(body=b'{"items":[]}'), Reply(status=201, body=json.dumps(made).encode()))
+        with pytest.raises(Refused) as refused:
+            await subscribe(world.kube, cloud, who, URL)
+    assert str(refused.value) == "Invalid: the Secret default-webhook is not written"
 
 
 async def test_what_a_later_page_shows_is_removed_too() -> None:

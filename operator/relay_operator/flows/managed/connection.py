@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -18,7 +19,7 @@ from relay_kube.kube import (
 )
 from relay_operator.api.connection import Connection, ConnectionTarget
 from relay_operator.api.meta import ObjectKey
-from relay_operator.engine.manifests import as_secret, is_owned_by, owner, part
+from relay_operator.engine.manifests import as_secret, is_owned_by, owner, part, unquoted
 from relay_operator.flows.managed.memory import ManagedMemory
 
 
@@ -130,7 +131,8 @@ class ConnectionWriter:
         try:
             found = await self.kube.get(kind, namespace, name)
         except NotFound:
-            await self.kube.create(kind, namespace, body)
+            with _unquoted(kind, name):
+                await self.kube.create(kind, namespace, body)
             return None
         return await self._replace(kind, namespace, name, found, body, uid)
 
@@ -149,13 +151,18 @@ class ConnectionWriter:
             body = {**body, "data": {**dropped, **data}}
         # Refused if somebody recreated it since: what is another's is not overwritten.
         body = {**body, "metadata": {**metadata, "resourceVersion": part(found, "metadata").get("resourceVersion")}}
-        await self.kube.patch(kind, namespace, name, body)
+        with _unquoted(kind, name):
+            await self.kube.patch(kind, namespace, name, body)
         return None
 
 
 def _targets(connection: Connection) -> Sequence[tuple[ResourceType, ConnectionTarget]]:
     asked = ((SECRETS, connection.secret), (CONFIG_MAPS, connection.config_map))
     return [(kind, target) for kind, target in asked if target is not None]
+
+
+def _unquoted(kind: ResourceType, name: str) -> AbstractContextManager[None]:
+    return unquoted(name) if kind is SECRETS else nullcontext()
 
 
 def _hash(value: JsonValue) -> int:

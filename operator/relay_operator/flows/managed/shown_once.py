@@ -7,7 +7,7 @@ from pydantic import JsonValue
 
 from relay_kube.kube import SECRETS, JsonObject, Kube, KubeError, NotFound, Refused
 from relay_operator.api.meta import ANNOTATION_PREFIX, ObjectKey
-from relay_operator.engine.manifests import as_secret, is_owned_by, owner, part
+from relay_operator.engine.manifests import as_secret, is_owned_by, owner, part, unquoted
 from relay_operator.flows.managed.plan import Value
 
 VALUE_OF = f"{ANNOTATION_PREFIX}value-of"
@@ -100,7 +100,7 @@ class ValueKeeper:
     async def keep(self, key: ObjectKey, uid: str, place: Place, shown: Shown) -> None:
         """Write the value. Raises KubeError, without the value in its message."""
         body = _secret(key, uid, place, shown)
-        try:
+        with unquoted(place.secret):
             try:
                 found = await self.kube.get(SECRETS, key.namespace, place.secret)
             except NotFound:
@@ -111,8 +111,6 @@ class ValueKeeper:
             version = {"resourceVersion": part(found, "metadata").get("resourceVersion")}
             bound: JsonObject = {**body, "metadata": {**part(body, "metadata"), **version}}
             await self.kube.patch(SECRETS, key.namespace, place.secret, bound)
-        except Refused as refused:  # an admission policy may quote what it refuses
-            raise Refused(refused.status, refused.reason, f"the Secret {place.secret} is not written") from None
 
     async def _refusal(self, key: ObjectKey, uid: str, place: Place) -> str:
         try:

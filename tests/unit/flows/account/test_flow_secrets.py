@@ -43,9 +43,11 @@ async def test_a_new_key_is_tried_although_the_first_look_with_it_was_cancelled(
 
 
 async def test_a_secret_that_may_not_be_written_is_told_and_the_account_is_used(passes: Passes) -> None:
-    passes.world.server.faults.append(Fault(403, method="PATCH", plural="secrets", times=99))
+    body = '{"kind":"Status","reason":"Forbidden","message":"no b3JfdGVzdF9rZXk= here"}'
+    passes.world.server.faults.append(Fault(403, method="PATCH", plural="secrets", times=99, body=body))
     await passes.settled()
     assert "the Secret key may be gone" in passes.condition("Ready")[1]
+    assert "b3JfdGVzdF9rZXk=" not in passes.condition("Ready")[1]  # an admission policy may quote what it refuses
     assert (passes.condition("Ready")[0], passes.status().available_cents) == ("True", 10**6)
     passes.world.server.faults.clear()
     await passes.look()

@@ -122,6 +122,16 @@ async def test_what_the_api_server_refuses_is_told(world: World, method: str) ->
     if method == "PATCH":
         await write(world, BOTH, reached=Reached("https://former.example/", "pod-1"))
     world.server.faults.append(Fault(422, method=method))
+    said = "scripted" if method == "GET" else "the Secret secret is not written"
+    assert await write(world, BOTH) == f"connection: Scripted: {said}"
+
+
+@pytest.mark.parametrize("method", ["POST", "PATCH"])
+async def test_what_an_admission_policy_says_of_a_configmap_is_told(world: World, method: str) -> None:
+    """It has no secrets, and whoever reads its data may read why it is refused."""
+    if method == "PATCH":
+        await write(world, BOTH, reached=Reached("https://former.example/", "pod-1"))
+    world.server.faults.append(Fault(422, method=method, plural="configmaps"))
     assert await write(world, BOTH) == "connection: Scripted: scripted"
 
 
