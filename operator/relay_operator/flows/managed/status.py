@@ -132,7 +132,8 @@ def _of_action(facts: Facts[SpecT, StatusT, ObsT], action: Action) -> Fields:
     if isinstance(action, actions.DropFormer) and facts.former is not None:
         return {"former": without(facts.obj.status, facts.former)}
     if isinstance(action, Keep | actions.Update):
-        return {"replacing": None, "failed_green": blue_green.remembered(facts.obj)}
+        ending = facts.view.replacing and facts.view.seen is Seen.PENDING  # or may be: an end can take minutes
+        return {"replacing": ending or None, "failed_green": blue_green.remembered(facts.obj)}
     if isinstance(action, actions.Forget):
         return _cleared(facts, beside=bool(former(facts.obj.status))) | _ended(facts)
     return {}

@@ -186,3 +186,34 @@ async def test_a_failure_is_recreated_where_asked(world: World) -> None:
     await becomes(world, "failed")
     await world.wait(30)
     assert (world.status().id, world.reason(), len(world.pods.live)) == ("pod-2", "Running", 1)
+
+
+@pytest.mark.parametrize("recreating", [{"onFailed": "Recreate"}, {"onInterrupted": "Recreate", "afterSeconds": 0}])
+async def test_what_takes_long_to_end_is_recreated_once_it_is_gone(
+    world: World, recreating: dict[str, JsonValue]
+) -> None:
+    await made(world, recovery=recreating)
+    world.pods.on_call = lambda call: world.pods.become("pod-1", "terminating") if call == "delete" else None
+    await becomes(world, "failed" if "onFailed" in recreating else "interrupted")
+    await world.wait(120)
+    assert (world.pods.records["pod-1"].status, world.pods.count("create")) == ("terminating", 1)
+    await world.restart()
+    await world.wait(60)
+    world.pods.become("pod-1", "terminated")
+    await world.wait(30)
+    assert (world.status().id, world.reason(), len(world.pods.live)) == ("pod-2", "Running", 1)
+    assert world.status().recoveries == 1
+
+
+async def test_what_is_wanted_again_before_its_end_was_sent_stays(world: World) -> None:
+    world.pods.born = "deploying"
+    await made(world, updateStrategy={"type": "Recreate"})
+    world.change(image="another")
+    await world.one_pass()
+    world.change(image="pytorch/pytorch")
+    await world.wait(60)
+    assert (world.status().replacing, world.pods.count("delete")) == (True, 0)
+    await becomes(world, "running")
+    assert (world.status().id, world.status().replacing, world.reason()) == ("pod-1", None, "Running")
+    await becomes(world, "terminated")
+    assert world.reason() == "TerminatedExternally"
