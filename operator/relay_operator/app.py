@@ -25,7 +25,7 @@ from relay_operator.credentials import CredentialsError, api_access
 from relay_operator.engine.backoff import Backoff, jittered
 from relay_operator.engine.entry import uid_of
 from relay_operator.engine.identity import installation_of
-from relay_operator.engine.informer import Informer
+from relay_operator.engine.informer import Informer, RolledBackError
 from relay_operator.engine.kind import Kind, resource_type
 from relay_operator.engine.workers import Workers
 from relay_operator.flows.wiring import Parts
@@ -54,7 +54,8 @@ _FIRST_LIST_BACKOFF = Backoff(initial=0.2, limit=10.0)
 async def run(settings: Settings, kinds: Sequence[Kind[Parts]] = KINDS) -> int:
     """Serve, stand for election, and lead until told to stop; returns the exit status.
 
-    0 if it was told to stop; 1 if it cannot continue (a lost Lease, a broken watch) and must be restarted.
+    0 if it was told to stop; 1 if it cannot continue (a lost Lease, a broken watch, a restored etcd) and must be
+    restarted.
     """
     configure_logging(settings.log_format, settings.log_level, sys.stderr, EXPECTED)
     _take_descriptors()
@@ -66,7 +67,15 @@ async def run(settings: Settings, kinds: Sequence[Kind[Parts]] = KINDS) -> int:
             api = await stack.enter_async_context(api_access())
             replica = _assemble(settings, api, kinds)
             await replica.serve(stop, stack)
-    except* (LeaseLostError, WatchEndedError, KubeError, OSError, CredentialsError, ProxyError) as errors:
+    except* (
+        LeaseLostError,
+        WatchEndedError,
+        RolledBackError,
+        KubeError,
+        OSError,
+        CredentialsError,
+        ProxyError,
+    ) as errors:
         for error in _leaves(errors):
             logger.error("ending: %s", error)  # noqa: TRY400 - an error from outside: one line says enough
         status = 1

@@ -239,6 +239,10 @@ def uid_of(raw: Mapping[str, JsonValue]) -> str:
 
 
 def version_of(raw: Mapping[str, JsonValue]) -> int:
-    """The resource version as a comparable integer (Kubernetes 1.35 and later; etcd revisions before), or 0."""
-    value = part(raw, "metadata").get("resourceVersion")
+    """The object's resource version as a comparable integer, or 0."""
+    return comparable(part(raw, "metadata").get("resourceVersion"))
+
+
+def comparable(value: JsonValue) -> int:
+    """A resource version as an integer (Kubernetes 1.35 and later; etcd revisions before), or 0."""
     return int(value) if isinstance(value, str) and value.isdigit() else 0

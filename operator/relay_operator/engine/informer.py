@@ -11,7 +11,7 @@ from relay_kube.kube import Kube, ResourceType
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.backoff import Random
 from relay_operator.engine.cache import Cache
-from relay_operator.engine.entry import Entry, entry_of, needs_work, others_wrote, uid_of, version_of
+from relay_operator.engine.entry import Entry, comparable, entry_of, needs_work, others_wrote, uid_of, version_of
 from relay_operator.engine.intent import aside, has
 from relay_operator.engine.leftovers import Fate, Leftover
 from relay_operator.engine.manifests import part
@@ -20,8 +20,13 @@ from relay_operator.engine.vanished import Vanished, vanished
 
 logger = logging.getLogger(__name__)
 
+_ROLLED_BACK = "the API server's list of {} is older than what it showed before, as after a restore of etcd"
 _SETTLED_PER_SECOND = 10.0
 """Settled objects per second that are polled after a start: urgent work must not wait behind them."""
+
+
+class RolledBackError(Exception):
+    """The API server went back to an earlier state: what is cached would hide what happens from now on."""
 
 
 @dataclass(slots=True)
@@ -35,6 +40,8 @@ class Informer:
     poll_settled: float
     _listed: dict[tuple[str, str], str] = field(default_factory=dict)
     """By kind and namespace: the resourceVersion of the last list. The namespace of a list of all is empty."""
+    _as_of: dict[str, int] = field(default_factory=dict)
+    """By kind: the greatest version of a list."""
 
     def seen(self, kind: str, raw: Mapping[str, JsonValue]) -> None:
         """Process an object as it is, or was a moment ago."""
@@ -115,17 +122,25 @@ class Informer:
     async def relist(self, kube: Kube, kind: str, resource: ResourceType, namespaces: tuple[str, ...]) -> None:
         """List all objects of a kind: drop those that were deleted without an event, and repair stale ones.
 
-        Raises KubeError, and drops nothing, if the list could not be read to its end.
+        Raises KubeError, and drops nothing, if the list could not be read to its end; the same with RolledBackError, if
+        it is older than what was known before it was asked for. The process must then end and be restarted.
         """
         known = {key: self.cache.get(key) for key in self.cache.keys(kind) if not key.vanished}
+        versions = {key: entry.version for key, entry in known.items() if entry is not None}
+        newest = max(self._as_of.get(kind, 0), max(versions.values(), default=0))
         present, listed = set[ObjectKey](), dict[tuple[str, str], str]()
         for namespace in namespaces if resource.namespaced and namespaces else (None,):
             async for page, version in kube.pages_as_of(resource, namespace):
                 listed[kind, namespace or ""] = version
+                if as_of := comparable(version):
+                    older = (version_of(raw) < versions.get(key_of(kind, raw), 0) for raw in page)
+                    if as_of < newest or any(older):
+                        raise RolledBackError(_ROLLED_BACK.format(resource.plural))
                 for raw in page:
                     present.add(key_of(kind, raw))
                     self.seen(kind, raw)
         self._listed.update(listed)
+        self._as_of[kind] = max([newest, *map(comparable, listed.values())])
         for key, entry in known.items():
             if key not in present and entry is not None and self.cache.get(key) is entry:
                 logger.info("%s is gone, and no event told: dropping it", key)

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from relay_kube.kube import KubeError, ResourceType
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.entry import uid_of
-from relay_operator.engine.informer import keep_answer, key_of
+from relay_operator.engine.informer import RolledBackError, keep_answer, key_of
 from relay_operator.engine.leftovers import Fate
 from relay_operator.engine.queue import Priority
 from tests.unit.engine.apiserver import Fault, Json, part
@@ -179,6 +179,41 @@ async def test_what_others_write_during_a_pass_has_a_pass_of_its_own(world: Worl
     world.queue.done(key)
     taken = await world.queue.take()
     assert (taken.key, taken.priority) == (key, Priority.DELETE)
+
+
+@pytest.mark.parametrize("listed", [True, False], ids=["a list", "what the watch told"])
+async def test_a_list_from_before_what_is_known_ends_the_process(world: World, listed: bool) -> None:
+    """As after a restore of etcd: events of what is older than the cache would be taken for stale."""
+    world.apply("first")
+    world.apply("second")
+    if listed:
+        await world.informer.relist(world.kube, "GpuPod", PODS, ())
+        world.cache.drop(ObjectKey("GpuPod", NAMESPACE, "second"))
+    world.server.objects.pop(("gpupods", NAMESPACE, "second"))
+    world.server._revision -= 1
+    with pytest.raises(RolledBackError, match="older than what it showed before"):
+        await world.informer.relist(world.kube, "GpuPod", PODS, ())
+    assert len(world.cache) == (1 if listed else 2)
+    assert world.informer.vanished.leftovers.counts() == {}
+
+
+async def test_a_list_with_an_older_object_ends_the_process_although_others_are_newer(world: World) -> None:
+    world.apply()
+    backup = copy.deepcopy(world.raw())
+    world.annotate(paused="true")
+    world.apply("another")
+    world.server.objects["gpupods", NAMESPACE, "train"] = backup
+    with pytest.raises(RolledBackError):
+        await world.informer.relist(world.kube, "GpuPod", PODS, ())
+
+
+async def test_versions_that_cannot_be_compared_prove_nothing(world: World) -> None:
+    world.apply()
+    await world.informer.relist(world.kube, "GpuPod", PODS, ())
+    odd = '{"metadata":{"resourceVersion":"a-1"},"items":[]}'
+    world.server.faults.append(Fault(200, method="GET", body=odd))
+    await world.informer.relist(world.kube, "GpuPod", PODS, ())
+    assert len(world.cache) == 0
 
 
 async def test_a_ghost_that_was_forced_away_leaves_an_orphan(world: World) -> None:
