@@ -21,19 +21,18 @@ from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.actions import RESTART, START, STOP
 from relay_operator.flows.managed.connection import Reached
 from relay_operator.flows.managed.resource import (
-    CannotTell,
     Change,
     ExternalResource,
     Found,
     InputRefs,
     Inputs,
     Look,
-    NotSeen,
     Progress,
     SearchResult,
     power,
 )
 from relay_operator.flows.wiring import Parts
+from relay_operator.kinds.by_name import by_name
 from relay_operator.kinds.comparison import differing, same_named
 from relay_operator.kinds.container import ONE_CREDENTIAL, ContainerSpec, credential, requested, unchangeable
 from relay_wire.clusters import ClusterCreate, ClusterDetail, ClusterScale, ClusterStatus, ClusterSummary, Replica
@@ -193,14 +192,12 @@ class GpuClusters(ExternalResource[GpuClusterSpec, GpuClusterStatus, SeenCluster
 
     async def find(self, cloud: Cloud, name: str, unclaimed: UnclaimedIds) -> SearchResult[SeenCluster]:
         clusters = await list_clusters(cloud)
-        found = next((cluster for cluster in clusters.items if cluster.name == name), None)
-        if found is not None:
-            return Found(await self._detailed(cloud, found.id))
-        return NotSeen() if clusters.complete else CannotTell()
+        found = by_name(clusters.items, name, _lives, complete=clusters.complete)
+        return Found(await self._detailed(cloud, found.resource.id)) if isinstance(found, Found) else found
 
     async def living(self, cloud: Cloud, unclaimed: UnclaimedIds) -> Mapping[str, str]:
         listed = await self._lists.recent(cloud, lambda: _listed(cloud))
-        return {each.id: each.name for each in listed.values() if each.status != ClusterStatus.TERMINATED}
+        return {each.id: each.name for each in filter(_lives, listed.values())}
 
     async def create(self, cloud: Cloud, obj: Cluster, intent: CreateIntent, inputs: Inputs) -> SeenCluster:
         spec = obj.spec
@@ -348,6 +345,10 @@ def clusters(parts: Parts) -> GpuClusters:
 
 async def _listed(cloud: Cloud) -> Mapping[str, ClusterSummary]:
     return {cluster.id: cluster for cluster in (await list_clusters(cloud, limit=200)).items}
+
+
+def _lives(summary: ClusterSummary) -> bool:
+    return summary.status != ClusterStatus.TERMINATED
 
 
 def _unchanged(summary: ClusterSummary, last: GpuClusterStatus) -> bool:

@@ -21,12 +21,12 @@ from relay_operator.flows.managed.resource import (
     ExternalResource,
     Found,
     Look,
-    NotSeen,
     Progress,
     SearchResult,
     Unfinished,
     power,
 )
+from relay_operator.kinds.by_name import by_name
 from relay_wire.pods import PodStatus
 from relay_wire.vms import Visibility, VmRecord
 
@@ -84,18 +84,17 @@ class Machines(ExternalResource[SpecT, StatusT, VmRecord], Generic[SpecT, Status
         records = await _listed(cloud)
         if records is None:
             return CannotTell()
-        found = next((record for record in records.items if record.name == name), None)
-        if found is not None:
-            return Found(found)
-        return NotSeen() if records.complete else CannotTell()
+        return by_name(records.items, name, self._may_be_one, complete=records.complete)
 
     async def living(self, cloud: Cloud, unclaimed: UnclaimedIds) -> Mapping[str, str]:
         await _look_up(cloud, unclaimed)
         records = await _listed(cloud)
-        live = () if records is None else filter(_lives, records.items)
-        return dict(unclaimed.names(but=self.others)) | {
-            each.id: each.name for each in live if each.service_type != self.others
-        }
+        found = () if records is None else filter(self._may_be_one, records.items)
+        return dict(unclaimed.names(but=self.others)) | {each.id: each.name for each in found}
+
+    def _may_be_one(self, record: VmRecord) -> bool:
+        """Whether it lives, and is not known to be of the other kind."""
+        return _lives(record) and record.service_type != self.others
 
     @abstractmethod
     def capacity(self, obj: Resource[SpecT, StatusT], model_id: str) -> Capacity:

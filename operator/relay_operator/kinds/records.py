@@ -13,13 +13,12 @@ from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.resource import (
     CannotTell,
     ExternalResource,
-    Found,
     Look,
-    NotSeen,
     Progress,
     SearchResult,
 )
 from relay_operator.flows.wiring import Parts
+from relay_operator.kinds.by_name import by_name
 from relay_wire.base import Page
 
 UNSERVED: Final = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED})
@@ -79,7 +78,7 @@ class Records(ExternalResource[SpecT, StatusT, RecordT], Generic[SpecT, StatusT,
             listed = await self._lists.fresh(cloud, lambda: self._listed(cloud))
         except NotServed:
             return CannotTell()
-        return next((Found(record) for record in listed.values() if record.name == name), NotSeen())
+        return by_name(listed.values(), name, self._lives)
 
     async def delete(self, cloud: Cloud, cloud_id: str) -> None:
         await cloud.call(self.delete_operation, id=cloud_id)
@@ -89,8 +88,10 @@ class Records(ExternalResource[SpecT, StatusT, RecordT], Generic[SpecT, StatusT,
         if not self._lists.asked_for(cloud):
             return {}
         listed = await self._lists.recent(cloud, lambda: self._listed(cloud))
-        living = (record for record in listed.values() if self.progress(record) is not Progress.GONE)
-        return {record.id: record.name or "" for record in living}
+        return {record.id: record.name or "" for record in filter(self._lives, listed.values())}
+
+    def _lives(self, record: RecordT) -> bool:
+        return self.progress(record) is not Progress.GONE
 
     def progress(self, observed: RecordT) -> Progress:
         return Progress.READY
