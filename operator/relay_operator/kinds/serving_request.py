@@ -119,10 +119,15 @@ def changed(spec: ServingDeploymentSpec, row: Deployment) -> dict[str, JsonValue
     return in_place | {name: asked[name] for name in ENGINE & asked.keys() if has[name] != asked[name]}
 
 
+def is_within(spec: ServingDeploymentSpec) -> bool:
+    """Whether the desired replicas are within their bounds."""
+    return spec.replicas.min <= spec.replicas.desired <= spec.replicas.max
+
+
 def require_within(spec: ServingDeploymentSpec, operation: str) -> None:
     """Raises Conflict if the desired replicas are out of their bounds."""
-    bounds = spec.replicas
-    if not bounds.min <= bounds.desired <= bounds.max:
+    if not is_within(spec):
+        bounds = spec.replicas
         text = (
             f"replicas.desired is {bounds.desired}, and {bounds.min} to {bounds.max} are allowed: scale it to what "
             "lies between, or change replicas.min or replicas.max"

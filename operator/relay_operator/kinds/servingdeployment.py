@@ -40,6 +40,7 @@ from relay_operator.kinds.serving_request import (
     REPLICAS,
     changed,
     is_like,
+    is_within,
     lasting,
     lasting_differences,
     require_within,
@@ -160,7 +161,7 @@ class ServingDeployments(ExternalResource[ServingDeploymentSpec, ServingDeployme
         name = "scale" if differs.keys() <= REPLICAS else "promote" if "rolloutRole" in differs else "update"
         reason = Reason.SCALING if name == "scale" else Reason.UPDATING
         there = 0 if row.status == DeploymentStatus.STOPPED else row.replicas_desired or 0
-        grows = "replicasDesired" in differs and spec.replicas.desired > there
+        grows = "replicasDesired" in differs and spec.replicas.desired > there and is_within(spec)
         return (Change(name, reason, send, to=body.model_dump_json(exclude_none=True), pays=grows),)
 
     def progress(self, observed: Seen) -> Progress:

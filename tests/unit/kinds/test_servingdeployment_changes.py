@@ -90,6 +90,13 @@ async def test_out_of_its_bounds_nothing_is_sent(desired: int, within: bool) -> 
     assert server.seen == []
 
 
+@pytest.mark.parametrize(("desired", "pays"), [(3, False), (4, True), (8, True), (9, False), (900, False)])
+def test_replicas_that_are_never_sent_hold_no_budget(desired: int, pays: bool) -> None:
+    obj = serving(replicas={"min": 4, "max": 8, "desired": desired})
+    (change,) = kind().changes(obj, Seen(row()), running=True)
+    assert change.pays is pays
+
+
 def test_what_lasts_cannot_be_changed() -> None:
     deployments, obj = kind(), serving(nodePool="eu", replicaRuntime="pod", weightsRef="w")
     assert deployments.differences(serving(), Seen(row())) == ()
