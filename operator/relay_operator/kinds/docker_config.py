@@ -1,7 +1,6 @@
 """Reads the login from a Secret of the type `kubernetes.io/dockerconfigjson`. Pure; no message quotes the Secret."""
 
 import base64
-import binascii
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -38,15 +37,15 @@ def same_server(server: str | None) -> str | None:
     """One text for all names of a registry: with or without a scheme, and for each name of Docker Hub."""
     if server is None:
         return None
-    bare = server.lower().partition("://")[2] or server.lower()
-    bare = bare.rstrip("/")
+    scheme, separator, rest = server.strip().lower().partition("://")
+    bare = (rest if separator else scheme).rstrip("/")
     return _HUB if bare in _NAMES_OF_THE_HUB else bare
 
 
 def login(text: str, server: str | None) -> Login | str:
     """The login for `server`, or for the file's only server; if there is none, a message that says what is wrong."""
     try:
-        auths = _File.model_validate_json(text).auths
+        auths = {name: entry for name, entry in _File.model_validate_json(text).auths.items() if same_server(name)}
     except ValidationError:
         return 'it is not what `docker login` writes: {"auths": {"<server>": {"auth": "..."}}}'
     servers = {same_server(name) for name in auths}
@@ -70,6 +69,6 @@ def _pair(entry: _Login) -> tuple[str, str]:
         return entry.username, entry.password
     try:
         username, _, password = base64.b64decode(entry.auth, validate=True).decode().partition(":")
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:  # not base64, or not UTF-8
         return "", ""
     return username, password

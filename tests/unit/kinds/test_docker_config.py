@@ -31,12 +31,17 @@ def config(servers: object) -> str:
         (config({"https://ghcr.io/": ENTRY, "ghcr.io": {}}), None, Login("https://ghcr.io/", "ada", CANARY)),
         (config({"a.io": {}, "b.io:5000": ENTRY, "c.io": {}}), "B.io:5000", Login("b.io:5000", "ada", CANARY)),
         (
+            config({"": ENTRY, " ": ENTRY, "https://": {}, "ghcr.io": AUTH}),
+            None,
+            Login("ghcr.io", "ada", f"{CANARY}:x"),
+        ),
+        (
             config({"https://index.docker.io/v1/": ENTRY, "ghcr.io": {}}),
             "docker.io",
             Login("https://index.docker.io/v1/", "ada", CANARY),
         ),
     ],
-    ids=["written out", "encoded", "another spelling", "one server twice", "one of three", "the hub"],
+    ids=["written out", "encoded", "another spelling", "one server twice", "one of three", "blank names", "the hub"],
 )
 def test_the_login_of_one_server_is(text: str, server: str | None, found: Login) -> None:
     assert login(text, server) == found
@@ -53,10 +58,14 @@ THREE = config({"a.io": ENTRY, "b.io": ENTRY, "c.io": ENTRY})
         (THREE, "d.io", "it does not name the server d.io"),
         (config({}), None, "it names no server"),
         ("{}", "ghcr.io", "it names no server"),
+        (config({"": ENTRY}), None, "it names no server"),
+        (config({" ": ENTRY}), None, "it names no server"),
+        (config({"https://": ENTRY}), "ghcr.io", "it names no server"),
         (config({"ghcr.io": {}}), None, "it has no user and password"),
         (config({"ghcr.io": {"identitytoken": CANARY}}), None, "it has no user and password"),
         (config({"ghcr.io": {"auth": CANARY}}), None, "it has no user and password"),
         (config({"ghcr.io": {"auth": "gIGC"}}), None, "it has no user and password"),
+        (config({"ghcr.io": {"auth": "é"}}), None, "it has no user and password"),
         (config({"ghcr.io": {"username": "ada"}}), None, "it has no user and password"),
         (config({"ghcr.io": CANARY}), None, "it is not what `docker login` writes"),
         (f'{{"auths": {{"ghcr.io": {{"password": "{CANARY}"', None, "it is not what `docker login` writes"),
