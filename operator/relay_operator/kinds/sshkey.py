@@ -22,11 +22,7 @@ from relay_wire.ssh_keys import SshKeyCreate
 class SshKeySpec(ManagedSpec):
     """The public key, or where to read it."""
 
-    model_config = rules(
-        SAME_ACCOUNT,
-        NEVER_STOPPED,
-        exactly_one("publicKey", "publicKeyFrom"),
-    )
+    model_config = rules(SAME_ACCOUNT, NEVER_STOPPED, exactly_one("publicKey", "publicKeyFrom"))
 
     public_key: str | None = Field(
         None,
@@ -76,6 +72,11 @@ class SshKeys(Records[SshKeySpec, SshKeyStatus, RegisteredKey]):
     def input_refs(self, obj: Key) -> InputRefs:
         source = obj.spec.public_key_from
         return InputRefs(ssh_keys=() if source is None else (source,), keys_field="publicKeyFrom")
+
+    def unusable(self, obj: Key, inputs: Inputs) -> str | None:
+        if obj.spec.public_key or fingerprint("".join(inputs.ssh_keys)):
+            return None
+        return "publicKeyFrom: what it leads to is not an OpenSSH public key"
 
     def immutable(self, obj: Key) -> Mapping[str, JsonValue]:
         spec = obj.spec

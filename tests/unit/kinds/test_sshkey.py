@@ -89,6 +89,17 @@ async def test_what_is_sent_is_the_key_and_the_name_of_the_attempt(obj: SshKey, 
         assert fingerprint(made.public_key) == SHOWN
 
 
+@pytest.mark.parametrize(
+    "text", ["", " \n", "ssh-ed25519", f"no-pty {PUBLIC}"], ids=["empty", "blank", "half", "options"]
+)
+def test_what_is_read_and_is_no_key_is_told_before_anything_is_sent(text: str) -> None:
+    read = key(publicKeyFrom={"configMapKeyRef": {"name": "keys", "key": "ada"}})
+    told = "publicKeyFrom: what it leads to is not an OpenSSH public key"
+    assert keys().unusable(read, Inputs(ssh_keys=(text,))) == told
+    assert keys().unusable(read, Inputs()) == told  # optional, and missing
+    assert keys().unusable(read, Inputs(ssh_keys=(PUBLIC,))) is keys().unusable(key(), Inputs()) is None
+
+
 async def test_settled_keys_share_one_list_and_what_is_new_asks_for_another() -> None:
     async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
         kind = keys()
