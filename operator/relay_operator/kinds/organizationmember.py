@@ -11,14 +11,14 @@ from relay_operator.api.conditions import Reason
 from relay_operator.api.definition import RECORD_COLUMNS, Column, definition_of
 from relay_operator.api.meta import CreateIntent, Resource
 from relay_operator.api.parts import DeletionPolicy
-from relay_operator.api.schema import rules
+from relay_operator.api.schema import PRINTABLE, field_rules, rules
 from relay_operator.api.workload import NEVER_STOPPED, SAME_ACCOUNT, ManagedSpec, ManagedStatus
 from relay_operator.engine.report import LAST_OWNER
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.resource import Change, Inputs
 from relay_operator.kinds.comparison import differing
 from relay_operator.kinds.records import Records
-from relay_wire.orgs import Member, MemberAdd, MemberUpdate
+from relay_wire.orgs import Email, Member, MemberAdd, MemberUpdate
 
 _SAME_EMAIL = (
     "self.email.lowerAscii() == oldSelf.email.lowerAscii()",
@@ -41,10 +41,8 @@ class OrganizationMemberSpec(ManagedSpec):
 
     model_config = rules(SAME_ACCOUNT, NEVER_STOPPED, _SAME_EMAIL)
 
-    email: str = Field(
-        min_length=3,
-        max_length=254,
-        pattern=r"^[^@\s]+@[^@\s]+$",
+    email: Email = Field(
+        json_schema_extra=field_rules(PRINTABLE),
         description="The e-mail that the person signed up with; upper and lower case are the same. Cannot be changed "
         "later.",
     )

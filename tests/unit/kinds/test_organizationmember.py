@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import pytest
+from pydantic import ValidationError
 
 from relay_client import Cloud, Conflict, Outcome
 from relay_operator.api.conditions import Reason
@@ -59,6 +60,12 @@ async def test_an_owner_is_added_as_admin_and_made_owner_then(asked: str, sent: 
             [] if asked == sent else [("role", asked, Reason.UPDATING)]
         )
         assert kind().identity(made) == ("usr_1", "")
+
+
+@pytest.mark.parametrize("unseen", ["\u200b", "\u00ad"], ids=["zero-width space", "soft hyphen"])
+def test_an_e_mail_is_one_that_the_request_can_say(unseen: str) -> None:
+    with pytest.raises(ValidationError, match="printable characters"):
+        person(email=f"ada{unseen}@x.example")
 
 
 async def test_a_person_is_known_by_e_mail_however_it_is_written() -> None:
