@@ -18,6 +18,7 @@ from relay_operator.flows.managed.resource import Inputs, Progress
 from relay_operator.flows.managed.shown_once import Life, Place
 from relay_operator.kinds.comparison import differing, in_order
 from relay_operator.kinds.records import Records
+from relay_operator.kinds.validity import end_of, expires
 from relay_wire.api_keys import ApiKeyCreate, ApiKeySummary
 
 _KEY_IN_SECRET = "api-key"  # noqa: S105 - a name
@@ -111,15 +112,14 @@ class ApiKeys(Records[ApiKeySpec, ApiKeyStatus, ApiKeySummary]):
         lives = obj.spec.expires_in_seconds
         wanted = ApiKeyCreate(name=intent.name, scopes=sorted(obj.spec.scopes), expires_in_seconds=lives)
         made = await cloud.call(operations.CREATE_API_KEY, wanted)
-        begun = moment(made.created_at)
-        ends = None if begun is None or lives is None else (begun + timedelta(seconds=lives)).isoformat()
+        life = None if lives is None else timedelta(seconds=lives)
         return NewKey(
             id=made.id,
             name=made.name,
             key_prefix=made.key_prefix,
             scopes=made.scopes,
             created_at=made.created_at,
-            expires_at=ends,
+            expires_at=end_of(made.created_at, intent.started_at, life),
             value=made.key,
         )
 
@@ -151,4 +151,4 @@ class ApiKeys(Records[ApiKeySpec, ApiKeyStatus, ApiKeySummary]):
         used, told = moment(observed.last_used_at), obj.status.last_used_at
         if told is not None and obj.status.id == observed.id and (used is None or used - told < _USED_AGAIN):
             used = told
-        return {"prefix": observed.key_prefix, "expires_at": moment(observed.expires_at), "last_used_at": used}
+        return {"prefix": observed.key_prefix, "expires_at": expires(obj.status, observed), "last_used_at": used}

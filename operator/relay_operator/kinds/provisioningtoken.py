@@ -14,11 +14,11 @@ from relay_operator.api.provisioningtoken import (
     ProvisioningTokenSpec,
     ProvisioningTokenStatus,
 )
-from relay_operator.engine.fit_schema import moment
 from relay_operator.flows.managed.resource import Inputs
 from relay_operator.flows.managed.shown_once import Life, Place
 from relay_operator.kinds.comparison import differing
 from relay_operator.kinds.records import Records
+from relay_operator.kinds.validity import end_of, expires
 from relay_wire.provider import ProvisioningToken as IssuedToken
 from relay_wire.provider import ProvisioningTokenCreate, ProvisioningTokenCreated
 
@@ -38,7 +38,12 @@ class ProvisioningTokens(Records[ProvisioningTokenSpec, ProvisioningTokenStatus,
 
     async def create(self, cloud: Cloud, obj: Token, intent: CreateIntent, inputs: Inputs) -> IssuedToken:
         wanted = ProvisioningTokenCreate.model_validate({"name": intent.name, **_asked(obj.spec)})
-        return await cloud.call(operations.CREATE_PROVISIONING_TOKEN, wanted)
+        made = await cloud.call(operations.CREATE_PROVISIONING_TOKEN, wanted)
+        hours = obj.spec.expires_in_hours
+        life = None if hours is None else timedelta(hours=hours)
+        return made.model_copy(
+            update={"expires_at": made.expires_at or end_of(made.created_at, intent.started_at, life)}
+        )
 
     def kept_in(self, obj: Token) -> Place:
         return Place(obj.spec.secret_name, _KEY_IN_SECRET)
@@ -71,7 +76,7 @@ class ProvisioningTokens(Records[ProvisioningTokenSpec, ProvisioningTokenStatus,
         return f"the cloud has it as {observed.id}; joined with it: {observed.used_nodes}{quota}"
 
     def told(self, obj: Token, observed: IssuedToken) -> Mapping[str, object]:
-        return {**super().told(obj, observed), "expires_at": moment(observed.expires_at)}
+        return {**super().told(obj, observed), "expires_at": expires(obj.status, observed)}
 
 
 def _asked(spec: ProvisioningTokenSpec) -> dict[str, JsonValue]:

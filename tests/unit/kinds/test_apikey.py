@@ -123,6 +123,32 @@ def test_other_scopes_are_a_difference_in_whatever_order_they_come() -> None:
     assert kind.immutable(key(scopes=["b", "a"])) == {"scopes": ["a", "b"], "expiresInSeconds": None}
 
 
+async def test_an_odd_time_of_its_creation_does_not_lose_the_answer() -> None:
+    kind, obj = keys(), key(expiresInSeconds=366 * 86_400)
+    async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
+        for created, expires in (("soon", INTENT.started_at + timedelta(days=366)), ("9999-12-30T00:00:00Z", None)):
+            server.will(Reply(body=json.dumps(CREATED | {"createdAt": created}).encode()))
+            made = await kind.create(cloud, obj, INTENT, Inputs())
+            assert (kind.shown(made), kind.status(obj, made).expires_at) == (CANARY, expires)
+
+
+@pytest.mark.parametrize(
+    ("of", "told", "tells"),
+    [
+        ("key_1", None, MADE),
+        ("key_1", "never", MADE),
+        ("key_1", "2026-03-02T12:00:00Z", MADE + timedelta(days=1)),
+        ("key_0", None, None),
+    ],
+    ids=["not told", "not a time", "told", "another key's"],
+)
+def test_a_row_that_does_not_say_when_it_expires_changes_nothing(
+    of: str, told: str | None, tells: datetime | None
+) -> None:
+    known = key().model_copy(update={"status": ApiKeyStatus(id=of, expires_at=MADE)})
+    assert keys().status(known, listed(expiresAt=told)).expires_at == tells
+
+
 @pytest.mark.parametrize(
     ("of", "told", "used", "tells"),
     [

@@ -82,6 +82,27 @@ async def test_what_is_sent_and_what_its_answer_shows(spec: dict[str, JsonValue]
     assert CANARY not in f"{made!r} {status!r} {tokens.detail(made)} {tokens.immutable(obj)}"
 
 
+@pytest.mark.parametrize(
+    ("answer", "ends"),
+    [
+        ({}, ENDS),
+        ({"expiresAt": None}, datetime(2026, 2, 28, 14, 0, tzinfo=UTC)),
+        ({"expiresAt": None, "createdAt": None}, INTENT.started_at + timedelta(hours=2)),
+    ],
+    ids=["told", "not told", "nothing told"],
+)
+async def test_when_it_expires_is_known_whatever_the_cloud_leaves_out(
+    answer: dict[str, JsonValue], ends: datetime
+) -> None:
+    tokens, obj = kind(), token(expiresInHours=2)
+    async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
+        server.will(Reply(body=json.dumps(ROW | {"token": CANARY} | answer).encode()))
+        status = tokens.status(obj, await tokens.create(cloud, obj, INTENT, Inputs()))
+    assert status.expires_at == ends
+    settled = obj.model_copy(update={"status": status.model_copy(update={"id": "ptok_1"})})
+    assert tokens.status(settled, listed(expiresAt=None)).expires_at == ends
+
+
 @pytest.mark.parametrize("missing", ["id", "token"])
 async def test_an_answer_that_lacks_what_counts_is_unreadable_and_says_nothing_of_the_token(missing: str) -> None:
     async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
