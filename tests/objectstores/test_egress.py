@@ -210,6 +210,8 @@ async def test_nobody_else_may_use_the_proxy(server: WebServer) -> None:
             for guess in ("user:pass", f"{passage.user}:guess", f"{passage.user}:"):
                 wrong = b"Proxy-Authorization: Basic " + base64.b64encode(guess.encode()) + b"\r\n"
                 assert b" 407 " in await _said(passage.port, connect + wrong + b"\r\n")
+            garbled = b"Proxy-Authorization: Basic \xe9\r\n"
+            assert b" 407 " in await _said(passage.port, connect + garbled + b"\r\n")
             assert b" 407 " in await _said(passage.port, connect + admission + admission + b"\r\n")
             assert b" 200 " in await _said(passage.port, connect + admission + b"\r\n")
         assert b" 407 " in await _said(passage.port, connect + admission + b"\r\n")

@@ -1,7 +1,6 @@
 """A client's request to the proxy: a tunnel, or one request over plain http. Pure."""
 
 import base64
-import binascii
 import re
 from dataclasses import dataclass, field
 
@@ -32,7 +31,7 @@ class ProxyRequest:
             return ""
         try:
             return base64.b64decode(encoded, validate=True).decode().partition(":")[0]
-        except (binascii.Error, UnicodeDecodeError):
+        except ValueError:  # not base64, or not UTF-8
             return ""
 
 

@@ -79,6 +79,16 @@ async def test_a_key_counts_in_its_own_organization_alone(server: Server, strang
     assert (await stranger.run("asyncssh", server, await running_pod(other), "true")).status == 0
 
 
+async def test_a_key_with_a_letter_that_is_not_ascii_keeps_nobody_else_out(
+    server: Server, organization: Organization, pod: str, tmp_path: Path
+) -> None:
+    garbled = Person.made(tmp_path, "bob").public_key.replace("AAAA", "AAAAé", 1)
+    await organization.ok("POST", "/v1/orgs/{org}/ssh-keys/create", {"name": "bob", "publicKey": garbled})
+    ada = Person.made(tmp_path)
+    await ada.register(organization)
+    assert (await ada.run("asyncssh", server, pod, "true")).status == 0
+
+
 async def test_there_is_no_other_way_in_than_a_key(server: Server, pod: str) -> None:
     host, port = address_of(server)
     options = {"known_hosts": None, "config": None, "agent_path": None, "client_keys": None, "password": "x"}
