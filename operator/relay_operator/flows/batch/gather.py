@@ -196,9 +196,14 @@ class Gatherer:
         if lost:
             wanted = lost[0]
             tag = (wanted.round, wanted.part)
-            found = [each for each in await _tagged(cloud, intent.token) if _place(each, intent.token) == tag]
+            listed = await _tagged(cloud, intent.token, wanted.input_file_id)
+            found = [each for each in listed if _place(each, intent.token) == tag]
             if found:
                 return _Sighted(Sight.FOUND, (found[0],))
+            unsure = next((each.id for each in listed if each.metadata is None), None)
+            if unsure is not None:
+                told = f"the list shows {unsure}, of the same file, without its metadata: it may be what was created"
+                raise Unreadable(LIST_BATCHES.name, told)
             return self._not_seen(create_of(intent, wanted), memory)
         return await self._poll(obj, cloud, memory, exact=exact)
 
@@ -275,9 +280,14 @@ def _from_status(obj: InferenceBatch) -> CreateIntent | None:
     )
 
 
-async def _tagged(cloud: Cloud, token: str) -> list[Batch]:
-    listed = batches(cloud, limit=PAGE)
-    return await gathered(LIST_BATCHES, (batch async for batch in listed if PartTag.of(batch, token) is not None))
+async def _tagged(cloud: Cloud, token: str, file_id: str | None = None) -> list[Batch]:
+    """The batches created with this token, and those of this file that lack their metadata. Raises CloudError."""
+
+    def may_be(batch: Batch) -> bool:
+        nameless = batch.metadata is None and file_id is not None and batch.input_file_id == file_id
+        return nameless or PartTag.of(batch, token) is not None
+
+    return await gathered(LIST_BATCHES, (batch async for batch in batches(cloud, limit=PAGE) if may_be(batch)))
 
 
 def _place(batch: Batch, token: str) -> tuple[int, int] | None:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+import json
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from relay_client import Cloud, Unreadable
 from relay_operator.engine.confirmation import ConfirmationDelays
 from relay_operator.engine.identity import Installation
 from relay_operator.flows.batch.facts import BatchMemory
 from relay_operator.flows.batch.gather import Gatherer
+from relay_operator.flows.batch.names import TAG, PartTag
 from relay_operator.flows.batch.plan import Sight
+from tests.unit.client.scripted import Reply, scripted_server
+from tests.unit.flows.batch.acting import INTENT
+from tests.unit.flows.batch.examples import NOON, TOKEN, batch, part, status
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 
 class Search:
@@ -25,6 +34,17 @@ class Search:
     def never_sent(self, what: str) -> None:
         """This process knows that it did not send it."""
         self._memory.unsent = what
+
+    async def finds(self, *rows: JsonValue) -> Sight:
+        """What a list with these batches means for a part whose create had no answer."""
+        obj = batch(status=status(part(inputFileId="file_1", sentAt=NOON)))
+        reply = Reply(200, json.dumps({"object": "list", "data": rows, "has_more": False}).encode())
+        async with (
+            scripted_server() as server,
+            Cloud(server.url, "or_key_0123456789", inference_url=server.url, organization_id="org-1") as cloud,
+        ):
+            server.will(reply)
+            return (await self._gatherer._look(obj, INTENT, cloud, self._memory, exact=True)).sight
 
     def lacks(self, what: str, now: float) -> Sight:
         """What one more list without it means."""
@@ -52,3 +72,17 @@ def test_what_this_process_did_not_send_is_absent_at_once(search: Search) -> Non
     search.never_sent("token/1/2")
     assert search.lacks("token/1/1", 1000) is Sight.UNSURE
     assert search.lacks("token/1/2", 1000) is Sight.ABSENT
+
+
+ROW: dict[str, JsonValue] = {"id": "batch_1", "status": "in_progress", "input_file_id": "file_1"}
+OWN: dict[str, JsonValue] = {"id": "batch_2", "metadata": {TAG: str(PartTag(TOKEN, 1, 1, 1, 1))}}
+
+
+async def test_a_batch_of_the_same_file_without_its_metadata_may_be_the_one(search: Search) -> None:
+    search.never_sent(f"{TOKEN}/1/1")  # so that a list without it would be believed at once
+    assert await search.finds(ROW | {"input_file_id": "file_2"}) is Sight.ABSENT
+    assert await search.finds(ROW | {"metadata": {"team": "a"}}) is Sight.ABSENT
+    assert await search.finds(ROW, ROW | OWN) is Sight.FOUND
+    for odd in (ROW, ROW | {"metadata": None}, ROW | {"metadata": "a"}):
+        with pytest.raises(Unreadable, match="the list shows batch_1, of the same file, without its metadata"):
+            await search.finds(odd)
