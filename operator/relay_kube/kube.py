@@ -136,6 +136,18 @@ class Kube:
         """One object. Raises NotFound."""
         return await self._request("GET", kind.path(namespace, name))
 
+    async def serves(self, kind: ResourceType) -> bool:
+        """Whether the API server has this kind, at this version, which every authenticated user may ask."""
+        try:
+            found = await self._request("GET", f"/apis/{kind.group}/{kind.version}")
+        except KubeError as error:
+            if error.status == 404:
+                return False
+            raise
+        resources = found.get("resources")
+        listed = resources if isinstance(resources, list) else []
+        return any(isinstance(each, dict) and each.get("name") == kind.plural for each in listed)
+
     async def openapi(self, group: str, version: str) -> JsonObject:
         """The OpenAPI v3 document of an API group, which every authenticated user may read."""
         return await self._request("GET", f"/openapi/v3/apis/{group}/{version}")

@@ -185,6 +185,16 @@ async def test_with_a_runtime_it_has_a_token_and_its_document_and_otherwise_no_r
     }
 
 
+async def test_it_has_rights_to_vms_only_if_it_offers_images_for_them() -> None:
+    def groups(found: dict[str, Manifest]) -> set[str]:
+        roles = [one for one in found.values() if one["kind"] == "ClusterRole"]
+        return {group for role in roles for rule in role["rules"] for group in rule["apiGroups"]}
+
+    of_vms = {"kubevirt.io", "cdi.kubevirt.io"}
+    assert not of_vms & groups(await objects(*RUNTIME))
+    assert of_vms <= groups(await objects(*RUNTIME, "runtimeConfig.vmImages.ubuntu=docker://quay.io/ubuntu:24.04"))
+
+
 async def test_another_document_replaces_the_pod() -> None:
     def told(found: dict[str, Manifest]) -> str:
         template = found["relay-localcloud StatefulSet"]["spec"]["template"]
@@ -295,6 +305,7 @@ def test_the_card_names_the_image_of_this_version() -> None:
         ("runtimeConfig.gpuModel=h100", "additional properties 'gpuModel' not allowed"),
         ("runtimeConfig.clusters[0].kubeconfig=eu", "additional properties 'kubeconfig' not allowed"),
         ("runtimeConfig.gpuModels[0].pricePerHourCents=2.49", "got string, want integer"),
+        ("runtimeConfig.vmImages.ubuntu=ubuntu", "does not match pattern"),
         ("serviceAccount.create=false", "minLength"),
         ("image.tag=a b", "does not match pattern"),
         ("image.digest=sha256:1", "does not match pattern"),

@@ -73,6 +73,9 @@ RESOURCES = {
     "CustomResourceDefinition": Resource(
         "/apis/apiextensions.k8s.io/v1", "customresourcedefinitions", namespaced=False
     ),
+    "VirtualMachine": Resource("/apis/kubevirt.io/v1", "virtualmachines"),
+    "VirtualMachineInstance": Resource("/apis/kubevirt.io/v1", "virtualmachineinstances"),
+    "VolumeImportSource": Resource("/apis/cdi.kubevirt.io/v1beta1", "volumeimportsources"),
     "CloudAccount": Resource(_RELAY, "cloudaccounts"),
     "ClusterCloudAccount": Resource(_RELAY, "clustercloudaccounts", namespaced=False),
     "GpuPod": Resource(_RELAY, "gpupods"),

@@ -23,7 +23,7 @@ DEFAULT_DISK_GB: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class GpuModel:
-    """A GPU model on sale; `vm_tiles` are the GPU counts that VFIO passthrough supports on a node."""
+    """A GPU model on sale; `vm_tiles` are the GPU counts that VFIO passthrough supports on a node, if it does."""
 
     id: str
     name: str
@@ -32,6 +32,7 @@ class GpuModel:
     nvlink: bool
     node_ram_gb: int
     vm_tiles: tuple[int, ...]
+    in_containers: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +104,16 @@ VM_TEMPLATES: Final[Mapping[str, VmTemplate]] = _by_first_field(
     VmTemplate("vllm", "vLLM", "An OpenAI-compatible model server", "docker.io/vllm/vllm-openai:latest"),
 )
 
+_DISK_IMAGES: Final = dict[str, str]()
+DISK_IMAGES: Final = MappingProxyType(_DISK_IMAGES)
+"""The URL of the disk image that a real VM boots, by the image that its create names."""
+
 SEEDED_NODE_LOCATIONS: Final = ("ams1", "iad1")
 """Every model has one node in each; the control interface adds and removes others."""
 
 
-def sell(models: Iterable[GpuModel], sizes: Iterable[CpuSize]) -> None:
-    """Put these GPU models and CPU sizes on sale instead of the built-in ones, at no location but their nodes'.
+def sell(models: Iterable[GpuModel], sizes: Iterable[CpuSize], disk_images: Mapping[str, str]) -> None:
+    """Put these on sale instead of the built-in GPU models and CPU sizes, at no location but their nodes'.
 
     Call it before a cloud is opened.
     """
@@ -118,6 +123,7 @@ def sell(models: Iterable[GpuModel], sizes: Iterable[CpuSize]) -> None:
     _LOCATIONS.clear()
     _CPU_SIZES.clear()
     _CPU_SIZES.update(sizes_on_sale)
+    _DISK_IMAGES.update(disk_images)
 
 
 def cpu_size(wanted: str | None) -> CpuSize:
@@ -127,6 +133,13 @@ def cpu_size(wanted: str | None) -> CpuSize:
     return entry("resourceSize", CPU_SIZES, wanted)
 
 
+def gpu_model(wanted: str, *, for_vm: bool = False) -> GpuModel:
+    """The model that a request names; ApiError 422 if the catalog has no such model for VMs, or for containers."""
+    models = {model.id: model for model in GPU_MODELS.values() if (model.vm_tiles if for_vm else model.in_containers)}
+    return entry("gpuModelId", models, wanted)
+
+
 def models_cheapest_first() -> list[GpuModel]:
-    """The models in the order for requests that name none."""
-    return sorted(GPU_MODELS.values(), key=lambda model: model.price_per_hour_cents)
+    """The models for containers, in the order for requests that name none."""
+    models = [model for model in GPU_MODELS.values() if model.in_containers]
+    return sorted(models, key=lambda model: model.price_per_hour_cents)

@@ -29,9 +29,9 @@ def gpu_availability(caller: Anyone, tx: Tx) -> dict[str, object]:
     capacities = availability.by_model(tx.connection, caller.organization_id)
     for model in GPU_MODELS.values():
         modes = capacities.get(model.id, Modes())
-        vm = {**_mode(modes.vm if offers_vms else (), model.vm_tiles), "tileLattice": model.vm_tiles}
-        cluster = _mode(modes.cluster if offers_clusters else (), None)
-        items.append({"gpuModelId": model.id, "vm": vm, "cluster": cluster})
+        vm = _mode(modes.vm if offers_vms and model.vm_tiles else (), model.vm_tiles)
+        cluster = _mode(modes.cluster if offers_clusters and model.in_containers else (), None)
+        items.append({"gpuModelId": model.id, "vm": {**vm, "tileLattice": model.vm_tiles}, "cluster": cluster})
     return {"items": items}
 
 

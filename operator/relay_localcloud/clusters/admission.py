@@ -4,7 +4,6 @@ import secrets
 from typing import Any
 
 from relay_localcloud.capacity import catalog, offers
-from relay_localcloud.capacity.catalog import GPU_MODELS
 from relay_localcloud.clusters import clusters, moves
 from relay_localcloud.clusters.clusters import Cluster
 from relay_localcloud.clusters.moves import REPLICAS
@@ -87,7 +86,7 @@ def _shape(body: ClusterCreate) -> tuple[dict[str, Any], int]:
             raise ApiError(422, "gpusPerReplica: it needs a gpuModelId.")
         size = catalog.cpu_size(body.resource_size)
         return {"gpus_per_replica": 0, "resource_size": size.resource_size}, size.price_per_hour_cents
-    model = catalog.entry("gpuModelId", GPU_MODELS, body.gpu_model_id)
+    model = catalog.gpu_model(body.gpu_model_id)
     count = 1 if body.gpus_per_replica is None else body.gpus_per_replica
     if count < 1:
         raise ApiError(400, "gpusPerReplica: a cluster with a gpuModelId has at least one.")

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from relay_localcloud.capacity import catalog, offers
-from relay_localcloud.capacity.catalog import GPU_MODELS
 from relay_localcloud.capacity.nodes import COMMUNITY
 from relay_localcloud.faults import quotes
 from relay_localcloud.http.errors import ApiError
@@ -70,7 +69,7 @@ def create(tx: Tx, spec: DeploymentCreate, price_factor: float) -> Deployment:
     _require(AT_START, spec)
     _require_in_catalog(tx, spec)
     offers.require_image(tx, "engineImage", spec.engine_image)
-    model = catalog.entry("gpuModelId", GPU_MODELS, spec.gpu_model_id)
+    model = catalog.gpu_model(spec.gpu_model_id)
     lanes.require_entry(spec, lanes.members(tx, spec))
     billing.require_funds(tx, spec.organization_id)
     kept = _kept(spec)

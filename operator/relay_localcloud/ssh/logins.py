@@ -36,6 +36,9 @@ _BYTES: Final[Mapping[str, object]] = {"encoding": None, "line_editor": False}
 """Options of channels: lines of text that are edited here, or raw bytes between the client and a container."""
 HIGHEST_PORT: Final = 65_535
 _RUNNING: Final = ("status", "terminated_at")
+_OWN_SERVER: Final = (
+    "a VM has an SSH server of its own: go through this gateway to it with ssh -J {}@GATEWAY USER@localhost"
+)
 
 
 class Logins:
@@ -169,6 +172,8 @@ class Login(asyncssh.SSHServer):
         there, cloud = self._room(), self._logins.cloud
         if cloud.containers is None:
             return SimulatedShell(there, self)
+        if there.noun == "VM":
+            raise ChannelOpenError(asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED, _OWN_SERVER.format(there.id))
         return ContainerSession(there, self, cloud.containers, partial(cloud.turns.of, there.organization_id))
 
     def connection_requested(

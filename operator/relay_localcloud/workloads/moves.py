@@ -148,11 +148,10 @@ def _claim_at_home(tx: Tx, workload: Workload, node_id: str) -> None:
 
 def found_running(tx: Tx, workload: Workload, reason: str) -> Workload:
     """Let a workload that runs although it should rest go on, unless others have its GPUs or all addresses by now."""
-    node_id = workload.node_id
-    assert node_id is not None, "what has GPUs is on a node"
     if workload.status is not PodStatus.STOPPING:
-        room = _room_at_home(tx, workload, node_id)
-        if not (claims.has_units(tx, room, workload.gpu_count) and addresses.is_one_free(tx)):
+        node_id = workload.node_id
+        has_gpus = node_id is None or claims.has_units(tx, _room_at_home(tx, workload, node_id), workload.gpu_count)
+        if not (has_gpus and addresses.is_one_free(tx)):
             return workload
     return apply(tx, workload, Trigger.FOUND_RUNNING, reason)
 

@@ -61,7 +61,8 @@ def make_pod(tx: Tx, organization_id: str, body: PodCreate, factor: float = 1.0)
 def pod_capacity(caller: VmReader, tx: Tx) -> dict[str, object]:
     """Answers `{items}`: per GPU model the free GPUs of all nodes, the largest single allocation, the rate per GPU."""
     free = nodes.free_by_model(tx.connection, caller.organization_id)
-    return {"items": [_capacity(model, *free.get(model.id, (0, 0))) for model in GPU_MODELS.values()]}
+    models = [model for model in GPU_MODELS.values() if model.in_containers]
+    return {"items": [_capacity(model, *free.get(model.id, (0, 0))) for model in models]}
 
 
 def _check(body: PodCreate) -> None:
@@ -85,7 +86,7 @@ def _place(tx: Tx, organization_id: str, body: PodCreate) -> tuple[GpuModel, Nod
 
     if body.gpu_model_id is None:
         return admission.cheapest_with_room(tx, demand_of)
-    model = catalog.entry("gpuModelId", GPU_MODELS, body.gpu_model_id)
+    model = catalog.gpu_model(body.gpu_model_id)
     return model, admission.room_for(tx, demand_of(model))
 
 

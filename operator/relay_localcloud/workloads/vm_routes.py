@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any, Final
 
 from relay_localcloud.capacity import catalog, claims, nodes
-from relay_localcloud.capacity.catalog import DEFAULT_DISK_GB, GPU_MODELS
+from relay_localcloud.capacity.catalog import DEFAULT_DISK_GB, DISK_IMAGES
 from relay_localcloud.capacity.offers import require_offered
 from relay_localcloud.capacity.placement import SPOT, Demand
 from relay_localcloud.capacity.reservations import RESERVATIONS, ReservationStatus
@@ -34,6 +34,11 @@ list_router = Router("VMs and pods")
 
 DEFAULT_PORT: Final = 80
 
+_OF_CONTAINERS: Final = (
+    *("container_command", "env_vars", "health_check_path", "health_check_port", "health_checks"),
+    *("kernel_modules", "privileged", "registry_credential_id"),
+)
+"""Fields of a create that only containers can have, or that act on the cloud's nodes."""
 _BY_OWNER: Final = "It was terminated by the owner of the spot capacity that it ran on."
 
 
@@ -56,6 +61,7 @@ def make_vm(tx: Tx, vault: Vault, organization_id: str, body: VmCreate, factor: 
     container.check(body)
     container.check_list("sshKeyIds", body.ssh_key_ids, container.MOST_SSH_KEYS)
     body = container.from_template(body)
+    _require_bootable(tx, body)
     ssh_keys.require_known(tx, organization_id, body.ssh_key_ids or ())
     registry_credentials.require_usable(tx, vault, organization_id, body.registry_credential_id)
     admission.require_free_name(tx, organization_id, VM, body.name)
@@ -123,6 +129,19 @@ def _act(tx: Tx, caller: Principal, workload_id: str, cloud: CurrentCloud, trigg
     return vm_record(workload, tx.now, cloud.gateway_url)
 
 
+def _require_bootable(tx: Tx, body: VmCreate) -> None:
+    """Refuse with 422 what real VMs cannot have, since they boot disk images; simulated ones have everything."""
+    if not tx.runtime.reports_by_itself:
+        return
+    image = body.image_url or ""
+    if image not in DISK_IMAGES:
+        raise ApiError(422, f"imageUrl: there is no {image!r} for VMs; there are {', '.join(DISK_IMAGES)}.")
+    for field in _OF_CONTAINERS:
+        if getattr(body, field):
+            name = VmCreate.model_fields[field].alias
+            raise ApiError(422, f"{name}: the VMs of this cloud boot a disk image and run no container: use cloudInit.")
+
+
 def _create_cpu_vm(tx: Tx, organization_id: str, body: VmCreate, tier: str, factor: float) -> Workload:
     if body.gpu_count:
         raise ApiError(422, "gpuCount: it needs a gpuModelId.")
@@ -138,7 +157,7 @@ def _create_cpu_vm(tx: Tx, organization_id: str, body: VmCreate, tier: str, fact
 
 
 def _create_gpu_vm(tx: Tx, organization_id: str, body: VmCreate, tier: str, factor: float) -> Workload:
-    model = catalog.entry("gpuModelId", GPU_MODELS, body.gpu_model_id or "")
+    model = catalog.gpu_model(body.gpu_model_id or "", for_vm=True)
     gpu_count = 1 if body.gpu_count is None else body.gpu_count
     if gpu_count < 1:
         raise ApiError(400, "gpuCount: a VM with a gpuModelId has at least one.")

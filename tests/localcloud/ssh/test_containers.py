@@ -231,6 +231,14 @@ async def test_what_runs_ends_with_its_pod(gate: Gate, containers: Kubelet) -> N
     await eventually(lambda: _count(containers), lambda count: count == 0, what="it ended")
 
 
+async def test_a_vm_has_a_server_of_its_own_to_which_this_gateway_only_leads(containers: Kubelet) -> None:
+    async with serving(Bounds(), containers, of_vm=True) as gate, await gate.connect() as connection:
+        with pytest.raises(asyncssh.ChannelOpenError, match=f"ssh -J {gate.vm_id}@GATEWAY USER@localhost"):
+            await connection.run("true")
+        await connection.open_connection("localhost", free_port())
+    assert [query for _, query in containers.asked if "command" in query] == []
+
+
 async def _count(containers: Kubelet) -> int:
     return len(containers.running)
 

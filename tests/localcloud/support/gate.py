@@ -20,6 +20,7 @@ from relay_localcloud.ssh.server import SshServer
 from relay_localcloud.workloads import admission, moves, workloads
 from relay_localcloud.workloads.ssh_keys import KEYS
 from relay_localcloud.workloads.transitions import Trigger
+from relay_wire.pods import PodCreate
 from relay_wire.vms import VmCreate
 
 if TYPE_CHECKING:
@@ -52,8 +53,14 @@ class Gate:
 
 
 @asynccontextmanager
-async def serving(bounds: Bounds = Bounds(), containers: Containers | None = None) -> AsyncIterator[Gate]:  # noqa: B008 - it is frozen
-    """The gateway, as long as the context lasts."""
+async def serving(
+    bounds: Bounds = Bounds(),  # noqa: B008 - it is frozen
+    containers: Containers | None = None,
+    *,
+    of_vm: bool = False,
+) -> AsyncIterator[Gate]:
+    """The gateway, as long as the context lasts, and one workload: a VM, if it is to be or nothing runs, else a pod."""
+    body = VmCreate(name="one") if of_vm or containers is None else PodCreate(name="one", image="app:1")
     store, key = Store.ephemeral(), asyncssh.generate_private_key("ssh-ed25519")
     cloud = app.open_cloud(store, app.Options(first_mode="frozen"), "http://localhost", "http://localhost")
     with store.transaction() as tx:
@@ -62,7 +69,7 @@ async def serving(bounds: Bounds = Bounds(), containers: Containers | None = Non
         room = admission.visible_node(tx, node, founded.organization_id)
         words = dict.fromkeys(("tier", "capability_tier"), "standard")
         priced = {"gpu_model_id": room.gpu_model_id, "price_per_hour_cents": 1, "http_port": 80}
-        vm = admission.create(tx, VmCreate(name="one"), founded.organization_id, room, 1, **words, **priced)
+        vm = admission.create(tx, body, founded.organization_id, room, 1, **words, **priced)
         moves.apply(tx, vm, Trigger.STARTED)
         public = key.export_public_key().decode()
         named = {"id": "ssh_1", "name": "ada", "created_at": tx.now}

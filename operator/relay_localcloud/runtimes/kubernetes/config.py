@@ -13,10 +13,13 @@ from relay_localcloud.http.errors import sentence
 from relay_localcloud.runtimes.kubernetes.names import ALONE
 from relay_localcloud.runtimes.kubernetes.nodes import Gpu
 from relay_localcloud.runtimes.runtime import Unusable
-from relay_localcloud.workloads.container import LONGEST_SIZE
+from relay_localcloud.workloads.container import LONGEST_REFERENCE, LONGEST_SIZE
 
 _Cents = Annotated[int, Field(ge=0, le=10_000_000)]
 _Word = Annotated[str, Field(min_length=1, max_length=100)]
+_Reference = Annotated[str, Field(min_length=1, max_length=LONGEST_REFERENCE)]
+_DiskImage = Annotated[str, Field(pattern=r"^(docker|https?)://\S+$", max_length=LONGEST_REFERENCE)]
+"""The URL of a disk image, in a container image (docker) or as a file."""
 _Labels = Mapping[str, str]
 Arguments = tuple[Path | None, Mapping[str, Path]]
 """The file of `--runtime-config`, and the kubeconfigs of `--cluster` by the name of the cluster."""
@@ -48,6 +51,7 @@ class GpuModelConfig(_Said):
     resource: _Word = GPU
     price_per_hour_cents: _Cents
     memory_gb: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    passthrough: bool = False  # to VMs, and to no container
 
 
 class CpuSizeConfig(_Said):
@@ -77,6 +81,7 @@ class RuntimeConfig(_Said):
     )
     gpu_models: Annotated[Sequence[GpuModelConfig], Field(min_length=1)]
     cpu_sizes: Annotated[Sequence[CpuSizeConfig], Field(min_length=1)] | None = None
+    vm_images: Mapping[_Reference, _DiskImage] = {}
     privileged_allowed: bool = False
 
 
@@ -138,4 +143,5 @@ def _model(said: GpuModelConfig) -> GpuModel:
             f"gpuModels: the model {said.id} is not built in (built in: {', '.join(GPU_MODELS)}): give its memoryGb"
         )
     name = said.name or (known.name if known else said.id)
-    return GpuModel(said.id, name, memory_gb, said.price_per_hour_cents, False, 0, EVERY_COUNT)
+    tiles, in_containers = (EVERY_COUNT if said.passthrough else ()), not said.passthrough
+    return GpuModel(said.id, name, memory_gb, said.price_per_hour_cents, False, 0, tiles, in_containers)

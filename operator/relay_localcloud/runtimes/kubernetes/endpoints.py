@@ -27,11 +27,15 @@ class Outside:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A Pod of this cloud, and the cluster that it is on; `outside` is None for a cloud that runs in that."""
+    """A Pod of this cloud, or a VM as one, and the cluster that it is on.
+
+    `outside` is None for a cloud that runs in that; `through` is the name of the Pod whose ports lead to it.
+    """
 
     pod: Pod
     cluster: str
     outside: Outside | None
+    through: str
 
 
 FindPod = Callable[[str, str], Found | None]
@@ -86,7 +90,7 @@ class Endpoints:
 def _way_to(found: Found, port: int) -> Way:
     metadata, called = found.pod.metadata, f"Port {port} of its container"
     if found.outside is not None:
-        url = f"{found.outside.url}/api/v1/namespaces/{metadata.namespace}/pods/{metadata.name}:{port}/proxy"
+        url = f"{found.outside.url}/api/v1/namespaces/{metadata.namespace}/pods/{found.through}:{port}/proxy"
         return Way(url, called, metadata.uid, found.outside.proxied)
     address = str(found.pod.status.pod_ip)
     return Way(f"http://{f'[{address}]' if ':' in address else address}:{port}", called, metadata.uid)

@@ -133,7 +133,7 @@ class OnKubernetes:
         return False
 
     def boot_log(self, script: str | None) -> Sequence[tuple[str, str]]:
-        """Empty: this runtime does not run VMs."""
+        """Empty: the log of a VM is what its guest prints."""
         return []
 
 

@@ -4,19 +4,17 @@ from collections.abc import AsyncIterator
 
 from relay_kube.kube import Kube, KubeError, NotFound, Refused
 from relay_localcloud.kernel.refusals import ApiError
-from relay_localcloud.runtimes.kubernetes.names import CONTAINER, name_of, namespace_of
 
 
 async def log_of(
-    kube: Kube, organization_id: str, workload_id: str, tail: int | None, *, follow: bool
+    kube: Kube, namespace: str, name: str, container: str, tail: int | None, *, follow: bool
 ) -> AsyncIterator[bytes]:
-    """Yields the log of the container that runs, or ran last, in a workload's Pod; nothing without a container.
+    """Yields the log of the container that runs, or ran last, in a Pod; nothing without a container.
 
     Raises ApiError 503 if the log cannot be read.
     """
-    namespace, name = namespace_of(organization_id), name_of(workload_id)
     try:
-        async for piece in kube.log(namespace, name, CONTAINER, tail=tail, follow=follow):
+        async for piece in kube.log(namespace, name, container, tail=tail, follow=follow):
             yield piece
     except (NotFound, Refused) as nothing:  # 400: the container waits to start
         if nothing.status not in {400, 404}:

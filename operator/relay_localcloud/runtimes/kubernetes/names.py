@@ -35,6 +35,11 @@ def name_of(cloud_id: str) -> str:
     return cloud_id.replace("_", "-").lower()
 
 
+def is_vm(name: str) -> bool:
+    """Whether objects of this name are a VM's."""
+    return name.startswith("vm-")
+
+
 def pull_name_of(cloud_id: str) -> str:
     """The name of the Secret with which the kubelet pulls the image of one container."""
     return f"{name_of(cloud_id)}-pull"

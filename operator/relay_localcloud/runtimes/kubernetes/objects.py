@@ -1,10 +1,10 @@
-"""Carries out turns on a cluster: creates missing objects, deletes the Pod, or deletes the rest. Idempotent."""
+"""Carries out turns on a cluster: creates missing objects, ends the Pod or VM, or deletes the rest. Idempotent."""
 
 import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 from weakref import WeakValueDictionary
@@ -18,14 +18,17 @@ from relay_kube.kube import (
     JsonObject,
     Kube,
     KubeError,
+    NotFound,
     Refused,
     ResourceType,
 )
 from relay_localcloud.runtimes.kubernetes.holdings import Standing
-from relay_localcloud.runtimes.kubernetes.names import INSTANCE, pull_name_of
+from relay_localcloud.runtimes.kubernetes.kubevirt import IMPORT_SOURCES, VIRTUAL_MACHINES
+from relay_localcloud.runtimes.kubernetes.names import INSTANCE, is_vm, pull_name_of
 from relay_localcloud.runtimes.kubernetes.situations import Step
 from relay_localcloud.runtimes.kubernetes.tenants import Manifest
 from relay_localcloud.runtimes.kubernetes.turns import Turn
+from relay_localcloud.runtimes.kubernetes.virtual_machines import HALTED
 
 _log = logging.getLogger(__name__)
 
@@ -39,8 +42,10 @@ _TYPES: Final = {
     "PersistentVolumeClaim": VOLUMES,
     "Secret": SECRETS,
     "Pod": PODS,
+    "VolumeImportSource": IMPORT_SOURCES,
+    "VirtualMachine": VIRTUAL_MACHINES,
 }
-_CHANGED_IN_PLACE: Final = frozenset({"ResourceQuota", "NetworkPolicy", "Secret"})
+_CHANGED_IN_PLACE: Final = frozenset({"ResourceQuota", "NetworkPolicy", "Secret", "VirtualMachine"})
 """Kinds of objects that are patched if they exist, since they may be outdated; so are the labels of a namespace."""
 
 
@@ -63,7 +68,7 @@ class Objects:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def carry_out(self, turn: Turn) -> JsonObject | None:
-        """Carry out a turn; returns the Pod as the API server has it if it was created.
+        """Carry out a turn; returns the Pod as the API server has it if it was created, or the VirtualMachine.
 
         Raises KubeError, and VolumeLost.
         """
@@ -71,14 +76,15 @@ class Objects:
         match turn.step:
             case Step.MAKE:
                 return await self._make(turn)
+            case Step.END if is_vm(turn.name):
+                halt: JsonObject = {"metadata": {"uid": turn.uid}, "spec": {"runStrategy": HALTED}}
+                with suppress(NotFound):
+                    await kube.patch(VIRTUAL_MACHINES, turn.namespace, turn.name, halt)
             case Step.END:
                 with suppress(Conflict):  # another Pod has its name by now
                     await kube.delete(PODS, turn.namespace, turn.name, uid=turn.uid)
             case Step.SWEEP:
-                kept = [(SECRETS, turn.name), (SECRETS, pull_name_of(turn.holding.id))]
-                if turn.holding.standing is Standing.END:
-                    kept.append((VOLUMES, turn.name))
-                for kind, name in kept:
+                for kind, name in _left(turn):
                     await kube.delete_labelled(kind, turn.namespace, f"metadata.name={name}", INSTANCE, self._instance)
             case Step.NOTHING:
                 pass
@@ -119,6 +125,20 @@ class Objects:
                 await self._kube.delete_labelled(ROLE_BINDINGS, namespace, others, INSTANCE, self._instance)
             except Refused as error:
                 _log.warning("%s: role bindings of former accounts of this cloud stay: %s", namespace, error)
+
+
+def _left(turn: Turn) -> Iterator[tuple[ResourceType, str]]:
+    """What is to be deleted once nothing runs: all that a restart does not need, and at the end the rest."""
+    ends = turn.holding.standing is Standing.END
+    yield SECRETS, turn.name
+    if is_vm(turn.name):
+        yield IMPORT_SOURCES, turn.name
+        if ends:
+            yield VIRTUAL_MACHINES, turn.name
+    else:
+        yield SECRETS, pull_name_of(turn.holding.id)
+    if ends:
+        yield VOLUMES, turn.name
 
 
 async def _ensure(kube: Kube, namespace: str, manifest: Manifest) -> JsonObject | None:

@@ -31,9 +31,9 @@ _SLICES: Final = ResourceType("endpointslices", "discovery.k8s.io")
 
 
 def read(arguments: config.Arguments) -> RuntimeConfig:
-    """The configuration of the command line, after putting its GPU models and CPU sizes on sale. Raises Unusable."""
+    """The configuration of the command line, after putting its models, sizes and images on sale. Raises Unusable."""
     said = config.read(*arguments)
-    catalog.sell(config.models(said), config.sizes(said))
+    catalog.sell(config.models(said), config.sizes(said), said.vm_images)
     return said
 
 

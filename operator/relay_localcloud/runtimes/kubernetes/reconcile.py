@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Final, NoReturn, Protocol
 
 from relay_kube.kube import Kube, KubeError, Refused
@@ -19,7 +19,8 @@ from relay_localcloud.kernel.store import Store
 from relay_localcloud.runtimes.kubernetes import fleet, holdings, turns
 from relay_localcloud.runtimes.kubernetes.cordons import NODES, Cordons
 from relay_localcloud.runtimes.kubernetes.holdings import HOLDINGS, Holding, Standing
-from relay_localcloud.runtimes.kubernetes.names import CLOUD_ID, INSTANCE, REPLICA_ID
+from relay_localcloud.runtimes.kubernetes.kubevirt import Vms
+from relay_localcloud.runtimes.kubernetes.names import CLOUD_ID, INSTANCE, REPLICA_ID, is_vm, name_of
 from relay_localcloud.runtimes.kubernetes.nodes import Gpu, NodeFact, NodeSeen, of_node
 from relay_localcloud.runtimes.kubernetes.objects import Objects, VolumeLost
 from relay_localcloud.runtimes.kubernetes.observed import Node, Pod
@@ -94,24 +95,40 @@ class Reconciler:
         self._nodes = Mirror(kube, NODES, Node.model_validate, lambda _: self.nodes_changed())
         self._cordons = Cordons(kube, self._nodes, offer.terms.instance)
         self._events = PodEvents(kube, self._event_came)
+        self._vms = Vms(kube, offer.terms.instance, self._pod_changed)
         self._mirrors = (self._pods.mirror, self._nodes, self._events.mirror)
         self._due: dict[str, None] = {}
         self._under_way = set[str]()
         self._nodes_due = True
         self._wake = asyncio.Event()
         self._swept: set[tuple[str, int, Standing]] = set()
-        self._seen = Seen({}, self._pods.mirror.get, self._pods.on, self._events.of, regions.may_run, _wall)
+        self._seen = Seen({}, self._there, self._pods.on, self._events.of, regions.may_run, _wall)
+
+    def _there(self, namespace: str, name: str) -> Pod | None:
+        return self._vms.get(namespace, name) if is_vm(name) else self._pods.mirror.get(namespace, name)
+
+    @property
+    def offers_vms(self) -> bool:
+        """Whether the cluster can run VMs now."""
+        return self._vms.are_offered
+
+    def pod_of_vm(self, vm: Pod) -> Pod | None:
+        """The Pod of KubeVirt's in which a VM runs, the last one if it has several."""
+        holder_id, node = vm.metadata.labels[CLOUD_ID], vm.spec.node_name or ""
+        there = [each for each in self._pods.on(node) if each.metadata.labels.get(CLOUD_ID) == holder_id]
+        own = [each for each in there if each.metadata.namespace == vm.metadata.namespace]
+        return max(own, key=lambda each: each.metadata.creation_timestamp, default=None)
 
     def pod(self, namespace: str, name: str) -> Pod | None:
-        """The Pod of this cloud with this name."""
-        found = self._pods.mirror.get(namespace, name)
+        """The Pod of this cloud with this name, or the VM as a Pod."""
+        found = self._there(namespace, name)
         if found is None or found.metadata.labels.get(INSTANCE) != self._offer.terms.instance:
             return None
         return found
 
     def labelled(self) -> Iterator[Labelled]:
-        """The Pods that bear the mark of this cloud."""
-        return labelled(self._offer.cluster, self._pods.mirror, self._offer.terms.instance)
+        """The Pods and VMs that bear the mark of this cloud."""
+        return labelled(self._offer.cluster, chain(self._pods.mirror, self._vms), self._offer.terms.instance)
 
     @property
     def knows_pods(self) -> bool:
@@ -123,6 +140,7 @@ class Reconciler:
         async with asyncio.TaskGroup() as tasks:
             for mirror in self._mirrors:
                 tasks.create_task(mirror.run())
+            tasks.create_task(self._vms.run())
             try:
                 async with asyncio.timeout(self._away_seconds if self._is_region else None):
                     await self._is_there()
@@ -249,6 +267,8 @@ class Reconciler:
             self._wake.set()
 
     async def _turn(self, holder_id: str) -> None:
+        if is_vm(name_of(holder_id)) and not self._vms.are_listed:
+            return
         with self._store.transaction() as tx:
             turn = turns.take(tx, holder_id, self._seen, self._offer)
         if turn is None or turn.step is Step.NOTHING:
@@ -263,7 +283,7 @@ class Reconciler:
         else:
             self._done(turn)
             if made is not None:
-                self._pods.mirror.wrote(made)
+                (self._vms if is_vm(turn.name) else self._pods.mirror).wrote(made)
 
     def _failed(self, turn: Turn, error: KubeError) -> None:
         self._try_again(turn.holding.id, error)

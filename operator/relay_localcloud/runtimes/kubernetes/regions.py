@@ -17,9 +17,11 @@ from relay_localcloud.kernel.store import Store, Tx
 from relay_localcloud.runtimes.kubernetes import fleet, logs
 from relay_localcloud.runtimes.kubernetes.endpoints import Endpoints, Found, Outside
 from relay_localcloud.runtimes.kubernetes.holdings import OnKubernetes
-from relay_localcloud.runtimes.kubernetes.names import CLOUD_ID, CONTAINER, name_of, namespace_of
+from relay_localcloud.runtimes.kubernetes.kubevirt import CONSOLE
+from relay_localcloud.runtimes.kubernetes.names import CLOUD_ID, CONTAINER, is_vm, name_of, namespace_of
 from relay_localcloud.runtimes.kubernetes.observed import Pod
 from relay_localcloud.runtimes.kubernetes.reconcile import Reconciler
+from relay_localcloud.runtimes.kubernetes.turns import NO_VMS
 from relay_localcloud.runtimes.runtime import Labelled, Noun, Way
 
 
@@ -57,7 +59,8 @@ class Regions:
 
     def runtime_of(self, tx: Tx) -> OnKubernetes:
         """The runtime of one transaction."""
-        return OnKubernetes(tx, self, self._lacking)
+        has_vms = all(region.reconciler.offers_vms for region in self._regions.values())
+        return OnKubernetes(tx, self, self._lacking if has_vms else {**self._lacking, Noun.VM: NO_VMS})
 
     def changed(self, holder_id: str) -> None:
         """Give a holder a turn on every cluster."""
@@ -89,9 +92,12 @@ class Regions:
 
     def log(self, organization_id: str, workload_id: str, *, tail: int | None, follow: bool) -> AsyncIterator[bytes]:
         """Yields the output of its container; nothing without one. Raises ApiError 503."""
-        found = self._find(namespace_of(organization_id), name_of(workload_id))
+        namespace, name = namespace_of(organization_id), name_of(workload_id)
+        found = self._find(namespace, name)
         region = next(iter(self._regions.values())) if found is None else self._regions[found.cluster]
-        return logs.log_of(region.kube, organization_id, workload_id, tail, follow=follow)
+        if found is None or not is_vm(found.pod.metadata.name):
+            return logs.log_of(region.kube, namespace, name, CONTAINER, tail, follow=follow)
+        return logs.log_of(region.kube, namespace, found.through, CONSOLE, tail, follow=follow)
 
     def execute(
         self, organization_id: str, workload_id: str, command: Sequence[str], *, terminal: bool
@@ -105,7 +111,7 @@ class Regions:
         """Connect to a port of its container. Raises KubeError."""
         found = self._running(organization_id, workload_id)
         pod, kube = found.pod.metadata, self._regions[found.cluster].kube
-        return forwarded(kube, pod.namespace, pod.name, port)
+        return forwarded(kube, pod.namespace, found.through, port)
 
     def _running(self, organization_id: str, workload_id: str) -> Found:
         found = self._endpoints.running(organization_id, workload_id)
@@ -117,5 +123,6 @@ class Regions:
         for cluster, region in self._regions.items():
             pod = region.reconciler.pod(namespace, name)
             if pod is not None:
-                return Found(pod, cluster, region.outside)
+                through = region.reconciler.pod_of_vm(pod) if is_vm(name) else pod
+                return Found(pod, cluster, region.outside, name if through is None else through.metadata.name)
         return None

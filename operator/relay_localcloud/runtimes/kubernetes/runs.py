@@ -61,8 +61,16 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True)
+class Boot:
+    """What a VM boots: the URL of its disk's image, and the script that runs at the first boot of the disk."""
+
+    disk_image: str
+    script: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
-    """A wanted container and its environment; `cloud_id` is the pod, the cluster or the deployment.
+    """A wanted container or VM and its environment; `cloud_id` is the pod, the cluster or the deployment.
 
     `start` counts the holder's wanted starts: the container of an earlier start is outdated.
     """
@@ -85,6 +93,7 @@ class Run:
     credential_id: str | None = None
     login: Login | None = field(default=None, repr=False)  # of the credential; None if that cannot be used
     start: int = 1
+    boot: Boot | None = None  # of a VM
 
 
 def gpu_share(machine: Machine, gpu_count: int) -> Share:
@@ -122,6 +131,22 @@ def of_pod(pod: Workload, machine: Machine, public_keys: Sequence[str], start: i
         shm_gb=asked.shm_size_gb,
         volume_gb=pod.volume_gb,
         start=start,
+    )
+
+
+def of_vm(vm: Workload, share: Share, boot: Boot, public_keys: Sequence[str], start: int) -> Run:
+    """A VM with its share of a Node; `public_keys` are those attached to it."""
+    return Run(
+        id=vm.id,
+        cloud_id=vm.id,
+        organization_id=vm.organization_id,
+        image=vm.image or "",
+        share=share,
+        port=vm.http_port,
+        public_keys=public_keys,
+        volume_gb=vm.disk_size_gb,
+        start=start,
+        boot=boot,
     )
 
 

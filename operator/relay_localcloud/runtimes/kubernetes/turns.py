@@ -4,11 +4,20 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from relay_localcloud.capacity import nodes
+from relay_localcloud.capacity import catalog, nodes
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.kernel.vault import Vault
 from relay_localcloud.quotas import quotas
-from relay_localcloud.runtimes.kubernetes import facts, fleet, holders, holdings, stops, tenants, wanted
+from relay_localcloud.runtimes.kubernetes import (
+    facts,
+    fleet,
+    holders,
+    holdings,
+    stops,
+    tenants,
+    virtual_machines,
+    wanted,
+)
 from relay_localcloud.runtimes.kubernetes.facts import (
     Awaited,
     CannotStart,
@@ -34,8 +43,12 @@ from relay_localcloud.runtimes.kubernetes.wanted import Terms
 from relay_localcloud.runtimes.runtime import Noun
 
 _NO_PRIVILEGE: Final = "privileged: the administrator of this cloud allows no privileged containers."
+NO_VMS: Final = (
+    "VMs are not offered here, since this cloud runs containers on Kubernetes: create a pod (POST /v1/pods)."
+)
+_NO_DISK_IMAGES: Final = "VMs are not offered here: the administrator of this cloud has named no images for them."
+_NO_CONTAINERS: Final = "Pods are not offered here: all GPUs of this cloud are passed through to VMs."
 _NOT_OFFERED: Final[Mapping[Noun, str]] = {
-    Noun.VM: "VMs are not offered here, since this cloud runs containers on Kubernetes: create a pod (POST /v1/pods).",
     Noun.SNAPSHOT: "Snapshots are not offered here: copy what matters off /workspace from inside the pod.",
     Noun.KERNEL_MODULE: "kernelModules: ask the administrator of this cloud's nodes to load modules into kernels.",
     Noun.TRANSFER: "A pod does not change its organization here, since its volume does not: create another one there.",
@@ -101,10 +114,12 @@ class Turn:
 
 
 def lacking(terms: Terms) -> Mapping[Noun, str]:
-    """Why a cluster does not support some nouns, and what to use instead."""
-    without_volumes = {} if terms.storage_class is not None else {Noun.POD: NO_VOLUMES}
+    """Why a cluster does not support some nouns, and what to use instead; VMs may need more, which it may get later."""
+    without_images = {} if catalog.DISK_IMAGES else {Noun.VM: _NO_DISK_IMAGES}
+    without_containers = {} if catalog.models_cheapest_first() else {Noun.POD: _NO_CONTAINERS}
+    without_volumes = {} if terms.storage_class is not None else dict.fromkeys((Noun.POD, Noun.VM), NO_VOLUMES)
     without_privilege = {} if terms.privileged_allowed else {Noun.PRIVILEGE: _NO_PRIVILEGE}
-    return {**_NOT_OFFERED, **without_volumes, **without_privilege}
+    return {**_NOT_OFFERED, **without_images, **without_containers, **without_volumes, **without_privilege}
 
 
 def take(tx: Tx, holder_id: str, seen: Seen, offer: Offer) -> Turn | None:
@@ -288,7 +303,9 @@ def _making(tx: Tx, turn: Turn, seen: Seen, offer: Offer) -> Turn:
     except Impossible as why:
         holder.tell(tx, [Failed(str(why))])
         return waiting
-    return replace(turn, tenant=tenant(tx, run.organization_id, offer), manifests=wanted.of(run, offer.terms))
+    terms, boot = offer.terms, run.boot
+    manifests = wanted.of(run, terms) if boot is None else virtual_machines.of(run, boot, terms)
+    return replace(turn, tenant=tenant(tx, run.organization_id, offer), manifests=manifests)
 
 
 def _others(tx: Tx, turn: Turn, pods: Iterable[Pod], offer: Offer) -> list[Pod]:

@@ -54,14 +54,20 @@ def _kept(run: Run, terms: Terms) -> Iterator[Manifest]:
     """The objects that stay while the holder is stopped."""
     if run.volume_gb is None or terms.storage_class is None:
         return
-    yield {
+    yield claim(run, terms, {})
+
+
+def claim(run: Run, terms: Terms, source: Manifest) -> Manifest:
+    """The volume, with the field that says what it is filled with, if it is not to be empty."""
+    return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
-        "metadata": _metadata(run, terms),
+        "metadata": metadata(run, terms),
         "spec": {
             "accessModes": ["ReadWriteOnce"],
             "storageClassName": terms.storage_class,
             "resources": {"requests": {"storage": f"{run.volume_gb}Gi"}},
+            **source,
         },
     }
 
@@ -71,28 +77,27 @@ def _secrets(run: Run, terms: Terms) -> Iterator[Manifest]:
     if run.public_keys:
         data[AUTHORIZED_KEYS] = "".join(f"{key.strip()}\n" for key in run.public_keys)
     if data:
-        encoded: JsonValue = {key: _base64(value) for key, value in data.items()}
-        yield {"apiVersion": "v1", "kind": "Secret", "metadata": _metadata(run, terms), "data": encoded}
+        encoded: JsonValue = {key: base64(value) for key, value in data.items()}
+        yield {"apiVersion": "v1", "kind": "Secret", "metadata": metadata(run, terms), "data": encoded}
     if run.login is not None:
         yield {
             "apiVersion": "v1",
             "kind": "Secret",
             "type": "kubernetes.io/dockerconfigjson",
-            "metadata": {**_metadata(run, terms), "name": pull_name_of(run.id)},
-            "data": {".dockerconfigjson": _base64(_docker_config(run.login))},
+            "metadata": {**metadata(run, terms), "name": pull_name_of(run.id)},
+            "data": {".dockerconfigjson": base64(_docker_config(run.login))},
         }
 
 
 def _docker_config(login: Login) -> str:
     """The login as a Docker config in JSON, which the kubelet reads."""
-    auth = _base64(f"{login.username}:{login.password}")
+    auth = base64(f"{login.username}:{login.password}")
     known = {"username": login.username, "password": login.password, "auth": auth}
     return json.dumps({"auths": {login.server: known}})
 
 
 def _pod(run: Run, terms: Terms) -> Manifest:
     volumes = dict(_volumes(run, terms))
-    metadata: Manifest = {**_metadata(run, terms), "annotations": {START: str(run.start)}}
     spec: Manifest = {
         "restartPolicy": "Always",
         "automountServiceAccountToken": False,
@@ -101,14 +106,15 @@ def _pod(run: Run, terms: Terms) -> Manifest:
         "containers": [_container(run, terms, volumes)],
     }
     if run.share.machine is not None:
-        spec["affinity"] = _on_node(run.share.machine.name)
-        spec["tolerations"] = _tolerations(run.share.machine)
+        spec["affinity"] = on_node(run.share.machine.name)
+        spec["tolerations"] = tolerations(run.share.machine)
     elif terms.node_selector:
         spec["nodeSelector"] = dict(terms.node_selector)
     if run.credential_id is not None:
         spec["imagePullSecrets"] = [{"name": pull_name_of(run.id)}]
     spec["volumes"] = [{"name": name, **source} for name, (source, _) in volumes.items()]
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    started: Manifest = {**metadata(run, terms), "annotations": {START: str(run.start)}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": started, "spec": spec}
 
 
 def _container(run: Run, terms: Terms, volumes: Mapping[str, tuple[Manifest, Manifest]]) -> Manifest:
@@ -167,12 +173,17 @@ def _asked(probe: Probe) -> Manifest:
     return {"httpGet": {"path": probe.path, "port": probe.port}}
 
 
-def _on_node(name: str) -> Manifest:
-    term: JsonValue = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]}
+def on_node(name: str) -> Manifest:
+    """Only on the Node of this name."""
+    return on_nodes({"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]})
+
+
+def on_nodes(term: JsonValue) -> Manifest:
+    """Only on Nodes that the term selects."""
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
 
 
-def _tolerations(machine: Machine) -> JsonValue:
+def tolerations(machine: Machine) -> JsonValue:
     """Tolerates the vendor's taint of GPU nodes, and stays on a silent node; no Pod is scheduled to a silent node."""
     vendor = {machine.resource, f"{machine.resource.partition('/')[0]}/gpu"}
     tolerated: list[JsonValue] = [{"key": key, "operator": "Exists", "effect": "NoExecute"} for key in AWAY]
@@ -191,10 +202,12 @@ def _literally(word: str) -> str:
     return word.replace("$", "$$")
 
 
-def _metadata(run: Run, terms: Terms) -> Manifest:
+def metadata(run: Run, terms: Terms) -> Manifest:
+    """The name, namespace and labels of the objects of one container or VM."""
     labels: JsonValue = dict(labels_of(terms.instance, run.cloud_id, run.id))
     return {"name": name_of(run.id), "namespace": namespace_of(run.organization_id), "labels": labels}
 
 
-def _base64(text: str) -> str:
+def base64(text: str) -> str:
+    """The text as the data of a Secret has it."""
     return b64encode(text.encode()).decode()

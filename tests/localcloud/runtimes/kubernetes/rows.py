@@ -29,10 +29,12 @@ from relay_localcloud.serving import admission as serving
 from relay_localcloud.serving.moves import REPLICAS as ENGINES
 from relay_localcloud.workloads import moves as workload_moves
 from relay_localcloud.workloads.pod_routes import make_pod
+from relay_localcloud.workloads.vm_routes import make_vm
 from relay_localcloud.workloads.workloads import WORKLOADS
 from relay_wire.clusters import ClusterCreate, ClusterStatus
 from relay_wire.pods import PodCreate
 from relay_wire.serving import DeploymentCreate
+from relay_wire.vms import VmCreate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -47,6 +49,9 @@ if TYPE_CHECKING:
 GPU = "nvidia.com/gpu"
 MACHINE = Machine("gpu-1", GPU, 8, 96_000, 800 * 1024**3)
 OTHER = replace(MACHINE, name="gpu-2")
+IMAGE = "docker.io/library/ubuntu:24.04"
+DISK_IMAGE = "docker://quay.io/containerdisks/ubuntu:24.04"
+"""Of VMs of that image."""
 UNSCHEDULABLE = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
 
 
@@ -120,6 +125,12 @@ class Rows:
         body = PodCreate.model_validate({"image": "app:1", "gpuModelId": "h100", **fields})
         with self.tx() as tx:
             return make_pod(tx, self.organization_id, body).id
+
+    def vm(self, **fields: Any) -> str:
+        """The id of a new VM of two H100."""
+        body = {"name": "vm", "imageUrl": IMAGE, "gpuModelId": "h100", "gpuCount": 2, **fields}
+        with self.tx() as tx:
+            return make_vm(tx, self.cloud.vault, self.organization_id, VmCreate.model_validate(body)).id
 
     def workload(self, pod_id: str) -> Workload:
         """A pod's row."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from relay_localcloud.capacity.catalog import CPU_SIZES, GPU_MODELS, CpuSize
+from relay_localcloud.capacity.catalog import CPU_SIZES, EVERY_COUNT, GPU_MODELS, CpuSize
 from relay_localcloud.runtimes.kubernetes.config import models, read, sizes, table
 from relay_localcloud.runtimes.kubernetes.nodes import Gpu
 from relay_localcloud.runtimes.runtime import Unusable
@@ -51,6 +51,12 @@ def test_models_are_sold_at_the_prices_of_the_document(tmp_path: Path) -> None:
     assert (own.id, own.name, own.memory_gb, own.price_per_hour_cents) == ("mi300x", "mi300x", 192, 199)
 
 
+def test_gpus_that_are_passed_through_to_vms_are_in_no_container(tmp_path: Path) -> None:
+    passed = {**H100, "id": "a100", "resource": "nvidia.com/GA100_A100", "passthrough": True}
+    config = read(written(tmp_path, gpuModels=[H100, passed]), {})
+    assert [(each.vm_tiles, each.in_containers) for each in models(config)] == [((), True), (EVERY_COUNT, False)]
+
+
 def test_sizes_without_gpus_are_those_of_the_document_or_the_built_in_ones(tmp_path: Path) -> None:
     own = {"resourceSize": "tiny", "vcpu": 1, "ramMb": 512, "pricePerHourCents": 1}
     assert sizes(read(written(tmp_path, cpuSizes=[own]), {})) == [CpuSize("tiny", 1, 512, 1)]
@@ -67,6 +73,7 @@ def test_sizes_without_gpus_are_those_of_the_document_or_the_built_in_ones(tmp_p
         ({"clusters": ["eu"]}, "clusters.0: "),
         ({"clusters": [{"name": ["eu"]}]}, "clusters.0.name: "),
         ({"cpuSizes": []}, "cpuSizes: "),
+        ({"vmImages": {"ubuntu": "ubuntu:24.04"}}, "vmImages.ubuntu: "),
         ({"cpuSizes": [{"resourceSize": "tiny", "vcpu": 0.5}]}, "cpuSizes.0.vcpu: "),
     ],
 )

@@ -29,7 +29,7 @@ def pod(address: str | None = "10.0.0.9", container: Any = RUNS, **metadata: Any
 
 def there(found: Pod | None) -> Found | None:
     """A Pod on the cluster that the cloud runs in."""
-    return None if found is None else Found(found, "cluster", None)
+    return None if found is None else Found(found, "cluster", None, found.metadata.name)
 
 
 def way(found: Pod | None) -> Way | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from base64 import urlsafe_b64encode
 from dataclasses import fields, replace
+from email import message_from_string
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +16,9 @@ from relay_localcloud.capacity.catalog import CPU_SIZES
 from relay_localcloud.clusters.clusters import Cluster
 from relay_localcloud.replicas.rows import Replica
 from relay_localcloud.replicas.states import ReplicaState
-from relay_localcloud.runtimes.kubernetes import runs, tenants, wanted
+from relay_localcloud.runtimes.kubernetes import runs, tenants, virtual_machines, wanted
 from relay_localcloud.runtimes.kubernetes.opening import account_of
-from relay_localcloud.runtimes.kubernetes.runs import Machine, Room, Run
+from relay_localcloud.runtimes.kubernetes.runs import Boot, Machine, Room, Run, Share
 from relay_localcloud.runtimes.kubernetes.tenants import Account, Gateway
 from relay_localcloud.runtimes.kubernetes.wanted import Terms
 from relay_localcloud.serving.rows import Deployment
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from relay_localcloud.runtimes.kubernetes.tenants import Manifest
 
+GIB = 1024**3
 GOLDENS = Path(__file__).with_name("goldens")
 MACHINE = Machine("gpu-7", "nvidia.com/gpu", gpu_count=8, cpu_millis=95_200, memory_bytes=800 * 1024**3)
 TERMS = Terms("i-1", "fast")
@@ -83,9 +85,14 @@ def deployment_replica(image: str | None = "engine:1") -> Run | None:
     return runs.of_deployment(deployment, replica(engine_image=image), MACHINE, start=1)
 
 
+def vm(share: Share, disk_image: str, script: str | None = None) -> Run:
+    named = {"id": "vm_5d", "organization_id": ORGANIZATION, "image": "ubuntu", "http_port": 80, "disk_size_gb": 40}
+    return runs.of_vm(row(Workload, **named), share, Boot(disk_image, script), ["ssh-ed25519 AA me\n"], start=2)
+
+
 def objects(run: Run | None, terms: Terms = TERMS) -> list[Any]:
     assert run is not None
-    return wanted.of(run, terms)
+    return wanted.of(run, terms) if run.boot is None else virtual_machines.of(run, run.boot, terms)
 
 
 def organization() -> list[Manifest]:
@@ -98,6 +105,8 @@ def organization() -> list[Manifest]:
 
 
 FULL = pod(env_vars={"A B": "1", "HOME": "$(X)"}, ssh_keys=["ssh-ed25519 AA me"], shm_size_gb=16)
+CPU_VM = vm(runs.cpu_share(CPU_SIZES["small"]), "https://images.example/debian.qcow2")
+GPU_VM = vm(runs.gpu_share(MACHINE, 2), "docker://quay.io/containerdisks/ubuntu:24.04", "#!/bin/sh\necho hi\n")
 CHECKED = cluster_replica(
     container_port=8000,
     container_command=["serve", "$(HOST)"],
@@ -116,6 +125,8 @@ CHECKED = cluster_replica(
         ("cluster_replica", objects(CHECKED)),
         ("cpu_replica", objects(cluster_replica(None, health_check_port=9000), CHOSEN)),
         ("deployment_replica", objects(deployment_replica())),
+        ("vm", objects(GPU_VM)),
+        ("cpu_vm", objects(CPU_VM, CHOSEN)),
     ],
 )
 def test_what_is_asked_for_is_what_was_reviewed(golden: str, manifests: Sequence[Manifest]) -> None:
@@ -188,6 +199,29 @@ def test_secrets_are_in_no_pod_and_no_representation() -> None:
     run = deployment_replica()
     assert "hf_s3cret" not in str(objects(run)[-1])
     assert "hf_s3cret" not in repr(run)
+
+
+def test_a_vm_lets_keys_in_and_runs_its_script_at_the_first_boot_of_its_disk() -> None:
+    said = message_from_string(virtual_machines.user_data(["ssh-ed25519 AA me"], "#!/bin/sh\nécho\n"))
+    _, config, script = [(each.get_content_type(), each.get_payload(decode=True)) for each in said.walk()]
+    assert config == ("text/cloud-config", b'#cloud-config\n{"ssh_authorized_keys": ["ssh-ed25519 AA me"]}')
+    assert script == ("text/x-shellscript", "#!/bin/sh\nécho\n".encode())
+
+
+def test_a_vms_guest_leaves_room_for_what_kubevirt_adds_and_is_never_without_memory() -> None:
+    def guest(gibs: int) -> int:
+        share = replace(GPU_VM.share, memory_bytes=gibs * GIB)
+        domain = objects(replace(GPU_VM, share=share))[-1]["spec"]["template"]["spec"]["domain"]
+        return int(domain["memory"]["guest"])
+
+    added = 200 * GIB // 512 + 23 * 8 * 1024**2 + (1024 + 512) * 1024**2  # page tables, cores, VFIO and processes
+    assert 195 * GIB < guest(200) < 200 * GIB - added
+    assert guest(1) == GIB // 2
+
+
+def test_each_vm_has_an_address_of_its_own() -> None:
+    one, other = virtual_machines.mac_address("vm_1"), virtual_machines.mac_address("vm_2")
+    assert (one != other, one == virtual_machines.mac_address("vm_1"), one[:3], len(one)) == (True, True, "02:", 17)
 
 
 def test_without_a_gateway_nobody_comes_in() -> None:

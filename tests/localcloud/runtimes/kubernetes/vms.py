@@ -1,0 +1,55 @@
+"""VMs as KubeVirt's controllers have them: what they write into a VirtualMachine and its instance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from relay_localcloud.kernel.instants import SECOND, timestamp
+from relay_localcloud.runtimes.kubernetes.kubevirt import VirtualMachine, VmInstance
+from relay_localcloud.runtimes.kubernetes.names import CLOUD_ID, INSTANCE, START, name_of
+
+UNSCHEDULABLE = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
+
+
+def machine(
+    vm_id: str,
+    at: int,
+    *,
+    start: int = 1,
+    strategy: str = "Always",
+    printable: str = "",
+    mine: str = "mine",
+    **more: Any,
+) -> VirtualMachine:
+    """The VirtualMachine of a VM, made at `at`; `more` is of its status."""
+    metadata = {
+        "name": name_of(vm_id),
+        "namespace": "relay-org-a",
+        "uid": "machine",
+        "creationTimestamp": timestamp(at),
+        "labels": {INSTANCE: mine, CLOUD_ID: vm_id},
+    }
+    template = {"metadata": {"annotations": {START: str(start)}}}
+    spec = {"runStrategy": strategy, "template": template}
+    return VirtualMachine.model_validate(
+        {"metadata": metadata, "spec": spec, "status": {"printableStatus": printable, **more}}
+    )
+
+
+def instance(vm_id: str, at: int, *phases: str, start: int = 1, deleted: bool = False, **more: Any) -> VmInstance:
+    """Its instance, which entered one phase a second since `at`; `more` is of its status."""
+    metadata = {
+        "name": name_of(vm_id),
+        "namespace": "relay-org-a",
+        "uid": "instance",
+        "creationTimestamp": timestamp(at),
+        "annotations": {START: str(start)},
+        "deletionTimestamp": timestamp(at) if deleted else None,
+    }
+    entered = [
+        {"phase": phase, "phaseTransitionTimestamp": timestamp(at + number * SECOND)}
+        for number, phase in enumerate(phases)
+    ]
+    address = {"interfaces": [{"ipAddress": "10.0.0.9"}], "nodeName": "gpu-1"} if "Running" in phases else {}
+    status = {"phase": phases[-1], "phaseTransitionTimestamps": entered, **address, **more}
+    return VmInstance.model_validate({"metadata": metadata, "status": status})
