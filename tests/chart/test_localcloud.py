@@ -190,7 +190,7 @@ async def test_it_has_rights_to_vms_only_if_it_offers_images_for_them() -> None:
         roles = [one for one in found.values() if one["kind"] == "ClusterRole"]
         return {group for role in roles for rule in role["rules"] for group in rule["apiGroups"]}
 
-    of_vms = {"kubevirt.io", "cdi.kubevirt.io"}
+    of_vms = {"kubevirt.io", "cdi.kubevirt.io", "snapshot.storage.k8s.io"}
     assert not of_vms & groups(await objects(*RUNTIME))
     assert of_vms <= groups(await objects(*RUNTIME, "runtimeConfig.vmImages.ubuntu=docker://quay.io/ubuntu:24.04"))
 

@@ -75,6 +75,7 @@ RESOURCES = {
     ),
     "VirtualMachine": Resource("/apis/kubevirt.io/v1", "virtualmachines"),
     "VirtualMachineInstance": Resource("/apis/kubevirt.io/v1", "virtualmachineinstances"),
+    "VolumeSnapshot": Resource("/apis/snapshot.storage.k8s.io/v1", "volumesnapshots"),
     "VolumeImportSource": Resource("/apis/cdi.kubevirt.io/v1beta1", "volumeimportsources"),
     "CloudAccount": Resource(_RELAY, "cloudaccounts"),
     "ClusterCloudAccount": Resource(_RELAY, "clustercloudaccounts", namespaced=False),

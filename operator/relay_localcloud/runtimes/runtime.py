@@ -163,6 +163,17 @@ class Runtime(Protocol):
         """End such a container after this transaction, with its volume; False if there is none."""
         ...
 
+    def take_snapshot(self, due: str, snapshot_id: str, vm_id: str) -> None:
+        """Have a snapshot of a VM's disk taken after this transaction; `due` is the kind of a due item about it.
+
+        ApiError 409 if the VM has no disk.
+        """
+        ...
+
+    def drop_snapshot(self, due: str, snapshot_id: str) -> None:
+        """Have a snapshot deleted, or not taken, after this transaction."""
+        ...
+
     def boot_log(self, script: str | None) -> Sequence[tuple[str, str]]:
         """The (source, line) pairs that a boot adds to a VM's log; `script` is its cloudInit if this boot runs it."""
         ...

@@ -5,10 +5,13 @@ A report is a due item, written in the transaction that wants something, so a ki
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from relay_localcloud.kernel.instants import seconds
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.runtimes.runtime import BOOT, CLOUD_INIT, Expected, Facts, Labelled, Noun, Wanted
+
+SNAPSHOT_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,14 @@ class Simulated:
     def end_orphan(self, holder_id: str) -> bool:
         """False: there is none."""
         return False
+
+    def take_snapshot(self, due: str, snapshot_id: str, vm_id: str) -> None:
+        """Schedule the report that it is taken."""
+        self.tx.schedule(self.tx.now + seconds(SNAPSHOT_SECONDS), due, snapshot_id)
+
+    def drop_snapshot(self, due: str, snapshot_id: str) -> None:
+        """Cancel the report."""
+        self.tx.cancel(due, snapshot_id)
 
     def boot_log(self, script: str | None) -> Sequence[tuple[str, str]]:
         """The lines of a VM that booted, and ran the script if there is one."""

@@ -1,7 +1,7 @@
 """Snapshots of a VM's disk (section 2, "Create snapshot"); everything but their name is assumed, including paths.
 
-A snapshot takes `SNAPSHOT_SECONDS` of the cloud's clock, costs nothing, and ends with its VM: no operation restores
-one, so it would be useless without its disk. Pods have none ("no undo, no snapshot", section 3).
+The runtime takes it; a simulated one needs ten seconds of the cloud's clock. It costs nothing, and ends with its VM: no
+operation restores one, so it would be useless without its disk. Pods have none ("no undo, no snapshot", section 3).
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,6 @@ from relay_localcloud.http.pages import PageRequest
 from relay_localcloud.http.principal import ResourceId, VmReader, VmWriter
 from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel.due import DueHandler, DueItem
-from relay_localcloud.kernel.instants import seconds as microseconds
 from relay_localcloud.kernel.rows import Rows, shown
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.runtimes.runtime import Noun
@@ -33,7 +32,6 @@ router = Router("Snapshots")
 
 SnapshotId = Annotated[str, Path("snapshotId")]
 
-SNAPSHOT_SECONDS: Final = 10.0
 MOST_SNAPSHOTS: Final = 100
 """Snapshots of one VM."""
 
@@ -100,13 +98,13 @@ def delete_snapshot(caller: VmWriter, vm_id: ResourceId, snapshot_id: SnapshotId
     """Its name is free again."""
     if not SNAPSHOTS.remove(tx, id=snapshot_id, vm_id=visible(tx, caller, vm_id).id):
         raise not_found("snapshot", snapshot_id)
-    tx.cancel(DONE, snapshot_id)
+    tx.runtime.drop_snapshot(DONE, snapshot_id)
 
 
 def remove_all(tx: Tx, vm_id: str) -> None:
     """Delete every snapshot of a VM that ends."""
     for row in SNAPSHOTS.all(tx, vm_id=vm_id):
-        tx.cancel(DONE, row.id)
+        tx.runtime.drop_snapshot(DONE, row.id)
     SNAPSHOTS.remove(tx, vm_id=vm_id)
 
 
@@ -122,7 +120,7 @@ def _begin(tx: Tx, vm: Workload, name: str) -> SnapshotRow:
     if len(names) >= MOST_SNAPSHOTS:
         raise ApiError(409, f"The VM has {MOST_SNAPSHOTS} snapshots, and no more are kept: delete some.")
     snapshot_id = tx.new_id("snap")
-    tx.schedule(tx.now + microseconds(SNAPSHOT_SECONDS), DONE, snapshot_id)
+    tx.runtime.take_snapshot(DONE, snapshot_id, vm.id)
     return SNAPSHOTS.insert(
         tx,
         id=snapshot_id,
@@ -139,15 +137,38 @@ def _shown(row: SnapshotRow, vm: Workload) -> Snapshot:
     return Snapshot.model_validate({**shown(row), "organizationId": vm.organization_id})
 
 
+def is_awaited(tx: Tx, snapshot_id: str) -> bool:
+    """Whether a snapshot is still to be taken."""
+    return SNAPSHOTS.find(tx, id=snapshot_id, status=SnapshotStatus.CREATING) is not None
+
+
+def is_ready(tx: Tx, snapshot_id: str) -> None:
+    """Record that a snapshot is taken."""
+    done = {"status": SnapshotStatus.READY, "status_reason": None, "ready_at": tx.now}
+    SNAPSHOTS.change_all(tx, done, id=snapshot_id, status=SnapshotStatus.CREATING)
+
+
+def fail(tx: Tx, snapshot_id: str, reason: str, *, after: int = 0) -> None:
+    """Record why a snapshot is not taken, or not there any more.
+
+    One that is still to be taken has failed only once so long `after` its creation; others do not change then.
+    """
+    row = SNAPSHOTS.find(tx, id=snapshot_id)
+    if row is None or (row.status is not SnapshotStatus.CREATING and after):
+        return
+    status = SnapshotStatus.FAILED if tx.now - row.created_at >= after else row.status
+    if (status, reason) != (row.status, row.status_reason):
+        SNAPSHOTS.change(tx, row.id, status=status, status_reason=reason)
+
+
 def _done(tx: Tx, item: DueItem) -> None:
     row = SNAPSHOTS.find(tx, id=item.subject)
     vm = None if row is None else workloads.find(tx, row.vm_id)
     assert vm is not None, "a VM's snapshots end with it"
     if vm.status is PodStatus.INTERRUPTED:
-        reason = "The VM's node stopped reporting meanwhile."
-        SNAPSHOTS.change(tx, item.subject, status=SnapshotStatus.FAILED, status_reason=reason)
+        fail(tx, item.subject, "The VM's node stopped reporting meanwhile.")
     else:
-        SNAPSHOTS.change(tx, item.subject, status=SnapshotStatus.READY, ready_at=tx.now)
+        is_ready(tx, item.subject)
 
 
 HANDLERS: Final[Mapping[str, DueHandler]] = {DONE: _done}

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import pytest_asyncio
 
 from relay_localcloud.capacity import catalog
-from relay_localcloud.runtimes.kubernetes import kubevirt as watched
+from relay_localcloud.runtimes.kubernetes import discovery
 from relay_localcloud.runtimes.kubernetes.names import name_of
 from relay_localcloud.runtimes.kubernetes.turns import NO_VMS
+from relay_localcloud.runtimes.runtime import Noun
 from tests.cluster.kubernetes_runtime import kubevirt
 from tests.cluster.kubernetes_runtime.stage import GPU, Stage
 from tests.support.eventually import eventually
@@ -32,7 +34,7 @@ async def alone(
 ) -> AsyncIterator[Stage]:
     """A cloud with an image for VMs, on a cluster that has no KubeVirt yet."""
     monkeypatch.setitem(catalog._DISK_IMAGES, IMAGE, DISK_IMAGE)
-    monkeypatch.setattr(watched, "DISCOVERY_SECONDS", 0.5)
+    monkeypatch.setattr(discovery, "ASKED_EVERY", 0.5)
     async with Kube(private_controlplane.kubeconfig) as kube:
         own = Stage(kube, private_controlplane.kubeconfig, tmp_path / "state")
         await own.node()
@@ -107,6 +109,55 @@ async def test_a_vm_is_offered_once_the_cluster_can_run_it_and_lives_until_nothi
     await alone.gone("PersistentVolumeClaim", vm_id)
     protected = {"PersistentVolumeClaim"}
     await eventually(lambda: kinds(alone, vm_id), lambda found: found <= protected, what="nothing is left")
+
+
+async def offers_snapshots(stage: Stage) -> bool:
+    with stage.store.transaction() as tx:
+        return tx.runtime.lacks(Noun.SNAPSHOT) is None
+
+
+async def told(stage: Stage, vm_id: str, snapshot_id: str, status: str) -> Any:
+    """The snapshot, once it has this status."""
+    path = f"/v1/vms/{vm_id}/snapshots/{snapshot_id}"
+    get = partial(stage.organization.call, "GET", path)
+    return await eventually(get, lambda found: found["status"] == status, what=f"it is {status}")
+
+
+async def taken(stage: Stage, vm_id: str, name: str, **status: Any) -> str:
+    """The id of a snapshot for which the cluster has a VolumeSnapshot with this status."""
+    made = await stage.organization.call("POST", f"/v1/vms/{vm_id}/snapshots/create", {"name": name})
+    look = stage.kube.looking_at("VolumeSnapshot", name_of(made["id"]), stage.namespace)
+    found = await eventually(look, what="there is a VolumeSnapshot")
+    assert found is not None
+    assert found["spec"] == {"source": {"persistentVolumeClaimName": name_of(vm_id)}}
+    await stage.kube.patch("VolumeSnapshot", name_of(made["id"]), {"status": status}, stage.namespace)
+    return str(made["id"])
+
+
+async def test_a_snapshot_is_ready_once_it_can_be_used_and_goes_when_it_or_its_vm_ends(alone: Stage) -> None:
+    await kubevirt.installed(alone.kube)
+    await eventually(lambda: offered(alone), what="VMs are offered")
+    vm_id = await post(alone)
+    await kubevirt.machine(alone, vm_id)
+    await kubevirt.controller_starts(alone, vm_id)
+    await alone.becomes(vm_id, "running")
+    await eventually(lambda: offers_snapshots(alone), what="snapshots are offered")
+    one = await taken(alone, vm_id, "one", readyToUse=True)
+    assert (await told(alone, vm_id, one, "ready")).get("statusReason") is None
+    two = await taken(alone, vm_id, "two", readyToUse=False, error={"message": "no class"})
+
+    async def words() -> str | None:
+        said = (await told(alone, vm_id, two, "creating")).get("statusReason")
+        return said if said is None else str(said)
+
+    await eventually(words, lambda said: said == "no class", what="it says why it is not ready")
+    await alone.organization.call("DELETE", f"/v1/vms/{vm_id}/snapshots/{one}")
+    await alone.gone("VolumeSnapshot", one)
+    await alone.end()
+    await alone.start()
+    await eventually(lambda: offered(alone), what="VMs are offered")
+    await alone.act(vm_id, "terminate")
+    await alone.gone("VolumeSnapshot", two)
 
 
 async def test_a_kill_of_the_cloud_loses_no_vm_and_makes_none_twice(alone: Stage) -> None:

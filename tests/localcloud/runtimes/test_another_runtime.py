@@ -55,6 +55,12 @@ class Silent:
     def holds_changed(self) -> None:
         """Do nothing: it has no nodes of its own."""
 
+    def take_snapshot(self, due: str, snapshot_id: str, vm_id: str) -> None:
+        """Do nothing: it is never taken."""
+
+    def drop_snapshot(self, due: str, snapshot_id: str) -> None:
+        """Do nothing."""
+
     def orphans(self) -> Sequence[Labelled]:
         return []
 

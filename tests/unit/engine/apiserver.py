@@ -309,7 +309,7 @@ def _finalizers(metadata: Json) -> list[JsonValue]:
 
 async def _call(request: web.Request) -> Call:
     parts = request.match_info["path"].split("/")
-    rest = parts[2:] if parts[0] == "api" else parts[3:]
+    rest = (parts[2:] if parts[0] == "api" else parts[3:]) or [""]  # of a group: what kinds it has
     namespace = ""
     if rest[0] == "namespaces" and len(rest) > 2:
         namespace, rest = rest[1], rest[2:]

@@ -106,6 +106,26 @@ async def test_whether_a_kind_can_be_listed_is_asked_with_one_object(world: Worl
         await world.kube.look(PODS)
 
 
+@pytest.mark.parametrize(
+    ("fault", "is_there"),
+    [
+        (Fault(200, body='{"resources": [{"name": "gpupods"}]}'), True),
+        (Fault(200, body='{"resources": [{"name": "gpupods/status"}, 5]}'), False),
+        (Fault(200, body='{"resources": 5}'), False),
+        (Fault(404, body="404 page not found"), False),
+    ],
+)
+async def test_a_kind_is_there_if_its_group_lists_it(world: World, fault: Fault, is_there: bool) -> None:
+    world.server.faults.append(fault)
+    assert await world.kube.serves(PODS) is is_there
+
+
+async def test_whether_a_kind_is_there_is_unknown_without_an_answer(world: World) -> None:
+    world.server.faults.append(Fault(503))
+    with pytest.raises(Unavailable):
+        await world.kube.serves(PODS)
+
+
 async def test_an_empty_list_is_one_empty_page(world: World) -> None:
     assert [page async for page in world.kube.pages(SECRETS, NAMESPACE)] == [[]]
 

@@ -9,10 +9,13 @@ from typing import Any, Final, Protocol
 from sqlalchemy import select
 
 from relay_localcloud.kernel.instants import DAY
+from relay_localcloud.kernel.refusals import ApiError
 from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx, read_meta, write_meta
+from relay_localcloud.runtimes.kubernetes import volume_snapshots
 from relay_localcloud.runtimes.kubernetes.facts import Exited
 from relay_localcloud.runtimes.kubernetes.names import organization_of
+from relay_localcloud.runtimes.kubernetes.volume_snapshots import HELD
 from relay_localcloud.runtimes.runtime import INSTANCE, Expected, Facts, Labelled, Noun, Wanted
 
 KEPT: Final = DAY
@@ -63,6 +66,10 @@ class Clusters(Protocol):
 
     def nodes_changed(self) -> None:
         """Compare the nodes of the cloud with the Nodes of every cluster."""
+        ...
+
+    def snapshots_changed(self) -> None:
+        """Compare the snapshots of VMs with those of every cluster."""
         ...
 
     def labelled(self) -> Iterable[Labelled]:
@@ -131,6 +138,20 @@ class OnKubernetes:
                 self.tx.after_commit(lambda: self.clusters.changed(holder_id))
                 return True
         return False
+
+    def take_snapshot(self, due: str, snapshot_id: str, vm_id: str) -> None:
+        """Record that the cluster of the VM's disk is to have it."""
+        holding = HOLDINGS.find(self.tx, id=vm_id)
+        if holding is None or holding.cluster is None or holding.organization_id is None:
+            raise ApiError(409, "The VM has no disk yet.")
+        where = {"organization_id": holding.organization_id, "cluster": holding.cluster}
+        HELD.insert(self.tx, id=snapshot_id, vm_id=vm_id, **where)
+        self.tx.after_commit(self.clusters.snapshots_changed)
+
+    def drop_snapshot(self, due: str, snapshot_id: str) -> None:
+        """Record that no cluster is to have it."""
+        volume_snapshots.drop(self.tx, snapshot_id)
+        self.tx.after_commit(self.clusters.snapshots_changed)
 
     def boot_log(self, script: str | None) -> Sequence[tuple[str, str]]:
         """Empty: the log of a VM is what its guest prints."""

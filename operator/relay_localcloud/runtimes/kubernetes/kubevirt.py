@@ -4,15 +4,14 @@ An instance (VirtualMachineInstance) has the name of its VirtualMachine and exis
 makes another one if the guest ends. A VirtualMachine that is stopped is, as a Pod, as if it were absent.
 """
 
-import asyncio
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NoReturn
 
 from pydantic import Field
 
-from relay_kube.kube import JsonObject, Kube, KubeError, ResourceType
+from relay_kube.kube import JsonObject, Kube, ResourceType
 from relay_kube.mirror import Mirror
+from relay_localcloud.runtimes.kubernetes.discovery import Discovery
 from relay_localcloud.runtimes.kubernetes.facts import NEVER
 from relay_localcloud.runtimes.kubernetes.names import CONTAINER, INSTANCE, START
 from relay_localcloud.runtimes.kubernetes.observed import (
@@ -32,15 +31,11 @@ from relay_localcloud.runtimes.kubernetes.observed import (
 )
 from relay_localcloud.runtimes.kubernetes.virtual_machines import HALTED
 
-_log = logging.getLogger(__name__)
-
 VIRTUAL_MACHINES: Final = ResourceType("virtualmachines", "kubevirt.io")
 VM_INSTANCES: Final = ResourceType("virtualmachineinstances", "kubevirt.io")
 IMPORT_SOURCES: Final = ResourceType("volumeimportsources", "cdi.kubevirt.io", "v1beta1")
 CONSOLE: Final = "guest-console-log"
 """The container of KubeVirt's Pod that prints what the guest writes to its serial console."""
-DISCOVERY_SECONDS: Final = 60.0
-"""The interval of asking a cluster whether it has KubeVirt and CDI."""
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 _NEVER_RAN: Final = "Its VM ended before its guest ran."
 
@@ -184,7 +179,7 @@ class Vms:
         self._changed = changed
         self._machines = Mirror(kube, VIRTUAL_MACHINES, VirtualMachine.model_validate, self._moved)
         self._instances = Mirror(kube, VM_INSTANCES, VmInstance.model_validate, self._moved)
-        self._are_served = False
+        self._discovery = Discovery(kube, (VIRTUAL_MACHINES, VM_INSTANCES, IMPORT_SOURCES))
 
     @property
     def are_listed(self) -> bool:
@@ -194,7 +189,7 @@ class Vms:
     @property
     def are_offered(self) -> bool:
         """Whether the cluster can run VMs now, as far as this cloud knows."""
-        return self._are_served and self.are_listed
+        return self._discovery.are_served and self.are_listed
 
     def __iter__(self) -> Iterator[Pod]:
         names = [(vm.metadata.namespace, vm.metadata.name) for vm in self._machines]
@@ -209,24 +204,8 @@ class Vms:
         self._machines.wrote(answer)
 
     async def run(self) -> NoReturn:
-        """Ask now and then for what VMs need, and follow the VMs from when it is there, until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            following = False
-            while True:
-                await self._look()
-                if self._are_served and not following:
-                    following = True
-                    tasks.create_task(self._machines.run())
-                    tasks.create_task(self._instances.run())
-                await asyncio.sleep(DISCOVERY_SECONDS)
-
-    async def _look(self) -> None:
-        try:
-            served = [await self._kube.serves(kind) for kind in (VIRTUAL_MACHINES, VM_INSTANCES, IMPORT_SOURCES)]
-        except KubeError as error:
-            _log.info("whether a cluster has KubeVirt is not known: %s", error)
-        else:
-            self._are_served = all(served)
+        """Follow the VMs from when the cluster has what they need, until cancelled."""
+        await self._discovery.run(self._machines.run, self._instances.run)
 
     def _moved(self, each: VirtualMachine | VmInstance) -> None:
         self._changed(Pod(metadata=each.metadata))

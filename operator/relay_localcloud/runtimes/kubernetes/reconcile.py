@@ -30,6 +30,7 @@ from relay_localcloud.runtimes.kubernetes.pods import Pods
 from relay_localcloud.runtimes.kubernetes.situations import Step, is_known, labelled
 from relay_localcloud.runtimes.kubernetes.tenants import Gateway
 from relay_localcloud.runtimes.kubernetes.turns import Offer, Seen, Turn
+from relay_localcloud.runtimes.kubernetes.volume_snapshots import VolumeSnapshots
 from relay_localcloud.runtimes.runtime import Labelled
 
 _log = logging.getLogger(__name__)
@@ -96,6 +97,7 @@ class Reconciler:
         self._cordons = Cordons(kube, self._nodes, offer.terms.instance)
         self._events = PodEvents(kube, self._event_came)
         self._vms = Vms(kube, offer.terms.instance, self._pod_changed)
+        self.snapshots = VolumeSnapshots(store, kube, offer.cluster, offer.terms.instance)
         self._mirrors = (self._pods.mirror, self._nodes, self._events.mirror)
         self._due: dict[str, None] = {}
         self._under_way = set[str]()
@@ -141,6 +143,7 @@ class Reconciler:
             for mirror in self._mirrors:
                 tasks.create_task(mirror.run())
             tasks.create_task(self._vms.run())
+            tasks.create_task(self.snapshots.run())
             try:
                 async with asyncio.timeout(self._away_seconds if self._is_region else None):
                     await self._is_there()

@@ -21,7 +21,7 @@ from relay_localcloud.runtimes.kubernetes.kubevirt import CONSOLE
 from relay_localcloud.runtimes.kubernetes.names import CLOUD_ID, CONTAINER, is_vm, name_of, namespace_of
 from relay_localcloud.runtimes.kubernetes.observed import Pod
 from relay_localcloud.runtimes.kubernetes.reconcile import Reconciler
-from relay_localcloud.runtimes.kubernetes.turns import NO_VMS
+from relay_localcloud.runtimes.kubernetes.turns import NO_SNAPSHOTS, NO_VMS
 from relay_localcloud.runtimes.runtime import Labelled, Noun, Way
 
 
@@ -59,8 +59,11 @@ class Regions:
 
     def runtime_of(self, tx: Tx) -> OnKubernetes:
         """The runtime of one transaction."""
-        has_vms = all(region.reconciler.offers_vms for region in self._regions.values())
-        return OnKubernetes(tx, self, self._lacking if has_vms else {**self._lacking, Noun.VM: NO_VMS})
+        clusters = [region.reconciler for region in self._regions.values()]
+        without_vms = {} if all(each.offers_vms for each in clusters) else {Noun.VM: NO_VMS}
+        has_snapshots = all(each.snapshots.are_offered for each in clusters)
+        without_snapshots = {} if has_snapshots else {Noun.SNAPSHOT: NO_SNAPSHOTS}
+        return OnKubernetes(tx, self, {**self._lacking, **without_vms, **without_snapshots})
 
     def changed(self, holder_id: str) -> None:
         """Give a holder a turn on every cluster."""
@@ -71,6 +74,11 @@ class Regions:
         """Compare the nodes of the cloud with the Nodes of every cluster."""
         for region in self._regions.values():
             region.reconciler.nodes_changed()
+
+    def snapshots_changed(self) -> None:
+        """Compare the snapshots of VMs with those of every cluster."""
+        for region in self._regions.values():
+            region.reconciler.snapshots.changed()
 
     def labelled(self) -> Iterator[Labelled]:
         """The Pods of every cluster that bear the mark of this cloud."""

@@ -46,10 +46,10 @@ _NO_PRIVILEGE: Final = "privileged: the administrator of this cloud allows no pr
 NO_VMS: Final = (
     "VMs are not offered here, since this cloud runs containers on Kubernetes: create a pod (POST /v1/pods)."
 )
+NO_SNAPSHOTS: Final = "Snapshots are not offered here: copy what matters off /workspace from inside the pod."
 _NO_DISK_IMAGES: Final = "VMs are not offered here: the administrator of this cloud has named no images for them."
 _NO_CONTAINERS: Final = "Pods are not offered here: all GPUs of this cloud are passed through to VMs."
 _NOT_OFFERED: Final[Mapping[Noun, str]] = {
-    Noun.SNAPSHOT: "Snapshots are not offered here: copy what matters off /workspace from inside the pod.",
     Noun.KERNEL_MODULE: "kernelModules: ask the administrator of this cloud's nodes to load modules into kernels.",
     Noun.TRANSFER: "A pod does not change its organization here, since its volume does not: create another one there.",
 }
@@ -114,7 +114,10 @@ class Turn:
 
 
 def lacking(terms: Terms) -> Mapping[Noun, str]:
-    """Why a cluster does not support some nouns, and what to use instead; VMs may need more, which it may get later."""
+    """Why a cluster does not support some nouns, and what to use instead.
+
+    VMs and snapshots need more, which a cluster may get later.
+    """
     without_images = {} if catalog.DISK_IMAGES else {Noun.VM: _NO_DISK_IMAGES}
     without_containers = {} if catalog.models_cheapest_first() else {Noun.POD: _NO_CONTAINERS}
     without_volumes = {} if terms.storage_class is not None else dict.fromkeys((Noun.POD, Noun.VM), NO_VOLUMES)

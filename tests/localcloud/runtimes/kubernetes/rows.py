@@ -79,6 +79,9 @@ class Rows:
     def nodes_changed(self) -> None:
         """Nothing: looks at Nodes are the test's."""
 
+    def snapshots_changed(self) -> None:
+        """Nothing: looks at snapshots are the test's."""
+
     def labelled(self) -> Iterator[Labelled]:
         """Those of its Pods that bear the mark of the cloud."""
         return labelled("cluster", self.pods.values(), self.offer.terms.instance)

@@ -14,38 +14,22 @@ from relay_localcloud.http.principal import Principal
 from relay_localcloud.kernel.instants import HOUR, MINUTE, SECOND
 from relay_localcloud.runtimes.kubernetes import turns
 from relay_localcloud.runtimes.kubernetes.holdings import HOLDINGS
-from relay_localcloud.runtimes.kubernetes.kubevirt import as_pod
 from relay_localcloud.runtimes.kubernetes.names import name_of
 from relay_localcloud.runtimes.kubernetes.situations import Step
 from relay_localcloud.runtimes.kubernetes.wanted import Terms
 from relay_localcloud.runtimes.runtime import Noun
 from relay_localcloud.workloads.transitions import Trigger
 from relay_wire.pods import PodStatus
-from tests.localcloud.runtimes.kubernetes.rows import DISK_IMAGE, IMAGE
-from tests.localcloud.runtimes.kubernetes.vms import instance, machine
+from tests.localcloud.runtimes.kubernetes.rows import IMAGE
+from tests.localcloud.runtimes.kubernetes.vms import RUNNING, seen
 
 if TYPE_CHECKING:
     from tests.localcloud.runtimes.kubernetes.rows import Rows
 
-RUNNING = ("Pending", "Scheduling", "Scheduled", "Running")
 CPU_VM = {"gpuModelId": None, "gpuCount": None, "resourceSize": "small"}
 
 
-@pytest.fixture(autouse=True)
-def _sold(room: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An image is on sale, and there are volumes."""
-    monkeypatch.setitem(catalog._DISK_IMAGES, IMAGE, DISK_IMAGE)
-    room.offer = replace(room.offer, terms=Terms("mine", "fast"))
-
-
-def seen(room: Rows, vm_id: str, *phases: str, start: int = 1, strategy: str = "Always", printable: str = "") -> Step:
-    """KubeVirt has this; returns what a turn decides."""
-    vm = machine(vm_id, room.now, start=start, strategy=strategy, printable=printable)
-    pod = as_pod(vm, instance(vm_id, room.now, *phases, start=start) if phases else None, "mine")
-    room.pods.pop(name_of(vm_id), None)
-    if pod is not None:
-        room.pods[name_of(vm_id)] = pod
-    return room.turn(vm_id).step
+pytestmark = pytest.mark.usefixtures("sold")
 
 
 def status(room: Rows, vm_id: str) -> PodStatus:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from relay_localcloud.kernel.instants import SECOND, timestamp
-from relay_localcloud.runtimes.kubernetes.kubevirt import VirtualMachine, VmInstance
+from relay_localcloud.runtimes.kubernetes.kubevirt import VirtualMachine, VmInstance, as_pod
 from relay_localcloud.runtimes.kubernetes.names import CLOUD_ID, INSTANCE, START, name_of
 
+if TYPE_CHECKING:
+    from relay_localcloud.runtimes.kubernetes.situations import Step
+    from tests.localcloud.runtimes.kubernetes.rows import Rows
+
+RUNNING = ("Pending", "Scheduling", "Scheduled", "Running")
 UNSCHEDULABLE = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
 
 
@@ -53,3 +58,13 @@ def instance(vm_id: str, at: int, *phases: str, start: int = 1, deleted: bool = 
     address = {"interfaces": [{"ipAddress": "10.0.0.9"}], "nodeName": "gpu-1"} if "Running" in phases else {}
     status = {"phase": phases[-1], "phaseTransitionTimestamps": entered, **address, **more}
     return VmInstance.model_validate({"metadata": metadata, "status": status})
+
+
+def seen(room: Rows, vm_id: str, *phases: str, start: int = 1, strategy: str = "Always", printable: str = "") -> Step:
+    """KubeVirt has this; returns what a turn decides."""
+    vm = machine(vm_id, room.now, start=start, strategy=strategy, printable=printable)
+    pod = as_pod(vm, instance(vm_id, room.now, *phases, start=start) if phases else None, "mine")
+    room.pods.pop(name_of(vm_id), None)
+    if pod is not None:
+        room.pods[name_of(vm_id)] = pod
+    return room.turn(vm_id).step
