@@ -33,6 +33,7 @@ RUNTIME = (
     "runtimeConfig.gpuModels[0].id=h100",
     "runtimeConfig.gpuModels[0].nodeLabels.gpu=h100",
     "runtimeConfig.gpuModels[0].pricePerHourCents=249",
+    "runtimeConfig.vmImages.ubuntu=docker://quay.io/containerdisks/ubuntu:24.04",
 )
 MERGE = "application/merge-patch+json"
 FORBIDDEN = "is forbidden: User"
@@ -204,6 +205,41 @@ async def test_in_a_namespace_of_its_own_it_does_what_organizations_need(cloud_i
     assert FORBIDDEN in await refused(cloud_itself, "DELETE", bindings(TEAM))
     assert FORBIDDEN in await refused(cloud_itself, "GET", path("secrets", organization))
     assert FORBIDDEN in await refused(cloud_itself, "DELETE", f"/api/v1/namespaces/{organization}")
+
+
+OF_VMS = {
+    "kubevirt.io/virtualmachines": {"create", "patch", "deletecollection"},
+    "cdi.kubevirt.io/volumeimportsources": {"create", "deletecollection"},
+    "snapshot.storage.k8s.io/volumesnapshots": {"create", "deletecollection"},
+}
+"""What the runtime does to what VMs are made of."""
+
+
+async def test_it_makes_vms_in_namespaces_of_its_own_alone(cloud_itself: Kube, organization: str) -> None:
+    await cloud_itself.call("POST", bindings(organization), binding("relay", organization))
+    its_own = partial(may, cloud_itself, "kubevirt.io/virtualmachines", organization, {"create"})
+    await eventually(its_own, what="its rights are in force")
+    every = {"create", "update", "patch", "delete", "deletecollection"}
+    for kind, verbs in OF_VMS.items():
+        assert await may(cloud_itself, kind, organization, every) == verbs
+        assert await may(cloud_itself, kind, TEAM, every) == set()
+    for kind in ("kubevirt.io/virtualmachines", "kubevirt.io/virtualmachineinstances", *OF_VMS):
+        reads = set() if kind.startswith("cdi") else {"list", "watch"}
+        assert await may(cloud_itself, kind, "", {"list", "watch", "create"}) == reads
+
+
+async def may(kube: Kube, kind: str, where: str, verbs: set[str]) -> set[str]:
+    """Those of the verbs that it may use on a kind, in a namespace or in all."""
+    group, _, resource = kind.partition("/")
+    allowed = set()
+    for verb in verbs:
+        asked = {"namespace": where, "verb": verb, "group": group, "resource": resource}
+        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview"}
+        path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+        said = await kube.call("POST", path, {**review, "spec": {"resourceAttributes": asked}})
+        if said["status"]["allowed"]:
+            allowed.add(verb)
+    return allowed
 
 
 async def is_labelled(kube: Kube, organization: str) -> bool:

@@ -54,7 +54,7 @@ class Bench:
 
     async def make(self, name: str = "") -> None:
         """What a container needs; here it is one Secret."""
-        holding = Holding(f"vm_{next(self._numbers)}", Standing.RUN, 1, 0, None, ())
+        holding = Holding(f"pod_{next(self._numbers)}", Standing.RUN, 1, 0, None, ())
         metadata: JsonValue = {"name": name or name_of(holding.id)}
         await self.make_of(holding, {"apiVersion": "v1", "kind": "Secret", "metadata": metadata})
 
@@ -144,20 +144,25 @@ async def test_what_is_left_of_a_holder_is_deleted_only_if_it_is_this_clouds(ben
             str(each["name"]) for each in metadata if isinstance(each, dict) if "deletionTimestamp" not in each
         )
 
-    await put(SECRETS, "vm-a", "i-1")
-    await put(SECRETS, "vm-a-pull", "another")
-    await put(VOLUMES, "vm-a", "another", spec=CLAIM)
-    await put(VOLUMES, "vm-b", "i-1", spec=CLAIM)
-    for holder_id in ("vm_a", "vm_b"):
+    await put(SECRETS, "pod-a", "i-1")
+    await put(SECRETS, "pod-a-pull", "another")
+    await put(VOLUMES, "pod-a", "another", spec=CLAIM)
+    await put(VOLUMES, "pod-b", "i-1", spec=CLAIM)
+    for holder_id in ("pod_a", "pod_b"):
         ended = Holding(holder_id, Standing.END, 1, 0, None, ())
         for _ in range(2):
             await bench.objects.carry_out(Turn(ended, namespace, name_of(holder_id), Step.SWEEP))
-    assert (await names(SECRETS), await names(VOLUMES)) == (["other", "vm-a-pull"], ["vm-a"])
+    assert (await names(SECRETS), await names(VOLUMES)) == (["other", "pod-a-pull"], ["pod-a"])
 
 
 async def test_a_lost_volume_is_not_created_until_its_holder_knows_however_often_it_is_looked_for(bench: Bench) -> None:
-    claim: Manifest = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "vm-a"}, "spec": CLAIM}
-    had_pod = Holding("vm_a", Standing.RUN, 1, 0, None, (), had_pod=True)
+    claim: Manifest = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "pod-a"},
+        "spec": CLAIM,
+    }
+    had_pod = Holding("pod_a", Standing.RUN, 1, 0, None, (), had_pod=True)
     for _ in range(2):  # the process was killed before it told the row, say
         with pytest.raises(VolumeLost):
             await bench.make_of(had_pod, claim)

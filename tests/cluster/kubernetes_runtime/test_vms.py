@@ -79,6 +79,9 @@ async def test_a_vm_is_offered_once_the_cluster_can_run_it_and_lives_until_nothi
     await kubevirt.controller_starts(alone, vm_id)
     await alone.becomes(vm_id, "running")
     assert await alone.free() == 6
+    way = alone.regions.way(alone.organization.id, vm_id, 22)
+    assert (way.url if way is not None else None) == f"http://{alone.address}:22"
+    assert alone.regions._running(alone.organization.id, vm_id).through == f"virt-launcher-{name_of(vm_id)}"
 
     await alone.act(vm_id, "stop")
     await kubevirt.machine(alone, vm_id, "Halted")

@@ -104,7 +104,9 @@ class VmInstance(Observed):
 def as_pod(vm: VirtualMachine | None, running: VmInstance | None, cloud_instance: str) -> Pod | None:
     """A VM as a Pod with one container, its guest; None if there is no VM, or one of this cloud's that rests."""
     if vm is None:
-        return None if running is None else Pod(metadata=running.metadata)
+        if running is None:
+            return None
+        vm = VirtualMachine(metadata=running.metadata)  # somebody deleted it, and left what runs
     if running is None and vm.rests and vm.metadata.labels.get(INSTANCE) == cloud_instance:
         return None
     annotations = (vm.spec.template if running is None else running).metadata.annotations
@@ -113,6 +115,7 @@ def as_pod(vm: VirtualMachine | None, running: VmInstance | None, cloud_instance
     if leaves_at is None and vm.spec.run_strategy == HALTED:
         leaves_at = there.creation_timestamp
     changed = {
+        "uid": there.uid,  # so that connections end with what they lead to
         "annotations": {START: annotations.get(START, "")},
         "creation_timestamp": there.creation_timestamp,
         "deletion_timestamp": leaves_at,

@@ -77,9 +77,8 @@ class Objects:
             case Step.MAKE:
                 return await self._make(turn)
             case Step.END if is_vm(turn.name):
-                halt: JsonObject = {"metadata": {"uid": turn.uid}, "spec": {"runStrategy": HALTED}}
                 with suppress(NotFound):
-                    await kube.patch(VIRTUAL_MACHINES, turn.namespace, turn.name, halt)
+                    await kube.patch(VIRTUAL_MACHINES, turn.namespace, turn.name, {"spec": {"runStrategy": HALTED}})
             case Step.END:
                 with suppress(Conflict):  # another Pod has its name by now
                     await kube.delete(PODS, turn.namespace, turn.name, uid=turn.uid)

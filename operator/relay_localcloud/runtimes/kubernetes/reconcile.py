@@ -14,6 +14,7 @@ from typing import Final, NoReturn, Protocol
 
 from relay_kube.kube import Kube, KubeError, Refused
 from relay_kube.mirror import Mirror
+from relay_localcloud.capacity.catalog import DISK_IMAGES
 from relay_localcloud.kernel.disk import PATIENCE_SECONDS, Unwritable
 from relay_localcloud.kernel.store import Store
 from relay_localcloud.runtimes.kubernetes import fleet, holdings, turns
@@ -142,8 +143,9 @@ class Reconciler:
         async with asyncio.TaskGroup() as tasks:
             for mirror in self._mirrors:
                 tasks.create_task(mirror.run())
-            tasks.create_task(self._vms.run())
-            tasks.create_task(self.snapshots.run())
+            if DISK_IMAGES:  # otherwise the account needs no rights to what VMs are made of
+                tasks.create_task(self._vms.run())
+                tasks.create_task(self.snapshots.run())
             try:
                 async with asyncio.timeout(self._away_seconds if self._is_region else None):
                     await self._is_there()

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import ssl
 from typing import Any
 
 import pytest
 
-from relay_localcloud.runtimes.kubernetes.endpoints import Endpoints, Found
+from relay_localcloud.runtimes.kubernetes.endpoints import Endpoints, Found, Outside
 from relay_localcloud.runtimes.kubernetes.names import CLOUD_ID, INSTANCE, REPLICA_ID
 from relay_localcloud.runtimes.kubernetes.observed import Pod
-from relay_localcloud.runtimes.runtime import Way
+from relay_localcloud.runtimes.runtime import Proxied, Way
 
 MADE = "2026-11-24T10:00:00Z"
 RUNS = {"name": "main", "state": {"running": {"startedAt": MADE}}}
@@ -43,6 +44,14 @@ def way(found: Pod | None) -> Way | None:
     answer = Endpoints(find).way("org_A", "pod_1", 80)
     assert asked == [("relay-org-a", "pod-1")]
     return answer
+
+
+def test_from_outside_a_vm_is_reached_through_the_pod_that_it_runs_in() -> None:
+    outside = Outside("https://api", Proxied(dict, ssl.create_default_context()))
+    found = Found(pod(name="vm-1"), "cluster", outside, "virt-launcher-vm-1-x")
+    way = Endpoints(lambda _, __: found).way("org_A", "vm_1", 80)
+    assert way is not None
+    assert way.url == "https://api/api/v1/namespaces/relay-org-a/pods/virt-launcher-vm-1-x:80/proxy"
 
 
 def replica(number: int, *, ready: bool, namespace: str = "relay-org-a") -> Pod:

@@ -95,6 +95,17 @@ def test_a_vm_that_rests_is_absent_only_once_kubevirt_has_seen_to_it_and_if_it_i
     assert as_pod(None, None, "mine") is None
 
 
+def test_what_runs_without_its_virtual_machine_is_still_seen_to_run() -> None:
+    pod = as_pod(None, instance(VM, AT, *STARTING, "Running"), "mine")
+    assert facts.of_pod(pod, [], [], AT) == [Started(RAN, "10.0.0.9"), Healthy()]
+
+
+def test_it_is_another_one_for_connections_whenever_its_guest_is() -> None:
+    running = as_pod(machine(VM, AT), instance(VM, AT, *STARTING, "Running"), "mine")
+    assert running is not None
+    assert running.metadata.uid == "instance"
+
+
 def test_the_start_of_what_runs_counts_and_not_the_one_that_is_wanted_next() -> None:
     pod = as_pod(machine(VM, AT, start=2), instance(VM, AT, *STARTING, "Running", start=1), "mine")
     assert pod is not None

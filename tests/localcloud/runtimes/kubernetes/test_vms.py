@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -38,8 +39,11 @@ def status(room: Rows, vm_id: str) -> PodStatus:
 
 @pytest.mark.parametrize("fields", [{}, CPU_VM])
 def test_it_runs_stops_starts_on_its_disk_and_ends(room: Rows, fields: dict[str, object]) -> None:
-    vm_id = room.vm(**fields)
+    vm_id = room.vm(cloudInit="#!/bin/sh\necho hi\n", **fields)
     made = room.turn(vm_id)
+    (secret,) = [each for each in made.manifests if each["kind"] == "Secret"]
+    assert "echo hi" in b64decode(str(dict(secret["data"])["userdata"])).decode()  # type: ignore[arg-type]
+    assert "echo hi" not in str(made)
     kinds = ["VolumeImportSource", "PersistentVolumeClaim", "Secret", "VirtualMachine"]
     assert (made.step, [each["kind"] for each in made.manifests]) == (Step.MAKE, kinds)
     room.now += MINUTE
