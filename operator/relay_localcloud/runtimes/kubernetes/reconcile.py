@@ -117,7 +117,7 @@ class Reconciler:
 
     def pod_of_vm(self, vm: Pod) -> Pod | None:
         """The Pod of KubeVirt's in which a VM runs, the last one if it has several."""
-        holder_id, node = vm.metadata.labels[CLOUD_ID], vm.spec.node_name or ""
+        holder_id, node = vm.metadata.labels.get(CLOUD_ID), vm.spec.node_name or ""
         there = [each for each in self._pods.on(node) if each.metadata.labels.get(CLOUD_ID) == holder_id]
         own = [each for each in there if each.metadata.namespace == vm.metadata.namespace]
         return max(own, key=lambda each: each.metadata.creation_timestamp, default=None)

@@ -47,7 +47,6 @@ NO_VMS: Final = (
     "VMs are not offered here, since this cloud runs containers on Kubernetes: create a pod (POST /v1/pods)."
 )
 NO_SNAPSHOTS: Final = "Snapshots are not offered here: copy what matters off /workspace from inside the pod."
-_NO_DISK_IMAGES: Final = "VMs are not offered here: the administrator of this cloud has named no images for them."
 _NO_CONTAINERS: Final = "Pods are not offered here: all GPUs of this cloud are passed through to VMs."
 _NOT_OFFERED: Final[Mapping[Noun, str]] = {
     Noun.KERNEL_MODULE: "kernelModules: ask the administrator of this cloud's nodes to load modules into kernels.",
@@ -118,11 +117,10 @@ def lacking(terms: Terms) -> Mapping[Noun, str]:
 
     VMs and snapshots need more, which a cluster may get later.
     """
-    without_images = {} if catalog.DISK_IMAGES else {Noun.VM: _NO_DISK_IMAGES}
     without_containers = {} if catalog.models_cheapest_first() else {Noun.POD: _NO_CONTAINERS}
     without_volumes = {} if terms.storage_class is not None else dict.fromkeys((Noun.POD, Noun.VM), NO_VOLUMES)
     without_privilege = {} if terms.privileged_allowed else {Noun.PRIVILEGE: _NO_PRIVILEGE}
-    return {**_NOT_OFFERED, **without_images, **without_containers, **without_volumes, **without_privilege}
+    return {**_NOT_OFFERED, **without_containers, **without_volumes, **without_privilege}
 
 
 def take(tx: Tx, holder_id: str, seen: Seen, offer: Offer) -> Turn | None:

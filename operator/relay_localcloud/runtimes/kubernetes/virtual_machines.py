@@ -25,6 +25,8 @@ HALTED: Final = "Halted"
 _CDI: Final = "cdi.kubevirt.io"
 _USER_DATA: Final = "userdata"
 """The key under which KubeVirt looks for the user data in a Secret."""
+_SPARED_MILLIS: Final = 100
+"""CPU that a VM leaves of its share for what KubeVirt runs beside the guest, so that all of a node's GPUs fit on it."""
 _SPARED: Final = 2 * 1024**3
 _SPARED_PER_CORE: Final = 8 * 1024**2
 _SPARED_OF_ALL: Final = 256
@@ -116,7 +118,7 @@ def _domain(run: Run) -> Manifest:
     return {
         "cpu": {"cores": cores},
         "memory": {"guest": str(_guest_memory(share, cores))},
-        "resources": {"requests": {"cpu": f"{share.cpu_millis}m"}},
+        "resources": {"requests": {"cpu": f"{max(share.cpu_millis - _SPARED_MILLIS, 1)}m"}},
         "devices": {
             "disks": [{"name": name, "disk": {"bus": "virtio"}} for name in ("disk", "cloud-init")],
             "interfaces": [interface],

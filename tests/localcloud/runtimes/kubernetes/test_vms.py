@@ -157,11 +157,12 @@ def test_what_a_disk_image_cannot_be_given_is_refused_in_words(
     assert refused.value.status == 422
 
 
-def test_vms_need_images_and_a_storage_class(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert Noun.VM not in turns.lacking(Terms("mine", "fast"))
+def test_vms_need_a_storage_class_and_pods_a_model_for_containers(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not {Noun.VM, Noun.POD} & turns.lacking(Terms("mine", "fast")).keys()
     assert "storage class" in turns.lacking(Terms("mine"))[Noun.VM]
-    monkeypatch.delitem(catalog._DISK_IMAGES, IMAGE)
-    assert "no images" in turns.lacking(Terms("mine", "fast"))[Noun.VM]
+    for model in catalog.GPU_MODELS.values():
+        monkeypatch.setitem(catalog._GPU_MODELS, model.id, replace(model, in_containers=False))
+    assert "passed through to VMs" in turns.lacking(Terms("mine", "fast"))[Noun.POD]
 
 
 def test_gpus_are_for_vms_or_for_containers(room: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
