@@ -1,7 +1,8 @@
 """One leader among the replicas, by a Lease. See docs/decisions for why this is not the client library's election.
 
 Safety rests on durations alone: a leader stops `renew_deadline` after it last *began* a renewal that succeeded, and a
-standby takes over `duration` after it last *saw* the Lease change. Wall clocks are never compared.
+standby takes over `duration` after it last *saw* the Lease change, even if it is deleted or edited. Wall clocks are
+never compared.
 """
 
 import asyncio
@@ -21,6 +22,7 @@ from relay_operator.observability.logs import log_action
 
 _REPEAT_SECONDS = 60.0
 """Seconds between two log lines about a refused Lease, so that the end of the log always shows one."""
+
 
 _log = logging.getLogger(__name__)
 
@@ -48,14 +50,17 @@ class Lease:
     transitions: int
 
     @classmethod
-    def read(cls, body: Mapping[str, JsonValue], default_duration: float) -> "Lease":
-        """Parse the object; a missing or malformed value counts as absent."""
+    def read(cls, body: Mapping[str, JsonValue], least_duration: float) -> "Lease":
+        """Parse the object; a missing or malformed value counts as absent.
+
+        A shorter duration than the replicas' own counts as theirs: its holder may lead for longer than it says.
+        """
         metadata, spec = part(body, "metadata"), part(body, "spec")
         duration, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
         return cls(
             version=str(metadata.get("resourceVersion") or ""),
             holder=str(spec.get("holderIdentity") or ""),
-            duration=float(duration) if isinstance(duration, int) else default_duration,
+            duration=max(duration, least_duration) if isinstance(duration, int) else least_duration,
             transitions=transitions if isinstance(transitions, int) else 0,
         )
 
@@ -192,17 +197,20 @@ class Election:
             _log.warning("the Lease could not be released, a standby waits %g s: %s", self.times.duration, error)
 
     async def _attempt(self) -> bool:
-        begun = self.clock()
+        exists = True
         try:
-            lease = await self._read()
+            await self._read()
         except NotFound:
-            await self._create()
-        else:
-            if not may_take(lease, self.identity, self.clock() - self._changed_at):
-                return False
-            begun = self.clock()
+            exists = False  # the holder of a deleted Lease leads until its next renewal
+        lease = self._lease
+        if lease is not None and not may_take(lease, self.identity, self.clock() - self._changed_at):
+            return False
+        begun = self.clock()
+        if exists and lease is not None:
             await self._write(lease, claim(lease, self.identity, self.times, self._micro_time()))
-            self.former = lease.holder if lease.holder != self.identity else ""
+        else:
+            await self._create()
+        self.former = lease.holder if lease is not None and lease.holder != self.identity else ""
         self._deadline = begun + self.times.renew_deadline
         return True
 

@@ -291,6 +291,29 @@ async def test_a_deleted_lease_is_lost_at_once(world: _World) -> None:
         await first.renew()
 
 
+async def test_a_standby_that_saw_the_holder_of_a_deleted_lease_waits_until_it_has_surely_ended(world: _World) -> None:
+    first, second = _candidate(world, "a"), _candidate(world, "b")
+    await first.acquire()
+    assert not await second.attempt()
+    world.lease = None
+    assert not await second.attempt()
+    assert first.leading()
+    await world.sleep(TIMES.duration)
+    assert not first.leading()
+    assert await second.attempt()
+    assert second.former == "a"
+
+
+async def test_a_duration_that_somebody_shortened_does_not_let_a_second_replica_lead(world: _World) -> None:
+    first, second = _candidate(world, "a"), _candidate(world, "b")
+    await first.acquire()
+    world._store({"holderIdentity": "a", "leaseDurationSeconds": 1})
+    assert not await second.attempt()
+    await world.sleep(TIMES.retry)
+    assert first.leading()
+    assert not await second.attempt()
+
+
 async def test_a_lease_taken_with_a_lost_answer_is_led_at_the_next_turn(world: _World) -> None:
     first = _candidate(world, "a")
     world.faults = ["", "after"]
