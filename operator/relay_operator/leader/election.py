@@ -23,6 +23,8 @@ from relay_operator.observability.logs import log_action
 _REPEAT_SECONDS = 60.0
 """Seconds between two log lines about a refused Lease, so that the end of the log always shows one."""
 
+_LONGEST_SECONDS = 86_400.0
+"""The longest `RELAY_LEASE_DURATION_SECONDS`: a longer one was written by hand, and no holder needs it."""
 
 _log = logging.getLogger(__name__)
 
@@ -60,7 +62,9 @@ class Lease:
         return cls(
             version=str(metadata.get("resourceVersion") or ""),
             holder=str(spec.get("holderIdentity") or ""),
-            duration=max(duration, least_duration) if isinstance(duration, int) else least_duration,
+            duration=min(max(duration, least_duration), _LONGEST_SECONDS)
+            if isinstance(duration, int)
+            else least_duration,
             transitions=transitions if isinstance(transitions, int) else 0,
         )
 
@@ -130,6 +134,7 @@ class Election:
     _lease: Lease | None = field(default=None, init=False)
     _changed_at: float = field(default=0.0, init=False)
     _deadline: float | None = field(default=None, init=False)
+    _awaited: str = field(default="", init=False)
     _complaint: str = field(default="", init=False)
     _complained_at: float = field(default=float("-inf"), init=False)
     _unfit: str | None = field(default="the API server has not answered for the Lease yet", init=False)
@@ -204,6 +209,7 @@ class Election:
             exists = False  # the holder of a deleted Lease leads until its next renewal
         lease = self._lease
         if lease is not None and not may_take(lease, self.identity, self.clock() - self._changed_at):
+            self._stand_by(lease)
             return False
         begun = self.clock()
         if exists and lease is not None:
@@ -254,6 +260,12 @@ class Election:
         if lease != self._lease:
             self._lease, self._changed_at = lease, self.clock()
         return lease
+
+    def _stand_by(self, lease: Lease) -> None:
+        """Log once for each holder whom this replica waits for, and how long."""
+        if lease.holder != self._awaited:
+            self._awaited = lease.holder
+            _log.info("standing by: %s holds the Lease, which it has to renew every %g s", lease.holder, lease.duration)
 
     def _micro_time(self) -> str:
         """The wall clock in the Lease's notation, for people: no decision depends on it."""

@@ -314,6 +314,21 @@ async def test_a_duration_that_somebody_shortened_does_not_let_a_second_replica_
     assert not await second.attempt()
 
 
+async def test_a_duration_that_somebody_wrote_holds_a_standby_for_a_day_at_most_and_is_told(
+    world: _World, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    standby = _candidate(world, "b")
+    world._store({"holderIdentity": "gone", "leaseDurationSeconds": 2**31 - 1})
+    for _ in range(3):
+        assert not await standby.attempt()
+    assert [record.getMessage() for record in caplog.records] == [
+        "standing by: gone holds the Lease, which it has to renew every 86400 s"
+    ]
+    await world.sleep(86_400)
+    assert await standby.attempt()
+
+
 async def test_a_lease_taken_with_a_lost_answer_is_led_at_the_next_turn(world: _World) -> None:
     first = _candidate(world, "a")
     world.faults = ["", "after"]
