@@ -25,6 +25,8 @@ _REPEAT_SECONDS = 60.0
 
 _LONGEST_SECONDS = 86_400.0
 """The longest `RELAY_LEASE_DURATION_SECONDS`: a longer one was written by hand, and no holder needs it."""
+_TRIES = 3
+"""Attempts at one renewal while others write to the Lease, too."""
 
 _log = logging.getLogger(__name__)
 
@@ -221,18 +223,21 @@ class Election:
         return True
 
     async def _renew(self) -> None:
-        lease, begun = self._lease, self.clock()
+        lease = self._lease
         assert lease is not None, "only a holder renews"
-        try:
-            await self._write(lease, {"renewTime": self._micro_time()})
-        except Conflict:
-            # A lost answer to this replica's renewal, a label, or another holder: only a read can tell.
-            lease = await self._read()
-            if lease.holder != self.identity:
-                raise self._lost(f"{lease.holder or 'nobody'} holds it") from None
-            return
-        self._deadline = begun + self.times.renew_deadline
-        self._complaint = ""
+        for _ in range(_TRIES):
+            begun = self.clock()
+            try:
+                await self._write(lease, {"renewTime": self._micro_time()})
+            except Conflict:
+                # A lost answer to this replica's renewal, a label, or another holder: only a read can tell.
+                lease = await self._read()
+                if lease.holder != self.identity:
+                    raise self._lost(f"{lease.holder or 'nobody'} holds it") from None
+            else:
+                self._deadline = begun + self.times.renew_deadline
+                self._complaint = ""
+                return
 
     async def _read(self) -> Lease:
         return self._observe(await self.api.get(LEASES, self.namespace, self.name))

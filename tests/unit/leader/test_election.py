@@ -329,6 +329,16 @@ async def test_a_duration_that_somebody_wrote_holds_a_standby_for_a_day_at_most_
     assert await standby.attempt()
 
 
+async def test_a_lease_that_others_write_to_all_the_time_is_renewed(world: _World) -> None:
+    first = _candidate(world, "a")
+    await first.acquire()
+    for _ in range(10):
+        await world.sleep(TIMES.retry)
+        world.label()
+        await first.renew()
+    assert first.leading()
+
+
 async def test_a_lease_taken_with_a_lost_answer_is_led_at_the_next_turn(world: _World) -> None:
     first = _candidate(world, "a")
     world.faults = ["", "after"]
