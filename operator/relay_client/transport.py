@@ -103,6 +103,8 @@ class Transport:
             )
         except aiohttp.ClientError as error:
             raise _translated(error) from error
+        except UnicodeError as unfit:  # a label of the host's name is empty, or longer than 63 characters
+            raise ConnectionFailedError(f"cannot connect: {target.host} cannot be the name of a host") from unfit
         finally:
             _sending.reset(token)
 

@@ -62,6 +62,14 @@ async def test_a_connection_that_is_refused_sent_nothing() -> None:
     assert "cannot connect" in error.message
 
 
+@pytest.mark.parametrize("host", ["a..b", f"{'x' * 64}.example"])
+async def test_a_name_that_no_host_can_have_sent_nothing(host: str) -> None:
+    async with Cloud(f"http://{host}", KEY, policy=QUICK) as cloud:
+        error = await failed_create(cloud)
+    assert (type(error), error.outcome) == (CloudUnavailable, Outcome.NOT_SENT)
+    assert error.message == f"cannot connect: {host} cannot be the name of a host"
+
+
 @pytest.mark.parametrize(
     ("connect_seconds", "message"),
     [(0.2, "cannot connect: timed out"), (30.0, "no complete answer within 0.6 s")],
