@@ -1,9 +1,11 @@
 """Decides about resources that no object records. Pure."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum, auto
+from math import isfinite
 from typing import Final, TypeVar
 
 from relay_operator.api.cloudaccount import Orphans
@@ -38,11 +40,18 @@ class Standing(Enum):
 
 
 def unseen(looked: Mapping[str, float], usage: CurrentUsage | None) -> Iterator[tuple[Stray, float]]:
-    """Resources of the month's usage and their hours, except those whose hours are the same as at the last look."""
+    """Resources of the month's usage and their hours, except those whose hours are the same as at the last look.
+
+    The usage may have several lines for one resource.
+    """
+    hours = defaultdict[Stray, float](float)
     for item in (usage.breakdown or ()) if usage is not None else ():
-        kind, hours = _KINDS.get(item.kind or ""), item.hours or 0.0
-        if kind and item.resource_id and item.name and hours != looked.get(item.resource_id):
-            yield Stray(kind, item.resource_id, item.name), hours
+        kind, told = _KINDS.get(item.kind or ""), item.hours or 0.0
+        if kind and item.resource_id and item.name:
+            hours[Stray(kind, item.resource_id, item.name)] += told if isfinite(told) else 0.0
+    for stray, total in hours.items():
+        if total != looked.get(stray.id):
+            yield stray, total
 
 
 def standing(*, given: bool, here: bool, searched: bool, settled: bool, watched: bool) -> Standing:

@@ -44,6 +44,14 @@ def test_what_was_looked_at_is_looked_at_again_if_its_hours_changed() -> None:
     assert list(unseen({}, None)) == []
 
 
+@pytest.mark.parametrize("hours", [(1.0, 2.0), (0.0, 2.0), (float("nan"),), (float("inf"), 1.0)])
+def test_several_lines_of_one_resource_or_odd_hours_do_not_have_it_looked_at_for_ever(hours: tuple[float, ...]) -> None:
+    told = usage(*(("pod-1", "pod", "ended", each) for each in hours))
+    looked = {stray.id: total for stray, total in unseen({}, told)}
+    assert list(looked) == ["pod-1"]
+    assert list(unseen(looked, told)) == []
+
+
 @pytest.mark.parametrize("facts", list(itertools.product([True, False], repeat=5)))
 def test_every_stray_has_one_standing(facts: tuple[bool, ...]) -> None:
     given, here, searched, settled, watched = facts
