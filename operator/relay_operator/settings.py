@@ -10,6 +10,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from relay_operator.objectstores.addresses import Network, StorePolicy, file_root, private_network
 from relay_operator.objectstores.allowed_urls import UrlPrefix
+from relay_operator.observability.logs import redact
 from relay_wire.files import BATCH_UPLOAD_LIMIT
 
 PREFIX = "RELAY_"
@@ -250,7 +251,8 @@ def _sentence(invalid: ValidationError) -> str:
     if not problem["loc"]:
         return f"The settings do not fit together: {reason}."
     variable = f"{PREFIX}{problem['loc'][0]}".upper()
-    return f"{variable}={str(problem['input'])[:200]!r} cannot be used: {reason}. See `relay-operator settings`."
+    told = f"{variable}={str(problem['input'])[:200]!r} cannot be used: {reason}. See `relay-operator settings`."
+    return redact(told)  # a URL may hold a password
 
 
 def describe_settings() -> str:

@@ -109,6 +109,13 @@ def test_only_kinds_that_can_be_switched_on_are(monkeypatch: pytest.MonkeyPatch)
         load_settings(["VmSnapshot"])
 
 
+def test_a_password_in_a_url_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RELAY_WEBHOOK_PUBLIC_URL", "https://relay:hunter2@hooks.example.com")
+    with pytest.raises(SettingsError, match="RELAY_WEBHOOK_PUBLIC_URL=") as refused:
+        load_settings()
+    assert "hunter2" not in str(refused.value)
+
+
 def test_every_setting_is_described_with_its_default() -> None:
     text = describe_settings()
     for name, field in Settings.model_fields.items():
