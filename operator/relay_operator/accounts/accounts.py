@@ -324,7 +324,7 @@ class Accounts:
             return _unauthorized(str(unfit))
         # The key of another organization gets "not found" for these resources, so the operator must never ask with it.
         former = connection.who.organization_id if connection.who else account.status.organization_id
-        if former and former != who.organization_id and self._cache.users(key):
+        if former and former != who.organization_id and any(depends(key, one) for _, one in self._cache.users(key)):
             connection.recheck_at = self._clock() + _RECHECK_SECONDS
             message = (
                 f"the key belongs to the organization {who.organization_id}, and the objects of this account are in "
@@ -356,6 +356,14 @@ class Accounts:
             return await read_api_key(self._kube, namespace, ref.name, ref.key)
         except Refused as refused:
             return NoKey(f"the Secret {ref.name} in the namespace {namespace} may not be read: {refused}")
+
+
+def depends(account: ObjectKey, user: Entry) -> bool:
+    """Whether a user of the account may have something in the cloud that only this account can end.
+
+    An object that only names a shared account does not count: the account may not even admit its namespace.
+    """
+    return account.kind == AccountKind.CLOUD_ACCOUNT or bool(user.cloud_id) or user.attempted
 
 
 def parse_account(key: ObjectKey, entry: Entry) -> AnyAccount:

@@ -11,13 +11,12 @@ from relay_client import CloudError, Forbidden, Unauthorized
 from relay_client.operations import GET_BALANCE
 from relay_kube.kube import JsonObject, KubeError, Refused, ResourceType
 from relay_operator.accounts import key_secret
-from relay_operator.accounts.accounts import Accounts, AnyAccount
+from relay_operator.accounts.accounts import Accounts, AnyAccount, depends
 from relay_operator.api import meta
 from relay_operator.api.cloudaccount import MAX_OWNERLESS, CloudAccount, InUse, Ownerless
 from relay_operator.api.conditions import Reason
 from relay_operator.api.definition import Definition
 from relay_operator.api.meta import CreateIntent, ObjectKey
-from relay_operator.api.references import AccountKind
 from relay_operator.budgets.budgets import Budgets
 from relay_operator.engine import finalizer
 from relay_operator.engine.account import AccountReady, AccountRefused, AccountState, AccountWaiting
@@ -170,12 +169,7 @@ class AccountFlow:
         return asked or changed or self.engine.clock() >= memory.look_at
 
     def _in_use(self, key: ObjectKey) -> Counter[str]:
-        return Counter(
-            dependent.kind
-            for dependent, entry in self.engine.cache.users(key)
-            # An object that only names a shared account does not hold it: the account may not even admit its namespace.
-            if key.kind == AccountKind.CLOUD_ACCOUNT or entry.cloud_id or entry.attempted
-        )
+        return Counter(dependent.kind for dependent, entry in self.engine.cache.users(key) if depends(key, entry))
 
     def _is_held(self, key: ObjectKey, memory: AccountMemory, *, used: bool, deleting: bool) -> bool:
         """Whether objects use the account, or late creates, which only its key can end, still hold it."""

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from relay_operator.engine.account import AccountReady
+from relay_operator.api.meta import ObjectKey
+from relay_operator.engine.account import AccountReady, AccountRefused
 from tests.support.eventually import eventually
 from tests.unit.engine.apiserver import Fault, part
 from tests.unit.flows.account.passes import KEY, LOOK, Passes
-from tests.unit.flows.managed.world import NAMESPACE
+from tests.unit.flows.managed.world import NAMESPACE, OPERATOR_NAMESPACE
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -66,3 +67,31 @@ async def test_a_former_secret_that_may_not_be_released_stays_noted_until_it_is(
     await passes.look()
     assert "finalizers" not in part(passes.world.server.objects["secrets", NAMESPACE, "key"], "metadata")
     assert part(passes.world.server.objects["secrets", NAMESPACE, "other"], "metadata")["finalizers"]
+
+
+@pytest.mark.parametrize("has_something", [False, True])
+async def test_who_only_names_a_shared_account_does_not_keep_it_in_its_former_organization(
+    passes: Passes, has_something: bool
+) -> None:
+    shared, stranger = ObjectKey("ClusterCloudAccount", "", "shared"), ObjectKey("GpuPod", "stranger", "pod")
+    api_key: JsonValue = {"api-key": base64.b64encode(b"or_shared_key").decode()}
+    passes.world.server.put("secrets", {"metadata": {"name": "k", "namespace": OPERATOR_NAMESPACE}, "data": api_key})
+    secret: JsonValue = {"namespace": OPERATOR_NAMESPACE, "name": "k", "key": "api-key"}
+    passes.world.cache.put(
+        shared,
+        {
+            "metadata": {"name": "shared", "uid": "u-1", "generation": 1, "resourceVersion": "1"},
+            "spec": {"baseUrl": passes.cloud.url, "apiKeySecretRef": secret, "allowedNamespaces": {}},
+            "status": {"organizationId": "org-0"},
+        },
+    )
+    passes.world.cache.put(
+        stranger,
+        {
+            "metadata": {"name": "pod", "namespace": "stranger", "uid": "u-2", "resourceVersion": "1"},
+            "spec": {"accountRef": {"kind": "ClusterCloudAccount", "name": "shared"}},
+            "status": {"id": "pod-1"} if has_something else {},
+        },
+    )
+    state = await passes.accounts.state(shared)
+    assert type(state) is (AccountRefused if has_something else AccountReady)
