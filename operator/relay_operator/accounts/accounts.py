@@ -283,6 +283,7 @@ class Accounts:
             return AccountRefused(Reason.ACCOUNT_NOT_ALLOWED, refusal)
         api_key = await self._api_key(account)
         if isinstance(api_key, NoKey):
+            connection.made_of = ()  # the same key may come back, and is tried then
             if account.metadata.deletion_timestamp is not None and connection.last_usable is not None:
                 return connection.last_usable  # in a dying namespace, the Secret may go before the paid resources
             return AccountWaiting(Reason.SECRET_MISSING, api_key.message)
@@ -308,6 +309,7 @@ class Accounts:
     async def _connected(
         self, key: ObjectKey, account: AnyAccount, api_key: ApiKey, connection: _Connection
     ) -> AccountState:
+        connection.recheck_at = 0.0  # what was refused before was another key, or is tried again now
         _limit(connection, account.spec.rate_limit or RateLimit())
         base_url = account.spec.base_url or self._settings.default_base_url
         urls = base_url, account.spec.inference_url or self._settings.default_inference_url or None

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from relay_client import Unauthorized
+from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import ObjectKey
-from relay_operator.engine.account import AccountReady, AccountRefused
+from relay_operator.engine.account import AccountReady, AccountRefused, AccountWaiting
 from tests.support.eventually import eventually
 from tests.unit.engine.apiserver import Fault, part
 from tests.unit.flows.account.passes import KEY, LOOK, Passes
@@ -41,6 +43,41 @@ async def test_a_new_key_is_tried_although_the_first_look_with_it_was_cancelled(
     assert isinstance(with_the_new, AccountReady)
     assert with_the_new is not with_the_old
     assert passes.cloud.asked == ["whoami", "whoami"]
+
+
+async def refused(passes: Passes) -> None:
+    """The cloud refuses the key, which is not tried again for minutes."""
+    ready = await passes.accounts.state(KEY)
+    assert isinstance(ready, AccountReady)
+    passes.accounts.failed(ready, Unauthorized("create", "no such key", status=401))
+    assert type(await passes.accounts.state(KEY)) is AccountRefused
+
+
+async def test_a_new_key_is_tried_again_soon_if_the_cloud_does_not_answer_the_first_time(passes: Passes) -> None:
+    await refused(passes)
+    new_key: JsonValue = {"api-key": base64.b64encode(b"or_another_key").decode()}
+    passes.world.server.edit("secrets", NAMESPACE, "key", {"data": new_key})
+    passes.cloud.failing = ("whoami",)
+    passes.world.clock.seconds += 10
+    unanswered = await passes.accounts.state(KEY)
+    assert isinstance(unanswered, AccountWaiting)
+    assert unanswered.reason is Reason.CLOUD_UNAVAILABLE
+    passes.cloud.failing = ()
+    passes.world.clock.seconds += 10
+    assert type(await passes.accounts.state(KEY)) is AccountReady
+
+
+async def test_a_refused_key_that_comes_back_is_tried_and_not_called_missing(passes: Passes) -> None:
+    await refused(passes)
+    key = passes.world.server.objects["secrets", NAMESPACE, "key"]["data"]
+    passes.world.server.edit("secrets", NAMESPACE, "key", {"data": {"api-key": ""}})
+    passes.world.clock.seconds += 10
+    missing = await passes.accounts.state(KEY)
+    assert isinstance(missing, AccountWaiting)
+    assert missing.reason is Reason.SECRET_MISSING
+    passes.world.server.edit("secrets", NAMESPACE, "key", {"data": key})
+    passes.world.clock.seconds += 10
+    assert type(await passes.accounts.state(KEY)) is AccountReady
 
 
 async def test_a_secret_that_may_not_be_written_is_told_and_the_account_is_used(passes: Passes) -> None:
