@@ -19,6 +19,7 @@ _WEBHOOK_TO_STATUS_SECONDS = (
     *(0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25),
     *(0.3, 0.4, 0.5, 0.75, 1, 1.5, 2, 3, 5),
 )
+_INT64 = 2**63 - 1
 
 
 class WebhookOutcome(StrEnum):
@@ -196,18 +197,18 @@ class Metrics:
 
         Without any, the floor is 0.
         """
-        self.account_available_cents.labels(namespace, account).set(available_cents)
+        self.account_available_cents.labels(namespace, account).set(_shown(available_cents))
         floor = self.account_floor_cents.labels(namespace, account)
         if floor_cents is not None:
-            floor.set(floor_cents)
+            floor.set(_shown(floor_cents))
         if burn_cents_per_hour is not None:
-            self.account_burn_cents_per_hour.labels(namespace, account).set(burn_cents_per_hour)
+            self.account_burn_cents_per_hour.labels(namespace, account).set(_shown(burn_cents_per_hour))
 
     def on_spend(self, namespace: str, account: str, shares: Iterable[tuple[str, str, int]]) -> None:
         """Show only what an account's organization used this month, by namespace and cost centre."""
         self.spend_cents.remove_by_labels({"account_namespace": namespace, "account": account})
         for spender, cost_center, cents in shares:
-            self.spend_cents.labels(namespace, account, spender, cost_center).set(cents)
+            self.spend_cents.labels(namespace, account, spender, cost_center).set(_shown(cents))
 
     def forget_account(self, namespace: str, account: str) -> None:
         """Remove the series of an account that is gone."""
@@ -215,6 +216,11 @@ class Metrics:
         self.account_floor_cents.remove_by_labels({"namespace": namespace, "account": account})
         self.account_burn_cents_per_hour.remove_by_labels({"namespace": namespace, "account": account})
         self.spend_cents.remove_by_labels({"account_namespace": namespace, "account": account})
+
+
+def _shown(cents: int) -> int:
+    """The number within 64 bits, as status has it: a gauge cannot hold every number that the cloud may answer with."""
+    return max(min(cents, _INT64), -_INT64)
 
 
 def process_metrics(version: str, kinds: Iterable[str]) -> Metrics:

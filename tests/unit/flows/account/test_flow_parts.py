@@ -119,3 +119,11 @@ async def test_a_failed_part_is_tried_again_soon(passes: Passes) -> None:
     await passes.look(seconds=60)
     assert "usage" in passes.cloud.asked
     assert passes.condition("Ready") == ("True", "the key works"), "it may have been a moment"
+
+
+async def test_numbers_that_no_gauge_can_hold_do_not_keep_an_account_from_being_shown(passes: Passes) -> None:
+    passes.cloud.available = 10**400
+    passes.cloud.cents = {"huge": 10**400}
+    await passes.look()
+    assert passes.condition("Ready")[0] == "True"
+    assert passes.status().available_cents == 2**63 - 1
