@@ -88,6 +88,9 @@ def result_of(operation: Operation[Any, ResultT], answer: Answer) -> ResultT:
     if answer.broken is not None:
         kind, how = (errors.Oversized, "is too large") if answer.oversized else (errors.Truncated, "broke off")
         raise kind(operation.name, presentable(f"the answer {how} ({_looks(answer)})"), status=answer.status)
+    coding = answer.headers.get("content-encoding") or "identity"
+    if answer.body and coding.lower() != "identity":
+        raise _unreadable(operation, answer, f"the body is encoded as {coding}, which was not asked for")
     if operation.result is NOTHING:
         _must_not_be_foreign(operation, answer)
         return cast("ResultT", None)

@@ -1,6 +1,7 @@
 """The error table: what each answer to a create means, and whether money could have been spent."""
 
 import asyncio
+import gzip
 from dataclasses import dataclass
 
 import pytest
@@ -175,6 +176,8 @@ async def test_a_refusal_that_comes_before_the_body_was_taken_is_read(cloud: Clo
         (Reply(200, HTML, content_type="text/html"), False),
         (Reply(200, HTML, content_type=None), False),
         (Reply(200, b'{"id":', content_type="application/json"), False),
+        (Reply(200, gzip.compress(HTML), headers={"Content-Encoding": "gzip"}, content_type=None), False),
+        (Reply(200, headers={"Content-Encoding": "gzip"}), True),
     ],
 )
 async def test_a_terminate_is_not_taken_for_done_because_something_answered_200(
@@ -205,6 +208,14 @@ async def test_text_comes_as_it_was_sent_and_a_page_is_none(cloud: Cloud, server
     assert await cloud.call(GET_VM_LOGS, id="vm_1") == text
     with pytest.raises(Unreadable, match="the body is HTML"):
         await cloud.call(GET_VM_LOGS, id="vm_1")
+
+
+async def test_a_packed_body_that_nobody_asked_for_is_said_and_not_shown(cloud: Cloud, server: ScriptedServer) -> None:
+    packed = Reply(200, gzip.compress(b"a line of the log"), headers={"Content-Encoding": "gzip"})
+    server.will(packed, packed)
+    for operation in (GET_VM_LOGS, GET_VM):
+        with pytest.raises(Unreadable, match="the body is encoded as gzip, which was not asked for"):
+            await cloud.call(operation, id="vm_1")
 
 
 async def test_a_redirect_is_not_followed_with_the_key(cloud: Cloud, server: ScriptedServer) -> None:
