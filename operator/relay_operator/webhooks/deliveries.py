@@ -27,7 +27,7 @@ class Evidence:
     arrived: bool = False
     """Whether a webhook came to this process."""
     before: str | None = None
-    """Id of the newest attempt at the first look, empty if none: this process was not listening for earlier ones."""
+    """Id of the newest attempt in the first list, empty if none: this process was not listening for earlier ones."""
 
 
 async def why_missing(cloud: Cloud, webhook_id: str, evidence: Evidence) -> str | None:
@@ -42,7 +42,7 @@ async def why_missing(cloud: Cloud, webhook_id: str, evidence: Evidence) -> str 
     except Unauthorized:
         raise
     except CloudError:
-        attempts = []
+        return unheard(evidence.untold) or ("" if evidence.arrived else None)
     if evidence.before is None:
         evidence.before = attempts[0].id if attempts else ""
     fresh = [*takewhile(lambda attempt: attempt.id != evidence.before, attempts)]

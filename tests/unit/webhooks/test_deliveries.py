@@ -1,9 +1,14 @@
 """When the cloud's webhooks count as missing."""
 
+import json
+
 import pytest
 
-from relay_operator.webhooks.deliveries import failing, unheard
+from relay_client import Cloud
+from relay_operator.webhooks.deliveries import Evidence, failing, unheard, why_missing
 from relay_wire.webhooks import WebhookDelivery
+from tests.unit.client.conftest import QUICK
+from tests.unit.client.scripted import Reply, scripted_server
 
 
 def _attempt(status: int | None, error: str | None = None, second: int = 40) -> WebhookDelivery:
@@ -35,3 +40,16 @@ def test_deliveries_are_missing_where_the_newest_failed(attempts: list[WebhookDe
 @pytest.mark.parametrize(("untold", "missing"), [(0, False), (2, False), (3, True), (9, True)])
 def test_deliveries_are_missing_where_polling_found_too_much(untold: int, missing: bool) -> None:
     assert bool(unheard(untold)) is missing
+
+
+async def test_attempts_before_this_process_listened_do_not_count_even_if_the_first_list_failed() -> None:
+    old = [each.model_dump() | {"id": f"d-{number}"} for number, each in enumerate([REFUSED, SILENT, EARLIER])]
+    listed = Reply(body=json.dumps({"items": old}).encode())
+    evidence = Evidence()
+    async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="o", policy=QUICK) as cloud:
+        server.will(Reply(403, b'{"error":"not now"}'), listed)
+        assert await why_missing(cloud, "wh-1", evidence) is None
+        assert await why_missing(cloud, "wh-1", evidence) is None
+        new = [{**old[0], "id": "d-new", "requestedAt": "2026-01-01T00:01:00Z"}, *old]
+        server.will(Reply(body=json.dumps({"items": new}).encode()))
+        assert await why_missing(cloud, "wh-1", evidence) == ""
