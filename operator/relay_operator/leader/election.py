@@ -1,8 +1,8 @@
 """One leader among the replicas, by a Lease. See docs/decisions for why this is not the client library's election.
 
 Safety rests on durations alone: a leader stops `renew_deadline` after it last *began* a renewal that succeeded, and a
-standby takes over `duration` after it last *saw* the Lease change, even if it is deleted or edited. Wall clocks are
-never compared.
+standby takes over `duration` after it last *saw* a renewal of the Lease, even if that is deleted or edited. Wall clocks
+are never compared.
 """
 
 import asyncio
@@ -45,13 +45,15 @@ class LeaseTimes:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A Lease as read; two equal ones show that there was no write in between."""
+    """A Lease as read."""
 
     version: str
     holder: str
     """Empty if the Lease was released."""
     duration: float
     transitions: int
+    renewed: str = ""
+    """Its time of the last renewal, which is only compared with that of an earlier read."""
 
     @classmethod
     def read(cls, body: Mapping[str, JsonValue], least_duration: float) -> "Lease":
@@ -68,7 +70,12 @@ class Lease:
             if isinstance(duration, int)
             else least_duration,
             transitions=transitions if isinstance(transitions, int) else 0,
+            renewed=str(spec.get("renewTime") or ""),
         )
+
+    def renewed_since(self, former: "Lease") -> bool:
+        """Whether its holder wrote in between; others may label or annotate it as often as they like."""
+        return (self.holder, self.renewed or self.version) != (former.holder, former.renewed or former.version)
 
 
 def may_take(lease: Lease, identity: str, unchanged_seconds: float) -> bool:
@@ -261,9 +268,10 @@ class Election:
         self._observe(await self.api.patch(LEASES, self.namespace, self.name, body))
 
     def _observe(self, body: JsonObject) -> Lease:
-        lease = Lease.read(body, self.times.duration)
-        if lease != self._lease:
-            self._lease, self._changed_at = lease, self.clock()
+        former, lease = self._lease, Lease.read(body, self.times.duration)
+        if former is None or lease.renewed_since(former):
+            self._changed_at = self.clock()
+        self._lease = lease
         return lease
 
     def _stand_by(self, lease: Lease) -> None:

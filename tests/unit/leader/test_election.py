@@ -329,6 +329,18 @@ async def test_a_duration_that_somebody_wrote_holds_a_standby_for_a_day_at_most_
     assert await standby.attempt()
 
 
+async def test_a_lease_that_others_write_to_all_the_time_is_taken_over(world: _World) -> None:
+    first, second = _candidate(world, "a"), _candidate(world, "b")
+    await first.acquire()
+    begun = world.now
+    while not await second.attempt():
+        assert world.now - begun <= TIMES.duration + TIMES.retry, "the leader is gone"
+        await world.sleep(TIMES.retry)
+        world.label()
+    assert world.now - begun >= TIMES.duration
+    assert not first.leading()
+
+
 async def test_a_lease_that_others_write_to_all_the_time_is_renewed(world: _World) -> None:
     first = _candidate(world, "a")
     await first.acquire()
