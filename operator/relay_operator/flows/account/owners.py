@@ -42,9 +42,13 @@ class Owners:
     last: Mapping[str, Owner] = field(default_factory=dict)
 
     def at(self, organization: str, now: datetime) -> "Owners":
-        """The same owners, moved on to the current month; empty for another organization, whose ids are different."""
+        """The same owners, moved on to the current month; empty for another organization, whose ids are different.
+
+        They stay in the next month if the clock went back a little, or another replica's is behind.
+        """
         month, before = _month(now), _month(now.replace(day=1) - timedelta(days=1))
-        if (self.organization, self.month) == (organization, month):
+        after = _month(now.replace(day=28) + timedelta(days=4))
+        if self.organization == organization and self.month in {month, after}:
             return self
         follows = (self.organization, self.month) == (organization, before)
         return Owners(organization, month, last=self.current if follows else {})

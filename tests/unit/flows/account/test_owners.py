@@ -138,3 +138,12 @@ def test_the_books_of_twenty_thousand_resources_fit_into_a_config_map() -> None:
     current = {f"cluster_{number:016x}": Owner(f"team-{number % 50}", "") for number in range(20_000)}
     owners = Owners("org-1", "2026-03", current, {"pod-0": A})
     assert owners.fitting({}) == owners
+
+
+def test_a_clock_that_goes_back_into_the_last_month_forgets_no_owner() -> None:
+    owner = Owner("team-a", "")
+    november = Owners("org-1", "2026-11", current={"pod-1": owner})
+    december = november.at("org-1", datetime(2026, 12, 1, 0, 0, 1, tzinfo=UTC))
+    assert december.at("org-1", datetime(2026, 11, 30, 23, 59, 59, tzinfo=UTC)).last == {"pod-1": owner}
+    assert december.at("org-1", datetime(2026, 12, 1, 0, 0, 3, tzinfo=UTC)) == december
+    assert december.at("org-1", datetime(2026, 1, 31, tzinfo=UTC)).month == "2026-01"
