@@ -149,7 +149,12 @@ class Settings(BaseSettings):
         description="Address of /metrics, /healthz and /readyz. The unspecified address of IPv6 includes IPv4.",
     )
     leader_election: bool = Field(True, description="Whether replicas agree on one leader through a Lease.")
-    lease_name: str = Field("relay-operator", description="Name of the Lease, in the operator's namespace.")
+    lease_name: str = Field(
+        "relay-operator",
+        max_length=253,
+        pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$",
+        description="Name of the Lease, in the operator's namespace.",
+    )
     lease_duration_seconds: Seconds = Field(15, ge=1, description="A standby takes over when the Lease is this old.")
     lease_renew_deadline_seconds: Seconds = Field(10, description="A leader that could not renew for this long ends.")
     lease_retry_seconds: Seconds = Field(2, description="Time between two attempts to take or renew the Lease.")

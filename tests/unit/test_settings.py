@@ -109,6 +109,13 @@ def test_only_kinds_that_can_be_switched_on_are(monkeypatch: pytest.MonkeyPatch)
         load_settings(["VmSnapshot"])
 
 
+@pytest.mark.parametrize("name", ["", "relay/operator", "Relay", "x" * 254])
+def test_a_lease_has_a_name_that_an_object_can_have(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RELAY_LEASE_NAME", name)
+    with pytest.raises(SettingsError, match="RELAY_LEASE_NAME="):
+        load_settings()
+
+
 def test_a_password_in_a_url_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RELAY_WEBHOOK_PUBLIC_URL", "https://relay:hunter2@hooks.example.com")
     with pytest.raises(SettingsError, match="RELAY_WEBHOOK_PUBLIC_URL=") as refused:
