@@ -55,7 +55,7 @@ class Failure:
         """The code, else the status, in the form for display and counting."""
         if self.code:
             return _shown(self.code)
-        return OTHER if self.status is None else f"status_{self.status}"
+        return OTHER if self.status is None else _shown(f"status_{self.status}")
 
 
 @lru_cache(maxsize=REASONS)

@@ -100,6 +100,12 @@ FAILURES: dict[str, tuple[dict[str, Any], Failure, str, bool]] = {
         f"status {status}": (refusal("a", status, {}), Failure(None, status), f"status_{status}", False)
         for status in (400, 401, 402, 403, 404, 413, 422, 418, 504)
     },
+    "a status beyond all bounds": (
+        refusal("a", 10**99, {}),
+        Failure(None, 10**99),
+        f"status_{10**99}"[:64],  # status.failureReasons takes no more
+        False,
+    ),
     "nothing at all": ({"custom_id": "a"}, Failure(None, None), OTHER, False),
     "odd types": (
         {"error": [], "response": {"status_code": True, "body": {"error": {"code": 7}}}},
