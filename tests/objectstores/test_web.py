@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
@@ -121,6 +122,35 @@ async def test_a_chunked_answer_is_whole_once_its_last_chunk_has_come(stores: Ob
         location = Location.parse(f"{plain.url}/in")
         assert await content(stores, location, None) == b"one\n"
         await fails_for(StoreReason.UNREACHABLE, content(stores, location, None))
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["while it is read", "before it is read on"])
+async def test_a_malformed_chunk_ends_a_read(
+    stores: ObjectStores, monkeypatch: pytest.MonkeyPatch, *, late: bool
+) -> None:
+    """The HTTP client drops its own timeout then, and would wait for ever."""
+    monkeypatch.setattr("relay_operator.objectstores.web._SILENCE_SECONDS", 0.5)
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\none\n\r\n")
+        await begun.wait()
+        writer.write(b"no number\r\n")
+        writer.close()
+        await writer.wait_closed()
+        ended.set()
+
+    async def read(location: Location) -> None:
+        async with asyncio.timeout(30), stores.read(location, None) as reading:
+            async for _ in reading:
+                begun.set()
+                if late:
+                    await ended.wait()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as plain:
+        port = plain.sockets[0].getsockname()[1]
+        await fails_for(StoreReason.UNREACHABLE, read(Location.parse(f"http://127.0.0.1:{port}/in")))
 
 
 async def test_an_object_that_is_replaced_midway_has_changed(

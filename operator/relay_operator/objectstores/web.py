@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator, Mapping
@@ -22,7 +23,8 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 _CONTENT_RANGE = re.compile(r"bytes (?P<start>[0-9]{1,18})-[0-9]{1,18}/(?P<size>[0-9]{1,18}|\*)")
 _MOST_REDIRECTS = 5
 _AT_ONCE = 5 * 1_048_576  # bytes: a smaller body is sent with its length, which some servers require
-_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=15, sock_read=60)
+_SILENCE_SECONDS = 60
+_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=15, sock_read=_SILENCE_SECONDS)
 _PLAIN = {"Accept-Encoding": "identity", "User-Agent": "relay-operator"}
 
 
@@ -136,7 +138,7 @@ class WebStore:
         """The body; if the server ignores ranges, without the bytes read before."""
         while True:
             with self._errors():
-                chunk = await answer.content.read(LONGEST_PIECE)
+                chunk = await _next(answer)
             if not chunk:
                 return
             skipped = min(skip, len(chunk))
@@ -209,6 +211,18 @@ class _Body:
         except Exception as failure:
             self.failure = failure
             raise
+
+
+async def _next(answer: aiohttp.ClientResponse) -> bytes:
+    """The next bytes of the body; empty at its end.
+
+    After a malformed chunk, aiohttp drops its own timeout and waits for ever, or finds the connection closed.
+    """
+    try:
+        async with asyncio.timeout(_SILENCE_SECONDS):
+            return await answer.content.read(LONGEST_PIECE)
+    except RuntimeError as closed:
+        raise aiohttp.ClientPayloadError(str(closed)) from None
 
 
 def _seen(status: int, headers: Mapping[str, str]) -> tuple[ObjectInfo, int]:
