@@ -99,6 +99,20 @@ async def test_what_is_refused_says_what_to_correct(stores: ObjectStores, status
     assert said == f"s3://bucket/in was refused by its service ({status} {code}): {advice}."
 
 
+async def test_a_bucket_that_cannot_be_part_of_the_hosts_name_is_refused(stores: ObjectStores) -> None:
+    """Its library panics, which is no bug of the operator but an unusable Secret."""
+    location = Location.parse("s3://bucket/in")
+    keys = S3Credentials("key", "secret", endpoint="http://127.0.0.1:9", path_style=False)
+    for refused in (
+        content(stores, location, keys),
+        stores.exists(location, keys),
+        stores.check_writable(location, keys),
+        stores.write(location, keys, chunks(b"x")),
+        stores.claim(location, keys, "owner"),
+    ):
+        assert "check its keys" in await fails_for(StoreReason.INVALID, refused)
+
+
 async def test_what_is_there_is_replaced(stores: ObjectStores, bucket: Bucket) -> None:
     await bucket.server.put(bucket.name, "there", b"first")
     await stores.write(bucket.location("there"), bucket.credentials(), chunks(b"second"))

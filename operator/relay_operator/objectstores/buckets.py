@@ -31,6 +31,9 @@ Client: TypeAlias = S3Store | GCSStore | AzureStore
 _PART = 8 * 1_048_576  # bytes; services take up to 10,000 parts, and S3 takes none below 5 MiB
 _READ_AHEAD = 262_144  # bytes
 _NO_SUCH_VERSION = '"0x0"'  # an ETag in Azure's form that no blob ever has
+_PANIC = "RustPanic"
+"""The name of the exception, exported nowhere, for what obstore's own code does not expect, such as a host or an
+account that no request can be made with: a virtual-hosted bucket at an IP address."""
 _RETRIES: RetryConfig = {
     "max_retries": 5,
     "retry_timeout": timedelta(seconds=60),
@@ -149,6 +152,10 @@ class BucketStore:
             raise already_there(self._location) from None
         except (BaseError, OSError, ValueError) as error:
             raise understood(self._location, str(error), self._passage.failure) from None
+        except Exception as error:
+            if type(error).__name__ != _PANIC:
+                raise
+            raise unusable(self._location) from None
 
 
 def _let_go() -> None:
