@@ -7,7 +7,7 @@ from pydantic import Field
 from relay_operator.api.conditions import ObjectStatus, Reason
 from relay_operator.api.definition import AGE, Column, Definition
 from relay_operator.api.inferencebatch_spec import ONCE_SENT, InferenceBatchSpec
-from relay_operator.api.meta import MOST_IN_A_ROW, Identity, Model, Resource, Time
+from relay_operator.api.meta import INTENT_TOKEN, MOST_IN_A_ROW, Identity, Model, Resource, Time
 from relay_operator.api.references import AccountRef
 from relay_operator.api.schema import atomic, map_by
 
@@ -122,7 +122,7 @@ class InferenceBatchStatus(ObjectStatus):
         None, description="The object that its batches were made for: a copy of this status has no effect."
     )
     create_token: str | None = Field(
-        None, max_length=64, description="Token of the intent whose end this status records."
+        None, max_length=64, pattern=INTENT_TOKEN, description="Token of the intent whose end this status records."
     )
     account: AccountRef | None = Field(None, description="The account that it is sent with.")
     state: str | None = Field(None, max_length=64, description="The cloud's word for its state.")

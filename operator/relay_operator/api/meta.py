@@ -36,6 +36,8 @@ ECHO_CHARS = 64
 """The most characters of an annotation that status repeats."""
 _INTENT_CHARS = 4096
 """The operator writes shorter intents only."""
+INTENT_TOKEN: Final = r"^[A-Za-z0-9_-]{1,64}$"  # noqa: S105 - a pattern
+"""What the cloud gives back unchanged, also within a longer text; the operator writes hexadecimal digits only."""
 MOST_ATTEMPTS: Final = 99_999
 """After it the operator counts from 1 again; names carry the number, and are recognized up to 999,999."""
 MOST_IN_A_ROW: Final = 2**31 - 1
@@ -189,7 +191,7 @@ class CreateIntent(Model):
     `status.createToken` closes it. While it is open, the cloud may have acted on it, even if every other trace is lost.
     """
 
-    token: str = Field(min_length=1, max_length=64)
+    token: str = Field(pattern=INTENT_TOKEN)
     name: str = Field(min_length=1, max_length=63)  # the name sent to the cloud
     attempt: int = Field(ge=1, le=MOST_ATTEMPTS)
     spec_hash: str = Field(max_length=1024)

@@ -1,18 +1,23 @@
 """What an object itself shows: whose its intent is, and whether it rests."""
 
+import json
 from datetime import datetime
 from typing import Any, cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from relay_operator.api.meta import CreateIntent, ObjectKey
+from relay_client.redaction import legible
+from relay_operator.api.meta import INTENT_TOKEN, CreateIntent, MalformedIntent, ObjectKey
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.confirmation import ConfirmationDelays
 from relay_operator.engine.identity import Installation
 from relay_operator.engine.intent import cloud_name
 from relay_operator.flows.batch.gather import Gatherer
+from relay_operator.flows.batch.names import TAG, PartTag, tag_of
 from relay_operator.flows.batch.plan import Phase
-from tests.unit.flows.batch.examples import NOON, TOKEN, batch, part, sent, status
+from tests.unit.flows.batch.examples import NOON, TOKEN, batch, part, seen, sent, status
 
 KEY = ObjectKey("InferenceBatch", "ns", "nightly")
 
@@ -33,6 +38,20 @@ def test_without_a_status_an_intent_is(known: tuple[ObjectKey, str], phase: Phas
     cache.put(KEY, {"metadata": {"uid": "uid-1", "resourceVersion": "1"}})
     cache.put(known[0], {"metadata": {"uid": known[1], "resourceVersion": "1"}, "status": {"createToken": TOKEN}})
     assert _gatherer(cache)._recorded(KEY, batch(), intent, NOON).phase is phase
+
+
+@pytest.mark.parametrize("token", ["a/b", "a\nb", "a b", "\u00e4", "a\ud83d"])
+def test_an_intent_whose_token_no_tag_brings_back_is_not_read(token: str) -> None:
+    """Its batches would be created, paid for, never recognized, and created again without end."""
+    text = json.dumps({"token": token, "name": "n", "attempt": 1, "specHash": "", "startedAt": "2026-11-21T12:00:00Z"})
+    assert isinstance(CreateIntent.parse(text), MalformedIntent)
+
+
+@given(st.from_regex(INTENT_TOKEN, fullmatch=True))
+def test_every_token_of_an_intent_comes_back_in_the_tag_of_a_batch(token: str) -> None:
+    tag = str(tag_of(token, status(part()), part()))
+    answered = legible(seen(metadata={TAG: tag}), json.dumps({TAG: tag}).encode())
+    assert PartTag.of(answered, token) is not None
 
 
 @pytest.mark.parametrize(("start_time", "rests"), [(None, True), (NOON, False)], ids=["the first time", "once more"])
