@@ -1,7 +1,7 @@
 """Computes what a `View` needs from a batch. Pure: without I/O, and the time is an argument."""
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from relay_operator.api import meta
 from relay_operator.api.conditions import ConditionType, Reason
@@ -29,6 +29,7 @@ GONE = "gone"
 """A part's state if the cloud no longer finds its batch."""
 MISPLACED = frozenset({Reason.OUTPUT_TOO_LARGE, Reason.OUTPUT_EXISTS})
 """Paid answers that cannot go to `spec.output` wait until it names another place."""
+_LAST = datetime.max.replace(tzinfo=UTC)
 _OVER = {*FINAL, GONE}
 _UNREAD = frozenset({ProblemCode.LINE_TOO_LONG, ProblemCode.MISSING_CUSTOM_ID, ProblemCode.UNKNOWN_CUSTOM_ID})
 
@@ -76,7 +77,7 @@ def may_be_elsewhere(status: InferenceBatchStatus) -> bool:
 def expires_at(spec: InferenceBatchSpec, status: InferenceBatchStatus) -> datetime | None:
     """When the object is to be deleted automatically; None if never."""
     ttl, finished = spec.ttl_seconds_after_finished, status.completion_time
-    return None if ttl is None or finished is None else finished + timedelta(seconds=ttl)
+    return None if ttl is None or finished is None else later(finished, timedelta(seconds=ttl))
 
 
 def expired(spec: InferenceBatchSpec, status: InferenceBatchStatus, now: datetime) -> bool:
@@ -88,7 +89,15 @@ def expired(spec: InferenceBatchSpec, status: InferenceBatchStatus, now: datetim
 def deadline(spec: InferenceBatchSpec, status: InferenceBatchStatus) -> datetime | None:
     """When the batch's time is up; None if it has no deadline."""
     seconds, begun = spec.active_deadline_seconds, status.start_time
-    return None if seconds is None or begun is None else begun + timedelta(seconds=seconds)
+    return None if seconds is None or begun is None else later(begun, timedelta(seconds=seconds))
+
+
+def later(moment: datetime, wait: timedelta) -> datetime:
+    """The moment after the wait; the last of all moments if it is behind that, as after an edit of `result.json`."""
+    try:
+        return moment + wait
+    except OverflowError:
+        return _LAST
 
 
 def this_round(status: InferenceBatchStatus) -> list[PartStatus]:

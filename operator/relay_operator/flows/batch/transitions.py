@@ -79,7 +79,7 @@ def gives_up(facts: Facts, reason: Reason) -> bool:
 
 def gives_up_at(status: InferenceBatchStatus) -> datetime | None:
     """When the deletion stops to wait for the output; None if it does not wait."""
-    return None if status.unpublished_since is None else status.unpublished_since + GIVE_UP
+    return None if status.unpublished_since is None else predicates.later(status.unpublished_since, GIVE_UP)
 
 
 def _resumed(facts: Facts) -> Fields:

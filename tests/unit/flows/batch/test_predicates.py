@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -12,6 +12,7 @@ from relay_operator.api.inferencebatch import InferenceBatchStatus, InputStatus,
 from relay_operator.api.meta import CreateIntent, MalformedIntent
 from relay_operator.flows.batch import predicates
 from relay_operator.flows.batch.plan import BatchDemand, Holds, Phase, Round
+from relay_operator.flows.batch.transitions import gives_up_at
 from tests.unit.flows.batch.examples import NOON, TOKEN, batch, part, seen, sent, status
 
 INTENT = CreateIntent(token=TOKEN, name="ns-nightly", attempt=1, spec_hash="", started_at=NOON)
@@ -60,6 +61,14 @@ def test_its_time_to_live_begins_when_it_is_finished_and_cleared() -> None:
     assert predicates.phase(mortal, INTENT, NOON + timedelta(seconds=59)) is Phase.CLEARED
     assert predicates.phase(mortal, INTENT, NOON + timedelta(seconds=60)) is Phase.EXPIRED
     assert predicates.phase(batch(status=done), INTENT, NOON + timedelta(days=999)) is Phase.CLEARED
+
+
+def test_no_moment_of_a_mark_or_a_status_is_too_late_to_count_from() -> None:
+    last = datetime.max.replace(tzinfo=UTC)
+    told = status(start_time=last, completion_time=last, unpublished_since=last, cleared=True)
+    spec = batch(ttlSecondsAfterFinished=1, activeDeadlineSeconds=1).spec
+    moments = (predicates.expires_at(spec, told), predicates.deadline(spec, told), gives_up_at(told))
+    assert moments == (last, last, last)
 
 
 def test_what_people_ask_for() -> None:
