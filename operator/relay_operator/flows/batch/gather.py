@@ -304,8 +304,16 @@ def must_be_of(part: PartStatus, batch: Batch, token: str, operation: str) -> No
 
 
 def _has_answers(batch: Batch) -> bool:
-    """Whether a final batch has a file with the answers it counts (section 2: "present once results are written")."""
-    return batch.status not in FINAL or batch.request_counts.completed <= 0 or batch.output_file_id is not None
+    """Whether a final batch has files with the answers and errors it counts (section 2: "once results are written").
+
+    A refused batch says itself what is wrong.
+    """
+    if batch.status not in FINAL:
+        return True
+    counts, refused = batch.request_counts, batch.status == BatchStatus.FAILED
+    answers = counts.completed <= 0 or batch.output_file_id is not None
+    errors = counts.failed <= 0 or batch.error_file_id is not None or refused
+    return answers and errors
 
 
 def _gone(part: PartStatus) -> Batch:

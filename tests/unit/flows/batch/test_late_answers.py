@@ -67,6 +67,20 @@ async def test_a_batch_is_not_over_before_its_answers_are_in_a_file() -> None:
     assert (part.state, part.output_file_id) == ("cancelled", "file_out")
 
 
+async def test_a_batch_is_not_over_before_its_errors_are_in_a_file() -> None:
+    """Without them, no record that failed would be sent again, and each would be reported as lost."""
+    counts = {"total": 10, "completed": 6, "failed": 4}
+    look, ended = Look(), {"status": "completed", "request_counts": counts, "output_file_id": "file_out"}
+    assert (await look.at(1000, ended)).state == "in_progress"
+    part = await look.at(1001, ended | {"error_file_id": "file_err"})
+    assert (part.state, part.error_file_id) == ("completed", "file_err")
+
+
+async def test_a_batch_that_is_refused_has_no_file_of_errors_to_wait_for() -> None:
+    counts = {"total": 10, "completed": 0, "failed": 10}
+    assert (await Look().at(1000, {"status": "failed", "request_counts": counts})).state == "failed"
+
+
 async def test_answers_that_never_come_are_not_waited_for_for_ever() -> None:
     look, ended = Look(), {"status": "cancelled"}
     assert [(await look.at(now, ended)).state for now in (1000, 1030)] == ["in_progress", "cancelled"]
