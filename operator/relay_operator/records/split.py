@@ -25,7 +25,7 @@ def input_digest(parts: Iterable[PartMade]) -> str:
 
 
 class Splitter:
-    """Parts in order, none empty, each of at most `limit` bytes.
+    """Parts in order, none empty, each of at most `limit` bytes, unless one record alone is longer.
 
     A part can be read until `parts` moves on. The next part is cut after the rest of this one was read, so that a part
     uploaded before can be skipped without sending it, and still gets its digest.
@@ -71,12 +71,7 @@ class Splitter:
         return True
 
     def _fitting(self, size: int, records: int) -> int:
-        """How many of the waiting records fit.
-
-        Raises:
-            ValueError: if one record alone exceeds the limit; `Expected.longest` prevents that.
-
-        """
+        """How many of the waiting records fit; a record that alone exceeds the limit gets a part of its own."""
         waiting, count = self._waiting, len(self._waiting)
         if size + sum(map(len, waiting)) + len(waiting) <= self._limit:
             return count
@@ -85,9 +80,7 @@ class Splitter:
             if size > self._limit:
                 count = index
                 break
-        if not count and not records:
-            raise ValueError(f"a record is larger than a part may be: {self._limit} bytes")
-        return count
+        return count if count or records else 1
 
 
 class Part:

@@ -100,9 +100,10 @@ async def test_a_part_cannot_be_sent_twice() -> None:
             await read(part.pieces())
 
 
-async def test_a_record_over_the_limit_is_an_error_not_an_endless_loop() -> None:
-    with pytest.raises(ValueError, match="larger than a part may be: 4 bytes"):
-        await _split([[b"a"], [b"abcd"]], 4)
+async def test_a_record_over_the_limit_is_a_part_of_its_own() -> None:
+    """It was sent before RELAY_BATCH_PART_BYTES was lowered, and is sent again."""
+    contents, _ = await _split([[b"a"], [b"abcd", b"efgh", b"i"]], 4)
+    assert contents == [b"a\n", b"abcd\n", b"efgh\n", b"i\n"]
 
 
 async def _upload(splitter: Splitter, sent: list[Part], swallowed: type[Exception]) -> None:
