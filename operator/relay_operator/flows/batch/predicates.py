@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 
+from relay_client.redaction import presentable
 from relay_operator.api import meta
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.inferencebatch import (
@@ -194,11 +195,11 @@ def refreshed(status: InferenceBatchStatus, seen: Iterable[tuple[PartStatus, Bat
 
 
 def _problems(batch: Batch) -> Iterator[Problem]:
-    """The cloud's problems with the records, in its own words."""
+    """The cloud's problems with the records, in its own words, without what looks like a secret of the records."""
     for problem in batch.errors.data if batch.errors is not None else ():
         line = _number(problem.line or 0) or None
-        message = (problem.message or problem.code or "the cloud gives no reason")[:512]
-        yield Problem(line=line, code=(problem.code or "refused")[:64], message=message)
+        message = presentable(problem.message or problem.code or "") or "the cloud gives no reason"
+        yield Problem(line=line, code=presentable(problem.code or "refused")[:64], message=message)
 
 
 def _order(part: PartStatus) -> tuple[int, int]:

@@ -236,6 +236,15 @@ def test_what_the_cloud_found_wrong_is_told_with_its_lines() -> None:
     assert (ending.reason, ending.message) == ("BatchRefused", "No such model.")
 
 
+def test_what_the_cloud_quotes_of_a_record_shows_no_secret() -> None:
+    """Each record holds the authorization of the tool executor, as the Secret has it."""
+    errors = {"data": [{"code": "bad", "message": 'authorization "Bearer CANARY" is refused', "line": 1}]}
+    before = status(sent())
+    after = predicates.refreshed(before, [((before.parts or [])[0], seen(state="failed", errors=errors))])
+    assert [problem.message for problem in after.problems or []] == ['authorization "[redacted]" is refused']
+    assert "CANARY" not in str(after.status_reason)
+
+
 def test_a_batch_that_the_cloud_does_not_find_any_more_ends_it() -> None:
     ending = predicates.ending(batch().spec, status(sent(state=predicates.GONE)), NOON)
     assert ending is not None
