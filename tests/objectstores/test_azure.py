@@ -77,6 +77,15 @@ async def test_a_wrong_key_is_forbidden(stores: ObjectStores, azure: Azurite, co
         assert "d3Jvbmc=" not in await fails_for(StoreReason.FORBIDDEN, refused)
 
 
+@pytest.mark.parametrize(
+    "key", [{"AZURE_STORAGE_ACCOUNT_KEY": "no base64"}, {"AZURE_STORAGE_SAS_TOKEN": "no parameters"}]
+)
+async def test_a_key_that_is_none_is_not_waited_for(stores: ObjectStores, key: dict[str, str]) -> None:
+    location = Location.parse("az://container@account/in")
+    unfit = read_credentials(location, key, "azure")
+    assert "check its keys" in await fails_for(StoreReason.INVALID, content(stores, location, unfit))
+
+
 async def test_what_is_there_is_replaced(stores: ObjectStores, container: str, credentials: Credentials) -> None:
     for content_of_it in (b"first", b"second"):
         await stores.write(at(container, "there"), credentials, chunks(content_of_it))

@@ -10,6 +10,7 @@ _STATUS = re.compile(r"status code: (?P<status>[0-9]{3})\b")
 _CODE = re.compile(r"<Code>(?P<code>[A-Za-z]{1,64})</Code>|\"code\": ?\"(?P<json>[A-Za-z]{1,64})\"")
 _NO_BUCKET = {"NoSuchBucket", "ContainerNotFound", "ContainerBeingDeleted", "InvalidBucketName", "ResourceNotFound"}
 _EXPIRED = {"ExpiredToken", "InvalidToken"}  # of temporary keys, with status 400
+_KEY_NOT_READ = "credential provider"  # obstore's words for a key that is not base64, or a signature without parameters
 _WRONG_CLOCK = "RequestTimeTooSkewed"
 _WRONG_REGION = {"AuthorizationHeaderMalformed", "PermanentRedirect", "IllegalLocationConstraintException"}
 
@@ -53,6 +54,8 @@ def understood(location: Location, text: str, failure: str) -> StoreError:
     found = _CODE.search(text)
     code = (found["code"] or found["json"]) if found else ""
     reason = _reason(status, code)
+    if status is None and _KEY_NOT_READ in text:
+        return unusable(location)
     if status is None and failure:
         return StoreError(reason, f"{location} could not be reached: {failure}.")
     if status is None and "certificate" in text.lower():
