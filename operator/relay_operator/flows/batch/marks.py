@@ -1,11 +1,13 @@
 """The mark beside published answers, from which a lost status is rebuilt, so that nothing is paid for twice. Pure."""
 
 from dataclasses import fields
-from typing import Final
+from typing import Annotated, Final, TypeVar
 
-from pydantic import Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
 from relay_operator.api.inferencebatch import (
+    SHOWN_PROBLEMS,
+    SHOWN_REASONS,
     Ending,
     FailureReason,
     OutputStatus,
@@ -18,22 +20,38 @@ from relay_operator.flows.batch.result import Published
 
 LONGEST: Final = 128 * 1024
 """The most bytes of a mark to read."""
+_INT64: Final = 2**63 - 1
 _PUBLISHED: Final = tuple(field.name for field in fields(Published))
 
 
+_NumbersT = TypeVar("_NumbersT", bound=Model)
+
+
+def _within_int64(value: _NumbersT) -> _NumbersT:
+    if any(isinstance(number, int) and number > _INT64 for _, number in value):
+        raise ValueError("a number is larger than the API server takes")
+    return value
+
+
+_Fitting = AfterValidator(_within_int64)
+
+
 class Mark(Model):
-    """How a batch ended, as far as only its status shows it: the fields of `Published`, and the batch's token."""
+    """How a batch ended, as far as only its status shows it: the fields of `Published`, and the batch's token.
+
+    Whoever may write to the output can edit it: what no status can hold is not a mark.
+    """
 
     token: str = Field(min_length=1, max_length=64)  # of the batch that wrote the mark
     at: Time
-    output: OutputStatus
-    counts: RequestCounts
+    output: Annotated[OutputStatus, _Fitting]
+    counts: Annotated[RequestCounts, _Fitting]
     unanswered: int = Field(ge=0)
     lost: int = Field(ge=0)
-    problems: tuple[Problem, ...] = ()
-    reasons: tuple[FailureReason, ...] = ()
+    problems: tuple[Annotated[Problem, _Fitting], ...] = Field((), max_length=SHOWN_PROBLEMS)
+    reasons: tuple[Annotated[FailureReason, _Fitting], ...] = Field((), max_length=SHOWN_REASONS)
     ending: Ending | None = None
-    usage: Usage | None = None
+    usage: Annotated[Usage, _Fitting] | None = None
 
 
 def mark_of(token: str, came: Published) -> str:
