@@ -12,6 +12,7 @@ from relay_operator.api import inferencebatch, meta
 from relay_operator.api.inferencebatchschedule import PLACEHOLDERS
 from relay_operator.api.meta import API_VERSION, ObjectKey, rfc3339
 from relay_operator.engine.entry import Entry
+from relay_operator.engine.fit_schema import moment
 from relay_operator.engine.manifests import owner, owners, part
 from relay_operator.flows.schedule.decide import Child, Outcome, StartBatch
 from relay_operator.timetables.timetable import zone_of
@@ -37,7 +38,7 @@ def children(entries: Mapping[ObjectKey, Entry]) -> tuple[Child, ...]:
 
 def _child(key: ObjectKey, entry: Entry) -> Child:
     known = entry.owned
-    created, ended = (_moment(known.created), _moment(known.ended)) if known is not None else (None, None)
+    created, ended = (moment(known.created), moment(known.ended)) if known is not None else (None, None)
     return Child(
         name=key.name,
         uid=entry.uid,
@@ -46,10 +47,6 @@ def _child(key: ObjectKey, entry: Entry) -> Child:
         deleting=entry.deleting,
         ended=ended,
     )
-
-
-def _moment(text: str) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None
 
 
 def manifest(schedule: ObjectKey, uid: str, body: bytes, start: StartBatch) -> JsonObject:

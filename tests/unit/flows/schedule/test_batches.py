@@ -44,6 +44,15 @@ def test_the_batches_are_read_from_what_the_cache_keeps() -> None:
     ]
 
 
+@pytest.mark.parametrize("time", ["2026-11-21T13:00:00+99:99", "0000-01-01T00:00:00Z", "2026-11-21T13:00:00-5Z"])
+def test_a_time_that_only_the_api_server_accepts_counts_as_absent(time: str) -> None:
+    """It must not keep the schedule from starting its next batch."""
+    cache = Cache()
+    complete: JsonValue = {"type": "Complete", "status": "True", "lastTransitionTime": time}
+    cache.put(ObjectKey(KIND, "team-a", "b1"), batch() | {"status": {"conditions": [complete]}})
+    assert children(cache.owned_by("s1")) == (Child("b1", "u1", NOON, Outcome.COMPLETE),)
+
+
 def test_a_batch_is_the_template_with_a_name_an_owner_and_its_time() -> None:
     template: JsonValue = {
         "metadata": {"labels": {"team": "search"}, "annotations": {"note": "x", "gpurelay.dev/scheduled-at": "mine"}},
