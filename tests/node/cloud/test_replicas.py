@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import openai
 import pytest
 
-from relay_localcloud.runtimes.kubernetes.names import name_of, namespace_of
+from relay_localcloud.runtimes.kubernetes.names import name_of
+from tests.node.cloud.replicas import becomes, has_no_pods
 from tests.node.cloud.workload_image import IMAGE
 from tests.node.gpus import NEEDS_GPUS
-from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
     from tests.node.cloud.customer import Customer
@@ -21,26 +21,9 @@ pytestmark = [pytest.mark.asyncio(loop_scope="session"), NEEDS_GPUS]
 Json = dict[str, Any]
 
 
-async def becomes(customer: Customer, path: str, status: str, healthy: int) -> Json:
-    """What a path answers, once it has this status and so many healthy replicas."""
-
-    def is_so(found: Json) -> bool:
-        return found["status"] == status and sum(bool(each["healthy"]) for each in found["replicas"]) == healthy
-
-    what = f"{path} is {status} with {healthy} healthy replicas"
-    return await eventually(lambda: customer.team.call("GET", path), is_so, within=120, what=what)
-
-
 async def hosts(customer: Customer, found: Json, count: int) -> set[str]:
     """Who answers so many requests to an endpoint."""
     return {(await customer.answers(found, "/")).partition(" ")[0] for _ in range(count)}
-
-
-async def has_no_pods(customer: Customer, cloud_id: str) -> None:
-    """Return once the node has no Pod of it."""
-    labels, space = f"gpurelay.dev/cloud-id={cloud_id}", namespace_of(customer.team.id)
-    look = lambda: customer.kube.list("Pod", space, labelSelector=labels)  # noqa: E731 - one look
-    await eventually(look, lambda pods: not pods, what=f"no Pod of {cloud_id} is left")
 
 
 async def test_an_endpoint_has_three_containers_behind_it_and_spares_the_one_that_is_sick(customer: Customer) -> None:

@@ -1,13 +1,16 @@
-"""Who has a GPU cluster has a GPU cloud: a GpuPod of one cluster runs as a container of another."""
+"""Who has a GPU cluster has a GPU cloud: what is applied in one cluster runs as containers of another."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 import pytest_asyncio
 
 from relay_localcloud.runtimes.kubernetes.names import name_of
+from tests.cluster.batch_side import KIND, NAME, batch, complete
+from tests.node.cloud.replicas import becomes, has_no_pods
 from tests.node.cloud.workload_image import IMAGE
 from tests.node.gpus import NEEDS_GPUS
 from tests.support import chart
@@ -73,3 +76,25 @@ async def test_a_gpupod_of_one_cluster_runs_in_another_and_keeps_its_data(custom
     await eventually(look, lambda item: item is None, what="the GpuPod is gone")
     for kind in ("Pod", "Secret", "PersistentVolumeClaim"):
         await customer.holds_none(kind, status["id"])
+
+
+async def test_an_inferencebatch_of_one_cluster_is_answered_by_a_container_of_another(
+    customer: Customer, elsewhere: Kube
+) -> None:
+    counts = {"gpuCountPerReplica": 1, "replicasMin": 0, "replicasMax": 1, "replicasDesired": 1}
+    model = {"publicModelId": "echo", "servedModelId": "echo", "engine": "vllm", "engineImage": IMAGE}
+    more = {"organizationId": customer.team.id, "gpuModelId": "h100", "backendWeight": 1, "env": {"PORT": "8000"}}
+    created = await customer.team.call("POST", "/v1/serving/deployments", model | counts | more)
+    path = f"/v1/serving/deployments/{created['id']}"
+    (replica,) = (await becomes(customer, path, "running", 1))["replicas"]
+
+    asked = {"messages": [{"role": "user", "content": "who are you?"}]}
+    await elsewhere.apply(batch(input={"inline": [{"customId": "one", "body": asked}]}))
+    await eventually(elsewhere.looking_at(KIND, NAME), complete, what="the InferenceBatch is complete")
+    published = (await elsewhere.get("ConfigMap", "answers"))["data"]["output.jsonl"]
+    (answer,) = [json.loads(line) for line in published.splitlines()]
+    assert answer["response"]["body"]["choices"][0]["message"]["content"] == f"from {name_of(replica['id'])}"
+
+    await elsewhere.delete(KIND, NAME)
+    await customer.team.call("DELETE", path)
+    await has_no_pods(customer, created["id"])
