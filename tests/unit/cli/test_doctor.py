@@ -160,13 +160,17 @@ def test_the_clock_of_a_server_is_read_from_its_answers() -> None:
     assert (ahead({}, 0.0), ahead({"date": "noon"}, 0.0)) == (None, None)
 
 
-@pytest.mark.parametrize("url", ["http://cloud.example:99999", f"http://{70 * 'a'}"], ids=["port", "label"])
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [("http://cloud.example:99999", "cannot be used: "), (f"http://{70 * 'a'}", "does not answer: cannot connect")],
+    ids=["port", "label"],
+)
 def test_an_account_whose_url_cannot_be_used_is_a_finding(
-    url: str, kubectl: Scripted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    url: str, said: str, kubectl: Scripted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     account = _account(spec={"baseUrl": url}).model_dump(mode="json", by_alias=True, exclude_none=True)
     (tmp_path / "accounts").write_text(json.dumps({"items": [account]}))
     kubectl("cat accounts")
     main(["doctor", "-o", "json"])
     found = {one["check"]: one["message"] for one in json.loads(capsys.readouterr().out)["items"]}
-    assert found["url"].startswith(f"{url}/v1/whoami cannot be used: ")
+    assert found["url"].startswith(f"{url}/v1/whoami {said}")
