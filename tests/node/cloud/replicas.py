@@ -5,12 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from relay_localcloud.runtimes.kubernetes.names import namespace_of
+from tests.node.cloud.workload_image import IMAGE
 from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
     from tests.node.cloud.customer import Customer
 
 Json = dict[str, Any]
+
+
+async def serves(customer: Customer, count: int) -> tuple[Json, str]:
+    """Create a serving deployment with so many replicas, and return it once all are healthy, with its path."""
+    counts = {"gpuCountPerReplica": 1, "replicasMin": 0, "replicasMax": count, "replicasDesired": count}
+    model = {"publicModelId": "echo", "servedModelId": "echo", "engine": "vllm", "engineImage": IMAGE}
+    more = {"organizationId": customer.team.id, "gpuModelId": "h100", "backendWeight": 1, "env": {"PORT": "8000"}}
+    created = await customer.team.call("POST", "/v1/serving/deployments", model | counts | more)
+    path = f"/v1/serving/deployments/{created['id']}"
+    return await becomes(customer, path, "running", count), path
 
 
 async def becomes(customer: Customer, path: str, status: str, healthy: int) -> Json:

@@ -8,7 +8,7 @@ import openai
 import pytest
 
 from relay_localcloud.runtimes.kubernetes.names import name_of
-from tests.node.cloud.replicas import becomes, has_no_pods
+from tests.node.cloud.replicas import becomes, has_no_pods, serves
 from tests.node.cloud.workload_image import IMAGE
 from tests.node.gpus import NEEDS_GPUS
 
@@ -52,12 +52,7 @@ async def test_an_endpoint_has_three_containers_behind_it_and_spares_the_one_tha
 async def test_the_openai_client_is_answered_by_a_container_behind_a_serving_deployment(
     house: House, customer: Customer
 ) -> None:
-    counts = {"gpuCountPerReplica": 1, "replicasMin": 0, "replicasMax": 2, "replicasDesired": 2}
-    model = {"publicModelId": "echo", "servedModelId": "echo", "engine": "vllm", "engineImage": IMAGE}
-    more = {"organizationId": customer.team.id, "gpuModelId": "h100", "backendWeight": 1, "env": {"PORT": "8000"}}
-    created = await customer.team.call("POST", "/v1/serving/deployments", model | counts | more)
-    path = f"/v1/serving/deployments/{created['id']}"
-    found = await becomes(customer, path, "running", 2)
+    found, path = await serves(customer, 2)
     everybody = {f"from {name_of(each['id'])}" for each in found["replicas"]}
     url = f"http://127.0.0.1:{house.ports.inference}/v1"
     async with openai.AsyncOpenAI(api_key=customer.team.api_key, base_url=url) as client:
@@ -66,4 +61,4 @@ async def test_the_openai_client_is_answered_by_a_container_behind_a_serving_dep
     assert answer.choices[0].message.content in everybody
 
     await customer.team.call("DELETE", path)
-    await has_no_pods(customer, created["id"])
+    await has_no_pods(customer, found["id"])

@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from relay_localcloud.runtimes.kubernetes.names import name_of
 from tests.cluster.batch_side import KIND, NAME, batch, complete
-from tests.node.cloud.replicas import becomes, has_no_pods
+from tests.node.cloud.replicas import has_no_pods, serves
 from tests.node.cloud.workload_image import IMAGE
 from tests.node.gpus import NEEDS_GPUS
 from tests.support import chart
@@ -81,13 +81,8 @@ async def test_a_gpupod_of_one_cluster_runs_in_another_and_keeps_its_data(custom
 async def test_an_inferencebatch_of_one_cluster_is_answered_by_a_container_of_another(
     customer: Customer, elsewhere: Kube
 ) -> None:
-    counts = {"gpuCountPerReplica": 1, "replicasMin": 0, "replicasMax": 1, "replicasDesired": 1}
-    model = {"publicModelId": "echo", "servedModelId": "echo", "engine": "vllm", "engineImage": IMAGE}
-    more = {"organizationId": customer.team.id, "gpuModelId": "h100", "backendWeight": 1, "env": {"PORT": "8000"}}
-    created = await customer.team.call("POST", "/v1/serving/deployments", model | counts | more)
-    path = f"/v1/serving/deployments/{created['id']}"
-    (replica,) = (await becomes(customer, path, "running", 1))["replicas"]
-
+    deployment, path = await serves(customer, 1)
+    (replica,) = deployment["replicas"]
     asked = {"messages": [{"role": "user", "content": "who are you?"}]}
     await elsewhere.apply(batch(input={"inline": [{"customId": "one", "body": asked}]}))
     await eventually(elsewhere.looking_at(KIND, NAME), complete, what="the InferenceBatch is complete")
@@ -97,4 +92,4 @@ async def test_an_inferencebatch_of_one_cluster_is_answered_by_a_container_of_an
 
     await elsewhere.delete(KIND, NAME)
     await customer.team.call("DELETE", path)
-    await has_no_pods(customer, created["id"])
+    await has_no_pods(customer, deployment["id"])

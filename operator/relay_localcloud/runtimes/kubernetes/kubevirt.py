@@ -102,7 +102,7 @@ class VmInstance(Observed):
 
 
 def as_pod(vm: VirtualMachine | None, running: VmInstance | None, cloud_instance: str) -> Pod | None:
-    """A VM as a Pod with one container, its guest; None if there is no VM, or one of this cloud's that rests."""
+    """A VM as a Pod with one container, its guest; None without a VM, or for a stopped one of this cloud."""
     if vm is None:
         if running is None:
             return None
