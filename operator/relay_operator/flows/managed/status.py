@@ -126,7 +126,7 @@ def _of_action(facts: Facts[SpecT, StatusT, ObsT], action: Action) -> Fields:
         failed = {} if facts.view.replacing else _failed(facts)
         return blue_green.reinstated(facts.obj.status, facts.intent) | failed | _ended(facts)
     if isinstance(action, actions.SetAside) and facts.view.difference is Difference.BLUE_GREEN:
-        return _beside(facts) | _ended(facts)
+        return _beside(facts) | _adopted_before(facts) | _ended(facts)
     if isinstance(action, actions.SetAside):
         return _cleared(facts, beside=True) | _ended(facts) | {"former": with_present(facts.obj.status, _until(facts))}
     if isinstance(action, actions.DropFormer) and facts.former is not None:
@@ -141,11 +141,15 @@ def _of_action(facts: Facts[SpecT, StatusT, ObsT], action: Action) -> Fields:
 
 def _cleared(facts: Facts[SpecT, StatusT, ObsT], *, beside: bool) -> Fields:
     """The fields about the resource without it, where a former one may be beside it."""
+    fields = (name for name in _OF_THE_RESOURCE if not (beside and name in _OF_THE_FORMER))
+    return dict.fromkeys(fields) | _adopted_before(facts)
+
+
+def _adopted_before(facts: Facts[SpecT, StatusT, ObsT]) -> Fields:
+    """The record that the adopted resource has left its place, so that it is not adopted again."""
     metadata, status = facts.obj.metadata, facts.obj.status
     was_adopted = status.id and metadata.annotations.get(meta.ADOPT_ID) == status.id
-    return dict.fromkeys(name for name in _OF_THE_RESOURCE if not (beside and name in _OF_THE_FORMER)) | (
-        {"adopted_before": metadata.echo(meta.ADOPT_ID)} if was_adopted else {}
-    )
+    return {"adopted_before": metadata.echo(meta.ADOPT_ID)} if was_adopted else {}
 
 
 def _beside(facts: Facts[SpecT, StatusT, ObsT]) -> Fields:

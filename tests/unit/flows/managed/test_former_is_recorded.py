@@ -23,6 +23,22 @@ async def test_another_object_does_not_adopt_it_though_people_named_it(blue: Wor
     assert blue.stalled("other").startswith(f"AdoptionRefused: the resource {adopted} belongs to GpuPod/team-a/adopter")
 
 
+async def test_an_adopted_one_that_was_relieved_is_not_adopted_again(blue: World) -> None:
+    adopted, recreate = blue.pods.add("by-hand").id, {"onTerminated": "Recreate"}
+    blue.apply("adopter", annotations={ADOPT_ID: adopted}, updateStrategy=BLUE_GREEN, recovery=recreate)
+    await blue.wait(5)
+    blue.change("adopter", image="another")
+    for _ in range(2):
+        await blue.wait(60)
+        [created] = [pod.id for pod in blue.pods.live if pod.id not in {"pod-1", adopted}]
+        becomes(blue, created, "running")
+        await blue.wait(120)
+        assert (blue.reason("adopter"), blue.status("adopter").id) == ("Running", created)
+        assert adopted not in [pod.id for pod in blue.pods.live]
+        blue.pods.become(created, "terminated")
+        blue.hint("adopter")
+
+
 async def test_webhooks_about_it_find_its_object(both: World) -> None:
     assert ids(both) == ["pod-2", "pod-1"]
     for cloud_id in ("pod-1", "pod-2"):
