@@ -301,11 +301,13 @@ async def test_a_worker_that_gave_up_waiting_is_passed_over(queue: Queue[str]) -
 
 async def test_waiting_workers_are_woken_by_what_becomes_due_the_earliest_first() -> None:
     loop = asyncio.get_running_loop()
-    queue: Queue[str] = Queue(loop.time)
+    stopped: float | None = loop.time()
+    queue: Queue[str] = Queue(lambda: loop.time() if stopped is None else stopped)
     queue.add_after("later", 0.02, Priority.CHANGE)
     worker = asyncio.create_task(queue.take())
     await asyncio.sleep(0)
     queue.add_after("never", 3600, Priority.CHANGE)
     queue.add_after("sooner", 0.01, Priority.CHANGE)
+    stopped = None  # all three were added at one moment, however long that took
     assert (await asyncio.wait_for(worker, PATIENCE_SECONDS)).key == "sooner"
     assert (await asyncio.wait_for(queue.take(), PATIENCE_SECONDS)).key == "later"
