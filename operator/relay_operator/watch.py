@@ -35,14 +35,13 @@ class _NoDiffs(kopf.DiffBaseStorage):
 
 
 def _registry(informer: Informer, plurals: Mapping[str, str]) -> kopf.OperatorRegistry:
-    registry = kopf.OperatorRegistry()
+    registry, kinds = kopf.OperatorRegistry(), {plural: kind for kind, plural in plurals.items()}
 
-    async def observe(event: kopf.RawEvent, param: str = "", **_: object) -> None:
+    # One handler for all kinds, since kopf compares each event with each handler.
+    @kopf.on.event(lambda resource: resource.plural in kinds, group=GROUP, version=VERSION, registry=registry)
+    async def observe(event: kopf.RawEvent, resource: kopf.Resource, **_: object) -> None:
         raw = cast("JsonObject", event["object"])
-        (informer.gone if event["type"] == "DELETED" else informer.seen)(param, raw)
-
-    for kind, plural in plurals.items():
-        kopf.on.event(GROUP, VERSION, plural, registry=registry, param=kind)(observe)
+        (informer.gone if event["type"] == "DELETED" else informer.seen)(kinds[resource.plural], raw)
 
     kopf.on.login(registry=registry)(_Login(_sifting(informer, plurals)).login)
     return registry

@@ -209,10 +209,13 @@ class Cache:
 
     def _commit(self, key: ObjectKey, before: Entry | None, after: Entry | None) -> None:
         had, has = (entry.committed if entry is not None else NOTHING for entry in (before, after))
-        if before is not None:
-            self._commitments.add(key.namespace, before.account, NOTHING - had)
-        if after is not None:
-            self._commitments.add(key.namespace, after.account, has)
+        if before is not None and after is not None and before.account == after.account:
+            self._commitments.add(key.namespace, after.account, has - had)
+        else:
+            if before is not None:
+                self._commitments.add(key.namespace, before.account, NOTHING - had)
+            if after is not None:
+                self._commitments.add(key.namespace, after.account, has)
         account = self.account_meant(key, before) if before is not None and not has.covers(had) else None
         if account is not None:
             self.on_freed(account, key.namespace)

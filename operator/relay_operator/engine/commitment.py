@@ -36,7 +36,12 @@ class Commitment:
         )
 
     def __sub__(self, other: "Commitment") -> "Commitment":
-        return self + Commitment(-other.cents, -other.gpus, -other.billed, -other.unpriced)
+        return Commitment(
+            self.cents - other.cents,
+            self.gpus - other.gpus,
+            self.billed - other.billed,
+            self.unpriced - other.unpriced,
+        )
 
     def covers(self, other: "Commitment") -> bool:
         """Whether the other commits to no more cents, GPUs and unpriced objects than this."""
@@ -53,9 +58,11 @@ def commitment(
 
     Former resources, which another one replaces or replaced, count in addition until they are gone.
     """
-    former = status.get("former")
-    rows = [row for row in former if isinstance(row, dict)] if isinstance(former, list) else []
-    return _present(metadata, spec, status) + aside((row.get("pricePerHourCents"), row.get("gpus")) for row in rows)
+    present, former = _present(metadata, spec, status), status.get("former")
+    if not isinstance(former, list):
+        return present
+    rows = [row for row in former if isinstance(row, dict)]
+    return present + aside((row.get("pricePerHourCents"), row.get("gpus")) for row in rows)
 
 
 def aside(rows: Iterable[tuple[JsonValue, JsonValue]]) -> Commitment:

@@ -147,19 +147,19 @@ def entry_of(raw: Mapping[str, JsonValue]) -> Entry:
     metadata = part(raw, "metadata")
     annotations = part(metadata, "annotations")
     spec, status = part(raw, "spec"), part(raw, "status")
-    intent = _open_intent(metadata, status)
+    intent = _open_intent(metadata, annotations, status)
     account = part(status, "account") or _sent_with(intent) or part(spec, "accountRef")
     conditions = tuple(_conditions(status))
     said: Mapping[str, JsonValue] = next((one for one in conditions if one.get("type") == "Ready"), {})
     ready = said.get("status") == "True" and status.get("observedGeneration") == metadata.get("generation")
-    uid = uid_of(raw)
+    uid = str(metadata.get("uid", ""))
     searching = (not status.get("id") and intent is not None) or _lacks_a_batch(status)
     named = references.named(metadata, spec)
     recorded = status if is_recorded_for(status, uid, str(annotations.get(ADOPT_ID) or "")) else {}
     return Entry(
         body=_compact(raw, metadata, annotations),
         uid=uid,
-        version=version_of(raw),
+        version=comparable(metadata.get("resourceVersion")),
         generation=_number(metadata.get("generation")),
         deleting="deletionTimestamp" in metadata,
         protected=CREATE_INTENT in annotations and held(metadata),
@@ -200,10 +200,10 @@ def _compact(
 
 
 def _open_intent(
-    metadata: Mapping[str, JsonValue], status: Mapping[str, JsonValue]
+    metadata: Mapping[str, JsonValue], annotations: Mapping[str, JsonValue], status: Mapping[str, JsonValue]
 ) -> CreateIntent | MalformedIntent | None:
     """The object's own intent whose result status does not record; None if there is none."""
-    text = part(metadata, "annotations").get(CREATE_INTENT)
+    text = annotations.get(CREATE_INTENT)
     if not isinstance(text, str) or (status.get("id") and status.get("account")):
         return None  # with both, no caller needs the intent, and parsing is slow
     intent = CreateIntent.parse(text)

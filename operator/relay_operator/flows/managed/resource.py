@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import cache
 from typing import Any, Generic, Protocol, TypeAlias, TypeGuard, TypeVar, runtime_checkable
 
 from pydantic import JsonValue
@@ -394,49 +395,52 @@ class Powered(Protocol[ObsT_contra]):
     def restart(self, observed: ObsT_contra) -> Change: ...
 
 
-# By class, whose answer Python caches: `isinstance` checks all members of a protocol each time.
+# By class, and remembered: `isinstance` checks all members of a protocol each time.
+_is: Callable[[type, object], bool] = cache(issubclass)
+
+
 def takes_inputs(resource: object) -> TypeGuard[TakesInputs[Any]]:
-    return issubclass(type(resource), TakesInputs)
+    return _is(type(resource), TakesInputs)
 
 
 def checks_inputs(resource: object) -> TypeGuard[ChecksInputs[Any]]:
-    return issubclass(type(resource), ChecksInputs)
+    return _is(type(resource), ChecksInputs)
 
 
 def refers(resource: object) -> TypeGuard[Refers[Any, Any]]:
-    return issubclass(type(resource), Refers)
+    return _is(type(resource), Refers)
 
 
 def shown_once(resource: object) -> TypeGuard[ShownOnce[Any, Any, Any, Any]]:
-    return issubclass(type(resource), ShownOnce)
+    return _is(type(resource), ShownOnce)
 
 
 def nameless(resource: object) -> TypeGuard[Nameless[Any, Any]]:
-    return issubclass(type(resource), Nameless)
+    return _is(type(resource), Nameless)
 
 
 def unnamed(resource: object) -> TypeGuard[Unnamed[Any, Any]]:
-    return issubclass(type(resource), Unnamed)
+    return _is(type(resource), Unnamed)
 
 
 def is_part(resource: object) -> TypeGuard[PartOf[Any]]:
-    return issubclass(type(resource), PartOf)
+    return _is(type(resource), PartOf)
 
 
 def brought_in(resource: object) -> TypeGuard[BroughtIn[Any]]:
-    return issubclass(type(resource), BroughtIn)
+    return _is(type(resource), BroughtIn)
 
 
 def tries_models(resource: object) -> TypeGuard[TriesModels[Any]]:
-    return issubclass(type(resource), TriesModels)
+    return _is(type(resource), TriesModels)
 
 
 def is_priced(resource: object) -> TypeGuard[Priced[Any, Any]]:
-    return issubclass(type(resource), Priced)
+    return _is(type(resource), Priced)
 
 
 def replaces(resource: object) -> TypeGuard[Replaces[Any]]:
-    return issubclass(type(resource), Replaces)
+    return _is(type(resource), Replaces)
 
 
 def drain(resource: object, obj: object) -> timedelta | None:
@@ -445,4 +449,4 @@ def drain(resource: object, obj: object) -> timedelta | None:
 
 
 def is_powered(resource: object) -> TypeGuard[Powered[Any]]:
-    return issubclass(type(resource), Powered)
+    return _is(type(resource), Powered)
