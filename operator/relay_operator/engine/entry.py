@@ -1,7 +1,7 @@
 """One object as the watch last reported it: compact JSON, and the values that are needed without parsing it."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import orjson
 from pydantic import JsonValue
@@ -40,8 +40,7 @@ _OURS = frozenset({CREATE_INTENT, API_KEY_SECRET})
 _DROPPED_ANNOTATIONS = frozenset({"kubectl.kubernetes.io/last-applied-configuration"})
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One object: its JSON, and the values that are needed without parsing it."""
 
     body: bytes

@@ -311,10 +311,11 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         return Gate.OPEN if funded or not same else predicates.gate(obj, turn.now)
 
     def _links(self, key: ObjectKey, obj: Resource[SpecT, StatusT]) -> Links:
-        if not refers(self.resource) or predicates.demand(obj) is not Demand.EXIST:
+        wanted = self.resource.references(obj) if refers(self.resource) else ()
+        if not wanted or predicates.demand(obj) is not Demand.EXIST:
             return Links()
         given = frozenset((each.kind, each.name) for each in obj.status.references or ())
-        found = links.links(self.cache, key, self.resource.references(obj), given)
+        found = links.links(self.cache, key, wanted, given)
         if is_part(self.resource) and found.ids and part_of(obj.status) not in found.ids.values():
             return replace(found, unmet=Reason.REFERENCE_NOT_READY, message="what it is made of has changed just now")
         return found

@@ -16,13 +16,14 @@ LASTING = timedelta(minutes=10)
 
 _BACKOFF = Backoff(initial=10.0, limit=300.0)
 """As the kubelet delays restarts of containers; the first recovery is not delayed."""
+_NO_RECOVERY = RecoverySpec()
 _ENDED = {Seen.FAILED: "failed", Seen.INTERRUPTED: "interrupted", Seen.GONE: "terminated"}
 """The `status.state` that each of these leads to."""
 
 
 def recovery(obj: Resource[SpecT, StatusT], seen: Seen, now: datetime) -> Recovery:
     """What `spec.recovery` requests for the state seen; what is to be stopped keeps its volume instead."""
-    wanted = asked(obj.spec).recovery or RecoverySpec()
+    wanted = asked(obj.spec).recovery or _NO_RECOVERY
     match seen:
         case Seen.GONE if wanted.on_terminated is OnTerminated.RECREATE:
             return Recovery.RECREATE
