@@ -24,8 +24,13 @@ async def test_another_object_does_not_adopt_it_though_people_named_it(blue: Wor
 
 
 async def test_an_adopted_one_that_was_relieved_is_not_adopted_again(blue: World) -> None:
-    adopted, recreate = blue.pods.add("by-hand").id, {"onTerminated": "Recreate"}
-    blue.apply("adopter", annotations={ADOPT_ID: adopted}, updateStrategy=BLUE_GREEN, recovery=recreate)
+    adopted = blue.pods.add("by-hand").id
+    blue.apply(
+        "adopter",
+        annotations={ADOPT_ID: adopted},
+        updateStrategy=BLUE_GREEN,
+        recovery={"onTerminated": "Recreate"},
+    )
     await blue.wait(5)
     blue.change("adopter", image="another")
     for _ in range(2):
