@@ -99,17 +99,20 @@ class Mirror(Generic[_T]):
                 self._pause = min(2 * self._pause, _LONGEST_PAUSE)
 
     async def _list(self) -> None:
-        present: set[_Key] = set()
-        version = 0
+        """Believe a list, even if it is older than what was known: then the API server's data were restored."""
+        before, present, version = dict(self._kept), set[_Key](), 0
         async for items, as_of in self._kube.pages_as_of(self._kind, field_selector=self._field_selector):
             if not as_of.isdecimal():
                 raise Unavailable(0, "Unreadable", f"list of {self._kind.plural}: the answer has no resourceVersion")
             version = int(as_of)
             for raw in items:
-                present.add(_key_of(raw))
-                self._put(raw)
-        for key in [key for key, kept in self._kept.items() if key not in present and kept.version <= version]:
-            self._drop(key)
+                key = _key_of(raw)
+                present.add(key)
+                known = before.get(key)
+                self._put(raw, restored=known is not None and self._kept.get(key) is known)
+        for key, kept in list(self._kept.items()):
+            if key not in present and (kept is before.get(key) or kept.version <= version):
+                self._drop(key)
         self._passed = version
         self._heard_at = time.monotonic()
         self._listed.set()
@@ -127,10 +130,11 @@ class Mirror(Generic[_T]):
                     self._put(raw)
         self._heard_at = time.monotonic()
 
-    def _put(self, raw: JsonObject) -> None:
+    def _put(self, raw: JsonObject, *, restored: bool = False) -> None:
+        """Keep what is newer than what is known; what is older, too, if the API server's data may be `restored`."""
         key, uid, version = _key_of(raw), _uid_of(raw), _version_of(raw)
         known = self._kept.get(key)
-        if known is not None and known.version >= version:
+        if known is not None and (known.version == version or (known.version > version and not restored)):
             return
         if known is not None and known.uid != uid:
             self._drop(key)

@@ -1,7 +1,8 @@
-"""How long a mirror waits before it lists everything again."""
+"""How long a mirror waits before it lists everything again, and what it believes if the API server went back."""
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -11,10 +12,12 @@ import pytest_asyncio
 
 from relay_kube.kube import CONFIG_MAPS, ApiAccess, Kube
 from relay_kube.mirror import Mirror
-from tests.unit.engine.apiserver import ApiServer, Call, Fault
+from tests.unit.engine.apiserver import ApiServer, Call, Fault, part
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    from relay_kube.kube import JsonObject
 
 BOOKMARK = '{"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "200"}}}\n'
 
@@ -71,3 +74,34 @@ async def test_a_watch_that_tells_something_begins_with_the_first_pause_again(se
 async def test_a_list_without_a_version_is_read_again(server: ApiServer) -> None:
     server.faults.append(Fault(200, body='{"items": []}', times=3))
     assert await pauses(server, 3) == [0.5, 1, 2]
+
+
+def listed(version: int, *objects: tuple[str, int]) -> Fault:
+    """The answer to a list: objects by name, with their versions."""
+    items = [{"metadata": {"name": name, "uid": name, "resourceVersion": str(at)}} for name, at in objects]
+    return Fault(200, body=json.dumps({"metadata": {"resourceVersion": str(version)}, "items": items}))
+
+
+async def test_a_list_from_before_what_is_known_is_believed(server: ApiServer) -> None:
+    told = list[tuple[str, int]]()
+    lists = [listed(90, ("a", 80), ("b", 90)), listed(60, ("a", 50)), listed(70, ("a", 50), ("c", 70))]
+
+    def before(call: Call) -> None:
+        watch = ("watch", "true") in call.query
+        server.faults.append(Fault(403) if watch else lists.pop(0))
+
+    def read(raw: JsonObject) -> tuple[str, int]:
+        metadata = part(raw, "metadata")
+        return str(metadata["name"]), int(str(metadata["resourceVersion"]))
+
+    async def pause(_seconds: float) -> None:
+        if not lists:
+            raise Enough
+
+    server.before = before
+    async with aiohttp.ClientSession() as session:
+        mirror = Mirror(Kube(ApiAccess(server.url, session)), CONFIG_MAPS, read, told.append, sleep=pause)
+        with pytest.raises(Enough):
+            await mirror.run()
+    assert told == [("a", 80), ("b", 90), ("a", 50), ("b", 90), ("c", 70)]
+    assert sorted(mirror) == [("a", 50), ("c", 70)]
