@@ -2,7 +2,9 @@
 
 import base64
 import os
+import socket
 import ssl
+import sys
 import tempfile
 import time
 from binascii import Error as NotBase64
@@ -14,6 +16,7 @@ from typing import Final, TypeVar
 
 import aiohttp
 import yaml
+from aiohttp import AddrInfoType
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
 from relay_kube.kube import ApiAccess
@@ -109,12 +112,24 @@ def of_kubeconfig(path: Path) -> Login:
 async def opened(who: Login, agent: str) -> AsyncIterator[ApiAccess]:
     """Yields connections to the API server, without a limit on their number; they close with the context."""
     async with aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, ssl=who.tls),
+        connector=aiohttp.TCPConnector(limit=0, ssl=who.tls, socket_factory=_kept_alive),
         headers={"User-Agent": agent},
         cookie_jar=aiohttp.DummyCookieJar(),
         read_bufsize=2**21,  # holds a whole object of a watch
     ) as session:
         yield ApiAccess(who.server, session, who.headers, who.proxy)
+
+
+def _kept_alive(address: AddrInfoType) -> socket.socket:
+    """A socket that fails about a minute after its peer died silently: nothing else ends a log that is followed."""
+    family, kind, protocol, _, _ = address
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if sys.platform == "linux":  # elsewhere the system's own times hold
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
+    return made
 
 
 def _dashed(name: str) -> str:

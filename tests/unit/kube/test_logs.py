@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import ssl
 from typing import TYPE_CHECKING
 
 import aiohttp
 from aiohttp import web
 
 from relay_kube import kube
+from relay_kube.access import Login, opened
 from relay_kube.kube import ApiAccess, Kube
 
 if TYPE_CHECKING:
@@ -42,3 +45,18 @@ async def test_a_long_log_is_read_to_its_end(monkeypatch: pytest.MonkeyPatch) ->
             last = (last + piece)[-20:]
     assert last.endswith(b"the last line\n")
     await runner.cleanup()
+
+
+async def test_the_system_notices_that_a_followed_logs_server_is_gone() -> None:
+    runner = web.ServerRunner(web.Server(tell))
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        login = Login(f"http://127.0.0.1:{runner.addresses[0][1]}", ssl.create_default_context())
+        async with opened(login, "test") as access, access.session.get(access.url) as answer:
+            assert answer.connection is not None
+            assert answer.connection.transport is not None
+            connected = answer.connection.transport.get_extra_info("socket")
+            assert connected.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+    finally:
+        await runner.cleanup()
