@@ -20,6 +20,7 @@ from yarl import URL
 
 _CLOSE_SECONDS = 2.0
 _MAX_FIELD_BYTES = 64 * 1024
+_BROKE_OFF = "the server closed the connection in the middle of the answer"
 
 
 @dataclass(slots=True)
@@ -231,6 +232,8 @@ async def read(answer: aiohttp.ClientResponse) -> bytes:
         return await answer.content.readany()
     except aiohttp.ClientError as error:
         raise _translated(error) from error
+    except RuntimeError as closed:  # aiohttp's, if the connection ended at a malformed chunk between two reads
+        raise ConnectionFailedError(_BROKE_OFF) from closed
 
 
 def headers_of(answer: aiohttp.ClientResponse) -> Mapping[str, str]:
@@ -266,7 +269,7 @@ def _reason(error: aiohttp.ClientError) -> str:
         case aiohttp.ClientResponseError():
             return f"the answer is not HTTP: {error.message}"
         case aiohttp.ClientPayloadError():
-            return "the server closed the connection in the middle of the answer"
+            return _BROKE_OFF
         case OSError(errno=None):
             return "the connection broke while the request was sent"
         case OSError():

@@ -1,5 +1,6 @@
 """Downloads: to the end of the file through cuts, and never a part taken for the whole."""
 
+import asyncio
 import contextlib
 import json
 import random
@@ -23,6 +24,7 @@ from relay_client import (
     Unreadable,
 )
 from relay_client.operations import DOWNLOAD_FILE
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.unit.client.conftest import KEY, Timeline
 from tests.unit.client.scripted import Drop, Hang, Raw, Reply, ScriptedServer, Step
 
@@ -393,3 +395,31 @@ async def test_a_file_is_not_read_by_a_plain_call(server: ScriptedServer) -> Non
     async with inference(server) as cloud:
         with pytest.raises(TypeError, match=r"download_file is done by Cloud\.download"):
             await cloud.call(DOWNLOAD_FILE, id="file_1")
+
+
+async def test_a_malformed_chunk_between_two_reads_breaks_it_off() -> None:
+    taken, closed = asyncio.Event(), asyncio.Event()
+
+    async def answer(request: asyncio.StreamReader, response: asyncio.StreamWriter) -> None:
+        await request.readuntil(b"\r\n\r\n")
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: application/jsonl\r\nTransfer-Encoding: chunked\r\n\r\n"
+        response.write(head + b"%x\r\n%s\r\n" % (len(FILE), FILE))
+        await asyncio.wait_for(taken.wait(), PATIENCE_SECONDS)
+        response.write(b"ZZ\r\n")
+        with contextlib.suppress(ConnectionError):
+            await request.read()  # until the client has hung up
+        response.close()
+        closed.set()
+
+    async def read_slowly(cloud: Cloud) -> None:
+        async with cloud.download("file_1", offset=0) as pieces:
+            async for _ in pieces:
+                listening.close()  # nothing more can be asked
+                taken.set()
+                await asyncio.wait_for(closed.wait(), PATIENCE_SECONDS)
+
+    listening = await asyncio.start_server(answer, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+    async with Cloud("http://management.invalid", KEY, inference_url=url, runtime=Timeline().runtime()) as cloud:
+        with pytest.raises(CloudError):
+            await read_slowly(cloud)
