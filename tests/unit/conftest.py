@@ -1,12 +1,22 @@
 """What unit tests share."""
 
+import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 
 import pytest
 import pytest_asyncio
 
+from tests.support.virtual_time import VirtualTimeLoop
 from tests.unit.flows.managed.world import World, running_world
+
+
+def pytest_asyncio_loop_factories(
+    config: pytest.Config,  # noqa: ARG001 - a hook's arguments are named
+    item: pytest.Item,
+) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Tests marked with `virtual_time` wait on a clock of their own."""
+    return {"loop": VirtualTimeLoop if item.get_closest_marker("virtual_time") else asyncio.new_event_loop}
 
 
 @pytest.fixture(autouse=True)

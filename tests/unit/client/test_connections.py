@@ -22,7 +22,7 @@ BODY = b'{"id":"pod_1","status":"running"}'
 FOUND = Reply(200, BODY)
 CREATED = Reply(201, b'{"id":"pod_1"}')
 UNASKED = b'HTTP/1.1 201 Created\r\nContent-Length: 18\r\n\r\n{"id":"pod_other"}'
-ONCE = CallPolicy(attempt_seconds=5, total_seconds=5, max_attempts=1)
+ONCE = CallPolicy(connect_seconds=PATIENCE_SECONDS, attempt_seconds=PATIENCE_SECONDS, max_attempts=1)
 
 
 @pytest.mark.parametrize("unasked", [b"", UNASKED], ids=["the end", "an answer"])

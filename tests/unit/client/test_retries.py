@@ -1,5 +1,7 @@
 """Repeating in place: only what is repeatable, only where it may help, briefly, and as the cloud asks."""
 
+import asyncio
+
 import pytest
 
 from relay_client import (
@@ -12,6 +14,7 @@ from relay_client import (
     Outcome,
     RateLimited,
     RateLimiter,
+    Runtime,
 )
 from relay_client.operations import GET_VM, RESTART_VM, SCALE_CLUSTER, TERMINATE_VM
 from relay_wire.clusters import ClusterScale
@@ -71,10 +74,12 @@ async def test_retries_end_after_four_attempts(cloud: Cloud, server: ScriptedSer
 
 async def test_retries_end_with_the_total_time(server: ScriptedServer) -> None:
     server.will(Hang())
-    async with Cloud(server.url, KEY, policy=QUICK) as cloud:
+    runtime = Runtime(clock=asyncio.get_running_loop().time)
+    async with Cloud(server.url, KEY, policy=QUICK, runtime=runtime) as cloud:
         with pytest.raises(CloudUnavailable, match="no complete answer"):
             await cloud.call(GET_VM, id="pod_1")
     assert len(server.seen) <= 2
+    assert runtime.clock() <= QUICK.total_seconds + 0.001
 
 
 async def test_retry_after_in_seconds_is_waited_for(cloud: Cloud, server: ScriptedServer, timeline: Timeline) -> None:

@@ -23,6 +23,7 @@ from relay_client import (
     Unauthorized,
     Unreadable,
 )
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.unit.client.conftest import KEY
 from tests.unit.client.scripted import Drop, Early, Hang, Raw, Reply, ScriptedServer, Step
 from tests.unit.client.uploads import IMPATIENT, MIB, PATIENT, STORED, Source, chunks, failed_upload, inference, refusal
@@ -73,14 +74,14 @@ class Answerer(threading.Thread):
         connection, _ = self._listener.accept()
         with connection:
             connection.recv(64)
-            self._told.wait(5)
+            self._told.wait(PATIENCE_SECONDS)
             connection.sendall(self._answer)
         self._closed.set()
 
     def answer(self) -> None:
         """Returns when the connection is closed; the event loop stands still until then."""
         self._told.set()
-        self._closed.wait(5)
+        self._closed.wait(PATIENCE_SECONDS)
 
 
 async def test_an_early_answer_is_read_although_the_connection_is_reset_before_the_next_bytes() -> None:
@@ -102,7 +103,7 @@ async def test_an_early_answer_is_read_although_the_connection_is_reset_before_t
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         async with Cloud(url, KEY, inference_url=url, policy=PATIENT) as cloud:
             error = await failed_upload(cloud, source())
-        answerer.join(5)
+        answerer.join(PATIENCE_SECONDS)
     assert (type(error), error.message) == (TooLarge, "too large")
 
 
