@@ -28,7 +28,10 @@ async def test_what_a_login_asks_is_shown_while_kubectl_waits(
     assert told == ["kubectl waits, and says: To sign in, enter AB12 at https://login.example"]
 
 
-async def test_what_kubectl_says_on_its_way_is_not_shown(kubectl: Scripted, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_what_kubectl_says_on_its_way_is_not_shown(
+    kubectl: Scripted, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("relay_cli.kubectl._PAUSE_SECONDS", PATIENCE_SECONDS)
     kubectl(f"{ASKS}; echo '{{\"items\": []}}'")
     assert await Kubectl().list(["gpupods"]) == []
     assert capsys.readouterr() == ("", "")

@@ -27,18 +27,18 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize(
-    ("does", "sentence"),
+    ("does", "patience", "sentence"),
     [
-        ("exec sleep 1000", "kubectl proxy was not ready after 0.2 seconds"),
-        ("echo 'error: no configuration' >&2; exit 1", "no configuration"),
+        ("exec sleep 1000", 0.2, "kubectl proxy was not ready after 0.2 seconds"),
+        ("echo 'error: no configuration' >&2; exit 1", PATIENCE_SECONDS, "no configuration"),
     ],
     ids=["hangs", "ends"],
 )
 async def test_a_proxy_that_does_not_serve_is_a_failure(
-    kubectl: Scripted, monkeypatch: pytest.MonkeyPatch, does: str, sentence: str
+    kubectl: Scripted, monkeypatch: pytest.MonkeyPatch, does: str, patience: float, sentence: str
 ) -> None:
     kubectl(does)
-    monkeypatch.setattr("relay_cli.kubectl._READY_SECONDS", 0.2)
+    monkeypatch.setattr("relay_cli.kubectl._READY_SECONDS", patience)
     with pytest.raises(Failure, match=sentence):
         async with Kubectl().proxy():
             pass

@@ -22,6 +22,8 @@ from tests.support.eventually import PATIENCE_SECONDS, eventually
 if TYPE_CHECKING:
     from relay_wire.events import Event
 
+pytestmark = pytest.mark.virtual_time
+
 TEAM = ObjectKey("CloudAccount", "team-a", "default")
 SHARED = ObjectKey("ClusterCloudAccount", "", "shared")
 OLD, CURRENT = "whsec_old-0123456789", "whsec_current-0123456789"

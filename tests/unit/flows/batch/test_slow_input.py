@@ -6,6 +6,8 @@ from ipaddress import ip_network
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, cast
 
+import pytest
+
 from relay_client import CallPolicy, Cloud
 from relay_operator.api.conditions import Reason
 from relay_operator.engine.cache import Cache
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from tests.unit.engine.apiserver import Json
 
 
+@pytest.mark.virtual_time
 async def test_an_input_that_stalls_is_unavailable_and_the_cloud_is_not(tmp_path: Path) -> None:
     policy = StorePolicy((PurePosixPath(tmp_path),), (ip_network("127.0.0.0/8"),))
     async with ObjectStores(policy) as stores, scripted_server() as web, scripted_server() as server:
