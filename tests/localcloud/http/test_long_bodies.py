@@ -3,38 +3,63 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pytest
 
 from relay_localcloud.http.authentication import LONG_SECONDS
-from tests.localcloud.support.inference import CHAT, call, chat
+from tests.localcloud.support.inference import CHAT, chat
+from tests.localcloud.support.server import request
 from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import AsyncIterator
 
     from tests.localcloud.support.server import Answer, Organization
 
 POD = {"image": "nginx", "gpuModelId": "h100"}
-PODS = "POST /v1/pods"
+PODS = "/v1/pods"
 
 pytestmark = pytest.mark.usefixtures("no_faults_left")
 
 
-async def begun(organization: Organization, operation: str, sent: Coroutine[Any, Any, Answer]) -> asyncio.Task[Answer]:
-    """A request that has been admitted, and whose body is read only after LONG_SECONDS."""
-    server = organization.server
-    whose = {"organizationId": organization.id, "operation": operation}
+@dataclass(frozen=True)
+class Begun:
+    """A request that has been admitted; its body ends when told to, and is read only after LONG_SECONDS."""
+
+    _answer: asyncio.Task[Answer]
+    _rest: asyncio.Event
+
+    async def ended(self) -> Answer:
+        """The answer to the whole of it."""
+        self._rest.set()
+        return await self._answer
+
+
+async def begun(organization: Organization, path: str, body: object, key: str) -> Begun:
+    """A request of which the server has seen no more than the beginning."""
+    server, rest = organization.server, asyncio.Event()
+    whose = {"organizationId": organization.id, "operation": f"POST {path}"}
     made = await server.ok("POST", "/faults", {**whose, "effect": {"delaySeconds": LONG_SECONDS + 0.5}})
-    answer = asyncio.create_task(sent)
+
+    async def pieces() -> AsyncIterator[bytes]:
+        text = json.dumps(body).encode()
+        yield text[:1]
+        await rest.wait()
+        yield text[1:]
+
+    url = server.ready["inferenceUrl" if path == CHAT else "managementUrl"] + path
+    headers = {"Content-Type": "application/json"}
+    answer = asyncio.create_task(request("POST", url, raw=pieces(), key=key, headers=headers))
 
     async def seen() -> int:
         faults = (await server.ok("GET", "/faults"))["items"]
         return sum(fault["seen"] for fault in faults if fault["id"] == made["id"])
 
     await eventually(seen, lambda count: count == 1)
-    return answer
+    return Begun(answer, rest)
 
 
 async def another_key(organization: Organization) -> tuple[str, str]:
@@ -43,28 +68,28 @@ async def another_key(organization: Organization) -> tuple[str, str]:
 
 
 async def test_it_is_answered_as_ever_if_the_key_is_still_valid(organization: Organization) -> None:
-    answer = await begun(organization, PODS, organization.call("POST", "/v1/pods", POD))
-    assert (await answer).status == 200
+    long = await begun(organization, PODS, POD, organization.api_key)
+    assert (await long.ended()).status == 200
 
 
 async def test_a_key_that_is_revoked_meanwhile_creates_nothing(organization: Organization) -> None:
     key_id, key = await another_key(organization)
-    answer = await begun(organization, PODS, organization.call("POST", "/v1/pods", POD, key=key))
+    long = await begun(organization, PODS, POD, key)
     await organization.ok("DELETE", f"/v1/orgs/{{org}}/api-keys/{key_id}")
-    assert (await answer).refusal == (401, "unauthorized")
+    assert (await long.ended()).refusal == (401, "unauthorized")
     assert (await organization.ok("GET", "/v1/orgs/{org}/billing/usage"))["burnPerHourCents"] == 0
 
 
 async def test_a_key_that_is_revoked_meanwhile_asks_no_model(organization: Organization) -> None:
     key_id, key = await another_key(organization)
-    answer = await begun(organization, f"POST {CHAT}", call(organization, "POST", CHAT, chat("hello"), key=key))
+    long = await begun(organization, CHAT, chat("hello"), key)
     await organization.ok("DELETE", f"/v1/orgs/{{org}}/api-keys/{key_id}")
-    assert (await answer).body["error"]["code"] == "revoked_api_key"
+    assert (await long.ended()).body["error"]["code"] == "revoked_api_key"
 
 
 async def test_a_role_that_is_taken_meanwhile_counts_no_more(organization: Organization) -> None:
     made = await organization.server.ok("POST", f"/orgs/{organization.id}/session", {"role": "member"})
-    answer = await begun(organization, PODS, organization.call("POST", "/v1/pods", POD, key=made["userSessionToken"]))
+    long = await begun(organization, PODS, POD, made["userSessionToken"])
     path = f"/v1/orgs/{{org}}/members/{made['userId']}"
     await organization.ok("PATCH", path, {"role": "viewer"}, key=organization.user_session_token)
-    assert (await answer).refusal == (403, "forbidden")
+    assert (await long.ended()).refusal == (403, "forbidden")

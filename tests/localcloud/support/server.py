@@ -56,10 +56,10 @@ async def request(
     body: object = UNSENT,
     *,
     key: str | None = None,
-    raw: bytes | None = None,
+    raw: bytes | AsyncIterator[bytes] | None = None,
     headers: dict[str, str] | None = None,
 ) -> Answer:
-    """One request; `raw` sends exactly these bytes."""
+    """One request; `raw` sends exactly these bytes, or each piece of them as it comes."""
     sent = dict(headers or {})
     if key is not None:
         sent["Authorization"] = f"Bearer {key}"
