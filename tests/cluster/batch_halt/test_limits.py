@@ -42,8 +42,10 @@ async def test_after_its_deadline_a_batch_is_cancelled_and_its_answers_so_far_ar
     brisk_private_workspace: Workspace,
 ) -> None:
     workspace = brisk_private_workspace
-    await runs_slowly(workspace, ALL, activeDeadlineSeconds=3)
+    await runs_slowly(workspace, ALL, activeDeadlineSeconds=3600)
     await workspace.cloud.control.advance(230)
+    long_ago = {"status": {"startTime": "2026-01-01T00:00:00Z"}}
+    await workspace.kube.patch(KIND, NAME, long_ago, subresource="status")
     await workspace.becomes(KIND, NAME, tells("Cancelling"))
     await _advanced_to_the_end(workspace)
     done = await workspace.becomes(KIND, NAME, failed("DeadlineExceeded"))

@@ -18,7 +18,7 @@ Instead = dict[str, str]
 FUNCTIONS: Final = """
 asked() { curl -s -X "$1" "$CLOUD$2" -H "Authorization: Bearer $KEY" ${3:+-d "$3"} > /dev/null; }
 control() { curl -s -X "$1" "$CONTROL$2" ${3:+-d "$3"} > /dev/null; }
-readied() { kubectl wait --for=condition=Ready "$@" --timeout=1m > /dev/null; }
+readied() { kubectl wait --for=condition=Ready "$@" --timeout=3m > /dev/null; }
 """
 _PROMPTS = """
 echo '{"custom_id": "r1", "body": {"messages": [{"role": "user", "content": "hello"}]}}' > input.jsonl
@@ -42,7 +42,7 @@ kubectl apply -f examples/inferencebatch-prompts.yaml -f examples/inferencebatch
 for name in many held; do
   sed "s/capitals/$name/; s/name: answers/name: $name/" examples/inferencebatch.yaml | kubectl apply -f -
 done
-kubectl wait --for=condition=Complete ibatch/capitals --timeout=1m
+kubectl wait --for=condition=Complete ibatch/capitals --timeout=3m
 """
 _REVIEWS = """
 echo '{"id": 1001, "text": "Fits perfectly"}' > reviews.jsonl
@@ -75,7 +75,7 @@ kind: GpuPod
 metadata: {name: lost, annotations: {gpurelay.dev/create-intent: "{"}}
 spec: {image: pytorch/pytorch:2.9.0, gpu: {modelId: l40s, count: 1}}
 END
-kubectl wait --for=condition=Stalled gpod/lost --timeout=1m
+kubectl wait --for=condition=Stalled gpod/lost --timeout=3m
 """
 _WITHOUT_ACCOUNT = """
 kubectl delete cacct default

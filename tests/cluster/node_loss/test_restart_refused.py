@@ -18,6 +18,11 @@ def _why(item: Manifest | None) -> str:
     return reason
 
 
+def _told(item: Manifest | None) -> bool:
+    """Whether the operator has seen the spec as it is."""
+    return item is not None and item["status"]["observedGeneration"] == item["metadata"]["generation"]
+
+
 async def _stopped(workspace: Workspace) -> tuple[Manifest, Json]:
     """A pod with 8 GPUs that was stopped, and the node of its volume."""
     await workspace.apply(gpu_pod(count=8))
@@ -68,7 +73,7 @@ async def test_an_offline_node_is_told_and_the_pod_starts_when_it_returns(brisk_
 
 
 async def test_a_pod_still_stopping_is_started_when_it_has_stopped(brisk_private_workspace: Workspace) -> None:
-    await brisk_private_workspace.cloud.control.settings(stopSeconds=2)
+    await brisk_private_workspace.cloud.control.settings(stopSeconds=3600)
     await brisk_private_workspace.apply(gpu_pod())
     pod = await brisk_private_workspace.becomes("GpuPod", "trainer")
     await brisk_private_workspace.kube.patch("GpuPod", "trainer", {"spec": {"powerState": "Stopped"}})
@@ -76,6 +81,8 @@ async def test_a_pod_still_stopping_is_started_when_it_has_stopped(brisk_private
         "GpuPod", "trainer", lambda item: (item or {})["status"].get("state") == "stopping"
     )
     await _start(brisk_private_workspace)
+    await brisk_private_workspace.becomes("GpuPod", "trainer", _told)
+    await brisk_private_workspace.cloud.control.advance(3600)
     started = await brisk_private_workspace.becomes("GpuPod", "trainer")
     assert started["status"]["id"] == pod["status"]["id"]
     assert await count(brisk_private_workspace, RESTART_VM) >= 1

@@ -33,9 +33,9 @@ async def test_an_object_that_is_nested_too_deeply_is_told_so_and_stops_nobody(
     for levels in LEVELS:
         await kubectl("apply", "--filename=-", stdin=_nested(levels))
     told = "jsonpath={.status.conditions[?(@.type=='Ready')].reason}=Unreadable"
-    await kubectl("wait", "inferencebatch", "--all", f"--for={told}", "--timeout=60s")
+    await kubectl("wait", "inferencebatch", "--all", f"--for={told}", "--timeout=180s")
     await operator.process.kill()
     await operator.start()
     await workspace.apply(gpu_pod("after"))
     await workspace.becomes("GpuPod", "after")
-    await kubectl("delete", "inferencebatch", "--all", "--timeout=60s")
+    await kubectl("delete", "inferencebatch", "--all", "--timeout=180s")

@@ -251,6 +251,7 @@ async def test_an_upload_that_stands_still_is_408_and_leaves_its_place_to_the_ne
         slow = SlowUpload(organization)
         status, body, ends = await asyncio.to_thread(slow.answer)
         assert (status, body["error"]["type"], ends) == (408, "invalid_request_error", True)
+        await server.ok("PATCH", "/settings", {"stalledBodySeconds": 30})
         assert (await post_file(organization, multipart(b"x"))).status == 200
     finally:
         await server.ok("PATCH", "/settings", {"maxConcurrentUploads": 4, "stalledBodySeconds": 30})
