@@ -197,6 +197,8 @@ async def test_nothing_that_was_due_in_a_replaced_state_happens_in_the_other(
 ) -> None:
     server = start_server(*FROZEN)
     seeded = server.seeded()
+    # A second of the clock below costs hundreds of dollars.
+    await server.ok("PATCH", f"/orgs/{seeded.id}", {"balanceCents": 10**9})
     deploying = await create_pod(seeded)
     document = await server.ok("GET", "/export")
     await server.ok("POST", "/nodes", {"gpuModelId": "h100", "gpuCount": 40, "orgId": seeded.id})
