@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import gc
+import sys
 import weakref
 from pathlib import Path
 from resource import getpagesize
@@ -106,6 +107,23 @@ async def test_what_was_in_use_at_the_last_sweep_goes_back_once_the_work_is_over
     assert len(living) == 200
     returning.cancel()
     gc.unfreeze()
+
+
+async def test_names_that_were_looked_up_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "EVERY_SECONDS", 0.01)
+    monkeypatch.setattr(memory, "_SWEEPS_OF_THE_YOUNG", 0)
+    names = [f"name {number}" for number in range(2_000)]
+
+    async def references() -> int:
+        return sum(map(sys.getrefcount, names))
+
+    without = await references()
+    for name in names:
+        assert getattr(Circle, name, None) is None
+    assert await references() > without + 100, "Python's cache keeps them"
+    returning = asyncio.create_task(memory.tidy())
+    await eventually(references, lambda count: count < without + 10)
+    returning.cancel()
 
 
 async def _sweeps() -> int:
