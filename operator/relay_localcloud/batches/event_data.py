@@ -12,7 +12,7 @@ class EventData:
         self._after_return = False
 
     def fed(self, piece: bytes) -> Iterator[bytes]:
-        """The data of each event that ends within this piece; events without data are left out."""
+        """The data of each event that ends within this piece, without empty lines around it; none of an empty event."""
         begun = int(self._after_return and piece.startswith(b"\n"))
         self._after_return = piece.endswith(b"\r")
         more, *lines = piece[begun:].replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
@@ -26,8 +26,9 @@ class EventData:
         return self.fed(b"\n\n")
 
     def _ended(self, line: bytes) -> Iterator[bytes]:
-        if line.startswith(b"data:"):
-            self._data.append(line.removeprefix(b"data:").removeprefix(b" "))
-        elif not line and self._data:
-            data, self._data = b"\n".join(self._data), []
-            yield data
+        if line == b"data" or line.startswith(b"data:"):
+            self._data.append(line[len(b"data:") :].removeprefix(b" "))
+        elif not line:
+            data, self._data = b"\n".join(self._data).strip(b"\n"), []
+            if data:
+                yield data

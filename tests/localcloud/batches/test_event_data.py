@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import httpx2
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from relay_localcloud.batches.event_data import EventData
@@ -14,6 +14,7 @@ FIELDS = (
     "data: a",
     "data:b",
     "data:  c",
+    "data:",
     "data",
     "data :d",
     "\ufeffdata: e",
@@ -34,6 +35,7 @@ def as_the_client_reads(stream: bytes) -> list[str]:
     return [event.data.strip("\n") for event in httpx2.EventSource(response) if event.data.strip("\n")]
 
 
+@example(b"data: a\ndata\ndata: a\n\ndata\n\n", [])
 @given(STREAMS, st.lists(st.integers(0, 120), max_size=8))
 def test_events_are_those_that_the_client_reads(stream: bytes, cuts: list[int]) -> None:
     events, found = EventData(), list[str]()
