@@ -172,7 +172,7 @@ async def test_the_id_of_a_part_that_is_on_its_way_brings_back_what_was_lost_mea
 ) -> None:
     workspace, control = unattended_workspace, unattended_workspace.cloud.control
     await control.settings(batchRecordSeconds=1000)
-    await control.fault(CREATE_BATCH, {"delaySeconds": 3}, count=2)
+    await control.fault(CREATE_BATCH, {"delaySeconds": 10}, skip=1, count=1)
     await start_operator(workspace, **PATIENCE, batch_part_bytes="1024")
     await put_prompts(workspace, [record(f"r{number}", f"p{number}") for number in range(20)])
     await workspace.apply(batch())

@@ -78,8 +78,10 @@ async def test_what_was_claimed_is_free_once_a_batch_has_failed_without_answers(
     await control.clock(mode="frozen")
     await control.settings(batchRecordSeconds=1000)
     await put_prompts(workspace, [record("r1")])
-    await workspace.apply(batch("one", activeDeadlineSeconds=10))
+    await workspace.apply(batch("one", activeDeadlineSeconds=3600))
     await workspace.becomes(KIND, "one", tells("Running"))
+    long_ago = {"status": {"startTime": "2026-01-01T00:00:00Z"}}
+    await workspace.kube.patch(KIND, "one", long_ago, subresource="status")
     await workspace.becomes(KIND, "one", tells("Cancelling"))
     await control.clock(mode="real")
     await workspace.becomes(KIND, "one", failed("DeadlineExceeded"))

@@ -52,10 +52,10 @@ async def test_the_new_one_is_ready_first_then_the_secret_leads_to_it_then_the_o
     brisk_private_workspace: Workspace,
 ) -> None:
     workspace = brisk_private_workspace
-    await workspace.apply(_cluster(drain=5))
+    await workspace.apply(_cluster(drain=3600))
     blue = (await workspace.becomes("GpuCluster", "llm"))["status"]["id"]
     await workspace.cloud.control.settings(startSeconds=600)
-    await workspace.apply(_cluster(OTHER, drain=5))
+    await workspace.apply(_cluster(OTHER, drain=3600))
     both = await workspace.becomes("GpuCluster", "llm", _both)
     green = both["status"]["id"]
     assert (_old(both), ready(both), await _reached(workspace)) == ([blue], False, blue)
@@ -65,6 +65,8 @@ async def test_the_new_one_is_ready_first_then_the_secret_leads_to_it_then_the_o
     assert (switched["status"]["id"], _old(switched), await _reached(workspace)) == (green, [blue], green)
     assert (await workspace.organization.cluster(green))["imageUrl"] == OTHER
     assert [await _state(workspace, one) for one in (blue, green)] == ["running", "running"]
+    drained = [{**row, "until": "2026-01-01T00:00:00Z"} for row in switched["status"]["former"]]
+    await workspace.kube.patch("GpuCluster", "llm", {"status": {"former": drained}}, subresource="status")
     await workspace.becomes("GpuCluster", "llm", _alone)
     assert [await _state(workspace, one) for one in (blue, green)] == ["terminated", "running"]
     assert await changes(workspace) == [CREATE, CREATE, TERMINATE]

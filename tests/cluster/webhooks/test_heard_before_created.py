@@ -27,7 +27,8 @@ async def test_the_first_create_of_an_account_is_sent_after_its_subscription_is_
 ) -> None:
     await brisk_workspace.becomes("CloudAccount", "default")
     control, organization = brisk_workspace.cloud.control, brisk_workspace.organization
-    await control.fault(SUBSCRIBE, {"delaySeconds": 2}, count=1, organizationId=organization.id)
+    shown = {"delaySeconds": 10}  # seconds in which a busy machine shows that the pod waits
+    await control.fault(SUBSCRIBE, shown, count=1, organizationId=organization.id)
     await _second_account_and_pod(brisk_workspace)
 
     def waits(item: Json | None) -> bool:
