@@ -44,7 +44,7 @@ def examine(content: IO[bytes], endpoint: Family, serves: Callable[[str], bool])
         length = 0
         for number, line in _numbered(content):
             problem = None
-            for too_many in exceeds(line):
+            for too_many in exceeds(line) if len(line) > MOST_VALUES else ():  # each value takes a byte
                 if too_many:
                     problem = Problem("invalid_json_line", f"This line has over {MOST_VALUES} values.", number)
                 yield found
