@@ -43,7 +43,7 @@ def _registry(informer: Informer, plurals: Mapping[str, str]) -> kopf.OperatorRe
         raw = cast("JsonObject", event["object"])
         (informer.gone if event["type"] == "DELETED" else informer.seen)(kinds[resource.plural], raw)
 
-    kopf.on.login(registry=registry)(_Login(_sifting(informer, plurals)).login)
+    kopf.on.login(registry=registry)(_Login(_sifting(informer, kinds)).login)
     return registry
 
 
@@ -78,14 +78,13 @@ class _Login:
         )
 
 
-def _sifting(informer: Informer, plurals: Mapping[str, str]) -> aiohttp.ClientMiddlewareType:
+def _sifting(informer: Informer, kinds: Mapping[str, str]) -> aiohttp.ClientMiddlewareType:
     """Removes what the informer knows already from every list and watch.
 
     Three of an object's four events echo the operator's own writes, and each event would cost kopf as much as half a
     pass. The informer has read all objects before kopf lists: the list ends after its first page, and the watch begins
-    where the informer's list was made.
+    where the informer's list was made. `kinds` by plural.
     """
-    kinds = {plural: kind for kind, plural in plurals.items()}
 
     async def sift(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
         answer = await send(request)
