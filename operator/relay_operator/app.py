@@ -45,6 +45,10 @@ from relay_operator.webhooks.receiver import Receiver
 
 logger = logging.getLogger(__name__)
 
+_YOUNG = 20_000
+"""New containers after which garbage is collected. Reference counting frees what a pass makes; at Python's own number,
+a collection every few passes walked through what was still in use."""
+
 EXPECTED = (*EXPECTED_ERRORS, *WATCH_ERRORS, KubeError, CloudError)
 _ENDING_SECONDS = 6.0
 _DESCRIPTORS = 8192
@@ -241,6 +245,7 @@ class App:
             else:
                 self.synced.set()
                 gc.freeze()  # loaded objects stay: no later collection needs to walk through them
+                gc.set_threshold(_YOUNG)
         plurals = {kind.name: kind.definition.plural for kind in self.kinds}
         await watch(self.informer, plurals, self.settings.watch_namespaces, lambda: _stop_on_signals(stop))
 
