@@ -49,6 +49,11 @@ def month_end(start: int) -> int:
     return start + monthrange(moment.year, moment.month)[1] * DAY
 
 
+def unpaid_since(instant: int) -> int:
+    """The start of the first month that is not settled and paid out at `instant`."""
+    return month_start(instant - SETTLED_AFTER)
+
+
 def by_month(since: int, until: int) -> Iterator[tuple[int, int]]:
     """The months of a period, by their start, and how much of the period is in each."""
     while since < until:

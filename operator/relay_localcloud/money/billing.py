@@ -137,6 +137,8 @@ def start_billing(tx: Tx, billed: Billed, began_at: int | None = None, *, wanted
     since = tx.now if began_at is None or wanted_at is None else min(max(began_at, wanted_at), tx.now)
     USAGE.insert(tx, started_at=since, **asdict(billed))
     days.began(tx, billed.organization_id, billed.rate_cents, since)
+    if billed.node_id is not None:
+        earned.began(tx, billed.node_id, billed.rate_cents, since)
     _change_burn(tx, billed.organization_id, billed.rate_cents, since)
 
 
@@ -162,7 +164,7 @@ def _close(tx: Tx, organization_id: str, stints: Sequence[UsageRecord], until: i
             on_nodes[stint.node_id].append((stint.started_at, stint.rate_cents))
     ledger.ENDED.one_ended(tx)
     for node_id, runs in on_nodes.items():
-        earned.earn(tx, node_id, runs, until)
+        earned.ended(tx, node_id, runs, until)
     burn = sum(stint.rate_cents for stint in stints)
     days.ended(tx, organization_id, len(stints), burn, until)
     _change_burn(tx, organization_id, -burn, until)

@@ -2,7 +2,7 @@
 
 Payouts are monthly, at the instant at which the month's usage is settled: whole cents, the rest carried to the next.
 Earnings and payouts are computed from the earnings of ended runs and from current runs, so nothing is written when a
-payout falls due.
+payout falls due. What becomes known of a month after its payout changes the next one (`money/earned.py`).
 """
 
 from collections import defaultdict
@@ -61,15 +61,16 @@ class Statement:
     def payouts(self) -> list[Payout]:
         """The payouts up to that instant, the oldest first; a month without a whole cent has none."""
         paid: list[Payout] = []
-        units = 0
+        units = paid_cents = 0
         for start in sorted(self.by_month):
             end = accrual.month_end(start)
             paid_at = end + accrual.SETTLED_AFTER
             if paid_at > self.read_at:
                 break
-            cents = accrual.cents(units + self.by_month[start]) - accrual.cents(units)
             units += self.by_month[start]
-            if cents:
+            cents = accrual.cents(units) - paid_cents
+            if cents > 0:
+                paid_cents += cents
                 paid.append(Payout(start, end, paid_at, cents))
         return paid
 

@@ -6,15 +6,23 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from sqlalchemy import insert
 
+from relay_localcloud.capacity import nodes
+from relay_localcloud.capacity.nodes import NewNode
 from relay_localcloud.kernel import instants
 from relay_localcloud.kernel.instants import SECOND
+from relay_localcloud.kernel.store import Store
+from relay_localcloud.kernel.tables import organizations
+from relay_localcloud.money import billing
 from relay_localcloud.money.accrual import SETTLED_AFTER, UNITS_PER_CENT
-from relay_localcloud.providers.earnings import Stint, statement
+from relay_localcloud.money.billing import Billed
+from relay_localcloud.providers.earnings import Payout, Stint, of_provider, statement
 from tests.localcloud.support import clusters
 from tests.localcloud.support.provider import community_node, earnings, set_status
+from tests.localcloud.support.stints import START
 from tests.localcloud.support.workloads import (
     GRACE,
     UNTIL_RUNNING,
@@ -104,11 +112,11 @@ async def test_interruption_and_removal_end_the_earning_and_keep_the_earned(
 
 
 async def test_every_replica_earns_for_its_own_node(provider: Organization, organization: Organization) -> None:
-    nodes = [await community_node(provider, gpuCount=1) for _ in range(3)]
+    own = [await community_node(provider, gpuCount=1) for _ in range(3)]
     await clusters.running(organization, replicaCount=3, gpusPerReplica=1)
     await provider.server.advance(HOUR)
     rate = await price(organization)
-    assert await by_node(provider) == dict.fromkeys(nodes, rate)
+    assert await by_node(provider) == dict.fromkeys(own, rate)
 
 
 async def test_nobody_earns_by_the_nodes_of_others(provider: Organization, organization: Organization) -> None:
@@ -237,22 +245,60 @@ STINTS = st.builds(
 
 @given(st.lists(STINTS, max_size=20), st.integers(0, 3 * HALF_YEAR), st.integers(0, 100 * instants.DAY))
 def test_items_sum_up_and_payouts_never_change_and_never_pay_more(stints: list[Stint], now: int, later: int) -> None:
-    nodes = ["node_1", "node_2", "node_3"]
+    ids = ["node_1", "node_2", "node_3"]
     began = [stint for stint in stints if stint.ended_at is None or stint.started_at <= stint.ended_at]
-    shown = statement(nodes, began, now)
+    shown = statement(ids, began, now)
     units = sum(
         max(0, min(now if s.ended_at is None else s.ended_at, now) - s.started_at) * s.rate_cents for s in began
     )
     assert shown.total_cents == units // UNITS_PER_CENT
     assert sum(shown.cents_by_node.values()) == shown.total_cents
-    assert list(shown.cents_by_node) == nodes
+    assert list(shown.cents_by_node) == ids
     paid = shown.payouts
     assert sum(payout.cents for payout in paid) <= shown.total_cents
     assert all(payout.cents > 0 and payout.paid_at == payout.end + SETTLED_AFTER <= now for payout in paid)
     if paid:
-        last = statement(nodes, began, paid[-1].end)
+        last = statement(ids, began, paid[-1].end)
         assert sum(payout.cents for payout in paid) == last.total_cents
-    assert statement(nodes, began, now + later).payouts[: len(paid)] == paid
+    assert statement(ids, began, now + later).payouts[: len(paid)] == paid
+
+
+TIME_OF_A_REPORT = st.integers(0, 100 * instants.DAY)
+REPORTS = st.tuples(TIME_OF_A_REPORT, st.integers(0, 40 * instants.DAY), st.sampled_from(["a", "b"]))
+"""When something becomes known, how long after it happened, and whose run began or ended."""
+
+
+@settings(deadline=None)
+@given(st.lists(REPORTS, max_size=12), st.lists(TIME_OF_A_REPORT, max_size=4))
+@example([(41 * instants.DAY, 11 * instants.DAY, "a")], [41 * instants.DAY - 1])
+@example([(0, 0, "a"), (41 * instants.DAY, 11 * instants.DAY, "a")], [41 * instants.DAY - 1])
+def test_what_becomes_known_later_changes_no_payout_that_was_made(
+    reports: list[tuple[int, int, str]], reads: list[int]
+) -> None:
+    store = Store.ephemeral()
+    with store.transaction(at=START) as tx:
+        tx.connection.execute(insert(organizations).values(id="org", name="org", created_at=START))
+        node_id = nodes.add_node(tx, NewNode("h100", 8, "vie", "eu", 64, organization_id="org"))
+    runs: list[tuple[int, int]] = []
+    current: dict[str, int] = {}
+    paid: list[Payout] = []
+    events = [*reports, *((at, 0, "") for at in reads), (101 * instants.DAY, 0, "")]
+    for offset, late, holder in sorted(events):
+        now = START + offset
+        with store.transaction(at=now) as tx:
+            if holder in current:
+                billing.stop_billing(tx, "org", holder, ended_at=now - late)
+                runs.append((current.pop(holder), now - late))
+            elif holder:
+                billed = Billed("org", holder, holder, "pod", holder, "h100", 7, node_id)
+                billing.start_billing(tx, billed, now - late, wanted_at=0)
+                current[holder] = now - late
+            shown = of_provider(tx, "org", now)
+        assert shown.payouts[: len(paid)] == paid
+        paid = shown.payouts
+        ran = sum(max(0, ended - began) for began, ended in runs) + sum(now - began for began in current.values())
+        assert shown.total_cents == 7 * ran // UNITS_PER_CENT
+    store.close()
 
 
 async def test_what_was_earned_and_paid_outlasts_the_records_of_it(
