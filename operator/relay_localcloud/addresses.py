@@ -6,6 +6,7 @@ import socket
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import urlsplit
 
 from relay_localcloud.egress.reach import is_loopback
 from relay_localcloud.gateway.endpoints import Names
@@ -33,6 +34,12 @@ class Binding:
     gateway_domain: str = "localhost"
     public_url: str | None = None
     """The URL at which people and programs reach the management port; None: where it listens."""
+
+    @property
+    def reached_at(self) -> str:
+        """The host at which clients reach the cloud; of this machine only if no proxy on it may serve others."""
+        public = urlsplit(self.public_url or "").hostname
+        return public if public and is_loopback(self.host) else self.host
 
     @property
     def known_as(self) -> str:

@@ -131,6 +131,23 @@ async def test_behind_an_ingress_it_says_where_it_is_reached_and_its_console_tak
 
 
 @pytest.mark.parametrize(
+    ("url", "control", "deposit"),
+    [("https://cloud.example.com", (403, 403), "PAYMENTS_UNCONFIGURED"), ("http://localhost:9000", (200, 200), None)],
+)
+async def test_nobody_who_calls_through_a_proxy_on_this_machine_has_its_privileges(
+    start_server: StartServer, url: str, control: tuple[int, int], deposit: str | None
+) -> None:
+    own = f"http://127.0.0.1:{free_port()}"
+    ports = ("--port", own.rpartition(":")[2], "--inference-port", "0", "--gateway-port", "0", "--ssh-port", "0")
+    ready = start_server("--ephemeral", *ports, "--public-url", url).ready
+    answers = [await request("GET", own + path) for path in ("/_localcloud/export", "/console/workloads")]
+    assert tuple(answer.status for answer in answers) == control, [answer.raw for answer in answers]
+    path = f"{own}/v1/orgs/{ready['organizationId']}/billing/deposit"
+    paid = await request("POST", path, {"amountCents": 1000}, key=ready["userSessionToken"])
+    assert paid.body.get("code") == deposit, paid.raw
+
+
+@pytest.mark.parametrize(
     "url",
     ["cloud.example.com", "ftp://cloud", "https://", "https://a/b", "https://a?b", "https://u:p@a", "https://a b"],
 )

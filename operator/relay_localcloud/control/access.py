@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from relay_localcloud.egress.reach import is_loopback
 from relay_localcloud.http.errors import ApiError, error_response
 from relay_localcloud.http.exchange import exchange_of
 from relay_localcloud.http.turns import REFUSED, Turns
@@ -34,7 +35,9 @@ class ControlAccess:
     """Refuses `/_localcloud` and the console to strangers, other machines and other sites.
 
     If there is a token, every request needs it, even from this machine: a webhook may point at it. `origin` is the
-    console's origin in browsers that reach it through a proxy. Whoever is refused waits for the turn of all who are.
+    console's origin in browsers that reach it through a proxy. With one that is not this machine, and without a token,
+    nobody is let in: a proxy on this machine calls from it, whoever calls the proxy, and may name it as the host.
+    Whoever is refused waits for the turn of all who are.
     """
 
     def __init__(
@@ -45,6 +48,7 @@ class ControlAccess:
         self._anywhere = anywhere or bool(token)
         self._token = (token or "").encode()
         self._origin = origin
+        self._behind_proxy = origin is not None and not is_loopback(urlsplit(origin).hostname or "")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or answer 403."""
@@ -65,6 +69,11 @@ class ControlAccess:
         return ApiError(403, why) if why else None
 
     def _why_not(self, scope: Scope, headers: Headers) -> str:
+        if not self._anywhere and self._behind_proxy:
+            return (
+                "With --public-url, whoever calls through a proxy may seem to be on this machine: start with "
+                "--admin-token-file to use the control interface."
+            )
         if not self._anywhere and not _is_local(scope):
             return "The control interface answers this machine only; start with --admin-token-file to open it."
         if not self._anywhere and not _names_this_machine(headers.get("host", "localhost")):

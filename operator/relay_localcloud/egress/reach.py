@@ -25,7 +25,7 @@ class Reach:
 
     @classmethod
     def of_server(cls, host: str, networks: Sequence[Network]) -> Self:
-        """The addresses that a cloud which listens on `host` may connect to for its organizations.
+        """The addresses that a cloud which is reached at `host` may connect to for its organizations.
 
         On loopback, every address, since its organizations are one person's. Otherwise, public ones and `networks`.
         """
@@ -65,7 +65,7 @@ def check(reach: Reach, address: str) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a server that listens on `host`."""
+    """Whether only this machine can reach a server at `host`."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
