@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from relay_localcloud.runtimes.kubernetes.facts import ALL_CORDONED
 from relay_localcloud.runtimes.kubernetes.names import CLOUD_ID, REPLICA_ID, START, name_of, pull_name_of
 from tests.cluster.kubernetes_runtime.groups import (
     act,
@@ -18,7 +19,7 @@ from tests.cluster.kubernetes_runtime.groups import (
     running,
     serves,
 )
-from tests.cluster.kubernetes_runtime.stage import now
+from tests.cluster.kubernetes_runtime.stage import PRODUCT, now
 from tests.support.eventually import eventually
 from tests.support.localcloud import CloudRefusal
 
@@ -164,6 +165,19 @@ async def test_a_replica_without_gpus_runs_on_any_node_that_the_cloud_may_use(st
     spec = (await stage.pod(replica_id))["spec"]
     assert spec["nodeSelector"] == {"gpurelay.dev/pool": "true"}
     assert "nodeId" not in (await detail(stage, cluster_id))["replicas"][0]
+
+
+async def test_a_replica_without_gpus_waits_while_every_node_that_it_could_run_on_is_cordoned(stage: Stage) -> None:
+    await stage.end()
+    stage.terms = {"node_selector": {PRODUCT: stage.product}}
+    await stage.start()
+    name = await stage.node(cordoned=True)
+    await stage.kube.patch("Node", name, {"spec": {"taints": None}})  # as of a Node that its kubelet never reported
+    cluster_id = await post(stage, gpuModelId=None, resourceSize="small")
+    await becomes(stage, cluster_id, "provisioning", ALL_CORDONED)
+    await eventually(lambda: left(stage), lambda names: names == [], what="no Pod waits")
+    await stage.node()
+    await replicas(stage, cluster_id, 1)
 
 
 async def test_a_private_image_is_pulled_with_the_credential_and_that_goes_with_the_replica(stage: Stage) -> None:

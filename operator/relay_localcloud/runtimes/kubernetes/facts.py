@@ -33,6 +33,7 @@ LEAVES_WITHIN: Final = 1 * MINUTE
 MOST_WORDS: Final = 1000
 NOT_HEALTHY_YET: Final = "It has not passed its health check yet."
 CORDONED: Final = "Its node is cordoned: it starts once the node is uncordoned."
+ALL_CORDONED: Final = "Every node that it could run on is cordoned: it starts once one of them is uncordoned."
 
 STUCK: Final = "Its former Pod was to end and is still there: it starts again once that Pod is gone."
 
@@ -135,7 +136,7 @@ class Awaited:
 
 @dataclass(frozen=True, slots=True)
 class Cordoned:
-    """The wanted Pod is on no node, and is created only once its node is uncordoned.
+    """The wanted Pod is on no node, and is created only once its node, or any if it has none, is uncordoned.
 
     The container of the one before it has not run since `ended_at`, None if that is unknown.
     """

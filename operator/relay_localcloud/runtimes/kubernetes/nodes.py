@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final, TypeAlias
 
-from relay_localcloud.runtimes.kubernetes.names import CORDONED_BY
+from relay_localcloud.runtimes.kubernetes.names import CORDON, CORDONED_BY
 from relay_localcloud.runtimes.kubernetes.observed import Container, Node, Pod, condition
 from relay_localcloud.runtimes.kubernetes.quantities import amount
 from relay_localcloud.runtimes.kubernetes.runs import Machine, Room
@@ -88,6 +88,12 @@ def of_node(
     return NodeSeen(machine, gpu.model_id, labels.get(REGION, ""), labels.get(ZONE, ""), cordoned, unlabelled)
 
 
+def are_closed(nodes: Iterable[Node], selector: Mapping[str, str]) -> bool:
+    """Whether cordons alone keep a Pod off every Node with these labels, if the Pod tolerates no taint."""
+    may_have_it = [node for node in nodes if selector.items() <= node.metadata.labels.items() and not _repels(node)]
+    return bool(may_have_it) and all(node.spec.unschedulable for node in may_have_it)
+
+
 def is_marked(node: Node, instance: str) -> bool:
     """Whether this instance cordoned the Node, for a hold that it has not seen end; somebody may have uncordoned it."""
     return node.metadata.annotations.get(CORDONED_BY) == instance
@@ -104,6 +110,10 @@ def free_on(machine: Machine, pods: Sequence[Pod]) -> Room:
         left(machine.cpu_millis, "cpu", units=1000),
         left(machine.memory_bytes, "memory"),
     )
+
+
+def _repels(node: Node) -> bool:
+    return any(taint.effect != "PreferNoSchedule" and taint.key != CORDON for taint in node.spec.taints)
 
 
 def _takes_from(pod: Pod, node: Node) -> bool:

@@ -154,10 +154,18 @@ class Event(Observed):
         return in_series or self.last_timestamp or self.event_time or self.first_timestamp or 0
 
 
+class Taint(Observed):
+    """What keeps Pods that do not tolerate it off a Node, unless its effect is `PreferNoSchedule`."""
+
+    key: str
+    effect: str
+
+
 class NodeSpec(Observed):
-    """What an administrator sets on a Node."""
+    """What an administrator sets on a Node, with the taints of controllers."""
 
     unschedulable: bool = False
+    taints: Sequence[Taint] = ()
 
 
 class NodeStatus(Observed):

@@ -22,7 +22,7 @@ from relay_localcloud.runtimes.kubernetes.cordons import NODES, Cordons
 from relay_localcloud.runtimes.kubernetes.holdings import HOLDINGS, Holding, Standing
 from relay_localcloud.runtimes.kubernetes.kubevirt import Vms
 from relay_localcloud.runtimes.kubernetes.names import CLOUD_ID, INSTANCE, REPLICA_ID, is_vm, name_of
-from relay_localcloud.runtimes.kubernetes.nodes import Gpu, NodeFact, NodeSeen, of_node
+from relay_localcloud.runtimes.kubernetes.nodes import Gpu, NodeFact, NodeSeen, are_closed, of_node
 from relay_localcloud.runtimes.kubernetes.objects import Objects, VolumeLost
 from relay_localcloud.runtimes.kubernetes.observed import Node, Pod
 from relay_localcloud.runtimes.kubernetes.organizations import Organizations
@@ -241,12 +241,14 @@ class Reconciler:
             nodes = [fact for fact in facts if isinstance(fact, NodeSeen)]
             machines = {node.machine.name: node.machine for node in nodes}
             cordoned = {node.machine.name for node in nodes if node.cordoned}
+            closed = are_closed(self._nodes, self._offer.terms.node_selector)
             ahead = turns.ahead(tx, _wall())
             fleet.look(tx, self._offer.cluster, facts, is_region=self._is_region, ahead=ahead)
             held = fleet.held(tx, self._offer.cluster)
-            same = (machines.keys(), cordoned) == (self._seen.machines.keys(), self._seen.cordoned)
+            before = (self._seen.machines.keys(), self._seen.cordoned, self._seen.closed)
+            same = (machines.keys(), cordoned, closed) == before
             affected = [] if same else HOLDINGS.all(tx, standing=Standing.RUN)
-        self._seen = replace(self._seen, machines=machines, cordoned=cordoned)
+        self._seen = replace(self._seen, machines=machines, cordoned=cordoned, closed=closed)
         self._cordons.want(held)
         for holding in filter(self._concerns, affected):
             self._due.setdefault(holding.id)

@@ -30,10 +30,10 @@ class Situation(Enum):
     """What exists under the name of a holder's Pod."""
 
     ABSENT = auto()
-    CLOSED = auto()  # absent, and the holder's node is cordoned
+    CLOSED = auto()  # absent, and the holder's node is cordoned, or without one every node
     FOREIGN = auto()  # a Pod that is not this cloud's
     PRESENT = auto()
-    UNPLACED = auto()  # on no node yet, and the holder's node is cordoned
+    UNPLACED = auto()  # on no node yet, and cordons keep it off as in CLOSED
     LATER = auto()  # of a later start than the row's, since the state was restored from a backup
     LEAVING = auto()  # being deleted, by whomever
     REJECTED = auto()  # in phase Succeeded or Failed, and younger than REMADE_AFTER
@@ -80,7 +80,10 @@ STEPS: Final[Mapping[Standing, Mapping[Situation, Step]]] = {
 def situation(
     holding: Holding, pod: Pod | None, instance: str, now: int, *, cordoned: bool = False, held: bool = False
 ) -> Situation:
-    """The situation of a holder; `pod` is the Pod of its name; its node is `cordoned`, or `held` by its owner."""
+    """The situation of a holder; `pod` is the Pod of its name; its node is `cordoned`, or `held` by its owner.
+
+    Of a holder without a node, `cordoned` is about every node on which it could run.
+    """
     if pod is None:
         return Situation.CLOSED if cordoned else Situation.ABSENT
     if pod.metadata.labels.get(INSTANCE) != instance:

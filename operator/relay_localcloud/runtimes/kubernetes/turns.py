@@ -83,7 +83,8 @@ class Seen:
     """What is known of a cluster now: reporting Nodes by name, Pods by namespace and name, Events by namespace and uid.
 
     `pods_on` has the Pods on a Node, by its name; `may_run` is about the Pods of every cluster. `wall` is the machines'
-    clock, by which clusters write times: the cloud's may lag behind it, or be ahead. `cordoned` has names of machines.
+    clock, by which clusters write times: the cloud's may lag behind it, or be ahead. `cordoned` has names of machines;
+    `closed`: cordons keep all off that has no node of the cloud.
     """
 
     machines: Mapping[str, Machine]
@@ -93,6 +94,7 @@ class Seen:
     may_run: stops.MayRun
     wall: Callable[[], int]
     cordoned: Collection[str] = ()
+    closed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,11 +235,17 @@ def _tell(tx: Tx, holder: Holder, holding: Holding, pod: Pod | None, seen: Seen,
 
 
 def _situation(tx: Tx, holder: Holder | None, holding: Holding, pod: Pod | None, seen: Seen, offer: Offer) -> Situation:
-    machine = _machine_of(tx, holder, seen, offer) if holder is not None and seen.cordoned else None
-    cordoned = machine is not None and machine.name in seen.cordoned
+    cordoned = holder is not None and _is_cordoned(tx, holder, seen, offer)
     waits = pod is not None and pod.spec.node_name is None
     held = waits and holder is not None and _is_held(tx, holder)
     return situation(holding, pod, offer.terms.instance, seen.wall(), cordoned=cordoned, held=held)
+
+
+def _is_cordoned(tx: Tx, holder: Holder, seen: Seen, offer: Offer) -> bool:
+    if holder.node_id is None:
+        return seen.closed
+    machine = _machine_of(tx, holder, seen, offer) if seen.cordoned else None
+    return machine is not None and machine.name in seen.cordoned
 
 
 def _is_held(tx: Tx, holder: Holder) -> bool:
@@ -273,7 +281,8 @@ def _without_pod(tx: Tx, holder: Holder, holding: Holding, there: Situation, see
         return [CannotStart(TAKEN)]
     if there in _CORDONED:
         events = () if holding.uid is None else seen.events(namespace_of(holder.organization_id), holding.uid)
-        return [facts.on_cloud(Cordoned(ended_at=facts.killed_at(events)), ahead(tx, seen.wall()))]
+        words = facts.ALL_CORDONED if holder.node_id is None else facts.CORDONED
+        return [facts.on_cloud(Cordoned(words, facts.killed_at(events)), ahead(tx, seen.wall()))]
     return [Deleted(_VANISHED) if holding.uid is not None else Awaited()]
 
 

@@ -67,6 +67,8 @@ class Rows:
     pods: dict[str, Pod] = field(default_factory=dict)
     machines: dict[str, Machine] = field(default_factory=dict)
     cordoned: frozenset[str] = frozenset()
+    closed: bool = False
+    """Whether every Node is cordoned on which what has no node of the cloud could run."""
     may_run: Callable[[str, str, str], bool] = lambda _, __, ___: False
     events: list[Event] = field(default_factory=list)
     """Those about each of its Pods."""
@@ -212,7 +214,7 @@ class Rows:
     def turn(self, holder_id: str) -> Turn:
         """What a turn decides."""
         pods = (lambda _, name: self.pods.get(name)), self._pods_on, lambda _, __: self.events
-        seen = Seen(self.machines, *pods, self.may_run, self.wall, self.cordoned)
+        seen = Seen(self.machines, *pods, self.may_run, self.wall, self.cordoned, self.closed)
         with self.tx() as tx:
             turn = turns.take(tx, holder_id, seen, self.offer)
         assert turn is not None

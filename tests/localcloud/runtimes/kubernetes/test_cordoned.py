@@ -10,7 +10,7 @@ import pytest
 from relay_localcloud.kernel.instants import DAY, HOUR, MINUTE
 from relay_localcloud.providers import node_events
 from relay_localcloud.replicas.states import ReplicaState
-from relay_localcloud.runtimes.kubernetes.facts import CORDONED, SCHEDULED_WITHIN
+from relay_localcloud.runtimes.kubernetes.facts import ALL_CORDONED, CORDONED, SCHEDULED_WITHIN
 from relay_localcloud.runtimes.kubernetes.nodes import NodeSeen
 from relay_localcloud.runtimes.kubernetes.observed import PodSpec
 from relay_localcloud.runtimes.kubernetes.situations import Step
@@ -155,3 +155,38 @@ def test_a_replica_moves_to_another_node_if_that_has_room(room: Rows) -> None:
     assert (other.id != replica.id, other.node_id != replica.node_id) == (True, True)
     assert room.turn(other.id).step is Step.MAKE
     assert room.turn(replica.id).step is Step.SWEEP
+
+
+def test_a_replica_without_gpus_waits_unbilled_while_every_node_is_cordoned(room: Rows) -> None:
+    cluster_id = room.cluster(gpuModelId=None, gpusPerReplica=0)
+    replica = room.replica(cluster_id)
+    room.unplaced(replica.id)
+    room.closed = True
+    room.now += 2 * SCHEDULED_WITHIN
+    assert room.turn(replica.id).step is Step.END
+    room.pods.clear()
+    for _ in range(2):
+        assert room.turn(replica.id).step is Step.NOTHING
+        waiting = room.replica(cluster_id)
+        assert (waiting.id, waiting.status, waiting.reason) == (replica.id, ReplicaState.PROVISIONING, ALL_CORDONED)
+        room.now += DAY
+        room.settle()
+    room.closed = False
+    assert room.turn(replica.id).step is Step.MAKE
+    room.runs(replica.id)
+    assert room.status(cluster_id) is ClusterStatus.RUNNING
+    assert room.billed(replica.id) == [(room.now, None)]
+
+
+def test_a_replica_without_gpus_that_was_drained_is_billed_until_then(room: Rows) -> None:
+    began, cluster_id = room.now, room.cluster(gpuModelId=None, gpusPerReplica=0)
+    replica = room.replica(cluster_id)
+    room.runs(replica.id)
+    room.now += HOUR
+    room.closed = True
+    assert room.turn(replica.id).step is Step.NOTHING
+    assert room.replica(cluster_id).status is ReplicaState.HEALTHY
+    room.pods.clear()
+    room.turn(replica.id)
+    assert room.replica(cluster_id).reason == ALL_CORDONED
+    assert room.billed(replica.id) == [(began, room.now)]

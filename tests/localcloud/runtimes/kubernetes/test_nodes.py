@@ -8,7 +8,7 @@ import pytest
 
 from relay_localcloud.kernel.instants import parse_timestamp
 from relay_localcloud.runtimes.kubernetes.names import CORDONED_BY
-from relay_localcloud.runtimes.kubernetes.nodes import Gpu, NodeSeen, NodeSilent, NotOffered, of_node
+from relay_localcloud.runtimes.kubernetes.nodes import Gpu, NodeSeen, NodeSilent, NotOffered, are_closed, of_node
 from relay_localcloud.runtimes.kubernetes.observed import Node, Pod
 from relay_localcloud.runtimes.kubernetes.runs import Machine
 
@@ -160,3 +160,26 @@ def test_what_is_started_before_and_stays_counts_beside_the_pod_and_beside_what_
 
 def test_what_a_sandbox_costs_counts() -> None:
     assert left(pod(asks(cpu="1"), overhead={"cpu": "200m"})).cpu_millis == 94_000
+
+
+CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+CONTROL_PLANE = {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}
+CORDONED: dict[str, Any] = {"spec": {"unschedulable": True, "taints": [CORDON]}}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "closed"),
+    [
+        ([], False),
+        ([node()], False),
+        ([node(**CORDONED)], True),
+        ([node(**CORDONED), node()], False),
+        ([node(**CORDONED), node(spec={"taints": [{"key": "slow", "effect": "PreferNoSchedule"}]})], False),
+        ([node(**CORDONED), node(spec={"taints": [CONTROL_PLANE]})], True),
+        ([node(spec={"taints": [CONTROL_PLANE]})], False),
+        ([node(**CORDONED), node({"other": "node"})], True),
+        ([node({"other": "node"}, **CORDONED)], False),
+    ],
+)
+def test_cordons_close_a_cluster_to_what_could_run_on_no_other_node(nodes: list[Node], closed: bool) -> None:
+    assert are_closed(nodes, H100.labels) is closed
