@@ -240,6 +240,12 @@ class Clock:
         return min(max(min(dues) - self.now(), 0) / self.state.rate / SECOND, LONGEST_SLEEP_SECONDS)
 
 
+def kept_time(tx: Tx) -> int | None:
+    """The cloud's time when it was last stored: before the clock runs, that of the former process; None if none ran."""
+    kept = read_meta(tx.connection, "clock")
+    return None if kept is None else ClockState.model_validate_json(kept).cloud
+
+
 def _rate(mode: Mode, scaled: float) -> float:
     return {"real": 1.0, "frozen": 0.0, "scaled": scaled}[mode]
 

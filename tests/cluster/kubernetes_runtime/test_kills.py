@@ -5,7 +5,9 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING
 
+from relay_localcloud.clock.clock import kept_time
 from relay_localcloud.kernel.instants import parse_timestamp
+from relay_localcloud.kernel.store import Store
 from relay_localcloud.money.ledger import USAGE
 from relay_localcloud.runtimes.kubernetes.names import START, name_of
 from relay_localcloud.workloads.workloads import WORKLOADS
@@ -54,6 +56,30 @@ async def test_what_started_while_the_cloud_was_away_is_billed_since_then(stage:
     assert workload is not None
     began = parse_timestamp(made["metadata"]["creationTimestamp"])  # of whole seconds, so perhaps before the order
     assert stint.started_at == max(began, workload.created_at)
+
+
+async def test_what_somebody_deleted_while_the_cloud_was_away_is_billed_no_longer_than_it_is_known_to_have_run(
+    stage: Stage,
+) -> None:
+    pod_id = await stage.runs()
+    first = await stage.pod(pod_id)
+    await stage.end()
+    state = Store.at(stage.state)
+    with state.transaction(at=0) as tx:
+        kept = kept_time(tx)
+    state.close()
+    await stage.kubelet_removes(name_of(pod_id))
+    await stage.start()
+    await stage.becomes(pod_id, "deploying", "Its Pod was deleted.")
+    await stage.pod(pod_id, other_than=first["metadata"]["uid"])
+    await stage.scheduler_binds(pod_id)
+    await stage.kubelet_runs(pod_id)
+    await stage.becomes(pod_id, "running")
+    with stage.store.transaction() as tx:
+        before, since = USAGE.all(tx, holder_id=pod_id)
+    assert kept is not None
+    assert before.ended_at == max(kept, before.started_at)
+    assert since.ended_at is None
 
 
 async def test_a_secret_or_volume_of_a_start_that_a_kill_broke_off_is_taken_over(stage: Stage) -> None:

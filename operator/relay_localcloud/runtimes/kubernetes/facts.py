@@ -117,6 +117,14 @@ class Deleted:
 
 
 @dataclass(frozen=True, slots=True)
+class Vanished:
+    """The Pod is gone since some time at which nobody looked; its container is known to have run until `ended_at`."""
+
+    words: str | None
+    ended_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Stuck:
     """The Pod was to end by `ended_at`, and is still there: a node is dead or hangs, or somebody's finalizer stays."""
 
@@ -160,6 +168,7 @@ Fact: TypeAlias = (
     | Failed
     | TakenOff
     | Deleted
+    | Vanished
     | Stuck
     | FoundRunning
     | Awaited
@@ -221,7 +230,7 @@ def on_cloud(fact: Fact, ahead: int) -> Fact:
             return replace(fact, at=at + ahead)
         case Exited():
             return replace(fact, started_at=fact.started_at + ahead, finished_at=fact.finished_at + ahead)
-        case Failed(_, int(ended_at)) | Cordoned(_, int(ended_at)) | Stuck(_, int(ended_at)):
+        case Failed(_, int(ended_at)) | Stuck(_, int(ended_at)):
             return replace(fact, ended_at=ended_at + ahead)
         case _:
             return fact

@@ -15,6 +15,7 @@ from typing import Final, NoReturn, Protocol
 from relay_kube.kube import Kube, KubeError, Refused
 from relay_kube.mirror import Mirror
 from relay_localcloud.capacity.catalog import DISK_IMAGES
+from relay_localcloud.clock.clock import kept_time
 from relay_localcloud.kernel.disk import PATIENCE_SECONDS, Unwritable
 from relay_localcloud.kernel.store import Store
 from relay_localcloud.runtimes.kubernetes import fleet, holdings, turns
@@ -104,6 +105,10 @@ class Reconciler:
         self._under_way = set[str]()
         self._nodes_due = True
         self._wake = asyncio.Event()
+        self._met = set[str]()
+        """The holders that have had a turn in this process."""
+        with store.transaction(at=0) as tx:
+            self._away_since = kept_time(tx)
         self._swept: set[tuple[str, int, Standing]] = set()
         self._seen = Seen({}, self._there, self._pods.on, self._events.of, regions.may_run, _wall)
 
@@ -216,6 +221,7 @@ class Reconciler:
         with self._store.transaction() as tx:
             holdings.forget(tx)
             everyone = [each for each in HOLDINGS.all(tx) if self._concerns(each)]
+        self._met &= {each.id for each in everyone}
         self._swept &= {(each.id, each.start, each.standing) for each in everyone}
         for holding in everyone:
             if (holding.id, holding.start, holding.standing) not in self._swept:
@@ -276,8 +282,10 @@ class Reconciler:
     async def _turn(self, holder_id: str) -> None:
         if is_vm(name_of(holder_id)) and not self._vms.are_listed:
             return
+        seen = self._seen if holder_id in self._met else replace(self._seen, away_since=self._away_since)
         with self._store.transaction() as tx:
-            turn = turns.take(tx, holder_id, self._seen, self._offer)
+            turn = turns.take(tx, holder_id, seen, self._offer)
+        self._met.add(holder_id)
         if turn is None or turn.step is Step.NOTHING:
             return
         try:

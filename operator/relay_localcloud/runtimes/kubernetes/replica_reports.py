@@ -26,6 +26,7 @@ from relay_localcloud.runtimes.kubernetes.facts import (
     Stuck,
     TakenOff,
     Unhealthy,
+    Vanished,
 )
 from relay_localcloud.runtimes.kubernetes.reports import EXITED, of_exit
 
@@ -53,11 +54,11 @@ def steps_of(fact: Fact) -> Iterator[Step]:
         case Exited():
             yield Step(ReplicaTrigger.CONTAINER_RUNS, at=fact.started_at)
             yield Step(ReplicaTrigger.CONTAINER_AWAY, of_exit(fact))
-        case Pending(words) | CannotStart(words) | Deleted(words) | TakenOff(words):
-            yield Step(ReplicaTrigger.CONTAINER_AWAY, words)
-        case Cordoned(words, ended_at) | Stuck(words, ended_at):
+        case Cordoned(words, ended_at) | Stuck(words, ended_at) | Vanished(words, ended_at):
             yield Step(ReplicaTrigger.CONTAINER_AWAY, words)
             yield Step(ReplicaTrigger.HELD_UP, words, ended_at)
+        case Pending(words) | CannotStart(words) | Deleted(words) | TakenOff(words):
+            yield Step(ReplicaTrigger.CONTAINER_AWAY, words)
         case Failed(words, ended_at):
             yield Step(ReplicaTrigger.CONTAINER_FAILED, words, ended_at)
         case Awaited():

@@ -17,6 +17,7 @@ from relay_localcloud.runtimes.kubernetes.facts import (
     Started,
     Stuck,
     TakenOff,
+    Vanished,
 )
 from relay_localcloud.workloads import moves
 from relay_localcloud.workloads.transitions import Trigger
@@ -43,14 +44,24 @@ def _told(tx: Tx, workload: Workload, fact: Fact) -> Workload:
         case Exited():
             ran = moves.apply(tx, workload, Trigger.STARTED, at=fact.started_at)
             return moves.apply(tx, ran, Trigger.CONTAINER_EXITED, of_exit(fact))
+        case Cordoned(words, ended_at) | Stuck(words, ended_at) | Vanished(words, ended_at) if (
+            workload.status is PodStatus.RUNNING
+        ):
+            return moves.apply(tx, workload, Trigger.HELD_UP, words, ended_at)
         case Deleted(words) | TakenOff(words) if workload.status is PodStatus.RUNNING:
             again = workload.status_reason == words
             return workload if again else moves.apply(tx, workload, Trigger.CONTAINER_EXITED, words)
-        case Cordoned(words, ended_at) | Stuck(words, ended_at) if workload.status is PodStatus.RUNNING:
-            return moves.apply(tx, workload, Trigger.HELD_UP, words, ended_at)
         case Stuck() if workload.status is PodStatus.STOPPING and workload.status_reason is None:
             return _says(tx, workload, STOPS_LATE)
-        case Pending(words) | CannotStart(words) | Cordoned(words) | Stuck(words) | Deleted(words) | TakenOff(words):
+        case (
+            Pending(words)
+            | CannotStart(words)
+            | Cordoned(words)
+            | Stuck(words)
+            | Deleted(words)
+            | TakenOff(words)
+            | Vanished(str(words))
+        ):
             return _says(tx, workload, words) if workload.status in _STARTING else workload
         case Failed(words, ended_at):
             return moves.apply(tx, workload, Trigger.FAILED, words, ended_at)

@@ -30,6 +30,7 @@ from relay_localcloud.runtimes.kubernetes.facts import (
     Gone,
     Started,
     TakenOff,
+    Vanished,
 )
 from relay_localcloud.runtimes.kubernetes.holders import NO_VOLUMES, Holder, Impossible
 from relay_localcloud.runtimes.kubernetes.holdings import HOLDINGS, Holding, Standing
@@ -84,7 +85,8 @@ class Seen:
 
     `pods_on` has the Pods on a Node, by its name; `may_run` is about the Pods of every cluster. `wall` is the machines'
     clock, by which clusters write times: the cloud's may lag behind it, or be ahead. `cordoned` has names of machines;
-    `closed`: cordons keep all off that has no node of the cloud.
+    `closed`: cordons keep all off that has no node of the cloud. `away_since` is when a former process of this cloud
+    last followed the cluster; it is set at the first turn of each holder.
     """
 
     machines: Mapping[str, Machine]
@@ -95,6 +97,7 @@ class Seen:
     wall: Callable[[], int]
     cordoned: Collection[str] = ()
     closed: bool = False
+    away_since: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,10 +283,20 @@ def _without_pod(tx: Tx, holder: Holder, holding: Holding, there: Situation, see
     if there is Situation.FOREIGN:
         return [CannotStart(TAKEN)]
     if there in _CORDONED:
-        events = () if holding.uid is None else seen.events(namespace_of(holder.organization_id), holding.uid)
         words = facts.ALL_CORDONED if holder.node_id is None else facts.CORDONED
-        return [facts.on_cloud(Cordoned(words, facts.killed_at(events)), ahead(tx, seen.wall()))]
-    return [Deleted(_VANISHED) if holding.uid is not None else Awaited()]
+        return [Cordoned(words, _ran_until(tx, holder, holding, seen))]
+    had_one = holding.uid is not None
+    if seen.away_since is not None:
+        return [Vanished(_VANISHED if had_one else None, _ran_until(tx, holder, holding, seen))]
+    return [Deleted(_VANISHED) if had_one else Awaited()]
+
+
+def _ran_until(tx: Tx, holder: Holder, holding: Holding, seen: Seen) -> int | None:
+    """Until when the container of a Pod that is gone is known to have run; None if nothing says so."""
+    events = () if holding.uid is None else seen.events(namespace_of(holder.organization_id), holding.uid)
+    killed_at = facts.killed_at(events)
+    on_cloud = None if killed_at is None else killed_at + ahead(tx, seen.wall())
+    return max((at for at in (seen.away_since, on_cloud) if at is not None), default=None)
 
 
 def _reports(tx: Tx, holder: Holder, seen: Seen, offer: Offer) -> bool:

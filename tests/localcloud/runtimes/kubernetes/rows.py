@@ -69,6 +69,8 @@ class Rows:
     cordoned: frozenset[str] = frozenset()
     closed: bool = False
     """Whether every Node is cordoned on which what has no node of the cloud could run."""
+    away_since: int | None = None
+    """When a former process of this cloud last followed the cluster, if this is the first turn since then."""
     may_run: Callable[[str, str, str], bool] = lambda _, __, ___: False
     events: list[Event] = field(default_factory=list)
     """Those about each of its Pods."""
@@ -214,7 +216,7 @@ class Rows:
     def turn(self, holder_id: str) -> Turn:
         """What a turn decides."""
         pods = (lambda _, name: self.pods.get(name)), self._pods_on, lambda _, __: self.events
-        seen = Seen(self.machines, *pods, self.may_run, self.wall, self.cordoned, self.closed)
+        seen = Seen(self.machines, *pods, self.may_run, self.wall, self.cordoned, self.closed, self.away_since)
         with self.tx() as tx:
             turn = turns.take(tx, holder_id, seen, self.offer)
         assert turn is not None

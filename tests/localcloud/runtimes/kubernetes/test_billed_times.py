@@ -90,6 +90,56 @@ def test_what_was_drained_during_an_outage_is_billed_until_its_kubelet_ended_it(
     assert room.billed(holder_id) == [(began, began + HOUR + room.ahead)]
 
 
+@pytest.mark.parametrize("cordoned", [False, True])
+@pytest.mark.parametrize("killed", [False, True])
+def test_what_somebody_deleted_during_an_outage_is_billed_for_as_long_as_it_is_known_to_have_run(
+    room: Rows, holder_id: str, killed: bool, cordoned: bool
+) -> None:
+    room.offer = replace(room.offer, terms=Terms("mine", "fast"))
+    began, room.ahead = room.now, MINUTE
+    started(room, holder_id, began)
+    room.now += HOUR
+    room.away_since = ended = room.now
+    room.now += 8 * HOUR
+    if killed:
+        ended += MINUTE
+        event = {"reason": "Killing", "lastTimestamp": timestamp(ended - room.ahead)}
+        room.events.append(Event.model_validate(event))
+    room.node(cordoned=cordoned)
+    room.pods.clear()
+    room.turn(holder_id)
+    assert room.billed(holder_id) == [(began, ended)]
+    room.away_since = None
+    room.now += MINUTE
+    room.node()
+    room.turn(holder_id)
+    started(room, holder_id, room.now)
+    assert room.billed(holder_id) == [(began, ended), (room.now, None)]
+
+
+def test_what_was_being_replaced_when_an_outage_began_is_billed_until_then(room: Rows, holder_id: str) -> None:
+    began = room.now
+    started(room, holder_id, began)
+    room.now += HOUR
+    room.runs(holder_id, deletionTimestamp=timestamp(room.now))
+    room.away_since = room.now
+    room.pods.clear()
+    room.now += 8 * HOUR
+    room.turn(holder_id)
+    assert room.billed(holder_id) == [(began, room.away_since)]
+
+
+def test_what_somebody_deletes_while_it_is_seen_runs_on_with_the_reason(room: Rows) -> None:
+    room.offer = replace(room.offer, terms=Terms("mine", "fast"))
+    pod_id, began = room.pod(), room.now
+    started(room, pod_id, began)
+    room.now += HOUR
+    room.pods.clear()
+    assert room.turn(pod_id).step is Step.MAKE
+    assert room.workload(pod_id).status is PodStatus.RUNNING
+    assert room.billed(pod_id) == [(began, None)]
+
+
 def test_what_is_deleted_and_does_not_leave_is_billed_until_it_was_to_end(room: Rows, holder_id: str) -> None:
     began, room.ahead = room.now, MINUTE
     started(room, holder_id, began)
