@@ -115,8 +115,9 @@ def _evict(tx: Tx, node_id: str, units: Collection[int], reason: str) -> None:
             moves.apply(tx, workload, Trigger.RECLAIMED, reason)
             continue
         replica = cluster_moves.REPLICAS.get(tx, holder_id)
+        if replica is None:
+            continue  # it has ended, and what ran of it is leaving
         cluster = clusters.find(tx, workload_id)
-        assert replica is not None, "units are held by VMs, pods and replicas"
         assert cluster is not None, "a live replica belongs to a live cluster"
         affected[cluster.id] = cluster
         cluster_moves.REPLICAS.apply(tx, cluster, replica, ReplicaTrigger.TERMINATE, reason)

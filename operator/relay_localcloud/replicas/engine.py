@@ -295,7 +295,8 @@ class Replicas(Generic[GroupT]):
     def _give_back(self, tx: Tx, replica: Replica) -> None:
         tx.runtime.want(self.facts, replica.id, Wanted.DELETED)
         addresses.give_back(tx, replica.id)
-        claims.release(tx, replica.id)
+        if not tx.runtime.lingers(replica.id):
+            claims.release(tx, replica.id)
 
     def _tell(self, tx: Tx, group: GroupT, replica: Replica, event: EventType, reason: str | None) -> None:
         named = {f"{self.noun}Id": group.id, "organizationId": group.organization_id, "name": group.name}

@@ -151,6 +151,10 @@ class Runtime(Protocol):
         """Record what is wanted from now on; the runtime carries it out, and reports, after this transaction."""
         ...
 
+    def lingers(self, holder_id: str) -> bool:
+        """Whether what runs of a holder that ends for good may still use its GPUs; it then releases them once gone."""
+        ...
+
     def holds_changed(self) -> None:
         """Note that an owner held or released a node; the runtime carries that out after this transaction."""
         ...

@@ -46,6 +46,10 @@ class Simulated:
                     self.tx.cancel(fact, holder_id)
                 return Expected()
 
+    def lingers(self, holder_id: str) -> bool:
+        """False: nothing runs."""
+        return False
+
     def holds_changed(self) -> None:
         """Do nothing: placement alone keeps workloads off a held node."""
 

@@ -163,9 +163,15 @@ def _regain_gpus(tx: Tx, workload: Workload, _: Cause) -> None:
         addresses.take(tx, workload.id)
 
 
-def _release_gpus(tx: Tx, workload: Workload, _: Cause) -> None:
-    addresses.give_back(tx, workload.id)
+def _release_gpus(tx: Tx, workload: Workload, cause: Cause) -> None:
     claims.release(tx, workload.id)
+    _leave_gpus(tx, workload, cause)
+
+
+def _leave_gpus(tx: Tx, workload: Workload, _: Cause) -> None:
+    addresses.give_back(tx, workload.id)
+    if not tx.runtime.lingers(workload.id):
+        claims.release(tx, workload.id)
     if workload.gpu_model_id is not None:
         announce_vacancy(tx, workload.gpu_model_id)
 
@@ -204,6 +210,7 @@ _EFFECTS: Final[Mapping[Effect, Callable[[Tx, Workload, Cause], None]]] = {
     Effect.CLAIM_GPUS: _claim_gpus,
     Effect.REGAIN_GPUS: _regain_gpus,
     Effect.RELEASE_GPUS: _release_gpus,
+    Effect.LEAVE_GPUS: _leave_gpus,
     Effect.START_BILLING: _start_billing,
     Effect.STOP_BILLING: _stop_billing,
     Effect.SEND_EMAIL: _send_email,

@@ -43,6 +43,7 @@ class Effect(Enum):
     CLAIM_GPUS = auto()
     REGAIN_GPUS = auto()  # those that it uses already, without the conditions of a start
     RELEASE_GPUS = auto()
+    LEAVE_GPUS = auto()  # as RELEASE_GPUS, but only once nothing of it runs any more
     START_BILLING = auto()
     STOP_BILLING = auto()
     SEND_EMAIL = auto()
@@ -82,7 +83,7 @@ _AWAIT: Final = Move(S.DEPLOYING)
 _HOLD_UP: Final = Move(S.DEPLOYING, (Effect.STOP_BILLING,))
 _INTERRUPT: Final = Move(S.INTERRUPTED, (Effect.STOP_BILLING,), timer=Timer.RETENTION)
 _TERMINATE: Final = Move(
-    S.TERMINATED, (Effect.STOP_BILLING, Effect.RELEASE_GPUS, Effect.DELETE_DISK, Effect.TELL_TERMINATED), Wanted.DELETED
+    S.TERMINATED, (Effect.STOP_BILLING, Effect.LEAVE_GPUS, Effect.DELETE_DISK, Effect.TELL_TERMINATED), Wanted.DELETED
 )
 _TERMINATE_WITH_NOTICE: Final = Move(S.TERMINATED, (Effect.SEND_EMAIL, *_TERMINATE.effects), Wanted.DELETED)
 

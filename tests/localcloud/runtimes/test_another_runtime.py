@@ -52,6 +52,9 @@ class Silent:
         self.wants.append((holder_id, wanted))
         return Expected()
 
+    def lingers(self, holder_id: str) -> bool:
+        return False
+
     def holds_changed(self) -> None:
         """Do nothing: it has no nodes of its own."""
 

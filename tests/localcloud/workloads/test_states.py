@@ -39,7 +39,7 @@ ON_ARRIVAL: dict[PodStatus, tuple[tuple[Effect, ...], Wanted | None, Timer | Non
     PodStatus.INTERRUPTED: ((Effect.STOP_BILLING,), None, Timer.RETENTION),
     PodStatus.FAILED: ((Effect.STOP_BILLING, Effect.RELEASE_GPUS), Wanted.GONE, None),
     PodStatus.TERMINATED: (
-        (Effect.STOP_BILLING, Effect.RELEASE_GPUS, Effect.DELETE_DISK, Effect.TELL_TERMINATED),
+        (Effect.STOP_BILLING, Effect.LEAVE_GPUS, Effect.DELETE_DISK, Effect.TELL_TERMINATED),
         Wanted.DELETED,
         None,
     ),

@@ -14,7 +14,7 @@ from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx, read_meta, write_meta
 from relay_localcloud.runtimes.kubernetes import volume_snapshots
 from relay_localcloud.runtimes.kubernetes.facts import Exited
-from relay_localcloud.runtimes.kubernetes.names import organization_of
+from relay_localcloud.runtimes.kubernetes.names import name_of, namespace_of, organization_of
 from relay_localcloud.runtimes.kubernetes.volume_snapshots import HELD
 from relay_localcloud.runtimes.runtime import INSTANCE, Expected, Facts, Labelled, Noun, Wanted
 
@@ -72,6 +72,10 @@ class Clusters(Protocol):
         """Compare the snapshots of VMs with those of every cluster."""
         ...
 
+    def may_run(self, cluster: str, namespace: str, name: str) -> bool:
+        """Whether a Pod of this cloud may exist on a cluster."""
+        ...
+
     def labelled(self) -> Iterable[Labelled]:
         """The Pods of every cluster that bear the mark of this cloud."""
         ...
@@ -118,6 +122,13 @@ class OnKubernetes:
             )
         self.tx.after_commit(lambda: self.clusters.changed(holder_id))
         return Expected()
+
+    def lingers(self, holder_id: str) -> bool:
+        """Whether the holder's Pod may exist; a turn releases its GPUs once it does not."""
+        known = HOLDINGS.find(self.tx, id=holder_id)
+        if known is None or known.cluster is None or known.organization_id is None:
+            return False
+        return self.clusters.may_run(known.cluster, namespace_of(known.organization_id), name_of(holder_id))
 
     def holds_changed(self) -> None:
         """Have the Nodes cordoned and uncordoned as their owners want it."""

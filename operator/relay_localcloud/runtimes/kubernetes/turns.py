@@ -4,7 +4,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from relay_localcloud.capacity import catalog, nodes
+from relay_localcloud.capacity import catalog, claims, nodes
+from relay_localcloud.capacity.vacancies import announce_vacancy
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.kernel.vault import Vault
 from relay_localcloud.quotas import quotas
@@ -150,6 +151,8 @@ def take(tx: Tx, holder_id: str, seen: Seen, offer: Offer) -> Turn | None:
         holding = HOLDINGS.find(tx, id=holder_id) or holding  # the facts may have changed what is wanted
     step = STEPS[holding.standing][_situation(tx, holder, holding, pod, seen, offer)]
     turn = Turn(holding, namespace, name, step, "" if pod is None else pod.metadata.uid)
+    if step is Step.SWEEP and holding.standing is Standing.END:
+        _release_gpus(tx, holding.id)
     if step is Step.MAKE:
         turn = _making(tx, turn, seen, offer)
     return turn if turn.step is Step.MAKE else replace(turn, holding=_not_refused(tx, holding))
@@ -166,6 +169,14 @@ def _leaving(holding: Holding, namespace: str, name: str, pod: Pod | None, offer
     ended = replace(holding, standing=Standing.END)
     step = STEPS[Standing.END][situation(ended, pod, offer.terms.instance, wall)]
     return Turn(ended, namespace, name, step, "" if pod is None else pod.metadata.uid, leaves=True)
+
+
+def _release_gpus(tx: Tx, holder_id: str) -> None:
+    """Release the GPUs that the Pod of an ended holder still used, if it had any."""
+    claim = claims.CLAIMS.find(tx, holder_id=holder_id)
+    if claim is not None:
+        claims.release(tx, holder_id)
+        announce_vacancy(tx, nodes.get(tx, claim.node_id).gpu_model_id)
 
 
 def refused(tx: Tx, turn: Turn, words: str, *, is_final: bool) -> None:
