@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
@@ -24,6 +25,28 @@ async def page(server: Server, path: str, **headers: str) -> Answer:
 def text_of(answer: Answer) -> str:
     """What a person reads, in one line."""
     return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", answer.raw.decode())))
+
+
+class _Inline(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        named = dict(attrs)
+        if tag == "style" or (tag == "script" and "src" not in named):
+            self.found.append(f"<{tag}>")
+        for name, value in attrs:
+            leads_to_script = (value or "").strip().lower().startswith("javascript:")
+            if name == "style" or name.startswith("on") or leads_to_script:
+                self.found.append(f"<{tag} {name}={value}>")
+
+
+def inline_of(answer: Answer) -> list[str]:
+    """The scripts and styles that a page contains, instead of referring to them."""
+    parser = _Inline()
+    parser.feed(answer.raw.decode())
+    return parser.found
 
 
 def refusal(answer: Answer) -> tuple[int, str]:
