@@ -5,7 +5,7 @@
 
 import sqlite3
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from sqlalchemy import Column, Connection, MetaData, StaticPool, Table, create_engine, delete, func, insert, select
@@ -13,7 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from relay_localcloud.clock.state import ClockState
 from relay_localcloud.identity.organizations import Founded
-from relay_localcloud.kernel import migrations
+from relay_localcloud.kernel import due, migrations
 from relay_localcloud.kernel.disk import StateFileError
 from relay_localcloud.kernel.schema import SCHEMA_VERSION, metadata
 from relay_localcloud.kernel.store import Tx, read_meta
@@ -31,6 +31,10 @@ _FACTS: Mapping[str, TypeAdapter[Any]] = {
 """The single facts of the table `meta`, all of which are read when a state is opened."""
 
 
+_LAST_TOGGLE: Final = "SELECT max(CAST(value AS INTEGER)) FROM webhooks, json_each(toggled_after)"
+"""The due item that the last toggle came after, by the order of the state that was exported."""
+
+
 def exported(tx: Tx) -> dict[str, JsonValue]:
     """Every row of every table."""
     tables: dict[str, JsonValue] = {table.name: _all(tx.connection, table) for table in metadata.sorted_tables}
@@ -45,6 +49,7 @@ def replace(tx: Tx, document: JsonValue) -> int:
         for table in metadata.sorted_tables:
             if rows[table.name]:
                 tx.connection.execute(insert(table), rows[table.name])
+        due.begin_after(tx.connection, tx.connection.exec_driver_sql(_LAST_TOGGLE).scalar() or 0)
     except (SQLAlchemyError, sqlite3.Error, OverflowError) as error:
         raise StateFileError(f"a row does not fit its table ({type(error).__name__})") from error
     _check_facts(tx)

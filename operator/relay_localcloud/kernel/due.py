@@ -80,6 +80,18 @@ def cancel(connection: Connection, kind: str, subject: str) -> None:
     _CANCEL.run(connection, of_kind=kind, of_subject=subject)
 
 
+def last_id(connection: Connection) -> int:
+    """The id of the item that was scheduled last, even if it is off the queue; 0 if none was. Later ids are larger."""
+    return int(connection.exec_driver_sql("SELECT seq FROM sqlite_sequence WHERE name = 'due'").scalar() or 0)
+
+
+def begin_after(connection: Connection, item_id: int) -> None:
+    """Give items that are scheduled from now on larger ids than this one."""
+    if last_id(connection) < item_id:
+        connection.exec_driver_sql("DELETE FROM sqlite_sequence WHERE name = 'due'")
+        connection.exec_driver_sql("INSERT INTO sqlite_sequence (name, seq) VALUES ('due', ?)", (item_id,))
+
+
 def is_scheduled(connection: Connection, kind: str, subject: str) -> bool:
     """Whether such an item is on the queue."""
     return _IS_SCHEDULED.run(connection, of_kind=kind, of_subject=subject).fetchone() is not None

@@ -33,7 +33,16 @@ from relay_localcloud.webhooks.circuits import Circuits
 from relay_localcloud.webhooks.fan_out import FanOut, lane_of
 from relay_localcloud.webhooks.faults import Interference
 from relay_localcloud.webhooks.outcomes import Outcome
-from relay_localcloud.webhooks.webhooks import ATTEMPT, ATTEMPTS, DELIVERIES, WEBHOOKS, Subscription, emit, signature
+from relay_localcloud.webhooks.webhooks import (
+    ATTEMPT,
+    ATTEMPTS,
+    DELIVERIES,
+    WEBHOOKS,
+    Subscription,
+    emit,
+    signature,
+    toggles,
+)
 
 if TYPE_CHECKING:
     from relay_localcloud.webhooks.receivers import Caller
@@ -260,7 +269,8 @@ def toggle(tx: Tx, webhook: Subscription, *, enabled: bool) -> Subscription:
         return webhook
     if enabled:
         _resume(tx, webhook.id)
-    return WEBHOOKS.changed(tx, webhook, enabled=enabled, toggled_at=tx.now)
+    toggled_after = toggles(tx, webhook.organization_id, webhook.toggled_after)
+    return WEBHOOKS.changed(tx, webhook, enabled=enabled, toggled_at=tx.now, toggled_after=toggled_after)
 
 
 def _resume(tx: Tx, webhook_id: str) -> None:

@@ -44,4 +44,4 @@ class FanOut(Outbound):
         with self._store.transaction(at=queued.due_at) as tx:
             payload = due.taken(tx.connection, queued.item_id)
             if payload is not None and self._has_room(tx, queued.lane):
-                record(tx, Event(**{name: str(value) for name, value in payload.items()}))
+                record(tx, Event(**{name: str(value) for name, value in payload.items()}), queued.item_id)

@@ -48,6 +48,7 @@ def create_webhook(
         events=tuple(dict.fromkeys(body.events)),
         **_of_secret(secret),
         created_at=tx.now,
+        toggled_after=webhooks.toggles(tx, organization_id),
     )
     return _with_secret(row, secret)
 

@@ -3,18 +3,19 @@
 import hashlib
 import hmac
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Final
 
 from pydantic import JsonValue
-from sqlalchemy import ForeignKeyConstraint, Index, Integer, delete, literal_column, select, text
+from sqlalchemy import ForeignKeyConstraint, Index, Integer, bindparam, delete, literal_column, select, text
 
 from relay_localcloud.http.pages import Page
-from relay_localcloud.kernel import tables
+from relay_localcloud.kernel import due, tables
 from relay_localcloud.kernel.due import DueHandler, DueItem
 from relay_localcloud.kernel.instants import SECOND, timestamp
+from relay_localcloud.kernel.prepared import Prepared
 from relay_localcloud.kernel.rows import Rows, shown
 from relay_localcloud.kernel.store import Tx
 
@@ -41,6 +42,12 @@ FORGET: Final = "webhook.forget"
 """The kind of due items that delete the rest of a removed subscription, their subject."""
 FORGOTTEN_AT_ONCE: Final = 500
 _ROW: Final = literal_column("rowid", Integer)
+_UNRECORDED: Final = Prepared(
+    select(tables.due.c.id)
+    .where(tables.due.c.lane == bindparam("organization"), tables.due.c.kind == FAN_OUT)
+    .order_by(tables.due.c.due_at, tables.due.c.id)
+    .limit(1)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +64,17 @@ class Subscription:
     created_at: int
     enabled: bool = True
     toggled_at: int | None = None  # when it was last paused or resumed
+    toggled_after: tuple[int, ...] | None = None  # the last due items before it was made, paused and resumed
 
-    def took_events(self, at: int) -> bool:
-        """Whether it existed and was not paused at an instant, after which it was toggled at most once."""
-        return self.enabled == (at >= (self.toggled_at or self.created_at))
+    def took_event(self, item_id: int, at: int) -> bool:
+        """Whether it existed and was not paused when an event happened at an instant and was put on the due-queue.
+
+        The order of both decides, as several may happen at one instant. In a state that does not have the order, the
+        instant does, as if it was toggled at most once since.
+        """
+        if self.toggled_after is None:
+            return self.enabled == (at >= (self.toggled_at or self.created_at))
+        return self.enabled == (sum(item_id <= each for each in self.toggled_after) % 2 == 0)
 
 
 WEBHOOKS: Final = Rows(
@@ -149,10 +163,21 @@ def emit(tx: Tx, organization_id: str, event_type: str, data: Mapping[str, JsonV
         tx.schedule(tx.now, FAN_OUT, event_id, asdict(event), lane=organization_id)
 
 
-def record(tx: Tx, event: Event) -> None:
-    """Schedule an event that happens now for each subscription of its organization that takes it."""
+def toggles(tx: Tx, organization_id: str, before: Sequence[int] | None = None) -> tuple[int, ...]:
+    """`Subscription.toggled_after` with one more, now; those before all events that are still to be recorded go."""
+    unrecorded = _UNRECORDED.run(tx.connection, organization=organization_id).fetchone()
+    kept = () if unrecorded is None else (each for each in before or () if each >= unrecorded[0])
+    return (*kept, due.last_id(tx.connection))
+
+
+def record(tx: Tx, event: Event, item_id: int | None = None) -> None:
+    """Schedule an event that happens now for each subscription of its organization that takes it.
+
+    `item_id` is that of its due item; None if it is recorded at once.
+    """
     for each in WEBHOOKS.all(tx, organization_id=event.organization_id):
-        if each.took_events(tx.now) and (not each.events or event.event_type in each.events):
+        takes = each.enabled if item_id is None else each.took_event(item_id, tx.now)
+        if takes and (not each.events or event.event_type in each.events):
             delivery_id = tx.new_id("whd")
             sent = {"event_id": event.event_id, "event_type": event.event_type, "body": event.body}
             DELIVERIES.insert(tx, id=delivery_id, webhook_id=each.id, **sent)

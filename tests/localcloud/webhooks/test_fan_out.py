@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from hypothesis import example, given
+from hypothesis import strategies as st
+from sqlalchemy import delete
+
 from relay_localcloud.app import HANDLERS
+from relay_localcloud.control import exports
 from relay_localcloud.http.turns import Turns
 from relay_localcloud.identity import organizations
-from relay_localcloud.kernel import due
+from relay_localcloud.kernel import due, tables
 from relay_localcloud.kernel.instants import SECOND
 from relay_localcloud.kernel.store import Store, Tx
 from relay_localcloud.webhooks.deliveries import toggle
@@ -23,6 +29,7 @@ from relay_localcloud.webhooks.webhooks import (
     WEBHOOKS,
     emit,
     remove,
+    toggles,
 )
 
 if TYPE_CHECKING:
@@ -109,6 +116,79 @@ async def test_an_event_is_for_who_took_events_when_it_happened_however_late_it_
     await asyncio.gather(*fan_out.tasks)
     with store.transaction(at=NOW + 3) as tx:
         assert {each.webhook_id for each in DELIVERIES.all(tx)} == {"wh_0", "wh_2", "wh_3"}
+
+
+STEPS = st.lists(st.sampled_from(["emit", "wh_0", "wh_1", "new", "record", "later"]), max_size=14)
+
+
+@given(STEPS)
+@example(["wh_0", "emit", "wh_0", "record"])
+@example(["emit", "wh_0", "wh_0", "record"])
+@example(["wh_0", "wh_0", "emit", "wh_0", "record"])
+@example(["emit", "new", "record"])
+def test_the_order_of_events_and_toggles_at_one_instant_says_who_takes_an_event(steps: list[str]) -> None:
+    asyncio.run(_play(steps))
+
+
+async def _play(steps: list[str]) -> None:
+    """Emit events, toggle and record, with a clock that mostly stands still; two subscriptions are never paused."""
+    store, organization_id = _store(0)
+    fan_out, now = FanOut(store, Turns(), lambda *_: True), NOW
+    enabled: dict[str, bool] = {}
+    expected: set[tuple[int, str]] = set()
+
+    def add(tx: Tx, name: str) -> None:
+        after = toggles(tx, organization_id)
+        WEBHOOKS.insert(tx, id=name, name=name, events=(), **_of(organization_id, tx.now), toggled_after=after)
+        enabled[name] = True
+
+    with store.transaction(at=now) as tx:
+        for name in ("wh_0", "wh_1", "wh_2", "wh_3"):
+            add(tx, name)
+    for number, step in enumerate([*steps, "record"]):
+        with store.transaction(at=now) as tx:
+            match step:
+                case "emit":
+                    emit(tx, organization_id, EVENT_TYPES[0], {"number": number})
+                    expected |= {(number, name) for name, takes in enabled.items() if takes}
+                case "new":
+                    add(tx, f"new_{number}")
+                case "wh_0" | "wh_1":
+                    webhook = WEBHOOKS.find(tx, id=step)
+                    assert webhook is not None
+                    enabled[step] = not enabled[step]
+                    toggle(tx, webhook, enabled=enabled[step])
+        if step == "later":
+            now += 1
+        if step == "record":
+            fan_out.begin(now, at_due_time=True, horizon=now)
+            while fan_out.tasks:
+                await asyncio.gather(*fan_out.tasks)
+                fan_out.begin(now, at_due_time=True, horizon=now)
+    with store.transaction(at=now) as tx:
+        taken = {(json.loads(each.body)["data"]["number"], each.webhook_id) for each in DELIVERIES.all(tx)}
+    store.close()
+    assert taken == expected
+
+
+async def test_an_imported_subscription_takes_what_happens_from_then_on() -> None:
+    store, organization_id = _store(2)
+    FanOut(store, Turns(), lambda *_: True)
+    with store.transaction(at=NOW) as tx:
+        for number in range(EVENTS):
+            emit(tx, organization_id, EVENT_TYPES[0], {"number": number})
+        tx.connection.execute(delete(tables.due))
+        webhook = WEBHOOKS.find(tx, id="wh_0")
+        assert webhook is not None
+        toggle(tx, toggle(tx, webhook, enabled=False), enabled=True)
+        state = exports.exported(tx)
+    other = Store.ephemeral()
+    other.call_queued[ATTEMPT] = lambda _: None
+    fan_out = FanOut(other, Turns(), lambda *_: True)
+    with other.transaction(at=NOW) as tx:
+        exports.replace(tx, state)
+        emit(tx, organization_id, EVENT_TYPES[0], {})
+    assert await _recorded(other, fan_out) == [2]
 
 
 async def test_an_event_for_which_there_is_no_room_any_more_is_recorded_for_nobody() -> None:
