@@ -29,7 +29,7 @@ from relay_localcloud.http.json_values import parsed
 from relay_localcloud.http.servers import ListenError, Server
 from relay_localcloud.http.visitors import Visitors
 from relay_localcloud.kernel import disk, keys, memory
-from relay_localcloud.kernel.disk import StateError, StateFileError
+from relay_localcloud.kernel.disk import InUseError, StateError, StateFileError
 from relay_localcloud.kernel.store import Store, read_meta
 from relay_localcloud.runtimes.runtime import INSTANCE, Unusable
 from relay_localcloud.ssh.bounds import Bounds
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("relay_localcloud")
 _LONGEST_START_SECONDS = 30
+_LONGEST_WAIT_SECONDS = 10
+"""Longer than a cloud that was told to end takes for that."""
+_PAUSE_SECONDS = 0.1
 _DESCRIPTORS = 65_536
 _Port = Server | GatewayServer | SshServer
 
@@ -116,7 +119,7 @@ async def serve(binding: Binding, options: Options, containers: "RuntimeConfig |
         listeners = addresses.bound(binding, stack)
         urls = addresses.urls(binding, listeners)
         with nullcontext() if options.state is None else disk.opening(options.state):
-            store = Store.ephemeral() if options.state is None else Store.at(options.state)
+            store = Store.ephemeral() if options.state is None else await _opened_state(options.state)
             stack.callback(store.close)
             _require_same_runtime(store, containers)
             runtime = None if containers is None else await _opened(stack, store, options, containers)
@@ -136,6 +139,25 @@ async def serve(binding: Binding, options: Options, containers: "RuntimeConfig |
             SshServer(cloud, visitors, ssh_listener, Bounds()),
         ]
         await _run(cloud, servers, addresses.ready_line(urls, founded), runtime)
+
+
+async def _opened_state(directory: Path) -> Store:
+    """The state in a directory, after up to _LONGEST_WAIT_SECONDS for another process that has it, as one that ends.
+
+    Raises StateError.
+    """
+    loop = asyncio.get_running_loop()
+    last, waits = loop.time() + _LONGEST_WAIT_SECONDS, False
+    while True:
+        try:
+            return Store.at(directory)
+        except InUseError as error:
+            if loop.time() >= last:
+                raise
+            if not waits:
+                _log.warning("Waiting %d s for it: %s", _LONGEST_WAIT_SECONDS, error)
+            waits = True
+            await asyncio.sleep(_PAUSE_SECONDS)
 
 
 def _require_same_runtime(store: Store, containers: "RuntimeConfig | None") -> None:

@@ -313,6 +313,24 @@ async def test_two_processes_cannot_share_a_state(start_server: StartServer, tmp
     assert (await first.seeded().call("GET", "/v1/whoami")).status == 200
 
 
+async def test_a_process_waits_for_the_one_before_it_to_leave_its_state(
+    start_server: StartServer, tmp_path: Path
+) -> None:
+    first = start_server("--state", str(tmp_path / "state"))
+    second = Server(("--state", str(tmp_path / "state")))
+    starting = asyncio.create_task(asyncio.to_thread(second.start))
+    try:
+        said = f"in use by another process (pid {first.child.pid})"
+        await eventually(lambda: _log_of(second), lambda log: said in log)
+        assert not starting.done()
+        first.stop()
+        await starting
+        assert second.ready["organizationId"] == first.ready["organizationId"]
+        assert (await second.seeded().call("GET", "/v1/whoami")).status == 200
+    finally:
+        second.kill()
+
+
 async def test_a_state_of_another_version_is_refused(start_server: StartServer, tmp_path: Path) -> None:
     folder = tmp_path / "state"
     start_server("--state", str(folder)).stop()

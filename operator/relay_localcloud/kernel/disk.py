@@ -31,6 +31,10 @@ class StateError(Exception):
     """The state directory cannot be used; the message says why and what to do."""
 
 
+class InUseError(StateError):
+    """Another process has the state."""
+
+
 class StateFileError(ValueError):
     """A document is not a readable state; the message says what is wrong."""
 

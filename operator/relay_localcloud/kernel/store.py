@@ -24,7 +24,7 @@ from sqlalchemy import Connection, StaticPool, Table, bindparam, create_engine, 
 
 from relay_localcloud.kernel import counts, disk, due, history, migrations, tables
 from relay_localcloud.kernel.counts import Totals
-from relay_localcloud.kernel.disk import StateError, Unwritable
+from relay_localcloud.kernel.disk import InUseError, StateError, Unwritable
 from relay_localcloud.kernel.due import QueuedCall
 from relay_localcloud.kernel.prepared import Prepared
 from relay_localcloud.kernel.schema import SCHEMA_VERSION, metadata
@@ -166,7 +166,7 @@ class Store:
 
     @classmethod
     def at(cls, directory: Path) -> "Store":
-        """State in a directory, which is created if missing; raises StateError if it cannot be used."""
+        """State in a directory, which is created if missing; raises StateError if it cannot be used, or is in use."""
         with disk.opening(directory):
             disk.keep_private(directory, "lock", "state.db")
             lock = _lock(directory / "lock")
@@ -331,7 +331,7 @@ def _lock(path: Path) -> IO[str]:
         handle.seek(0)
         owner = handle.read().strip() or "unknown"
         handle.close()
-        raise StateError(
+        raise InUseError(
             f"The state directory {path.parent} is in use by another process (pid {owner}): "
             "end that one, or choose another directory."
         ) from error
