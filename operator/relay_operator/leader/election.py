@@ -1,8 +1,8 @@
 """One leader among the replicas, by a Lease. See docs/decisions for why this is not the client library's election.
 
 Safety rests on durations alone: a leader stops `renew_deadline` after it last *began* a renewal that succeeded, and a
-standby takes over `duration` after it last *saw* a renewal of the Lease, even if that is deleted or edited. Wall clocks
-are never compared.
+standby takes over `duration` after it last *saw* a renewal of the Lease, even if that is deleted, emptied or edited.
+Wall clocks are never compared.
 """
 
 import asyncio
@@ -25,6 +25,8 @@ _REPEAT_SECONDS = 60.0
 
 _LONGEST_SECONDS = 86_400.0
 """The longest `RELAY_LEASE_DURATION_SECONDS`: a longer one was written by hand, and no holder needs it."""
+_RELEASED_SECONDS = 1
+"""The `leaseDurationSeconds` of a released Lease: who merely empties the holder leaves the holder's own there."""
 _TRIES = 3
 """Attempts at one renewal while others write to the Lease, too."""
 
@@ -49,11 +51,13 @@ class Lease:
 
     version: str
     holder: str
-    """Empty if the Lease was released."""
+    """Empty if the Lease was released, or if somebody emptied it."""
     duration: float
     transitions: int
     renewed: str = ""
     """Its time of the last renewal, which is only compared with that of an earlier read."""
+    released: bool = False
+    """Whether its last holder gave it up, and has ended its work."""
 
     @classmethod
     def read(cls, body: Mapping[str, JsonValue], least_duration: float) -> "Lease":
@@ -63,14 +67,16 @@ class Lease:
         """
         metadata, spec = part(body, "metadata"), part(body, "spec")
         duration, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
+        holder = str(spec.get("holderIdentity") or "")
         return cls(
             version=str(metadata.get("resourceVersion") or ""),
-            holder=str(spec.get("holderIdentity") or ""),
+            holder=holder,
             duration=min(max(duration, least_duration), _LONGEST_SECONDS)
             if isinstance(duration, int)
             else least_duration,
             transitions=transitions if isinstance(transitions, int) else 0,
             renewed=str(spec.get("renewTime") or ""),
+            released=not holder and duration == _RELEASED_SECONDS,
         )
 
     def renewed_since(self, former: "Lease") -> bool:
@@ -79,8 +85,8 @@ class Lease:
 
 
 def may_take(lease: Lease, identity: str, unchanged_seconds: float) -> bool:
-    """Whether the Lease is free, held by this replica, or unrenewed for its holder's whole duration."""
-    return lease.holder in ("", identity) or unchanged_seconds >= lease.duration
+    """Whether the Lease is released, held by this replica, or unrenewed for its holder's whole duration."""
+    return lease.released or lease.holder == identity or unchanged_seconds >= lease.duration
 
 
 def claim(former: Lease | None, identity: str, times: LeaseTimes, now: str) -> JsonObject:
@@ -88,7 +94,7 @@ def claim(former: Lease | None, identity: str, times: LeaseTimes, now: str) -> J
     spec: JsonObject = {
         "holderIdentity": identity,
         # Rounded up: a standby must never take over before this holder has surely ended.
-        "leaseDurationSeconds": math.ceil(times.duration),
+        "leaseDurationSeconds": max(math.ceil(times.duration), _RELEASED_SECONDS + 1),
         "renewTime": now,
     }
     if former is None or former.holder != identity:
@@ -205,7 +211,7 @@ class Election:
                 # Read first: a renewal that was cut off may have landed.
                 lease = await self._read()
                 if lease.holder == self.identity:
-                    await self._write(lease, {"holderIdentity": None, "leaseDurationSeconds": 1})
+                    await self._write(lease, {"holderIdentity": None, "leaseDurationSeconds": _RELEASED_SECONDS})
                     _log.info("the Lease is released")
         except (KubeError, TimeoutError) as error:
             _log.warning("the Lease could not be released, a standby waits %g s: %s", self.times.duration, error)
@@ -276,9 +282,10 @@ class Election:
 
     def _stand_by(self, lease: Lease) -> None:
         """Log once for each holder whom this replica waits for, and how long."""
-        if lease.holder != self._awaited:
-            self._awaited = lease.holder
-            _log.info("standing by: %s holds the Lease, which it has to renew every %g s", lease.holder, lease.duration)
+        holder = lease.holder or "an unknown replica"
+        if holder != self._awaited:
+            self._awaited = holder
+            _log.info("standing by: %s holds the Lease, which it has to renew every %g s", holder, lease.duration)
 
     def _micro_time(self) -> str:
         """The wall clock in the Lease's notation, for people: no decision depends on it."""

@@ -73,6 +73,11 @@ class _World:
         assert self.lease is not None
         self._store(self.lease["spec"])
 
+    def empty(self) -> None:
+        """Somebody removes the holder by hand."""
+        if self.lease is not None and isinstance(spec := self.lease["spec"], dict):
+            self._store({key: value for key, value in spec.items() if key != "holderIdentity"})
+
     def holder(self) -> JsonValue:
         spec = self.lease["spec"] if self.lease else None
         return spec.get("holderIdentity") if isinstance(spec, dict) else None
@@ -304,6 +309,33 @@ async def test_a_standby_that_saw_the_holder_of_a_deleted_lease_waits_until_it_h
     assert second.former == "a"
 
 
+async def test_a_standby_waits_until_the_holder_whom_somebody_removed_has_surely_ended(
+    world: _World, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    first, second = _candidate(world, "a"), _candidate(world, "b")
+    await first.acquire()
+    world.empty()
+    assert not await second.attempt()
+    assert "standing by: an unknown replica holds the Lease" in caplog.text
+    assert first.leading()
+    await world.sleep(TIMES.duration)
+    assert not first.leading()
+    assert await second.attempt()
+
+
+async def test_a_leader_whom_somebody_removed_from_its_lease_ends(world: _World) -> None:
+    first = _candidate(world, "a")
+    await first.acquire()
+    world.empty()
+    with pytest.raises(LeaseLostError, match="nobody holds it"):
+        await first.renew()
+    assert not first.leading()
+    begun = world.now
+    await _candidate(world, "a").acquire()
+    assert TIMES.duration <= world.now - begun <= TIMES.duration + TIMES.retry
+
+
 async def test_a_duration_that_somebody_shortened_does_not_let_a_second_replica_lead(world: _World) -> None:
     first, second = _candidate(world, "a"), _candidate(world, "b")
     await first.acquire()
@@ -374,7 +406,12 @@ async def test_the_loops_tell_that_they_are_alive(world: _World) -> None:
 
 
 def test_a_duration_is_never_written_shorter_than_it_is() -> None:
-    assert claim(None, "a", LeaseTimes(1.4, 1.2, 0.5), "now")["leaseDurationSeconds"] == 2
+    assert claim(None, "a", LeaseTimes(2.4, 1.2, 0.5), "now")["leaseDurationSeconds"] == 3
+
+
+def test_the_shortest_duration_is_not_that_of_a_released_lease() -> None:
+    body: JsonObject = {"spec": claim(None, "", LeaseTimes(1, 0.8, 0.5), "now")}
+    assert not Lease.read(body, least_duration=1).released
 
 
 def test_transitions_count_the_changes_of_the_holder() -> None:
@@ -384,9 +421,10 @@ def test_transitions_count_the_changes_of_the_holder() -> None:
 
 
 @pytest.mark.parametrize(
-    ("holder", "unchanged", "taken"), [("", 0, True), ("me", 0, True), ("other", 14.9, False), ("other", 15, True)]
+    ("holder", "unchanged", "taken"),
+    [("", 14.9, False), ("", 15, True), ("me", 0, True), ("other", 14.9, False), ("other", 15, True)],
 )
-def test_a_lease_is_taken_when_free_ours_or_expired(holder: str, unchanged: float, taken: bool) -> None:
+def test_a_lease_is_taken_when_ours_or_expired(holder: str, unchanged: float, taken: bool) -> None:
     assert may_take(Lease("1", holder, 15, 0), "me", unchanged) is taken
 
 
@@ -414,7 +452,7 @@ class _Replica:
 
 _STEPS = st.lists(
     st.tuples(
-        st.integers(0, 2),  # whose turn
+        st.integers(0, 3),  # whose turn; the last is somebody who empties the Lease
         st.sampled_from([0.0, 0.5, 2.0, 2.0, 5.0, 9.9, 10.0, 15.0, 40.0]),  # how much later
         st.lists(st.sampled_from(["", "", "before", "after", "slow"]), max_size=2),
     ),
@@ -430,7 +468,10 @@ def test_two_replicas_never_lead_at_once(steps: list[tuple[int, float, list[str]
         for index, later, faults in steps:
             world.now += later
             world.faults = list(faults)
-            await replicas[index].turn()
+            if index == len(replicas):
+                world.empty()
+            else:
+                await replicas[index].turn()
             assert sum(replica.election.leading() for replica in replicas) <= 1
 
     asyncio.run(run())
