@@ -142,8 +142,8 @@ class App:
         if not self.settings.leader_election:
             await self._lead(stop)
             return
+        stack.push_async_callback(self.election.release)  # a stop may cut off the answer to the claim
         if await _unless(stop, self._stand_by()):
-            stack.push_async_callback(self.election.release)
             await self._lead(stop, self._hold())
 
     def _silence(self) -> str | None:
@@ -297,11 +297,13 @@ class App:
 
 
 async def _unless(stop: asyncio.Event, work: Coroutine[None, None, None]) -> bool:
-    """Whether the work finished before the stop; if not, it is cancelled."""
+    """Whether the work finished before the stop; if not, it is cancelled and has ended."""
     tasks = [asyncio.create_task(work), asyncio.create_task(stop.wait())]
     done, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task in pending:
         task.cancel()
+    if pending:
+        await asyncio.wait(pending)
     if tasks[0] in done:
         await tasks[0]
         return True

@@ -149,6 +149,8 @@ class Election:
     _lease: Lease | None = field(default=None, init=False)
     _changed_at: float = field(default=0.0, init=False)
     _deadline: float | None = field(default=None, init=False)
+    _claiming: bool = field(default=False, init=False)
+    """Whether this replica ever asked for the Lease, so that it may hold it without knowing."""
     _awaited: str = field(default="", init=False)
     _complaint: str = field(default="", init=False)
     _complained_at: float = field(default=float("-inf"), init=False)
@@ -204,11 +206,16 @@ class Election:
             self._complain(error)
 
     async def release(self) -> None:
-        """Give up the Lease, so that a standby need not wait; call it after all work has ended."""
+        """Give up the Lease, if this replica may hold it, so that a standby need not wait.
+
+        Call it after all work has ended, also if `acquire` was cancelled.
+        """
         self._deadline = None
+        if not self._claiming:
+            return
         try:
             async with asyncio.timeout(self.times.retry):
-                # Read first: a renewal that was cut off may have landed.
+                # Read first: a claim or a renewal that was cut off may have landed.
                 lease = await self._read()
                 if lease.holder == self.identity:
                     await self._write(lease, {"holderIdentity": None, "leaseDurationSeconds": _RELEASED_SECONDS})
@@ -227,6 +234,7 @@ class Election:
             self._stand_by(lease)
             return False
         begun = self.clock()
+        self._claiming = True
         if exists and lease is not None:
             await self._write(lease, claim(lease, self.identity, self.times, self._micro_time()))
         else:

@@ -32,6 +32,7 @@ class _World:
     version: int = 0
     faults: list[str] = field(default_factory=list)
     """For the next calls: "" for none, "refused", a failure "before" or "after" the action, or a "slow" answer."""
+    calls: int = 0
 
     def clock(self) -> float:
         return self.now
@@ -87,6 +88,7 @@ class _World:
         self.lease = {"metadata": {"resourceVersion": str(self.version)}, "spec": spec}
 
     def _fault(self) -> str:
+        self.calls += 1
         fault = self.faults.pop(0) if self.faults else ""
         if fault == "refused":
             raise Refused(403, "Forbidden", "leases is forbidden")
@@ -214,6 +216,24 @@ async def test_releasing_leaves_the_lease_of_another_alone(world: _World) -> Non
     await first.release()
     assert world.holder() == "b"
     assert second.leading()
+
+
+async def test_a_lease_taken_with_a_lost_answer_is_released(world: _World) -> None:
+    first, second = _candidate(world, "a"), _candidate(world, "b")
+    world.faults = ["", "after"]
+    assert not await first.attempt()
+    assert world.holder() == "a"
+    await first.release()
+    assert await second.attempt()
+
+
+async def test_a_replica_that_only_stood_by_has_nothing_to_release(world: _World) -> None:
+    first, second = _candidate(world, "a"), _candidate(world, "b")
+    await first.acquire()
+    assert not await second.attempt()
+    calls = world.calls
+    await second.release()
+    assert world.calls == calls
 
 
 async def test_a_release_that_cannot_be_sent_does_not_keep_the_process_from_ending(world: _World) -> None:
