@@ -51,6 +51,9 @@ a collection every few passes walked through what was still in use."""
 
 EXPECTED = (*EXPECTED_ERRORS, *WATCH_ERRORS, KubeError, CloudError)
 _ENDING_SECONDS = 6.0
+_SILENT_SECONDS = 60.0
+"""The least silence of the election for which a replica is restarted: one that cannot list objects yet waits between
+its tries, however short the Lease is."""
 _DESCRIPTORS = 8192
 _FIRST_LIST_BACKOFF = Backoff(initial=0.2, limit=10.0)
 
@@ -312,7 +315,7 @@ async def _unless(stop: asyncio.Event, work: Coroutine[None, None, None]) -> boo
 
 def _assemble(settings: Settings, api: ApiAccess, kinds: Sequence[Kind[Parts]]) -> App:
     metrics = process_metrics(version("relay-operator"), used_with_accounts(kinds))
-    kube, pulse = Kube(api, on_write=metrics.on_write), Heartbeat(settings.lease_duration_seconds * 4, time.monotonic)
+    kube, pulse = Kube(api, on_write=metrics.on_write), Heartbeat(_longest_silence(settings), time.monotonic)
     election = _election(settings, kube, pulse.beat)
     leading = election.leading if settings.leader_election else lambda: True
     made = assembled(settings, kube, kinds, metrics, election.identity, leading, Proxies.of_environment())
@@ -337,6 +340,11 @@ def _assemble(settings: Settings, api: ApiAccess, kinds: Sequence[Kind[Parts]]) 
         collector=made.collector,
         catalog=Catalog(kube, cache, accounts, settings, leading, engine.wall_clock),
     )
+
+
+def _longest_silence(settings: Settings) -> float:
+    """Seconds after which an election that shows no sign of life hangs."""
+    return max(settings.lease_duration_seconds * 4, _SILENT_SECONDS)
 
 
 def _election(settings: Settings, kube: Kube, on_turn: Callable[[], None]) -> Election:

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
 from aiohttp import web
 from pydantic import JsonValue
 
-from relay_kube.kube import JsonObject, NotFound, ResourceType
-from relay_operator.app import App
+from relay_kube.kube import REQUEST_TIMEOUT, JsonObject, NotFound, ResourceType
+from relay_operator.app import _FIRST_LIST_BACKOFF, App, _longest_silence
 from relay_operator.kinds import KINDS
 from relay_operator.leader.election import Election, LeaseTimes
 from relay_operator.leader.label import LeaderLabel
@@ -45,6 +46,21 @@ async def test_a_replica_of_many_namespaces_shows_that_it_lives_while_it_looks_a
     assert await app._obstacle() is None
     assert kube.now > LONGEST * len(NAMESPACES)
     assert kube.silences == {None}
+
+
+@pytest.mark.parametrize("duration", [1.0, 2.0, 15.0, 600.0])
+def test_a_replica_that_waits_before_it_lists_again_is_not_taken_for_hung_however_short_its_lease_is(
+    duration: float,
+) -> None:
+    longest = _longest_silence(
+        Settings(
+            lease_duration_seconds=duration,
+            lease_renew_deadline_seconds=duration / 2,
+            lease_retry_seconds=duration / 4,
+        )
+    )
+    assert longest > _FIRST_LIST_BACKOFF.limit + REQUEST_TIMEOUT
+    assert longest >= 4 * duration
 
 
 @dataclass
