@@ -1,6 +1,6 @@
 """The flow of schedules: starts and removes their batches."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, assert_never
@@ -23,13 +23,26 @@ from relay_operator.engine.memory import Memory
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.queue import Priority
 from relay_operator.flows.schedule import batches
-from relay_operator.flows.schedule.decide import AdoptBatch, Decision, Matter, Remove, StartBatch, Tell, View, decide
+from relay_operator.flows.schedule.decide import (
+    Action,
+    AdoptBatch,
+    Decision,
+    Matter,
+    Removal,
+    Remove,
+    StartBatch,
+    Tell,
+    View,
+    decide,
+)
 from relay_operator.flows.schedule.report import ScheduleFinding, Trouble, new_status, report_of
 from relay_operator.timetables.cron import BadScheduleError
 from relay_operator.timetables.timetable import Timetable, UnknownTimeZoneError, timetable
 
 _LONGEST_WAIT: Final = 600.0
 """Seconds after which the clock is read again, since it may have been set."""
+_QUOTA: Final = "exceeded quota"
+"""In the API server's words for a full ResourceQuota: the end of the running batch makes room in it."""
 _NORMAL: Final = frozenset({Matter.BATCH_ALREADY_ACTIVE, Matter.BATCH_REPLACED})
 
 
@@ -114,7 +127,7 @@ class ScheduleFlow:
 
     async def act(self, facts: ScheduleFacts, action: Decision, memory: ScheduleMemory, writer: ObjectWriter) -> Done:
         done, key = Done(), writer.key
-        for each in action.actions:
+        for each in await self._possible(facts, key, action, done, memory):
             match each:
                 case Remove(child=child, why=why):
                     await self.engine.kube.delete(batches.TYPE, key.namespace, child.name, uid=child.uid)
@@ -131,6 +144,29 @@ class ScheduleFlow:
         memory.refusals = memory.refusals + 1 if done.refused else 0
         return done
 
+    async def _possible(
+        self, facts: ScheduleFacts, key: ObjectKey, decision: Decision, done: Done, memory: ScheduleMemory
+    ) -> Sequence[Action]:
+        """The actions without a replacement that the API server refuses: the running batch must not go for nothing."""
+        start = next((each for each in decision.actions if isinstance(each, StartBatch)), None)
+        if start is None or not any(map(_replaces, decision.actions)):
+            return decision.actions
+        kube, uid = self.engine.kube, facts.written.metadata.uid
+        body = batches.manifest(key, uid, facts.written.body, start)
+        try:
+            await kube.try_create(batches.TYPE, key.namespace, body)
+        except AlreadyExists:
+            if batches.controlled_by(await kube.get(batches.TYPE, key.namespace, start.name), uid):
+                return decision.actions
+            self._taken(key, facts, start, memory)
+        except Refused as refused:
+            if _QUOTA in str(refused):
+                return decision.actions
+            done.refused = f"the batch {start.name} is refused: {refused}"
+        else:
+            return decision.actions
+        return [each for each in decision.actions if not (each == start or _replaces(each))]
+
     async def _start(
         self, facts: ScheduleFacts, key: ObjectKey, start: StartBatch, done: Done, memory: ScheduleMemory
     ) -> None:
@@ -142,8 +178,7 @@ class ScheduleFlow:
         except AlreadyExists:
             raw = await kube.get(batches.TYPE, key.namespace, start.name)
             if not batches.controlled_by(raw, uid):
-                text = f"no batch starts: an InferenceBatch {start.name} exists that is not this schedule's"
-                self._tell(key, facts, Tell(Matter.BATCH_NAME_TAKEN, start.scheduled, text), memory)
+                self._taken(key, facts, start, memory)
                 return
         except Refused as refused:
             done.refused = f"the batch {start.name} is refused: {refused}"
@@ -154,6 +189,10 @@ class ScheduleFlow:
         done.started = start.scheduled
         done.names.append("Start")
         done.sentences.append(f"{start.name} is started")
+
+    def _taken(self, key: ObjectKey, facts: ScheduleFacts, start: StartBatch, memory: ScheduleMemory) -> None:
+        text = f"no batch starts: an InferenceBatch {start.name} exists that is not this schedule's"
+        self._tell(key, facts, Tell(Matter.BATCH_NAME_TAKEN, start.scheduled, text), memory)
 
     def _tell(self, key: ObjectKey, facts: ScheduleFacts, tell: Tell, memory: ScheduleMemory) -> None:
         """Record an Event once per time, within the life of this process."""
@@ -192,6 +231,15 @@ class ScheduleFlow:
 
     async def forget(self, key: ObjectKey, memory: ScheduleMemory | None) -> None:
         """Does nothing: the flow keeps nothing besides the memory."""
+
+
+def _replaces(action: Action) -> bool:
+    """Whether the action is part of the end of a running batch for the next one."""
+    match action:
+        case Remove(why=Removal.REPLACED) | Tell(matter=Matter.BATCH_REPLACED):
+            return True
+        case _:
+            return False
 
 
 def _timetable(schedule: InferenceBatchSchedule) -> tuple[Timetable | None, Trouble | None]:

@@ -1,12 +1,13 @@
 """Passes over schedules as time goes by: on time, never in a busy loop, and through an API server that fails."""
 
+import json
 from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
 
 from relay_operator.engine.queue import Priority
-from tests.unit.engine.apiserver import Fault
+from tests.unit.engine.apiserver import Fault, Json
 from tests.unit.flows.schedule.stage import KEY, NAMESPACE, Stage, running_stage
 
 NOON = 1_772_366_400 // 60
@@ -109,6 +110,42 @@ async def test_a_refused_batch_is_tried_ever_more_slowly_and_at_once_when_the_sp
     await stage.settle()
     assert stage.batches == [name(1)]
     assert stage.notes() == ["Recovered"]
+
+
+REFUSED = json.dumps({"kind": "Status", "reason": "Invalid", "message": "spec.model: Required value"})
+FULL = json.dumps({"kind": "Status", "reason": "Forbidden", "message": "it is forbidden: exceeded quota: batches"})
+
+
+async def test_a_running_batch_is_kept_while_the_one_to_replace_it_is_refused(stage: Stage) -> None:
+    stage.apply(concurrencyPolicy="Replace")
+    await stage.wait(60)
+    stage.server.faults.append(Fault(422, "POST", "inferencebatches", times=1000, body=REFUSED))
+    await stage.wait(120)
+    assert stage.batches == [name(1)]
+    assert stage.notes() == ["TemplateRefused"]
+    stage.server.faults.clear()
+    stage.change(successfulBatchesHistoryLimit=5)
+    await stage.settle()
+    assert stage.batches == [name(3)]
+    assert sorted(stage.notes()) == ["BatchReplaced", "Recovered"]
+
+
+async def test_a_running_batch_is_kept_while_somebody_elses_has_the_next_name(stage: Stage) -> None:
+    stage.apply(concurrencyPolicy="Replace")
+    await stage.wait(60)
+    metadata: Json = {"name": name(2), "namespace": NAMESPACE}
+    stage.server.put("inferencebatches", {"kind": "InferenceBatch", "metadata": metadata, "spec": {}})
+    await stage.wait(60)
+    assert stage.batches == [name(1), name(2)]
+    assert stage.notes() == ["BatchNameTaken"]
+
+
+async def test_a_running_batch_makes_room_in_a_full_quota(stage: Stage) -> None:
+    stage.apply(concurrencyPolicy="Replace")
+    await stage.wait(60)
+    stage.server.faults.append(Fault(403, "POST", "inferencebatches", body=FULL))
+    await stage.wait(60)
+    assert stage.batches == [name(2)]
 
 
 async def test_a_schedule_that_is_gone_is_forgotten_and_a_namesake_starts_afresh(stage: Stage) -> None:
