@@ -25,6 +25,7 @@ from relay_wire.webhooks import Webhook, WebhookCreate, WebhookToggle
 NAME_PREFIX = "relay-operator/"
 SECRET_KEY = "webhook-secret"  # noqa: S105 - the key in the Secret, not its value
 ID_KEY = "webhook-id"
+ASKED_KEY, SHOWN_KEY = "webhook-url", "webhook-url-shown"
 _SECRET_PREFIX = "whsec_"  # noqa: S105 - how every secret begins (section 2, "Webhook")
 _MANAGED_BY = {"app.kubernetes.io/managed-by": "relay-operator"}
 
@@ -39,6 +40,10 @@ class Subscribed:
 
     webhook_id: str = ""
     secret: str = field(default="", repr=False)
+    asked: str = ""
+    """The URL that the subscription was asked for."""
+    shown: str = ""
+    """How the cloud's list shows that URL, which may differ in a slash or in case; empty until it was read there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +59,7 @@ class Repair:
 def plan_repair(webhooks: Sequence[Webhook], name: str, url: str, recorded: Subscribed) -> Repair:
     """Which subscriptions of the organization are this account's: the good one to keep, and the surplus ones. Pure."""
     ours = [hook for hook in webhooks if is_ours(hook, name, url)]
-    good = [hook for hook in ours if hook.url == url and _hears_all(hook)]
+    good = [hook for hook in ours if _is_for(hook, url, recorded) and _hears_all(hook)]
     keep = next((hook for hook in good if hook.id == recorded.webhook_id), good[0] if good else None)
     return Repair(
         keep=keep,
@@ -67,6 +72,16 @@ def plan_repair(webhooks: Sequence[Webhook], name: str, url: str, recorded: Subs
 def is_ours(hook: Webhook, name: str, url: str) -> bool:
     """By its name, or by the same address and the name of an account object that has since been recreated."""
     return hook.name == name or (hook.url == url and (hook.name or "").startswith(NAME_PREFIX))
+
+
+def _is_for(hook: Webhook, url: str, recorded: Subscribed) -> bool:
+    """Whether it delivers to the URL, which the cloud may show in another notation than it was asked for."""
+    asked_for_it = (recorded.webhook_id, recorded.asked) == (hook.id, url)
+    return hook.url == url or (asked_for_it and recorded.shown in ("", _shown(hook)))
+
+
+def _shown(hook: Webhook) -> str:
+    return hook.url or "none"
 
 
 def _hears_all(hook: Webhook) -> bool:
@@ -110,12 +125,12 @@ async def subscribe(kube: Kube, cloud: Cloud, who: Subscriber, url: str) -> Subs
         await _remove(cloud, superfluous.id)
     if repair.keep is None:
         made = await cloud.call(CREATE_WEBHOOK, WebhookCreate(name=who.webhook_name, url=url))
-        subscribed = Subscribed(made.id, made.secret)
+        subscribed = Subscribed(made.id, made.secret, url)
     elif repair.roll:
         rolled = await cloud.call(REGENERATE_WEBHOOK_SECRET, id=repair.keep.id)
-        subscribed = Subscribed(repair.keep.id, rolled.secret)
+        subscribed = Subscribed(repair.keep.id, rolled.secret, url, _shown(repair.keep))
     else:
-        subscribed = Subscribed(repair.keep.id, recorded.secret)
+        subscribed = Subscribed(repair.keep.id, recorded.secret, url, _shown(repair.keep))
     if subscribed != recorded:
         await _record(kube, who, subscribed)
     if repair.resume:
@@ -146,7 +161,7 @@ async def _recorded(kube: Kube, who: Subscriber) -> Subscribed:
         # Check before sending anything to the cloud: never request a secret that cannot be stored.
         raise SecretNameTakenError(_taken(who))
     data = texts(secret.get("data"), encoded=True)
-    return Subscribed(data.get(ID_KEY, ""), data.get(SECRET_KEY, ""))
+    return Subscribed(*(data.get(name, "") for name in (ID_KEY, SECRET_KEY, ASKED_KEY, SHOWN_KEY)))
 
 
 def _taken(who: Subscriber) -> str:
@@ -162,7 +177,14 @@ def _is_of(who: Subscriber, secret: JsonObject) -> bool:
 
 
 async def _record(kube: Kube, who: Subscriber, subscribed: Subscribed) -> None:
-    data = as_secret({ID_KEY: subscribed.webhook_id, SECRET_KEY: subscribed.secret})
+    data = as_secret(
+        {
+            ID_KEY: subscribed.webhook_id,
+            SECRET_KEY: subscribed.secret,
+            ASKED_KEY: subscribed.asked,
+            SHOWN_KEY: subscribed.shown,
+        }
+    )
     metadata: JsonObject = {
         "name": who.secret_name,
         "namespace": who.namespace,

@@ -111,6 +111,31 @@ async def test_what_an_admission_policy_says_of_the_signing_secret_is_told_to_no
     assert str(refused.value) == "Invalid: the Secret default-webhook is not written"
 
 
+@pytest.mark.parametrize("shown", [f"{URL}/", "https://RELAY.example.com/webhooks/team-a/default", None])
+async def test_a_url_that_the_cloud_shows_in_another_notation_makes_no_second_subscription(
+    world: World, shown: str | None
+) -> None:
+    who = Subscriber(ObjectKey("CloudAccount", NAMESPACE, "default"), "uid-1", NAMESPACE)
+    made = _hook().model_dump(mode="json", by_alias=True)
+    page, empty = ({"items": items} for items in ([made | {"url": shown}], []))
+    async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
+        server.will(_reply(empty), _reply(made | {"secret": "whsec_abcdefgh"}), *(_reply(page) for _ in range(3)))
+        found = [await subscribe(world.kube, cloud, who, URL) for _ in range(4)]
+        assert {one.secret for one in found} == {"whsec_abcdefgh"}
+        assert [target.split()[0] for target in server.targets] == ["GET", "POST", "GET", "GET", "GET"]
+        server.will(
+            _reply({"items": [made | {"url": "https://elsewhere.example.com"}]}),
+            Reply(status=204),
+            _reply(made | {"id": "wh-2", "secret": "whsec_ijklmnop"}),
+        )
+        assert (await subscribe(world.kube, cloud, who, URL)).webhook_id == "wh-2"
+    assert world.server.writes.count("PATCH secrets") == 2, "how the cloud shows each of them is written once"
+
+
+def _reply(body: object) -> Reply:
+    return Reply(body=json.dumps(body).encode())
+
+
 async def test_what_a_later_page_shows_is_removed_too() -> None:
     who = Subscriber(ObjectKey("CloudAccount", "team-a", "default"), "uid-1", "team-a")
     async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
