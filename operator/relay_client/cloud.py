@@ -71,7 +71,8 @@ class Cloud:
         self._limiter = limiter
         self._policy = CallPolicy() if policy is None else policy
         self._runtime = Runtime() if runtime is None else runtime
-        self._circuit = Circuit(self._policy.recheck_seconds)
+        # One for each URL: a wrong inference_url is another server, which may refuse a valid key.
+        self._circuits = {api: Circuit(self._policy.recheck_seconds) for api in Api}
         self._outages = Outages(self._policy.outage_failures, self._policy.outage_seconds)
         self._headers = {
             "Authorization": f"Bearer {api_key}",
@@ -217,7 +218,7 @@ class Cloud:
         except CloudError:
             await answer.aclose()
             raise
-        self._circuit.accepted()
+        self._circuits[DOWNLOAD_FILE.api].accepted()
         return answer, part
 
     def _url(
@@ -263,15 +264,15 @@ class Cloud:
         if not answer.is_success:
             raise self._error(operation, answer, body)
         result = result_of(operation, answer)
-        self._circuit.accepted()
+        self._circuits[operation.api].accepted()
         return result if operation.result is str else legible(result, answer.body)
 
     def _error(self, operation: AnyOperation, answer: Answer, body: BaseModel | None) -> CloudError:
         error = error_of(operation, answer, self._runtime.wall_clock(), self._secrets(body))
         if isinstance(error, errors.Unauthorized):
-            self._circuit.refused(self._runtime.clock())
+            self._circuits[operation.api].refused(self._runtime.clock())
         elif answer.proves_key:
-            self._circuit.accepted()
+            self._circuits[operation.api].accepted()
         return error
 
     @contextlib.contextmanager
@@ -291,7 +292,8 @@ class Cloud:
         self._outages.answered(operation.name)
 
     async def _admit(self, operation: AnyOperation, max_wait_seconds: float) -> None:
-        self._check_circuit(operation, self._circuit.wait(self._runtime.clock()))
+        circuit = self._circuits[operation.api]
+        self._check_circuit(operation, circuit.wait(self._runtime.clock()))
         self._check_outage(operation)
         if self._limiter is not None:
             try:
@@ -305,7 +307,7 @@ class Cloud:
                 ) from None
         # While this call waited, the cloud may have refused the key to another call, or stopped answering.
         self._check_outage(operation)
-        self._check_circuit(operation, self._circuit.enter(self._runtime.clock()))
+        self._check_circuit(operation, circuit.enter(self._runtime.clock()))
         lasts = self._policy.attempt_seconds if operation.repeatable else self._policy.total_seconds
         self._outages.enter(operation.name, self._runtime.clock(), lasts)
 

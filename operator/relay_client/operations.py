@@ -491,3 +491,5 @@ OPERATIONS: tuple[AnyOperation, ...] = (
     CANCEL_BATCH,
 )
 """All rows above."""
+INFERENCE_NAMES: frozenset[str] = frozenset(each.name for each in OPERATIONS if each.api is Api.INFERENCE)
+"""The names of the operations of the inference API, as errors have them."""

@@ -18,7 +18,7 @@ from relay_client import (
     Unauthorized,
 )
 from relay_client.errors import clause
-from relay_client.operations import WHOAMI
+from relay_client.operations import INFERENCE_NAMES, WHOAMI
 from relay_kube.kube import Kube, Refused
 from relay_operator.accounts.key_secret import ApiKey, NoKey, read_api_key
 from relay_operator.accounts.namespace_selector import Admission
@@ -68,6 +68,10 @@ class _Connection:
     recheck_at: float = 0.0
     suspected: bool = False
     """Whether the cloud refused the key to any caller."""
+    doubted: bool = False
+    """Whether the inference URL refused the key: only the management API tells whether the key or the URL is wrong."""
+    doubt_at: float = float("-inf")
+    """When the next refusal of the inference URL raises a doubt: a wrong URL refuses for as long as it is wrong."""
     usable_since: float | None = None
     evidence: Evidence = field(default_factory=Evidence)
     listening: bool = False
@@ -136,7 +140,8 @@ class Accounts:
             if known is not None and not self._is_stale(connection, entry):
                 return known
             state = await self._look(key, entry, connection)
-            connection.state, connection.seen, connection.suspected = state, (entry.uid, entry.generation), False
+            connection.state, connection.seen = state, (entry.uid, entry.generation)
+            connection.suspected = connection.doubted = False
             if isinstance(state, AccountReady):
                 connection.last_usable = state
                 if connection.usable_since is None:
@@ -190,7 +195,10 @@ class Accounts:
         if connection is None:
             return
         if isinstance(error, Unauthorized) and connection.state is account:
-            connection.suspected = True
+            if error.operation not in INFERENCE_NAMES:
+                connection.suspected = True
+            elif self._clock() >= connection.doubt_at:
+                connection.doubted, connection.doubt_at = True, self._clock() + _RECHECK_SECONDS
         refused = whose if isinstance(error, PaymentRequired) else None
         if refused is not None and connection.shortage.refused(refused, self._clock()):
             self._queue.add(account.key, Priority.CHANGE)  # the balance that a later deposit is compared with
@@ -269,7 +277,8 @@ class Accounts:
 
     def _is_stale(self, connection: _Connection, entry: Entry) -> bool:
         changed = connection.seen != (entry.uid, entry.generation)
-        return changed or connection.suspected or self._clock() >= connection.fresh_until
+        troubled = connection.suspected or connection.doubted
+        return changed or troubled or self._clock() >= connection.fresh_until
 
     async def _look(self, key: ObjectKey, entry: Entry, connection: _Connection) -> AccountState:
         connection.fresh_until = self._clock() + self._settings.secret_reread_seconds
@@ -289,16 +298,18 @@ class Accounts:
             return AccountWaiting(Reason.SECRET_MISSING, api_key.message)
         made_of = (entry.uid, str(entry.generation), api_key.version)
         if connection.state is not None and connection.made_of == made_of:
-            same = self._unchanged(connection)
+            same = await self._unchanged(connection)
             if same is not None:
                 return same
         state = await self._connected(key, account, api_key, connection)
         connection.made_of = made_of  # only now: a look that was cancelled has not tried this key
         return state
 
-    def _unchanged(self, connection: _Connection) -> AccountState | None:
+    async def _unchanged(self, connection: _Connection) -> AccountState | None:
         """The state, if this same key need not be tried again; else None."""
         now, state = self._clock(), connection.state
+        if isinstance(state, AccountReady) and connection.doubted:
+            connection.suspected = connection.suspected or await _refuses_key(state.cloud)
         if isinstance(state, AccountReady) and connection.suspected:
             connection.recheck_at = now + _RECHECK_SECONDS
             return _unauthorized("the cloud refuses the API key")
@@ -392,6 +403,16 @@ def secret_namespace(account: AnyAccount) -> str:
     if isinstance(account, ClusterCloudAccount):
         return account.spec.api_key_secret_ref.namespace
     return account.metadata.namespace
+
+
+async def _refuses_key(cloud: Cloud) -> bool:
+    try:
+        await cloud.call(WHOAMI)
+    except Unauthorized:
+        return True
+    except CloudError:
+        return False  # it said nothing about the key, and is asked again by others
+    return False
 
 
 def _missing(key: ObjectKey) -> str:

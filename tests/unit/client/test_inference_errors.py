@@ -7,6 +7,7 @@ import pytest
 
 from relay_client import (
     BadRequest,
+    CircuitOpen,
     Cloud,
     CloudError,
     CloudUnavailable,
@@ -22,7 +23,16 @@ from relay_client import (
     Unauthorized,
     Unreadable,
 )
-from relay_client.operations import CANCEL_BATCH, CREATE_BATCH, DELETE_FILE, GET_BATCH, GET_VM, LIST_FILES
+from relay_client.operations import (
+    CANCEL_BATCH,
+    CREATE_BATCH,
+    DELETE_FILE,
+    GET_BATCH,
+    GET_VM,
+    LIST_BATCHES,
+    LIST_FILES,
+    WHOAMI,
+)
 from relay_wire.batches import BatchCreate
 from tests.unit.client.conftest import KEY, QUICK, Timeline
 from tests.unit.client.scripted import Drop, Reply, ScriptedServer, Step
@@ -205,3 +215,16 @@ async def test_a_record_in_a_batch_keeps_its_nulls_and_names(server: ScriptedSer
     async with inference(server) as cloud:
         await cloud.call(CREATE_BATCH, BatchCreate(requests=[record], endpoint="/v1/messages"))
     assert json.loads(server.seen[0].body)["requests"] == [record]
+
+
+async def test_a_key_that_only_the_inference_url_refuses_is_used_for_all_else(server: ScriptedServer) -> None:
+    async with Cloud(server.url, KEY, inference_url=f"{server.url}/inference", policy=QUICK) as cloud:
+        server.will(
+            Reply(401, b"{}"),
+            Reply(body=b'{"principalType":"api_key","organizationId":"org-1","scopes":[]}'),
+        )
+        with pytest.raises(Unauthorized):
+            await cloud.call(LIST_BATCHES)
+        assert (await cloud.call(WHOAMI)).organization_id == "org-1"
+        with pytest.raises(CircuitOpen):
+            await cloud.call(LIST_BATCHES)

@@ -16,6 +16,7 @@ from typing import Final
 import orjson
 
 from relay_client import CloudError, Unauthorized
+from relay_client.operations import INFERENCE_NAMES
 from relay_operator.api.cloudaccount import Orphans
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.account import AccountReady
@@ -44,12 +45,15 @@ _FATES: Final[Mapping[Standing, Fate]] = {Standing.LATE: Fate.LATE, Standing.ORP
 
 @contextmanager
 def _tolerant(kind: str) -> Iterator[None]:
-    """Log an error of the cloud for one kind, which the next sweep asks again. Raises Unauthorized."""
+    """Log an error of the cloud for one kind, which the next sweep asks again. Raises Unauthorized.
+
+    That of the inference URL, which may be another server, says nothing about the account.
+    """
     try:
         yield
-    except Unauthorized:
-        raise
     except CloudError as error:
+        if isinstance(error, Unauthorized) and error.operation not in INFERENCE_NAMES:
+            raise
         logger.info("what is left of %s in the cloud cannot be looked at: %s", kind, error)
 
 

@@ -52,6 +52,17 @@ class MoneyCloud:
     """Of `asked`, what was not only read."""
     failing: tuple[str, ...] = ()
     """Paths' last parts for which the cloud answers that it cannot."""
+    refusing: tuple[str, ...] = ()
+    """Paths' last parts for which the cloud refuses the key."""
+
+    def _trouble(self, asked: str) -> web.Response | None:
+        if asked in self.unserved:
+            return web.json_response({"detail": "Not Found"}, status=404)
+        if asked in self.refusing:
+            return web.json_response({"error": "no such key"}, status=401)
+        if asked in self.failing:
+            return web.json_response({"error": "it cannot"}, status=503)
+        return None
 
     async def answer(self, request: web.Request) -> web.Response:
         used = sum(self.cents.values())
@@ -60,10 +71,9 @@ class MoneyCloud:
         if request.method != "GET":
             self.changed.append(self.asked[-1])
         await self.answers.wait()
-        if self.asked[-1] in self.unserved:
-            return web.json_response({"detail": "Not Found"}, status=404)
-        if self.asked[-1] in self.failing:
-            return web.json_response({"error": "it cannot"}, status=503)
+        trouble = self._trouble(self.asked[-1])
+        if trouble is not None:
+            return trouble
         match self.asked[-1]:
             case "whoami":
                 return web.json_response({"principalType": "api_key", "organizationId": "org-1", "scopes": []})

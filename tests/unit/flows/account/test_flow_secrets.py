@@ -53,6 +53,26 @@ async def refused(passes: Passes) -> None:
     assert type(await passes.accounts.state(KEY)) is AccountRefused
 
 
+async def test_an_inference_url_that_refuses_the_key_is_no_trouble_of_an_account_whose_key_the_cloud_accepts(
+    passes: Passes,
+) -> None:
+    ready = await passes.accounts.state(KEY)
+    assert isinstance(ready, AccountReady)
+    passes.cloud.asked.clear()
+    for _ in range(3):
+        passes.accounts.failed(ready, Unauthorized("create_batch", "who are you?", status=401))
+        assert await passes.accounts.state(KEY) is ready
+    assert passes.cloud.asked == ["whoami"], "the cloud is asked once in a while, however often the other URL refuses"
+
+
+async def test_a_revoked_key_that_only_the_inference_url_refused_so_far_is_found_at_once(passes: Passes) -> None:
+    ready = await passes.accounts.state(KEY)
+    assert isinstance(ready, AccountReady)
+    passes.cloud.refusing = ("whoami",)
+    passes.accounts.failed(ready, Unauthorized("create_batch", "it is revoked", status=401))
+    assert type(await passes.accounts.state(KEY)) is AccountRefused
+
+
 async def test_a_new_key_is_tried_again_soon_if_the_cloud_does_not_answer_the_first_time(passes: Passes) -> None:
     await refused(passes)
     new_key: JsonValue = {"api-key": base64.b64encode(b"or_another_key").decode()}

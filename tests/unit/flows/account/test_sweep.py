@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from relay_client import CloudError, Forbidden, Unauthorized
+from relay_client.operations import LIST_BATCHES
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.intent import cloud_name
@@ -53,6 +54,21 @@ async def test_a_key_that_is_refused_ends_the_sweep(swept: Swept) -> None:
     swept.knows("GpuPod", Revoked)
     with pytest.raises(Unauthorized):
         await swept()
+
+
+class Elsewhere(Refused):
+    """A kind of an account whose inferenceUrl is that of another service."""
+
+    error = Unauthorized(LIST_BATCHES.name, "who are you?")
+
+
+async def test_an_inference_url_that_refuses_the_key_ends_no_sweep(swept: Swept) -> None:
+    swept.traces = {}
+    swept.knows("InferenceBatch", Elsewhere)
+    swept.knows("GpuPod", Listed)
+    made = swept.world.pods.add(ORPHAN)
+    await swept()
+    assert swept.told() == [(Fate.ORPHAN, made.id)]
 
 
 async def test_what_a_list_told_too_late_is_not_believed(swept: Swept) -> None:
