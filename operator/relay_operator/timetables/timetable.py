@@ -20,6 +20,9 @@ MANY: Final = 100
 """Above this number of missed times, the status tells people to check their schedule, as with CronJob."""
 _YEARS: Final = 8
 """The longest wait for a date that exists: 29 February, around the year 2100."""
+_EARLIEST: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_LATEST: Final = datetime(9900, 1, 1, tzinfo=UTC)
+"""Beyond these moments nothing is due: somebody wrote them, and at both ends of the calendar no arithmetic works."""
 _MINUTE: Final = timedelta(minutes=1)
 _DAY: Final = timedelta(days=1)
 
@@ -47,6 +50,9 @@ class Timetable:
 
     def after(self, moment: datetime) -> datetime | None:
         """The first moment after this one, in UTC; None if no such date comes."""
+        if moment > _LATEST:
+            return None
+        moment = max(moment, _EARLIEST)
         local = moment.astimezone(self._zone)
         begin = local.replace(tzinfo=None, fold=0)
         regular = self._first(begin, moment)
@@ -61,6 +67,9 @@ class Timetable:
 
         A time skipped in spring counts when the clock jumps; one shown twice in autumn counts the first time.
         """
+        if moment > _LATEST:
+            return None
+        moment = max(moment, _EARLIEST)
         wall = self.wall(moment) - self._leap(moment)
         while wall.year - moment.year <= _YEARS:
             try:
@@ -74,6 +83,9 @@ class Timetable:
 
     def once_until(self, moment: datetime) -> datetime | None:
         """The last moment not after this one, counted the same way; None if there is none."""
+        if moment < _EARLIEST:
+            return None
+        moment = min(moment, _LATEST)
         wall = self.wall(moment) + self._leap(moment) + _MINUTE
         while moment.year - wall.year <= _YEARS:
             try:

@@ -195,3 +195,26 @@ def test_nothing_lies_between_the_latest_missed_moment_and_the_end(
     while passed is not None and passed <= end and count <= MANY:
         count, passed = count + 1, table.after(passed)
     assert missed.many == (count > MANY)
+
+
+ENDS = ["0001-01-01T00:00:00Z", "0001-06-01T00:00:00Z", "9996-03-01T00:00:00Z", "9999-12-31T23:59:59Z"]
+
+
+@pytest.mark.parametrize("zone", [None, "America/New_York", "Pacific/Kiritimati"])
+@pytest.mark.parametrize("schedule", ["* * * * *", "0 0 29 2 *"])
+@pytest.mark.parametrize("text", ENDS)
+def test_at_both_ends_of_the_calendar_nothing_is_due(text: str, schedule: str, zone: str | None) -> None:
+    found, table = datetime.fromisoformat(text), timetable(schedule, zone)
+    following, former = table.after(found), table.once_until(found)
+    assert following == table.once_after(found)
+    assert (following is None) is (found.year > 9000)
+    assert following is None or 1970 <= following.year <= 1972
+    assert (former is None) is (found.year < 1000)
+
+
+@pytest.mark.parametrize("zone", [None, "America/New_York"])
+def test_what_was_missed_since_the_first_year_is_found(zone: str | None) -> None:
+    missed = timetable("0 12 * * *", zone).missed(datetime(1, 1, 1, tzinfo=UTC), moment("2026-11-21T18:00:00Z"))
+    assert missed is not None
+    assert missed.many
+    assert missed.latest.date() == moment("2026-11-21T18:00:00Z").date()
