@@ -21,6 +21,7 @@ MOST_MODELS: Final = 500
 """The most objects, however many models the cloud lists."""
 _NAME = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _ID, _TEXT = 253, 1024
+_INT64: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +57,8 @@ def _model(model: wire.GpuModel, availability: wire.GpuAvailability | None, pric
     ways = [way for way in (cluster, vm) if way is not None]
     return GpuModelStatus(
         name=_cut(model.name),
-        memory_gb=model.memory_gb,
-        price_per_hour_cents=model.price_per_hour_cents if price is None else price,
+        memory_gb=_bounded(model.memory_gb),
+        price_per_hour_cents=_bounded(model.price_per_hour_cents if price is None else price),
         free_gpus=max((way.free_gpus for way in ways), default=None),
         max_placeable_gpus=max((way.max_placeable_gpus for way in ways), default=None),
         spot_free_gpus=max((way.spot_free_gpus for way in ways if way.spot_free_gpus is not None), default=None),
@@ -70,11 +71,11 @@ def _capacity(mode: wire.ClassAvailability | None) -> Capacity | None:
     if mode is None:
         return None
     return Capacity(
-        total_gpus=mode.total_gpus,
-        free_gpus=mode.free_gpus,
-        max_placeable_gpus=mode.max_placeable_gpus,
-        placeable_gpu_counts=mode.placeable_gpu_counts[:MOST_COUNTS],
-        spot_free_gpus=mode.spot_free_gpus,
+        total_gpus=_whole(mode.total_gpus),
+        free_gpus=_whole(mode.free_gpus),
+        max_placeable_gpus=_whole(mode.max_placeable_gpus),
+        placeable_gpu_counts=[_whole(count) for count in mode.placeable_gpu_counts[:MOST_COUNTS]],
+        spot_free_gpus=_bounded(mode.spot_free_gpus),
     )
 
 
@@ -82,9 +83,9 @@ def _of_no_model(listing: Listing) -> dict[str, object]:
     sizes = [
         CpuSize(
             resource_size=size.resource_size[:_ID],
-            vcpu=size.vcpu,
-            ram_mb=size.ram_mb,
-            price_per_hour_cents=size.price_per_hour_cents,
+            vcpu=_whole(size.vcpu),
+            ram_mb=_whole(size.ram_mb),
+            price_per_hour_cents=_whole(size.price_per_hour_cents),
         )
         for size in listing.pricing.cpu[:MOST]
         if size.price_per_hour_cents is not None
@@ -103,3 +104,12 @@ def _of_no_model(listing: Listing) -> dict[str, object]:
 
 def _cut(text: str | None) -> str | None:
     return text[:_TEXT] if text is not None else None
+
+
+def _whole(number: int) -> int:
+    """The number within 64 bits: the API server refuses a status with any other."""
+    return max(-_INT64, min(number, _INT64))
+
+
+def _bounded(number: int | None) -> int | None:
+    return None if number is None else _whole(number)

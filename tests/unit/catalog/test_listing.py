@@ -1,6 +1,7 @@
 """From what the cloud lists to what each object tells."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from pydantic import JsonValue
@@ -200,3 +201,30 @@ def test_without_an_account_the_last_known_stays_and_says_since_when() -> None:
 def test_an_object_that_never_told_anything_is_not_ready_without_an_account() -> None:
     objects: dict[str, JsonObject] = {"h100": {"metadata": {"name": "h100", "generation": 1}, "status": {}}}
     assert says(after(objects, to_tell(objects, GONE, NOW))["h100"], "Ready")["status"] == "False"
+
+
+def test_numbers_beyond_64_bits_are_told_as_the_largest_that_a_status_can_have() -> None:
+    huge, most = 10**30, 2**63 - 1
+    odd = replace(
+        listing("h100"),
+        models=[GpuModel(id="h100", memory_gb=huge)],
+        availability=[
+            GpuAvailability(
+                gpu_model_id="h100",
+                vm=ClassAvailability(
+                    total_gpus=huge, free_gpus=-huge, max_placeable_gpus=huge, placeable_gpu_counts=[1, huge]
+                ),
+            )
+        ],
+        pricing=Pricing(
+            gpu=[GpuPrice(gpu_model_id="h100", price_per_hour_cents=huge)],
+            cpu=[CpuPrice(resource_size="small", price_per_hour_cents=huge, vcpu=huge, ram_mb=huge)],
+        ),
+    )
+    told = statuses(odd)
+    model, vm, sizes = told["h100"], told["h100"].vm, told[CATALOG].cpu_sizes
+    assert vm is not None
+    assert sizes is not None
+    assert (model.memory_gb, model.price_per_hour_cents, model.free_gpus) == (most, most, -most)
+    assert (vm.total_gpus, vm.max_placeable_gpus, vm.placeable_gpu_counts) == (most, most, [1, most])
+    assert (sizes[0].vcpu, sizes[0].ram_mb, sizes[0].price_per_hour_cents) == (most, most, most)
