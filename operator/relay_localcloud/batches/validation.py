@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import IO, Final
 
 from relay_localcloud.batches.records import LONGEST_LINE, Problem, Record, read
-from relay_localcloud.http.json_values import MOST_VALUES, exceeds
+from relay_localcloud.http.json_values import MOST_VALUES, exceeds, has_infinite
 from relay_wire.inference import Family
 
 MOST_PROBLEMS: Final = 100
@@ -97,6 +97,8 @@ def _look(line: bytes, number: int, endpoint: Family, found: Findings, seen: "_S
     match read(line, endpoint, number):
         case Problem() as problem:
             return problem
+        case Record(body=body) if has_infinite(dict(body)):
+            return Problem("invalid_json_line", "This line has a number that is too large.", number)
         case Record(custom_id, model):
             found.records += 1
             found.model = found.model or model

@@ -5,6 +5,7 @@ Parsing and validating cannot be interrupted, and their time depends on the numb
 
 import asyncio
 import gc
+import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -60,6 +61,16 @@ def parsed(raw: bytes | str) -> JsonValue:
     """
     document: JsonValue = from_json(raw, allow_inf_nan=False, cache_strings="none")
     return document
+
+
+def has_infinite(value: JsonValue) -> bool:
+    """Whether a parsed document has a number too large for a double, such as 1e400, which no JSON could say again."""
+    # Recursion is safe: the parser refuses nesting over 200 levels.
+    if isinstance(value, dict):
+        return any(map(has_infinite, value.values()))
+    if isinstance(value, list):
+        return any(map(has_infinite, value))
+    return isinstance(value, float) and math.isinf(value)
 
 
 @contextmanager

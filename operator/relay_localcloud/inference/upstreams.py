@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, assert_never
 from pydantic import JsonValue
 
 from relay_localcloud.egress.reach import Reach
-from relay_localcloud.http.json_values import MOST_VALUES, has_more, parsed
+from relay_localcloud.http.json_values import MOST_VALUES, has_infinite, has_more, parsed
 from relay_localcloud.inference.engine import LARGEST_ANSWER
 from relay_localcloud.inference.errors import (
     INVALID_REQUEST,
@@ -216,9 +216,12 @@ async def _require_few_values(raw: bytes) -> None:
 
 def _parsed(raw: bytes | str) -> JsonValue:
     try:
-        return parsed(raw)
+        document = parsed(raw)
     except ValueError:
         raise _unwell("answered something that is not JSON") from None
+    if has_infinite(document):
+        raise _unwell("answered with a number that is too large")
+    return document
 
 
 def _parsed_or_none(raw: bytes) -> JsonValue:

@@ -55,6 +55,7 @@ BROKEN_LINES = {
     "two in one line": (GOOD + GOOD, "invalid_json_line"),
     "no UTF-8": (GOOD.replace(b"good", b"\xff\xfe"), "invalid_json_line"),
     "infinite": (GOOD.replace(b'"good"', b"Infinity"), "invalid_json_line"),
+    "too large a number": (json.dumps(record("x", seed=0.5)).replace("0.5", "1e400").encode(), "invalid_json_line"),
     "no body": (without("body"), "invalid_json_line"),
     "a body that is no object": (changed(body="x"), "invalid_json_line"),
     "no custom_id": (without("custom_id"), "missing_custom_id"),

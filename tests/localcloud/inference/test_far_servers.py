@@ -251,7 +251,7 @@ async def test_a_server_that_cannot_be_reached_is_502(organization: Organization
         assert refusal(answer, path) == (502, "api_error", "upstream_error")
 
 
-@pytest.mark.parametrize("raw", [b"", b"[]", b"<html>", b"1", b'{"a": NaN}', b"\xff"])
+@pytest.mark.parametrize("raw", [b"", b"[]", b"<html>", b"1", b'{"a": NaN}', b'{"a": [-1e400]}', b"\xff"])
 async def test_an_answer_that_is_none_is_502(
     organization: Organization, server_behind: ModelServer, raw: bytes
 ) -> None:
