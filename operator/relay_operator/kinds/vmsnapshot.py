@@ -91,7 +91,9 @@ class VmSnapshots(ListedParts[VmSnapshotSpec, VmSnapshotStatus, Taken]):
         return ObjectKey(VM, obj.metadata.namespace, obj.spec.vm_ref.name)
 
     async def existing(self, cloud: Cloud, obj: Shot) -> Taken | None:
-        return next((taken for taken in await self.siblings(cloud, obj) if taken.name == obj.spec.name), None)
+        """Of several with this name, one that no other object has."""
+        named = (taken for taken in await self.siblings(cloud, obj) if taken.name == obj.spec.name)
+        return min(named, key=lambda taken: bool(self._cache.with_cloud_id(taken.id) - {obj.key}), default=None)
 
     async def create(self, cloud: Cloud, obj: Shot, intent: CreateIntent, inputs: Inputs) -> Taken:
         name, vm_id = obj.spec.name, intent.part_of
