@@ -216,6 +216,18 @@ async def test_a_plan_takes_no_room_from_others(world: World) -> None:
     assert (world.reason("other"), committed(world).cents, account(world).name) == ("Running", 200, "default")
 
 
+async def test_plans_do_not_count_for_each_other_and_then_the_budget_decides(world: World) -> None:
+    limited(world, AccountBudget(max_burn_per_hour_cents=200))
+    for name in ("train", "other"):
+        world.apply(name, gpu=H100, annotations=ONLY)
+    await world.wait(10)
+    assert [(planned(world, name) or {})["action"] for name in ("train", "other")] == ["Create", "Create"]
+    for name in ("train", "other"):
+        world.annotate(name, plan_only=None)
+    await world.wait(10)
+    assert [world.reason(name) for name in ("train", "other")] == ["Running", "WaitingForBudget"]
+
+
 async def test_its_own_limit_is_told(world: World) -> None:
     world.apply(gpu=TWO, budget={"maxPricePerHourCents": 399}, annotations=ONLY)
     await world.wait(10)
