@@ -125,6 +125,9 @@ async def test_a_forged_intent_with_a_name_of_another_object_is_not_even_searche
     await world.wait(400)
     assert world.stalled().startswith("AccountNotAllowed: ")
     assert world.pods.calls == []
+    world.annotate(abandon="true")  # with it, an administrator frees the account that the intent names
+    await world.wait(10)
+    assert (world.exists(), world.pods.calls, [one.id for one in world.pods.live]) == (False, [], [victim.id])
 
 
 async def test_a_kind_without_names_proves_nothing(world: World) -> None:
