@@ -214,7 +214,8 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
             clash = isinstance(error, Conflict) and not nameless(self.resource)
             unknown = error.outcome is Outcome.UNKNOWN or clash
             return OutcomeUnknown(error, intent) if unknown else Rejected(error, intent)
-        _, name = self.resource.identity(observed)
+        cloud_id, name = self.resource.identity(observed)
+        memory.known = (cloud_id, self.clock())
         if name and name != intent.name and not nameless(self.resource):
             told = f"the answer is about {name!r}, and {intent.name!r} was to be created"
             return OutcomeUnknown(Unreadable("create", told), intent)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Generic, assert_never
 
 from relay_client.errors import CloudError, NotFound, Unreadable
@@ -101,7 +100,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
             others = self.cache.others(key, obj.status.id)
             if others:
                 return Sight(Seen.FOREIGN, note=shared(obj.status.id, key, others))
-            return await self._look_by_id(obj, account, memory, turn.now, _closeness(turn, obj))
+            return await self._look_by_id(obj, account, memory, _closeness(turn, obj))
         refused = ""
         if adopt_id and (is_open or not deleting):
             answer = await self._look_at_adoptee(key, obj, adopt_id, account, intent if is_open else None)
@@ -148,13 +147,13 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         return bool(living - {here}) or (entry.cloud_id == cloud_id and not before_it_went)
 
     async def _look_by_id(
-        self, obj: Resource[SpecT, StatusT], account: AccountReady, memory: ManagedMemory, now: datetime, look: Look
+        self, obj: Resource[SpecT, StatusT], account: AccountReady, memory: ManagedMemory, look: Look
     ) -> Sight[ObsT]:
         try:
             address = asked(obj.status, obj.status.id or "")
             observed = await self.resource.observe(account.cloud, address, obj.status, look)
         except NotFound:
-            return self._missing(obj, memory, now)
+            return self._missing(obj, memory)
         progress = self.resource.progress(observed)
         _, name = self.resource.identity(observed)
         if progress is Progress.GONE and not name and obj.status.cloud_name and not unnamed(self.resource):
@@ -162,6 +161,8 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
                 "observe", f"the answer says that {obj.status.id} is terminated and does not name it: not believed"
             )
         memory.missing = ("", 0.0)
+        if memory.known[0] != obj.status.id:
+            memory.known = (obj.status.id or "", self.clock())
         account.unclaimed.discard(obj.status.id or "")
         if (name or not account.admits) and obj.status.cloud_name and name != obj.status.cloud_name:
             shown = f"is the cloud's {name!r}, not" if name else "has no name in the cloud that shows it to be"
@@ -186,22 +187,25 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         holders = self.cache.with_cloud_id(cloud_id) - {key}
         if holders:
             return Sight(Seen.WITHHELD, note=_belongs(cloud_id, holders))
-        sight = await self._look_by_id(obj, account, memory, turn.now, Look.EXACT)
+        sight = await self._look_by_id(obj, account, memory, Look.EXACT)
         if sight.observed is None or sight.seen is Seen.GONE:
             return sight
         others = self._others(key, obj, sight.observed)
         return Sight(Seen.WITHHELD, note=_belongs(cloud_id, others)) if others else replace(sight, seen=Seen.FOUND)
 
-    def _missing(self, obj: Resource[SpecT, StatusT], memory: ManagedMemory, now: datetime) -> Sight[ObsT]:
+    def _missing(self, obj: Resource[SpecT, StatusT], memory: ManagedMemory) -> Sight[ObsT]:
         """The result of a 404, which is believed only when repeated, and never right after the create.
 
+        Both count on this process's own clock, since the wall clock may step, or be another replica's.
         One that was seen terminated need not be repeated: the cloud forgets such a resource after a day (section 3).
         """
         if memory.missing[0] != obj.status.id:
             memory.missing = (obj.status.id or "", self.clock())
-        born = predicates.created_at(obj)
-        grown = 0.0 if born is None else self.delays.newborn - (now - born).total_seconds()
-        doubt = max(grown, self.delays.absence - (self.clock() - memory.missing[1]))
+        missing_since = memory.missing[1]
+        known_id, known_since = memory.known
+        there_since = known_since if known_id == obj.status.id else missing_since
+        young = self.delays.newborn - (self.clock() - there_since)
+        doubt = max(young, self.delays.absence - (self.clock() - missing_since))
         if doubt > 0 and obj.status.state != "terminated":
             note = f"the cloud does not find {obj.status.id}; looking again"
             return Sight(Seen.MISSING, note=note, decided_in=doubt)

@@ -22,6 +22,8 @@ class SentChange:
 class ManagedMemory(SearchingMemory):
     """The memory of one object; all times are monotonic seconds."""
 
+    known: tuple[str, float] = ("", 0.0)
+    """The id of the resource, and since when this process has known that it was created."""
     missing: tuple[str, float] = ("", 0.0)
     """The id that the cloud does not find, and since when."""
     formers_missing: float = 0.0

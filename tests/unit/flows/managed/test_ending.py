@@ -191,6 +191,33 @@ async def test_404s_right_after_the_create_mean_nothing(world: World) -> None:
     assert (world.exists(), world.pods.live) == (False, [])
 
 
+@pytest.mark.parametrize("ahead", [3600.0, -86400.0])
+async def test_404s_right_after_the_create_mean_nothing_whatever_the_wall_clock_says(
+    world: World, ahead: float
+) -> None:
+    await made(world)
+    world.clock.ahead = ahead
+    world.pods.hidden.add("pod-1")
+    world.delete()
+    await world.wait(28)
+    assert world.exists()
+    world.pods.records.clear()
+    await world.wait(10)
+    assert not world.exists(), "a clock that was put back delays nothing"
+
+
+async def test_404s_right_after_a_change_of_the_leader_mean_nothing_whatever_its_wall_clock_says(world: World) -> None:
+    await made(world)
+    world.pods.hidden.add("pod-1")
+    world.clock.ahead = 60
+    world.change(recovery={"onTerminated": "Recreate"})
+    await world.restart()
+    await world.wait(25)
+    world.pods.hidden.clear()
+    await world.wait(60)
+    assert (len(world.pods.created), world.status().id) == (1, "pod-1")
+
+
 async def test_a_cloud_that_cannot_be_asked_is_never_read_as_gone(world: World) -> None:
     await made(world)
     world.pods.fail("observe", *[lost(acted=False)] * 200)

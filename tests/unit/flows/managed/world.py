@@ -53,12 +53,14 @@ class Clock:
     """Seconds since the beginning; sleeping moves it."""
 
     seconds: float = 0.0
+    ahead: float = 0.0
+    """Seconds by which somebody moved the wall clock forward; negative: back."""
 
     def monotonic(self) -> float:
         return self.seconds
 
     def wall(self) -> datetime:
-        return BEGINNING + timedelta(seconds=self.seconds)
+        return BEGINNING + timedelta(seconds=self.seconds + self.ahead)
 
     async def sleep(self, seconds: float) -> None:
         self.seconds += seconds
