@@ -107,7 +107,7 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         logger.info("the Kubernetes API did not take it: %s", error)
 
     async def persist(self) -> None:
-        """Wait until everything paid for is recorded; called before this process ends.
+        """Wait until everything paid for is recorded, that of objects which are gone too; called before the end.
 
         An object in a pass is left to that pass, which records before it does anything else.
         """
@@ -116,6 +116,7 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
                 if not self.engine.queue.is_working(key):
                     await self._recorded_at_last(key, memory)
             await self.engine.sleep(_SHORTLY)
+        await self.engine.vanished.persist(self.engine.sleep)
 
     async def _recorded_at_last(self, key: ObjectKey, memory: MemoryT) -> bool:
         """Record what was paid for before anything else, even if the object is gone; False if that must be retried."""

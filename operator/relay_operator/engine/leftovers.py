@@ -170,6 +170,11 @@ class Leftovers:
         if failed is not None:
             raise failed
 
+    def waits(self) -> bool:
+        """Whether a change is not saved yet, and its write was not refused either."""
+        changed = self._retracted.keys() | self._unsaved
+        return any(not isinstance(self._failed.get(name, (0, None))[1], Refused) for name in changed)
+
     def trouble(self, names: Iterable[str]) -> str:
         """Why one of these ConfigMaps cannot be written; empty while the failure may pass by itself."""
         for name in sorted(names):

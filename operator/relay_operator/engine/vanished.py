@@ -6,12 +6,13 @@ flow ends its resource as it does for any other. A ConfigMap in the operator's o
 next process; deleting that ConfigMap makes the operator forget it.
 """
 
+import asyncio
 import contextlib
 import hashlib
 import json
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -41,6 +42,7 @@ logger = logging.getLogger(__name__)
 LABEL = f"{ANNOTATION_PREFIX}vanished"
 _OBJECT = "object.json"
 _PREFIX = "vanished-"
+_SHORTLY = 0.5
 _UNDONE = frozenset({PAUSED, PLAN_ONLY})
 """Annotations that are dropped, since nobody can remove them without an object."""
 
@@ -73,6 +75,7 @@ class Vanished:
     _refused: dict[ObjectKey, str] = field(default_factory=dict)
     """Why the API server refuses the ConfigMap of an object."""
     _known: set[ObjectKey] = field(default_factory=set)
+    _persisting: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
         self.leftovers = Leftovers(self.kube, self.namespace)
@@ -165,6 +168,24 @@ class Vanished:
             return
         self._refused.pop(key, None)
         self._saved.add(key)
+
+    async def persist(self, sleep: Callable[[float], Awaitable[None]]) -> None:
+        """Save everything that is not saved yet, unless that is refused; called before this process ends."""
+        async with self._persisting:  # the controllers of all kinds call this
+            while await self._save_rest():
+                await sleep(_SHORTLY)
+
+    async def _save_rest(self) -> bool:
+        """Try to save everything that is not saved yet; returns whether another try may help."""
+        for key in sorted(self._unsaved()):
+            with contextlib.suppress(KubeError):
+                await self.objects(key)
+        with contextlib.suppress(KubeError):
+            await self.leftovers.save()
+        return bool(self._unsaved()) or self.leftovers.waits()
+
+    def _unsaved(self) -> set[ObjectKey]:
+        return self._known - self._saved - self._refused.keys()
 
     async def let_go(self, key: ObjectKey) -> None:
         """Forget an object that has nothing left in the cloud. Raises KubeError."""

@@ -14,7 +14,7 @@ from relay_operator.engine.leftovers import Fate, Leftover
 from relay_operator.engine.vanished import DepartedObject
 from tests.unit.engine.apiserver import Fault, Json, part
 from tests.unit.flows.managed.cloudpods import POD, lost
-from tests.unit.flows.managed.world import BEGINNING, NAMESPACE, OPERATOR_NAMESPACE, World, at_the_status_write
+from tests.unit.flows.managed.world import BEGINNING, NAMESPACE, OPERATOR_NAMESPACE, World, at_the_status_write, many
 
 REFUSED = Fault(403, plural="configmaps", times=1000)
 
@@ -181,6 +181,47 @@ async def test_the_next_process_goes_on(ending: World) -> None:
     await ending.informer.vanished.load()
     await ending.wait(60)
     assert (ending.pods.live, ending.left_behind()) == ([], [])
+
+
+async def test_the_process_ends_only_once_the_next_one_can_go_on(ending: World) -> None:
+    """The object goes just before its id is written, and the ConfigMap is not taken at once."""
+    at_the_status_write(ending, ending.vanish)
+    ending.server.faults.append(Fault(500, plural="configmaps", times=3))
+    ending.apply()
+    await ending.one_pass()
+    assert ending.left_behind() == []
+    await ending.reconciler.persist()
+    await ending.restart()
+    await ending.wait(60)
+    assert (len(ending.pods.created), ending.pods.live, ending.left_behind()) == (1, [], [])
+
+
+async def test_what_goes_while_no_pass_is_begun_any_more_is_left_to_the_next_process(ending: World) -> None:
+    await _vanished(ending)
+    await ending.reconciler.persist()
+    await ending.restart()
+    await ending.wait(60)
+    assert (ending.pods.live, ending.left_behind()) == ([], [])
+
+
+async def test_what_is_forced_away_while_no_pass_is_begun_any_more_is_recorded(world: World) -> None:
+    world.apply()
+    await world.settle()
+    world.delete(force=True)
+    world.server.faults.append(Fault(500, plural="configmaps"))
+    await world.reconciler.persist()
+    await world.restart()
+    (orphan,) = world.informer.vanished.leftovers.of(ObjectKey("CloudAccount", NAMESPACE, "default"))
+    assert (orphan.fate, orphan.id) == (Fate.ORPHAN, "pod-1")
+
+
+async def test_a_process_ends_although_what_is_left_may_not_be_recorded(world: World) -> None:
+    world.server.faults.append(REFUSED)
+    await many(world, ["train", "other"])
+    world.vanish()
+    world.delete("other", force=True)
+    await world.reconciler.persist()
+    assert (len(world.pods.live), world.left_behind()) == (2, [])
 
 
 async def test_what_is_taken_to_its_end_is_no_orphan_to_the_next_process(ending: World) -> None:
