@@ -244,12 +244,13 @@ class Election:
         return True
 
     async def _renew(self) -> None:
-        lease = self._lease
+        lease, duration = self._lease, math.ceil(self.times.duration)
         assert lease is not None, "only a holder renews"
         for _ in range(_TRIES):
             begun = self.clock()
             try:
-                await self._write(lease, {"renewTime": self._micro_time()})
+                # With the duration, since standbys would wait for a longer one that somebody wrote.
+                await self._write(lease, {"renewTime": self._micro_time(), "leaseDurationSeconds": duration})
             except Conflict:
                 # A lost answer to this replica's renewal, a label, or another holder: only a read can tell.
                 lease = await self._read()

@@ -381,6 +381,20 @@ async def test_a_duration_that_somebody_wrote_holds_a_standby_for_a_day_at_most_
     assert await standby.attempt()
 
 
+async def test_a_duration_that_somebody_lengthened_does_not_outlive_its_holder(world: _World) -> None:
+    first, second = _candidate(world, "a"), _candidate(world, "b")
+    await first.acquire()
+    assert world.lease is not None
+    spec = world.lease["spec"]
+    assert isinstance(spec, dict)
+    world._store({**spec, "leaseDurationSeconds": 2**31 - 1})
+    assert not await second.attempt()
+    await first.renew()
+    assert not await second.attempt()
+    await world.sleep(TIMES.duration)
+    assert await second.attempt(), "the holder is gone"
+
+
 async def test_a_lease_that_others_write_to_all_the_time_is_taken_over(world: _World) -> None:
     first, second = _candidate(world, "a"), _candidate(world, "b")
     await first.acquire()
