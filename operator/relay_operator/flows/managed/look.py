@@ -290,7 +290,6 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
             told = _belongs(repr(intent.name), originals) if held else f"the intent was copied from {_first(originals)}"
             return Sight(Seen.WITHHELD if held else Seen.ABSENT, note=told)
         finding = await self._find(turn.key, obj, intent, account)
-        early = self.delays.search - (turn.now - intent.started_at).total_seconds()
         match finding:
             case Found(observed):
                 return self._found(turn.key, obj, intent, observed)
@@ -302,6 +301,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
                 return Sight(Seen.ABSENT if again is None else Seen.UNSURE, note=note, decided_in=again)
             case CannotTell():
                 note = self._clue(intent)
+                early = self._early(turn, intent, account, memory)
                 if early > 0:
                     return Sight(Seen.UNSURE, note=note, decided_in=early)
                 return Sight(Seen.UNKNOWABLE, note=note)
@@ -309,6 +309,18 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
                 return Sight(Seen.UNSURE, note="the ids that webhooks named are looked up", decided_in=0)
             case _ as never:
                 assert_never(never)
+
+    def _early(self, turn: Turn, intent: CreateIntent, account: AccountReady, memory: ManagedMemory) -> float:
+        """Seconds for which a webhook may still name what the create made.
+
+        Before it is sent again, this process has waited by its own clock, since the wall clock may step, or be another
+        replica's.
+        """
+        if memory.awaited[0] != intent.token:
+            memory.awaited = (intent.token, self.clock())
+        own = self.delays.search - (self.clock() - memory.awaited[1])
+        told = self.delays.search - (turn.now - intent.started_at).total_seconds()
+        return own if account.resend_unknown else min(own, told)
 
     def _clue(self, intent: CreateIntent) -> str:
         if unnamed(self.resource):

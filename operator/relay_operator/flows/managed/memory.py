@@ -22,6 +22,8 @@ class SentChange:
 class ManagedMemory(SearchingMemory):
     """The memory of one object; all times are monotonic seconds."""
 
+    awaited: tuple[str, float] = ("", 0.0)
+    """Token of the intent whose resource a webhook may name, and since when this process has waited for that."""
     known: tuple[str, float] = ("", 0.0)
     """The id of the resource, and since when this process has known that it was created."""
     missing: tuple[str, float] = ("", 0.0)

@@ -25,6 +25,33 @@ async def test_retry_by_name_sends_the_same_request_again(world: World) -> None:
     assert world.status().id == "pod-1"
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_retry_by_name_waits_for_webhooks_whatever_the_wall_clock_says(world: World, *, restarts: bool) -> None:
+    world.account.state = replace(world.account.ready, resend_unknown=True)
+    world.pods.listable = False
+    world.pods.fail("create", lost(acted=True))
+    world.apply()
+    await world.one_pass()
+    world.clock.ahead = 3600
+    if restarts:
+        await world.restart()
+    await world.wait(50)
+    world.account.ready.unclaimed.add("pod-1")
+    world.hint()
+    await world.wait(100)
+    assert (len(world.pods.sent), len(world.pods.live), world.status().id) == (1, 1, "pod-1")
+
+
+async def test_people_are_asked_in_time_although_the_wall_clock_was_put_back(world: World) -> None:
+    world.pods.listable = False
+    world.pods.fail("create", lost(acted=True))
+    world.apply()
+    await world.one_pass()
+    world.clock.ahead = -86400
+    await world.wait(70)
+    assert world.stalled().startswith("CreateOutcomeUnknown")
+
+
 @pytest.mark.parametrize("strategy", ["Never", "Recreate"])
 async def test_retry_by_name_records_the_spec_that_it_sent_last(world: World, strategy: str) -> None:
     world.account.state = replace(world.account.ready, resend_unknown=True)
