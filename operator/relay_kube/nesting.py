@@ -1,5 +1,6 @@
 """JSON that is nested deeper than its readers take: the API server takes 10,000 levels, they take far fewer.
 
+Nor does orjson write an integer of more than 64 bits. The API server writes numbers up to 10^21 with all their digits.
 Whoever may write an object with a free-form field must not stop those who read it along with others.
 """
 
@@ -11,6 +12,8 @@ from pydantic import JsonValue
 
 DEEPEST: Final = 250
 """Levels that are kept. orjson writes 254 and reads 1,024, kopf reads some 900; pydantic refuses more than 200."""
+_INTEGERS: Final = range(-(2**63), 2**64)
+"""What orjson writes; larger ones it reads as floating-point numbers, as the API server does."""
 _PARTS: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[\]{}]')
 
 
@@ -24,7 +27,7 @@ def decoded(text: bytes) -> JsonValue:
 
 
 def encoded(value: JsonValue) -> bytes:
-    """The text of a value that was decoded, with null in place of what is nested too deeply to be written."""
+    """The text of a decoded value, with null in place of what is nested too deeply to be written."""
     try:
         return orjson.dumps(value)
     except orjson.JSONEncodeError:
@@ -55,5 +58,7 @@ def _cut(value: JsonValue, levels: int) -> JsonValue:
             return {name: _cut(each, levels - 1) for name, each in value.items()} if levels else None
         case list():
             return [_cut(each, levels - 1) for each in value] if levels else None
+        case int() if value not in _INTEGERS:
+            return float(value)
         case _:
             return value

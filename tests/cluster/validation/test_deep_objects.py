@@ -1,4 +1,4 @@
-"""Objects nested as deep as the API server takes them: they alone are left out, and nobody else has to wait."""
+"""Objects as deep, or with numbers as large, as the API server takes them: nobody else has to wait for them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from tests.support.kubectl import Kubectl
 from tests.support.manifests import gpu_pod
 
 if TYPE_CHECKING:
+    from pydantic import JsonValue
+
     from tests.conftest import StartOperator
     from tests.support.workspace import Workspace
 
@@ -39,3 +41,16 @@ async def test_an_object_that_is_nested_too_deeply_is_told_so_and_stops_nobody(
     await workspace.apply(gpu_pod("after"))
     await workspace.becomes("GpuPod", "after")
     await kubectl("delete", "inferencebatch", "--all", "--timeout=180s")
+
+
+async def test_a_number_that_no_machine_word_holds_does_not_hide_its_object(
+    unattended_workspace: Workspace, start_operator: StartOperator
+) -> None:
+    """The API server writes numbers up to 10^21 with all their digits."""
+    workspace = unattended_workspace
+    kubectl = Kubectl(workspace.kube.kubeconfig, workspace.namespace)
+    await start_operator(workspace)
+    records: list[JsonValue] = [{"customId": "one", "body": {"large": 10**20, "small": -(10**20)}}]
+    await kubectl("apply", "--filename=-", stdin=json.dumps(batch("large", input={"inline": records})))
+    await kubectl("wait", "inferencebatch", "large", "--for=jsonpath={.status.conditions}", "--timeout=60s")
+    await kubectl("delete", "inferencebatch", "large", "--timeout=60s")

@@ -33,6 +33,13 @@ def test_what_is_too_deep_becomes_null_and_all_around_it_stays(levels: int) -> N
         assert (value["a"][0], value["b"]) == ("]}\\", "]")
 
 
+@pytest.mark.parametrize("number", [2**64, 10**20, -(2**63) - 1])
+def test_a_number_of_more_than_64_bits_is_written_as_it_is_read(number: int) -> None:
+    text = json.dumps({"a": [number, 2**64 - 1, -(2**63), True]}).encode()
+    assert encoded(json.loads(text)) == encoded(decoded(text))
+    assert decoded(encoded(json.loads(text))) == {"a": [float(number), 2**64 - 1, -(2**63), True]}
+
+
 @pytest.mark.parametrize("text", [b"", b"<html>", b'{"a":', b"{" * 2_000, b"]" * 2_000, b'"' * 2_000])
 def test_what_is_no_json_is_refused(text: bytes) -> None:
     with pytest.raises(orjson.JSONDecodeError):
