@@ -79,7 +79,8 @@ def reinstated(status: StatusT, intent: CreateIntent | None) -> dict[str, object
     reserved = intent.reserved if intent is not None else None
     over = {} if reserved is None else {"reservation_token": reserved.token}
     shown = {"state": None} if status.id else {}
-    return told | over | shown | {"id": blue.id, "cloud_name": blue.name, "replacing": None, "former": None}
+    name = None if blue.name == blue.id else blue.name
+    return told | over | shown | {"id": blue.id, "cloud_name": name, "replacing": None, "former": None}
 
 
 def switched(status: StatusT, until: datetime) -> dict[str, object]:

@@ -27,6 +27,11 @@ def with_present(status: ManagedStatus, until: datetime | None = None) -> list[F
     return [*former(status), Former(id=status.id or "", name=name, until=until)]
 
 
+def is_named(row: Former, name: str) -> bool:
+    """Whether this may be the row's name in the cloud: a row has its id if status could not hold the name."""
+    return not name or row.name in {name, row.id}
+
+
 def without(status: ManagedStatus, gone: Former) -> list[Former] | None:
     """The former resources without this one; None if none is left."""
     return [row for row in former(status) if row != gone] or None

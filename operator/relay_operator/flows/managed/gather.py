@@ -20,7 +20,7 @@ from relay_operator.engine.rules import Account
 from relay_operator.flows.managed import links, predicates, recovery, schedule
 from relay_operator.flows.managed.blue_green import has_failed, standing
 from relay_operator.flows.managed.facts import Facts
-from relay_operator.flows.managed.former import former, unused
+from relay_operator.flows.managed.former import former, is_named, unused
 from relay_operator.flows.managed.funding import Ahead, Funding
 from relay_operator.flows.managed.inputs import InputReader, MissingInput, ReadInputs
 from relay_operator.flows.managed.links import Links
@@ -293,7 +293,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             return Former.KEPT, None
         memory.formers_missing = 0.0
         _, name = self.resource.identity(observed)
-        if self.resource.progress(observed) is Progress.GONE or (name and name != idle.name):
+        if self.resource.progress(observed) is Progress.GONE or not is_named(idle, name):
             return Former.GONE, idle
         if not (name or account.admits):
             return Former.KEPT, None
