@@ -205,6 +205,9 @@ class CreateIntent(Model):
     )  # the cloud id of the whole, if the resource is part of one
     reserved: Reservation | None = None  # by the create, or by a later start or scale-up
     env_digest: str | None = Field(default=None, max_length=64)  # as in status; absent in older intents
+    answered: str = Field(
+        default="", pattern=rf"^({RESOURCE_ID.pattern})?$"
+    )  # the id in an answer that showed another name: what was made may have that name
 
     @property
     def account_parts(self) -> tuple[str, str]:

@@ -217,7 +217,9 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         cloud_id, name = self.resource.identity(observed)
         memory.known = (cloud_id, self.clock())
         if name and name != intent.name and not nameless(self.resource):
-            told = f"the answer is about {name!r}, and {intent.name!r} was to be created"
+            # The next pass writes it on the object, whose intent may tell less of what was sent than this one.
+            memory.intent = (memory.intent or intent).model_copy(update={"answered": cloud_id})
+            told = f"the answer is about {cloud_id}, named {name!r}, and {intent.name!r} was to be created"
             return OutcomeUnknown(Unreadable("create", told), intent)
         return Accepted(observed, intent, facts.ids)
 

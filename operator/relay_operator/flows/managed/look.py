@@ -266,7 +266,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         """Whether the intent may have created it; for an unreadable intent, a name that the object gives is enough."""
         cloud_id, name = self.resource.identity(observed)
         if isinstance(intent, CreateIntent):
-            return intent.name == named(cloud_id, name)
+            return intent.name == named(cloud_id, name) or intent.answered == cloud_id
         return identity.gave(obj.metadata, obj.metadata.uid, self.installation.name, name)
 
     async def _search(
@@ -296,9 +296,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
             case NotSeen() if intent.token == memory.discarded:
                 return Sight(Seen.ABSENT, note=f"{intent.name!r} was made, and is gone")
             case NotSeen():
-                note = f"{intent.name!r} is not in the cloud's list"
-                again = memory.lacks(intent.name, self.clock(), self.delays)
-                return Sight(Seen.ABSENT if again is None else Seen.UNSURE, note=note, decided_in=again)
+                return self._not_seen(turn.key, intent, memory)
             case CannotTell():
                 note = self._clue(intent)
                 early = self._early(turn, intent, account, memory)
@@ -322,9 +320,20 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         told = self.delays.search - (turn.now - intent.started_at).total_seconds()
         return own if account.resend_unknown else min(own, told)
 
+    def _not_seen(self, key: ObjectKey, intent: CreateIntent, memory: ManagedMemory) -> Sight[ObsT]:
+        """Count one more list without the intent's name; after an answer with another name, no number is enough."""
+        again = memory.lacks(intent.name, self.clock(), self.delays)
+        if again is not None:
+            return Sight(Seen.UNSURE, note=f"{intent.name!r} is not in the cloud's list", decided_in=again)
+        if intent.answered and not self.cache.with_cloud_id(intent.answered) - {key}:
+            return Sight(Seen.UNKNOWABLE, note=self._clue(intent))
+        return Sight(Seen.ABSENT, note=f"{intent.name!r} is not in the cloud's list")
+
     def _clue(self, intent: CreateIntent) -> str:
         if unnamed(self.resource):
             return f"look in the cloud for what equals the spec and was made at {rfc3339(intent.started_at)} or later"
+        if intent.answered:
+            return f"the answer was about {intent.answered}, which has another name than {intent.name!r}: look at it"
         return f"look in the cloud for a resource named {intent.name!r}"
 
     async def _find(

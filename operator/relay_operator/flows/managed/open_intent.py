@@ -17,8 +17,13 @@ def with_open_intent(obj: Resource[SpecT, StatusT], memory: ManagedMemory) -> Re
     if known is None or known.token == ended or obj.status.id:
         memory.intent = written
         return obj
-    if written is not None and (written.token == known.token or written.attempt > known.attempt):
+    if written is not None and (written.attempt > known.attempt or _is_as_known(written, known)):
         memory.intent = written
         return obj
     annotations = metadata.annotations | {CREATE_INTENT: known.to_annotation()}
     return obj.model_copy(update={"metadata": metadata.model_copy(update={"annotations": annotations})})
+
+
+def _is_as_known(written: CreateIntent, known: CreateIntent) -> bool:
+    """Whether the annotation has this very intent, and what its answer showed."""
+    return written.token == known.token and bool(written.answered or not known.answered)

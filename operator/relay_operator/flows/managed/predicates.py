@@ -80,13 +80,13 @@ def undecided(
 ) -> Undecided:
     """What may be done about an unknown outcome: a person's answer precedes the account's policy.
 
-    For a kind without names, nothing is sent again: that would create another resource.
+    For a kind without names, and after an answer with another name, nothing is sent again: that would create another.
     """
-    token = intent.token if isinstance(intent, CreateIntent) else ""
+    token, answered = (intent.token, intent.answered) if isinstance(intent, CreateIntent) else ("", "")
     answer = obj.metadata.annotations.get(meta.RETRY_CREATE, "")
     if answer and (answer == token or isinstance(intent, MalformedIntent)):
         return Undecided.GIVE_UP
-    resend = account.resend_unknown and token and not unnamed(resource)
+    resend = account.resend_unknown and token and not answered and not unnamed(resource)
     return Undecided.RESEND if resend else Undecided.HOLD
 
 
