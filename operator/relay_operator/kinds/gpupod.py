@@ -187,6 +187,10 @@ class GpuPods(Machines[GpuPodSpec, GpuPodStatus]):
             ("gpu.modelIds", self.models(obj), observed.gpu_model_id),
         )
 
+    def told(self, obj: Pod, observed: VmRecord) -> Mapping[str, object]:
+        gpus = _gpu_count(obj.spec) if observed.gpu_count is None else observed.gpu_count
+        return {**super().told(obj, observed), "gpu_count": gpus}
+
     def changes(self, obj: Pod, observed: VmRecord, *, running: bool) -> tuple[Change, ...]:
         return self.visibility(observed, public=obj.spec.public)
 

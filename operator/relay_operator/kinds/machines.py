@@ -104,8 +104,8 @@ class Machines(ExternalResource[SpecT, StatusT, VmRecord], Generic[SpecT, Status
         return self.capacity(obj, observed.gpu_model_id or "")
 
     def untold(self, obj: Resource[SpecT, StatusT], observed: VmRecord) -> Capacity | None:
-        """None: the records of pods and VMs have the price."""
-        return None
+        """None if the record has the price, which the cloud may leave out."""
+        return None if observed.price_per_hour_cents is not None else self.grown(obj, observed)
 
     def locked(self, observed: VmRecord) -> int | None:
         return observed.price_per_hour_cents
@@ -152,7 +152,10 @@ class Machines(ExternalResource[SpecT, StatusT, VmRecord], Generic[SpecT, Status
         return Reached(observed.endpoint_url or "", observed.id)
 
     def told(self, obj: Resource[SpecT, StatusT], observed: VmRecord) -> Mapping[str, object]:
-        return {**super().told(obj, observed), "state": observed.status}
+        told = {**super().told(obj, observed), "state": observed.status}
+        if observed.price_per_hour_cents is None:
+            del told["price_per_hour_cents"]  # the last one stays until the catalog's is known
+        return told
 
 
 async def is_gone(cloud: Cloud, cloud_id: str) -> bool:

@@ -125,8 +125,11 @@ class ServingDeployments(ExternalResource[ServingDeploymentSpec, ServingDeployme
         return replace(self.capacity(obj, observed.row.gpu_model_id or ""), replicas=replicas)
 
     def untold(self, obj: Serving, observed: Seen) -> Capacity | None:
-        """None: the deployment's row has the price of a replica."""
-        return None
+        """None if the row has the price of a replica, which the cloud may leave out."""
+        if observed.row.price_per_hour_cents is not None:
+            return None
+        asked, replicas = self.grown(obj, observed), observed.row.replicas_desired
+        return asked if replicas is None else replace(asked, replicas=replicas)
 
     def locked(self, observed: Seen) -> int | None:
         return observed.row.price_per_hour_cents
@@ -182,7 +185,9 @@ class ServingDeployments(ExternalResource[ServingDeploymentSpec, ServingDeployme
 
     def told(self, obj: Serving, observed: Seen) -> Mapping[str, object]:
         row, price = observed.row, observed.row.price_per_hour_cents
-        return {
+        # Without a price, the last one stays until the catalog's is known.
+        paid = {} if price is None else {"price_per_hour_cents": price * (row.replicas_desired or 0)}
+        return paid | {
             "state": row.status,
             "status_reason": row.status_reason,
             "replicas": len(row.replicas),
@@ -191,7 +196,6 @@ class ServingDeployments(ExternalResource[ServingDeploymentSpec, ServingDeployme
             "selector": f"{GROUP}/deployment={obj.metadata.name}",
             "gpu_model_id": row.gpu_model_id,
             "gpu_count": obj.spec.gpu.count if row.gpu_count_per_replica is None else row.gpu_count_per_replica,
-            "price_per_hour_cents": None if price is None else price * (row.replicas_desired or 0),
             "backend_weight": row.backend_weight,
             "rollout_role": row.rollout_role,
             "lane": lanes.shown(observed.lane),

@@ -62,7 +62,8 @@ def test_pods_and_vms() -> None:
     assert GpuPods().capacity(made(GpuPod, image="i"), "") == Capacity("", 1)
     assert GpuVms().capacity(made(GpuVm, gpu=H100), "h100") == Capacity("h100", 2)
     assert GpuVms().capacity(made(GpuVm, resourceSize="small"), "") == Capacity(size="small")
-    assert GpuVms().untold(made(GpuVm), record) is None
+    assert GpuVms().untold(made(GpuVm), record.model_copy(update={"price_per_hour_cents": 7})) is None
+    assert GpuVms().untold(made(GpuVm, resourceSize="small"), record) == Capacity(size="small")
     powers = (GpuPods().start(record), GpuPods().stop(record), GpuPods().restart(record))
     assert [change.name for change in powers if change.pays] == [START]
 
@@ -88,6 +89,17 @@ def test_what_starts_or_grows_costs_what_it_has_with_all_replicas_that_the_cloud
         {"id": "d", "status": "stopped", "replicasDesired": 4, "gpuModelId": "b200", "replicas": []}
     )
     assert SERVING.grown(serving(2), Seen(row)) == Capacity("b200", 2, "", 4)
+
+
+@pytest.mark.parametrize(("price", "has", "untold"), [(7, 3, None), (None, 3, 3), (None, None, 2)])
+def test_a_deployment_whose_price_the_cloud_leaves_out_costs_what_the_catalog_says(
+    price: int | None, has: int | None, untold: int | None
+) -> None:
+    row = Deployment.model_validate(
+        {"id": "d", "status": "running", "replicasDesired": has, "gpuModelId": "b200", "pricePerHourCents": price}
+    )
+    assert SERVING.untold(serving(2), Seen(row)) == (None if untold is None else Capacity("b200", 2, "", untold))
+    assert ("price_per_hour_cents" in SERVING.told(serving(2), Seen(row))) is (price is not None)
 
 
 @pytest.mark.parametrize(("has", "pays"), [(2, True), (5, False)])

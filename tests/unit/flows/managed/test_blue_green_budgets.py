@@ -1,7 +1,10 @@
 """While the new resource stands beside the old one, limits count both."""
 
+import pytest
+
 from relay_client import BadRequest
 from relay_operator.api.cloudaccount import AccountBudget
+from relay_operator.budgets.prices import Prices
 from relay_operator.engine.commitment import Commitment
 from tests.unit.flows.managed.blue_green import KEY, becomes, ids, live, status, until
 from tests.unit.flows.managed.cloudpods import refused
@@ -56,6 +59,12 @@ async def test_the_limit_of_the_object_counts_both(blue: World) -> None:
     assert said in blue.message()
 
 
+@pytest.fixture
+def without_catalog(world: World) -> None:
+    world.pricing.prices = Prices({}, {})
+
+
+@pytest.mark.usefixtures("without_catalog")
 async def test_what_nobody_knows_the_price_of_counts_as_that(both: World) -> None:
     entry = both.cache.get(KEY)
     assert entry is not None

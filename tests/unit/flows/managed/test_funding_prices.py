@@ -56,7 +56,7 @@ async def test_prices_that_cannot_be_read_hold_back_only_what_costs_more(priced:
 
 
 async def test_what_costs_something_that_nothing_tells_lets_nothing_else_begin_in_its_namespace(world: World) -> None:
-    world.apply("old", gpu=H100)
+    world.apply("old", gpu={"modelId": "retired"})
     await world.wait(10)
     limited(world, SharedBudget(per_namespace=NamespaceBudget(max_burn_per_hour_cents=10_000)))
     world.apply(gpu=H100)

@@ -73,7 +73,8 @@ async def test_what_was_never_created_goes_at_once(world: World) -> None:
 
 async def test_nothing_to_do_is_a_plan_as_well(world: World) -> None:
     await made(world)
-    assert (world.reason(), planned(world)) == ("Running", {"action": "None", "reason": world.message()})
+    keep = {"action": "None", "reason": world.message(), "pricePerHourCents": 200}
+    assert (world.reason(), planned(world)) == ("Running", keep)
 
 
 async def test_a_stop_and_a_start(world: World) -> None:
