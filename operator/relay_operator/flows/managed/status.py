@@ -244,16 +244,33 @@ def _clocks(facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Result[O
         changed["state_since"] = facts.now  # the same state after this is a new failure
     if begun:
         changed["restarted_at"] = metadata.echo(meta.RESTARTED_AT)
-        changed["running_since"] = None
+    changed["running_since"] = _running_since(facts, result, observed, begun=begun)
     if observed is not None and not isinstance(result, Sent):
-        progress = facts.resource.progress(observed)
-        if progress in _RUNS and (begun or told(status).running_since is None):
-            changed["running_since"] = facts.now
-        if progress in _ENDS_A_RUN and not predicates.runtime_used_up(facts.obj, facts.now):
-            changed["running_since"] = None
-        as_asked = progress is Progress.STOPPED and predicates.stopped_for_good(facts.obj, facts.now)
+        stopped = facts.resource.progress(observed) is Progress.STOPPED
+        as_asked = stopped and predicates.stopped_for_good(facts.obj, facts.now)
         changed["stopped_since"] = (told(status).stopped_since or facts.now) if as_asked else None
     return changed
+
+
+def _running_since(
+    facts: Facts[SpecT, StatusT, ObsT], result: Result[ObsT], observed: ObsT | None, *, begun: bool
+) -> datetime | None:
+    """The start of the present run, of which `begun` is the first pass.
+
+    As long as an old one serves, its run goes on: one beside it that never is Ready gives it no more time.
+    """
+    since = told(facts.obj.status).running_since
+    if isinstance(result, Switched):
+        return facts.now
+    if blue_green.serving(facts.obj.status) is not None:
+        return facts.now if begun and predicates.restart_asked(facts.obj) else since
+    since = None if begun else since
+    if observed is None or isinstance(result, Sent):
+        return since
+    progress = facts.resource.progress(observed)
+    if progress in _ENDS_A_RUN and not predicates.runtime_used_up(facts.obj, facts.now):
+        return None
+    return facts.now if since is None and progress in _RUNS else since
 
 
 def _attempts(
