@@ -9,7 +9,7 @@ from relay_client.operations import GET_BATCH
 from relay_client.paging import batches
 from relay_operator.engine.shared_lists import SharedLists
 from relay_operator.flows.batch.absence import unless_absent
-from relay_wire.batches import Batch
+from relay_wire.batches import FINAL, Batch
 
 PAGE = 100
 _FEW = 3
@@ -34,7 +34,9 @@ class BatchPolls:
         asked = self._asked[cloud] = known | dict.fromkeys(wanted, now)
         listed: Mapping[str, Batch] = {}
         if not exact and len(asked) > _FEW:
-            listed = await self.lists.recent(cloud, lambda: _list(cloud, set(asked)))
+            rows = await self.lists.recent(cloud, lambda: _list(cloud, set(asked)))
+            # The end is read once more: nobody looks again, and a row may lack the files with what was paid for.
+            listed = {each: row for each, row in rows.items() if row.status not in FINAL}
         return {each: listed.get(each) or await unless_absent(cloud, GET_BATCH, each) for each in wanted}
 
 

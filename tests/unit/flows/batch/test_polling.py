@@ -46,6 +46,18 @@ class _Accounts:
         return self._account
 
 
+def gatherer(cloud: Cloud) -> Gatherer:
+    return Gatherer(
+        accounts=cast("Any", _Accounts(ready(cloud))),
+        cache=Cache(),
+        polls=BatchPolls(SharedLists(2.5, lambda: 0.0), 600.0, lambda: 0.0),
+        transfers=Transfers(Queue[ObjectKey](lambda: 0.0), Places(1)),
+        clock=lambda: 0.0,
+        delays=ConfirmationDelays(),
+        installation=Installation(),
+    )
+
+
 @pytest.mark.parametrize(
     ("priority", "asked"),
     [
@@ -66,15 +78,25 @@ async def test_running_parts_are_read_with_one_list_unless_something_changed(
         server.will(LIST, *(Reply(200, json.dumps(row).encode()) for row in ROWS))
         if priority < Priority.RETRY:
             server.script.popleft()
-        gatherer = Gatherer(
-            accounts=cast("Any", _Accounts(ready(cloud))),
-            cache=Cache(),
-            polls=BatchPolls(SharedLists(2.5, lambda: 0.0), 600.0, lambda: 0.0),
-            transfers=Transfers(Queue[ObjectKey](lambda: 0.0), Places(1)),
-            clock=lambda: 0.0,
-            delays=ConfirmationDelays(),
-            installation=Installation(),
-        )
-        facts = await gatherer.gather(Turn(KEY, "uid-1", NOON, priority), obj, BatchMemory("uid-1"))
+        facts = await gatherer(cloud).gather(Turn(KEY, "uid-1", NOON, priority), obj, BatchMemory("uid-1"))
     assert facts.error is None
     assert server.targets == asked
+
+
+async def test_the_end_of_a_batch_is_read_from_the_batch_itself() -> None:
+    """A row of the list may lack the files with its answers, and a batch that is over is not looked at again."""
+    obj = batch(status=status(*(sent(part) for part in PARTS)))
+    ended = {**ROWS[1], "status": "completed", "request_counts": {"total": 10, "completed": 10}}
+    rows = [ROWS[0], ended, *ROWS[2:]]
+    async with (
+        scripted_server() as server,
+        Cloud(server.url, "or_key_0123456789", inference_url=server.url, organization_id="org-1") as cloud,
+    ):
+        server.will(
+            Reply(200, json.dumps({"object": "list", "data": rows, "has_more": False}).encode()),
+            Reply(200, json.dumps({**ended, "output_file_id": "file_out"}).encode()),
+        )
+        facts = await gatherer(cloud).gather(Turn(KEY, "uid-1", NOON, Priority.POLL), obj, BatchMemory("uid-1"))
+    assert server.targets == ["GET /v1/batches?limit=100", "GET /v1/batches/batch_1_2"]
+    over = [part for part in facts.status.parts or () if part.state == "completed"]
+    assert [part.output_file_id for part in over] == ["file_out"]
