@@ -88,3 +88,30 @@ async def test_paused_past_a_deadline_rests_without_a_loop(world: World) -> None
     await world.wait(300)
     assert (world.pods.count("stop"), world.reason()) == (0, "Running")
     assert len(world.passes) < 10
+
+
+@pytest.mark.parametrize("spec", [{"lifetime": {"maxRuntimeSeconds": 100}}, {"powerState": "Stopped"}], ids=str)
+async def test_what_ran_is_stopped_in_a_state_that_nobody_knows_since_it_may_cost_something(
+    world: World, spec: Json
+) -> None:
+    await made(world)
+    await becomes(world, "unhealthy")
+    await world.wait(5)
+    assert (world.reason(), world.pods.count("stop")) == ("Deploying", 0)
+    world.change("train", **spec)
+    await world.wait(150)
+    assert world.pods.count("stop") == 1
+    assert world.reason() in {"Stopped", "MaxRuntimeReached"}
+
+
+@pytest.mark.parametrize("state", ["deploying", "stopping"])
+async def test_what_does_not_run_yet_or_stops_already_is_left_to_that(world: World, state: str) -> None:
+    await made(world)
+    await becomes(world, state)
+    await world.wait(5)
+    world.change(powerState="Stopped")
+    await world.wait(100)
+    assert world.pods.count("stop") == 0
+    await becomes(world, "running")
+    await world.wait(20)
+    assert (world.pods.count("stop"), world.reason()) == (1, "Stopped")
