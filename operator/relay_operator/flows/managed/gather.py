@@ -209,6 +209,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             undecided=undecided,
             recovery=asked,
             end_asked=predicates.end_asked(self.resource, obj),
+            may_run=sight.observed is not None and predicates.may_run(self.resource, obj, sight.observed),
             held_back=held_back,
             replacing=bool(obj.status.replacing),
             difference=difference,

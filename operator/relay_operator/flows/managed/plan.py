@@ -148,6 +148,8 @@ class View:
     recovery: Recovery = Recovery.NONE
     end_asked: bool = False
     """People want the resource to end, and keep the object."""
+    may_run: bool = False
+    """It ran, and the cloud's word for its state is unknown: it may go on costing."""
     held_back: bool = False
     """A restart or recreation has to wait, since several were made lately."""
     replacing: bool = False
@@ -310,7 +312,7 @@ def _stop_and_release(view: View) -> Action:
     match view.seen:
         case Seen.STOPPED | Seen.FAILED:
             return Release()
-        case Seen.PENDING:
+        case Seen.PENDING if not view.may_run:
             return Wait(Reason.DELETING)
         case _:
             return _once(view, STOP)

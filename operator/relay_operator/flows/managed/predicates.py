@@ -184,7 +184,7 @@ def changes_of(
 ) -> tuple[Change, ...]:
     """Power first, then the kind's own changes, then a restart that people requested: of what failed, it is a start."""
     running, progress = running_wanted(obj, now), resource.progress(observed)
-    may_run = not running and _may_run(resource, obj, observed)
+    lingers = not running and may_run(resource, obj, observed)
     changes = resource.changes(obj, observed, running=running)
     if refers(resource):
         changes = (*changes, *resource.giving(obj, observed, ids))
@@ -192,14 +192,14 @@ def changes_of(
         return changes
     if running and progress is Progress.STOPPED:
         return (resource.start(observed), *changes)
-    if not running and (progress in _RUNNING or may_run):
+    if not running and (progress in _RUNNING or lingers):
         return (resource.stop(observed), *changes)
     if not changes and running and restart_asked(obj) and progress in _RESTARTABLE:
         return (resource.start(observed) if progress is Progress.FAILED else resource.restart(observed),)
     return changes
 
 
-def _may_run(resource: ExternalResource[SpecT, StatusT, ObsT], obj: Resource[SpecT, StatusT], observed: ObsT) -> bool:
+def may_run(resource: ExternalResource[SpecT, StatusT, ObsT], obj: Resource[SpecT, StatusT], observed: ObsT) -> bool:
     """Whether it ran, and the cloud's word for its state is none that this release knows: it may go on costing."""
     if resource.progress(observed) is not Progress.PENDING or told(obj.status).running_since is None:
         return False

@@ -57,7 +57,7 @@ ALIVE = RECORDED - {Seen.GONE, Seen.MISSING, Seen.GOING}
 
 AXES: dict[str, Sequence[object]] = {
     **dict.fromkeys(
-        ("finalizer", "paused", "plan_only", "disabled", "end_asked", "held_back", "replacing", "expired"),
+        ("finalizer", "paused", "plan_only", "disabled", "end_asked", "may_run", "held_back", "replacing", "expired"),
         (True, False),
     ),
     "demand": tuple(Demand),

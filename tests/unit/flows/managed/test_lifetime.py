@@ -104,6 +104,14 @@ async def test_what_ran_is_stopped_in_a_state_that_nobody_knows_since_it_may_cos
     assert world.reason() in {"Stopped", "MaxRuntimeReached"}
 
 
+async def test_what_ran_is_stopped_in_such_a_state_before_its_object_goes(world: World) -> None:
+    await made(world, deletionPolicy="Stop")
+    await becomes(world, "unhealthy")
+    world.delete()
+    await world.wait(60)
+    assert (world.exists(), world.pods.count("stop")) == (False, 1)
+
+
 @pytest.mark.parametrize("state", ["deploying", "stopping"])
 async def test_what_does_not_run_yet_or_stops_already_is_left_to_that(world: World, state: str) -> None:
     await made(world)
