@@ -1,5 +1,8 @@
 """Batches (section 2, "Batch job"; their paths are assumed to be OpenAI's)."""
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 from pydantic_core import to_json
 
 from relay_localcloud.batches import rows
@@ -11,7 +14,7 @@ from relay_localcloud.cloud import Cloud, CurrentCloud
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.openapi import ASSUMED
 from relay_localcloud.http.principal import ResourceId
-from relay_localcloud.http.routing import Router
+from relay_localcloud.http.routing import Ending, Router
 from relay_localcloud.inference.bodies import RecordsBody
 from relay_localcloud.inference.callers import BatchCaller, PayingBatchCaller
 from relay_localcloud.kernel.store import Tx
@@ -26,19 +29,22 @@ MOST_METADATA, LONGEST_KEY, LONGEST_VALUE = 16, 64, 512
 
 
 @router.post("/v1/batches", response_model=Batch, summary="Create a batch", openapi_extra=ASSUMED)
-def create_batch(
-    caller: PayingBatchCaller, body: RecordsBody[BatchCreate], cloud: CurrentCloud, tx: Tx
-) -> dict[str, object]:
+async def create_batch(caller: PayingBatchCaller, body: RecordsBody[BatchCreate], cloud: CurrentCloud) -> Ending:
     """Takes the id of an uploaded file, or the records inline; validation finds their faults later."""
-    endpoint = _endpoint(body)
-    quotas.require(tx, caller.organization_id, {quotas.BATCHES: 1, quotas.ENDED_BATCHES: 1, quotas.FILE_BYTES: 1})
-    input_file_id = body.input_file_id or _keep_inline(tx, cloud, caller.organization_id, body)
-    file = rows.find_file(tx, caller.organization_id, input_file_id)
-    if file.purpose != INPUT:
-        raise ApiError(400, f"input_file_id: the purpose of this file is {file.purpose}, not {INPUT}.")
-    batch = rows.make(tx, caller.organization_id, endpoint, input_file_id, body.metadata)
-    schedule(tx, batch.id, tx.now + PHASE)
-    return batch.as_json()
+    endpoint, organization_id = _endpoint(body), caller.organization_id
+    inline = None if body.requests is None else await _written(cloud, organization_id, body.requests)
+
+    def create(tx: Tx) -> dict[str, object]:
+        _require_quotas(tx, organization_id)
+        input_file_id = body.input_file_id if inline is None else _keep_inline(tx, cloud, organization_id, *inline)
+        file = rows.find_file(tx, organization_id, input_file_id or "")
+        if file.purpose != INPUT:
+            raise ApiError(400, f"input_file_id: the purpose of this file is {file.purpose}, not {INPUT}.")
+        batch = rows.make(tx, organization_id, endpoint, file.id, body.metadata)
+        schedule(tx, batch.id, tx.now + PHASE)
+        return batch.as_json()
+
+    return Ending(create)
 
 
 @router.get("/v1/batches", response_model=BatchList, summary="List batches", openapi_extra=ASSUMED)
@@ -80,12 +86,24 @@ def _endpoint(body: BatchCreate) -> Family:
         raise ApiError(400, f"endpoint: it must be one of {', '.join(Family)}.") from None
 
 
-def _keep_inline(tx: Tx, cloud: Cloud, organization_id: str, body: BatchCreate) -> str:
-    """Store records that came inline as a file, so that they can be read again."""
-    file_id = tx.new_id("file")
-    content = b"".join(to_json(record) + b"\n" for record in body.requests or ())
-    rows.require_room(tx, organization_id, len(content))
+def _require_quotas(tx: Tx, organization_id: str) -> None:
+    quotas.require(tx, organization_id, {quotas.BATCHES: 1, quotas.ENDED_BATCHES: 1, quotas.FILE_BYTES: 1})
+
+
+async def _written(cloud: Cloud, organization_id: str, records: Iterable[Mapping[str, Any]]) -> tuple[str, int]:
+    """Write records that came inline as a content, so that they can be read again; returns its id and size."""
+    with cloud.store.transaction() as tx:
+        _require_quotas(tx, organization_id)
+        file_id = tx.new_id("file")
     with needing_room():
-        cloud.files.write(file_id, content)
-    rows.keep_file(tx, organization_id, file_id, "requests.jsonl", INPUT, len(content))
-    return file_id
+        return file_id, await cloud.files.write(file_id, map(to_json, records))
+
+
+def _keep_inline(tx: Tx, cloud: Cloud, organization_id: str, file_id: str, size: int) -> str:
+    """Create the file of a content that has been written, or remove the content."""
+    try:
+        rows.require_room(tx, organization_id, size)
+        return rows.keep_file(tx, organization_id, file_id, "requests.jsonl", INPUT, size).id
+    except ApiError:
+        cloud.files.discard(file_id)
+        raise

@@ -6,6 +6,7 @@ until its rows are committed, with the id of the import among them: so a failure
 the new ones.
 """
 
+import asyncio
 import base64
 import binascii
 import fcntl
@@ -14,7 +15,7 @@ import os
 import re
 import secrets
 import tempfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from errno import ENOSPC
 from pathlib import Path
@@ -27,6 +28,7 @@ from relay_localcloud.kernel.disk import StateFileError, Unwritable
 from relay_localcloud.kernel.store import Store, Tx, read_meta, remove_meta, write_meta
 
 _PART = ".part"
+_PIECE_BYTES: Final = 256 * 1024
 _IMPORTED: Final = "imported"
 """The fact that names the import which the rows are from; its contents end in `.` and this."""
 _ID: Final = re.compile("[A-Za-z0-9_-]{1,200}")
@@ -71,15 +73,27 @@ class FileStorage:
                 (directory / name).unlink(missing_ok=True)
             self._discarded.clear()
 
-    def write(self, file_id: str, content: bytes) -> None:
-        """Write a content that is in memory."""
+    async def write(self, file_id: str, lines: Iterable[bytes]) -> int:
+        """Write a content whose lines are made one by one, and return its size; other tasks run between pieces of it.
+
+        A cancellation and an error leave nothing behind.
+        """
+        size = rested = 0
         try:
             with self.begin(file_id) as file:
-                file.write(content)
+                await asyncio.sleep(0)
+                for line in lines:
+                    for at in range(0, len(line), _PIECE_BYTES):
+                        size += file.write(memoryview(line)[at : at + _PIECE_BYTES])
+                        if size - rested >= _PIECE_BYTES:
+                            rested = size
+                            await asyncio.sleep(0)
+                    size += file.write(b"\n")
             self.complete(file_id)
-        except OSError:
+        except BaseException:
             self.discard(file_id)
             raise
+        return size
 
     @contextmanager
     def importing(self) -> Iterator[str]:
@@ -171,7 +185,7 @@ def held(state: Path) -> Iterator[None]:
         yield
 
 
-def pieces(file: IO[bytes], count: int, size: int = 256 * 1024) -> Iterator[bytes]:
+def pieces(file: IO[bytes], count: int, size: int = _PIECE_BYTES) -> Iterator[bytes]:
     """The next `count` bytes, piece by piece; closes the file."""
     with file:
         while count > 0 and (piece := file.read(min(count, size))):

@@ -6,7 +6,8 @@
     def list_snapshots(caller: VmReader, vm_id: ResourceId, page: PageRequest, tx: Tx) -> SnapshotList: ...
 
 A plain function runs in one transaction, `tx`, and its result is answered once the transaction is on disk: a model or
-a dict as JSON, None as 204, a `Response` as it is. A coroutine function opens transactions of its own.
+a dict as JSON, None as 204, a `Response` as it is. A coroutine function opens transactions of its own; it may leave the
+last of them to its caller, as an `Ending`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -28,7 +29,7 @@ from relay_localcloud.kernel.store import Tx
 Transaction = Callable[[], AbstractContextManager[Tx]]
 
 Done = Callable[[Tx, Scope, object], None]
-"""Called with a plain function's result in its transaction, with a coroutine's in a later one, or with an ApiError."""
+"""Called with a function's result in its last transaction, without an `Ending` in a later one, or with an ApiError."""
 
 _EndpointT = TypeVar("_EndpointT", bound=Callable[..., object])
 
@@ -45,6 +46,13 @@ class Said(TypedDict, total=False):
     status_code: int
     openapi_extra: Mapping[str, Any] | Callable[[], Mapping[str, Any]]
     responses: Mapping[int, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Ending:
+    """The last transaction of a coroutine function, in which all that it changes happens; `run` returns the result."""
+
+    run: Callable[[Tx], object]
 
 
 @dataclass(frozen=True)
@@ -77,15 +85,17 @@ class Route:
         arguments = await self.call.arguments(request)
         if iscoroutinefunction(self.endpoint):
             result = await self.endpoint(**arguments)
-            if self.changes:
-                # The change is done already, so a full disk must not answer it 503.
-                with suppress(Unwritable), transaction() as tx:
-                    done(tx, request.scope, result)
         else:
+            result = Ending(lambda tx: self.endpoint(**arguments, tx=tx))
+        if isinstance(result, Ending):
             with transaction() as tx:
-                result = self.endpoint(**arguments, tx=tx)
+                result = result.run(tx)
                 if self.changes:
                     done(tx, request.scope, result)
+        elif self.changes:
+            # The change is done already, so a full disk must not answer it 503.
+            with suppress(Unwritable), transaction() as tx:
+                done(tx, request.scope, result)
         if isinstance(result, Response):
             return result
         return no_content() if result is None else answer(result, self.said.get("status_code", 200))

@@ -83,7 +83,9 @@ def test_a_process_that_is_killed_around_the_commit_leaves_the_old_contents_or_t
     files = FileStorage(store)
     with store.transaction(at=0) as tx:
         rows.keep_file(tx, "org_1", "file_1", "input.jsonl", "batch", len(OLD))
-        files.write("file_1", OLD)
+    with files.begin("file_1") as content:
+        content.write(OLD)
+    files.complete("file_1")
     with pytest.raises(KeyboardInterrupt):
         killed_import(store, files, committed=committed)
     store.close()
