@@ -43,15 +43,15 @@ def none_free(tx: Tx) -> ApiError:
     return saturated(tx, "INSUFFICIENT_IP_CAPACITY", "All IP addresses are in use: try again later.")
 
 
-def take(tx: Tx, holder_id: str) -> None:
-    """Assign an address to a holder; ApiError INSUFFICIENT_IP_CAPACITY if none is free."""
-    if not is_one_free(tx):
+def take(tx: Tx, *holder_ids: str) -> None:
+    """Assign an address to each holder; ApiError INSUFFICIENT_IP_CAPACITY if too few are free."""
+    if free(tx) < len(holder_ids):
         raise none_free(tx)
-    ADDRESSES.insert(tx, holder_id=holder_id)
+    ADDRESSES.insert_all(tx, ({"holder_id": holder_id} for holder_id in holder_ids))
 
 
-def give_back(tx: Tx, holder_id: str) -> None:
-    """Release a holder's address, if it has one, for those that wait for one."""
+def give_back(tx: Tx, *holder_ids: str) -> None:
+    """Release the addresses of these holders, as far as they have any, for those that wait for one."""
     had_none = not is_one_free(tx)
-    if ADDRESSES.remove(tx, holder_id=holder_id) and had_none:
+    if sum(ADDRESSES.remove(tx, holder_id=holder_id) for holder_id in holder_ids) and had_none:
         vacancies.announce_address(tx)

@@ -4,7 +4,8 @@
 reads a few index entries and no claim. On a real node it counts only GPUs that are left for the cloud (`offer`).
 """
 
-from collections.abc import Collection, Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -15,6 +16,7 @@ from sqlalchemy import (
     Index,
     Integer,
     bindparam,
+    delete,
     func,
     literal,
     or_,
@@ -84,6 +86,9 @@ _TIGHTEST: Final = {
 }
 """The bounds of a search for room besides owner, model and size."""
 _TAKEN = Prepared(select(claims.c.unit).where(claims.c.node_id == bindparam("node")))  # a node may have thousands
+_RELEASE = Prepared(
+    delete(claims).where(claims.c.holder_id == bindparam("holder")).returning(claims.c.node_id, claims.c.unit)
+)
 
 
 def unit_holders(tx: Tx, **equal: object) -> dict[tuple[str, int], str]:
@@ -106,13 +111,6 @@ def find_room(connection: Connection, demand: Demand) -> NodeRoom | None:
     """The node to place the demand on now, or None."""
     lent = _lent_rooms(connection, demand) if demand.spot and demand.node_pool is None else ()
     return choose_node([*_shortlist(connection, demand), *lent], demand)
-
-
-def next_room(connection: Connection, demand: Demand, last: NodeRoom | None) -> NodeRoom | None:
-    """Where to place another one after `last` took one: the tightest node stays the tightest until it is full."""
-    if last is None or last.granted or last.free_count < 2 * demand.gpu_count:
-        return find_room(connection, demand)
-    return replace(last, free_count=last.free_count - demand.gpu_count)
 
 
 def room_at(connection: Connection, node_id: str, organization_id: str, *, named: bool, spot: bool) -> NodeRoom | None:
@@ -141,31 +139,52 @@ def _any_could_hold(connection: Connection, demand: Demand) -> bool:
     return connection.execute(query.limit(1)).first() is not None
 
 
-def claim(tx: Tx, room: NodeRoom, gpu_count: int, holder_id: str, workload_id: str) -> None:
-    """Claim whole GPUs of a node with room for a holder, those that are granted to it first."""
-    granted = room.granted[:gpu_count]
-    wanted = gpu_count - len(granted)
-    taken: set[int] = set()
-    if wanted and room.free_count < room.gpu_count:
-        taken.update(unit for (unit,) in _TAKEN.run(tx.connection, node=room.id))
-        taken.update(reservations.on_node(tx, room.id))
-    for unit in (*granted, *choose_units(room.gpu_count, taken, wanted)):
-        CLAIMS.insert(tx, node_id=room.id, unit=unit, holder_id=holder_id, workload_id=workload_id)
+def claim(tx: Tx, room: NodeRoom, gpu_count: int, workload_id: str, *holder_ids: str) -> None:
+    """Claim whole GPUs of a node with room for each holder, by default the workload itself; granted ones come first."""
+    holders = holder_ids or (workload_id,)
+    granted = room.granted[: gpu_count * len(holders)]
+    wanted = gpu_count * len(holders) - len(granted)
+    units = (*granted, *choose_units(_free_units(tx, room) if wanted else (), wanted))
+    same = {"node_id": room.id, "workload_id": workload_id}
+    held = ({**same, "unit": unit, "holder_id": holders[place // gpu_count]} for place, unit in enumerate(units))
+    CLAIMS.insert_all(tx, held)
     reservations.set_free(tx, room.id, granted, free=False)
     nodes_of.change_free(tx, room.id, -wanted)
 
 
-def release(tx: Tx, holder_id: str) -> None:
-    """Release every GPU of a holder, if it has any."""
-    released = CLAIMS.all(tx, holder_id=holder_id)
-    if not released:
-        return
-    CLAIMS.remove(tx, holder_id=holder_id)
-    node_id = released[0].node_id  # a holder's GPUs are all on one node
-    reserved = reservations.on_node(tx, node_id)
-    returned = [claim.unit for claim in released if claim.unit in reserved]
-    reservations.set_free(tx, node_id, returned, free=True)
-    nodes_of.change_free(tx, node_id, len(released) - len(returned))
+def claim_each(tx: Tx, demand: Demand, workload_id: str, holder_ids: Sequence[str]) -> list[str]:
+    """Place one demand for each holder, as far as there is room; returns the nodes, in the order of the holders.
+
+    The tightest node stays so until it is full.
+    """
+    homes: list[str] = []
+    while len(homes) < len(holder_ids) and (room := find_room(tx.connection, demand)) is not None:
+        fitting = 1 if room.granted else room.free_count // demand.gpu_count
+        holders = holder_ids[len(homes) :][:fitting]
+        claim(tx, room, demand.gpu_count, workload_id, *holders)
+        homes += [room.id] * len(holders)
+    return homes
+
+
+def _free_units(tx: Tx, room: NodeRoom) -> tuple[int, ...]:
+    taken: set[int] = set()
+    if room.free_count < room.gpu_count:
+        taken.update(unit for (unit,) in _TAKEN.run(tx.connection, node=room.id))
+        taken.update(reservations.on_node(tx, room.id))
+    return tuple(unit for unit in range(room.gpu_count) if unit not in taken)
+
+
+def release(tx: Tx, *holder_ids: str) -> None:
+    """Release every GPU of the holders, if they have any."""
+    released: defaultdict[str, list[int]] = defaultdict(list)
+    for holder_id in holder_ids:
+        for node_id, unit in _RELEASE.run(tx.connection, holder=holder_id).fetchall():
+            released[node_id].append(unit)
+    for node_id, units in released.items():
+        reserved = reservations.on_node(tx, node_id)
+        returned = sorted(reserved.intersection(units))
+        reservations.set_free(tx, node_id, returned, free=True)
+        nodes_of.change_free(tx, node_id, len(units) - len(returned))
 
 
 def offer(tx: Tx, node_id: str, gpu_count: int, ram_gb: int) -> bool:

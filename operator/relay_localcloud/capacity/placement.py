@@ -3,7 +3,7 @@
 All GPUs of one pod, VM or replica are whole units of ONE node, and a unit has one holder (section 2, "Pod").
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -94,12 +94,11 @@ def choose_node(rooms: Iterable[NodeRoom], demand: Demand) -> NodeRoom | None:
     return min(fitting, key=preference, default=None)
 
 
-def choose_units(gpu_count: int, taken: Collection[int], wanted: int) -> tuple[int, ...]:
-    """The lowest free unit indexes of a node, `wanted` of them.
+def choose_units(free: Sequence[int], wanted: int) -> tuple[int, ...]:
+    """The lowest free unit indexes of a node, `wanted` of them; `free` has them in order.
 
     Raises ValueError if fewer are free, which means that the node's free count and its units disagree.
     """
-    free = [index for index in range(gpu_count) if index not in taken]
     if len(free) < wanted:
         raise ValueError(f"{wanted} units wanted, {len(free)} free")
     return tuple(free[:wanted])

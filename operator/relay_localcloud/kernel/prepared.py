@@ -4,6 +4,7 @@ Building a Core statement and looking it up in the cache costs several times as 
 """
 
 import sqlite3
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import cast
 
@@ -31,9 +32,17 @@ class Prepared:
 
     def run(self, connection: Connection, **parameters: object) -> sqlite3.Cursor:
         """Execute it in the connection's open transaction."""
-        driver = cast("sqlite3.Connection", connection.connection.driver_connection)
         sql, fixed = self._compiled
-        return driver.execute(sql, fixed | parameters)
+        return _driver(connection).execute(sql, fixed | parameters)
+
+    def run_each(self, connection: Connection, rows: Iterable[Mapping[str, object]]) -> None:
+        """Execute it once with each row of parameters."""
+        sql, fixed = self._compiled
+        _driver(connection).executemany(sql, ({**fixed, **parameters} for parameters in rows))
+
+
+def _driver(connection: Connection) -> sqlite3.Connection:
+    return cast("sqlite3.Connection", connection.connection.driver_connection)
 
 
 def adding(table: Table, *keys: str) -> Prepared:

@@ -100,8 +100,12 @@ class Rows(Generic[_RowT]):
     def insert(self, tx: Tx, **values: object) -> _RowT:
         """Insert a row; an absent field has its default, or is null."""
         kept = self._kept(self._defaults | values)
-        written = self._statement("insert", lambda: insert_into(self.table)).run(tx.connection, **kept)
+        written = self._inserts.run(tx.connection, **kept)
         return self.of((kept | {"sequence": written.lastrowid} if "sequence" in kept else kept).values())
+
+    def insert_all(self, tx: Tx, rows: Iterable[Mapping[str, object]]) -> None:
+        """Insert several rows, as `insert` does each."""
+        self._inserts.run_each(tx.connection, (self._kept({**self._defaults, **row}) for row in rows))
 
     def put(self, tx: Tx, **values: object) -> None:
         """Insert a row, replacing the one with the same key."""
@@ -196,6 +200,10 @@ class Rows(Generic[_RowT]):
 
     def _kept(self, values: Mapping[str, object]) -> dict[str, object]:
         return {self.columns[field].name: _encoded(value) for field, value in values.items()}
+
+    @property
+    def _inserts(self) -> Prepared:
+        return self._statement("insert", lambda: insert_into(self.table))
 
     def _statement(self, shape: object, make: Callable[[], ClauseElement]) -> Prepared:
         if shape not in self._statements:

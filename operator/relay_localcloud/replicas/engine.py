@@ -1,7 +1,7 @@
 """Carries out what happens to replicas, of clusters and deployments alike: placing, checks, loss, replacement."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Generic, Protocol, TypeVar
@@ -135,7 +135,7 @@ class Replicas(Generic[GroupT]):
         reason: str | None = None,
         at: int | None = None,
     ) -> None:
-        """Do to several replicas what the table says; billing ends and vacancies are announced once for all.
+        """Do to several replicas what the table says; for all at once, billing ends, and what they held is given back.
 
         `at` is when it happened, if a runtime knows that.
         """
@@ -147,8 +147,7 @@ class Replicas(Generic[GroupT]):
             if ReplicaEffect.START_BILLING in move.effects:
                 billing.start_billing(tx, self._billed(group, replica), at, wanted_at=replica.changed_at)
             self._carry_out(tx, group, replica, move, reason)
-        if group.gpu_model_id is not None and any(ReplicaEffect.GIVE_BACK in move.effects for _, move in moves):
-            announce_vacancy(tx, group.gpu_model_id)
+        self._give_back(tx, group, [replica.id for replica, move in moves if ReplicaEffect.GIVE_BACK in move.effects])
 
     def _carry_out(self, tx: Tx, group: GroupT, replica: Replica, move: ReplicaMove, reason: str | None) -> None:
         after = replace(replica, status=move.to)
@@ -241,36 +240,30 @@ class Replicas(Generic[GroupT]):
 
     def _place(self, tx: Tx, group: GroupT, count: int) -> int:
         """Place and start up to `count` more replicas; returns how many found room."""
-        demand, room = group.demand, None
-        most = min(count, addresses.free(tx))
-        for placed in range(most):
-            room = None if demand is None else claims.next_room(tx.connection, demand, room)
-            if demand is not None and room is None:
-                return placed
-            replica_id = tx.new_id("rep")
-            if room is not None and demand is not None:
-                claims.claim(tx, room, demand.gpu_count, replica_id, group.id)
-            addresses.take(tx, replica_id)
-            self.rows.insert(
-                tx,
-                id=replica_id,
-                group_id=group.id,
-                node_id=None if room is None else room.id,
-                status=ReplicaState.PROVISIONING,
-                generation=group.intent.generation,
-                engine_image=group.intent.engine_image,
-                created_at=tx.now,
-                changed_at=tx.now,
-            )
+        demand, intent = group.demand, group.intent
+        ids = [tx.new_id("rep") for _ in range(min(count, addresses.free(tx)))]
+        homes = [None] * len(ids) if demand is None else claims.claim_each(tx, demand, group.id, ids)
+        placed = dict(zip(ids, homes, strict=False))
+        addresses.take(tx, *placed)
+        same = {
+            "group_id": group.id,
+            "status": ReplicaState.PROVISIONING,
+            "generation": intent.generation,
+            "engine_image": intent.engine_image,
+            "created_at": tx.now,
+            "changed_at": tx.now,
+        }
+        self.rows.insert_all(tx, ({"id": each, "node_id": home, **same} for each, home in placed.items()))
+        for replica_id in placed:
             tx.runtime.want(self.facts, replica_id, Wanted.STARTED)
-        return most
+        return len(placed)
 
     def _do(self, tx: Tx, group: GroupT, replica: Replica, effect: ReplicaEffect, reason: str | None) -> None:
         match effect:
             case ReplicaEffect.START_BILLING | ReplicaEffect.STOP_BILLING:
                 pass  # `apply_to` does both, and ends it for all replicas at once
             case ReplicaEffect.GIVE_BACK:
-                self._give_back(tx, replica)
+                tx.runtime.want(self.facts, replica.id, Wanted.DELETED)  # `apply_to` gives back what it held
             case ReplicaEffect.WANT_STARTED:
                 tx.runtime.want(self.facts, replica.id, Wanted.STARTED)
             case ReplicaEffect.WANT_RESTARTED:
@@ -292,11 +285,13 @@ class Replicas(Generic[GroupT]):
             node_id=replica.node_id,
         )
 
-    def _give_back(self, tx: Tx, replica: Replica) -> None:
-        tx.runtime.want(self.facts, replica.id, Wanted.DELETED)
-        addresses.give_back(tx, replica.id)
-        if not tx.runtime.lingers(replica.id):
-            claims.release(tx, replica.id)
+    def _give_back(self, tx: Tx, group: GroupT, replica_ids: Sequence[str]) -> None:
+        if not replica_ids:
+            return
+        addresses.give_back(tx, *replica_ids)
+        claims.release(tx, *(each for each in replica_ids if not tx.runtime.lingers(each)))
+        if group.gpu_model_id is not None:
+            announce_vacancy(tx, group.gpu_model_id)
 
     def _tell(self, tx: Tx, group: GroupT, replica: Replica, event: EventType, reason: str | None) -> None:
         named = {f"{self.noun}Id": group.id, "organizationId": group.organization_id, "name": group.name}

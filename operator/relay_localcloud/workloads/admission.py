@@ -152,7 +152,7 @@ def create(
     addresses.take(tx, workload_id)
     tail = workload_id.rpartition("_")[2]
     if room is not None:
-        claims.claim(tx, room, gpu_count, workload_id, workload_id)
+        claims.claim(tx, room, gpu_count, workload_id)
     expected = tx.runtime.want(moves.FACTS, workload_id, Wanted.STARTED)
     return WORKLOADS.insert(
         tx,

@@ -143,7 +143,7 @@ def _claim_at_home(tx: Tx, workload: Workload, node_id: str) -> None:
     if refusal is not None:
         raise ApiError(409, refusal.message, refusal.code)
     if workload.gpu_count:
-        claims.claim(tx, room, workload.gpu_count, workload.id, workload.id)
+        claims.claim(tx, room, workload.gpu_count, workload.id)
 
 
 def found_running(tx: Tx, workload: Workload, reason: str) -> Workload:
@@ -159,7 +159,7 @@ def found_running(tx: Tx, workload: Workload, reason: str) -> Workload:
 def _regain_gpus(tx: Tx, workload: Workload, _: Cause) -> None:
     if workload.node_id is not None and workload.status is not PodStatus.STOPPING:  # which still has them
         room = _room_at_home(tx, workload, workload.node_id)
-        claims.claim(tx, room, workload.gpu_count, workload.id, workload.id)
+        claims.claim(tx, room, workload.gpu_count, workload.id)
         addresses.take(tx, workload.id)
 
 
