@@ -139,6 +139,8 @@ async def _unless_left(request: Request, asking: Coroutine[None, None, _Answer])
         asked.cancel()
         left.cancel()
         await asyncio.gather(asked, left, return_exceptions=True)
+        # An error refers to this frame: if that referred to the error, all of the request would wait to be collected.
+        del asked, left
 
 
 async def _left(request: Request) -> None:

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from traceback import clear_frames
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, assert_never
 
@@ -131,6 +132,7 @@ class Upstreams:
                         raise await _refusal(response)
                     yield response
             except (aiohttp.ClientError, TimeoutError, OSError) as failure:
+                _let_go(failure)
                 raise _unwell(f"cannot be used ({type(failure).__name__})") from failure
 
     def _opened(self, http: Any, *, anywhere: bool) -> "aiohttp.ClientSession":  # noqa: ANN401 - the module aiohttp
@@ -143,6 +145,18 @@ class Upstreams:
             jar = http.DummyCookieJar()
             self._sessions[anywhere] = http.ClientSession(connector=connector, timeout=timeout, cookie_jar=jar)
         return self._sessions[anywhere]
+
+
+def _let_go(failure: BaseException) -> None:
+    """Empty the frames that an error came through.
+
+    Some of the HTTP client's refer to it in turn, and the frames that wait above them have the body that was sent: it
+    would wait to be collected.
+    """
+    error: BaseException | None = failure
+    while error is not None:
+        clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
 
 
 def _headers(server: Server, vault: Vault) -> dict[str, str]:
