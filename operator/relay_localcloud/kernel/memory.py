@@ -11,7 +11,7 @@ from resource import getpagesize
 from typing import Final
 
 EVERY_SECONDS: Final = 5.0
-_GROWTH: Final = 4 * 1024 * 1024
+_GROWTH: Final = 1024 * 1024
 _SWEEPS_OF_THE_YOUNG: Final = 10
 """Sweeps of the young generations before a sweep of everything, as in Python's default."""
 LONG_SECONDS: Final = 0.02
@@ -38,10 +38,10 @@ async def tidy() -> None:
     """
     trim = _glibc("malloc_trim") or (lambda _: None)
     gc.set_threshold(*gc.get_threshold()[:2], _NEVER)
-    least, sweeps, again = _resident(), 0, False
+    least, sweeps, again = _own(), 0, False
     while True:
         await asyncio.sleep(EVERY_SECONDS)
-        busy = gc.get_count()[2] >= _SWEEPS_OF_THE_YOUNG or _resident() > least + _GROWTH
+        busy = gc.get_count()[2] >= _SWEEPS_OF_THE_YOUNG or _own() > least + _GROWTH
         if busy or again:  # once more after the last work: its memory was in use when it was swept
             again = busy
             sweeps += 1
@@ -53,7 +53,7 @@ async def tidy() -> None:
             if time.thread_time() - began > LONG_SECONDS:
                 gc.freeze()
             trim(0)
-            least = _resident()
+            least = _own()
 
 
 def _forget_looked_up() -> None:
@@ -71,6 +71,7 @@ def _glibc(function: str) -> Callable[..., object] | None:
     return found
 
 
-def _resident() -> int:
-    """Bytes of resident memory of this process."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * getpagesize()
+def _own() -> int:
+    """Resident bytes of this process; pages of its libraries come and go as the system likes, and do not count."""
+    _, resident, shared, *_ = Path("/proc/self/statm").read_text().split()
+    return (int(resident) - int(shared)) * getpagesize()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import gc
+import mmap
 import sys
 import weakref
 from pathlib import Path
-from resource import getpagesize
 from typing import TYPE_CHECKING
 
 from relay_localcloud.kernel import memory
@@ -22,12 +22,8 @@ if TYPE_CHECKING:
 MEGABYTE = 2**20
 
 
-def _resident() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * getpagesize()
-
-
 async def _look() -> int:
-    return _resident()
+    return memory._own()
 
 
 async def test_small_blocks_go_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,12 +32,21 @@ async def test_small_blocks_go_back(monkeypatch: pytest.MonkeyPatch) -> None:
     returning = asyncio.create_task(memory.tidy())
     await asyncio.sleep(0)
     blocks = [bytearray(4000) for _ in range(20_000)]
-    most = _resident()
+    most = memory._own()
     living = blocks[::100]
     blocks.clear()
     await eventually(_look, lambda size: size < most - 40 * MEGABYTE, what="most of 80 MB is given back")
     assert len(living) == 200
     returning.cancel()
+
+
+def test_pages_of_a_file_do_not_count(tmp_path: Path) -> None:
+    size = 40 * MEGABYTE
+    (tmp_path / "library").write_bytes(bytes(size))
+    before = memory._own()
+    with (tmp_path / "library").open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        assert sum(mapped[:: mmap.PAGESIZE]) == 0
+        assert memory._own() < before + size // 2
 
 
 class Circle:
@@ -98,7 +103,7 @@ async def test_what_was_in_use_at_the_last_sweep_goes_back_once_the_work_is_over
     before = gc.get_freeze_count()
     returning = asyncio.create_task(memory.tidy())
     await eventually(_frozen, lambda count: count >= before + len(circles))
-    most = _resident()
+    most = memory._own()
     living = blocks[::100]
     blocks.clear()
     monkeypatch.setattr(memory, "_GROWTH", 2**50)

@@ -143,9 +143,9 @@ class Server:
 
     @property
     def resident(self) -> int:
-        """Bytes of memory that it has."""
+        """Bytes of memory that it has; those of its libraries the system maps and drops as it likes."""
         status = Path(f"/proc/{self.child.pid}/status").read_text()
-        return int(status.partition("VmRSS:")[2].split()[0]) * 1024
+        return int(status.partition("RssAnon:")[2].split()[0]) * 1024
 
     def begin_anew(self) -> None:
         """Let its log begin here, and its ready line say what it said: tests put other addresses in."""
