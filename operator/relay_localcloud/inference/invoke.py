@@ -8,7 +8,6 @@ network are passed on under the model's public id. Tokens are those of such a se
 a usage, words are counted, and for a stream its pieces.
 """
 
-import json
 import secrets
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import ExitStack, aclosing
@@ -16,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pydantic import JsonValue
+from pydantic_core import to_json
 
 from relay_localcloud.http.json_values import uncollected
 from relay_localcloud.inference import engine, frames, routing
@@ -64,7 +64,7 @@ class Question:
         """The body for a server: the request with all its fields, and with a request for usage if it streams."""
         body: Json = self.request.model_dump(mode="json", exclude_unset=True, exclude={"stream_options"})
         options = self.dialect.stream_options if stream else {}
-        return json.dumps({**body, "model": server.ref, "stream": stream, **options}).encode()
+        return to_json({**body, "model": server.ref, "stream": stream, **options})
 
     def bounded(self, said: Usage, asked_bytes: int, answered_bytes: int) -> Usage:
         """The usage that a server reports, within what is possible: a token has a byte, and `max_tokens` holds."""

@@ -73,7 +73,7 @@ async def test_no_more_tokens_are_asked_than_bytes_were_sent(
     body = asking(path, stream=stream)
     behind.body = answering(path, 1, 1, stream=stream)
     await charged(organization, behind, body)
-    sent = len(json.dumps(behind.received[0][1]))
+    sent = int(behind.received[0][0]["content-length"])
     for said, taken in ((sent - 1, sent - 1), (sent, sent), (sent + 1, sent), (LIES, sent)):
         behind.body = answering(path, said, 1, stream=stream)
         assert await charged(organization, behind, body) == (taken, 1)
@@ -116,6 +116,6 @@ def _size(answer: bytes, *, stream: bool) -> int:
 async def test_a_batch_is_charged_as_little(organization: Organization, behind: ModelServer) -> None:
     behind.body = answering(CHAT, LIES, LIES)
     batch = await run(organization, [record("one", "three small words", "mine", max_tokens=5)])
-    sent = len(json.dumps(behind.received[0][1]))
+    sent = int(behind.received[0][0]["content-length"])
     assert batch["usage"] == {"input_tokens": sent, "output_tokens": 5, "cost_nano_usd": (sent + 5) * 50}
     assert (await balance(organization))["balanceCents"] == 100_000
