@@ -163,8 +163,7 @@ class Deliveries(Outbound):
         self._opening: asyncio.Task[Caller] | None = None
 
     async def __aenter__(self) -> Self:
-        """Import the HTTP client in the background: it takes a fifth of the start, and may never be needed."""
-        self._opening = asyncio.create_task(_open_caller(self._reach), name="load the HTTP client")
+        """Start without the HTTP client: importing it takes a fifth of the start, and it may never be needed."""
         return self
 
     async def __aexit__(
@@ -173,8 +172,8 @@ class Deliveries(Outbound):
         """Cancel calls under way, which stay due, and close the HTTP client."""
         await self.abandon()
         await self.fan_out.abandon()
-        assert self._opening is not None
-        await (await self._opening).close()
+        if self._opening is not None:
+            await (await self._opening).close()
 
     def _emit(self, tx: Tx, organization_id: str, event_type: str, data: Mapping[str, JsonValue]) -> None:
         if self._has_room(tx, organization_id):
@@ -222,7 +221,8 @@ class Deliveries(Outbound):
         return outcomes
 
     async def _caller(self) -> "Caller":
-        assert self._opening is not None
+        if self._opening is None:
+            self._opening = asyncio.create_task(_open_caller(self._reach), name="load the HTTP client")
         return await asyncio.shield(self._opening)
 
 
