@@ -134,14 +134,16 @@ class Loaded:
 
 
 _OPERATOR: Final = Loaded("relay_operator.__main__", "relay_operator.app", "tests.faults.hurried")
-_CLOUD: Final = Loaded("relay_localcloud.__main__", "relay_localcloud.serve")
+CLOUD: Final = "relay_localcloud.__main__"
+SHIFTED: Final = "tests.localcloud.support.shifted"
+_CLOUD: Final = Loaded(CLOUD, "relay_localcloud.serve", SHIFTED)
 OPERATOR: Final = Program(_OPERATOR, "relay_operator.__main__", ("run",))
 HURRIED_OPERATOR: Final = Program(_OPERATOR, "tests.faults.hurried", ("run",))
 
 
-def cloud(*arguments: str) -> Program:
-    """Returns `relay-localcloud` with these arguments."""
-    return Program(_CLOUD, "relay_localcloud.__main__", arguments)
+def cloud(module: str, *arguments: str) -> Program:
+    """Returns CLOUD or SHIFTED with these arguments."""
+    return Program(_CLOUD, module, arguments)
 
 
 def _next(channel: socket.socket) -> tuple[str, list[str]]:

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 from tests.localcloud.support.server import Server
+from tests.support.forked import SHIFTED
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-_SHIFTED = """
-import pathlib, sys, time
-offset, real = pathlib.Path(sys.argv.pop(1)), time.time_ns
-time.time_ns = lambda: real() + int(offset.read_text()) * 10**9
-from relay_localcloud.__main__ import main
-sys.exit(main())
-"""
-
 
 class Machine:
     """Keeps the state of one cloud, and a clock that differs from the real one by so many seconds."""
@@ -33,7 +24,6 @@ class Machine:
 
     def start(self) -> Server:
         """The cloud, from where it was."""
-        command = (sys.executable, "-c", _SHIFTED, str(self._offset))
-        server = Server(("--state", str(self._state)), command)
+        server = Server(("--state", str(self._state)), program=(SHIFTED, str(self._offset)))
         server.start()
         return server

@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 import aiohttp
 
 from tests.support.eventually import PATIENCE_SECONDS
-from tests.support.forked import POSSIBLE, Forked, cloud
+from tests.support.forked import CLOUD, POSSIBLE, Forked, cloud
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -119,7 +119,9 @@ class Server:
 
     arguments: tuple[str, ...]
     command: tuple[str, ...] | None = None
-    """What is started; without one, the local cloud as users start it, or a fork of it."""
+    """What is started; None: `program`, forked where that is possible."""
+    program: tuple[str, ...] = (CLOUD,)
+    """The module whose `main` is called, and what it takes before `serve`."""
     ready: dict[str, str] = field(default_factory=dict)
     _child: subprocess.Popen[bytes] | Forked | None = None
     _log: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
@@ -162,9 +164,9 @@ class Server:
         ports = ("--port", "0", "--inference-port", "0", "--gateway-port", "0", "--ssh-port", "0")
         given = self.arguments if "--port" in self.arguments else (*ports, *self.arguments)
         if POSSIBLE and self.command is None:
-            self._child = cloud("serve", *given).piped(self._log.fileno())
+            self._child = cloud(*self.program, "serve", *given).piped(self._log.fileno())
         else:
-            command = self.command or (str(COMMAND),)
+            command = self.command or (sys.executable, "-m", *self.program)
             self._child = subprocess.Popen([*command, "serve", *given], stdout=subprocess.PIPE, stderr=self._log)
         assert self._child.stdout is not None
         impatient = threading.Timer(PATIENCE_SECONDS, self._child.kill)
