@@ -79,7 +79,7 @@ async def test_a_backup_of_a_state_that_is_written_to_is_the_state_of_one_instan
     writer = Writer(organization)
     writing = asyncio.create_task(writer.work())
     before = await eventually(writer.count, lambda made: made >= 20)
-    ended = await run("backup", "--state", tmp_path / "state", tmp_path / "copy")
+    ended = await run("backup", "--state", tmp_path / "state", tmp_path / "copy", forked=False)
     after = len(writer.made)
     writer.stopped = True
     await writing

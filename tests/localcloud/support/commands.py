@@ -1,15 +1,22 @@
-"""Commands of `relay-localcloud` that end by themselves, as people run them."""
+"""Commands of `relay-localcloud` that end by themselves."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
 from dataclasses import dataclass
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
 from tests.localcloud.support.server import COMMAND
+from tests.support.eventually import PATIENCE_SECONDS
+from tests.support.forked import CLOUD, POSSIBLE, Forked, cloud
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
+    from typing import IO
 
 
 @dataclass(frozen=True)
@@ -21,10 +28,22 @@ class Ended:
     err: str
 
 
-async def run(*arguments: str | Path) -> Ended:
-    """Run `relay-localcloud` with these arguments to its end."""
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(COMMAND, *arguments, stdout=pipe, stderr=pipe)
-    out, err = await process.communicate()
-    assert process.returncode is not None
-    return Ended(process.returncode, out.decode(), err.decode())
+async def run(*arguments: str | Path, forked: bool = POSSIBLE) -> Ended:
+    """Run `relay-localcloud` with these arguments to its end: a fork of it, or the command as people run it."""
+    with TemporaryFile() as out, TemporaryFile() as err:
+        child = _begun(arguments, out.fileno(), err.fileno(), forked=forked)
+        try:
+            code = await asyncio.to_thread(child.wait, PATIENCE_SECONDS)
+        finally:
+            child.kill()
+        return Ended(code, _written(out), _written(err))
+
+
+def _begun(arguments: Sequence[str | Path], out: int, err: int, *, forked: bool) -> Forked | subprocess.Popen[bytes]:
+    if forked:
+        return cloud(CLOUD, *map(str, arguments)).start(None, out, err)
+    return subprocess.Popen([COMMAND, *arguments], stdout=out, stderr=err)
+
+
+def _written(file: IO[bytes]) -> str:
+    return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode()

@@ -10,6 +10,7 @@ from tests.support.forked import SHIFTED
 if TYPE_CHECKING:
     from pathlib import Path
 
+
 class Machine:
     """Keeps the state of one cloud, and a clock that differs from the real one by so many seconds."""
 
