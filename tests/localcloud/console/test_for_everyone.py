@@ -51,6 +51,15 @@ CONTRAST = """() => {
   return worst;
 }"""
 
+# What is wider than the part of the page that holds it, and how wide the page is.
+WIDTHS = """() => [
+  [...document.querySelectorAll('main *, header *, .ways *')].filter((e) =>
+    !e.closest('.unseen, thead, svg, .long, #skip') && e.offsetWidth
+    && e.getBoundingClientRect().right > e.closest('main, header, .ways').getBoundingClientRect().right
+  ).map((e) => e.outerHTML.slice(0, 200)),
+  document.documentElement.scrollWidth,
+]"""
+
 LONG_NAME = "a_name_as_long_as_names_may_be_and_without_any_place_to_break"
 FOCUSED = "document.activeElement.textContent.trim()"
 
@@ -102,7 +111,15 @@ async def every_page(busy: Server) -> dict[str, str]:
     return {path.rpartition("/")[2] or "overview": path for path in PAGES} | objects
 
 
-async def test_every_page_fits_on_a_phone(browser: Browser, busy: Server, every_page: dict[str, str]) -> None:
+@pytest.fixture(scope="module")
+def pictures(pytestconfig: pytest.Config) -> bool:
+    """Whether somebody wants to look at the pages; taking pictures costs a quarter of the CPU of this file."""
+    return bool(pytestconfig.getoption("--pictures"))
+
+
+async def test_every_page_fits_on_a_phone(
+    browser: Browser, busy: Server, every_page: dict[str, str], pictures: bool
+) -> None:
     too_small = """[...document.querySelectorAll('button, select, nav a, label:has(input)')].filter(
         (e) => e.checkVisibility() && e.offsetHeight < 24).length"""
     async with console_of(browser, busy.ready["consoleUrl"], **PHONE) as console:
@@ -114,7 +131,8 @@ async def test_every_page_fits_on_a_phone(browser: Browser, busy: Server, every_
             assert await console.page.evaluate("document.documentElement.scrollWidth") == 360, path
             assert await console.page.evaluate(too_small) == 0, path
             await console.page.get_by_label("Menu").uncheck()
-            await console.picture(f"phone-{name}")
+            if pictures:
+                await console.picture(f"phone-{name}")
 
 
 @pytest.mark.parametrize("scripts", [True, False])
@@ -148,24 +166,22 @@ async def test_no_page_scrolls_sideways_at_any_width(
             await console.page.evaluate("document.getElementById('menu').checked = true")
             for width in (320, 480, 740, 768, 1024, 1272, 1273, 1920):
                 await console.page.set_viewport_size({"width": width, "height": 800})
-                sticks_out = """[...document.querySelectorAll('main *, header *, .ways *')].filter((e) =>
-                    !e.closest('.unseen, thead, svg, .long, #skip') && e.offsetWidth
-                    && e.getBoundingClientRect().right > e.closest('main, header, .ways').getBoundingClientRect().right
-                ).map((e) => e.outerHTML.slice(0, 200))"""
-                assert await console.page.evaluate(sticks_out) == [], (path, width)
-                assert await console.page.evaluate("document.documentElement.scrollWidth") == width, path
+                sticks_out, scrolled = await console.page.evaluate(WIDTHS)
+                assert sticks_out == [], (path, width)
+                assert scrolled == width, path
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_every_text_can_be_read(
-    browser: Browser, busy: Server, every_page: dict[str, str], scheme: Literal["light", "dark"]
+    browser: Browser, busy: Server, every_page: dict[str, str], scheme: Literal["light", "dark"], pictures: bool
 ) -> None:
     async with console_of(browser, busy.ready["consoleUrl"], color_scheme=scheme) as console:
         for name, path in every_page.items():
             await console.open(path)
             contrast, text = await console.page.evaluate(CONTRAST)
             assert contrast >= 4.5, (path, text)
-            await console.picture(f"{scheme}-{name}")
+            if pictures:
+                await console.picture(f"{scheme}-{name}")
 
 
 @pytest.mark.parametrize(
