@@ -93,10 +93,10 @@ class Program:
         """Forks a server that runs it, with the descriptors `out` and `log` as stdout and stderr."""
         return self.loaded.fork(self, os.environ if env is None else env, out, log)
 
-    def piped(self, log: int) -> Forked:
-        """Forks a server that runs it, with a pipe as stdout and this process's environment."""
+    def piped(self, env: Mapping[str, str], log: int) -> Forked:
+        """Forks a server that runs it, with a pipe as stdout."""
         reads, writes = os.pipe()
-        server = self.start(None, writes, log)
+        server = self.start(env, writes, log)
         os.close(writes)
         server.stdout = os.fdopen(reads, "rb")
         return server

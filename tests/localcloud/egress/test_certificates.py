@@ -18,7 +18,7 @@ from tests.localcloud.support.executors import HttpExecutor
 from tests.localcloud.support.inference import CHAT, call, chat
 from tests.localcloud.support.modelserver import ModelServer
 from tests.localcloud.support.receiver import Receiver
-from tests.localcloud.support.server import COMMAND, Server
+from tests.localcloud.support.server import Server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,9 +34,8 @@ def cloud(arguments: tuple[str, ...], folder: Path, *, trusts: bool) -> Iterator
     """A cloud on a machine that trusts the certificate of the folder, or one that knows nobody."""
     known = folder / ("tls.crt" if trusts else "nobody.crt")
     (folder / "token").write_text("t0ken")
-    server = Server(
-        (*arguments, "--admin-token-file", str(folder / "token")), ("env", f"SSL_CERT_FILE={known}", str(COMMAND))
-    )
+    token = ("--admin-token-file", str(folder / "token"))
+    server = Server((*arguments, *token), environment={"SSL_CERT_FILE": str(known)})
     server.start()
     try:
         yield server

@@ -144,7 +144,7 @@ async def test_receivers_whose_names_are_never_answered_delay_no_other_organizat
     tmp_path: Path, receiver: Receiver
 ) -> None:
     (tmp_path / "sitecustomize.py").write_text(NO_DNS_SERVER)
-    server = Server(("--ephemeral",), ("env", f"PYTHONPATH={tmp_path}", str(COMMAND)))
+    server = Server(("--ephemeral",), (str(COMMAND),), environment={"PYTHONPATH": str(tmp_path)})
     server.start()
     try:
         await server.ok("PATCH", "/settings", {"webhookTimeoutSeconds": 1})

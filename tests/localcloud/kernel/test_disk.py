@@ -18,6 +18,7 @@ import pytest
 
 from relay_localcloud.kernel.schema import SCHEMA_VERSION
 from tests.localcloud.support import batches
+from tests.localcloud.support.commands import Ended, ran
 from tests.localcloud.support.events import create_pod, create_webhook, deliveries_of, make_event
 from tests.localcloud.support.inference import call
 from tests.localcloud.support.server import COMMAND, Server, connections, request
@@ -149,14 +150,21 @@ def _calls(receiver: Receiver) -> Callable[[], Any]:
 def refused(folder: Path, before_start: Callable[[], None] | None = None) -> str:
     """What it says on stderr of a state that it cannot use; it ends with 1, before its ready line."""
     ports = ("--port", "0", "--inference-port", "0", "--gateway-port", "0", "--ssh-port", "0")
-    command = [str(COMMAND), "serve", *ports, "--state", str(folder)]
-    ended = subprocess.run(command, capture_output=True, timeout=PATIENCE_SECONDS, check=False, preexec_fn=before_start)
-    assert (ended.returncode, ended.stdout) == (1, b"")
-    said = ended.stderr.decode()
+    serve = ("serve", *ports, "--state", str(folder))
+    ended = ran(*serve) if before_start is None else ran_after(before_start, serve)
+    assert (ended.code, ended.out) == (1, "")
+    said = ended.err
     assert said.startswith("relay-localcloud: ")
     assert said.count("\n") == 1
     assert str(folder) in said
     return said
+
+
+def ran_after(before_start: Callable[[], None], arguments: tuple[str, ...]) -> Ended:
+    """How the command ends in a process that did this first."""
+    command = (str(COMMAND), *arguments)
+    done = subprocess.run(command, capture_output=True, timeout=PATIENCE_SECONDS, check=False, preexec_fn=before_start)
+    return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 def without_room() -> None:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import IO
 
+    Child = Forked | subprocess.Popen[bytes]
+
 
 @dataclass(frozen=True)
 class Ended:
@@ -31,18 +33,27 @@ class Ended:
 async def run(*arguments: str | Path, forked: bool = POSSIBLE) -> Ended:
     """Run `relay-localcloud` with these arguments to its end: a fork of it, or the command as people run it."""
     with TemporaryFile() as out, TemporaryFile() as err:
-        child = _begun(arguments, out.fileno(), err.fileno(), forked=forked)
-        try:
-            code = await asyncio.to_thread(child.wait, PATIENCE_SECONDS)
-        finally:
-            child.kill()
-        return Ended(code, _written(out), _written(err))
+        child = _begun(arguments, out, err, forked=forked)
+        return await asyncio.to_thread(_end_of, child, out, err)
 
 
-def _begun(arguments: Sequence[str | Path], out: int, err: int, *, forked: bool) -> Forked | subprocess.Popen[bytes]:
+def ran(*arguments: str | Path) -> Ended:
+    """The same where nothing has to go on meanwhile."""
+    with TemporaryFile() as out, TemporaryFile() as err:
+        return _end_of(_begun(arguments, out, err, forked=POSSIBLE), out, err)
+
+
+def _begun(arguments: Sequence[str | Path], out: IO[bytes], err: IO[bytes], *, forked: bool) -> Child:
     if forked:
-        return cloud(CLOUD, *map(str, arguments)).start(None, out, err)
+        return cloud(CLOUD, *map(str, arguments)).start(None, out.fileno(), err.fileno())
     return subprocess.Popen([COMMAND, *arguments], stdout=out, stderr=err)
+
+
+def _end_of(child: Child, out: IO[bytes], err: IO[bytes]) -> Ended:
+    try:
+        return Ended(child.wait(PATIENCE_SECONDS), _written(out), _written(err))
+    finally:
+        child.kill()
 
 
 def _written(file: IO[bytes]) -> str:

@@ -122,6 +122,8 @@ class Server:
     """What is started; None: `program`, forked where that is possible."""
     program: tuple[str, ...] = (CLOUD,)
     """The module whose `main` is called, and what it takes before `serve`."""
+    environment: dict[str, str] = field(default_factory=dict)
+    """What its environment has besides, or instead of, this process's."""
     ready: dict[str, str] = field(default_factory=dict)
     _child: subprocess.Popen[bytes] | Forked | None = None
     _log: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
@@ -163,11 +165,12 @@ class Server:
         """Start it and wait for its ready line."""
         ports = ("--port", "0", "--inference-port", "0", "--gateway-port", "0", "--ssh-port", "0")
         given = self.arguments if "--port" in self.arguments else (*ports, *self.arguments)
+        environment = os.environ | self.environment
         if POSSIBLE and self.command is None:
-            self._child = cloud(*self.program, "serve", *given).piped(self._log.fileno())
+            self._child = cloud(*self.program, "serve", *given).piped(environment, self._log.fileno())
         else:
-            command = self.command or (sys.executable, "-m", *self.program)
-            self._child = subprocess.Popen([*command, "serve", *given], stdout=subprocess.PIPE, stderr=self._log)
+            command = (*(self.command or (sys.executable, "-m", *self.program)), "serve", *given)
+            self._child = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=self._log)
         assert self._child.stdout is not None
         impatient = threading.Timer(PATIENCE_SECONDS, self._child.kill)
         impatient.start()
