@@ -1,5 +1,6 @@
 """Webhook subscriptions (section 4, "Webhook management"); all operations except create are assumed."""
 
+from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.http.bodies import Answer, Body, OptionalBody
 from relay_localcloud.http.errors import ApiError, not_found
 from relay_localcloud.http.openapi import ASSUMED
@@ -33,7 +34,7 @@ _SHOWN = 12
 
 @router.post("/v1/orgs/{orgId}/webhooks/create", summary="Create a webhook")
 def create_webhook(
-    _: ToolingWriter, organization_id: OrganizationId, body: Body[WebhookCreate], tx: Tx
+    _: ToolingWriter, organization_id: OrganizationId, body: Body[WebhookCreate], cloud: CurrentCloud, tx: Tx
 ) -> WebhookCreated:
     """Answers the signing secret, which is shown only once. An empty `events` subscribes to all events."""
     _check(body)
@@ -50,6 +51,7 @@ def create_webhook(
         created_at=tx.now,
         toggled_after=webhooks.toggles(tx, organization_id),
     )
+    tx.after_commit(cloud.deliveries.expect)
     return _with_secret(row, secret)
 
 
