@@ -55,7 +55,7 @@ class Strange:
         raw = json.dumps(value).encode()
         if isinstance(value, dict) and self.chance.random() < 0.125:
             raw = self._filled(value, schema, largest + self.chance.choice((-1, 0, 1)))
-        return raw
+        return raw[: LARGEST["inferenceUrl"] + 1]  # nested lists may have hundreds of megabytes, which nobody reads
 
     def segment(self, known: str) -> str:
         """What stands in a path: mostly what there is."""
@@ -126,7 +126,7 @@ class Strange:
                 filled = [item] * (room // (len(json.dumps(item).encode()) + 2))
             case _:
                 filled = {f"key{number:07}": "v" for number in range(room // 19)}
-        return json.dumps({**value, name: filled}).encode()[: LARGEST["inferenceUrl"] + 1]
+        return json.dumps({**value, name: filled}).encode()
 
     def _odd(self) -> Any:
         return self.chance.choice(_ODD)(self.chance)
