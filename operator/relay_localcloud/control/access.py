@@ -69,17 +69,23 @@ class ControlAccess:
         return ApiError(403, why) if why else None
 
     def _why_not(self, scope: Scope, headers: Headers) -> str:
-        if not self._anywhere and self._behind_proxy:
+        if not self._anywhere and (why := self._why_not_here(scope, headers)):
+            return why
+        if scope["method"] not in _READING and _is_foreign(scope, headers, self._origin):
+            return "A page of another site sent this request: the control interface takes none of those."
+        return ""
+
+    def _why_not_here(self, scope: Scope, headers: Headers) -> str:
+        """Why the request may not be of this machine."""
+        if self._behind_proxy:
             return (
                 "With --public-url, whoever calls through a proxy may seem to be on this machine: start with "
                 "--admin-token-file to use the control interface."
             )
-        if not self._anywhere and not _is_local(scope):
+        if not _is_local(scope):
             return "The control interface answers this machine only; start with --admin-token-file to open it."
-        if not self._anywhere and not _names_this_machine(headers.get("host", "localhost")):
+        if not _names_this_machine(headers.get("host", "localhost")):
             return "The control interface answers to localhost and to IP addresses, not to this name: use one of those."
-        if scope["method"] not in _READING and _is_foreign(scope, headers, self._origin):
-            return "A page of another site sent this request: the control interface takes none of those."
         return ""
 
 

@@ -408,10 +408,8 @@ def secret_namespace(account: AnyAccount) -> str:
 async def _refuses_key(cloud: Cloud) -> bool:
     try:
         await cloud.call(WHOAMI)
-    except Unauthorized:
-        return True
-    except CloudError:
-        return False  # it said nothing about the key, and is asked again by others
+    except CloudError as error:  # any other says nothing about the key
+        return isinstance(error, Unauthorized)
     return False
 
 

@@ -15,13 +15,13 @@ from relay_operator.api.gpumodel import (
     Location,
     VmTemplate,
 )
+from relay_operator.engine.fit_schema import INT64
 from relay_wire import catalog as wire
 
 MOST_MODELS: Final = 500
 """The most objects, however many models the cloud lists."""
 _NAME = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _ID, _TEXT = 253, 1024
-_INT64: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def _cut(text: str | None) -> str | None:
 
 def _whole(number: int) -> int:
     """The number within 64 bits: the API server refuses a status with any other."""
-    return max(-_INT64, min(number, _INT64))
+    return max(-INT64, min(number, INT64))
 
 
 def _bounded(number: int | None) -> int | None:

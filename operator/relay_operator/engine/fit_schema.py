@@ -10,7 +10,8 @@ from pydantic import AwareDatetime, TypeAdapter, ValidationError
 
 from relay_operator.api.meta import Model
 
-_INT64 = 2**63 - 1
+INT64 = 2**63 - 1
+"""The largest number that the API server takes."""
 _MOMENT: TypeAdapter[datetime] = TypeAdapter(AwareDatetime)
 _ERA = (datetime(1970, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC))
 """A moment that was never set is Go's zero time, in the year 1. Neither end can overflow in any time zone."""
@@ -41,13 +42,13 @@ class _Bounds:
 @cache
 def _bounds(model: type[Model], name: str) -> _Bounds:
     bounds = model.model_fields[name].metadata
-    least = next((bound.ge for bound in bounds if isinstance(bound, Ge)), -_INT64)
-    most = next((bound.le for bound in bounds if isinstance(bound, Le)), _INT64)
+    least = next((bound.ge for bound in bounds if isinstance(bound, Ge)), -INT64)
+    most = next((bound.le for bound in bounds if isinstance(bound, Le)), INT64)
     assert isinstance(least, int), "bounds of whole numbers are whole"
     assert isinstance(most, int), "bounds of whole numbers are whole"
     return _Bounds(
         shortest=next((bound.min_length for bound in bounds if isinstance(bound, MinLen)), 0),
-        longest=next((bound.max_length for bound in bounds if isinstance(bound, MaxLen)), _INT64),
+        longest=next((bound.max_length for bound in bounds if isinstance(bound, MaxLen)), INT64),
         least=least,
         most=most,
     )

@@ -16,11 +16,11 @@ from relay_operator.api.inferencebatch import (
     Usage,
 )
 from relay_operator.api.meta import Model, Time
+from relay_operator.engine.fit_schema import INT64
 from relay_operator.flows.batch.result import Published
 
 LONGEST: Final = 128 * 1024
 """The most bytes of a mark to read."""
-_INT64: Final = 2**63 - 1
 _PUBLISHED: Final = tuple(field.name for field in fields(Published))
 
 
@@ -28,7 +28,7 @@ _NumbersT = TypeVar("_NumbersT", bound=Model)
 
 
 def _within_int64(value: _NumbersT) -> _NumbersT:
-    if any(isinstance(number, int) and number > _INT64 for _, number in value):
+    if any(isinstance(number, int) and number > INT64 for _, number in value):
         raise ValueError("a number is larger than the API server takes")
     return value
 

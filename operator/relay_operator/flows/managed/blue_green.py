@@ -8,6 +8,7 @@ from relay_operator.api.workload import Blue, BlueGreenStatus, FailedGreen, Mana
 from relay_operator.engine.commitment import Commitment, aside
 from relay_operator.engine.intent import Unordered, fingerprints, named
 from relay_operator.flows.managed import predicates
+from relay_operator.flows.managed.former import name_of
 from relay_operator.flows.managed.plan import Demand, Difference, Former
 from relay_operator.flows.managed.resource import ExternalResource, ObsT, Progress, drain, is_priced
 
@@ -79,8 +80,7 @@ def reinstated(status: StatusT, intent: CreateIntent | None) -> dict[str, object
     reserved = intent.reserved if intent is not None else None
     over = {} if reserved is None else {"reservation_token": reserved.token}
     shown = {"state": None} if status.id else {}
-    name = None if blue.name == blue.id else blue.name
-    return told | over | shown | {"id": blue.id, "cloud_name": name, "replacing": None, "former": None}
+    return told | over | shown | {"id": blue.id, "cloud_name": name_of(blue), "replacing": None, "former": None}
 
 
 def switched(status: StatusT, until: datetime) -> dict[str, object]:

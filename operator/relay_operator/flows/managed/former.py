@@ -27,9 +27,14 @@ def with_present(status: ManagedStatus, until: datetime | None = None) -> list[F
     return [*former(status), Former(id=status.id or "", name=name, until=until)]
 
 
+def name_of(row: Former) -> str | None:
+    """The row's name in the cloud; None if status could not hold it, so that the row has its id there."""
+    return None if row.name == row.id else row.name
+
+
 def is_named(row: Former, name: str) -> bool:
-    """Whether this may be the row's name in the cloud: a row has its id if status could not hold the name."""
-    return not name or row.name in {name, row.id}
+    """Whether this may be the row's name in the cloud."""
+    return not name or name_of(row) in {name, None}
 
 
 def without(status: ManagedStatus, gone: Former) -> list[Former] | None:

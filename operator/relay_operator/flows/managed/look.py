@@ -322,12 +322,13 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
 
     def _not_seen(self, key: ObjectKey, intent: CreateIntent, memory: ManagedMemory) -> Sight[ObsT]:
         """Count one more list without the intent's name; after an answer with another name, no number is enough."""
+        note = f"{intent.name!r} is not in the cloud's list"
         again = memory.lacks(intent.name, self.clock(), self.delays)
         if again is not None:
-            return Sight(Seen.UNSURE, note=f"{intent.name!r} is not in the cloud's list", decided_in=again)
+            return Sight(Seen.UNSURE, note=note, decided_in=again)
         if intent.answered and not self.cache.with_cloud_id(intent.answered) - {key}:
             return Sight(Seen.UNKNOWABLE, note=self._clue(intent))
-        return Sight(Seen.ABSENT, note=f"{intent.name!r} is not in the cloud's list")
+        return Sight(Seen.ABSENT, note=note)
 
     def _clue(self, intent: CreateIntent) -> str:
         if unnamed(self.resource):

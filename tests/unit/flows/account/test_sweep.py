@@ -41,9 +41,18 @@ class Revoked(Refused):
     error = Unauthorized("list", "the key was revoked")
 
 
-async def test_what_one_kind_may_not_list_keeps_no_other_from_being_found(swept: Swept) -> None:
+class Elsewhere(Refused):
+    """A kind of an account whose inferenceUrl is that of another service."""
+
+    error = Unauthorized(LIST_BATCHES.name, "who are you?")
+
+
+@pytest.mark.parametrize(("kind", "refused"), [("GpuCluster", Refused), ("InferenceBatch", Elsewhere)])
+async def test_what_one_kind_may_not_list_keeps_no_other_from_being_found(
+    swept: Swept, kind: str, refused: type[Refused]
+) -> None:
     swept.traces = {}
-    swept.knows("GpuCluster", Refused)
+    swept.knows(kind, refused)
     swept.knows("GpuPod", Listed)
     made = swept.world.pods.add(ORPHAN)
     await swept()
@@ -54,21 +63,6 @@ async def test_a_key_that_is_refused_ends_the_sweep(swept: Swept) -> None:
     swept.knows("GpuPod", Revoked)
     with pytest.raises(Unauthorized):
         await swept()
-
-
-class Elsewhere(Refused):
-    """A kind of an account whose inferenceUrl is that of another service."""
-
-    error = Unauthorized(LIST_BATCHES.name, "who are you?")
-
-
-async def test_an_inference_url_that_refuses_the_key_ends_no_sweep(swept: Swept) -> None:
-    swept.traces = {}
-    swept.knows("InferenceBatch", Elsewhere)
-    swept.knows("GpuPod", Listed)
-    made = swept.world.pods.add(ORPHAN)
-    await swept()
-    assert swept.told() == [(Fate.ORPHAN, made.id)]
 
 
 async def test_what_a_list_told_too_late_is_not_believed(swept: Swept) -> None:
