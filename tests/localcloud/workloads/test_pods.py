@@ -237,6 +237,7 @@ async def test_shared_memory_over_the_nodes_share_is_422(server: Server) -> None
 
 
 async def test_a_count_that_no_node_could_hold_is_422(server: Server) -> None:
+    await remove_shared_nodes(server)
     organization = await server.organization()
     await own_node(organization, count=4)
     body = {"image": "app:1", "gpuModelId": "h100", "gpuCount": 5}
