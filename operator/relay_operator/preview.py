@@ -115,7 +115,7 @@ async def _learn_funds(parts: Parts, key: ObjectKey) -> None:
     if isinstance(state, AccountReady):
         seen = parse_account(account, entry).status
         budgets = parts.budgets
-        budgets.looked(state, seen.available_cents, seen.burn_per_hour_cents, budgets.billed(state))
+        budgets.looked(state, seen.available_cents, seen.burn_per_hour_cents, budgets.paid(state))
 
 
 def _parts(kube: Kube, objects: Mapping[ObjectKey, JsonObject], base_url: str) -> Parts:

@@ -4,6 +4,8 @@ A grant is written on its object before anything is sent (`Reservation`), and th
 keeps only the grants that are not written yet, so that a new leader counts what the former one granted.
 """
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -21,6 +23,8 @@ from relay_operator.engine.manifests import part
 from relay_operator.engine.queue import Priority, Queue
 
 _BEHIND: Final = "an older object waits for what is free"
+_BEGINS_SECONDS: Final = 900.0
+"""How long what was not paid in full when its object was released may take until the organization's burn shows it."""
 
 
 class _Grant(NamedTuple):
@@ -34,6 +38,7 @@ class _Refused(NamedTuple):
     age: Age
     account: AccountReady
     need: Commitment
+    runs: bool
 
 
 class _Left(NamedTuple):
@@ -42,6 +47,19 @@ class _Left(NamedTuple):
     uid: str
     account: ObjectKey
     had: Commitment
+    shown_from: float
+    """The first look from this time on (seconds of the queue's clock) shows it in the organization's burn."""
+
+
+class Paid(NamedTuple):
+    """What is being paid at some moment, as far as this cluster's objects tell."""
+
+    cents: Mapping[str, int]
+    """Per hour, by namespace, as far as it counts for the account."""
+    lapsed: Counter[str]
+    """What objects ceased to show since the last look, by namespace."""
+    left: list[ObjectKey]
+    """Objects that are gone, and whose resources the organization's burn shows by now."""
 
 
 @dataclass(slots=True)
@@ -58,22 +76,29 @@ class Budgets:
     """By account and organization: a recreated account may have the key of another one."""
     _left: dict[ObjectKey, _Left] = field(default_factory=dict)
     """Resources that stay without an object, until a look at the account shows them in the organization's burn."""
+    _lapsed: dict[ObjectKey, Counter[str]] = field(default_factory=dict)
+    """By account and namespace: what objects have ceased to show as being paid since the last look."""
+    _doubted: set[ObjectKey] = field(default_factory=set)
+    """Accounts without room if what lapsed counts, and with room otherwise: another look tells."""
     _known: set[ObjectKey] = field(default_factory=set)
     """Accounts whose lines contain the objects that already waited when this process began."""
     _lines: Lines = field(init=False)
 
     def __post_init__(self) -> None:
-        self.cache.on_freed = self._call_next
+        self.cache.on_freed, self.cache.on_lapsed = self._call_next, self._lapse
         self._lines = Lines(self._waits)
 
-    def ask(self, key: ObjectKey, age: Age, account: AccountReady, need: Commitment) -> str:
-        """Empty if the need is granted, and counts from now on; else what the object waits for."""
+    def ask(self, key: ObjectKey, age: Age, account: AccountReady, need: Commitment, *, runs: bool = True) -> str:
+        """Empty if the need is granted, and counts from now on; else what the object waits for.
+
+        `runs`: what the object shows as being paid still is, as far as the cloud tells now.
+        """
         if account.budget is None:
             self.leave(key)
             return ""
         self._planned.pop(key, None)
         before, why = self._granted.pop(key, None), ""
-        refused = self._refused(key, age, account, need)
+        refused = self._refused(key, age, account, need, runs)
         if refused is None:
             self._granted[key] = _Grant(account.key, need)
             left = self._lines.leave(key)
@@ -84,13 +109,15 @@ class Budgets:
         self._give_back(key, before)
         return why
 
-    def would_refuse(self, key: ObjectKey, age: Age, account: AccountReady, need: Commitment) -> str:
+    def would_refuse(
+        self, key: ObjectKey, age: Age, account: AccountReady, need: Commitment, *, runs: bool = True
+    ) -> str:
         """What `ask` would answer, without a grant or a place in line; calls the object once a grant is possible."""
-        refused = None if account.budget is None else self._refused(key, age, account, need)
+        refused = None if account.budget is None else self._refused(key, age, account, need, runs)
         self.leave(key)
         if refused is None:
             return ""
-        self._planned[key] = _Refused(age, account, need)
+        self._planned[key] = _Refused(age, account, need, runs)
         return refused[1]
 
     def line_up(self, key: ObjectKey, age: Age, account: AccountReady) -> None:
@@ -112,7 +139,9 @@ class Budgets:
         """Record that the object is about to be released, and that its resource stays and goes on costing."""
         entry, account = self.cache.get(key), self.cache.account_of(key)
         if entry is not None and account is not None:
-            self._left[key] = _Left(entry.uid, account, entry.committed)
+            had, now = entry.committed, self.queue.clock()
+            is_paid = had.billed == had.cents and not had.unpriced
+            self._left[key] = _Left(entry.uid, account, had, now if is_paid else now + _BEGINS_SECONDS)
 
     def stands(self, key: ObjectKey, account: AccountReady) -> bool:
         """Whether everything granted still fits, together with what a former process may have granted to others.
@@ -125,32 +154,40 @@ class Budgets:
         grant = self._granted.get(key)
         return not any(self._beyond(key, account, self._said(key) if grant is None else grant.need))
 
-    def billed(self, account: AccountReady) -> int:
-        """Cents per hour that this cluster's objects show as being paid, as far as they count for the account."""
-        of_each = of_namespace(account.budget)
-        return sum(counted(of_each, total).billed for total in self.cache.committed(account.key).values())
+    def paid(self, account: AccountReady) -> Paid:
+        """What this cluster's objects show as being paid now."""
+        of_each, sums = of_namespace(account.budget), self.cache.committed(account.key)
+        cents = {namespace: counted(of_each, total).billed for namespace, total in sums.items()}
+        now = self.queue.clock()
+        left = [key for key in self._left_in(account.key) if self._left[key].shown_from <= now]
+        return Paid(cents, self._lapsed.get(account.key, Counter[str]()).copy(), left)
 
-    def looked(
-        self, account: AccountReady, available_cents: int | None, burn_cents: int | None, billed_before: int
-    ) -> bool:
+    def looked(self, account: AccountReady, available_cents: int | None, burn_cents: int | None, before: Paid) -> bool:
         """Record what a look at the account showed; the first object in each line checks whether that is enough.
 
-        `billed_before` is from before the look. Returns whether something began to run since, which the burn may lack:
-        it is not taken from the burn, and another look tells.
+        `before` is from before the look. Returns whether something began to run since, which the burn may lack: it is
+        not taken from the burn, and another look tells.
         """
-        key, billed = account.key, self.billed(account)
-        ours = min(billed_before, billed)
-        others = None if burn_cents is None else max(burn_cents - ours, 0)
-        self._funds[key, account.organization_id] = Funds(account.budget, available_cents, others)
-        for left in self._left_in(key):
-            del self._left[left]
+        key, now = account.key, self.paid(account)
+        lapsed = now.lapsed - before.lapsed
+        self._funds[key, account.organization_id] = Funds(account.budget, available_cents, burn_cents, before.cents)
+        self._lapsed[key] = lapsed
+        self._doubted.discard(key)
+        for left in before.left:
+            self._left.pop(left, None)
         self._call_next(key)
-        return billed > billed_before
+        return any(cents > before.cents.get(each, 0) - lapsed[each] for each, cents in now.cents.items())
 
-    def _refused(self, key: ObjectKey, age: Age, account: AccountReady, need: Commitment) -> tuple[Line, str] | None:
+    def is_doubted(self, account: ObjectKey) -> bool:
+        """Whether an object waits only because what ended since the last look may have ended before it."""
+        return account in self._doubted
+
+    def _refused(
+        self, key: ObjectKey, age: Age, account: AccountReady, need: Commitment, runs: bool
+    ) -> tuple[Line, str] | None:
         """The line where the object would wait, and why; None if there is room and no older object waits for it."""
         self._recall(account)
-        beyond = self._beyond(key, account, need)
+        beyond = self._beyond(key, account, need, runs=runs)
         for line, why in zip(_lines(account.key, key.namespace), beyond, strict=True):
             if why or self._lines.is_behind(key, age, line):
                 return line, why or _BEHIND
@@ -177,7 +214,7 @@ class Budgets:
         if before is not None and not self._has(key).covers(before.need):
             self._call_next(before.account, key.namespace)
 
-    def _beyond(self, key: ObjectKey, account: AccountReady, need: Commitment) -> tuple[str, str]:
+    def _beyond(self, key: ObjectKey, account: AccountReady, need: Commitment, *, runs: bool = True) -> tuple[str, str]:
         """Why the namespace and why the account lack room for the need beside all others; each empty if it fits."""
         budget, of_each = account.budget, of_namespace(account.budget)
         assert budget is not None, f"{account.key} limits nothing"
@@ -186,8 +223,24 @@ class Budgets:
         in_namespace = "" if of_each is None else beyond_namespace(of_each, own, need)
         totals = (*others.values(), *self._left_behind(account.key).values())
         together = sum((counted(of_each, total) for total in totals), NOTHING)
-        funds = self._funds.get((account.key, account.organization_id))
-        return in_namespace, beyond_account(budget, funds, together, need)
+        funds, lapsed = self._funds.get((account.key, account.organization_id)), Counter(self._lapsed.get(account.key))
+        if not runs:
+            lapsed[key.namespace] += self._said(key).billed
+        in_account = beyond_account(budget, funds, lapsed, together, need)
+        if in_account and not beyond_account(budget, funds, {}, together, need):
+            self._doubt(account.key)
+        return in_namespace, in_account
+
+    def _lapse(self, key: ObjectKey, account: ObjectKey, cents: int) -> None:
+        """What a released object leaves behind goes on being paid, and counts by itself."""
+        if not self._has_left(key):
+            self._lapsed.setdefault(account, Counter())[key.namespace] += cents
+
+    def _doubt(self, account: ObjectKey) -> None:
+        """Have the account looked at again."""
+        if account not in self._doubted:
+            self._doubted.add(account)
+            self.queue.add(account, Priority.CHANGE)
 
     def _others(self, key: ObjectKey, account: ObjectKey) -> dict[str, Commitment]:
         """By namespace: the commitments of all other objects, with grants that are not written yet."""
@@ -200,8 +253,12 @@ class Budgets:
 
     def _left_in(self, account: ObjectKey) -> list[ObjectKey]:
         """Objects of the account that are gone, and left behind what no look at the account has shown yet."""
-        ours = ((key, left) for key, left in self._left.items() if left.account == account)
-        return [key for key, left in ours if (entry := self.cache.get(key)) is None or entry.uid != left.uid]
+        return [key for key, left in self._left.items() if left.account == account and self._has_left(key)]
+
+    def _has_left(self, key: ObjectKey) -> bool:
+        """Whether the object is gone, and left something behind."""
+        left, entry = self._left.get(key), self.cache.get(key)
+        return left is not None and (entry is None or entry.uid != left.uid)
 
     def _left_behind(self, account: ObjectKey) -> dict[str, Commitment]:
         """By namespace: what they left behind."""

@@ -1,5 +1,6 @@
 """Whether a need fits into an account's budget. Pure."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from relay_operator.api.cloudaccount import AccountBudget, NamespaceBudget, SharedBudget
@@ -13,8 +14,21 @@ class Funds:
     budget: AccountBudget | None
     """The account's budget at that time; after a change, the account needs another look."""
     available_cents: int | None
-    others_cents: int | None
-    """What the organization pays per hour for resources outside this cluster."""
+    burn_cents: int | None
+    """What the organization pays per hour."""
+    ours: Mapping[str, int]
+    """What objects showed as being paid before the look, by namespace, as far as it counts for the account."""
+
+    def others(self, lapsed: Mapping[str, int]) -> int | None:
+        """What the organization may pay per hour for resources outside this cluster.
+
+        `lapsed`, by namespace: what objects have ceased to show since. It may have ended before the look, and others
+        may have been paid in its place.
+        """
+        if self.burn_cents is None:
+            return None
+        ours = sum(max(cents - lapsed.get(namespace, 0), 0) for namespace, cents in self.ours.items())
+        return max(self.burn_cents - ours, 0)
 
 
 def of_namespace(budget: AccountBudget | None) -> NamespaceBudget | None:
@@ -57,8 +71,13 @@ def counted(limit: NamespaceBudget | None, total: Commitment) -> Commitment:
     return Commitment(min(total.cents, most), total.gpus, min(total.billed, most))
 
 
-def beyond_account(budget: AccountBudget, funds: Funds | None, others: Commitment, need: Commitment) -> str:
-    """Which limits of the account would be exceeded, and by how much; an unknown value allows nothing."""
+def beyond_account(
+    budget: AccountBudget, funds: Funds | None, lapsed: Mapping[str, int], ours: Commitment, need: Commitment
+) -> str:
+    """Which limits of the account would be exceeded, and by how much; an unknown value allows nothing.
+
+    `ours` is the sum over the other objects, `lapsed` that of `Funds.others`.
+    """
     if budget.min_available_cents is None and budget.max_burn_per_hour_cents is None:
         return ""
     if funds is None or funds.budget != budget:
@@ -71,9 +90,10 @@ def beyond_account(budget: AccountBudget, funds: Funds | None, others: Commitmen
             return f"{funds.available_cents} cents are available, {missing} less than the account's minAvailableCents"
     if budget.max_burn_per_hour_cents is None:
         return ""
-    if funds.others_cents is None:
+    others = funds.others(lapsed)
+    if others is None:
         return "the account's usage cannot be read, so that maxBurnPerHourCents cannot be kept"
-    return _beyond("the account", budget.max_burn_per_hour_cents, others.cents + funds.others_cents, need)
+    return _beyond("the account", budget.max_burn_per_hour_cents, ours.cents + others, need)
 
 
 def _beyond(whose: str, limit: int, taken: int, need: Commitment) -> str:

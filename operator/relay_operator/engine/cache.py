@@ -33,6 +33,8 @@ class Cache:
     """Called with the key and the former entry of an object that no longer records its cloud id."""
     on_freed: Callable[[ObjectKey, str], None] = lambda _account, _namespace: None
     """Called with account and namespace of an object whose commitment fell, or that was deleted."""
+    on_lapsed: Callable[[ObjectKey, ObjectKey, int], None] = lambda _key, _account, _cents: None
+    """Called with an object, its account, and how much less it shows as being paid for it per hour."""
     on_changed: Callable[[ObjectKey, Entry | None, Entry | None], None] = lambda _key, _before, _after: None
     """Called with the entries of an object before and after every change of it; None if there is none."""
     priced: frozenset[str] = frozenset()
@@ -216,8 +218,11 @@ class Cache:
                 self._commitments.add(key.namespace, before.account, NOTHING - had)
             if after is not None:
                 self._commitments.add(key.namespace, after.account, has)
-        account = self.account_meant(key, before) if before is not None and not has.covers(had) else None
-        if account is not None:
+        lapsed, freed = had.billed - has.billed, not has.covers(had)
+        account = self.account_meant(key, before) if before is not None and (freed or lapsed > 0) else None
+        if account is not None and lapsed > 0:
+            self.on_lapsed(key, account, lapsed)
+        if account is not None and freed:
             self.on_freed(account, key.namespace)
 
     def _refer(self, key: ObjectKey, former: References, present: References) -> None:

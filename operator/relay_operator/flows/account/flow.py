@@ -41,7 +41,7 @@ from relay_operator.settings import Settings
 _ANXIOUS_SECONDS = 60.0
 """Seconds between two looks while the cloud may have something that no object records, or the burn is uncertain."""
 _GLANCES = 2
-"""Intervals (of transitions) between two reads of the balance while some object waits for funds."""
+"""Intervals (of transitions) between two reads of the balance or burn while some object waits for either."""
 _GIVE_UP = timedelta(minutes=5)
 """How long the end of an account waits for a cloud that does not answer; a dead subscription costs nothing."""
 _HOLD_SECONDS = timedelta(days=1).total_seconds()
@@ -56,6 +56,8 @@ class AccountMemory(Memory):
 
     look_at: float = 0.0
     glance_at: float = 0.0
+    recheck_at: float = 0.0
+    """When the burn may be read again because of doubts."""
     looked: tuple[int, AccountState | None] = (-1, None)
     """Generation and state at the last look; a change of either causes a look at once."""
     unready: int = 0
@@ -166,7 +168,9 @@ class AccountFlow:
     def _look_is_due(self, account: AnyAccount, state: AccountState, memory: AccountMemory) -> bool:
         asked = account.metadata.echo(meta.RECONCILE_AT) != account.status.reconcile_at
         changed = memory.looked != (account.metadata.generation, state)
-        return asked or changed or self.engine.clock() >= memory.look_at
+        now = self.engine.clock()
+        doubted = self.budgets.is_doubted(account.key) and now >= memory.recheck_at
+        return asked or changed or doubted or now >= memory.look_at
 
     def _in_use(self, key: ObjectKey) -> Counter[str]:
         return Counter(dependent.kind for dependent, entry in self.engine.cache.users(key) if depends(key, entry))
@@ -249,14 +253,14 @@ class AccountFlow:
     async def _look(self, facts: AccountFacts, memory: AccountMemory, *, read_only: bool) -> Looked:
         """Look at the organization. After a while, a cloud that does not answer becomes a state of its own."""
         account, state, key = facts.account, facts.usable, facts.key
-        billed = self.budgets.billed(state)
+        paid = self.budgets.paid(state)
         try:
             seen = await self._observer().look(account, state.cloud, read_only=read_only)
             uncertain = self.budgets.looked(
                 state,
                 seen.balance.available_cents if seen.balance is not None else None,
                 seen.usage.burn_per_hour_cents if seen.usage is not None else None,
-                billed,
+                paid,
             )
             if not facts.view.paused:
                 await self.sweeper.sweep(state, seen.usage, account.spec.orphans, memory.sweep, facts.now)
@@ -283,7 +287,9 @@ class AccountFlow:
             pace = min(pace, _ANXIOUS_SECONDS)
         if memory.incomplete:
             pace = Backoff(intervals.transition, pace).after(memory.incomplete, self._random)
-        memory.look_at = self.engine.clock() + jittered(pace, intervals.jitter, self._random)
+        now = self.engine.clock()
+        memory.look_at = now + jittered(pace, intervals.jitter, self._random)
+        memory.recheck_at = now + _GLANCES * intervals.transition
         if seen.balance is not None:
             self.accounts.funds(key, seen.balance.available_cents)
             burn = seen.usage.burn_per_hour_cents if seen.usage is not None else None
@@ -376,8 +382,10 @@ class AccountFlow:
         tries = max(memory.unready, memory.unanswered, memory.incomplete)
         if tries:
             return Backoff(transition, reread).after(tries, self._random), Priority.RETRY
-        if self.accounts.short(facts.key):
-            return min(max(memory.glance_at - self.engine.clock(), 0), reread), Priority.RETRY
+        short, doubted = self.accounts.short(facts.key), self.budgets.is_doubted(facts.key)
+        reads = [at for at, waits in ((memory.glance_at, short), (memory.recheck_at, doubted)) if waits]
+        if reads:
+            return min(max(min(reads) - self.engine.clock(), 0), reread), Priority.RETRY
         return jittered(reread, self.engine.intervals.jitter, self._random), Priority.POLL
 
     def _unclaimed(self, key: ObjectKey) -> tuple[Ownerless, ...]:

@@ -18,7 +18,7 @@ from relay_operator.engine.commitment import Commitment, aside
 from relay_operator.flows.managed import predicates
 from relay_operator.flows.managed.actions import RESTART, START, STOP
 from relay_operator.flows.managed.blue_green import beside, costs
-from relay_operator.flows.managed.resource import ExternalResource, ObsT, is_priced
+from relay_operator.flows.managed.resource import ExternalResource, ObsT, Progress, is_priced
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,7 @@ class Funded:
 
 _OF_POWER: Final = frozenset({"", STOP, START, RESTART})
 """Changes that keep the number of replicas."""
+_RUNS: Final = frozenset({Progress.READY, Progress.DEGRADED})
 UNLIMITED: Final = Funded()
 """Nothing limits the object, or nothing is to be sent."""
 
@@ -114,7 +115,8 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
         if limited and (ahead.pays or ahead.anew):
             present = [costs(self.resource, obj, observed, said.price)] if ahead.beside and observed is not None else []
             kept = beside(obj.status) + aside(present)
-            said = self._allowed(key, obj, account, intent, wanted, said, kept)
+            runs = observed is not None and self.resource.progress(observed) in _RUNS
+            said = self._allowed(key, obj, account, intent, wanted, said, kept, runs=runs)
         if ahead.anew:
             return _of_the_next(said)
         left = wanted.replicas if ahead.change in _OF_POWER else asked.replicas
@@ -150,8 +152,13 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
         wanted: Capacity,
         said: Funded,
         kept: Commitment,
+        *,
+        runs: bool,
     ) -> Funded:
-        """`said` with a refusal, or with what is granted on top of `kept`; a plan is granted nothing."""
+        """`said` with a refusal, or with what is granted on top of `kept`; a plan is granted nothing.
+
+        `runs`: the cloud shows that the present resource is being paid.
+        """
         own, cents, planned = _own(obj), said.quote, obj.metadata.plan_only
         if cents is None:
             note = f"the cloud's catalog has no price for {wanted}"
@@ -163,7 +170,7 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
             return replace(said, refusal=Stall(Reason.BUDGET_EXCEEDED), note=note)
         need = Commitment(cents, wanted.gpus * wanted.replicas)
         ask = self.budgets.would_refuse if planned else self.budgets.ask
-        beyond = ask(key, _age(obj.metadata), account, need + kept)
+        beyond = ask(key, _age(obj.metadata), account, need + kept, runs=runs)
         if beyond:
             return replace(said, refusal=Wait(Reason.WAITING_FOR_BUDGET), note=beyond, asked=True)
         if planned:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from relay_operator.api.cloudaccount import AccountBudget
 from relay_operator.api.meta import ObjectKey
+from relay_operator.budgets.lines import Age
+from relay_operator.engine.account import AccountReady
+from relay_operator.engine.commitment import Commitment
 from tests.support.eventually import eventually
-from tests.unit.flows.account.passes import UID, Passes
+from tests.unit.flows.account.passes import KEY, UID, Passes
 from tests.unit.flows.managed.world import NAMESPACE
 
 if TYPE_CHECKING:
@@ -34,6 +40,36 @@ async def test_the_burn_is_read_again_soon_if_something_began_to_run_meanwhile(p
     passes.cloud.answers.set()
     await looking
     assert ("usage" in await passes.glances(62)) == begins
+
+
+async def test_the_burn_is_read_again_once_what_ended_since_may_have_made_room(passes: Passes) -> None:
+    """Not at every end: thousands of objects may end in a minute."""
+    pod, waiting = (ObjectKey("GpuPod", NAMESPACE, name) for name in ("train", "waits"))
+    budget = AccountBudget(max_burn_per_hour_cents=300)
+    passes.cloud.breakdown = {}
+    passes.change({"budget": {"maxBurnPerHourCents": 300}})
+    version = itertools.count(1)
+
+    def shows(state: str) -> None:
+        metadata: JsonValue = {"namespace": NAMESPACE, "uid": UID, "resourceVersion": str(next(version))}
+        status: JsonValue = {"id": "pod-1", "state": state, "pricePerHourCents": 249}
+        passes.world.cache.put(pod, {"metadata": metadata, "status": status})
+
+    shows("running")
+    await passes.settled()
+    ready = await passes.accounts.state(KEY)
+    assert isinstance(ready, AccountReady)
+    for delay in (0.0, 5.0):
+        shows("running")
+        await passes.look()
+        await passes.glances(delay)
+        shows("stopped")
+        refused = passes.world.budgets.ask(waiting, Age("", "u"), replace(ready, budget=budget), Commitment(200))
+        assert "149 too much" in refused
+        await passes.glances(10 - delay - 0.5, every=0.5)
+        assert passes.cloud.asked.count("usage") == 0
+        await passes.glances(1, every=0.5)
+        assert passes.cloud.asked.count("usage") == 1
 
 
 async def test_a_cloud_without_the_assumed_operations_is_used_without_them(passes: Passes) -> None:

@@ -19,7 +19,7 @@ def limited(world: World, budget: AccountBudget | None, available: int | None = 
     ready = world.account.ready
     world.account.state = replace(ready, budget=budget)
     ready = replace(ready, budget=budget)
-    world.budgets.looked(ready, available, burn, world.budgets.billed(ready))
+    world.budgets.looked(ready, available, burn, world.budgets.paid(ready))
     for key in world.cache.keys("GpuPod"):  # as whatever uses an account that has changed
         world.queue.add(key, Priority.CHANGE)
 

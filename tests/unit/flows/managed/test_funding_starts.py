@@ -119,3 +119,32 @@ async def test_what_is_asked_for_now_is_sent_although_more_was_reserved_before(p
     priced.change(gpu={"modelId": "h100", "count": 1})
     await priced.wait(3600, step=30)
     assert (priced.reason(), priced.pods.count("create"), len(priced.pods.live)) == ("Running", 2, 1)
+
+
+async def test_a_start_counts_what_others_pay_in_place_of_what_was_seen_to_end_later(priced: World) -> None:
+    """Somebody stops it in the cloud, others begin to pay, and no webhook tells before the look does."""
+    budget = AccountBudget(max_burn_per_hour_cents=500)
+    limited(priced, budget)
+    priced.apply(gpu=H100)
+    await priced.wait(400)
+    priced.pods.become("pod-1", "stopped")
+    limited(priced, budget, burn=400)
+    await priced.wait(30)
+    assert (priced.reason(), priced.pods.count("start")) == ("WaitingForBudget", 0)
+    limited(priced, budget, burn=300)
+    await priced.wait(30)
+    assert (priced.reason(), priced.pods.count("start")) == ("Running", 1)
+
+
+async def test_what_is_left_in_the_cloud_while_it_deploys_counts_although_the_burn_lacks_it(priced: World) -> None:
+    budget = AccountBudget(max_burn_per_hour_cents=500)
+    limited(priced, budget)
+    priced.pods.born = "deploying"
+    priced.apply(gpu=TWO, deletionPolicy="Orphan")
+    await priced.wait(10)
+    priced.delete()
+    await priced.wait(10)
+    limited(priced, budget)
+    priced.apply("other", gpu=TWO)
+    await priced.wait(10)
+    assert (priced.reason("other"), priced.pods.count("create")) == ("WaitingForBudget", 1)
