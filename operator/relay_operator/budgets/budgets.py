@@ -165,8 +165,9 @@ class Budgets:
     def looked(self, account: AccountReady, available_cents: int | None, burn_cents: int | None, before: Paid) -> bool:
         """Record what a look at the account showed; the first object in each line checks whether that is enough.
 
-        `before` is from before the look. Returns whether something began to run since, which the burn may lack: it is
-        not taken from the burn, and another look tells.
+        `before` is from before the look. Returns whether another look should follow soon: because something began to
+        run since, which the burn may lack and from which it is not taken, or because objects wait for the account, and
+        the burn may still contain what ended.
         """
         key, now = account.key, self.paid(account)
         lapsed = now.lapsed - before.lapsed
@@ -176,7 +177,8 @@ class Budgets:
         for left in before.left:
             self._left.pop(left, None)
         self._call_next(key)
-        return any(cents > before.cents.get(each, 0) - lapsed[each] for each, cents in now.cents.items())
+        began = any(cents > before.cents.get(each, 0) - lapsed[each] for each, cents in now.cents.items())
+        return began or self._lines.first(Line(key)) is not None
 
     def is_doubted(self, account: ObjectKey) -> bool:
         """Whether an object waits only because what ended since the last look may have ended before it."""

@@ -358,7 +358,7 @@ def test_a_look_during_which_an_object_is_released_ends_nothing_that_it_leaves(d
     desk.budgets.leaves_behind(a)
     desk.cache.drop(a)
     for _ in range(2):
-        assert not desk.budgets.looked(ready, 1000, 100, before)
+        desk.budgets.looked(ready, 1000, 100, before)
         assert "100 are taken: 50 too much" in desk.budgets.ask(b, age(b), ready, ONE)
         before = desk.budgets.paid(ready)
 
@@ -406,6 +406,20 @@ def test_what_ends_during_a_look_hides_nothing_either(desk: Desk) -> None:
     desk.has("s", id="s", state="running", pricePerHourCents=100)
     assert desk.budgets.looked(ready, 1000, 0, before)
     assert desk.budgets.ask(a, age(a), ready, TWO) == ""
+
+
+def test_another_look_follows_soon_while_somebody_waits_for_the_account_and_not_only_for_a_share_of_it(
+    desk: Desk,
+) -> None:
+    """The burn may still contain what ended a moment before the look."""
+    a, budget = desk.has("a"), SharedBudget(per_namespace=NamespaceBudget(max_gpus=1), max_burn_per_hour_cents=300)
+    desk.has("r", id="p", state="running", pricePerHourCents=100, gpuCount=1)
+    ready = account(budget)
+    assert not desk.budgets.looked(ready, 1000, 300, desk.budgets.paid(ready))
+    assert "GPU" in desk.budgets.ask(a, age(a), ready, Commitment(0, 1))
+    assert not desk.budgets.looked(ready, 1000, 300, desk.budgets.paid(ready))
+    assert "300 are taken" in desk.budgets.ask(a, age(a), ready, Commitment(100, 0))
+    assert desk.budgets.looked(ready, 1000, 300, desk.budgets.paid(ready))
 
 
 def test_what_others_are_not_sure_to_pay_makes_no_doubt_if_there_is_no_room_anyway(desk: Desk) -> None:

@@ -39,7 +39,7 @@ from relay_operator.observability.metrics import Metrics
 from relay_operator.settings import Settings
 
 _ANXIOUS_SECONDS = 60.0
-"""Seconds between two looks while the cloud may have something that no object records, or the burn is uncertain."""
+"""Seconds between two looks while the cloud may have something that no object records, or the burn is unsettled."""
 _GLANCES = 2
 """Intervals (of transitions) between two reads of the balance or burn while some object waits for either."""
 _GIVE_UP = timedelta(minutes=5)
@@ -256,7 +256,7 @@ class AccountFlow:
         paid = self.budgets.paid(state)
         try:
             seen = await self._observer().look(account, state.cloud, read_only=read_only)
-            uncertain = self.budgets.looked(
+            unsettled = self.budgets.looked(
                 state,
                 seen.balance.available_cents if seen.balance is not None else None,
                 seen.usage.burn_per_hour_cents if seen.usage is not None else None,
@@ -283,7 +283,7 @@ class AccountFlow:
         memory.looked = (account.metadata.generation, state)
         intervals = self.engine.intervals
         pace = intervals.settled
-        if self.sweeper.anxious(key, state, memory.sweep) or uncertain:
+        if self.sweeper.anxious(key, state, memory.sweep) or unsettled:
             pace = min(pace, _ANXIOUS_SECONDS)
         if memory.incomplete:
             pace = Backoff(intervals.transition, pace).after(memory.incomplete, self._random)
