@@ -26,6 +26,7 @@ _PASSING = frozenset(
     {"id", "cloudName", "createToken", "attempt", "envDigest", "endpointUrl", "nodeId", "observedGeneration", "message"}
     | {"orphans", "digest", "batchId", "inputFileId", "outputFileId", "errorFileId", "answersVersion", "errorsVersion"}
     | {"nodeRegion", "nodeLocation", "nodeHostname"}  # depends on free capacity
+    | {"adoptedBefore"}  # what people asked for once
 )
 _MOMENT = re.compile(r"(Time|Since|At|Deadline)$")
 # Fields of accounts: their identity, and what is read with amounts that depend on how long something has run: a cloud

@@ -86,7 +86,9 @@ class People:
                 self._hand(made, made["metadata"].get("annotations", {}).get(_ADOPT_ID))
 
     async def take_their_hands_off(self) -> None:
-        """Removes every pause."""
+        """Removes every pause, also from what is to be created once its name is free."""
+        for wanted in self._field.wanted.values():
+            wanted["metadata"].get("annotations", {}).pop(_PAUSED, None)
         for item in await self._field.objects():
             if _PAUSED in item["metadata"].get("annotations", {}):
                 await self._kube.annotate(item["kind"], item["metadata"]["name"], {_PAUSED: None})
