@@ -36,7 +36,10 @@ SOMETIMES: Final[Mapping[tuple[Side, str, str], str]] = {
     (Side.CLOUD, CLUSTER.look[0], "*"): "what has settled is in its organization's list, so who is faster"
     " decides whether a phase has one more look at it alone",
     (Side.CLOUD, RUNNERS.look[0], "*"): "of what has settled, nobody sees when it is looked at",
-    (Side.KUBE, "GET secrets", "default-webhook"): "it is read again by the clock, and a phase may be over before",
+    **{
+        (Side.KUBE, "GET secrets", name): "it is read again by the clock, and a phase may be over before"
+        for name in ("default-webhook", "other-webhook")
+    },
     (Side.KUBE, "GET secrets", "training"): "a deletion begins with a look only if it is told before the next poll",
     **{
         (
