@@ -142,7 +142,7 @@ def is_public_key(text: str) -> bool:
     """Whether this is an OpenSSH public key of a type that is still in use."""
     try:
         load_ssh_public_key(text.strip().encode())
-    except (ValueError, UnsupportedAlgorithm):
+    except (ValueError, UnsupportedAlgorithm, NotImplementedError):  # the last for a compressed point of a curve
         return False
     return True
 

@@ -278,8 +278,20 @@ async def test_ssh_keys_are_registered_listed_and_removed(organization: Organiza
     assert (await organization.call("DELETE", "/v1/orgs/{org}/ssh-keys/" + created["id"])).status == 404
 
 
-@pytest.mark.parametrize("text", ["nonsense", "ssh-ed25519", "ssh-ed25519 !!!", "ssh-rsa AAAA", "\n", "ssh-x AAAA b"])
+COMPRESSED_POINT = (
+    "ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAIbmlzdHAyNTYAAAAh"
+    "A2sX0fLhLEJH+Lzm5WOkQPJ3A32BLeszoPShOUXYmMKW"
+)
+"""A key that OpenSSH does not accept either: it reads only points with both coordinates."""
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["nonsense", "ssh-ed25519", "ssh-ed25519 !!!", "ssh-rsa AAAA", "\n", "ssh-x AAAA b", COMPRESSED_POINT],
+)
 async def test_an_ssh_key_must_parse(organization: Organization, text: str) -> None:
     body = {"name": "bad", "publicKey": text}
     answer = await organization.call("POST", "/v1/orgs/{org}/ssh-keys/create", body)
+    assert answer.refusal == (400, "invalid_request")
+    answer = await organization.call("POST", "/v1/pods", {"image": "x", "sshKeys": [text]})
     assert answer.refusal == (400, "invalid_request")
