@@ -139,9 +139,12 @@ def attach_only(tx: Tx, workload_id: str, key_ids: Collection[str]) -> None:
 
 
 def is_public_key(text: str) -> bool:
-    """Whether this is an OpenSSH public key of a type that is still in use."""
+    """Whether this is one OpenSSH public key, of a type that is still in use."""
+    key = text.strip()
+    if len(key.splitlines()) > 1:  # only the first line would be read
+        return False
     try:
-        load_ssh_public_key(text.strip().encode())
+        load_ssh_public_key(key.encode())
     except (ValueError, UnsupportedAlgorithm, NotImplementedError):  # the last for a compressed point of a curve
         return False
     return True

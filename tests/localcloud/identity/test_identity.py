@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.localcloud.support.everything import PUBLIC_KEY
 from tests.localcloud.support.server import request
 
 if TYPE_CHECKING:
@@ -283,11 +284,12 @@ COMPRESSED_POINT = (
     "A2sX0fLhLEJH+Lzm5WOkQPJ3A32BLeszoPShOUXYmMKW"
 )
 """A key that OpenSSH does not accept either: it reads only points with both coordinates."""
+TWO_KEYS = f"{PUBLIC_KEY}\n{PUBLIC_KEY}"
 
 
 @pytest.mark.parametrize(
     "text",
-    ["nonsense", "ssh-ed25519", "ssh-ed25519 !!!", "ssh-rsa AAAA", "\n", "ssh-x AAAA b", COMPRESSED_POINT],
+    ["nonsense", "ssh-ed25519", "ssh-ed25519 !!!", "ssh-rsa AAAA", "\n", "ssh-x AAAA b", COMPRESSED_POINT, TWO_KEYS],
 )
 async def test_an_ssh_key_must_parse(organization: Organization, text: str) -> None:
     body = {"name": "bad", "publicKey": text}
