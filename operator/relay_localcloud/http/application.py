@@ -9,7 +9,7 @@ from starlette.types import Receive, Scope, Send
 
 from relay_localcloud.http.bodies import unstalled
 from relay_localcloud.http.errors import ApiError, ErrorAnswer
-from relay_localcloud.http.exchange import Operations, exchange_of
+from relay_localcloud.http.exchange import Operations, exchange_of, segments
 from relay_localcloud.http.routing import Done, Route
 from relay_localcloud.kernel.store import Store
 
@@ -66,7 +66,7 @@ class Application:
         if route is not None:
             return await route.respond(request, self._store.transaction, self._done)
         path, method = request.scope["path"], request.method
-        allowed = ["GET", "HEAD"] if path == OPENAPI else self.operations.allowed(path)
+        allowed = ["GET", "HEAD"] if path == OPENAPI else self.operations.allowed(segments(request.scope))
         if path == OPENAPI and method in allowed:
             return JSONResponse(self._description())
         if allowed:

@@ -1,9 +1,10 @@
 """What the layers learn of one request; the request log is written from it."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from starlette.types import Scope
 
@@ -52,6 +53,11 @@ def exchange_of(scope: Scope) -> Exchange:
     return exchange
 
 
+def segments(scope: Scope) -> Sequence[str]:
+    """The segments of a request's path; a slash that is encoded is a part of one, such as of an opaque id."""
+    return [unquote(segment) for segment in scope["raw_path"].decode().split("/")]
+
+
 class Operations:
     """Finds the operation of a request: which `METHOD /path/{template}` it is."""
 
@@ -69,18 +75,17 @@ class Operations:
         """Every operation."""
         return [name for candidates in self._by_length.values() for _, name in candidates]
 
-    def find(self, method: str, path: str) -> tuple[str | None, dict[str, str]]:
-        """The operation and its path parameters; (None, {}) if there is none."""
-        parts = path.split("/")
+    def find(self, method: str, parts: Sequence[str]) -> tuple[str | None, dict[str, str]]:
+        """The operation of a path in segments, and its path parameters; (None, {}) if there is none."""
         for template, operation in self._by_length.get((method, len(parts)), ()):
             params = _match(template, parts)
             if params is not None:
                 return operation, params
         return None, {}
 
-    def allowed(self, path: str) -> list[str]:
-        """The methods that are served at a path."""
-        return sorted({method for method, _ in self._by_length if self.find(method, path)[0] is not None})
+    def allowed(self, parts: Sequence[str]) -> list[str]:
+        """The methods that are served at a path in segments."""
+        return sorted({method for method, _ in self._by_length if self.find(method, parts)[0] is not None})
 
     def named(self, operation: str) -> str | None:
         """The served operation that a text means, whatever names its path parameters have; None if there is none."""
@@ -96,7 +101,7 @@ def _without_name(part: str) -> str:
     return "{}" if part.startswith("{") and part.endswith("}") else part
 
 
-def _match(template: tuple[str, ...], parts: list[str]) -> dict[str, str] | None:
+def _match(template: tuple[str, ...], parts: Sequence[str]) -> dict[str, str] | None:
     params: dict[str, str] = {}
     for expected, part in zip(template, parts, strict=True):
         if expected.startswith("{"):

@@ -14,7 +14,7 @@ from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from relay_localcloud.http.exchange import Exchange, Operations, attach
+from relay_localcloud.http.exchange import Exchange, Operations, attach, segments
 from relay_localcloud.kernel.instants import timestamp
 from relay_localcloud.kernel.rows import shown
 from relay_localcloud.kernel.shares import even_share
@@ -155,7 +155,7 @@ class RequestLogging:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        exchange = Exchange(*self._operations.find(scope["method"], scope["path"]))
+        exchange = Exchange(*self._operations.find(scope["method"], segments(scope)))
         attach(scope, exchange)
         if not scope["path"].startswith("/v1/"):
             await self._app(scope, receive, send)

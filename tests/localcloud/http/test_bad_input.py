@@ -115,6 +115,14 @@ async def test_a_bad_address_gets_the_one_error_shape(
     assert (await organization.call(method, path)).refusal == refusal
 
 
+async def test_an_encoded_slash_is_part_of_an_id(organization: Organization) -> None:
+    made = await organization.ok("POST", "/v1/pods", {"image": "x"})
+    assert (await organization.call("POST", f"/v1/vms/{made['id']}%2Fterminate")).status == 405
+    assert (await organization.call("GET", f"/v1/vms/{made['id']}%2flogs")).refusal == (404, "not_found")
+    assert (await organization.call("GET", "/v1%2Fwhoami")).refusal == (404, "not_found")
+    assert (await organization.ok("GET", f"/v1/vms/{made['id']}"))["status"] == "deploying"
+
+
 async def test_405_names_what_is_allowed(organization: Organization) -> None:
     answer = await organization.call("POST", "/v1/whoami")
     assert answer.headers["allow"] == "GET"

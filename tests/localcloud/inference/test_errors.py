@@ -210,6 +210,7 @@ async def test_a_fault_answers_in_this_shape(
         ("GET", "/v1/models/", (404, "not_found_error", None)),
         ("GET", "/v1/models/%00%ff", (404, "not_found_error", "model_not_found")),
         ("GET", "/v1/models/nope", (404, "not_found_error", "model_not_found")),
+        ("GET", "/v1/models/someone%2Fmodel", (404, "not_found_error", "model_not_found")),
         ("GET", "/v1/whoami", (404, "not_found_error", None)),
         ("GET", "/_localcloud/clock", (404, "not_found_error", None)),
         ("GET", CHAT, (405, "invalid_request_error", None)),
