@@ -255,16 +255,32 @@ def saturated(tx: Tx, code: str, message: str) -> ApiError:
 
 def no_room(tx: Tx, *demands: Demand) -> ApiError:
     """Why no demand found a node: saturation, or 422 if no node could ever hold one. They differ in the model alone."""
+    never = _never(tx, *demands)
+    if never is not None:
+        return never
     asked = demands[0]
-    wanted = f"{asked.gpu_count} x {asked.gpu_model_id if len(demands) == 1 else 'any model'}"
-    rooms = [room for demand in demands for room in nodes_of.rooms_for(tx.connection, demand)]
-    if rooms and not any(_any_could_hold(tx.connection, demand) for demand in demands):
-        return _never(asked, wanted, max(room.gpu_count for room in rooms))
     where = "" if asked.node_pool is None else f" of the pool {asked.node_pool}"
-    return saturated(tx, "INSUFFICIENT_GPU_CAPACITY", f"No node{where} has {wanted} free now: try again later.")
+    message = f"No node{where} has {_wanted(*demands)} free now: try again later."
+    return saturated(tx, "INSUFFICIENT_GPU_CAPACITY", message)
 
 
-def _never(asked: Demand, wanted: str, largest: int) -> ApiError:
+def require_holdable(tx: Tx, demand: Demand) -> None:
+    """Refuse with 422 a demand that no node could ever hold, whatever is free now."""
+    never = _never(tx, demand)
+    if never is not None:
+        raise never
+
+
+def _wanted(*demands: Demand) -> str:
+    return f"{demands[0].gpu_count} x {demands[0].gpu_model_id if len(demands) == 1 else 'any model'}"
+
+
+def _never(tx: Tx, *demands: Demand) -> ApiError | None:
+    """The 422 if there are nodes, but none could ever hold one of the demands."""
+    rooms = [room for demand in demands for room in nodes_of.rooms_for(tx.connection, demand)]
+    if not rooms or any(_any_could_hold(tx.connection, demand) for demand in demands):
+        return None
+    asked, wanted, largest = demands[0], _wanted(*demands), max(room.gpu_count for room in rooms)
     if asked.gpu_count > largest:
         message = f"{asked.counted_as}: no node has {wanted}; the largest has {largest}."
         return ApiError(422, message, "GPU_COUNT_NOT_PLACEABLE")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from relay_localcloud.capacity import catalog, offers
+from relay_localcloud.capacity import catalog, claims, offers
 from relay_localcloud.capacity.nodes import COMMUNITY
 from relay_localcloud.faults import quotes
 from relay_localcloud.http.errors import ApiError
@@ -92,6 +92,7 @@ def create(tx: Tx, spec: DeploymentCreate, price_factor: float) -> Deployment:
         created_at=tx.now,
         updated_at=tx.now,
     )
+    claims.require_holdable(tx, made.demand)  # also if it has no replica yet
     made = moves.settle(tx, made)
     REPLICAS.require_more(tx, made, had=0)
     return made

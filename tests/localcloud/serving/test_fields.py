@@ -145,6 +145,7 @@ async def test_a_range_of_prompts_may_be_open_at_either_end(organization: Organi
         ({"servedModelId": "chat-only"}, "servedModelId"),
         ({"gpuModelId": "tpu"}, "gpuModelId"),
         ({"gpuCountPerReplica": 9}, "gpuCount"),
+        ({"gpuCountPerReplica": 9, "replicasMin": 0, "replicasDesired": 0}, "gpuCount"),
     ],
 )
 async def test_what_the_catalog_does_not_have_is_422(
