@@ -35,6 +35,7 @@ router = Router()
 
 _WORKLOAD_TRIGGERS: Final = {"exit": Trigger.CONTAINER_EXITED, "fail": Trigger.FAILED}
 _REPLICA_TRIGGERS: Final = {
+    "exit": ReplicaTrigger.CONTAINER_AWAY,
     "unhealthy": ReplicaTrigger.CHECK_FAILED,
     "healthy": ReplicaTrigger.CHECK_PASSED,
     "terminateReplica": ReplicaTrigger.TERMINATE,
@@ -172,12 +173,12 @@ def _to_replicas(tx: Tx, replicas: Replicas[GroupT], group: GroupT, body: Worklo
     members = [each for each in replicas.of(tx, group.id) if body.replica_id in (None, each.id)]
     if body.replica_id is not None and not members:
         raise ApiError(404, f"replicaId: the {noun} has no replica {body.replica_id!r}.")
-    trigger = _REPLICA_TRIGGERS.get(body.event)
-    if trigger is None:  # a container that exits is recreated in place
-        return group
+    trigger = _REPLICA_TRIGGERS[body.event]
     movable = [replica for replica in members if (replica.status, trigger) in REPLICA_TRANSITIONS]
     if not movable:
         raise ApiError(409, f"No replica of the {noun} is in a state for {body.event}.")
+    if trigger is ReplicaTrigger.CONTAINER_AWAY:  # it is recreated in place at once
+        return group
     for replica in movable:
         replicas.apply(tx, group, replica, trigger, body.reason)
     return replicas.settle(tx, group)

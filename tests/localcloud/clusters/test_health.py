@@ -258,3 +258,20 @@ async def test_funds_that_come_while_a_cluster_stops_are_in_its_reason_once_it_i
     await organization.server.advance(60)
     shown = await detail(organization, cluster_id)
     assert (shown["status"], "there are funds again" in shown["statusReason"]) == ("stopped", True)
+
+
+async def test_a_container_of_a_cluster_exits_only_while_it_runs(organization: Organization) -> None:
+    await own_node(organization)
+    made = await create(organization, replicaCount=1)
+    path = f"/workloads/{made['id']}/events"
+
+    async def exits() -> int:
+        return (await organization.server.control("POST", path, {"event": "exit"})).status
+
+    assert await exits() == 409, "it is being placed"
+    await organization.server.advance(UNTIL_RUNNING)
+    before = await replicas(organization, made["id"])
+    assert await exits() == 200
+    assert await replicas(organization, made["id"]) == before, "it is recreated in place"
+    await act(organization, made["id"], "terminate")
+    assert await exits() == 409
