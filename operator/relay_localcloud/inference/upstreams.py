@@ -42,6 +42,9 @@ _PASSED_ON: Final[Mapping[int, Row]] = {
 }
 """Refusals that mean the same to the caller; any other means that the model's server is failing."""
 
+_ANSWERS: Final[Mapping[Family, str]] = {Family.CHAT_COMPLETIONS: "choices", Family.MESSAGES: "content"}
+"""The list that an answer has in each family: some servers answer an error with 200."""
+
 Json = dict[str, JsonValue]
 
 
@@ -79,8 +82,8 @@ class Upstreams:
             raw = await _read(response)
         await _require_few_values(raw)
         document = _parsed(raw)
-        if not isinstance(document, dict):
-            raise _unwell("answered something that is not a JSON object")
+        if not isinstance(document, dict) or not isinstance(document.get(_ANSWERS[family]), list):
+            raise _unwell("answered something that is not a model's answer")
         return document, len(raw)
 
     async def stream(self, server: Server, family: Family, body: bytes) -> AsyncGenerator[str, None]:

@@ -251,13 +251,28 @@ async def test_a_server_that_cannot_be_reached_is_502(organization: Organization
         assert refusal(answer, path) == (502, "api_error", "upstream_error")
 
 
-@pytest.mark.parametrize("raw", [b"", b"[]", b"<html>", b"1", b'{"a": NaN}', b'{"a": [-1e400]}', b"\xff"])
+@pytest.mark.parametrize("path", [CHAT, MESSAGES])
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"[]",
+        b"<html>",
+        b"1",
+        b'{"a": NaN}',
+        b'{"a": [-1e400]}',
+        b"\xff",
+        b"{}",
+        b'{"error": {"message": "overloaded"}}',
+        b'{"choices": null, "content": null}',
+    ],
+)
 async def test_an_answer_that_is_none_is_502(
-    organization: Organization, server_behind: ModelServer, raw: bytes
+    organization: Organization, server_behind: ModelServer, path: str, raw: bytes
 ) -> None:
     server_behind.body = raw
-    answer = await call(organization, "POST", CHAT, body_of(CHAT, "x"))
-    assert refusal(answer) == (502, "api_error", "upstream_error")
+    answer = await call(organization, "POST", path, body_of(path, "x"))
+    assert refusal(answer, path) == (502, "api_error", "upstream_error")
 
 
 async def test_an_answer_of_too_many_values_is_502(organization: Organization, server_behind: ModelServer) -> None:
