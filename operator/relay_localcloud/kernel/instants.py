@@ -25,7 +25,7 @@ def optional_timestamp(instant: int | None) -> str | None:
 
 def parse_timestamp(text: str) -> int:
     """Read RFC 3339 with a zone; raises ValueError for any other text, or outside 1970..9999."""
-    moment = datetime.fromisoformat(text)
+    moment = datetime.fromisoformat(text.upper())  # RFC 3339 allows t and z
     if moment.tzinfo is None:
         raise ValueError("a timestamp needs its zone, such as 2026-01-01T00:00:00Z")
     instant = (moment - _EPOCH) // timedelta(microseconds=1)

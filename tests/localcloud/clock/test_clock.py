@@ -58,6 +58,12 @@ async def test_a_timestamp_may_name_another_zone(server: Server) -> None:
     assert at(await server.ok("POST", "/clock", {"set": shifted.isoformat() + "+02:00"})) == ahead
 
 
+async def test_a_timestamp_may_be_in_lower_case(server: Server) -> None:
+    ahead = at(await server.ok("GET", "/clock")) + timedelta(hours=5)
+    written = ahead.replace(tzinfo=None).isoformat().lower() + "z"
+    assert at(await server.ok("POST", "/clock", {"set": written})) == ahead
+
+
 async def test_a_real_clock_goes_on_from_where_it_was_moved_to(start_server: StartServer) -> None:
     server = start_server(*FRESH)
     frozen = at(await server.ok("POST", "/clock", {"advanceSeconds": 1000}))
