@@ -41,7 +41,7 @@ DECIDED = {
 FURTHER = {"clock", "key-file", "seed"}
 """Options that `extraArgs` takes."""
 OF_THE_RUNTIME = {"runtime", "runtime-config", "cluster"}
-"""Options that `runtimeConfig` decides; the chart's cloud runs containers on its own cluster alone."""
+"""Options that `runtimeConfig` decides."""
 NEVER = {"port", "inference-port", "gateway-port", "ssh-port", "ephemeral", "tls", "public-control", "help"}
 """Options that would contradict the Services, the probes, the volume or the admin token."""
 EVERYTHING = (
@@ -62,6 +62,20 @@ RUNTIME = (
     "runtimeConfig.cpuSizes[0].vcpu=1",
     "runtimeConfig.cpuSizes[0].ramMb=512",
     "runtimeConfig.cpuSizes[0].pricePerHourCents=1",
+)
+
+
+US = (
+    "runtimeConfig.clusters[1].name=us",
+    "runtimeConfig.clusters[1].storageClass=local-ssd",
+    "runtimeConfig.clusters[1].kubeconfig=/kubeconfigs/us",
+)
+"""A further cluster, whose kubeconfig is in the volume of KUBECONFIGS."""
+KUBECONFIGS = (
+    "extraVolumes[0].name=kubeconfigs",
+    "extraVolumes[0].secret.secretName=kubeconfigs",
+    "extraVolumeMounts[0].name=kubeconfigs",
+    "extraVolumeMounts[0].mountPath=/kubeconfigs",
 )
 
 
@@ -185,6 +199,17 @@ async def test_with_a_runtime_it_has_a_token_and_its_document_and_otherwise_no_r
     }
 
 
+async def test_a_further_cluster_has_its_kubeconfig_in_a_volume() -> None:
+    found = await objects(*RUNTIME, *US, *KUBECONFIGS)
+    document = yaml.safe_load(found["relay-localcloud-runtime ConfigMap"]["data"]["config.yaml"])
+    assert document["clusters"] == [
+        {"name": "here", "storageClass": "fast"},
+        {"name": "us", "storageClass": "local-ssd", "kubeconfig": "/kubeconfigs/us"},
+    ]
+    mounts = (await container(*RUNTIME, *US, *KUBECONFIGS))["volumeMounts"]
+    assert {"name": "kubeconfigs", "mountPath": "/kubeconfigs"} in mounts
+
+
 async def test_it_has_rights_to_vms_only_if_it_offers_images_for_them() -> None:
     def groups(found: dict[str, Manifest]) -> set[str]:
         roles = [one for one in found.values() if one["kind"] == "ClusterRole"]
@@ -303,7 +328,7 @@ def test_the_card_names_the_image_of_this_version() -> None:
         ("replicas=2", "additional properties 'replicas' not allowed"),
         ("runtimeConfig.privilegedAllowed=true", "missing properties 'clusters', 'gpuModels'"),
         ("runtimeConfig.gpuModel=h100", "additional properties 'gpuModel' not allowed"),
-        ("runtimeConfig.clusters[0].kubeconfig=eu", "additional properties 'kubeconfig' not allowed"),
+        ("runtimeConfig.clusters[0].kubeconfig=eu", "does not match pattern"),
         ("runtimeConfig.gpuModels[0].pricePerHourCents=2.49", "got string, want integer"),
         ("runtimeConfig.vmImages.ubuntu=ubuntu", "does not match pattern"),
         ("serviceAccount.create=false", "minLength"),
@@ -349,6 +374,10 @@ def test_a_bad_value_is_refused_with_its_reason(value: str, says: str) -> None:
         (("extraArgs={--key-file=/keys/key}",), "names the file /keys/key, which no volume has"),
         ((*RUNTIME, "nameOverride=cloud"), "nameOverride changes the label"),
         (("extraArgs={--seed=/database/x}",), "names the file /database/x, which no volume has"),
+        ((*RUNTIME, *US), "names the file /kubeconfigs/us, which no volume has"),
+        ((*RUNTIME, *US, "runtimeConfig.clusters[1].name=here"), "give each cluster a name of its own"),
+        ((*RUNTIME, *US[:2]), "several clusters without a kubeconfig"),
+        ((*RUNTIME, US[0], US[2]), "for each cluster or for none"),
     ],
 )
 def test_values_that_contradict_each_other_are_refused_with_a_sentence(values: tuple[str, ...], says: str) -> None:
