@@ -141,5 +141,5 @@ def _of_container(container: Container, resource: str) -> Decimal:
 def _no_row(labels: Mapping[str, str], table: Sequence[Gpu]) -> str:
     for label in dict.fromkeys(label for row in table for label in row.labels):
         if label in labels and labels[label] not in [row.labels.get(label) for row in table]:
-            return f"Its label {label} is {labels[label]!r}, of which the table of GPU models has no row."
+            return f"Its label {label} is {labels[label]!r}, which no entry of gpuModels has."
     return "Its labels match no entry of gpuModels."

@@ -32,6 +32,7 @@ from relay_localcloud.runtimes.kubernetes.pods import Pods
 from relay_localcloud.runtimes.kubernetes.situations import Step, is_known, labelled
 from relay_localcloud.runtimes.kubernetes.tenants import Gateway
 from relay_localcloud.runtimes.kubernetes.turns import Offer, Seen, Turn
+from relay_localcloud.runtimes.kubernetes.unused import Meant, Unused
 from relay_localcloud.runtimes.kubernetes.volume_snapshots import VolumeSnapshots
 from relay_localcloud.runtimes.runtime import Labelled
 
@@ -97,6 +98,7 @@ class Reconciler:
         self._pods = Pods(kube, self._pod_changed)
         self._nodes = Mirror(kube, NODES, Node.model_validate, lambda _: self.nodes_changed())
         self._cordons = Cordons(kube, self._nodes, offer.terms.instance)
+        self._unused = Unused(Meant(offer.terms.node_selector, offer.resources))
         self._events = PodEvents(kube, self._event_came)
         self._vms = Vms(kube, offer.terms.instance, self._pod_changed)
         self.snapshots = VolumeSnapshots(store, kube, offer.cluster, offer.terms.instance)
@@ -243,7 +245,8 @@ class Reconciler:
 
     def _compare_nodes(self) -> None:
         with self._store.transaction() as tx:
-            facts = list(self._node_facts(holdings.starts(tx), fleet.models(tx, self._offer.cluster)))
+            models = fleet.models(tx, self._offer.cluster)
+            facts = list(self._node_facts(holdings.starts(tx), models))
             nodes = [fact for fact in facts if isinstance(fact, NodeSeen)]
             machines = {node.machine.name: node.machine for node in nodes}
             cordoned = {node.machine.name for node in nodes if node.cordoned}
@@ -256,6 +259,7 @@ class Reconciler:
             affected = [] if same else HOLDINGS.all(tx, standing=Standing.RUN)
         self._seen = replace(self._seen, machines=machines, cordoned=cordoned, closed=closed)
         self._cordons.want(held)
+        self._unused.say(self._nodes, facts, models)
         for holding in filter(self._concerns, affected):
             self._due.setdefault(holding.id)
 

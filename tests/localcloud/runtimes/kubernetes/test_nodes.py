@@ -101,9 +101,7 @@ def test_a_node_that_never_reported_is_silent() -> None:
 
 def test_a_node_without_a_row_is_not_offered_and_says_which_label_it_has() -> None:
     other = of_node(node({PRODUCT: "Tesla-T4"}), [], [H100, MI300X], MINE)
-    assert other == NotOffered(
-        "gpu-1", f"Its label {PRODUCT} is 'Tesla-T4', of which the table of GPU models has no row."
-    )
+    assert other == NotOffered("gpu-1", f"Its label {PRODUCT} is 'Tesla-T4', which no entry of gpuModels has.")
     none = of_node(node({}), [], [H100], MINE)
     assert none == NotOffered("gpu-1", "Its labels match no entry of gpuModels.")
 
