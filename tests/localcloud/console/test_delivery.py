@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from relay_localcloud.webhooks.webhooks import FORGOTTEN_AT_ONCE
 from tests.localcloud.support.events import create_webhook, deliveries_of, settle
 from tests.localcloud.support.pages import QUOTES, SCRIPT, page, text_of
 from tests.localcloud.support.workloads import happens, running_pod
@@ -45,16 +46,26 @@ def text_of_json(document: object) -> str:
     return " ".join(json.dumps(document, indent=2).split())
 
 
-async def test_a_delivery_of_a_deleted_subscription_is_still_readable(fresh: Server, receiver: Receiver) -> None:
+async def test_a_delivery_of_a_deleted_subscription_is_readable_until_it_is_forgotten(
+    fresh: Server, receiver: Receiver
+) -> None:
     owner = fresh.seeded()
     webhook = await create_webhook(owner, receiver)
     await running_pod(owner)
     await settle(owner)
-    (made,) = await deliveries_of(owner, webhook)
+    state = await fresh.ok("GET", "/export")
+    (made,) = kept = state["tables"]["webhook_deliveries"]
+    kept[:0] = [{**made, "id": f"{made['id']}_{number}"} for number in range(FORGOTTEN_AT_ONCE)]
+    await fresh.ok("POST", "/import", state)
+    path = f"/console/delivery?id={made['id']}"
+    assert "Replay" in text_of(await page(fresh, path))
     await owner.ok("DELETE", f"/v1/orgs/{{org}}/webhooks/{webhook['id']}")
-    answer = await page(fresh, f"/console/delivery?id={made['deliveryId']}")
-    assert answer.status in {200, 404}
-    assert "Replay" not in text_of(answer).partition("What was sent")[2]
+    shown = text_of(await page(fresh, path))
+    assert "Subscription deleted" in shown
+    assert '"type": "vm.running"' in shown
+    assert "Replay" not in shown
+    await fresh.advance(1)
+    assert (await page(fresh, path)).status == 404
 
 
 async def test_what_a_payload_says_is_text_and_no_token(fresh: Server, receiver: Receiver) -> None:
