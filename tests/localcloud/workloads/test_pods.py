@@ -27,12 +27,17 @@ SSH_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ+RzrdIgTdXFxZ5hBsEvmYhbqQGXmmnH
 
 
 @pytest_asyncio.fixture
-async def organization(server: Server) -> Organization:
-    """An organization whose only room is eight H100s of its own."""
+async def roomless(server: Server) -> Organization:
+    """An organization without any node: each test brings in what it needs."""
     await remove_shared_nodes(server)
-    own = await server.organization()
-    await own_node(own)
-    return own
+    return await server.organization()
+
+
+@pytest_asyncio.fixture
+async def organization(roomless: Organization) -> Organization:
+    """An organization whose only room is eight H100s of its own."""
+    await own_node(roomless)
+    return roomless
 
 
 async def test_a_pod_needs_an_image_only(organization: Organization) -> None:
@@ -211,12 +216,10 @@ async def test_no_funds_no_pod(organization: Organization) -> None:
     await new_pod(organization)
 
 
-async def test_an_organization_without_funds_learns_that_and_not_that_there_is_no_room(server: Server) -> None:
-    await remove_shared_nodes(server)
-    organization = await server.organization()
-    node = await own_node(organization, count=1)
-    await new_pod(organization)
-    await set_organization(organization, balanceCents=0)
+async def test_an_organization_without_funds_learns_that_and_not_that_there_is_no_room(roomless: Organization) -> None:
+    node = await own_node(roomless, count=1)
+    await new_pod(roomless)
+    await set_organization(roomless, balanceCents=0)
     pods, vms = "/v1/pods", "/v1/orgs/{org}/vms/create"
     for path, body in (
         (pods, {"image": "app:1"}),
@@ -224,39 +227,36 @@ async def test_an_organization_without_funds_learns_that_and_not_that_there_is_n
         (vms, {"name": "box", "gpuModelId": "h100"}),
         (vms, {"name": "box", "gpuModelId": "h100", "nodeId": node}),
     ):
-        assert (await organization.call("POST", path, body)).refusal == (402, "INSUFFICIENT_BALANCE"), body
-    assert (await organization.call("POST", pods, {"image": "app:1", "gpuModelId": "h900"})).refusal[0] == 422
+        assert (await roomless.call("POST", path, body)).refusal == (402, "INSUFFICIENT_BALANCE"), body
+    assert (await roomless.call("POST", pods, {"image": "app:1", "gpuModelId": "h900"})).refusal[0] == 422
 
 
-async def test_shared_memory_over_the_nodes_share_is_422(server: Server) -> None:
-    organization = await server.organization()
-    await own_node(organization, ramGb=800)
+async def test_shared_memory_over_the_nodes_share_is_422(roomless: Organization) -> None:
+    await own_node(roomless, ramGb=800)
     body = {"image": "app:1", "gpuModelId": "h100", "gpuCount": 2}
-    assert (await organization.call("POST", "/v1/pods", {**body, "shmSizeGb": 201})).refusal[0] == 422
-    assert (await organization.call("POST", "/v1/pods", {**body, "shmSizeGb": 200})).status == 200
+    assert (await roomless.call("POST", "/v1/pods", {**body, "shmSizeGb": 201})).refusal[0] == 422
+    assert (await roomless.call("POST", "/v1/pods", {**body, "shmSizeGb": 200})).status == 200
 
 
-async def test_a_count_that_no_node_could_hold_is_422(server: Server) -> None:
-    await remove_shared_nodes(server)
-    organization = await server.organization()
-    await own_node(organization, count=4)
+async def test_a_count_that_no_node_could_hold_is_422(roomless: Organization) -> None:
+    await own_node(roomless, count=4)
     body = {"image": "app:1", "gpuModelId": "h100", "gpuCount": 5}
-    assert (await organization.call("POST", "/v1/pods", body)).refusal[0] == 422
+    assert (await roomless.call("POST", "/v1/pods", body)).refusal[0] == 422
 
 
-async def test_without_a_model_a_pod_is_refused_for_good_only_if_no_model_could_ever_hold_it(server: Server) -> None:
-    await remove_shared_nodes(server)
-    organization = await server.organization()
-    await own_node(organization, "l40s", 4, ramGb=400)
-    await own_node(organization, "h100", 2, ramGb=400)
-    await organization.ok("POST", "/v1/pods", {"image": "a", "gpuCount": 4})
+async def test_without_a_model_a_pod_is_refused_for_good_only_if_no_model_could_ever_hold_it(
+    roomless: Organization,
+) -> None:
+    await own_node(roomless, "l40s", 4, ramGb=400)
+    await own_node(roomless, "h100", 2, ramGb=400)
+    await roomless.ok("POST", "/v1/pods", {"image": "a", "gpuCount": 4})
     for fields, refusal in (
         ({"gpuCount": 4}, (503, "INSUFFICIENT_GPU_CAPACITY")),
         ({"gpuCount": 4, "shmSizeGb": 400}, (503, "INSUFFICIENT_GPU_CAPACITY")),
         ({"gpuCount": 4, "shmSizeGb": 401}, (422, "SHM_OVER_ENTITLEMENT")),
         ({"gpuCount": 5}, (422, "GPU_COUNT_NOT_PLACEABLE")),
     ):
-        answer = await organization.call("POST", "/v1/pods", {"image": "a", **fields})
+        answer = await roomless.call("POST", "/v1/pods", {"image": "a", **fields})
         assert answer.refusal == refusal, fields
 
 
@@ -278,13 +278,12 @@ async def test_the_status_of_saturation_is_a_setting(server: Server, organizatio
     assert answer.refusal == (429, "INSUFFICIENT_GPU_CAPACITY")
 
 
-async def test_all_gpus_of_a_pod_are_on_one_node(server: Server) -> None:
-    organization = await server.organization()
+async def test_all_gpus_of_a_pod_are_on_one_node(roomless: Organization) -> None:
     for _ in range(2):
-        await own_node(organization, count=4)
-    await new_pod(organization, gpuCount=3)
-    await new_pod(organization, gpuCount=3)
-    answer = await organization.call("POST", "/v1/pods", {"image": "a", "gpuModelId": "h100", "gpuCount": 2})
+        await own_node(roomless, count=4)
+    await new_pod(roomless, gpuCount=3)
+    await new_pod(roomless, gpuCount=3)
+    answer = await roomless.call("POST", "/v1/pods", {"image": "a", "gpuModelId": "h100", "gpuCount": 2})
     assert answer.refusal == (503, "INSUFFICIENT_GPU_CAPACITY"), "two are free, but on two nodes"
 
 
