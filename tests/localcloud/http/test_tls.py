@@ -104,9 +104,9 @@ async def test_a_silent_connection_and_one_that_speaks_no_tls_end(strangers: Str
     for port in PORTS:
         ends.append((await strangers.silent(port, ONE)).read())
         strangers.open[-1].write(REQUEST)
-    with suppress(ConnectionResetError):
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            await asyncio.gather(*ends)
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        ended = await asyncio.gather(*ends, return_exceptions=True)
+    assert {type(end) for end in ended} <= {bytes, ConnectionResetError}, ended
     assert "Traceback" not in strangers.server.log
 
 
