@@ -32,14 +32,14 @@ async def test_the_region_of_another_organizations_node_reads_as_one_that_does_n
 
 
 async def test_the_region_of_reserved_and_of_lent_units_is_known(server: Server, organization: Organization) -> None:
-    owner = await server.organization()
+    owner, lent = await server.organization(), {**THERE, "preferredRegions": ["the-loft"]}
     await set_organization(owner, provider=True)
-    node = await own_node(owner, region="the-cellar", count=2)
+    node = await own_node(owner, region="the-loft", count=2)
     await reserve(owner, node, [0], organization)
-    vm = {**THERE, "nodeId": node}
+    vm = {**lent, "nodeId": node}
     assert (await organization.call("POST", PATHS["vms"], vm)).status == 200
     stranger = await server.organization()
-    spot = {**THERE, "tier": "spot"}
+    spot = {**lent, "tier": "spot"}
     assert (await stranger.call("POST", PATHS["vms"], spot)).refusal == (422, "unprocessable")
     await released(owner, node, [1], owner)
     assert (await stranger.call("POST", PATHS["vms"], spot)).status == 200
