@@ -86,6 +86,7 @@ async def test_the_policy_allows_nothing_from_elsewhere_and_nothing_inline(serve
         assert inline_of(answer) == [], path
 
 
+@pytest.mark.usefixtures("no_faults_left")
 async def test_what_people_name_things_is_text_on_every_page(server: Server, receiver: Receiver) -> None:
     organization = await server.organization(name=SCRIPT)
     webhook = {"name": QUOTES, "url": f"{receiver.url}/%3Cscript%3E", "events": []}
@@ -96,15 +97,14 @@ async def test_what_people_name_things_is_text_on_every_page(server: Server, rec
     fault = {"operation": "GET /v1/whoami", "effect": {"status": 500, "body": SCRIPT}}
     await server.ok("POST", "/faults", fault)
     await server.ok("POST", f"/orgs/{organization.id}/invites", INVITE)
-    await server.ok("DELETE", "/faults")
     for path in PAGES:
         for parameters in ("", f"?org={organization.id}", *STRANGE):
             answer = await page(server, path + parameters)
             assert answer.status == 200
             assert b"<script>" not in answer.raw, path
             assert b"<img" not in answer.raw, path
-    reason = html.escape(SCRIPT + QUOTES).encode()
-    assert reason in (await page(server, "/console/workloads")).raw
+    for path, said in (("/console/workloads", SCRIPT + QUOTES), ("/console/faults", SCRIPT)):
+        assert html.escape(said).encode() in (await page(server, path)).raw, path
 
 
 async def test_no_secret_is_on_any_page(server: Server, receiver: Receiver) -> None:
@@ -255,7 +255,9 @@ async def running_or_new_pod(server: Server, step: int) -> None:
 
 async def test_files_are_kept_by_browsers_and_named_by_their_contents(server: Server) -> None:
     first = (await page(server, "/")).raw.decode()
-    for address in re.findall(r'(?:src|href)="(/console/assets/[^"]+)"', first):
+    addresses = re.findall(r'(?:src|href)="(/console/assets/[^"]+)"', first)
+    assert addresses
+    for address in addresses:
         answer = await page(server, address)
         assert answer.status == 200
         assert "immutable" in answer.headers["cache-control"]
