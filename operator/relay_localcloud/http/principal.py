@@ -58,6 +58,8 @@ class Rule:
 
 
 ANYONE: Final = Rule(frozenset(), ROLES)
+ANY_SCOPE: Final = Rule(frozenset(SCOPES), ROLES)
+"""A key without scopes may nothing but whoami and the catalog."""
 
 
 @dataclass(frozen=True)
@@ -151,6 +153,7 @@ async def _session_user(request: Request) -> str:
 SessionUser = Annotated[str, Depends(_session_user)]
 
 Anyone = Annotated[Principal, require()]
+OrganizationReader = Annotated[Principal, require(*SCOPES)]
 VmReader = Annotated[Principal, require("vms:read")]
 VmWriter = Annotated[Principal, require("vms:write", roles=WORKERS)]
 ClusterReader = Annotated[Principal, require("clusters:read")]

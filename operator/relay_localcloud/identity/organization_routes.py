@@ -11,7 +11,7 @@ from relay_localcloud.http.bodies import Answer, Body
 from relay_localcloud.http.exchange import exchange_of
 from relay_localcloud.http.openapi import ASSUMED
 from relay_localcloud.http.principal import (
-    ANYONE,
+    ANY_SCOPE,
     MemberReader,
     OrganizationId,
     OrganizationWriter,
@@ -44,14 +44,14 @@ async def _reader(request: Request, organization_id: OrganizationId, cloud: Curr
     if caller.kind == "user":
         with cloud.store.transaction() as tx:
             organizations.organization(tx, organization_id)
-    return caller.check(ANYONE, organization_id)
+    return caller.check(ANY_SCOPE, organization_id)
 
 
 @router.get("/v1/orgs/{orgId}", summary="An organization")
 def read_organization(
     _: Annotated[Principal, Depends(_reader)], organization_id: OrganizationId, tx: Tx
 ) -> Organization:
-    """Needs no scope, as whoami, which shows the same name."""
+    """Needs no particular scope."""
     return _shown(organizations.organization(tx, organization_id))
 
 

@@ -1,7 +1,7 @@
 """An organization's quotas and their use (assumed)."""
 
 from relay_localcloud.http.openapi import ASSUMED
-from relay_localcloud.http.principal import Anyone, OrganizationId
+from relay_localcloud.http.principal import OrganizationId, OrganizationReader
 from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.quotas import quotas
@@ -12,8 +12,8 @@ router = Router("Organizations")
 
 
 @router.get("/v1/orgs/{orgId}/quotas", summary="Quotas", openapi_extra=ASSUMED)
-def list_quotas(_: Anyone, organization_id: OrganizationId, tx: Tx) -> QuotaList:
-    """Answers `{items}`: each quota with its limit and how much of it is used. Needs no scope."""
+def list_quotas(_: OrganizationReader, organization_id: OrganizationId, tx: Tx) -> QuotaList:
+    """Answers `{items}`: each quota with its limit and how much of it is used. Needs no particular scope."""
     return QuotaList(items=[shown(standing) for standing in quotas.standings(tx, organization_id)])
 
 

@@ -92,8 +92,8 @@ async def test_a_key_with_an_empty_list_of_scopes_may_nothing_but_ask_who_it_is(
     assert created["scopes"] == []
     bare = replace(organization, api_key=created["key"])
     assert (await bare.ok("GET", "/v1/whoami"))["scopes"] == []
-    for method, path in (("GET", "/v1/orgs/{org}/clusters"), ("GET", KEYS), ("GET", "/v1/orgs/{org}/webhooks")):
-        assert (await bare.call(method, path)).refusal == (403, "forbidden")
+    for path in ("", "/quotas", "/clusters", "/api-keys", "/webhooks"):
+        assert (await bare.call("GET", "/v1/orgs/{org}" + path)).refusal == (403, "forbidden")
 
 
 async def test_a_key_makes_keys_of_its_own_organization_alone(organization: Organization) -> None:
