@@ -92,7 +92,7 @@ class ProviderStats(Received):
 
 
 class ProvisioningTokenCreate(Sent):
-    """Provisioning token request; without `maxNodes`, or with 0, there is no quota."""
+    """Provisioning token request; if `maxNodes` is absent or 0, any number of nodes may enroll."""
 
     name: Label | None = None
     expires_in_hours: Annotated[int, Field(ge=1, le=8760)] | None = None

@@ -289,7 +289,7 @@ async def test_one_organization_at_its_quota_is_nothing_to_another(organization:
     assert (await make_pod(other, 1)).status == 200
 
 
-async def test_quotas_are_read_with_any_key_of_the_organization_alone(organization: Organization) -> None:
+async def test_quotas_are_read_with_any_scope_of_the_organization_alone(organization: Organization) -> None:
     poor = await organization.server.organization(scopes=["inference"])
     assert (await poor.call("GET", "/v1/orgs/{org}/quotas")).status == 200
     assert (await poor.call("GET", f"/v1/orgs/{organization.id}/quotas")).refusal == (403, "forbidden")

@@ -1,8 +1,15 @@
 """What something would cost an hour."""
 
-import pytest
+import time
 
-from relay_operator.budgets.prices import Capacity, Prices, quote
+import orjson
+import pytest
+from pydantic import JsonValue
+
+from relay_client import Cloud
+from relay_operator.budgets.prices import Capacity, ListedPrices, Prices, quote
+from relay_operator.engine.shared_lists import SharedLists
+from tests.unit.client.scripted import Reply, scripted_server
 
 PRICES = Prices({"h100": 200, "b200": 500}, {"small": 5, "large": 50})
 
@@ -35,3 +42,14 @@ def test_an_empty_catalog_has_no_price() -> None:
 
 def test_what_costs_nothing_has_a_price() -> None:
     assert quote(Prices({"free": 0}, {}), Capacity("", 1)) == 0
+
+
+async def test_one_request_tells_the_prices_to_all() -> None:
+    gpu: JsonValue = {"gpuModelId": "h100", "name": "H100", "pricePerHourCents": 200}
+    cpu: JsonValue = {"resourceSize": "s", "pricePerHourCents": 5, "vcpu": 1, "ramMb": 1}
+    async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
+        server.will(Reply(body=orjson.dumps({"gpu": [gpu], "cpu": [cpu]})))
+        pricing = ListedPrices(SharedLists(60.0, time.monotonic))
+        prices = await pricing.of(cloud)
+        assert await pricing.of(cloud) is prices
+    assert (quote(prices, Capacity("h100", 2)), quote(prices, Capacity(size="s"))) == (400, 5)

@@ -245,7 +245,7 @@ class Sweeper:
         return ends and self._nobodys(ready, record)
 
     def _nobodys(self, ready: AccountReady, record: Leftover) -> bool:
-        """Whether nobody has it, asks for it or protects it; checked again right before the first byte is sent."""
+        """Whether no object has it, asks for it or protects it; checked again right before the first byte is sent."""
         cache, leftovers = self.engine.cache, self.engine.leftovers
         giver = self.traces[record.kind].giver(record.name)
         entry = cache.get(giver) if giver is not None else None
