@@ -176,6 +176,10 @@ _HOLLOW: Final[tuple[tuple[Callable[[str, Rule], bool], str], ...]] = (
         "only a pass between the end of its Secrets and that of the pod has something to report",
     ),
     (
+        lambda _, rule: rule.phase == "restore" and rule.operation in {"GET configmaps", "DELETE configmaps"},
+        "the account's next look deletes the record of what was kept, in whatever phase that is",
+    ),
+    (
         lambda scenario, rule: rule.operation == POD.look[0] and EVERY[scenario].kind is CLUSTER,
         "a pod beside the cluster has settled, so the clock says when it is looked at",
     ),
