@@ -66,7 +66,9 @@ async def _row(kube: Kube, customer: Customer, count: int, target: str) -> Row:
     for turn in range(ROUNDS):
         names = (f"bare-{turn}-{number}" for number in range(count))
         bare.append(max(await asyncio.gather(*(_bare(kube, name) for name in names))))
+        await customer.is_offered(count)  # GPUs are free a moment after their Pods have ended
         rented.append(max(await asyncio.gather(*(_rented(customer) for _ in range(count)))))
+        await customer.is_offered(count)
         await _reclaim(kube)
     slow, fast = statistics.median(rented), statistics.median(bare)
     ratio = statistics.median(far / near for near, far in zip(bare, rented, strict=True))
@@ -77,7 +79,12 @@ async def _row(kube: Kube, customer: Customer, count: int, target: str) -> Row:
 
 async def _reclaim(kube: Kube) -> None:
     """Makes volumes of ended pods claimable again; the node's volumes can be claimed only once by default."""
-    for volume in await kube.list("PersistentVolume"):
+
+    def none_is_bound(volumes: list[Manifest]) -> bool:
+        return all(volume["status"]["phase"] != "Bound" for volume in volumes)
+
+    look = lambda: kube.list("PersistentVolume")  # noqa: E731 - one look
+    for volume in await eventually(look, none_is_bound, what="the volumes of ended pods are released"):
         if volume["status"]["phase"] == "Released":
             await kube.patch("PersistentVolume", volume["metadata"]["name"], {"spec": {"claimRef": None}})
 

@@ -26,9 +26,9 @@ class Customer:
     team: Organization
     gateway_port: int
 
-    async def is_offered(self) -> None:
-        """Return once the node's GPUs are on sale."""
-        await eventually(self._free, what="the node's GPUs are on sale")
+    async def is_offered(self, count: int = 1) -> None:
+        """Return once so many of the node's GPUs are on sale."""
+        await eventually(self._free, lambda free: free >= count, what=f"{count} of the node's GPUs are on sale")
 
     async def post(self, **fields: Any) -> str:
         """The id of a new pod."""

@@ -125,7 +125,6 @@ def of_pod(pod: Workload, machine: Machine, public_keys: Sequence[str], start: i
         image=asked.image,
         share=gpu_share(machine, pod.gpu_count),
         port=pod.http_port,
-        disk_gb=pod.disk_size_gb,
         environment=asked.env_vars or {},
         public_keys=[*dict.fromkeys([*(asked.ssh_keys or ()), *public_keys])],
         shm_gb=asked.shm_size_gb,

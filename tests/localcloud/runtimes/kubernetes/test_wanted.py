@@ -49,7 +49,7 @@ def row(kind: type[Any], **values: object) -> Any:
 def pod(**asked: Any) -> Run:
     body = PodCreate(image="app:1", gpu_count=2, http_port=8080, **asked).model_dump_json(exclude_none=True)
     named = {"id": "pod_1f", "organization_id": ORGANIZATION, "request": body}
-    had = {"gpu_count": 2, "http_port": 8080, "volume_gb": 50, "disk_size_gb": 20}
+    had = {"gpu_count": 2, "http_port": 8080, "volume_gb": 50, "disk_size_gb": 50}
     return runs.of_pod(row(Workload, **named, **had), MACHINE, ["ssh-ed25519 BB attached"], start=3)
 
 
