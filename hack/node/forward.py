@@ -1,4 +1,7 @@
-"""`python forward.py PID PORT HOST HOSTPORT`: forwards 127.0.0.1:PORT to HOST:HOSTPORT in PID's network namespace."""
+"""`python forward.py PID HOST PORT PID HOST PORT`: forwards the first address to the second.
+
+Each is an address in the network namespace of its process.
+"""
 
 from __future__ import annotations
 
@@ -22,19 +25,26 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         writer.close()
 
 
-async def forward(pid: int, port: int, host: str, host_port: int) -> None:
-    """Serves until cancelled. Listens in the caller's network namespace, then enters that of `pid` for good.
-
-    Raises OSError.
-    """
-    listening = socket.create_server(("127.0.0.1", port))
+def _enter_network_of(pid: int) -> None:
     namespace = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
-    if ctypes.CDLL(None, use_errno=True).setns(namespace, _CLONE_NEWNET):
+    entered = ctypes.CDLL(None, use_errno=True).setns(namespace, _CLONE_NEWNET)
+    os.close(namespace)
+    if entered:
         raise OSError(ctypes.get_errno(), f"the network of the process {pid} cannot be entered")
+
+
+async def forward(near_pid: int, near: tuple[str, int], far_pid: int, far: tuple[str, int]) -> None:
+    """Listens at `near` in the network of one process, and connects to `far` in that of another, until cancelled.
+
+    Leaves the caller in the network of `far_pid`. Raises OSError.
+    """
+    _enter_network_of(near_pid)
+    listening = socket.create_server(near)
+    _enter_network_of(far_pid)
 
     async def client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            there = await asyncio.open_connection(host, host_port)
+            there = await asyncio.open_connection(*far)
         except OSError:
             writer.close()
             return
@@ -45,4 +55,6 @@ async def forward(pid: int, port: int, host: str, host_port: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(forward(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], int(sys.argv[4])))
+    pids, hosts, ports = (sys.argv[first::3] for first in (1, 2, 3))
+    near, far = zip(hosts, map(int, ports), strict=True)
+    asyncio.run(forward(int(pids[0]), near, int(pids[1]), far))

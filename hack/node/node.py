@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _HERE: Final = Path(__file__).parent
-_ADDRESS: Final = "10.200.0.1"
+ADDRESS: Final = "10.200.0.1"
 """The node's address; the same for every node, since each has its own network namespace."""
 _SERVICE_ADDRESS: Final = "10.96.0.1"
 _PARTS: Final = {
@@ -75,7 +75,7 @@ class Node(Cluster):
             _make_cgroups(name)
             init.spawn()
             node._wait_for(folder / "pki" / "ready")
-            forwarding.argv = [sys.executable, str(_HERE / "forward.py"), str(node.pid), str(port), _ADDRESS, "6443"]
+            forwarding.argv = _forward((os.getpid(), "127.0.0.1", port), (node.pid, ADDRESS, 6443))
             forwarding.ready = Ready(f"https://127.0.0.1:{port}/readyz", token)
             await forwarding.start()
         except BaseException:
@@ -94,6 +94,14 @@ class Node(Cluster):
         )
         return int(said.stdout.split()[0])
 
+    def way_out(self, port: int) -> Process:
+        """A process that forwards this port of the node's address to that of this machine's loopback.
+
+        Nothing else leads out of the node.
+        """
+        argv = _forward((self.pid, ADDRESS, port), (os.getpid(), "127.0.0.1", port))
+        return Process("way-out", argv, self.folder / "log" / f"way-out-{port}.log")
+
     async def stop(self, *, keep_logs: bool = False) -> None:
         """Ends the node and removes everything it left on the machine, except logs with `keep_logs`."""
         await self.forwarding.kill()
@@ -111,6 +119,10 @@ class Node(Cluster):
                     f"the node {self.name} did not become ready, see {self.folder / 'log'}:\n{tail(self.init.log)}"
                 )
             time.sleep(0.05)
+
+
+def _forward(near: tuple[int, str, int], far: tuple[int, str, int]) -> list[str]:
+    return [sys.executable, str(_HERE / "forward.py"), *map(str, (*near, *far))]
 
 
 def unfit() -> str:
@@ -185,14 +197,14 @@ def _write_identities(folder: Path, name: str) -> str:
     )
     authority = Authority.create(f"node-{name}")
     authority.write(folder)
-    authority.serve(folder / "apiserver", names, ("127.0.0.1", _ADDRESS, _SERVICE_ADDRESS))
+    authority.serve(folder / "apiserver", names, ("127.0.0.1", ADDRESS, _SERVICE_ADDRESS))
     authority.identify(folder / "kubelet-client", "kube-apiserver", "system:masters")
     write_signing_key(folder)
     rows, tokens = [], {part: secrets.token_hex(16) for part in _PARTS}
     for part, (known_as, group) in _PARTS.items():
         user = known_as.format(name=name)
         rows.append(f'{tokens[part]},{user},{user},"{group}"' if group else f"{tokens[part]},{user},{user}")
-        cluster = {"server": f"https://{_ADDRESS}:6443", "certificate-authority": "/pki/ca.crt"}
+        cluster = {"server": f"https://{ADDRESS}:6443", "certificate-authority": "/pki/ca.crt"}
         write_kubeconfig(folder / f"{part}.kubeconfig", cluster, tokens[part], "default")
     write_private(folder / "tokens.csv", "\n".join(rows) + "\n")
     return tokens["admin"]

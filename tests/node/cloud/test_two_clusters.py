@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 import pytest_asyncio
 
+from hack.node import image
+from hack.node.node import ADDRESS, Node
 from relay_localcloud.runtimes.kubernetes.names import name_of
 from tests.cluster.batch_side import KIND, NAME, batch, complete
 from tests.node.cloud.replicas import has_no_pods, serves
 from tests.node.cloud.workload_image import IMAGE
 from tests.node.gpus import NEEDS_GPUS
-from tests.support import chart
-from tests.support.binaries import server_binaries
-from tests.support.controlplane import ControlPlane
+from tests.node.release import OPERATOR
 from tests.support.eventually import eventually
 from tests.support.kube import Kube
+from tests.support.kubectl import Kubectl
 from tests.support.manifests import api_key_secret, cloud_account, gpu_pod, ready
-from tests.support.operator import Operator
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -32,23 +34,27 @@ pytestmark = [pytest.mark.asyncio(loop_scope="session"), NEEDS_GPUS]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def elsewhere(house: House, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Kube]:
-    """Another cluster, with an operator, and an account of the organization `ml` in its namespace `default`."""
-    folder = tmp_path_factory.mktemp("elsewhere")
-    plane = await ControlPlane.start(folder / "controlplane", server_binaries())
-    urls = house.ports.urls()
-    async with Kube(plane.kubeconfig) as kube:
-        await chart.install_crds(kube)
-        kubeconfig = await chart.grant_access(plane, "relay-system")
-        # The cloud calls no webhook on this machine: the operator asks.
-        settings = {"webhook_public_url": "", "poll_transition_seconds": "1"}
-        operator = Operator(folder, kubeconfig, "relay-system", urls, settings)
-        await operator.start()
-        await kube.apply(api_key_secret(house.customer.team.api_key))
-        await kube.apply(cloud_account(*urls))
-        yield kube
-    await operator.stop()
-    await plane.stop()
+async def elsewhere(house: House) -> AsyncIterator[Kube]:
+    """Another node, with the operator's chart, and an account of the organization `ml` in its namespace `default`."""
+    ports, node = house.ports, await Node.start(f"elsewhere-{os.getpid()}", [image.built("operator")])
+    ways = [node.way_out(port) for port in (ports.management, ports.inference)]
+    urls = [f"http://{ADDRESS}:{port}" for port in (ports.management, ports.inference)]
+    # The cloud calls no webhook in another node: the operator asks.
+    values = {"webhook_publicUrl": "", "settings_pollTransitionSeconds": "1"}
+    try:
+        for way in ways:
+            await way.start()
+        async with Kube(node.kubeconfig) as kube:
+            await kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OPERATOR}})
+            release = replace(house.release, cluster=node, kube=kube, kubectl=Kubectl(node.kubeconfig))
+            await release.install(cloud_baseUrl=urls[0], cloud_inferenceUrl=urls[1], **values)
+            await kube.apply(api_key_secret(house.customer.team.api_key))
+            await kube.apply(cloud_account(*urls))
+            yield kube
+    finally:
+        for way in ways:
+            await way.stop()
+        await node.stop()
 
 
 async def test_a_gpupod_of_one_cluster_runs_in_another_and_keeps_its_data(customer: Customer, elsewhere: Kube) -> None:
@@ -61,6 +67,7 @@ async def test_a_gpupod_of_one_cluster_runs_in_another_and_keeps_its_data(custom
     status = (await eventually(look, ready, what="the GpuPod is Ready") or {})["status"]
     (container,) = await customer.objects("Pod", status["id"])
     assert container["spec"]["nodeName"]
+    assert await elsewhere.list("Pod") == []
     assert (await customer.answers(status, "/")).startswith(name_of(status["id"]))
     assert (await customer.ask(status, "PUT", "/files/kept", customer.team.api_key, b"paid for"))[0] == 200
 
