@@ -23,23 +23,24 @@ from tests.support.kube import Kube, Manifest
 from tests.support.localcloud import LocalCloud, Ports
 
 ROUNDS = 5
-AT_ONCE = 6
+GPUS = {1: 8, 50: 50}
+"""By how many pods are measured at once, how many GPUs the node has: each gets that part of its CPU."""
 _LOOK = 0.02
 
 
 async def container_rows(extent: Extent) -> list[Row]:
-    """Measures the time from the create to the first byte through the gateway, for one pod and for several at once."""
+    """Measures the time from the create to the first byte through the gateway, for one pod and for many at once."""
+    return [row for count, gpus in GPUS.items() for row in await _rows(extent.rounds, count, gpus)]
+
+
+async def _rows(repeated: int, count: int, gpus: int) -> list[Row]:
     folder = Path(tempfile.mkdtemp(prefix="relay-bench-"))
-    node = await Node.start("bench", [workload_image()])
+    node = await Node.start("bench", [workload_image()], gpus=gpus)
     try:
         async with Kube(node.kubeconfig) as kube, _cloud(folder, node, kube) as customer:
             await _rented(customer)  # warm-up
-            say(f"{ROUNDS} rounds of one, then of {AT_ONCE} at once, bare and rented")
-            return [
-                await _row(kube, customer, count, target)
-                for count, target in ((1, "1.5 x"), (AT_ONCE, "1.5 x"))
-                for _ in range(extent.rounds)
-            ]
+            say(f"{ROUNDS} rounds of {count} at once, bare and rented, on a node with {gpus} GPUs")
+            return [await _row(kube, customer, count, "1.5 x") for _ in range(repeated)]
     finally:
         await node.stop()
 

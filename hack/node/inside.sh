@@ -1,9 +1,9 @@
 #!/bin/bash
-# inside.sh NAME NODE-ROOT PROGRAMS RUNTIME METRICS IMAGES STATE: PID 1 of a node. It mounts the node's root, starts every component, and
+# inside.sh NAME GPUS NODE-ROOT PROGRAMS RUNTIME METRICS IMAGES STATE: PID 1 of a node. It mounts the node's root, starts every component, and
 # ends them on SIGTERM.
 # It runs in its own namespaces (mount, pid, network, cgroup, ipc, uts): no rule, address, mount or setting of the machine changes.
 set -eu
-NAME=$1 LOWER=$2 PROGRAMS=$3 RUNTIME=$4 METRICS=$5 IMAGES=$6 STATE=$7 ROOT=$7/root
+NAME=$1 GPUS=$2 LOWER=$3 PROGRAMS=$4 RUNTIME=$5 METRICS=$6 IMAGES=$7 STATE=$8 ROOT=$8/root
 mount -t overlay overlay -o "lowerdir=$LOWER,upperdir=$STATE/upper,workdir=$STATE/work" "$ROOT"
 mkdir -p "$ROOT"/{pki,proc,sys,dev,run,tmp,images,etc/cni/net.d,etc/containerd,opt/cni/bin,opt/node,opt/runtime,opt/metrics,var/lib/containerd,var/lib/kubelet,var/log/node,srv/volumes}
 mount -t proc proc "$ROOT/proc"; mount -t sysfs sysfs "$ROOT/sys"; mount --rbind /dev "$ROOT/dev"
@@ -32,8 +32,8 @@ echo 1 > /proc/sys/net/ipv4/ip_forward
 
 # chroot alone is not enough: the mount namespace would keep the machine's root, and `kubectl exec` would enter it.
 cd "$ROOT"; mkdir -p old; pivot_root . old
-exec chroot . /bin/bash -s "$NAME" <<'INSIDE'
-NAME=$1; umount -l /old; export PATH=/opt/node:/opt/runtime:/opt/metrics:/usr/sbin:/usr/bin:/sbin:/bin; cd /
+exec chroot . /bin/bash -s "$NAME" "$GPUS" <<'INSIDE'
+NAME=$1 GPUS=$2; umount -l /old; export PATH=/opt/node:/opt/runtime:/opt/metrics:/usr/sbin:/usr/bin:/sbin:/bin; cd /
 part() { log=$1; shift; "$@" > "/var/log/node/$log.log" 2>&1 & }
 until_done() { for _ in $(seq 300); do "$@" > /dev/null 2>&1 && return; sleep 0.2; done; return 1; }
 ADMIN="node kubectl --kubeconfig /pki/admin.kubeconfig"
@@ -59,10 +59,10 @@ part kubelet node kubelet --config=/etc/kubelet.yaml --kubeconfig=/pki/kubelet.k
 part proxy node kube-proxy --config=/etc/proxy.yaml --hostname-override="$NAME"
 part dns node dns --kubeconfig=/pki/admin.kubeconfig --listen=10.200.0.1:53
 until_done $ADMIN wait --for=condition=Ready "node/$NAME" --timeout=60s
-part gpus node gpus
+part gpus node gpus --count="$GPUS"
 part metrics-server metrics-server --kubeconfig=/pki/admin.kubeconfig --authentication-kubeconfig=/pki/admin.kubeconfig --authorization-kubeconfig=/pki/admin.kubeconfig \
   --secure-port=4443 --cert-dir=/run/metrics-server --kubelet-insecure-tls --metric-resolution=10s --kubelet-request-timeout=5s
-for number in {1..16}; do mkdir -p "/srv/volumes/$number"; echo ---; sed "s/NUMBER/$number/" /etc/volume.yaml; done | cat /etc/storageclass.yaml - > /etc/volumes.yaml
+for number in $(seq $((2 * GPUS))); do mkdir -p "/srv/volumes/$number"; echo ---; sed "s/NUMBER/$number/" /etc/volume.yaml; done | cat /etc/storageclass.yaml - > /etc/volumes.yaml
 $ADMIN apply -f /etc/volumes.yaml -f /etc/metrics.yaml > /var/log/node/applied.log 2>&1
 until_done $ADMIN get --raw /apis/metrics.k8s.io/v1beta1 # a namespace cannot be deleted while an APIService has no backend
 wait "$IMPORT"; touch /pki/ready

@@ -56,8 +56,11 @@ class Node(Cluster):
     forwarding: Process
 
     @classmethod
-    async def start(cls, name: str, images: Sequence[Path], *, outlives_parent: bool = False) -> Node:
-        """Starts a node with these images (docker-archives) imported. Raises StartError, BuildError."""
+    async def start(cls, name: str, images: Sequence[Path], *, gpus: int = 8, outlives_parent: bool = False) -> Node:
+        """Starts a node with these images (docker-archives) imported. Raises StartError, BuildError.
+
+        It pretends to have so many GPUs, and has two volumes for each.
+        """
         why = unfit()
         if why:
             raise StartError(why)
@@ -68,7 +71,7 @@ class Node(Cluster):
         port = free_port()
         token = _write_identities(folder / "pki", name)
         _provide(folder / "images", images)
-        init = Process(name, _command(name, folder), folder / "log" / "init.log", outlives_parent=outlives_parent)
+        init = Process(name, _command(name, gpus, folder), folder / "log" / "init.log", outlives_parent=outlives_parent)
         forwarding = Process("forward", [], folder / "log" / "forward.log", outlives_parent=outlives_parent)
         node = cls(kubeconfig=folder / "kubeconfig", folder=folder, name=name, init=init, forwarding=forwarding)
         try:
@@ -155,7 +158,7 @@ def remove(name: str, folder: Path, *, keep_logs: bool = False) -> None:
         folder.rmdir()
 
 
-def _command(name: str, folder: Path) -> list[str]:
+def _command(name: str, gpus: int, folder: Path) -> list[str]:
     own = [
         "--mount",
         "--propagation",
@@ -170,7 +173,7 @@ def _command(name: str, folder: Path) -> list[str]:
     ]
     joined = 'for procs in /sys/fs/cgroup/*/"$1"/cgroup.procs; do echo $$ > "$procs"; done; shift; exec unshare "$@"'
     laid = [node_root(), programs.kubernetes().parent, programs.runtime(), programs.metrics_server().parent]
-    inside = ["bash", str(_HERE / "inside.sh"), name, *map(str, (*laid, folder / "images", folder))]
+    inside = ["bash", str(_HERE / "inside.sh"), name, *map(str, (gpus, *laid, folder / "images", folder))]
     return ["bash", "-c", joined, "bash", _cgroup(name), *own, *inside]
 
 
