@@ -163,22 +163,24 @@ class Run:
         return all(answers)
 
     async def _writes_nothing_more(self) -> None:
-        """Waits for a period with several looks at the settled objects and no write."""
+        """Waits for a period with several looks at the settled objects and no write, and with no fault."""
         start, since = len(self.proxy.log), time.monotonic()
         began = since
+        awaited = self._still_to_come("rest")
         seen: list[str] = []
 
         async def quiet() -> bool:
-            nonlocal start, since
+            nonlocal start, since, awaited
             calls = self.proxy.since(start)
             written = oracles.writes(calls, self.ground.namespace)
-            if written:
+            was_awaited, awaited = awaited, self._still_to_come("rest")
+            if written or awaited != was_awaited:  # what a fault leads to is written a moment after it is met
                 seen.extend(written)
                 start, since = len(self.proxy.log), time.monotonic()
             looks = sum(one.call.operation in self.ground.scenario.kind.look for one in calls)
             quiet_for = _QUIET if self.plan.disturbs else _LEARNED_QUIET
             long_enough = looks >= _QUIET_LOOKS and time.monotonic() - since >= quiet_for
-            over = not self._still_to_come("rest") or time.monotonic() - began >= _ROUNDS
+            over = not awaited or time.monotonic() - began >= _ROUNDS
             return long_enough and over and await self.ground.settled()
 
         try:
