@@ -39,6 +39,7 @@ async def _rows(repeated: int, count: int, gpus: int) -> list[Row]:
     try:
         async with Kube(node.kubeconfig) as kube, _cloud(folder, node, kube) as customer:
             await _rented(customer)  # warm-up
+            await _reclaim(kube)
             say(f"{ROUNDS} rounds of {count} at once, bare and rented, on a node with {gpus} GPUs")
             return [await _row(kube, customer, count, "1.5 x") for _ in range(repeated)]
     finally:
