@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -16,8 +17,12 @@ _SECONDS: Final = 1800.0
 _PIP: Final = (Path("/etc/pip.conf"), Path.home() / ".config" / "pip" / "pip.conf")
 
 
+@cache
 def built(target: str) -> Path:
-    """Builds a target and returns it as a docker-archive; reuses layers that did not change. Raises BuildError."""
+    """Builds a target once in a process and returns it as a docker-archive; reuses layers that did not change.
+
+    Raises BuildError.
+    """
     work = cache_folder() / "images"
     for folder in ("upper", "work", "root", "containers", "out"):
         (work / folder).mkdir(parents=True, exist_ok=True)
