@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 
@@ -81,14 +82,14 @@ async def _row(kube: Kube, customer: Customer, count: int, target: str) -> Row:
 
 async def _reclaim(kube: Kube) -> None:
     """Makes volumes of ended pods claimable again; the node's volumes can be claimed only once by default."""
-
-    def none_is_bound(volumes: list[Manifest]) -> bool:
-        return all(volume["status"]["phase"] != "Bound" for volume in volumes)
-
-    look = lambda: kube.list("PersistentVolume")  # noqa: E731 - one look
-    for volume in await eventually(look, none_is_bound, what="the volumes of ended pods are released"):
+    look = partial(kube.list, "PersistentVolume")
+    for volume in await eventually(look, _none_is_bound, what="the volumes of ended pods are released"):
         if volume["status"]["phase"] == "Released":
             await kube.patch("PersistentVolume", volume["metadata"]["name"], {"spec": {"claimRef": None}})
+
+
+def _none_is_bound(volumes: list[Manifest]) -> bool:
+    return all(volume["status"]["phase"] != "Bound" for volume in volumes)
 
 
 async def _bare(kube: Kube, name: str) -> float:
