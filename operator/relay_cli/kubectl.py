@@ -138,13 +138,18 @@ async def _heard(stderr: asyncio.StreamReader) -> str:
             async with asyncio.timeout(_PAUSE_SECONDS):
                 piece = await stderr.read(_PIECE_BYTES)
         except TimeoutError:
-            if said := heard[shown:].decode(errors="replace").strip():
+            if said := _without_warnings(heard[shown:].decode(errors="replace")):
                 complain(f"kubectl waits, and says: {said}")
             shown = len(heard)
         else:
             if not piece:
                 return heard.decode(errors="replace")
             heard += piece
+
+
+def _without_warnings(said: str) -> str:
+    """What may ask for something: a warning, as of an object that `apply` did not create, needs no answer."""
+    return "\n".join(line for line in said.splitlines() if not line.startswith("Warning: ")).strip()
 
 
 def refusal(complaint: str) -> Failure:

@@ -9,10 +9,11 @@ from relay_cli.kubectl import Kubectl
 from tests.support.eventually import PATIENCE_SECONDS
 from tests.unit.cli.conftest import Scripted
 
+WARNS = "echo 'Warning: resource gpupods/trainer is missing an annotation' >&2"
 ASKS = "echo 'To sign in, enter AB12 at https://login.example' >&2"
 
 
-async def test_what_a_login_asks_is_shown_while_kubectl_waits(
+async def test_what_a_login_asks_is_shown_while_kubectl_waits_and_a_warning_is_not(
     kubectl: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def shown(sentence: str) -> None:
@@ -20,7 +21,7 @@ async def test_what_a_login_asks_is_shown_while_kubectl_waits(
         (tmp_path / "answered").touch()
 
     told = list[str]()
-    kubectl(f"{ASKS}; until [ -e answered ]; do sleep 0.01; done; echo '{{\"items\": []}}'")
+    kubectl(f"{WARNS}; {ASKS}; until [ -e answered ]; do sleep 0.01; done; echo '{{\"items\": []}}'")
     monkeypatch.setattr("relay_cli.kubectl._PAUSE_SECONDS", 0.1)
     monkeypatch.setattr("relay_cli.kubectl.complain", shown)
     async with asyncio.timeout(PATIENCE_SECONDS):
