@@ -152,8 +152,8 @@ _HOLLOW: Final[tuple[tuple[Callable[[str, Rule], bool], str], ...]] = (
         "the account's next look at its money, or at who uses it, asks for it, in whatever phase that is",
     ),
     (
-        lambda scenario, rule: (scenario, rule.operation, rule.phase) == ("rotated-key", "GET secrets", "delete"),
-        "the key is read again once a minute, and a deletion is over before",
+        lambda _, rule: (rule.operation, rule.phase) == ("GET secrets", "delete"),
+        "a key is read again once a minute, and a deletion is over before",
     ),
     (
         lambda scenario, rule: (scenario, rule.phase) == ("account", "delete") and _reads_the_cloud(rule),
