@@ -115,7 +115,7 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
         if limited and (ahead.pays or ahead.anew):
             present = [costs(self.resource, obj, observed, said.price)] if ahead.beside and observed is not None else []
             kept = beside(obj.status) + aside(present)
-            runs = observed is not None and self.resource.progress(observed) in _RUNS
+            runs = self._runs(obj, observed)
             said = self._allowed(key, obj, account, intent, wanted, said, kept, runs=runs)
         if ahead.anew:
             return _of_the_next(said)
@@ -142,6 +142,10 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
             return Funded(price=quote(await self.pricing.of(account.cloud), has))
         except CloudError:
             return UNLIMITED
+
+    def _runs(self, obj: Resource[SpecT, StatusT], observed: ObsT | None) -> bool:
+        """Whether what the object shows as being paid still is; without a present resource, that is the old one."""
+        return not obj.status.id if observed is None else self.resource.progress(observed) in _RUNS
 
     def _allowed(
         self,

@@ -35,6 +35,16 @@ async def test_the_budget_counts_both(blue: World) -> None:
     assert status(blue).paying_per_hour_cents == 200
 
 
+async def test_the_old_one_counts_once_while_the_new_one_is_created(blue: World) -> None:
+    blue.pods.become("pod-1", "running", price_per_hour_cents=200, gpu_count=1)
+    blue.hint()
+    await blue.wait(5)
+    limited(blue, AccountBudget(max_burn_per_hour_cents=400), burn=200)
+    blue.change(image="another")
+    await blue.wait(5)
+    assert (blue.reason(), ids(blue)) == ("Deploying", ["pod-2", "pod-1"])
+
+
 async def test_what_was_reserved_for_a_new_one_that_is_refused_is_over(blue: World) -> None:
     blue.pods.become("pod-1", "running", price_per_hour_cents=200, gpu_count=1)
     blue.hint()
