@@ -24,6 +24,8 @@ WORKLOADS: Final = (*MACHINES, "GpuCluster", "ServingDeployment")
 _REFERENCE = re.compile(r"[A-Za-z][A-Za-z0-9.]*/[a-z0-9][-a-z0-9.]*")
 _ENDED = frozenset({"stopped", "terminated", "failed"})
 _BILLED = frozenset({"running", "degraded"})
+_BILLED_EARLY = ("GpuCluster", "provisioning")
+"""The cloud bills replicas that load."""
 
 
 class CloudSpec(Model):
@@ -56,7 +58,11 @@ class CloudObject(Resource[CloudSpec, CloudStatus]):
 
     @property
     def is_billed(self) -> bool:
-        return bool(self.aside) or self.status.state in _BILLED
+        return bool(self.aside) or self._own_is_billed
+
+    @property
+    def _own_is_billed(self) -> bool:
+        return self.status.state in _BILLED or (self.kind, self.status.state) == _BILLED_EARLY
 
     @property
     def aside(self) -> Sequence[Blue]:
@@ -72,7 +78,7 @@ class CloudObject(Resource[CloudSpec, CloudStatus]):
     def price_per_hour_cents(self) -> int | None:
         """What is paid for it now, with the old resource, or will be once it is billed; None if not all is known."""
         status = self.status
-        own = bool(status.id) and (status.state in _BILLED or not self.aside)
+        own = bool(status.id) and (self._own_is_billed or not self.aside)
         prices = [*([status.price_per_hour_cents] if own else []), *(blue.price_per_hour_cents for blue in self.aside)]
         known = [price for price in prices if price is not None]
         return sum(known) if known and len(known) == len(prices) else None

@@ -222,11 +222,14 @@ class WorkloadStatus(PricedStatus):
         None,
         ge=0,
         le=MOST_CENTS,
-        description="What you pay per hour for it now, in cents; absent while you pay nothing, as when it is stopped.",
+        description="What you pay per hour for it now, in cents; of a cluster, the most: a replica that is still to "
+        "start costs nothing. Absent while you pay nothing, as when it is stopped.",
     )
     gpu_model_id: str | None = Field(None, max_length=128, description="The GPU model it got.")
     gpu_count: int | None = Field(None, ge=0, description="GPUs it got; of a cluster, those of each replica.")
-    running_since: Time | None = Field(None, description="Start of the present run.")
+    running_since: Time | None = Field(
+        None, description="Start of the present run; of a cluster, when its replicas began to start."
+    )
     stopped_since: Time | None = Field(None, description="Since when it is stopped as asked, by no schedule.")
     next_schedule_time: Time | None = Field(
         None, description="When `lifetime.schedule` stops it, or lets it run, next; absent without one, and if stopped."

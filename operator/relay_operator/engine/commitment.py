@@ -14,6 +14,8 @@ from relay_operator.engine.manifests import part
 COSTS_NOTHING = frozenset({"stopped", "terminated"})
 BILLED = frozenset({"running", "degraded"})
 """States in which a workload costs something now (section 3)."""
+_PAID_IN_PART = frozenset({"degraded", "provisioning"})
+"""States in which some replicas may cost nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +97,13 @@ def _present(
 
 
 def _billed(cents: int, status: Mapping[str, JsonValue]) -> int:
-    """The part of the price that is surely being paid: of a degraded resource, that of its healthy replicas."""
+    """The part of the price that is surely being paid: in some states, that of the healthy replicas.
+
+    The cloud may bill a replica that loads, and does not say whether it does.
+    """
     state, replicas, healthy = status.get("state"), _replicas(status), status.get("readyReplicas")
-    if state == "degraded" and isinstance(healthy, int) and healthy < replicas:
-        return cents * healthy // replicas
+    if state in _PAID_IN_PART and isinstance(healthy, int):
+        return cents * healthy // replicas if healthy < replicas else cents
     return cents if state in BILLED else 0
 
 

@@ -151,7 +151,8 @@ _PROGRESS: Mapping[str, Progress] = {
     ClusterStatus.FAILED: Progress.FAILED,
     ClusterStatus.TERMINATED: Progress.GONE,
 }
-_SCALABLE = frozenset({Progress.READY, Progress.DEGRADED})
+_SCALABLE: frozenset[str] = frozenset({ClusterStatus.RUNNING, ClusterStatus.DEGRADED})
+"""States in which it is scaled; one whose replicas load is only made smaller, which saves money."""
 
 
 class GpuClusters(ExternalResource[GpuClusterSpec, GpuClusterStatus, SeenCluster]):
@@ -160,6 +161,7 @@ class GpuClusters(ExternalResource[GpuClusterSpec, GpuClusterStatus, SeenCluster
     definition = DEFINITION
     model = GpuCluster
     told_by_webhooks = frozenset({ClusterStatus.RUNNING, ClusterStatus.DEGRADED, ClusterStatus.FAILED})
+    costs_early = frozenset({ClusterStatus.PROVISIONING})  # the cloud bills replicas that load
 
     def __init__(self, lists: SharedLists[Mapping[str, ClusterSummary]]) -> None:
         self._lists = lists
@@ -287,16 +289,17 @@ class GpuClusters(ExternalResource[GpuClusterSpec, GpuClusterStatus, SeenCluster
         )
 
     def changes(self, obj: Cluster, observed: SeenCluster, *, running: bool) -> tuple[Change, ...]:
-        cloud_id, wanted = observed.summary.id, obj.spec.replicas
-        scalable = running and self.progress(observed) in _SCALABLE
-        if not scalable or observed.summary.replica_count in {None, wanted}:
+        cloud_id, wanted, has = observed.summary.id, obj.spec.replicas, observed.summary.replica_count
+        if not running or has is None or has == wanted:
+            return ()
+        grows = wanted > has
+        if observed.summary.status not in (_SCALABLE if grows else _SCALABLE | self.costs_early):
             return ()
         body = ClusterScale(replica_count=wanted)
 
         async def send(cloud: Cloud) -> None:
             await cloud.call(operations.SCALE_CLUSTER, body, id=cloud_id)
 
-        grows = wanted > (observed.summary.replica_count or 0)
         return (Change("scale", Reason.SCALING, send, to=str(wanted), pays=grows),)
 
     def drain(self, obj: Cluster) -> timedelta | None:

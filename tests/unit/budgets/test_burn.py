@@ -47,6 +47,14 @@ def test_what_is_paid_elsewhere_is_not_hidden_by_replicas_that_are_missing(desk:
     assert "900 are taken: 100 too much" in desk.asks(desk.has("b"), ONE, burn(900))
 
 
+@pytest.mark.parametrize(("healthy", "taken"), [(99, 1000), (0, 1990)])
+def test_healthy_replicas_count_once_while_the_cluster_loads(desk: Desk, healthy: int, taken: int) -> None:
+    """Whether one that loads is paid for nobody tells: it may be somebody else who pays that much."""
+    desk.has("a", id="c", state="provisioning", pricePerHourCents=1000, replicas=100, readyReplicas=healthy)
+    desk.burn = 990
+    assert f"{taken} are taken" in desk.asks(desk.has("b"), ONE, burn(1000))
+
+
 def test_what_a_released_object_leaves_counts_until_a_look_after_its_end(desk: Desk) -> None:
     a, b, limit = desk.has("a", id="p", state="running", pricePerHourCents=100), desk.has("b", "team-b"), burn(150)
     desk.burn = 100

@@ -33,6 +33,12 @@ def test_what_is_on_its_way_is_shown_and_not_yet_billed(state: str, billed: bool
     assert row.billed is billed
 
 
+@pytest.mark.parametrize(("kind", "billed"), [("GpuCluster", True), ("GpuVm", False)])
+def test_a_cluster_whose_replicas_load_is_billed(kind: str, billed: bool) -> None:
+    (row,) = _rows(_object(kind=kind, state="provisioning"))
+    assert row.billed is billed
+
+
 def test_the_gpus_of_a_cluster_are_those_of_all_replicas() -> None:
     (row,) = _rows(_object(kind="GpuCluster", gpuCount=2, replicas=3))
     assert row.gpus == 6
@@ -86,7 +92,8 @@ def _blue(**fields: Any) -> dict[str, Any]:
     ("status", "billed", "cents", "gpus"),
     [
         (_blue(), True, 649, 3),  # both run
-        ({"state": "deploying"} | _blue(), True, 400, 3),  # the new one is on its way
+        ({"state": "provisioning"} | _blue(), True, 649, 3),  # the new one's replicas load
+        ({"state": "stopping"} | _blue(), True, 400, 3),
         ({"id": None} | _blue(), True, 400, 2),  # status still describes the old one
         ({"id": None, "state": None} | _blue(), True, 400, 2),
         ({"state": "deploying"} | _blue(pricePerHourCents=None), True, None, 3),

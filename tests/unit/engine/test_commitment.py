@@ -81,6 +81,15 @@ def mine(known: Cache) -> Commitment:
             Commitment(800, 0, 200),
         ),
         (pod(id="c", state="degraded", replicas=2, readyReplicas=3, pricePerHourCents=800), Commitment(800, 0, 800)),
+        (
+            pod(id="c", state="provisioning", replicas=4, readyReplicas=3, pricePerHourCents=800),
+            Commitment(800, 0, 600),
+        ),
+        (
+            pod(id="c", state="provisioning", replicas=2, readyReplicas=2, pricePerHourCents=800),
+            Commitment(800, 0, 800),
+        ),
+        (pod(id="v", state="provisioning", pricePerHourCents=800), Commitment(800)),
     ],
 )
 def test_one_object(raw: Json, expected: Commitment) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import time
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
 
 from relay_client import Cloud
 from relay_operator.engine.shared_lists import SharedLists
+from relay_operator.flows.managed import predicates
 from relay_operator.flows.managed.resource import Look
 from relay_operator.kinds.gpucluster import GpuCluster, GpuClusters, GpuClusterStatus, ReplicaStatus, SeenCluster
 from relay_wire.clusters import ClusterDetail, ClusterSummary
@@ -77,6 +79,18 @@ async def test_a_replica_that_is_terminated_counts_as_nothing() -> None:
     status = kind.status(obj, seen)
     assert (status.unhealthy_replicas, [row.id for row in status.replica_statuses or ()]) == (0, ["rep-1"])
     assert kind.detail(seen) == "the cloud says running, 1 of 1 replicas healthy"
+
+
+@pytest.mark.parametrize(
+    ("status", "stopped"), [("provisioning", True), ("running", True), ("stopping", False), ("stopped", False)]
+)
+def test_one_whose_replicas_load_can_be_stopped_since_the_cloud_bills_them(status: str, stopped: bool) -> None:
+    spec: JsonValue = {"image": "i", "powerState": "Stopped"}
+    obj = GpuCluster.model_validate({"metadata": {"name": "llm", "namespace": "a"}, "spec": spec})
+    seen = SeenCluster(ClusterSummary.model_validate(SUMMARY | {"status": status, "replicaCount": 2}))
+    kind = GpuClusters(SharedLists(60.0, time.monotonic))
+    changes = predicates.changes_of(kind, obj, seen, datetime.now(UTC))
+    assert [change.name for change in changes] == (["stop"] if stopped else [])
 
 
 @pytest.mark.parametrize(

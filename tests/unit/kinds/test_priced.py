@@ -109,6 +109,14 @@ def test_only_scaling_up_costs_more(has: int, pays: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    ("status", "has", "sent"), [("provisioning", 5, True), ("provisioning", 2, False), ("stopped", 5, False)]
+)
+def test_a_cluster_whose_replicas_load_is_only_made_smaller(status: str, has: int, sent: bool) -> None:
+    assert bool(CLUSTERS.changes(cluster(gpu=H100), seen(has, status), running=True)) is sent
+    assert CLUSTERS.changes(cluster(gpu=H100), seen(has, status), running=False) == ()
+
+
+@pytest.mark.parametrize(
     ("desired", "status", "has", "pays"), [(3, "running", 2, True), (1, "running", 2, False), (2, "stopped", 2, True)]
 )
 def test_a_deployment_costs_more_if_it_grows_or_starts(desired: int, status: str, has: int, pays: bool) -> None:

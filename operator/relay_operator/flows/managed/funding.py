@@ -145,7 +145,10 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
 
     def _runs(self, obj: Resource[SpecT, StatusT], observed: ObsT | None) -> bool:
         """Whether what the object shows as being paid still is; without a present resource, that is the old one."""
-        return not obj.status.id if observed is None else self.resource.progress(observed) in _RUNS
+        resource = self.resource
+        if observed is None:
+            return not obj.status.id
+        return resource.progress(observed) in _RUNS or resource.status(obj, observed).state in resource.costs_early
 
     def _allowed(
         self,

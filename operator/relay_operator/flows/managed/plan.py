@@ -149,7 +149,7 @@ class View:
     end_asked: bool = False
     """People want the resource to end, and keep the object."""
     may_run: bool = False
-    """It ran, and the cloud's word for its state is unknown: it may go on costing."""
+    """It is PENDING, and may cost something."""
     held_back: bool = False
     """A restart or recreation has to wait, since several were made lately."""
     replacing: bool = False

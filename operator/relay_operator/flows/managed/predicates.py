@@ -35,8 +35,8 @@ _DEMAND_BY_POLICY = {
     DeletionPolicy.ORPHAN: Demand.DELETE_ORPHANING,
 }
 _RUNNING = frozenset({Progress.READY, Progress.DEGRADED, Progress.INTERRUPTED})
-_ON_THE_WAY = frozenset({"deploying", "provisioning", "stopping"})
-"""Words of the cloud for what does not run yet, or stops already."""
+ON_THE_WAY = frozenset({"deploying", "provisioning", "stopping"})
+"""Words of the cloud for what does not run yet, or stops already; a kind may say that it costs something."""
 _CHANGED = "a Secret or ConfigMap of the spec has changed"
 _LATER = "it is replaced once it is to run again"
 _RESTARTABLE = frozenset({Progress.READY, Progress.DEGRADED, Progress.FAILED})
@@ -200,10 +200,11 @@ def changes_of(
 
 
 def may_run(resource: ExternalResource[SpecT, StatusT, ObsT], obj: Resource[SpecT, StatusT], observed: ObsT) -> bool:
-    """Whether it ran, and the cloud's word for its state is none that this release knows: it may go on costing."""
-    if resource.progress(observed) is not Progress.PENDING or told(obj.status).running_since is None:
+    """Whether one that is PENDING may cost something: its kind says so, or it ran and its state's name is unknown."""
+    if resource.progress(observed) is not Progress.PENDING:
         return False
-    return resource.status(obj, observed).state not in _ON_THE_WAY
+    state, ran = resource.status(obj, observed).state, told(obj.status).running_since is not None
+    return state in resource.costs_early or (ran and state not in ON_THE_WAY)
 
 
 def change_named(

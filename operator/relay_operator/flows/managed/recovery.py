@@ -8,7 +8,7 @@ from relay_operator.api.parts import Recovery as RecoverySpec
 from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine.backoff import Backoff
 from relay_operator.flows.managed.plan import Difference, Recovery, Seen
-from relay_operator.flows.managed.predicates import refresh_asked, running_wanted, since_in
+from relay_operator.flows.managed.predicates import ON_THE_WAY, refresh_asked, running_wanted, since_in
 from relay_operator.flows.managed.workload import asked, told
 
 LASTING = timedelta(minutes=10)
@@ -41,8 +41,8 @@ def recovery(obj: Resource[SpecT, StatusT], seen: Seen, now: datetime) -> Recove
 
 
 def in_a_row(obj: Resource[SpecT, StatusT], seen: Seen, now: datetime) -> int:
-    """Consecutive restarts and recreations without a long run between them."""
-    begun = told(obj.status).running_since
+    """Consecutive restarts and recreations without a long run between them; one that ends while it loads is none."""
+    begun = None if obj.status.state in ON_THE_WAY else told(obj.status).running_since
     lasted = begun is not None and _since(obj, seen, now) - begun >= LASTING
     return 0 if lasted else told(obj.status).recoveries or 0
 

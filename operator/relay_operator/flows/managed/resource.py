@@ -163,6 +163,8 @@ class ExternalResource(Protocol[SpecT, StatusT, ObsT]):
     retention: timedelta | None = None
     """How long the cloud keeps what is interrupted, or stopped for lack of funds; None if it does not say."""
 
+    costs_early: frozenset[str] = frozenset()
+    """States in which it may cost something although it is PENDING: its runtime counts, and it can be stopped."""
     runs: bool = False
     """Whether its reasons are Deploying and Running, although it is not a workload with a power switch."""
     is_source: bool = False

@@ -66,7 +66,7 @@ def new_status(
     wanted, looked = _conditions(facts, report), facts.error is None
     changed = of_every_pass(obj.status, obj.metadata, wanted, facts.now, looked=looked)
     changed |= _protocol(facts, action, result)
-    changed |= _clocks(facts, action, result, observed)
+    changed |= _clocks(facts, action, result, observed, mirrored.state)
     changed |= _attempts(facts, result, report, retry_policy)
     changed |= _money(facts, report)
     changed["plan"] = proposal(facts, action, report.message) if facts.obj.metadata.plan_only else None
@@ -81,7 +81,7 @@ def new_status(
     changed.setdefault("deletion_deadline", report.deletion_deadline or _doomed(obj.status, changed))
     fields = type(mirrored).model_fields  # kinds that do not run have fewer fields
     after = mirrored.model_copy(update={name: value for name, value in changed.items() if name in fields})
-    return storable(_with_what_is_paid(after))
+    return storable(_with_what_is_paid(after, BILLED | facts.resource.costs_early))
 
 
 def still_waiting(facts: Facts[SpecT, StatusT, ObsT], action: Action) -> StatusT:
@@ -180,11 +180,11 @@ def _money(facts: Facts[SpecT, StatusT, ObsT], report: Report) -> Fields:
     return changed | ({"reservation_token": reserved.token} if reserved is not None and report.ready == "True" else {})
 
 
-def _with_what_is_paid(status: StatusT) -> StatusT:
+def _with_what_is_paid(status: StatusT, billed: frozenset[str]) -> StatusT:
     """The status with what is paid now: the price counts only in some states, the old one's while that exists."""
     if not isinstance(status, WorkloadStatus):
         return status
-    own = status.price_per_hour_cents if status.state in BILLED and status.id else None
+    own = status.price_per_hour_cents if status.state in billed and status.id else None
     prices = [own, *(row.price_per_hour_cents for row in blue_green.blues(status))]
     known = [price for price in prices if price is not None]
     paying = sum(known) if known else None
@@ -233,7 +233,9 @@ def _owned(facts: Facts[SpecT, StatusT, ObsT], observed: ObsT, intent: CreateInt
     }
 
 
-def _clocks(facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Result[ObsT], observed: ObsT | None) -> Fields:
+def _clocks(
+    facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Result[ObsT], observed: ObsT | None, state: str | None
+) -> Fields:
     """The echo of the restart, and since when the workload has been running or stopped."""
     metadata, status = facts.obj.metadata, facts.obj.status
     changed: Fields = {}
@@ -244,7 +246,7 @@ def _clocks(facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Result[O
         changed["state_since"] = facts.now  # the same state after this is a new failure
     if begun:
         changed["restarted_at"] = metadata.echo(meta.RESTARTED_AT)
-    changed["running_since"] = _running_since(facts, result, observed, begun=begun)
+    changed["running_since"] = _running_since(facts, result, observed, state, begun=begun)
     if observed is not None and not isinstance(result, Sent):
         stopped = facts.resource.progress(observed) is Progress.STOPPED
         as_asked = stopped and predicates.stopped_for_good(facts.obj, facts.now)
@@ -253,9 +255,14 @@ def _clocks(facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Result[O
 
 
 def _running_since(
-    facts: Facts[SpecT, StatusT, ObsT], result: Result[ObsT], observed: ObsT | None, *, begun: bool
+    facts: Facts[SpecT, StatusT, ObsT],
+    result: Result[ObsT],
+    observed: ObsT | None,
+    state: str | None,
+    *,
+    begun: bool,
 ) -> datetime | None:
-    """The start of the present run, of which `begun` is the first pass.
+    """The start of the present run, of which `begun` is the first pass; what may cost something runs.
 
     As long as an old one serves, its run goes on: one beside it that never is Ready gives it no more time.
     """
@@ -270,7 +277,8 @@ def _running_since(
     progress = facts.resource.progress(observed)
     if progress in _ENDS_A_RUN and not predicates.runtime_used_up(facts.obj, facts.now):
         return None
-    return facts.now if since is None and progress in _RUNS else since
+    runs = progress in _RUNS or state in facts.resource.costs_early
+    return facts.now if since is None and runs else since
 
 
 def _attempts(

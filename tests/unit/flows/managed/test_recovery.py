@@ -76,6 +76,11 @@ DUE: dict[str, tuple[GpuPod, Seen, int]] = {
         Seen.FAILED,
         -5,
     ),
+    "after it loaded for long": (
+        pod(status={"state": "provisioning", "stateSince": ago(605), "runningSince": ago(605), "recoveries": 1}),
+        Seen.FAILED,
+        10,
+    ),
     "after a short run, seen late": (
         pod(status={"state": "failed", "stateSince": ago(100), "runningSince": ago(605), "recoveries": 9}),
         Seen.FAILED,
