@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+import orjson
 from pydantic import ValidationError
 
 from relay_client import (
@@ -31,6 +32,7 @@ from relay_operator.engine.account import AccountReady, AccountRefused, AccountS
 from relay_operator.engine.account_users import DEFAULT_NAME, named_account
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.entry import Entry
+from relay_operator.engine.manifests import part
 from relay_operator.engine.queue import Priority, Queue
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.objectstores.allowed_urls import why_refused
@@ -377,6 +379,16 @@ def depends(account: ObjectKey, user: Entry) -> bool:
     An object that only names a shared account does not count: the account may not even admit its namespace.
     """
     return account.kind == AccountKind.CLOUD_ACCOUNT or bool(user.cloud_id) or user.attempted
+
+
+def is_anothers(settings: Settings, key: ObjectKey, entry: Entry) -> bool:
+    """Whether another operator manages the account: each with watched namespaces has those with a key in its own.
+
+    Such an operator sees only some of the account's users. One that sees all manages all, since nobody else would.
+    """
+    if not settings.watch_namespaces or key.kind != AccountKind.CLUSTER_CLOUD_ACCOUNT:
+        return False
+    return part(orjson.loads(entry.body), "spec", "apiKeySecretRef").get("namespace") != settings.namespace
 
 
 def parse_account(key: ObjectKey, entry: Entry) -> AnyAccount:

@@ -89,7 +89,7 @@ class Catalog:
         return backoff.after(self._failures, self.random)
 
     async def _read(self) -> Listing | Trouble:
-        key = chosen(self.settings.catalog_account, self.cache)
+        key = chosen(self.settings, self.cache)
         if key is None:
             return _NO_ACCOUNT
         account = await self.accounts.state(key)

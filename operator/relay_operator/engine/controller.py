@@ -73,6 +73,8 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
 
     engine: Engine
     flow: Flow[ObjT, FactsT, ActionT, ResultT, MemoryT]
+    anothers: Callable[[ObjectKey, Entry], bool] | None = None
+    """Whether another operator manages the object: to this one, it is as good as gone."""
     memories: Memories[MemoryT] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -85,7 +87,7 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         if left is not None and not await self._recorded_at_last(key, left):
             return
         entry = engine.cache.get(key)
-        if entry is None:
+        if entry is None or (self.anothers is not None and self.anothers(key, entry)):
             await self.flow.forget(key, self.memories.drop(key))
             return
         memory = self.memories.of(key, entry.uid)

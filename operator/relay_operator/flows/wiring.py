@@ -5,9 +5,10 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import cast
 
-from relay_operator.accounts.accounts import Accounts, AnyAccount
+from relay_operator.accounts.accounts import Accounts, AnyAccount, is_anothers
 from relay_operator.api.definition import Definition
 from relay_operator.api.inferencebatch import DEFINITION as BATCH
 from relay_operator.api.workload import SpecT, StatusT
@@ -102,7 +103,7 @@ def accounts(definition: Definition, model: type[AnyAccount]) -> Callable[[Parts
         bookkeeper = Bookkeeper(engine, parts.departed, settings.namespace)
         shared = engine, settings, parts.accounts, metrics, parts.plurals, sweeper, bookkeeper, parts.budgets
         flow = AccountFlow(definition, model, *shared)
-        return Controller(engine, flow)
+        return Controller(engine, flow, partial(is_anothers, settings))
 
     return controller
 

@@ -120,8 +120,8 @@ class Passes:
         bookkeeper = Bookkeeper(engine, self.departed, OPERATOR_NAMESPACE)
         plurals = {"GpuPod": "gpupods"}
         shared = engine, settings, self.accounts, self.metrics, plurals, sweeper, bookkeeper, world.budgets
-        flow = AccountFlow(CLOUD_ACCOUNT, CloudAccount, *shared)
-        self.controller = Controller(engine, flow)
+        self.flow = AccountFlow(CLOUD_ACCOUNT, CloudAccount, *shared)
+        self.controller = Controller(engine, self.flow)
         cache.put(KEY, world.server.objects["cloudaccounts", NAMESPACE, "default"])
 
     async def restart(self) -> None:
