@@ -94,7 +94,7 @@ async def test_a_create_that_never_arrived_is_sent_again_once_the_list_says_so(
     await start_operator(workspace, **PATIENCE)
     await put_prompts(workspace, ALL)
     await workspace.apply(batch())
-    await workspace.becomes(KIND, NAME, tells("CreateOutcomeUnknown"))
+    await workspace.becomes(KIND, NAME, tells("Searching"))
     await workspace.becomes(KIND, NAME, complete)
     assert len(await batches_in_cloud(workspace)) == 1
 

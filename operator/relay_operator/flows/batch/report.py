@@ -42,7 +42,6 @@ from relay_operator.flows.batch.room import doubt
 from relay_operator.flows.batch.transitions import is_final
 
 _ON_THE_WAY: Final = ConditionType.RECONCILING
-_UNKNOWN: Final = Reason.CREATE_OUTCOME_UNKNOWN
 _READING: Final = "the records are being read, checked and uploaded"
 _TALKS: Final[dict[type[Action], tuple[Literal["True", "False"], Reason, str]]] = {
     actions.Begin: ("False", Reason.UPLOADING, _READING),
@@ -61,7 +60,8 @@ def report_of(
         case Paid():
             return _running(status, _again(facts))
         case Unknown(_, error):
-            return unknown(_UNKNOWN, f"{error}; finding out whether the batch was created", Return.SOON)
+            text = f"{error}; finding out whether the batch was created"
+            return unknown(Reason.CREATE_OUTCOME_UNKNOWN, text, Return.SOON)
         case NotPaid(_, error, vanished):
             return _not_paid(error, vanished=vanished)
         case CancelRefused(error):
@@ -167,7 +167,7 @@ def _waiting(facts: Facts, reason: Reason, *, unreachable: bool) -> Report | Non
         case Reason.WAITING_FOR_ACCOUNT if not isinstance(facts.account, AccountReady):
             return _without_account(facts, facts.account)
         case _:
-            return unknown(_UNKNOWN, facts.note)
+            return unknown(reason, facts.note)
 
 
 def _suspended(back: Return) -> Report:

@@ -1,20 +1,21 @@
-"""What is told of a batch that is finished, and why its records failed."""
+"""What is told of a batch that is finished or searched for, and why its records failed."""
 
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any, cast
 
 import pytest
 
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.inferencebatch import Ending, FailureReason, OutputStatus, RequestCounts
 from relay_operator.api.meta import ObjectKey
-from relay_operator.engine.account import AccountWaiting
-from relay_operator.engine.actions import Keep, Nothing
+from relay_operator.engine.account import AccountReady, AccountWaiting
+from relay_operator.engine.actions import Keep, Nothing, Stall, Wait
 from relay_operator.engine.report import Return
 from relay_operator.flows.batch.actions import Action, Finish, Record
 from relay_operator.flows.batch.facts import Facts
-from relay_operator.flows.batch.plan import Phase, View
+from relay_operator.flows.batch.plan import Phase, Sight, View
 from relay_operator.flows.batch.report import outcome, report_of, why
 from relay_operator.flows.batch.result import frequent
 from relay_operator.records.results import Failure, Reasons
@@ -66,3 +67,24 @@ def test_a_batch_whose_time_went_by_while_it_was_cleared_is_looked_at_again(
     told = report_of(facts, action, Nothing(), done, unreachable=False)
     assert told is not None
     assert told.back is back
+
+
+@pytest.mark.parametrize(
+    ("action", "reason", "trouble"),
+    [
+        (Wait(Reason.SEARCHING), Reason.SEARCHING, ConditionType.RECONCILING),
+        (Stall(Reason.CREATE_OUTCOME_UNKNOWN), Reason.CREATE_OUTCOME_UNKNOWN, ConditionType.STALLED),
+    ],
+    ids=["the operator finds out", "a person has to"],
+)
+def test_only_what_a_person_must_find_out_has_the_reason_that_an_alert_counts(
+    action: Action, reason: Reason, trouble: ConditionType
+) -> None:
+    obj, nobody = batch(), cast("Any", None)
+    ready = AccountReady(ObjectKey("CloudAccount", "ns", "default"), nobody, "org-1", nobody, False, False)
+    key = ObjectKey("InferenceBatch", "ns", "nightly")
+    facts = Facts(key, obj, NOON, ready, View(sight=Sight.UNSURE), obj.status, note="the list does not show it yet")
+    told = report_of(facts, action, Nothing(), obj.status, unreachable=False)
+    assert told is not None
+    assert (told.reason, told.trouble) == (reason, trouble)
+    assert [(each.type, each.reason) for each in told.extra] == [(ConditionType.CREATE_OUTCOME_UNKNOWN, reason)]
