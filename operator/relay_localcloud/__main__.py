@@ -194,11 +194,11 @@ def _public_url(text: str) -> str:
 
 
 def _network(text: str) -> IPv4Network | IPv6Network:
+    """Parse a network in CIDR notation, of which one of its addresses may be given."""
     try:
-        return ip_network(text)
+        return ip_network(text, strict=False)
     except ValueError:
-        said = f"{text!r} is not a network, such as 10.96.0.0/12, with no host bits set"
-        raise argparse.ArgumentTypeError(said) from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a network, such as 10.96.0.0/12") from None
 
 
 def _port(text: str) -> int:

@@ -14,6 +14,7 @@ import pytest
 import pytest_asyncio
 import yaml
 
+from relay_localcloud.capacity.catalog import GPU_MODELS
 from tests.localcloud.support.server import COMMAND, Server, request
 from tests.support.binaries import helm
 from tests.support.chart import LOCALCLOUD, refusal, rendered, sets
@@ -45,7 +46,7 @@ OF_THE_RUNTIME = {"runtime", "runtime-config", "cluster"}
 NEVER = {"port", "inference-port", "gateway-port", "ssh-port", "ephemeral", "tls", "public-control", "help"}
 """Options that would contradict the Services, the probes, the volume or the admin token."""
 EVERYTHING = (
-    "allowNetworks={10.0.0.0/8,fd00::/8}",
+    "allowNetworks={10.0.0.1/8,fd00::/8}",
     "gatewayDomain=apps.example.com",
     "advertise=cloud.example.com",
     "listVms=true",
@@ -345,6 +346,8 @@ def test_the_card_names_the_image_of_this_version() -> None:
         ("advertise=https://cloud.example.com", "does not match pattern"),
         ("allowNetworks={10.0.0.0}", "does not match pattern"),
         ("allowNetworks={10.0.0.0/33}", "does not match pattern"),
+        ("allowNetworks={10.0.0.256/32}", "does not match pattern"),
+        ("allowNetworks={::::/64}", "does not match pattern"),
         ("listVms=1", "got number, want boolean"),
         ("extraArgs={--public-control}", "does not match pattern"),
         ("extraArgs={--port=80}", "does not match pattern"),
@@ -373,6 +376,8 @@ def test_a_bad_value_is_refused_with_its_reason(value: str, says: str) -> None:
         (("extraVolumeMounts[0].name=keys", "extraVolumeMounts[0].mountPath=/keys"), "names the volume keys"),
         (("extraArgs={--key-file=/keys/key}",), "names the file /keys/key, which no volume has"),
         ((*RUNTIME, "nameOverride=cloud"), "nameOverride changes the label"),
+        ((*RUNTIME, "extraArgs={--clock=frozen}"), "extraArgs has --clock=frozen, which only a cloud with simulated"),
+        ((*RUNTIME, "extraArgs={--seed=/data/seed}"), "extraArgs has --seed=/data/seed, which only a cloud with"),
         (("extraArgs={--seed=/database/x}",), "names the file /database/x, which no volume has"),
         ((*RUNTIME, *US), "names the file /kubeconfigs/us, which no volume has"),
         ((*RUNTIME, *US, "runtimeConfig.clusters[1].name=here"), "give each cluster a name of its own"),
@@ -382,6 +387,13 @@ def test_a_bad_value_is_refused_with_its_reason(value: str, says: str) -> None:
 )
 def test_values_that_contradict_each_other_are_refused_with_a_sentence(values: tuple[str, ...], says: str) -> None:
     assert says in refusal(sets(*values), LOCALCLOUD)
+
+
+def test_a_model_that_is_not_built_in_needs_its_memory() -> None:
+    assert "missing property 'memoryGb'" in refusal(sets(*RUNTIME, "runtimeConfig.gpuModels[0].id=mi300x"), LOCALCLOUD)
+    schema = json.loads((LOCALCLOUD / "values.schema.json").read_text())
+    model = schema["properties"]["runtimeConfig"]["properties"]["gpuModels"]["items"]
+    assert model["if"]["properties"]["id"]["enum"] == list(GPU_MODELS)
 
 
 async def test_the_key_of_secrets_can_come_from_a_secret() -> None:

@@ -61,7 +61,7 @@ def test_listen_addresses_are_read_with_ipv6_hosts_too(monkeypatch: pytest.Monke
         ("RELAY_FILE_ROOTS", "/"),
         ("RELAY_FILE_ROOTS", "/data/../etc"),
         ("RELAY_ALLOWED_PRIVATE_NETWORKS", "inside"),
-        ("RELAY_ALLOWED_PRIVATE_NETWORKS", "10.0.0.1/8"),
+        ("RELAY_ALLOWED_PRIVATE_NETWORKS", "10.0.0.0/33"),
     ],
 )
 def test_a_bad_value_is_one_sentence_that_names_the_variable(
@@ -93,7 +93,7 @@ def test_the_default_urls_are_allowed_without_being_listed(monkeypatch: pytest.M
 def test_batches_reach_folders_and_networks_that_are_named_and_none_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     assert load_settings().store_policy() == StorePolicy()
     monkeypatch.setenv("RELAY_FILE_ROOTS", "/data, /more/data/")
-    monkeypatch.setenv("RELAY_ALLOWED_PRIVATE_NETWORKS", "10.0.0.0/8 fd00:1::/64")
+    monkeypatch.setenv("RELAY_ALLOWED_PRIVATE_NETWORKS", "10.0.0.1/8 fd00:1::/64")
     assert load_settings().store_policy() == StorePolicy(
         file_roots=(PurePosixPath("/data"), PurePosixPath("/more/data")),
         private_networks=(ip_network("10.0.0.0/8"), ip_network("fd00:1::/64")),

@@ -27,13 +27,11 @@ def file_root(text: str) -> PurePosixPath:
 
 
 def private_network(text: str) -> Network:
-    """Parse a network in CIDR notation; raises ValueError."""
+    """Parse a network in CIDR notation, of which one of its addresses may be given; raises ValueError."""
     try:
-        return ip_network(text)
+        return ip_network(text, strict=False)
     except ValueError:
-        raise ValueError(
-            f"{text!r} must be a network, as in 10.20.0.0/16 or fd00:1::/64, with no host bits set"
-        ) from None
+        raise ValueError(f"{text!r} must be a network, as in 10.20.0.0/16 or fd00:1::/64") from None
 
 
 # The IANA special-purpose registries, written out, since `ipaddress` differs between Python's releases.
