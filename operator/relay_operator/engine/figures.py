@@ -7,8 +7,11 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from relay_operator.engine.commitment import COSTS_NOTHING
+from relay_operator.engine.commitment import BILLED
 from relay_operator.engine.manifests import part
+
+_REPLICAS_RUN: Final = BILLED | {"provisioning"}
+"""States in which replicas hold their GPUs; while the last ones are made, the first may run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +51,11 @@ def figures_of(status: Mapping[str, JsonValue]) -> Figures:
 
 
 def _running(status: Mapping[str, JsonValue]) -> int:
-    """How many of it run: the replicas of a cluster that is not stopped; otherwise 1 if its state is `running`."""
+    """How many of it run: the replicas in a state in which they do; otherwise 1 if its state is `running`."""
     state = status.get("state")
     if "replicas" not in status:
         return int(state == "running")
-    return 0 if state in COSTS_NOTHING else _number(status["replicas"])
+    return _number(status["replicas"]) if state in _REPLICAS_RUN else 0
 
 
 def _number(value: JsonValue) -> int:

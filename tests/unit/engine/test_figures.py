@@ -11,6 +11,11 @@ FIGURES: dict[str, tuple[Json, Figures]] = {
     "a pod that runs": ({**POD, "state": "running"}, Figures(2, "h100")),
     "a pod that does not": ({**POD, "state": "stopped"}, Figures(0, "h100")),
     "a cluster": ({**POD, "replicas": 3, "state": "running"}, Figures(6, "h100")),
+    "a degraded one": ({**POD, "replicas": 3, "state": "degraded"}, Figures(6, "h100")),
+    "one that is made": ({**POD, "replicas": 3, "state": "provisioning"}, Figures(6, "h100")),
+    "a failed one": ({**POD, "replicas": 3, "state": "failed"}, Figures(0, "h100")),
+    "one that stops": ({**POD, "replicas": 3, "state": "stopping"}, Figures(0, "h100")),
+    "one without a state": ({**POD, "replicas": 3}, Figures(0, "h100")),
     "a model that is no text": ({"gpuModelId": 7, "gpuCount": "two", "state": "running"}, Figures()),
     "a batch": (
         {"requestCounts": COUNTS, "usage": {"costNanoUsd": 9}},
