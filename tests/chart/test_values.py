@@ -260,6 +260,12 @@ def test_values_that_contradict_each_other_are_refused_with_a_sentence(values: t
     assert says in refusal([*foreign, *sets(*values)])
 
 
+@pytest.mark.parametrize("values", [(), ("podDisruptionBudget.minAvailable=1",)], ids=["default", "minAvailable"])
+async def test_without_replicas_there_is_no_budget_that_could_contradict_them(values: tuple[str, ...]) -> None:
+    manifests = await rendered("relay-system", "replicas=0", *values)
+    assert [one["kind"] for one in manifests if one["kind"] == "PodDisruptionBudget"] == []
+
+
 @pytest.mark.parametrize(
     ("values", "kind"),
     [
