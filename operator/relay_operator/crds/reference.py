@@ -8,10 +8,10 @@ from relay_operator.api.definition import Definition
 from relay_operator.api.meta import API_VERSION, CATEGORY
 from relay_operator.api.reasons import REASONS, TYPES
 from relay_operator.api.schema import VALIDATIONS
-from relay_operator.crds.access import Rule
+from relay_operator.crds.access import LEASE_NAME_TEMPLATE, Rule
 from relay_operator.crds.definitions import spec_schema
 from relay_operator.crds.structural import Schema, as_object, structural
-from relay_operator.settings import documented
+from relay_operator.settings import Settings, documented
 
 _NOTICE: Final = "<!-- Generated from the models by `make generate`; edits here are lost. -->\n"
 _BOUNDS: Final = (
@@ -38,7 +38,9 @@ _CHART_SETS: Final = (
 _RIGHTS: Final = (
     "The rights of the operator's ServiceAccount. If `watchNamespaces` names some, the operator may also get and patch "
     "the Secrets that `accountSecretNames` names, in all namespaces: a namespace that is deleted loses its Role before "
-    "its objects can be released. The chart's `admissionPolicy` bounds what may be written into Secrets and Pods."
+    "its objects can be released. Then Events about ClusterCloudAccounts, which Kubernetes keeps in the namespace "
+    "`default`, are written only if it is watched. The chart's `admissionPolicy` bounds what may be written into "
+    "Secrets and Pods."
 )
 _QUIET: Final = {("minLength", 1), ("minItems", 1), ("minProperties", 1)}
 
@@ -102,8 +104,15 @@ def rights_page(sections: Iterable[tuple[str, Iterable[Rule]]]) -> str:
 
 
 def _right(rule: Rule) -> str:
-    named = f", named `{'`, `'.join(rule.names)}`" if rule.names else ""
+    named = f", named {' or '.join(_name(name) for name in rule.names)}" if rule.names else ""
     return f"| `{'`, `'.join(rule.resources)}`{named} | {', '.join(rule.verbs)} | {_cell(rule.why)} |"
+
+
+def _name(name: str) -> str:
+    """The name in a rule; of one that the chart fills in, the value, and its default for those without the chart."""
+    if name != LEASE_NAME_TEMPLATE:
+        return f"`{name}`"
+    return f"by the value `leaderElection.leaseName` (`{Settings.model_fields['lease_name'].default}`)"
 
 
 def settings_page() -> str:
