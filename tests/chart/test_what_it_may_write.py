@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from tests.support.controlplane import Cluster
 
 NAMESPACE = "relay-policies"
+TEAM = "relay-policies-team"
+"""A namespace that is not the operator's own."""
 OWNER = {"apiVersion": "gpurelay.dev/v1alpha1", "kind": "GpuPod", "name": "trainer", "uid": "1"}
 ANOTHER_OWNER = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "2"}
 TOKEN = {"type": "kubernetes.io/service-account-token"}
@@ -36,6 +38,12 @@ def secret(name: str, *owners: Manifest, **more: Any) -> Manifest:
 
 def encoded(text: str) -> dict[str, str]:
     return {"key": base64.b64encode(text.encode()).decode()}
+
+
+def config_map(name: str, *owners: Manifest, namespace: str = TEAM, **data: str) -> Manifest:
+    # Its owner is not there, and nobody is to clear it away meanwhile.
+    metadata = {"name": name, "namespace": namespace, "ownerReferences": [*owners], "finalizers": ["example.com/held"]}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "data": {"key": "before", **data}, "metadata": metadata}
 
 
 def pod(name: str, **labels: str) -> Manifest:
@@ -54,18 +62,25 @@ async def operator_itself(cluster: Cluster, admin: Kube) -> AsyncIterator[Kube]:
     """The API server as the chart's ServiceAccount, once the policies are in force."""
     kubeconfig = await chart.grant_access(cluster, NAMESPACE)
     async with Kube(kubeconfig, NAMESPACE) as kube:
-        for name, manifest in (("probe", pod("probe")), ("probe", secret("probe"))):
+        await admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TEAM}})
+        for manifest in (pod("probe"), secret("probe"), config_map("probe")):
             await admin.apply(manifest)
+            kind, namespace = manifest["kind"], manifest["metadata"].get("namespace")
             change = {"metadata": {"annotations": {"probe": "1"}}}
-            await eventually(partial(is_denied, kube, manifest["kind"], name, change), what="the policy is in force")
+            look = partial(is_denied, kube, kind, "probe", change, namespace)
+            await eventually(look, what="the policy is in force")
         yield kube
     for kind in ("Pod", "Secret"):
         await admin.delete_all(kind)
+    for namespace in (NAMESPACE, TEAM):
+        for left in await admin.list("ConfigMap", namespace):
+            await admin.patch("ConfigMap", left["metadata"]["name"], {"metadata": {"finalizers": None}}, namespace)
+        await admin.delete_all("ConfigMap", namespace)
 
 
-async def is_denied(kube: Kube, kind: str, name: str, change: Manifest) -> bool:
+async def is_denied(kube: Kube, kind: str, name: str, change: Manifest, namespace: str | None = None) -> bool:
     try:
-        await kube.patch(kind, name, change)
+        await kube.patch(kind, name, change, namespace)
     except KubeError as refused:
         return DENIED in refused.message
     return False
@@ -104,6 +119,43 @@ async def test_of_others_secrets_it_writes_the_finalizer_alone(admin: Kube, oper
     await operator_itself.patch("Secret", "ours", {"data": encoded("after"), "metadata": {"labels": {"team": "ml"}}})
     assert await is_denied(operator_itself, "Secret", "ours", {"metadata": {"ownerReferences": None}})
     await operator_itself.patch("Secret", "ours", {"metadata": {"finalizers": None}})
+
+
+async def test_of_others_config_maps_it_writes_a_batchs_answers_alone(admin: Kube, operator_itself: Kube) -> None:
+    await admin.create(config_map("theirs", ANOTHER_OWNER, **{"output.jsonl": "before"}))
+    answers = {"output.jsonl": "{}", "errors.jsonl": ""}
+    change: Manifest
+    for change in (
+        {"data": {"key": "after"}},
+        {"data": {"key": None}},
+        {"data": {**answers, "new": "1"}},
+        {"data": None},
+        {"binaryData": {"more": encoded("after")["key"]}},
+        {"immutable": True},
+        {"metadata": {"labels": {"team": "ml"}}},
+        {"metadata": {"annotations": {"new": "1"}}},
+        {"metadata": {"finalizers": None}},
+        {"metadata": {"ownerReferences": [ANOTHER_OWNER, OWNER]}, "data": answers},
+    ):
+        assert await is_denied(operator_itself, "ConfigMap", "theirs", change, TEAM), change
+    with pytest.raises(KubeError, match=DENIED):
+        await operator_itself.delete("ConfigMap", "theirs", TEAM)
+    noted = {"annotations": {"gpurelay.dev/batch-token": "1", "gpurelay.dev/batch-result": None}}
+    await operator_itself.patch("ConfigMap", "theirs", {"data": answers, "metadata": noted}, TEAM)
+    await operator_itself.patch("ConfigMap", "theirs", {"metadata": {"ownerReferences": None}}, TEAM)
+
+
+async def test_config_maps_of_its_own_objects_and_of_its_own_namespace_are_its_to_write_and_delete(
+    admin: Kube, operator_itself: Kube
+) -> None:
+    await operator_itself.create(config_map("ours", OWNER))
+    await admin.create(config_map("record", namespace=NAMESPACE))
+    for name, namespace in (("ours", TEAM), ("record", NAMESPACE)):
+        change = {"data": {"key": "after"}, "metadata": {"labels": {"team": "ml"}}}
+        await operator_itself.patch("ConfigMap", name, change, namespace)
+        await operator_itself.delete("ConfigMap", name, namespace)
+        deleted = await admin.get("ConfigMap", name, namespace)
+        assert "deletionTimestamp" in deleted["metadata"]
 
 
 async def test_of_its_own_pods_it_writes_the_label_of_the_leader_alone(admin: Kube, operator_itself: Kube) -> None:

@@ -40,7 +40,7 @@ _RIGHTS: Final = (
     "the Secrets that `accountSecretNames` names, in all namespaces: a namespace that is deleted loses its Role before "
     "its objects can be released. Then Events about ClusterCloudAccounts, which Kubernetes keeps in the namespace "
     "`default`, are written only if it is watched. The chart's `admissionPolicy` bounds what may be written into "
-    "Secrets and Pods."
+    "Secrets, ConfigMaps and Pods."
 )
 _QUIET: Final = {("minLength", 1), ("minItems", 1), ("minProperties", 1)}
 
