@@ -24,6 +24,7 @@ _LEFT_OUT = frozenset(
         "env_digest",
         "clean",
         "told_at",
+        "former_terminated",  # what ends is gone at once
         "awaited",  # neither the time that webhooks have
         "known",  # nor a 404 right after a create is modelled
     }

@@ -72,9 +72,9 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
             case actions.Watch(name):
                 return Sent(self._named(facts, name))
             case actions.Delete():
-                return await self._end(facts, facts.obj.status.id or "", memory)
+                return await self._end(facts, memory)
             case actions.EndFormer():
-                return await self._end(facts, _known(facts.former).id, memory)
+                return await self._end_former(facts, memory)
             case _ if isinstance(action, actions.OnlyReported):
                 return Nothing()
             case _ as never:
@@ -233,12 +233,23 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
             memory.sent = SentChange(facts.obj.status.id or "", change.name, change.to, self.clock())
         return result
 
-    async def _end(self, facts: Facts[SpecT, StatusT, ObsT], cloud_id: str, memory: ManagedMemory) -> Result[ObsT]:
-        address = asked(facts.obj.status, cloud_id)
-        result = await self._send(facts, lambda cloud: self.resource.delete(cloud, address), ending=cloud_id)
+    async def _end(self, facts: Facts[SpecT, StatusT, ObsT], memory: ManagedMemory) -> Result[ObsT]:
+        cloud_id = facts.obj.status.id or ""
+        result = await self._terminate(facts, cloud_id)
         if isinstance(result, Sent):  # a refused one ends nothing: it is sent again, not waited for
             memory.terminated = (cloud_id, self.clock())
         return result
+
+    async def _end_former(self, facts: Facts[SpecT, StatusT, ObsT], memory: ManagedMemory) -> Result[ObsT]:
+        cloud_id = _known(facts.former).id
+        result = await self._terminate(facts, cloud_id)
+        if isinstance(result, Sent):
+            memory.former_terminated = (cloud_id, self.clock())
+        return result
+
+    async def _terminate(self, facts: Facts[SpecT, StatusT, ObsT], cloud_id: str) -> Result[ObsT]:
+        address = asked(facts.obj.status, cloud_id)
+        return await self._send(facts, lambda cloud: self.resource.delete(cloud, address), ending=cloud_id)
 
     async def _send(
         self,

@@ -23,9 +23,9 @@ from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.persist import PaidFor
 from relay_operator.engine.queue import Priority
 from relay_operator.engine.report import Report, Return
-from relay_operator.flows.managed import predicates
+from relay_operator.flows.managed import predicates, unended
 from relay_operator.flows.managed.act import Actor
-from relay_operator.flows.managed.actions import Action, SwitchOver
+from relay_operator.flows.managed.actions import Action, DropFormer, EndFormer, SwitchOver
 from relay_operator.flows.managed.blue_green import serving
 from relay_operator.flows.managed.connection import ConnectionWriter
 from relay_operator.flows.managed.ending import parse
@@ -35,7 +35,7 @@ from relay_operator.flows.managed.gather import Gatherer
 from relay_operator.flows.managed.memory import ManagedMemory
 from relay_operator.flows.managed.open_intent import with_open_intent
 from relay_operator.flows.managed.part_of import part_of, placed
-from relay_operator.flows.managed.plan import Seen, plan
+from relay_operator.flows.managed.plan import Former, Seen, plan
 from relay_operator.flows.managed.proposal import proposal
 from relay_operator.flows.managed.report import report_of
 from relay_operator.flows.managed.resource import Connects, ExternalResource, ObsT, brought_in, shown_once
@@ -106,6 +106,9 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
     ) -> Result[ObsT]:
         result = await self.actor.act(facts, action, memory, writer)
         self.actor.budgets.written(facts.key)
+        if facts.former is not None and isinstance(action, EndFormer | DropFormer):
+            refusal, now = result.error if isinstance(result, Rejected) else None, self.actor.clock()
+            memory.unended = unended.noted(memory.unended, facts.former.id, refusal, self.retry_policy, now)
         if isinstance(action, Release) and facts.view.seen is not Seen.STOPPED and self.leaves(facts):
             self.actor.budgets.leaves_behind(facts.key)
         if isinstance(result, Accepted) and not facts.view.deleting:
@@ -158,7 +161,8 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
         unreachable = memory.unanswered >= self.unreachable_after
         report = report_of(facts, action, result, unreachable=unreachable)
         if report is not None:
-            report = self._with_looks(facts, action, result, _with_connection(report, memory))
+            report = self._with_former(facts, _with_connection(report, memory), memory)
+            report = self._with_looks(facts, action, result, report)
             status = new_status(facts, action, result, report, self.retry_policy)
         elif action == Wait(Reason.WAITING_FOR_RETRY):
             status = still_waiting(facts, action)
@@ -173,6 +177,17 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
         resting = (each.until for each in former(status) if each.until is not None)
         return (*predicates.deadlines(spec, status), *moments, *resting)
 
+    def _with_former(self, facts: Facts[SpecT, StatusT, ObsT], report: Report, memory: ManagedMemory) -> Report:
+        """The report, which says that a former resource cannot be ended, and returns for the next attempt."""
+        has = {row.id for row in former(facts.obj.status)}
+        rows = [row for row in memory.unended if row.cloud_id in has]
+        if not rows or facts.error is not None or facts.view.former is Former.NONE:
+            return report
+        left = min(row.left(self.actor.clock()) for row in rows)
+        awaited = left > 0 or facts.view.former is Former.REFUSED
+        report = unended.told(report, rows[0])
+        return unended.coming_back(report, left) if awaited else report
+
     def _with_looks(
         self, facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Result[ObsT], report: Report
     ) -> Report:
@@ -180,7 +195,7 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
             made, _ = self.resource.identity(result.resource)
             return replace(report, back=Return.AT_ONCE) if made in facts.usable_account.unclaimed else report
         if facts.decided_in is not None and isinstance(action, Wait):
-            return replace(report, looks=((facts.decided_in, Priority.RETRY),))
+            return replace(report, looks=(*report.looks, (facts.decided_in, Priority.RETRY)))
         return report
 
     def paid(self, facts: Facts[SpecT, StatusT, ObsT], result: Result[ObsT]) -> PaidFor | None:

@@ -42,18 +42,18 @@ def without(status: ManagedStatus, gone: Former) -> list[Former] | None:
     return [row for row in former(status) if row != gone] or None
 
 
-def unused(status: ManagedStatus, cache: Cache, key: ObjectKey, now: datetime | None = None) -> Former | None:
-    """The first former resource that may be ended: no object uses it, and no create that could is in progress.
+def unused(status: ManagedStatus, cache: Cache, key: ObjectKey, now: datetime | None = None) -> Sequence[Former]:
+    """The former resources that may be ended: no object uses them, and no create that could is in progress.
 
     `now` is None if the object itself is being deleted: then those that have time left are ended as well.
     """
     rows = [row for row in former(status) if _is_due(status, row, now)]
     if not rows:
-        return None
+        return ()
     users = [entry for other in cache.holders(key) if (entry := cache.get(other)) is not None]
     if any(entry.searching for entry in users):
-        return None
-    return next((row for row in rows if not any(entry.says(row.id) for entry in users)), None)
+        return ()
+    return [row for row in rows if not any(entry.says(row.id) for entry in users)]
 
 
 def _is_due(status: ManagedStatus, row: Former, now: datetime | None) -> bool:

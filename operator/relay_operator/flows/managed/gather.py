@@ -276,19 +276,22 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         if in_service is not None:
             return in_service, None
         lives = predicates.demand(obj) is Demand.EXIST
-        idle = unused(obj.status, self.cache, turn.key, turn.now if lives else None)
+        unneeded = unused(obj.status, self.cache, turn.key, turn.now if lives else None)
+        refused = self._refused(obj, memory)
+        idle = next((row for row in unneeded if row.id not in refused), next(iter(unneeded), None))
         if idle is None:
             memory.formers_missing = 0.0
         if idle is None or sight.seen is Seen.BLIND:
             return Former.KEPT if former(obj.status) else Former.NONE, None
-        ended, at = memory.terminated
+        ended, at = memory.former_terminated
         sent = ended == idle.id
+        alive = Former.REFUSED if idle.id in refused else Former.UNUSED
         try:
             observed = await self.resource.observe(account.cloud, idle.id, obj.status, Look.EXACT)
         except NotFound:
             memory.formers_missing = memory.formers_missing or self.clock()
             gone = self.clock() - memory.formers_missing >= self.delays.absence
-            return (Former.GONE if gone else Former.GOING) if sent else Former.UNUSED, idle
+            return (Former.GONE if gone else Former.GOING) if sent else alive, idle
         except CloudError as error:
             self.accounts.failed(account, error)
             return Former.KEPT, None
@@ -298,7 +301,12 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             return Former.GONE, idle
         if not (name or account.admits):
             return Former.KEPT, None
-        return Former.GOING if sent and self.clock() - at < self.delays.termination else Former.UNUSED, idle
+        return Former.GOING if sent and self.clock() - at < self.delays.termination else alive, idle
+
+    def _refused(self, obj: Resource[SpecT, StatusT], memory: ManagedMemory) -> frozenset[str]:
+        """Ids of former resources that the cloud is not asked to end for now; of none if people request a refresh."""
+        now, asked = self.clock(), predicates.refresh_asked(obj)
+        return frozenset(row.cloud_id for row in memory.unended if row.left(now) > 0 and not asked)
 
     def _gate(self, turn: Turn, obj: Resource[SpecT, StatusT], account: AccountReady, memory: ManagedMemory) -> Gate:
         """The gate of the next attempt: a wait ends once the account has more funds, another key, or another spec.
@@ -308,6 +316,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         """
         same = memory.account in (None, account)
         memory.account = account
+        memory.unended = memory.unended if same else ()
         funded = is_unfunded(obj.status.conditions) and not self.accounts.lacks_funds(account, turn.key)
         return Gate.OPEN if funded or not same else predicates.gate(obj, turn.now)
 

@@ -6,6 +6,7 @@ from relay_operator.api.meta import CreateIntent
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.memory import SearchingMemory
 from relay_operator.flows.managed.shown_once import Shown
+from relay_operator.flows.managed.unended import Unended
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,11 @@ class ManagedMemory(SearchingMemory):
     unsent: set[str] = field(default_factory=set)
     """Tokens of intents whose write may have landed, and whose create this process surely did not send."""
     terminated: tuple[str, float] = ("", 0.0)
-    """The id whose termination was last sent, and when."""
+    """The id whose termination was last sent, and when; it is not a former one's."""
+    former_terminated: tuple[str, float] = ("", 0.0)
+    """The same of a former resource."""
+    unended: tuple[Unended, ...] = ()
+    """Former resources that the cloud refused to end."""
     sent: SentChange | None = None
     """The last change, until the cloud shows it, or has had enough time to."""
     discarded: str = ""

@@ -113,6 +113,7 @@ class Former(Enum):
     NONE = auto()  # there is none
     KEPT = auto()  # each is in use, or could not be read
     UNUSED = auto()  # one is not in use
+    REFUSED = auto()  # the cloud refused to end it, and it is not asked again so soon
     GOING = auto()  # its termination was sent; not confirmed
     GONE = auto()  # its termination is confirmed
     SERVING = auto()  # the old one serves until the new one is Ready
@@ -290,15 +291,19 @@ def _switch_over(view: View) -> Action | None:
 
 
 def _delete_former(view: View) -> Action | None:
-    """Former resources end before the present one, after which the object is released."""
-    if not view.deleting:
-        return None
-    return Wait(Reason.DELETING) if view.former in {Former.GOING, Former.KEPT} else _former(view)
+    """Former resources are ended first, and the present one does not wait until they are gone."""
+    return _former(view) if view.deleting else None
 
 
 def _delete(view: View) -> Action | None:
+    """The object is released once former resources are gone as well."""
     if not view.deleting:
         return None
+    action = _end(view)
+    return Wait(Reason.DELETING) if isinstance(action, Release) and view.former is not Former.NONE else action
+
+
+def _end(view: View) -> Action:
     if view.seen not in RECORDED or view.seen is Seen.GONE:
         return Release()
     if view.seen in {Seen.GOING, Seen.MISSING}:

@@ -46,6 +46,7 @@ _OF_OTHERS = frozenset(
     }
 )
 
+_FORMER_ONES = "former ones are being deleted"
 _ANOTHER = "what it is made from has changed: another is made, and this one kept as long as something uses it"
 
 
@@ -54,6 +55,8 @@ def report_of(
 ) -> Report | None:
     """What to write; None leaves status as it is. `unreachable`: the cloud left too many looks in a row unanswered."""
     match result:
+        case Sent() | Rejected() if isinstance(action, actions.EndFormer):
+            return _former_asked(facts, result)
         case Rejected(error):
             return _rejected(facts, error)
         case OutcomeUnknown(error):
@@ -67,14 +70,19 @@ def report_of(
         case Sent() if isinstance(action, actions.Discard):
             message = "the answer to the create is lost, and its value with it: the resource is ended and created again"
             return Report("False", ConditionType.RECONCILING, Reason.RECREATING, message, Return.SHORTLY)
-        case Sent() if isinstance(action, actions.EndFormer):
-            return _of_the_present(facts, Return.SHORTLY)
         case Sent(change):
             return _sent(facts, change)
         case Nothing():
             return _decided(facts, action, unreachable=unreachable)
         case _ as never:
             assert_never(never)
+
+
+def _former_asked(facts: Facts[SpecT, StatusT, ObsT], result: Sent | Rejected) -> Report:
+    """The report after the cloud was asked to end a former resource; if it refused, it is the others' turn."""
+    if isinstance(result, Rejected):
+        return _of_the_present(facts, Return.SOON, Former.REFUSED)
+    return _of_the_present(facts, Return.SHORTLY)
 
 
 def _rejected(facts: Facts[SpecT, StatusT, ObsT], error: CloudError) -> Report:
@@ -206,11 +214,11 @@ def _set_aside(facts: Facts[SpecT, StatusT, ObsT]) -> Report:
     return Report(None, ConditionType.RECONCILING, Reason.ROTATING, message, Return.SOON)
 
 
-def _of_the_present(facts: Facts[SpecT, StatusT, ObsT], back: Return) -> Report:
-    """The report on the present resource, which work on a former one does not change."""
+def _of_the_present(facts: Facts[SpecT, StatusT, ObsT], back: Return, aside: Former = Former.NONE) -> Report:
+    """The report on the present resource, which work on a former one does not change; `aside`: what is left of that."""
     if facts.view.deleting or facts.observed is None:
-        return Report("False", ConditionType.RECONCILING, Reason.DELETING, "former ones are deleted first", back)
-    otherwise = plan(replace(facts.view, former=Former.NONE))
+        return Report("False", ConditionType.RECONCILING, Reason.DELETING, facts.note or _FORMER_ONES, back)
+    otherwise = plan(replace(facts.view, former=aside))
     said = _decided(facts, otherwise, unreachable=False)
     return replace(said or _progressing(facts, facts.observed), back=back)
 
@@ -247,6 +255,8 @@ def _awaited(facts: Facts[SpecT, StatusT, ObsT], reason: Reason) -> str:
         return facts.related
     if reason is Reason.DELETING and facts.view.seen is Seen.PENDING and facts.observed is not None:
         return f"it is stopped as soon as it runs; {facts.resource.detail(facts.observed)}"
+    if reason is Reason.DELETING and facts.view.former is not Former.NONE:
+        return facts.note or _FORMER_ONES
     return facts.note
 
 

@@ -5,7 +5,7 @@ from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from relay_client import Cloud, CloudError, CloudUnavailable, NotFound, Outcome, PaymentRequired, Unauthorized
+from relay_client import Cloud, CloudError, CloudUnavailable, Conflict, NotFound, Outcome, PaymentRequired, Unauthorized
 from relay_operator.accounts.shortage import Shortage
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import CreateIntent, ObjectKey
@@ -72,6 +72,8 @@ class Pods:
     """Called while a change waits to be sent: what somebody else does meanwhile."""
     on_call: Callable[[str], None] = lambda _call: None
     """Called when a call has been carried out: what somebody else does just then."""
+    unendable: set[str] = field(default_factory=set)
+    """Ids of pods whose termination is refused."""
     random_failure: Callable[[str], Failure | None] = lambda _call: None
     misses: Callable[[str], bool] = lambda _subject: False
     """Whether a look, by id or by name, does not show what is there."""
@@ -214,6 +216,8 @@ class MemoryPods(GpuPods):
 
     async def delete(self, cloud: Cloud, cloud_id: str) -> None:
         failure = self.pods.begin_change("delete", cloud)
+        if cloud_id in self.pods.unendable:
+            raise Conflict("terminate_vm", "it is busy", status=409)
         if cloud_id not in self.pods.records:
             raise NotFound("terminate_vm", "no such pod", status=404)
         self.pods.become(cloud_id, "terminated")

@@ -226,6 +226,11 @@ INVARIANTS: dict[str, Callable[[View, Action], bool]] = {
     "a former one is dropped only if it is surely gone": lambda view, action: (
         not isinstance(action, DropFormer) or view.former is Former.GONE
     ),
+    "what is there ends with its object, whatever becomes of a former one": (
+        lambda view, action: (
+            action != Wait(Reason.DELETING) or view.demand is not Demand.DELETE or view.seen not in ALIVE
+        )
+    ),
     "a former one is let go only where people said so": lambda view, action: (
         not isinstance(action, Release)
         or view.former is Former.NONE

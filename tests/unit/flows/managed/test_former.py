@@ -84,15 +84,15 @@ async def test_the_former_stays_until_what_uses_it_is_gone_and_across_a_restart(
 async def test_a_create_under_way_may_have_been_sent_with_the_former(world: World) -> None:
     """Only the fields of `REFERENCES` tell what it may have been sent with."""
     ada, aside = ObjectKey("SshKey", NAMESPACE, "ada"), KeptStatus(former=[Former(id="ssh-1", name="x")])
-    assert unused(aside, world.cache, ada) == Former(id="ssh-1", name="x")
-    assert unused(ManagedStatus(), world.cache, ada) is None
+    assert unused(aside, world.cache, ada) == [Former(id="ssh-1", name="x")]
+    assert not unused(ManagedStatus(), world.cache, ada)
     spec: JsonValue = {"sshKeyRefs": [{"name": "ada"}]}
     intent = {"token": "t", "name": "box", "attempt": 1, "specHash": "", "startedAt": "2026-03-01T12:00:00Z"}
     metadata = TOLD | {"resourceVersion": "10", "annotations": {meta.CREATE_INTENT: json.dumps(intent)}}
     world.cache.put(VM, {"metadata": metadata, "spec": spec})
-    assert unused(aside, world.cache, ada) is None
+    assert not unused(aside, world.cache, ada)
     world.cache.put(VM, {"metadata": TOLD | {"resourceVersion": "11"}, "spec": spec, "status": {"id": "vm-1"}})
-    assert unused(aside, world.cache, ada) is not None
+    assert unused(aside, world.cache, ada)
 
 
 async def test_garbage_is_told_and_nothing_is_put_aside_for_it(kept: World) -> None:
@@ -287,9 +287,10 @@ async def test_the_object_waits_for_one_that_goes_slowly_and_asks_again(kept: Wo
     uses(kept, 11)
     kept.delete()
     await kept.wait(20)
-    assert (kept.reason(), kept.pods.count("delete"), former(kept)) == ("Deleting", 1, [first])
-    await kept.wait(20)
-    assert kept.pods.count("delete") == 2
+    assert (kept.reason(), kept.pods.count("delete"), former(kept)) == ("Deleting", 2, [first])
+    assert [record.id for record in kept.pods.live] == [first]
+    await kept.wait(40)
+    assert kept.pods.count("delete") == 3
     kept.pods.on_call = lambda _call: None
     await kept.wait(90)
     assert not kept.exists()
