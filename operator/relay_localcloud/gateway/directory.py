@@ -5,7 +5,7 @@ next lookup reads it again.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Literal, assert_never
 
@@ -90,7 +90,9 @@ class Directory:
         match target:
             case LabelTarget(label, port):
                 found = self._found(label, "label")
-                return found if found is not None and found.per_port == (port is not None) else None
+                if found is None or found.per_port != (port is not None):
+                    return None
+                return found if port is None else replace(found, port=port)
             case IdTarget(workload_id):
                 return self._found(workload_id, "id")
             case _ as never:
