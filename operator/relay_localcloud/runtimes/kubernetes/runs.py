@@ -18,6 +18,8 @@ from relay_wire.pods import PodCreate
 
 MIB: Final = 1024 * 1024
 HEALTH: Final = "/health"
+SHM_GB_A_GPU: Final = 2
+"""The shared memory of a pod that has only some of its Node's GPUs and asks for no size (section 2, `shmSizeGb`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ class Run:
     arguments: Sequence[str] = field(default=(), repr=False)
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     public_keys: Sequence[str] = ()
-    shm_gb: int | None = None
+    shm_gb: int | None = None  # None: as much as the memory of its share
     volume_gb: int | None = None
     probe: Probe | None = None
     privileged: bool = False
@@ -127,10 +129,18 @@ def of_pod(pod: Workload, machine: Machine, public_keys: Sequence[str], start: i
         port=pod.http_port,
         environment=asked.env_vars or {},
         public_keys=[*dict.fromkeys([*(asked.ssh_keys or ()), *public_keys])],
-        shm_gb=asked.shm_size_gb,
+        shm_gb=asked.shm_size_gb or _usual_shm_gb(pod.gpu_count, machine),
         volume_gb=pod.volume_gb,
         start=start,
     )
+
+
+def _usual_shm_gb(gpu_count: int, machine: Machine) -> int | None:
+    """The shared memory of a pod that asks for no size; None, its whole memory, if it has all GPUs of its Node.
+
+    A Node that offers fewer GPUs than the pod has, as while its device plugin is down, may have others.
+    """
+    return None if gpu_count == machine.gpu_count else SHM_GB_A_GPU * gpu_count
 
 
 def of_vm(vm: Workload, share: Share, boot: Boot, public_keys: Sequence[str], start: int) -> Run:

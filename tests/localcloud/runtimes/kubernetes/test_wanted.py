@@ -46,11 +46,11 @@ def row(kind: type[Any], **values: object) -> Any:
     return kind(**{field.name: None for field in fields(kind)} | values)
 
 
-def pod(**asked: Any) -> Run:
-    body = PodCreate(image="app:1", gpu_count=2, http_port=8080, **asked).model_dump_json(exclude_none=True)
+def pod(gpu_count: int = 2, machine: Machine = MACHINE, **asked: Any) -> Run:
+    body = PodCreate(image="app:1", gpu_count=gpu_count, http_port=8080, **asked).model_dump_json(exclude_none=True)
     named = {"id": "pod_1f", "organization_id": ORGANIZATION, "request": body}
-    had = {"gpu_count": 2, "http_port": 8080, "volume_gb": 50, "disk_size_gb": 50}
-    return runs.of_pod(row(Workload, **named, **had), MACHINE, ["ssh-ed25519 BB attached"], start=3)
+    had = {"gpu_count": gpu_count, "http_port": 8080, "volume_gb": 50, "disk_size_gb": 50}
+    return runs.of_pod(row(Workload, **named, **had), machine, ["ssh-ed25519 BB attached"], start=3)
 
 
 def replica(**values: object) -> Replica:
@@ -149,6 +149,27 @@ def test_what_runs_while_no_gpu_is_offered_gets_no_more_than_the_node() -> None:
 @pytest.mark.parametrize("free", [Room(0, 0, 0), Room(1, 9, 9), Room(2, 0, 9), Room(2, 9, 0)])
 def test_without_room_on_its_node_a_container_asks_for_its_part_of_the_whole(free: Room) -> None:
     assert runs.gpu_share(replace(MACHINE, free=free), 2).cpu_millis == MACHINE.cpu_millis // 4
+
+
+@pytest.mark.parametrize(
+    ("gpu_count", "offered", "asked", "limit"),
+    [
+        (1, 8, None, "2Gi"),
+        (7, 8, None, "14Gi"),
+        (8, 8, None, None),
+        (1, 1, None, None),
+        (2, 1, None, "4Gi"),
+        (2, 0, None, "4Gi"),
+        (1, 8, 1, "1Gi"),
+        (8, 8, 100, "100Gi"),
+    ],
+)
+def test_only_a_pod_that_has_its_whole_node_may_fill_its_memory_with_shared_memory(
+    gpu_count: int, offered: int, asked: int | None, limit: str | None
+) -> None:
+    run = pod(gpu_count, replace(MACHINE, gpu_count=offered), shm_size_gb=asked)
+    (shm,) = [each for each in objects(run)[-1]["spec"]["volumes"] if each["name"] == "shm"]
+    assert shm["emptyDir"].get("sizeLimit") == limit
 
 
 @pytest.mark.parametrize("asked", [{"health_check_path": "/up"}, {"health_check_port": 9}, {"health_checks": ["tcp"]}])
