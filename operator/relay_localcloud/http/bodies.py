@@ -56,12 +56,12 @@ class BodyReader(Generic[_ModelT]):
         self.marker = marker
 
     async def __call__(self, request: Request) -> _ModelT:
-        """Read the body; ApiError 400 names the field that is wrong, 413 a body that is too large."""
+        """Read the body; ApiError 400 names the field that is wrong, 413 is for a body that is too large."""
         raw = await read_body(request, self.marker.largest, self.marker.remedy)
         most = self.marker.most_values
         if len(raw) > 2 * most and await has_more(raw, most):  # each value takes two bytes
             over = f"The body has over {most} values (items of lists and members of objects)"
-            raise ApiError(413 if len(raw) > LARGEST_BODY else 400, f"{over}{self.marker.remedy}.")
+            raise ApiError(self.marker.too_many, f"{over}{self.marker.remedy}.")
         document: JsonValue = {} if self.marker.optional and not raw else parse(raw)
         exchange_of(request.scope).body = loggable(len(raw), document) if raw else None
         await asyncio.sleep(0)  # each of the two steps may take a while
@@ -113,6 +113,8 @@ class BodyMarker:
     known_fields_only: bool = False
     largest: int = LARGEST_BODY
     most_values: int = MOST_BODY_VALUES
+    too_many: int = 400
+    """The status for a body of more values than that."""
     remedy: str = ""
     """What to do about a body that exceeds a limit, as the end of a sentence."""
     reader: type[BodyReader[Any]] = BodyReader

@@ -35,7 +35,9 @@ def read(model: type[_AskedT], document: JsonValue) -> _AskedT:
 
 
 _TO_A_FILE = ": upload the records as a file with POST /v1/files, and give its id as input_file_id"
-RecordsBody = Annotated[_ModelT, BodyMarker(largest=LARGEST_BODY, most_values=MOST_VALUES, remedy=_TO_A_FILE)]
+RecordsBody = Annotated[
+    _ModelT, BodyMarker(largest=LARGEST_BODY, most_values=MOST_VALUES, too_many=413, remedy=_TO_A_FILE)
+]
 """A parameter that is the request's body, which may contain the records of a batch."""
 
 AskedBody = Annotated[_AskedT, BodyMarker(largest=LARGEST_BODY, most_values=MOST_VALUES, reader=_AskedReader)]
