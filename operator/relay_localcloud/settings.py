@@ -27,7 +27,10 @@ class Settings(BaseModel):
     batch_record_seconds: Latency = 0.1
     """The duration of one record of a batch."""
     rate_limit_per_second: Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)] | None = None
-    """Requests per second of each organization in real time, besides the quota `requestsPerSecond`; 0 or null: none."""
+    """Requests per second of each organization in real time, if its quota `requestsPerSecond` allows as many.
+
+    Null means that the quota alone counts, 0 that there is no limit per second, not even the quota.
+    """
     key_requests_per_minute: Annotated[int, Field(ge=0, le=1_000_000_000)] = 120_000
     """Requests of one key, or of one user, to the management API in real time; 0 means no limit."""
     organization_requests_per_minute: Annotated[int, Field(ge=0, le=1_000_000_000)] = 240_000

@@ -1,6 +1,6 @@
 """The rate limits of the management API (section 7, 429), in real time; inference has none (section 8).
 
-Every answer to a known caller says what is left, in the fields of draft-ietf-httpapi-ratelimit-headers-11:
+If there is a limit, answers to known callers say what is left (draft-ietf-httpapi-ratelimit-headers-11):
 
     RateLimit-Policy: "key";q=120000;w=60, "organization";q=240000;w=60, "burst";q=4000;w=1
     RateLimit: "key";r=119999;t=60, "organization";r=239999;t=60, "burst";r=3999;t=1
@@ -132,11 +132,15 @@ class RateLimit:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or answer 429; a fault's answer keeps the fault's headers."""
         exchange = exchange_of(scope)
-        if exchange.principal is None:
+        principal = exchange.principal
+        if principal is None:
             await self._app(scope, receive, send)
             return
-        policies = policies_of(self._store.settings, self._per_second(exchange.principal.organization_id))
-        passes, standings = self._limiter.ask(policies, exchange.principal)
+        policies = policies_of(self._store.settings, self._per_second(principal.organization_id))
+        if not policies:
+            await self._app(scope, receive, send)
+            return
+        passes, standings = self._limiter.ask(policies, principal)
         fields = _fields(standings)
         if not passes:
             await self._refused(_too_many(standings, fields), scope)(scope, receive, send)
@@ -151,11 +155,12 @@ class RateLimit:
 
 
 def policies_of(settings: Settings, per_second: float) -> tuple[Policy, ...]:
-    """The policies of an organization with a rate of requests per second; a setting of 0 adds none."""
+    """The policies of an organization whose quota is so many requests per second; a setting of 0 means none."""
+    of_all = settings.rate_limit_per_second
     return _policies(
         settings.key_requests_per_minute,
         settings.organization_requests_per_minute,
-        min(settings.rate_limit_per_second or per_second, per_second),
+        per_second if of_all is None else min(of_all, per_second),
     )
 
 
@@ -169,7 +174,8 @@ def _wanted(of_key: int, of_organization: int, per_second: float) -> Iterator[Po
         yield Policy("key", "caller", of_key, _MINUTE)
     if of_organization:
         yield Policy("organization", "organization", of_organization, _MINUTE)
-    yield Policy("burst", "organization", max(per_second, 1.0), max(1.0, 1 / max(per_second, _LEAST)))
+    if per_second:
+        yield Policy("burst", "organization", max(per_second, 1.0), max(1.0, 1 / max(per_second, _LEAST)))
 
 
 def _fields(standings: Sequence[Standing]) -> dict[str, str]:

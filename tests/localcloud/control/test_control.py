@@ -11,6 +11,7 @@ import pytest
 from relay_localcloud.app import CONTROL_ROUTERS, LIST_VMS_ROUTERS, ROUTERS
 from tests.localcloud.support.events import create_pod, create_webhook, make_event, settle
 from tests.localcloud.support.server import request
+from tests.localcloud.support.workloads import set_organization
 
 if TYPE_CHECKING:
     from tests.localcloud.conftest import StartServer
@@ -53,9 +54,15 @@ async def test_a_fresh_organization_has_as_much_as_the_seeded_one_unless_told(se
 
 async def test_a_rate_limit_of_nothing_is_none(start_server: StartServer) -> None:
     server = start_server(*FROZEN)
-    assert (await server.ok("PATCH", "/settings", {"rateLimitPerSecond": 0}))["rateLimitPerSecond"] == 0
-    for _ in range(5):
-        await server.seeded().ok("GET", "/v1/whoami")
+    organization = server.seeded()
+    await set_organization(organization, quotas={"requestsPerSecond": 1})
+    limited = await organization.call("GET", "/v1/whoami")
+    assert '"burst";q=1;w=1' in limited.headers["ratelimit-policy"]
+    nothing = {"rateLimitPerSecond": 0, "keyRequestsPerMinute": 0, "organizationRequestsPerMinute": 0}
+    assert nothing.items() <= (await server.ok("PATCH", "/settings", nothing)).items()
+    answers = [await organization.call("GET", "/v1/whoami") for _ in range(5)]
+    assert [answer.status for answer in answers] == [200] * 5
+    assert not {"ratelimit", "ratelimit-policy"} & {name.lower() for answer in answers for name in answer.headers}
 
 
 async def test_a_session_of_a_new_member_may_be_opened(organization: Organization) -> None:

@@ -156,7 +156,7 @@ def test_settings_make_policies(settings: dict[str, int], items: list[str]) -> N
         (5e-324, ['"burst";q=1;w=1000000000']),
         (4_000, [BURST]),
         (4_001, [BURST]),
-        (0, [BURST]),
+        (0, []),
         (None, [BURST]),
     ],
 )
