@@ -117,7 +117,9 @@ def runtime_used_up(obj: Resource[SpecT, StatusT], now: datetime) -> bool:
 
 
 def restart_asked(obj: Resource[SpecT, StatusT]) -> bool:
-    return obj.metadata.echo(meta.RESTARTED_AT) != (told(obj.status).restarted_at or None)
+    """Whether `restarted-at` has a value that status does not echo yet; without one, nothing is requested."""
+    value = obj.metadata.echo(meta.RESTARTED_AT)
+    return value is not None and value != told(obj.status).restarted_at
 
 
 def model_id(models: Sequence[str], failures: int | None) -> str:

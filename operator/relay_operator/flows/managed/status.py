@@ -245,7 +245,8 @@ def _clocks(
     if started:
         changed["state_since"] = facts.now  # the same state after this is a new failure
     if begun:
-        changed["restarted_at"] = metadata.echo(meta.RESTARTED_AT)
+        # Kept without the annotation: the same value, put back, is no new one.
+        changed["restarted_at"] = metadata.echo(meta.RESTARTED_AT) or told(status).restarted_at
     changed["running_since"] = _running_since(facts, result, observed, state, begun=begun)
     if observed is not None and not isinstance(result, Sent):
         stopped = facts.resource.progress(observed) is Progress.STOPPED

@@ -102,6 +102,21 @@ async def test_a_restart_is_done_once_for_each_value_of_its_annotation(world: Wo
     assert world.pods.count("restart") == 2
 
 
+async def test_taking_the_annotation_away_or_putting_it_back_is_no_restart(world: World) -> None:
+    await made(world)
+    world.annotate(restarted_at="one")
+    await world.wait(60)
+    world.annotate(restarted_at=None)
+    await world.wait(60)
+    world.change(powerState="Stopped")
+    await world.wait(60)
+    world.change(powerState="Running")
+    await world.wait(60)
+    world.annotate(restarted_at="one")
+    await world.wait(60)
+    assert (world.pods.count("restart"), world.pods.count("start"), world.reason()) == (1, 1, "Running")
+
+
 @pytest.mark.parametrize("change", ["visibility", "stop"])
 async def test_a_change_is_not_sent_again_at_each_poll_until_the_cloud_shows_it(world: World, change: str) -> None:
     await made(world)

@@ -25,6 +25,15 @@ async def test_a_pod_stops_when_its_time_is_up_and_rests_without_a_loop(world: W
     assert world.reason() == "Running"
 
 
+async def test_taking_the_annotation_away_starts_nothing_whose_time_is_up(world: World) -> None:
+    await made(world, lifetime={"maxRuntimeSeconds": 60}, annotations={"gpurelay.dev/restarted-at": "one"})
+    await world.wait(100)
+    assert (world.reason(), world.status().restarted_at) == ("MaxRuntimeReached", "one")
+    world.annotate(restarted_at=None)
+    await world.wait(100)
+    assert (world.reason(), world.pods.count("start"), world.pods.count("restart")) == ("MaxRuntimeReached", 0, 0)
+
+
 async def test_a_stopped_object_whose_time_is_up_is_deleted_with_its_resource(world: World) -> None:
     await made(world, powerState="Stopped", lifetime={"ttlSecondsAfterStopped": 100})
     await world.wait(90)

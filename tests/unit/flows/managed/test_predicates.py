@@ -123,6 +123,10 @@ POWER: dict[str, tuple[GpuPod, bool]] = {
         pod({"lifetime": {"schedule": {"start": "0 0 31 2 *", "stop": "0 9 * * *"}}}),
         True,
     ),
+    "an annotation that was taken away does not": (
+        pod({"lifetime": {"maxRuntimeSeconds": 60}}, {"runningSince": ago(60), "restartedAt": "x"}),
+        False,
+    ),
     "a restart that was done does not": (
         pod(
             {"lifetime": {"maxRuntimeSeconds": 60}},
@@ -209,6 +213,7 @@ CHANGES: dict[str, tuple[GpuPod, str, tuple[str, ...]]] = {
     "a start does for a restart": (pod(annotations=ASKED), "stopped", (START,)),
     "no restart of what deploys": (pod(annotations=ASKED), "deploying", ()),
     "no restart of what is to be stopped": (pod({"powerState": "Stopped"}, annotations=ASKED), "stopped", ()),
+    "no restart once the annotation is taken away": (pod(status={"restartedAt": "x"}), "running", ()),
     "no restart twice": (pod(status={"restartedAt": "x"}, annotations=ASKED), "running", ()),
 }
 
