@@ -18,7 +18,7 @@ from relay_operator.engine.commitment import Commitment, aside
 from relay_operator.flows.managed import predicates
 from relay_operator.flows.managed.actions import RESTART, START, STOP
 from relay_operator.flows.managed.blue_green import beside, costs
-from relay_operator.flows.managed.resource import ExternalResource, ObsT, Progress, is_priced
+from relay_operator.flows.managed.resource import ExternalResource, ObsT, Progress, is_powered, is_priced
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +117,7 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
             kept = beside(obj.status) + aside(present)
             runs = self._runs(obj, observed)
             said = self._allowed(key, obj, account, intent, wanted, said, kept, runs=runs)
+            said = _with_former_replicas(said, wanted, asked) if is_powered(resource) else said
         if ahead.anew:
             return _of_the_next(said)
         left = wanted.replicas if ahead.change in _OF_POWER else asked.replicas
@@ -191,6 +192,17 @@ def _fits(own: Budget | None, account: AccountReady, wanted: Capacity, cents: in
     if cents is None or (own is not None and cents > own.max_price_per_hour_cents):
         return False
     return account.budget is None or can_fit(account.budget, Commitment(cents, wanted.gpus * wanted.replicas))
+
+
+def _with_former_replicas(said: Funded, wanted: Capacity, asked: Capacity) -> Funded:
+    """`said`, whose message about a limit tells of the replicas that a start brings back beyond those of the spec."""
+    if not said.note or said.quote is None or wanted.replicas <= asked.replicas:
+        return said
+    more = (
+        f"; that is for {wanted.replicas} replicas, since a start brings back those that it had, and only then can it "
+        f"be scaled to {asked.replicas}: raise the limit for the start, or delete this object and create it again"
+    )
+    return replace(said, note=said.note + more)
 
 
 def _of_the_next(said: Funded) -> Funded:

@@ -2,13 +2,28 @@
 
 from dataclasses import replace
 
+import pytest
+from pydantic import JsonValue
+
 from relay_client import CapacityExhausted
 from relay_operator.api.cloudaccount import AccountBudget
-from relay_operator.budgets.prices import Prices
+from relay_operator.budgets.prices import Capacity, Prices
 from relay_operator.engine.commitment import NOTHING
-from tests.unit.flows.managed.cloudpods import lost, refused
+from relay_operator.kinds.gpupod import Pod
+from relay_wire.vms import VmRecord
+from tests.unit.flows.managed.cloudpods import MemoryPods, lost, refused
 from tests.unit.flows.managed.money import H100, TWO, committed, limited, reserved
 from tests.unit.flows.managed.world import World
+
+
+class PodsThatHadTen(MemoryPods):
+    """Pods that are asked for twice, and come back ten times, as a cluster's replicas do."""
+
+    def capacity(self, obj: Pod, model_id: str) -> Capacity:
+        return replace(super().capacity(obj, model_id), replicas=2)
+
+    def grown(self, obj: Pod, observed: VmRecord) -> Capacity:
+        return replace(super().grown(obj, observed), replicas=10)
 
 
 async def test_a_start_and_its_reservation(priced: World) -> None:
@@ -148,3 +163,26 @@ async def test_what_is_left_in_the_cloud_while_it_deploys_counts_although_the_bu
     priced.apply("other", gpu=TWO)
     await priced.wait(10)
     assert (priced.reason("other"), priced.pods.count("create")) == ("WaitingForBudget", 1)
+
+
+@pytest.mark.parametrize(
+    ("reason", "own", "of_the_account"),
+    [("BudgetExceeded", 500, None), ("WaitingForBudget", None, AccountBudget(max_burn_per_hour_cents=500))],
+)
+async def test_a_start_that_brings_back_more_than_the_budget_allows_says_so_and_the_way_out(
+    world: World, reason: str, own: int | None, of_the_account: AccountBudget | None
+) -> None:
+    world.kind = PodsThatHadTen
+    world.assemble()
+    limited(world, of_the_account)
+    budget: JsonValue = None if own is None else {"maxPricePerHourCents": own}
+    world.apply(gpu=H100, powerState="Stopped", budget=budget)
+    await world.wait(10)
+    world.change(powerState="Running")
+    await world.wait(10)
+    assert (world.reason(), world.pods.count("start")) == (reason, 0)
+    assert "2000 cents/h" in world.message()
+    assert world.message().endswith(
+        "; that is for 10 replicas, since a start brings back those that it had, and only then can it be scaled to 2: "
+        "raise the limit for the start, or delete this object and create it again"
+    )
