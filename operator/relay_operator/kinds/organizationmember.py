@@ -85,6 +85,7 @@ class OrganizationMembers(Records[OrganizationMemberSpec, OrganizationMemberStat
 
     definition = DEFINITION
     model = OrganizationMember
+    told_apart_by = ("email",)
     list_operation = operations.LIST_MEMBERS
 
     async def existing(self, cloud: Cloud, obj: Person) -> Member | None:

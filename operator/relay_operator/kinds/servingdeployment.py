@@ -23,6 +23,7 @@ from relay_operator.budgets.prices import Capacity
 from relay_operator.engine.fit_schema import moment
 from relay_operator.engine.intent import digests
 from relay_operator.engine.shared_lists import SharedLists
+from relay_operator.flows.managed.ending import says
 from relay_operator.flows.managed.resource import (
     Change,
     ExternalResource,
@@ -185,6 +186,7 @@ class ServingDeployments(ExternalResource[ServingDeploymentSpec, ServingDeployme
 
     def told(self, obj: Serving, observed: Seen) -> Mapping[str, object]:
         row, price = observed.row, observed.row.price_per_hour_cents
+        gpus = obj.spec.gpu.count if says(obj, "gpu") else obj.status.gpu_count
         # Without a price, the last one stays until the catalog's is known.
         paid = {} if price is None else {"price_per_hour_cents": price * (row.replicas_desired or 0)}
         return paid | {
@@ -195,7 +197,7 @@ class ServingDeployments(ExternalResource[ServingDeploymentSpec, ServingDeployme
             "ready_replicas": row.replicas_ready,
             "selector": f"{GROUP}/deployment={obj.metadata.name}",
             "gpu_model_id": row.gpu_model_id,
-            "gpu_count": obj.spec.gpu.count if row.gpu_count_per_replica is None else row.gpu_count_per_replica,
+            "gpu_count": gpus if row.gpu_count_per_replica is None else row.gpu_count_per_replica,
             "backend_weight": row.backend_weight,
             "rollout_role": row.rollout_role,
             "lane": lanes.shown(observed.lane),

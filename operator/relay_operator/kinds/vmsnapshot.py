@@ -12,6 +12,7 @@ from relay_operator.api.references import REFERENCES, HeldReference, LocalRef
 from relay_operator.api.schema import never_changed, rules
 from relay_operator.api.workload import NEVER_STOPPED, SAME_ACCOUNT, ManagedSpec, PartStatus
 from relay_operator.engine.fit_schema import moment
+from relay_operator.flows.managed.ending import says
 from relay_operator.flows.managed.resource import Inputs, Progress
 from relay_operator.kinds import machines
 from relay_operator.kinds.comparison import differing
@@ -79,6 +80,7 @@ class VmSnapshots(ListedParts[VmSnapshotSpec, VmSnapshotStatus, Taken]):
     definition = DEFINITION
     model = VmSnapshot
     mirrored = ("status_reason", "size_gb")
+    told_apart_by = ("name",)
     noun, whole_noun = "snapshots", "VM"
 
     async def rows(self, cloud: Cloud, whole_id: str) -> Iterable[Taken]:
@@ -126,11 +128,13 @@ class VmSnapshots(ListedParts[VmSnapshotSpec, VmSnapshotStatus, Taken]):
 
     def told(self, obj: Shot, observed: Taken) -> Mapping[str, object]:
         """Holds the VM only while the state is `creating`: an unknown state may be the snapshot's last."""
-        vm_id = observed.vm_id or obj.status.part_of or observed.id
-        made_of = HeldReference(kind=VM, name=obj.spec.vm_ref.name, id=vm_id)
+        held = obj.status.references
+        if says(obj, "vm_ref"):
+            vm_id = observed.vm_id or obj.status.part_of or observed.id
+            held = [HeldReference(kind=VM, name=obj.spec.vm_ref.name, id=vm_id)]
         return {
             **super().told(obj, observed),
             "state": observed.status,
             "created_at": moment(observed.created_at),
-            "references": [made_of] if observed.status == SnapshotStatus.CREATING else None,
+            "references": held if observed.status == SnapshotStatus.CREATING else None,
         }

@@ -19,6 +19,7 @@ from relay_operator.engine.intent import cloud_name, common, fingerprints, named
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.flows.managed import actions, predicates
 from relay_operator.flows.managed.actions import Action
+from relay_operator.flows.managed.ending import legible
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.former import former
 from relay_operator.flows.managed.links import made_of
@@ -179,11 +180,12 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
 
     def _intent(self, facts: Facts[SpecT, StatusT, ObsT], name: str, attempt: int) -> CreateIntent:
         account, token = facts.usable_account.key, self.new_token()
+        sent = self.resource.immutable(facts.obj) if legible(facts.obj) else {}
         return CreateIntent(
             token=token,
             name=name,
             attempt=attempt,
-            spec_hash=fingerprints(self.resource.immutable(facts.obj)),
+            spec_hash=fingerprints(sent),
             started_at=facts.now,
             account=f"{account.kind}/{account.name}",
             identity=identity_of(facts.obj.metadata, self.installation.name, facts.usable_account.organization_id),

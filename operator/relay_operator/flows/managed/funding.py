@@ -18,6 +18,7 @@ from relay_operator.engine.commitment import Commitment, aside
 from relay_operator.flows.managed import predicates
 from relay_operator.flows.managed.actions import RESTART, START, STOP
 from relay_operator.flows.managed.blue_green import beside, costs
+from relay_operator.flows.managed.ending import legible
 from relay_operator.flows.managed.resource import ExternalResource, ObsT, Progress, is_powered, is_priced
 
 
@@ -88,7 +89,7 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
         """What budgets say to what is ahead; `observed` is the present resource."""
         resource, planned = self.resource, obj.metadata.plan_only
         limited = _own(obj) is not None or account.budget is not None
-        if not is_priced(resource):
+        if not is_priced(resource) or not legible(obj):
             return UNLIMITED
         has = None if observed is None else resource.untold(obj, observed)
         if not (limited or planned):

@@ -107,7 +107,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             return Facts(self.resource, key, obj, now, account, view, known)
 
         named = obj.status.identity if has else sent.identity if sent is not None else None
-        scopes = self.resource.scopes(obj)
+        scopes = () if ending else self.resource.scopes(obj)
         refused = elsewhere(named, account) or not_served(key, account, ending=ending, scopes=scopes)
         if refused is not None:
             view = View(demand=demand, finalizer=finalizer, account=Account.of(refused), seen=Seen.BLIND)
@@ -153,7 +153,8 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         gate, note, decided_in = self._gate(turn, obj, account, memory), sight.note, sight.decided_in
         if demand is Demand.EXIST and (held := schedule.gate(obj.spec, sight.seen, now)):
             gate, note = held
-        refs = self.resource.input_refs(obj) if takes_inputs(self.resource) else InputRefs()
+        lives = demand is Demand.EXIST  # else the spec may be illegible
+        refs = self.resource.input_refs(obj) if lives and takes_inputs(self.resource) else InputRefs()
         undecided = predicates.undecided(self.resource, obj, intent, account)
         resend = sight.seen is Seen.UNKNOWABLE and undecided is Undecided.RESEND
         wanted = gate is Gate.OPEN and (sight.seen is Seen.NOTHING or resend)
@@ -168,7 +169,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         if demand is Demand.EXIST and (wanted or (refs.any and sight.observed is not None)):
             read = await self.inputs.read(obj.metadata.namespace, refs, obj.metadata.uid, memory, keys)
         value, taken = await self._value(turn, obj, memory, sight, wanted=wanted)
-        models = await self.funding.models(obj, account)
+        models = await self.funding.models(obj, account) if lives else ()
         inputs = _inputs(read, linked, predicates.model_id(models, obj.status.failures))
         # If keys are missing, it is unknown whether they have changed.
         digest = read.digest if isinstance(read, ReadInputs) and len(keys) == len(refs.registered) else ""
@@ -321,8 +322,9 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         return Gate.OPEN if funded or not same else predicates.gate(obj, turn.now)
 
     def _links(self, key: ObjectKey, obj: Resource[SpecT, StatusT]) -> Links:
-        wanted = self.resource.references(obj) if refers(self.resource) else ()
-        if not wanted or predicates.demand(obj) is not Demand.EXIST:
+        lives = predicates.demand(obj) is Demand.EXIST
+        wanted = self.resource.references(obj) if lives and refers(self.resource) else ()
+        if not wanted:
             return Links()
         given = frozenset((each.kind, each.name) for each in obj.status.references or ())
         found = links.links(self.cache, key, wanted, given)

@@ -19,6 +19,7 @@ from relay_operator.engine.identity import Installation, Whose
 from relay_operator.engine.intent import named
 from relay_operator.flows.managed import predicates
 from relay_operator.flows.managed.blue_green import blues
+from relay_operator.flows.managed.ending import legible, says
 from relay_operator.flows.managed.former import former
 from relay_operator.flows.managed.memory import ManagedMemory
 from relay_operator.flows.managed.part_of import asked, whole
@@ -248,13 +249,20 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
             return Sight(
                 refused, note=f"the resource {cloud_id} is named {name!r} in the cloud, so the create did not make it"
             )
-        differs = self.resource.differences(obj, observed)
-        if differs and (intent is None or not by_name):
-            return Sight(refused, note="the spec differs from the resource, so correct the spec: " + "; ".join(differs))
+        differs = self._differs(obj, observed) if intent is None or not by_name else ""
+        if differs:
+            return Sight(refused, note=differs)
         holders = self.cache.claim(cloud_id, key)
         if holders:
             return Sight(refused, note=_belongs(cloud_id, holders))
         return Sight(Seen.FOUND if intent is not None else Seen.ADOPTEE, observed)
+
+    def _differs(self, obj: Resource[SpecT, StatusT], observed: ObsT) -> str:
+        """Why this is not known to be what the spec asks for; empty if it equals that."""
+        if not legible(obj):
+            return "the spec cannot be read, so nothing shows that this is what it asks for"
+        differs = "; ".join(self.resource.differences(obj, observed))
+        return f"the spec differs from the resource, so correct the spec: {differs}" if differs else ""
 
     def _never_adopts(self, account: AccountReady) -> str:
         """Why nothing may be adopted; empty if something may."""
@@ -298,7 +306,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
             case NotSeen():
                 return self._not_seen(turn.key, intent, memory)
             case CannotTell():
-                note = self._clue(intent)
+                note = self._trace(obj, intent)
                 early = self._early(turn, intent, account, memory)
                 if early > 0:
                     return Sight(Seen.UNSURE, note=note, decided_in=early)
@@ -330,6 +338,12 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
             return Sight(Seen.UNKNOWABLE, note=self._clue(intent))
         return Sight(Seen.ABSENT, note=note)
 
+    def _trace(self, obj: Resource[SpecT, StatusT], intent: CreateIntent) -> str:
+        if legible(obj) or not nameless(self.resource):
+            return self._clue(intent)
+        since = rfc3339(intent.started_at)
+        return f"the spec cannot be read: look in the cloud for what it asked for, and was made at {since} or later"
+
     def _clue(self, intent: CreateIntent) -> str:
         if unnamed(self.resource):
             return f"look in the cloud for what equals the spec and was made at {rfc3339(intent.started_at)} or later"
@@ -342,9 +356,13 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
     ) -> SearchResult[ObsT]:
         resource = self.resource
         if unnamed(resource):
+            if not legible(obj):
+                return CannotTell()
             return await found_unnamed(self.resource, resource, self.cache, key, obj, intent, account)
         if not nameless(self.resource):
             return await self.resource.find(account.cloud, intent.name, account.unclaimed)
+        if not says(obj, *resource.told_apart_by):
+            return CannotTell()
         observed = await self.resource.existing(account.cloud, obj)
         return NotSeen() if observed is None else Found(observed)
 

@@ -3,6 +3,7 @@
 from relay_operator.api.meta import CREATE_INTENT, CreateIntent, Resource
 from relay_operator.api.workload import PartStatus, SpecT, StatusT
 from relay_operator.engine.address import address
+from relay_operator.flows.managed.ending import says
 from relay_operator.flows.managed.predicates import intent_open
 from relay_operator.flows.managed.resource import ExternalResource, ObsT, PartOf, is_part
 
@@ -20,9 +21,8 @@ def asked(status: StatusT, cloud_id: str) -> str:
 def whole(resource: PartOf[Resource[SpecT, StatusT]], obj: Resource[SpecT, StatusT]) -> str:
     """The whole's present id, from the object that the spec refers to; empty if it is unknown now."""
     # A required field is missing only from a spec that cannot be parsed: `ending.parse`.
-    said = obj.spec.model_fields_set
-    legible = all(name in said for name, its in type(obj.spec).model_fields.items() if its.is_required())
-    return resource.whole(obj) if legible else ""
+    required = (name for name, its in type(obj.spec).model_fields.items() if its.is_required())
+    return resource.whole(obj) if says(obj, *required) else ""
 
 
 def placed(resource: ExternalResource[SpecT, StatusT, ObsT], obj: Resource[SpecT, StatusT]) -> Resource[SpecT, StatusT]:

@@ -171,6 +171,8 @@ class ExternalResource(Protocol[SpecT, StatusT, ObsT]):
     """Whether others are made from it: while that takes, and no longer, they keep it from being stopped or ended."""
     mirrored: tuple[str, ...] = ()
     """Fields of status that an observation has under the same names."""
+    told_apart_by: tuple[str, ...] = ()
+    """Fields of the spec by which `existing` knows the resource: it may be called if only others cannot be read."""
 
     async def observe(self, cloud: Cloud, cloud_id: str, last: StatusT, look: Look) -> ObsT:
         """The resource with this id, or `address`. Raises NotFound."""

@@ -169,56 +169,66 @@ class World:
     async def restart(self) -> None:
         """The process dies, and another lists everything."""
         self.assemble()
-        await self.informer.relist(self.kube, "GpuPod", self.flow.type, ())
+        await self.informer.relist(self.kube, self.named, self.flow.type, ())
         await self.informer.vanished.load()
 
+    @property
+    def named(self) -> str:
+        """The kind of the objects."""
+        return self.resource.definition.kind
+
+    @property
+    def plural(self) -> str:
+        """As the API has it in paths."""
+        return self.resource.definition.plural
+
     def _tell(self, event: str, raw: Json) -> None:
-        if self.watching and raw.get("kind") == "GpuPod":
-            (self.informer.gone if event == "DELETED" else self.informer.seen)("GpuPod", raw)
+        if self.watching and raw.get("kind") == self.named:
+            (self.informer.gone if event == "DELETED" else self.informer.seen)(self.named, raw)
 
     def apply(self, name: str = "train", **spec: JsonValue) -> ObjectKey:
         """What `kubectl apply` of a new GpuPod does; `annotations`, and fields of the spec in camelCase."""
         noted = spec.pop("annotations", {})
         self.server.put(
-            "gpupods",
+            self.plural,
             {
                 "apiVersion": meta.API_VERSION,
-                "kind": "GpuPod",
+                "kind": self.named,
                 "metadata": {"name": name, "namespace": NAMESPACE, "annotations": noted},
                 "spec": {"image": "pytorch/pytorch", **spec},
                 "status": {"observedGeneration": -1},
             },
         )
-        return ObjectKey("GpuPod", NAMESPACE, name)
+        return ObjectKey(self.named, NAMESPACE, name)
 
     def annotate(self, name: str = "train", **annotations: str | None) -> None:
         """Annotations of ours, underscores for hyphens."""
         values: dict[str, JsonValue] = {
             f"{meta.ANNOTATION_PREFIX}{key.replace('_', '-')}": value for key, value in annotations.items()
         }
-        self.server.edit("gpupods", NAMESPACE, name, {"metadata": {"annotations": values}})
+        self.server.edit(self.plural, NAMESPACE, name, {"metadata": {"annotations": values}})
 
     def change(self, name: str = "train", **spec: JsonValue) -> None:
         """Changes fields of the spec."""
-        self.server.edit("gpupods", NAMESPACE, name, {"spec": spec})
+        self.server.edit(self.plural, NAMESPACE, name, {"spec": spec})
 
     def delete(self, name: str = "train", *, force: bool = False) -> None:
         """`kubectl delete`; forced as people do it, by taking the finalizer away."""
-        self.server.remove("gpupods", NAMESPACE, name, force=force)
+        self.server.remove(self.plural, NAMESPACE, name, force=force)
 
     def vanish(self, name: str = "train") -> None:
         """`kubectl delete` in the very moment in which the finalizer is written: nothing holds the object."""
-        self.server.vanish("gpupods", NAMESPACE, name)
+        self.server.vanish(self.plural, NAMESPACE, name)
 
     def left_behind(self) -> list[Json]:
         """The ConfigMaps of what vanished."""
         return [raw for (plural, _, _), raw in self.server.objects.items() if plural == "configmaps"]
 
     def raw(self, name: str = "train") -> Json:
-        return self.server.objects["gpupods", NAMESPACE, name]
+        return self.server.objects[self.plural, NAMESPACE, name]
 
     def exists(self, name: str = "train") -> bool:
-        return ("gpupods", NAMESPACE, name) in self.server.objects
+        return (self.plural, NAMESPACE, name) in self.server.objects
 
     def obj(self, name: str = "train") -> GpuPod:
         return self.model.model_validate(self.raw(name))
@@ -258,7 +268,7 @@ class World:
 
     def hint(self, name: str = "train") -> None:
         """A webhook names the object's resource."""
-        self.queue.add(ObjectKey("GpuPod", NAMESPACE, name), Priority.EVENT)
+        self.queue.add(ObjectKey(self.named, NAMESPACE, name), Priority.EVENT)
 
     async def one_pass(self) -> Taken[ObjectKey] | None:
         """The next pass, if one is due."""
