@@ -323,6 +323,7 @@ def _managed(
             engine.clock,
             delays,
             engine.installation,
+            policy.longest,
         ),
         actor=Actor(
             clusters,

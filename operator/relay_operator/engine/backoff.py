@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from relay_operator.engine.report import RetryKind
 
@@ -36,12 +37,29 @@ class PollIntervals:
     jitter: float
 
 
+_ADVISED_LATER = 0.25
+"""The share by which an attempt is at most later than the cloud advised."""
+
+
+def is_ahead(agreed: datetime | None, now: datetime, longest: timedelta) -> bool:
+    """Whether the agreed time of an attempt is still to come.
+
+    One beyond the longest wait was written while the clock was ahead: it is not waited for.
+    """
+    return agreed is not None and now < agreed <= now + longest
+
+
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
     """How long a refused attempt waits."""
 
     quick: Backoff
     random: Random
+
+    @property
+    def longest(self) -> timedelta:
+        """The longest wait, in the whole seconds of status."""
+        return timedelta(seconds=self.quick.limit * (1 + _ADVISED_LATER) + 1)
 
     def wait(self, retry: RetryKind, retry_after: float | None, failures: int) -> float:
         """Seconds until the next attempt; Retry-After is a minimum, capped at the longest backoff."""
@@ -50,6 +68,6 @@ class RetryPolicy:
                 return self.quick.limit
             case RetryKind.ADVISED if retry_after is not None:
                 advised = min(retry_after, self.quick.limit)
-                return max(advised, self.quick.initial) * (1 + self.random() / 4)
+                return max(advised, self.quick.initial) * (1 + _ADVISED_LATER * self.random())
             case _:
                 return self.quick.after(failures, self.random)

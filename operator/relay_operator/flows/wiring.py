@@ -165,6 +165,7 @@ def managed(
                 engine.clock,
                 parts.delays,
                 engine.installation,
+                engine.retry_policy.longest,
                 disabled=resource.definition.kind in parts.disabled,
             ),
             actor=Actor(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import Generic
 
 from relay_client.errors import CloudError, NotFound
@@ -62,6 +63,8 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
     clock: Callable[[], float]
     delays: ConfirmationDelays
     installation: Installation
+    longest_wait: timedelta
+    """The longest that a refused attempt waits."""
     disabled: bool = False
     """Whether the kind is disabled: its objects can only be ended."""
     looker: Looker[SpecT, StatusT, ObsT] = field(init=False)
@@ -261,7 +264,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         if found and memory.shown.cloud_id == cloud_id:
             kept = replace(kept, value_of=cloud_id)
         life = Life() if found else resource.life(obj.spec, obj.status)
-        return value_of(kept, cloud_id, life, predicates.created_at(obj), turn.now), kept.taken
+        return value_of(kept, cloud_id, life, predicates.created_at(obj, turn.now), turn.now), kept.taken
 
     async def _former(
         self,
@@ -315,11 +318,11 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         These may allow what was refused. If an earlier process was refused for lack of funds, this one tries again at
         once, since it does not know of that.
         """
-        same = memory.account in (None, account)
+        same, longest = memory.account in (None, account), max(self.longest_wait, recovery.LONGEST_WAIT)
         memory.account = account
         memory.unended = memory.unended if same else ()
         funded = is_unfunded(obj.status.conditions) and not self.accounts.lacks_funds(account, turn.key)
-        return Gate.OPEN if funded or not same else predicates.gate(obj, turn.now)
+        return Gate.OPEN if funded or not same else predicates.gate(obj, turn.now, longest)
 
     def _links(self, key: ObjectKey, obj: Resource[SpecT, StatusT]) -> Links:
         lives = predicates.demand(obj) is Demand.EXIST

@@ -8,6 +8,7 @@ from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey, Re
 from relay_operator.api.parts import DeletionPolicy, OnInterrupted, PowerState, Recovery, UpdateType
 from relay_operator.api.workload import MAX_FORMER, ManagedSpec, ManagedStatus, SpecT, StatusT
 from relay_operator.engine.account import AccountReady
+from relay_operator.engine.backoff import is_ahead
 from relay_operator.engine.intent import changed_fields, is_open
 from relay_operator.flows.managed import former, schedule
 from relay_operator.flows.managed.actions import START, STOP
@@ -56,17 +57,16 @@ def intent_open(obj: Resource[SpecT, StatusT], intent: Intent) -> bool:
     return is_open(intent, obj.status.create_token, obj.status.id)
 
 
-def created_at(obj: Resource[SpecT, StatusT]) -> datetime | None:
-    """When the create of the recorded resource was sent; None if that is unknown."""
+def created_at(obj: Resource[SpecT, StatusT], now: datetime) -> datetime | None:
+    """When the create of the recorded resource was sent; None if that is unknown, or the clock was ahead then."""
     intent = CreateIntent.parse(obj.metadata.annotations.get(meta.CREATE_INTENT))
-    return intent.started_at if isinstance(intent, CreateIntent) else None
+    return intent.started_at if isinstance(intent, CreateIntent) and intent.started_at <= now else None
 
 
-def gate(obj: Resource[SpecT, StatusT], now: datetime) -> Gate:
+def gate(obj: Resource[SpecT, StatusT], now: datetime, longest: timedelta) -> Gate:
     """The gate of the agreed next attempt: closed until its time, unless the spec changed or a refresh is requested."""
-    due = obj.status.next_attempt_time
     unchanged = obj.status.observed_generation == obj.metadata.generation and not refresh_asked(obj)
-    return Gate.LATER if due is not None and now < due and unchanged else Gate.OPEN
+    return Gate.LATER if unchanged and is_ahead(obj.status.next_attempt_time, now, longest) else Gate.OPEN
 
 
 def refresh_asked(obj: Resource[SpecT, StatusT]) -> bool:
@@ -93,8 +93,8 @@ def undecided(
 
 
 def since_in(obj: Resource[SpecT, StatusT], state: str, now: datetime) -> datetime:
-    """When the cloud was first seen to report this state; that may be now."""
-    return (obj.status.state_since or now) if obj.status.state == state else now
+    """When the cloud was first seen to report this state; that may be now, and is not later."""
+    return min(obj.status.state_since or now, now) if obj.status.state == state else now
 
 
 def running_wanted(obj: Resource[SpecT, StatusT], now: datetime) -> bool:

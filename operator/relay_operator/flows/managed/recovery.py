@@ -16,6 +16,7 @@ LASTING = timedelta(minutes=10)
 
 _BACKOFF = Backoff(initial=10.0, limit=300.0)
 """As the kubelet delays restarts of containers; the first recovery is not delayed."""
+LONGEST_WAIT = timedelta(seconds=_BACKOFF.limit)
 _NO_RECOVERY = RecoverySpec()
 _ENDED = {Seen.FAILED: "failed", Seen.INTERRUPTED: "interrupted", Seen.GONE: "terminated"}
 """The `status.state` that each of these leads to."""

@@ -49,6 +49,7 @@ _OF_THE_FORMER = frozenset({"account", "identity"})
 """Those of them that hold for a former resource as well."""
 
 
+_BEGINNINGS = ("state_since", "running_since", "stopped_since")
 _RUNS = frozenset({Progress.READY, Progress.DEGRADED})
 _ENDS_A_RUN = frozenset({Progress.STOPPED, Progress.INTERRUPTED, Progress.FAILED})
 _APPLIED = frozenset({Difference.REPLACEABLE, Difference.BLUE_GREEN})
@@ -78,10 +79,30 @@ def new_status(
         changed["endpoint_url"] = told(obj.status).endpoint_url  # the old one's, until it is relieved
     if obj.status.adopted_before != obj.metadata.echo(meta.ADOPT_ID):
         changed.setdefault("adopted_before", None)  # asked again, it is adopted again
+    if "former" not in changed:
+        changed |= _former_in_time(facts)
     changed.setdefault("deletion_deadline", report.deletion_deadline or _doomed(obj.status, changed))
     fields = type(mirrored).model_fields  # kinds that do not run have fewer fields
     after = mirrored.model_copy(update={name: value for name, value in changed.items() if name in fields})
-    return storable(_with_what_is_paid(after, BILLED | facts.resource.costs_early))
+    return storable(_with_what_is_paid(_begun(after, facts.now), BILLED | facts.resource.costs_early))
+
+
+def _begun(status: StatusT, now: datetime) -> StatusT:
+    """The status without beginnings that are still to come: they were written while the clock was ahead."""
+    late = [name for name in _BEGINNINGS if (at := getattr(status, name, None)) is not None and at > now]
+    return status.model_copy(update=dict.fromkeys(late, now)) if late else status
+
+
+def _former_in_time(facts: Facts[SpecT, StatusT, ObsT]) -> Fields:
+    """The former resources, if one was to live on for longer than the spec lets it: the clock was ahead then."""
+    resource, obj = facts.resource, facts.obj
+    lives = resource.life(obj.spec, obj.status).overlap if shown_once(resource) else drain(resource, obj)
+    if lives is None:
+        return {}
+    until = facts.now + lives
+    late = [row for row in former(obj.status) if row.until is not None and row.until > until]
+    kept = (row.model_copy(update={"until": until}) if row in late else row for row in former(obj.status))
+    return {"former": list(kept)} if late else {}
 
 
 def still_waiting(facts: Facts[SpecT, StatusT, ObsT], action: Action) -> StatusT:

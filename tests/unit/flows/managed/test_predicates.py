@@ -1,5 +1,7 @@
 """How an object reads: what is asked, what is due, what differs. Tables over real pods."""
 
+from datetime import timedelta
+
 import pytest
 from pydantic import JsonValue
 
@@ -63,7 +65,12 @@ def test_an_intent_that_cannot_be_read_is_not_open_beside_a_resource() -> None:
     ("text", "known"), [(INTENT.to_annotation(), True), ("{", False), ("", False)], ids=["read", "broken", "none"]
 )
 def test_when_a_create_was_sent(text: str, known: bool) -> None:
-    assert predicates.created_at(pod(annotations={"create-intent": text})) == (NOW if known else None)
+    assert predicates.created_at(pod(annotations={"create-intent": text}), NOW) == (NOW if known else None)
+
+
+def test_when_a_create_was_sent_is_unknown_if_the_clock_was_ahead_then() -> None:
+    obj = pod(annotations={"create-intent": INTENT.to_annotation()})
+    assert predicates.created_at(obj, NOW - timedelta(seconds=1)) is None
 
 
 LATER: dict[str, JsonValue] = {"nextAttemptTime": ago(-10)}
@@ -71,6 +78,7 @@ GATES: dict[str, tuple[GpuPod, Gate]] = {
     "nothing was agreed": (pod(), Gate.OPEN),
     "the time has come": (pod(status={"nextAttemptTime": ago(0)}), Gate.OPEN),
     "the time has not come": (pod(status=LATER), Gate.LATER),
+    "the clock was ahead when it was agreed on": (pod(status={"nextAttemptTime": ago(-77)}), Gate.OPEN),
     "the spec has changed": (pod(status=LATER, generation=2), Gate.OPEN),
     "a refresh was asked for": (pod(status=LATER, annotations={"reconcile-at": "a"}), Gate.OPEN),
     "a refresh was done": (pod(status={**LATER, "reconcileAt": "a"}, annotations={"reconcile-at": "a"}), Gate.LATER),
@@ -79,7 +87,7 @@ GATES: dict[str, tuple[GpuPod, Gate]] = {
 
 @pytest.mark.parametrize(("obj", "gate"), GATES.values(), ids=GATES)
 def test_gate(obj: GpuPod, gate: Gate) -> None:
-    assert predicates.gate(obj, NOW) is gate
+    assert predicates.gate(obj, NOW, timedelta(seconds=76)) is gate
 
 
 UNDECIDED: dict[str, tuple[str, CreateIntent | MalformedIntent, bool, Undecided]] = {

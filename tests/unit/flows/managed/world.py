@@ -147,6 +147,7 @@ class World:
                 clock.monotonic,
                 ConfirmationDelays(),
                 engine.installation,
+                policy.longest,
                 disabled=self.disabled,
             ),
             actor=Actor(
