@@ -78,9 +78,14 @@ def report_of(
             assert_never(never)
 
 
-def _former_asked(facts: Facts[SpecT, StatusT, ObsT], result: Sent | Rejected) -> Report:
-    """The report after the cloud was asked to end a former resource; if it refused, it is the others' turn."""
+def _former_asked(facts: Facts[SpecT, StatusT, ObsT], result: Sent | Rejected) -> Report | None:
+    """The report after the cloud was asked to end a former resource; if it refused, it is the others' turn.
+
+    If it refused something of the present one as well, that stays told until it is tried again.
+    """
     if isinstance(result, Rejected):
+        if plan(replace(facts.view, former=Former.REFUSED)) == Wait(Reason.WAITING_FOR_RETRY):
+            return None
         return _of_the_present(facts, Return.SOON, Former.REFUSED)
     return _of_the_present(facts, Return.SHORTLY)
 

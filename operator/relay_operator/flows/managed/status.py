@@ -68,7 +68,7 @@ def new_status(
     changed = of_every_pass(obj.status, obj.metadata, wanted, facts.now, looked=looked)
     changed |= _protocol(facts, action, result)
     changed |= _clocks(facts, action, result, observed, mirrored.state)
-    changed |= _attempts(facts, action, result, report, retry_policy)
+    changed |= _attempts(facts, result, report, retry_policy)
     changed |= _money(facts, report)
     changed["plan"] = proposal(facts, action, report.message) if facts.obj.metadata.plan_only else None
     changed["recoveries"] = _recoveries(facts, action, result, report)
@@ -304,12 +304,10 @@ def _running_since(
 
 
 def _attempts(
-    facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Result[ObsT], report: Report, retry_policy: RetryPolicy
+    facts: Facts[SpecT, StatusT, ObsT], result: Result[ObsT], report: Report, retry_policy: RetryPolicy
 ) -> Fields:
-    """Consecutive failures, and the earliest next attempt, neither of which is about a former resource's end."""
+    """Consecutive failures, and the earliest next attempt."""
     status = facts.obj.status
-    if isinstance(action, actions.EndFormer) and isinstance(result, Rejected):
-        return {}
     if report.retry is None:
         settled = isinstance(result, Accepted) or (report.ready == "True" and _lasting(facts))
         return {"failures": None if settled else status.failures, "next_attempt_time": report.next_attempt}

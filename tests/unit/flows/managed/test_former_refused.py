@@ -2,7 +2,7 @@
 
 import pytest
 
-from relay_client import NotFound
+from relay_client import BadRequest, NotFound
 from relay_operator.api.conditions import ConditionType
 from tests.unit.flows.managed.blue_green import becomes, ids, live, status
 from tests.unit.flows.managed.cloudpods import Failure, lost, refused
@@ -75,10 +75,13 @@ async def test_what_is_wrong_with_the_present_one_leads(stuck: World) -> None:
 async def test_a_refused_start_keeps_its_time(stuck: World) -> None:
     stuck.change(powerState="Stopped")
     await stuck.wait(400, step=10)
-    stuck.pods.random_failure = lambda call: lost(acted=False) if call == "start" else None
+    stuck.pods.fail("start", *[refused(BadRequest)] * 20)
     stuck.change(powerState="Running")
-    await stuck.wait(600, step=1)
-    assert stuck.pods.count("start") <= 12
+    await stuck.settle()
+    asked = stuck.pods.count("delete")
+    await stuck.restart()  # so that the cloud is asked about the former one often
+    await stuck.wait(290)
+    assert (stuck.reason(), stuck.pods.count("start"), stuck.pods.count("delete") > asked) == ("SpecInvalid", 1, True)
 
 
 @pytest.mark.parametrize("policy", ["Delete", "Stop"])
