@@ -61,7 +61,7 @@ class BodyReader(Generic[_ModelT]):
         most = self.marker.most_values
         if len(raw) > 2 * most and await has_more(raw, most):  # each value takes two bytes
             over = f"The body has over {most} values (items of lists and members of objects)"
-            raise ApiError(self.marker.too_many, f"{over}{self.marker.remedy}.")
+            raise ApiError(self.marker.too_many if len(raw) > LARGEST_BODY else 400, f"{over}{self.marker.remedy}.")
         document: JsonValue = {} if self.marker.optional and not raw else parse(raw)
         exchange_of(request.scope).body = loggable(len(raw), document) if raw else None
         await asyncio.sleep(0)  # each of the two steps may take a while
@@ -114,7 +114,7 @@ class BodyMarker:
     largest: int = LARGEST_BODY
     most_values: int = MOST_BODY_VALUES
     too_many: int = 400
-    """The status for a body of more values than that."""
+    """The status for a body of more values than that; 400 in any case up to the length that is usual."""
     remedy: str = ""
     """What to do about a body that exceeds a limit, as the end of a sentence."""
     reader: type[BodyReader[Any]] = BodyReader
