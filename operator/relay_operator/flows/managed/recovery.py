@@ -7,6 +7,7 @@ from relay_operator.api.parts import OnFailed, OnInterrupted, OnTerminated
 from relay_operator.api.parts import Recovery as RecoverySpec
 from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine.backoff import Backoff
+from relay_operator.engine.commitment import BILLED
 from relay_operator.flows.managed.plan import Difference, Recovery, Seen
 from relay_operator.flows.managed.predicates import ON_THE_WAY, refresh_asked, running_wanted, since_in
 from relay_operator.flows.managed.workload import asked, told
@@ -41,9 +42,17 @@ def recovery(obj: Resource[SpecT, StatusT], seen: Seen, now: datetime) -> Recove
             return Recovery.NONE
 
 
+def steady_since(obj: Resource[SpecT, StatusT]) -> datetime | None:
+    """Since when it runs as now; if it has ended, since its run began. None while it loads, and without a run."""
+    state, begun = obj.status.state, told(obj.status).running_since
+    if begun is None or state in ON_THE_WAY:
+        return None
+    return max(begun, obj.status.state_since or begun) if state in BILLED else begun
+
+
 def in_a_row(obj: Resource[SpecT, StatusT], seen: Seen, now: datetime) -> int:
-    """Consecutive restarts and recreations without a long run between them; one that ends while it loads is none."""
-    begun = None if obj.status.state in ON_THE_WAY else told(obj.status).running_since
+    """Consecutive restarts and recreations without a long run between them; the time that it loads is none of it."""
+    begun = steady_since(obj)
     lasted = begun is not None and _since(obj, seen, now) - begun >= LASTING
     return 0 if lasted else told(obj.status).recoveries or 0
 

@@ -337,7 +337,7 @@ def _recoveries(facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Resu
 
 
 def _lasting(facts: Facts[SpecT, StatusT, ObsT]) -> bool:
-    since = told(facts.obj.status).running_since
+    since = recovery.steady_since(facts.obj)
     return since is not None and facts.now - since >= recovery.LASTING
 
 

@@ -81,6 +81,11 @@ DUE: dict[str, tuple[GpuPod, Seen, int]] = {
         Seen.FAILED,
         10,
     ),
+    "after a short run of what loaded for long": (
+        pod(status={"state": "degraded", "stateSince": ago(60), "runningSince": ago(720), "recoveries": 5}),
+        Seen.FAILED,
+        160,
+    ),
     "after a short run, seen late": (
         pod(status={"state": "failed", "stateSince": ago(100), "runningSince": ago(605), "recoveries": 9}),
         Seen.FAILED,
