@@ -164,7 +164,7 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
             report = self._with_former(facts, _with_connection(report, memory), memory)
             report = self._with_looks(facts, action, result, report)
             status = new_status(facts, action, result, report, self.retry_policy)
-        elif action == Wait(Reason.WAITING_FOR_RETRY):
+        elif action == Wait(Reason.WAITING_FOR_RETRY) or isinstance(action, DropFormer):
             status = still_waiting(facts, action)
         known = self._deadlines(obj.spec, obj.status)
         # A time that had passed before was part of this decision.

@@ -79,13 +79,8 @@ def report_of(
 
 
 def _former_asked(facts: Facts[SpecT, StatusT, ObsT], result: Sent | Rejected) -> Report | None:
-    """The report after the cloud was asked to end a former resource; if it refused, it is the others' turn.
-
-    If it refused something of the present one as well, that stays told until it is tried again.
-    """
+    """The report after the cloud was asked to end a former resource; if it refused, it is the others' turn."""
     if isinstance(result, Rejected):
-        if plan(replace(facts.view, former=Former.REFUSED)) == Wait(Reason.WAITING_FOR_RETRY):
-            return None
         return _of_the_present(facts, Return.SOON, Former.REFUSED)
     return _of_the_present(facts, Return.SHORTLY)
 
@@ -219,13 +214,19 @@ def _set_aside(facts: Facts[SpecT, StatusT, ObsT]) -> Report:
     return Report(None, ConditionType.RECONCILING, Reason.ROTATING, message, Return.SOON)
 
 
-def _of_the_present(facts: Facts[SpecT, StatusT, ObsT], back: Return, aside: Former = Former.NONE) -> Report:
-    """The report on the present resource, which work on a former one does not change; `aside`: what is left of that."""
+def _of_the_present(facts: Facts[SpecT, StatusT, ObsT], back: Return, aside: Former = Former.NONE) -> Report | None:
+    """The report on the present resource, which work on a former one does not change; `aside`: what is left of that.
+
+    What the cloud refused of the present one stays told until it is tried again, at the agreed time.
+    """
+    if facts.view.gate is Gate.LATER:
+        return None
     if facts.view.deleting or facts.observed is None:
         return Report("False", ConditionType.RECONCILING, Reason.DELETING, facts.note or _FORMER_ONES, back)
     otherwise = plan(replace(facts.view, former=aside))
     said = _decided(facts, otherwise, unreachable=False)
-    return replace(said or _progressing(facts, facts.observed), back=back)
+    # What is about to be sent for the present one shows whether it is as desired: until then, Ready stays.
+    return replace(said or replace(_progressing(facts, facts.observed), ready=None), back=back)
 
 
 def _waiting(facts: Facts[SpecT, StatusT, ObsT], reason: Reason, *, unreachable: bool) -> Report | None:

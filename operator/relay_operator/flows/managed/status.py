@@ -106,8 +106,8 @@ def _former_in_time(facts: Facts[SpecT, StatusT, ObsT]) -> Fields:
 
 
 def still_waiting(facts: Facts[SpecT, StatusT, ObsT], action: Action) -> StatusT:
-    """The status until the agreed attempt: as it was, with the present plan."""
-    status = facts.obj.status
+    """The status until the agreed attempt: as it was, with the present plan, and without a former resource dropped."""
+    status = facts.obj.status.model_copy(update=_of_action(facts, action))
     if not facts.obj.metadata.plan_only:
         return status.model_copy(update={"plan": None})
     ready = conditions.find(status.conditions, ConditionType.READY)

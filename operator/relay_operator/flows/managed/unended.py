@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from relay_client.errors import CloudError, clause
 from relay_operator.api.conditions import Reason
@@ -33,12 +34,13 @@ def noted(
     rows: Sequence[Unended], cloud_id: str, error: CloudError | None, policy: RetryPolicy, now: float
 ) -> tuple[Unended, ...]:
     """The rows after the cloud was asked to end this resource; `error` is its refusal, None if it gave none."""
-    others = tuple(row for row in rows if row.cloud_id != cloud_id)
+    others = [row for row in rows if row.cloud_id != cloud_id]
     if error is None:
-        return others
+        return tuple(others)
     failures = 1 + sum(row.failures for row in rows if row.cloud_id == cloud_id)
     wait = policy.wait(refusal(error).retry, error.retry_after, failures)
-    return (*others, Unended(cloud_id, refused(error), failures, now, wait))
+    # In a fixed order: which one the message names does not change with each attempt.
+    return tuple(sorted((*others, Unended(cloud_id, refused(error), failures, now, wait)), key=attrgetter("cloud_id")))
 
 
 def told(report: Report, row: Unended) -> Report:

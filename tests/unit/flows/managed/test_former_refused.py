@@ -84,6 +84,24 @@ async def test_a_refused_start_keeps_its_time(stuck: World) -> None:
     assert (stuck.reason(), stuck.pods.count("start"), stuck.pods.count("delete") > asked) == ("SpecInvalid", 1, True)
 
 
+async def test_what_was_refused_of_the_present_one_stays_told_when_the_former_one_goes(stuck: World) -> None:
+    stuck.change(powerState="Stopped")
+    await stuck.wait(400, step=10)
+    stuck.pods.fail("start", *[refused(BadRequest)] * 20)
+    stuck.change(powerState="Running")
+    await stuck.settle()
+    refusal, agreed = stuck.message(), status(stuck).next_attempt_time
+    stuck.pods.unendable.clear()
+    await stuck.restart()
+    await stuck.wait(200)
+    assert (live(stuck), stuck.reason(), stuck.pods.count("start")) == (["pod-2"], "SpecInvalid", 1)
+    assert (stuck.message(), status(stuck).next_attempt_time) == (refusal, agreed)
+    since = len(stuck.server.calls)
+    await stuck.wait(900, step=10)
+    assert (ids(stuck), stuck.reason()) == (["pod-2"], "SpecInvalid")
+    assert not any('"type":"Ready","status":"True"' in call.body for call in stuck.server.calls[since:])
+
+
 @pytest.mark.parametrize("policy", ["Delete", "Stop"])
 async def test_what_is_deleted_goes_though_the_former_one_does_not_and_the_object_waits(
     stuck: World, policy: str
