@@ -38,7 +38,7 @@ class Reading:
         query = select(tables.organizations.c.id).order_by(tables.FIRST_COME).limit(1)
         first = self.tx.connection.execute(query).scalar()
         if first is None:
-            raise ApiError(404, "There is no organization: POST /_localcloud/orgs makes one.")
+            raise ApiError(404, "The cloud has no organization yet: create one with POST /_localcloud/orgs.")
         return str(first)
 
     def newest(

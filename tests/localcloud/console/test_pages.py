@@ -66,7 +66,7 @@ async def test_every_page_of_a_state_without_an_organization_is_shown_or_says_ho
     await server.ok("POST", "/import", {"schemaVersion": exported["schemaVersion"], "tables": {}})
     for path in PAGES:
         answer = await page(server, path)
-        assert answer.status == 200 or "POST /_localcloud/orgs makes one" in text_of(answer), path
+        assert answer.status == 200 or "create one with POST /_localcloud/orgs" in text_of(answer), path
 
 
 async def test_pages_are_shown_however_slowly_the_clock_runs(start_server: StartServer) -> None:
