@@ -14,7 +14,9 @@ from relay_operator.engine.manifests import part
 COSTS_NOTHING = frozenset({"stopped", "terminated"})
 BILLED = frozenset({"running", "degraded"})
 """States in which a workload costs something now (section 3)."""
-_PAID_IN_PART = frozenset({"degraded", "provisioning"})
+BILLED_EARLY = frozenset({"provisioning"})
+"""States in which replicas that load may cost something."""
+_PAID_IN_PART = BILLED_EARLY | {"degraded"}
 """States in which some replicas may cost nothing."""
 
 

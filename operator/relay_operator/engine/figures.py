@@ -7,10 +7,10 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from relay_operator.engine.commitment import BILLED
+from relay_operator.engine.commitment import BILLED, BILLED_EARLY
 from relay_operator.engine.manifests import part
 
-_REPLICAS_RUN: Final = BILLED | {"provisioning"}
+_REPLICAS_RUN: Final = BILLED | BILLED_EARLY
 """States in which replicas hold their GPUs; while the last ones are made, the first may run."""
 
 

@@ -15,6 +15,7 @@ from relay_operator.api.parts import ClusterUpdateStrategy, ReplicaGpu, UpdateTy
 from relay_operator.api.schema import field_rules, map_by, rules
 from relay_operator.api.workload import FIRST_COLUMNS, LAST_COLUMNS, SAME_ACCOUNT, BlueGreenStatus
 from relay_operator.budgets.prices import Capacity
+from relay_operator.engine.commitment import BILLED_EARLY
 from relay_operator.engine.fit_schema import fit_schema, moment
 from relay_operator.engine.shared_lists import SharedLists
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
@@ -161,7 +162,7 @@ class GpuClusters(ExternalResource[GpuClusterSpec, GpuClusterStatus, SeenCluster
     definition = DEFINITION
     model = GpuCluster
     told_by_webhooks = frozenset({ClusterStatus.RUNNING, ClusterStatus.DEGRADED, ClusterStatus.FAILED})
-    costs_early = frozenset({ClusterStatus.PROVISIONING})  # the cloud bills replicas that load
+    costs_early = BILLED_EARLY
 
     def __init__(self, lists: SharedLists[Mapping[str, ClusterSummary]]) -> None:
         self._lists = lists

@@ -154,9 +154,9 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         read: ReadInputs | MissingInput | None = None
         now, demand = turn.now, predicates.demand(obj)
         gate, note, decided_in = self._gate(turn, obj, account, memory), sight.note, sight.decided_in
-        if demand is Demand.EXIST and (held := schedule.gate(obj.spec, sight.seen, now)):
-            gate, note = held
         lives = demand is Demand.EXIST  # else the spec may be illegible
+        if lives and (held := schedule.gate(obj.spec, sight.seen, now)):
+            gate, note = held
         refs = self.resource.input_refs(obj) if lives and takes_inputs(self.resource) else InputRefs()
         undecided = predicates.undecided(self.resource, obj, intent, account)
         resend = sight.seen is Seen.UNKNOWABLE and undecided is Undecided.RESEND
@@ -169,7 +169,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             note = f"{account.key} is being subscribed to the cloud's webhooks; nothing is created before that"
         linked = self._links(turn.key, obj)
         keys = registered_keys(self.cache, refs.registered, linked.ids)
-        if demand is Demand.EXIST and (wanted or (refs.any and sight.observed is not None)):
+        if lives and (wanted or (refs.any and sight.observed is not None)):
             read = await self.inputs.read(obj.metadata.namespace, refs, obj.metadata.uid, memory, keys)
         value, taken = await self._value(turn, obj, memory, sight, wanted=wanted)
         models = await self.funding.models(obj, account) if lives else ()

@@ -23,6 +23,17 @@ async def stuck(both: World) -> World:
     return both
 
 
+@pytest.fixture
+async def unstarted(stuck: World) -> World:
+    """The cloud refuses to start the new one again as well."""
+    stuck.change(powerState="Stopped")
+    await stuck.wait(400, step=10)
+    stuck.pods.fail("start", *[refused(BadRequest)] * 20)
+    stuck.change(powerState="Running")
+    await stuck.settle()
+    return stuck
+
+
 async def test_it_is_told_and_asked_again_ever_more_slowly_until_it_is_gone(stuck: World) -> None:
     assert (stuck.reason(), stuck.condition(ConditionType.RECONCILING) is not None) == ("Conflict", True)
     assert stuck.message().endswith(BUSY)
@@ -72,34 +83,25 @@ async def test_what_is_wrong_with_the_present_one_leads(stuck: World) -> None:
     assert (stuck.reason(), stuck.message().endswith(BUSY)) == ("Failed", True)
 
 
-async def test_a_refused_start_keeps_its_time(stuck: World) -> None:
-    stuck.change(powerState="Stopped")
-    await stuck.wait(400, step=10)
-    stuck.pods.fail("start", *[refused(BadRequest)] * 20)
-    stuck.change(powerState="Running")
-    await stuck.settle()
-    asked = stuck.pods.count("delete")
-    await stuck.restart()  # so that the cloud is asked about the former one often
-    await stuck.wait(290)
-    assert (stuck.reason(), stuck.pods.count("start"), stuck.pods.count("delete") > asked) == ("SpecInvalid", 1, True)
+async def test_a_refused_start_keeps_its_time(unstarted: World) -> None:
+    asked = unstarted.pods.count("delete")
+    await unstarted.restart()  # so that the cloud is asked about the former one often
+    await unstarted.wait(290)
+    starts, ends = unstarted.pods.count("start"), unstarted.pods.count("delete")
+    assert (unstarted.reason(), starts, ends > asked) == ("SpecInvalid", 1, True)
 
 
-async def test_what_was_refused_of_the_present_one_stays_told_when_the_former_one_goes(stuck: World) -> None:
-    stuck.change(powerState="Stopped")
-    await stuck.wait(400, step=10)
-    stuck.pods.fail("start", *[refused(BadRequest)] * 20)
-    stuck.change(powerState="Running")
-    await stuck.settle()
-    refusal, agreed = stuck.message(), status(stuck).next_attempt_time
-    stuck.pods.unendable.clear()
-    await stuck.restart()
-    await stuck.wait(200)
-    assert (live(stuck), stuck.reason(), stuck.pods.count("start")) == (["pod-2"], "SpecInvalid", 1)
-    assert (stuck.message(), status(stuck).next_attempt_time) == (refusal, agreed)
-    since = len(stuck.server.calls)
-    await stuck.wait(900, step=10)
-    assert (ids(stuck), stuck.reason()) == (["pod-2"], "SpecInvalid")
-    assert not any('"type":"Ready","status":"True"' in call.body for call in stuck.server.calls[since:])
+async def test_what_was_refused_of_the_present_one_stays_told_when_the_former_one_goes(unstarted: World) -> None:
+    refusal, agreed = unstarted.message(), status(unstarted).next_attempt_time
+    unstarted.pods.unendable.clear()
+    await unstarted.restart()
+    await unstarted.wait(200)
+    assert (live(unstarted), unstarted.reason(), unstarted.pods.count("start")) == (["pod-2"], "SpecInvalid", 1)
+    assert (unstarted.message(), status(unstarted).next_attempt_time) == (refusal, agreed)
+    since = len(unstarted.server.calls)
+    await unstarted.wait(900, step=10)
+    assert (ids(unstarted), unstarted.reason()) == (["pod-2"], "SpecInvalid")
+    assert not any('"type":"Ready","status":"True"' in call.body for call in unstarted.server.calls[since:])
 
 
 @pytest.mark.parametrize("policy", ["Delete", "Stop"])
