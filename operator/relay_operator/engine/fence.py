@@ -1,11 +1,14 @@
 """The check right before a request that changes something in the cloud is sent."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from relay_kube.kube import Unavailable
-from relay_operator.api.meta import ObjectKey, ObjectMeta
+from relay_operator.api.meta import ABANDON, ADOPT_ID, ObjectKey, ObjectMeta
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.commands import let_go
+
+_ANSWERS = (ADOPT_ID, ABANDON)
+"""Annotations that say what becomes of the object's resource; they change no generation."""
 
 
 class SupersededError(Unavailable):
@@ -20,18 +23,26 @@ def fence(
 ) -> Callable[[], bool]:
     """Returns a check of whether the decision still stands, for the moment before a request is sent.
 
-    It stands while the object and its generation are the same, people do not hold it back, and no other object records
-    its resource. Waiting for a connection and for the account's rate limit takes time, in which the watch goes on.
+    It stands while the object, its generation and what people say of its resource are the same, people do not hold it
+    back, and no other object records its resource. Waiting for a connection and for the account's rate limit, and
+    trying again, take time, in which the watch goes on.
     """
     decided_on = (metadata.uid, metadata.generation, metadata.deletion_timestamp is not None)
+    answers = _answers(metadata.annotations)
 
     def stands() -> bool:
         entry = cache.get(key)
         if entry is None or (entry.uid, entry.generation, entry.deleting) != decided_on:
             return False
+        if _answers(dict(entry.asked)) != answers:
+            return False
         return not entry.spared and not cache.others(key, cloud_id, token)
 
     return stands
+
+
+def _answers(annotations: Mapping[str, str]) -> list[str | None]:
+    return [annotations.get(name) for name in _ANSWERS]
 
 
 def shared(cloud_id: str, key: ObjectKey, others: frozenset[ObjectKey]) -> str:

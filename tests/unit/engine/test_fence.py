@@ -26,6 +26,9 @@ def put(cache: Cache, version: int, **changed: JsonValue) -> None:
         ({"annotations": {"gpurelay.dev/plan-only": "true"}}, False),
         ({"annotations": {"gpurelay.dev/paused": "true"}}, False),
         ({"annotations": {"gpurelay.dev/paused": "false"}}, True),
+        ({"annotations": {"gpurelay.dev/abandon": "true"}}, False),
+        ({"annotations": {"gpurelay.dev/adopt-id": "pod-9"}}, False),
+        ({"annotations": {"gpurelay.dev/restarted-at": "now"}}, True),
     ],
 )
 def test_what_people_do_meanwhile_counts(changed: dict[str, JsonValue], stands: bool) -> None:
@@ -35,6 +38,14 @@ def test_what_people_do_meanwhile_counts(changed: dict[str, JsonValue], stands: 
     assert holds()
     put(cache, 2, **changed)
     assert holds() is stands
+
+
+@pytest.mark.parametrize("answer", ["abandon", "adopt-id"])
+def test_an_answer_that_was_known_does_not_count(answer: str) -> None:
+    cache, annotations = Cache(), {f"gpurelay.dev/{answer}": "true"}
+    put(cache, 1, annotations={**annotations})
+    known = ObjectMeta(name="train", namespace="team-a", uid="u1", generation=1, annotations=annotations)
+    assert fence(cache, KEY, known, None)()
 
 
 def test_nothing_stands_of_what_is_gone() -> None:

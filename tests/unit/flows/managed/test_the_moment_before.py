@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tests.unit.flows.managed.cloudpods import lost
+from tests.unit.flows.managed.cloudpods import POD, lost
 from tests.unit.flows.managed.world import World
 
 
@@ -52,3 +52,30 @@ async def test_nothing_is_created_for_what_was_forced_away_in_the_moment_before(
     world.apply()
     await world.wait(10)
     assert len(world.pods.created) == 1
+
+
+async def test_nothing_is_ended_that_people_abandon_in_the_moment_before(world: World) -> None:
+    world.apply()
+    await world.wait(10)
+
+    def just_then(_: str) -> None:
+        world.pods.before_change = lambda _: None
+        world.annotate(abandon="true")
+
+    world.pods.before_change = just_then
+    world.delete()
+    await world.wait(10)
+    assert (world.exists(), world.pods.count("delete"), [each.id for each in world.pods.live]) == (False, 0, ["pod-1"])
+
+
+async def test_nothing_is_created_if_people_name_what_to_adopt_in_the_moment_before(world: World) -> None:
+    there = world.pods.add("by-hand", fields=POD)
+
+    def just_then(_: str) -> None:
+        world.pods.before_change = lambda _: None
+        world.annotate(adopt_id=there.id)
+
+    world.pods.before_change = just_then
+    world.apply()
+    await world.wait(10)
+    assert (world.reason(), world.status().id, world.pods.created) == ("Running", there.id, ["by-hand"])
