@@ -1,7 +1,8 @@
 """What became of a create whose answer is lost, for a kind without names in the cloud. Reads only."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
 from relay_operator.api.meta import CreateIntent, ObjectKey, Resource
 from relay_operator.api.workload import SpecT, StatusT
@@ -15,6 +16,9 @@ from relay_operator.flows.managed.resource import (
     ObsT,
     Unnamed,
 )
+
+_LATEST: Final = timedelta(minutes=10)
+"""How long after a create was sent its resource may appear: an equal one that is made later may be somebody else's."""
 
 
 async def found_unnamed(
@@ -40,12 +44,12 @@ async def found_unnamed(
 
 
 def led_to(alike: Sequence[tuple[ObsT, datetime | None]], started_at: datetime) -> Found[ObsT] | CannotTell:
-    """Of the resources that equal what was sent, with their creation times, the only one that was created since.
+    """Of the resources that equal what was sent, with their creation times, the only one that was created soon after.
 
     If there is none, that proves nothing: a late create could never be told from another.
     """
     match [(one, at) for one, at in alike if at is None or at >= started_at]:
-        case [(one, datetime())]:
+        case [(one, datetime() as at)] if at - started_at <= _LATEST:
             return Found(one)
         case _:
             return CannotTell()

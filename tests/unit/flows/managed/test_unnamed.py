@@ -115,6 +115,18 @@ async def test_if_there_is_any_doubt_a_person_decides(unnamed: World, doubt: Seq
     assert unnamed.pods.count("create") == 1
 
 
+async def test_what_somebody_makes_long_after_is_not_what_the_lost_create_led_to(unnamed: World) -> None:
+    await lose(unnamed, acted=False)
+    await unnamed.wait(AN_HOUR, step=30)
+    theirs = unnamed.pods.add("", fields=row(at=unnamed.clock.wall()))
+    await unnamed.wait(AN_HOUR, step=30)
+    assert (unnamed.status().id, unnamed.stalled().partition(":")[0]) == (None, "CreateOutcomeUnknown")
+    unnamed.delete()
+    unnamed.annotate(retry_create=unnamed.readable_intent().token)
+    await unnamed.wait(60)
+    assert (unnamed.exists(), unnamed.pods.live) == (False, [theirs])
+
+
 async def test_a_person_says_which_one_it_is(unnamed: World) -> None:
     await lose(unnamed, acted=False)
     other, own = unnamed.pods.add("", fields=row("another/image")), unnamed.pods.add("", fields=row())
@@ -185,8 +197,11 @@ async def test_deleting_it_ends_what_it_led_to(unnamed: World) -> None:
     assert (unnamed.exists(), unnamed.pods.live) == (False, [])
 
 
-def test_one_is_found_from_the_second_on_in_which_it_was_sent() -> None:
-    second = timedelta(seconds=1)
+def test_one_is_found_from_the_second_on_in_which_it_was_sent_and_for_ten_minutes() -> None:
+    second, latest = timedelta(seconds=1), timedelta(minutes=10)
     assert led_to([("a", BEGINNING)], BEGINNING) == Found("a")
     assert led_to([("a", BEGINNING + second)], BEGINNING) == Found("a")
     assert led_to([("a", BEGINNING - second)], BEGINNING) == CannotTell()
+    assert led_to([("a", BEGINNING + latest)], BEGINNING) == Found("a")
+    assert led_to([("a", BEGINNING + latest + second)], BEGINNING) == CannotTell()
+    assert led_to([("a", BEGINNING), ("b", BEGINNING + latest + second)], BEGINNING) == CannotTell()
