@@ -1,6 +1,6 @@
 """GpuPod: one container with its volume on GPUs of one node (section 2, "Pod"; section 3, "Pod status")."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Literal, TypeAlias
@@ -114,6 +114,9 @@ DEFINITION = definition_of(
 
 Pod: TypeAlias = Resource[GpuPodSpec, GpuPodStatus]
 
+_WORD = "pod"
+"""The `serviceType` of a pod (assumed)."""
+
 _COMPUTE_CLASSES: Mapping[ComputeClass, Literal["on_demand", "reserved"]] = {
     ComputeClass.ON_DEMAND: "on_demand",
     ComputeClass.RESERVED: "reserved",
@@ -128,6 +131,10 @@ class GpuPods(Machines[GpuPodSpec, GpuPodStatus]):
     others = "vm"
     retention = timedelta(days=7)
     mirrored = (*MIRRORED, "volume_gb")
+
+    def shown_in(self, listed: Iterable[VmRecord]) -> bool:
+        """Whether one of them is a pod: no description says that a list of VMs shows pods."""
+        return any(record.service_type == _WORD for record in listed)
 
     async def create(self, cloud: Cloud, obj: Pod, intent: CreateIntent, inputs: Inputs) -> VmRecord:
         spec = obj.spec

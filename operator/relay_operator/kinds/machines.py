@@ -1,7 +1,7 @@
 """What pods and VMs share: the record, the paths, the list (section 4, "VMs and pods")."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import ClassVar, Final, Generic
 
@@ -21,6 +21,7 @@ from relay_operator.flows.managed.resource import (
     ExternalResource,
     Found,
     Look,
+    NotSeen,
     Progress,
     SearchResult,
     Unfinished,
@@ -84,7 +85,12 @@ class Machines(ExternalResource[SpecT, StatusT, VmRecord], Generic[SpecT, Status
         records = await _listed(cloud)
         if records is None:
             return CannotTell()
-        return by_name(records.items, name, self._may_be_one, complete=records.complete)
+        found = by_name(records.items, name, self._may_be_one, complete=records.complete)
+        return CannotTell() if isinstance(found, NotSeen) and not self.shown_in(records.items) else found
+
+    def shown_in(self, listed: Iterable[VmRecord]) -> bool:
+        """Whether the list of VMs shows this kind at all, so that what it lacks does not exist."""
+        return True
 
     async def living(self, cloud: Cloud, unclaimed: UnclaimedIds) -> Mapping[str, str]:
         await _look_up(cloud, unclaimed)

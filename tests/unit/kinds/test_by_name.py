@@ -40,8 +40,15 @@ KINDS: list[Any] = [
     GpuClusters(SharedLists(300.0, time.monotonic)),
 ]
 OF_A_KEY: dict[str, JsonValue] = {"keyPrefix": "or_", "scopes": [], "createdAt": "2026-03-01T12:00:00Z"}
-NAMED: dict[str, JsonValue] = {"id": "1", "name": "another", "organizationId": "org-1", "status": "running", **OF_A_KEY}
-NAMELESS = NAMED | {"id": "2", "name": ""}
+NAMED: dict[str, JsonValue] = {
+    "id": "1",
+    "name": "another",
+    "organizationId": "org-1",
+    "status": "running",
+    "serviceType": "pod",
+    **OF_A_KEY,
+}
+NAMELESS = NAMED | {"id": "2", "name": "", "serviceType": None}
 ENDED: dict[str, JsonValue] = {"status": "terminated", "revokedAt": "2026-03-02T12:00:00Z"}
 
 
@@ -69,9 +76,18 @@ async def test_a_row_with_the_name_is_the_one_whatever_others_lack() -> None:
 
 @pytest.mark.parametrize("kind", [ApiKeys(PARTS), *KINDS[-3:]], ids=lambda kind: type(kind).__name__)
 async def test_a_nameless_row_that_has_ended_is_not_the_one(kind: Any) -> None:
-    assert await find(kind, NAMELESS | ENDED) == NotSeen()
+    assert await find(kind, NAMED, NAMELESS | ENDED) == NotSeen()
 
 
 async def test_a_nameless_machine_of_the_other_kind_is_not_the_one() -> None:
-    assert await find(GpuPods(), NAMELESS | {"serviceType": GpuPods.others}) == NotSeen()
-    assert await find(GpuVms(), NAMELESS | {"serviceType": GpuPods.others}) == CannotTell()
+    assert await find(GpuPods(), NAMED, NAMELESS | {"serviceType": GpuPods.others}) == NotSeen()
+    assert await find(GpuVms(), NAMED, NAMELESS | {"serviceType": GpuPods.others}) == CannotTell()
+
+
+async def test_a_list_of_vms_that_shows_no_pod_says_nothing_of_pods() -> None:
+    assert await find(GpuPods()) == CannotTell()
+    assert await find(GpuPods(), NAMED | {"serviceType": GpuPods.others}) == CannotTell()
+    assert await find(GpuPods(), NAMED | {"serviceType": None}) == CannotTell()
+    assert await find(GpuPods(), NAMED | ENDED) == NotSeen()
+    assert await find(GpuVms()) == NotSeen()
+    assert isinstance(await find(GpuPods(), NAMED | {"name": "mine", "serviceType": None}), Found)
