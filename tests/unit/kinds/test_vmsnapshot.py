@@ -136,6 +136,16 @@ async def test_of_two_of_that_name_the_one_is_found_that_no_other_object_has() -
         assert await kind(cache).existing(cloud, shot(partOf="vm_1")) == taken(), "it is told whose it is"
 
 
+async def test_one_without_a_name_may_be_any_that_no_other_object_has() -> None:
+    cache, other = Cache(), ObjectKey("VmSnapshot", "team-a", "other")
+    metadata: JsonValue = {"name": "other", "namespace": "team-a", "uid": "u-2", "resourceVersion": "1"}
+    cache.put(other, {"metadata": metadata, "spec": SPEC, "status": {"id": "snap_1", "partOf": "vm_1"}})
+    async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
+        for rows, may_exist in (([taken(name=None)], False), ([taken(id="snap_2", name=None)], True), ([], False)):
+            server.will(page(*rows, taken(id="snap_3")))
+            assert await kind(cache).may_exist(cloud, shot(partOf="vm_1")) is may_exist
+
+
 @pytest.mark.parametrize("no_list", [Reply(404), Reply(405), ABSENT], ids=["no body", "no method", "no such thing"])
 @pytest.mark.parametrize("vm", [ABSENT, record("terminated")], ids=["forgotten", "terminated"])
 async def test_a_vm_that_is_gone_has_none_whatever_its_list_answers(no_list: Reply, vm: Reply) -> None:

@@ -243,7 +243,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
             return Sight(refused, note=_belongs(cloud_id, givers))
         if self.resource.progress(observed) is Progress.GONE and not predicates.end_asked(self.resource, obj):
             return Sight(refused, note=f"the resource {cloud_id} is terminated")
-        by_name = not unnamed(self.resource)
+        by_name = not nameless(self.resource)
         if intent is not None and by_name and not self._answers(obj, intent, observed):
             _, name = self.resource.identity(observed)
             return Sight(
@@ -339,10 +339,11 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         return Sight(Seen.ABSENT, note=note)
 
     def _trace(self, obj: Resource[SpecT, StatusT], intent: CreateIntent) -> str:
-        if legible(obj) or not nameless(self.resource):
+        if not nameless(self.resource) or (legible(obj) and unnamed(self.resource)):
             return self._clue(intent)
         since = rfc3339(intent.started_at)
-        return f"the spec cannot be read: look in the cloud for what it asked for, and was made at {since} or later"
+        why = "a row of the cloud's list does not show what it is" if legible(obj) else "the spec cannot be read"
+        return f"{why}: look in the cloud for what the spec asked for, and was made at {since} or later"
 
     def _clue(self, intent: CreateIntent) -> str:
         if unnamed(self.resource):
@@ -364,7 +365,9 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         if not says(obj, *resource.told_apart_by):
             return CannotTell()
         observed = await self.resource.existing(account.cloud, obj)
-        return NotSeen() if observed is None else Found(observed)
+        if observed is not None:
+            return Found(observed)
+        return CannotTell() if await resource.may_exist(account.cloud, obj) else NotSeen()
 
     def _found(
         self, key: ObjectKey, obj: Resource[SpecT, StatusT], intent: CreateIntent, observed: ObsT

@@ -21,9 +21,9 @@ from relay_operator.flows.managed.resource import (
     brought_in,
     drain,
     is_powered,
+    nameless,
     refers,
     tries_models,
-    unnamed,
 )
 from relay_operator.flows.managed.workload import asked, told
 
@@ -88,7 +88,7 @@ def undecided(
     answer = obj.metadata.annotations.get(meta.RETRY_CREATE, "")
     if answer and (answer == token or isinstance(intent, MalformedIntent)):
         return Undecided.GIVE_UP
-    resend = account.resend_unknown and token and not answered and not unnamed(resource)
+    resend = account.resend_unknown and token and not answered and not nameless(resource)
     return Undecided.RESEND if resend else Undecided.HOLD
 
 

@@ -185,6 +185,10 @@ class ExternalResource(Protocol[SpecT, StatusT, ObsT]):
         """
         return CannotTell()
 
+    async def may_exist(self, cloud: Cloud, obj: Resource[SpecT, StatusT]) -> bool:
+        """Whether `Nameless.existing` may have missed the resource, since a row does not show what it is."""
+        return False
+
     async def living(self, cloud: Cloud, unclaimed: UnclaimedIds) -> Mapping[str, str]:
         """Names by id of all living resources that lists and webhooks show; takes a bounded number of requests."""
         return {}

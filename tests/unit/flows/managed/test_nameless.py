@@ -1,12 +1,26 @@
 """What has no name in the cloud is looked for before it is created; what is there already is nobody's to take."""
 
+from dataclasses import replace
+
 import pytest
 
-from relay_client import Conflict
+from relay_client import Cloud, Conflict
+from relay_operator.kinds.gpupod import Pod
+from relay_wire.vms import VmRecord
 from tests.unit.flows.managed.cloudpods import OnePod, lost, refused
 from tests.unit.flows.managed.world import World
 
 AN_HOUR = 3600.0
+
+
+class PodsThatShowNothing(OnePod):
+    """Pods whose rows do not show what they are."""
+
+    async def existing(self, cloud: Cloud, obj: Pod) -> VmRecord | None:
+        return None
+
+    async def may_exist(self, cloud: Cloud, obj: Pod) -> bool:
+        return bool(self.pods.live)
 
 
 @pytest.fixture
@@ -60,6 +74,21 @@ async def test_a_lost_answer_leads_to_one(nameless: World, acted: bool) -> None:
     assert nameless.reason() == "Running"
     assert [record.id for record in nameless.pods.live] == [nameless.status().id]
     assert nameless.pods.count("create") == (1 if acted else 2)
+
+
+async def test_a_row_that_may_be_it_is_no_reason_to_create_another(world: World) -> None:
+    world.kind = PodsThatShowNothing
+    world.assemble()
+    world.account.state = replace(world.account.ready, resend_unknown=True)  # it sends a name again: there is none
+    world.pods.fail("create", lost(acted=True))
+    world.apply()
+    await world.wait(AN_HOUR, step=30)
+    assert world.stalled().startswith("CreateOutcomeUnknown: ")
+    assert "a row of the cloud's list does not show what it is: look in the cloud for what the spec" in world.stalled()
+    assert (world.pods.count("create"), len(world.pods.live)) == (1, 1)
+    world.annotate(adopt_id="pod-1")
+    await world.wait(10)
+    assert (world.reason(), world.status().id, world.pods.count("create")) == ("Running", "pod-1", 1)
 
 
 async def test_a_conflict_says_that_it_is_not_ours(nameless: World) -> None:
