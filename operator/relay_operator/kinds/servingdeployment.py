@@ -126,11 +126,11 @@ class ServingDeployments(ExternalResource[ServingDeploymentSpec, ServingDeployme
         return replace(self.capacity(obj, observed.row.gpu_model_id or ""), replicas=replicas)
 
     def untold(self, obj: Serving, observed: Seen) -> Capacity | None:
-        """None if the row has the price of a replica, which the cloud may leave out."""
-        if observed.row.price_per_hour_cents is not None:
-            return None
+        """None if the row has the price of a replica and their number, of which the cloud may leave out either."""
         asked, replicas = self.grown(obj, observed), observed.row.replicas_desired
-        return asked if replicas is None else replace(asked, replicas=replicas)
+        if replicas is None:
+            return asked
+        return None if observed.row.price_per_hour_cents is not None else replace(asked, replicas=replicas)
 
     def locked(self, observed: Seen) -> int | None:
         return observed.row.price_per_hour_cents
@@ -185,15 +185,15 @@ class ServingDeployments(ExternalResource[ServingDeploymentSpec, ServingDeployme
         return f"the cloud says {row.status}, {counts}{reason}"
 
     def told(self, obj: Serving, observed: Seen) -> Mapping[str, object]:
-        row, price = observed.row, observed.row.price_per_hour_cents
+        row, price, replicas = observed.row, observed.row.price_per_hour_cents, observed.row.replicas_desired
         gpus = obj.spec.gpu.count if says(obj, "gpu") else obj.status.gpu_count
-        # Without a price, the last one stays until the catalog's is known.
-        paid = {} if price is None else {"price_per_hour_cents": price * (row.replicas_desired or 0)}
+        # Without a price or the number of replicas, the last one stays until the catalog's is known.
+        paid = {} if price is None or replicas is None else {"price_per_hour_cents": price * replicas}
         return paid | {
             "state": row.status,
             "status_reason": row.status_reason,
             "replicas": len(row.replicas),
-            "desired_replicas": row.replicas_desired,
+            "desired_replicas": replicas,
             "ready_replicas": row.replicas_ready,
             "selector": f"{GROUP}/deployment={obj.metadata.name}",
             "gpu_model_id": row.gpu_model_id,

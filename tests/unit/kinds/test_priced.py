@@ -91,7 +91,7 @@ def test_what_starts_or_grows_costs_what_it_has_with_all_replicas_that_the_cloud
     assert SERVING.grown(serving(2), Seen(row)) == Capacity("b200", 2, "", 4)
 
 
-@pytest.mark.parametrize(("price", "has", "untold"), [(7, 3, None), (None, 3, 3), (None, None, 2)])
+@pytest.mark.parametrize(("price", "has", "untold"), [(7, 3, None), (None, 3, 3), (None, None, 2), (7, None, 2)])
 def test_a_deployment_whose_price_the_cloud_leaves_out_costs_what_the_catalog_says(
     price: int | None, has: int | None, untold: int | None
 ) -> None:
@@ -99,7 +99,7 @@ def test_a_deployment_whose_price_the_cloud_leaves_out_costs_what_the_catalog_sa
         {"id": "d", "status": "running", "replicasDesired": has, "gpuModelId": "b200", "pricePerHourCents": price}
     )
     assert SERVING.untold(serving(2), Seen(row)) == (None if untold is None else Capacity("b200", 2, "", untold))
-    assert ("price_per_hour_cents" in SERVING.told(serving(2), Seen(row))) is (price is not None)
+    assert ("price_per_hour_cents" in SERVING.told(serving(2), Seen(row))) is (price is not None and has is not None)
 
 
 @pytest.mark.parametrize(("has", "pays"), [(2, True), (5, False)])
