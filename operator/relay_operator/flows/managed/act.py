@@ -55,7 +55,8 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
             case actions.Create():
                 return await self._create(facts, await self._open_intent(facts, memory, writer), memory)
             case actions.Resend():
-                return await self._create(facts, await self._reopen_intent(facts, memory, writer), memory)
+                intent = await self._reopen_intent(facts, memory, writer)
+                return await self._create(facts, intent, memory, again=True)
             case actions.Discard():
                 found, _ = self.resource.identity(_known(facts.observed))
                 memory.shown = Shown()
@@ -195,8 +196,9 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         )
 
     async def _create(
-        self, facts: Facts[SpecT, StatusT, ObsT], intent: CreateIntent, memory: ManagedMemory
+        self, facts: Facts[SpecT, StatusT, ObsT], intent: CreateIntent, memory: ManagedMemory, *, again: bool = False
     ) -> Result[ObsT]:
+        """The result; a refusal says nothing about an earlier request of the same intent, which may have succeeded."""
         if not self.leading():
             raise kube.NotLeading
         first = intent.token in memory.unsent
@@ -214,7 +216,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         except CloudError as error:
             # A name clash means that something of this name exists: search for it, do not count a refusal.
             clash = isinstance(error, Conflict) and not nameless(self.resource)
-            unknown = error.outcome is Outcome.UNKNOWN or clash
+            unknown = again or error.outcome is Outcome.UNKNOWN or clash
             return OutcomeUnknown(error, intent) if unknown else Rejected(error, intent)
         cloud_id, name = self.resource.identity(observed)
         memory.known = (cloud_id, self.clock())

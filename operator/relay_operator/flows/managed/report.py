@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import assert_never
 
 from relay_client import errors
-from relay_client.errors import CloudError, clause
+from relay_client.errors import CloudError, Outcome, clause
 from relay_operator.api import meta
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import rfc3339
@@ -123,12 +123,19 @@ def _unknown(facts: Facts[SpecT, StatusT, ObsT], action: Action, error: CloudErr
 
 
 def _resent(facts: Facts[SpecT, StatusT, ObsT], error: CloudError) -> Report:
-    """A name clash proves that the resource exists, under an unknown id; any other error proves nothing."""
+    """A name clash proves that the resource exists, under an unknown id; any other error proves nothing.
+
+    A refusal is repeated as that of a first create.
+    """
     if isinstance(error, errors.Conflict):
         return replace(
             _outcome_unknown(facts, f"the cloud says that the name is taken ({error})"), retry=RetryKind.SLOW
         )
-    return replace(unknown(Reason.CREATE_OUTCOME_UNKNOWN, f"{error}; it is sent again"), retry=RetryKind.QUICK)
+    report = unknown(Reason.CREATE_OUTCOME_UNKNOWN, f"{error}; it is sent again")
+    if error.outcome is Outcome.UNKNOWN:
+        return replace(report, retry=RetryKind.QUICK)
+    why = _rejected(facts, error)
+    return replace(report, retry=why.retry, retry_after=why.retry_after, extra=(*report.extra, *why.extra))
 
 
 def _created(facts: Facts[SpecT, StatusT, ObsT], observed: ObsT) -> Report:

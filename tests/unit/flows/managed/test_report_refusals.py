@@ -109,6 +109,11 @@ UNKNOWNS: dict[str, tuple[Action, CloudError, tuple[object, ...]]] = {
         CloudUnavailable("create_pod", "timed out"),
         (RECONCILING, Return.TRANSITION, RetryKind.QUICK),
     ),
+    "one refused when sent again keeps the pace of a refusal": (
+        actions.Resend(),
+        PaymentRequired("create_pod", "balance too low"),
+        (RECONCILING, Return.TRANSITION, RetryKind.SLOW),
+    ),
     "a name that is taken is for people": (
         actions.Resend(),
         Conflict("create_pod", "exists"),
@@ -121,7 +126,7 @@ UNKNOWNS: dict[str, tuple[Action, CloudError, tuple[object, ...]]] = {
 def test_of_lost_answers(action: Action, error: CloudError, expected: tuple[object, ...]) -> None:
     told = report(facts(), action, OutcomeUnknown(error, INTENT))
     assert (told.trouble, told.back, told.retry) == expected
-    assert [item.type for item in told.extra] == [ConditionType.CREATE_OUTCOME_UNKNOWN]
+    assert told.extra[0].type == ConditionType.CREATE_OUTCOME_UNKNOWN
     assert str(error) in told.message
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from relay_client import Conflict
+from relay_client import BadRequest, CapacityExhausted, CloudError, Conflict, PaymentRequired, RateLimited
 from relay_kube.kube import SECRETS
 from relay_operator.api.conditions import ConditionType
 from relay_operator.engine.intent import digests
@@ -104,3 +104,33 @@ async def test_retry_by_name_waits_for_an_environment_that_is_missing(world: Wor
     world.server.remove("secrets", NAMESPACE, "keys")
     await world.wait(200)
     assert (world.pods.count("create"), world.reason()) == (1, "EnvMissing")
+
+
+@pytest.mark.parametrize("error", [BadRequest, CapacityExhausted, PaymentRequired, RateLimited])
+async def test_a_refusal_of_what_is_sent_again_says_nothing_about_the_first_request(
+    world: World, error: type[CloudError]
+) -> None:
+    """The first one may have got the last GPU, or what was left of the funds."""
+    world.account.state = replace(world.account.ready, resend_unknown=True)
+    world.pods.listable = False
+    world.pods.fail("create", lost(acted=True), *[refused(error)] * 99)
+    world.apply()
+    await world.wait(70)
+    first, *again = [intent.name for intent, _ in world.pods.sent]
+    assert (set(again), world.reason()) == ({first}, "CreateOutcomeUnknown")
+    world.account.ready.unclaimed.add("pod-1")
+    world.hint()
+    await world.wait(3600, step=30)
+    assert (world.reason(), world.status().id, len(world.pods.live)) == ("Running", "pod-1", 1)
+
+
+async def test_a_refusal_of_what_is_sent_again_is_waited_out(world: World) -> None:
+    world.account.state = replace(world.account.ready, resend_unknown=True)
+    world.pods.listable = False
+    world.pods.fail("create", lost(acted=False), refused(CapacityExhausted, retry_after=100.0))
+    world.apply()
+    await world.wait(150)
+    assert world.pods.count("create") == 2
+    await world.wait(100)
+    names = {intent.name for intent, _ in world.pods.sent}
+    assert (world.reason(), world.pods.count("create"), len(names)) == ("Running", 3, 1)
