@@ -7,7 +7,7 @@ from typing import ClassVar, Final, Generic
 
 from pydantic import Field
 
-from relay_client import Cloud, Listing, NotFound, NotServed, Unreadable, listing, operations
+from relay_client import BadRequest, Cloud, Forbidden, Listing, NotFound, Unreadable, listing, operations
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import Resource
 from relay_operator.api.workload import SpecT, StatusT, WorkloadStatus
@@ -173,21 +173,21 @@ async def is_gone(cloud: Cloud, cloud_id: str) -> bool:
 
 
 async def _look_up(cloud: Cloud, unclaimed: UnclaimedIds) -> None:
-    """Learn the names of ids that webhooks named."""
+    """Learn the names of ids that webhooks named; drops those of other things, which the cloud may refuse."""
     for cloud_id in islice(unclaimed.nameless(), _LOOKUPS):
         try:
             record = await cloud.call(operations.GET_VM, id=cloud_id)
-        except NotFound:
+        except (NotFound, BadRequest):
             unclaimed.discard(cloud_id)
         else:
             unclaimed.learn(cloud_id, record.name, record.service_type or "")
 
 
 async def _listed(cloud: Cloud) -> Listing[VmRecord] | None:
-    """All machines; None if the cloud has no such list."""
+    """All machines; None if the cloud has no such list: not every cloud answers an unknown route with 404."""
     try:
         return await listing(cloud, operations.LIST_VMS)
-    except (NotFound, NotServed, Unreadable):
+    except (NotFound, BadRequest, Forbidden, Unreadable):
         return None
 
 

@@ -46,7 +46,20 @@ async def test_what_is_found_ends_the_search_whatever_is_left() -> None:
         assert len(server.seen) == 11
 
 
-@pytest.mark.parametrize("answer", [ABSENT, Reply(404), Reply(405)], ids=["no route", "no body", "no method"])
+async def test_an_id_that_the_cloud_refuses_does_not_hide_the_others() -> None:
+    unclaimed = UnclaimedIds()
+    for cloud_id in ("pod-1", "cluster-9"):  # looked up newest first
+        unclaimed.add(cloud_id)
+    async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
+        server.will(Reply(400, b'{"error":"no id of a VM"}'), told(1, "mine"), told(1, "mine"))
+        assert isinstance(await GpuPods().find(cloud, "mine", unclaimed), Found)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [ABSENT, Reply(404), Reply(405), Reply(400, b'{"error":"no"}'), Reply(403, b'{"message":"no token"}')],
+    ids=["no route", "no body", "no method", "refused", "forbidden"],
+)
 async def test_a_cloud_without_a_list_cannot_tell(answer: Reply) -> None:
     async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
         server.will(answer)
