@@ -46,15 +46,25 @@ class InferenceBackends(ExternalResource[InferenceBackendSpec, InferenceBackendS
         self._lists = SharedLists[Mapping[str, Backend]](parts.settings.poll_settled_seconds, parts.engine.clock)
 
     async def observe(self, cloud: Cloud, cloud_id: str, last: InferenceBackendStatus, look: Look) -> Backend:
-        """The backend as the model's shared list shows it; a GET of its own if the list is too old or lacks it."""
+        """The backend as the model's shared list shows it; a GET of its own if the list is too old or lacks it.
+
+        The path of that GET is assumed. So a backend that it does not find, and the list shows, exists.
+        """
         model_id, backend_id = parts_of(cloud_id)
         if not model_id:
             raise Unreadable(operations.GET_BACKEND.name, f"status.partOf does not name the model of {backend_id}")
+        read = partial(_listed, cloud, model_id)
         if look is Look.ROUTINE:
-            found = (await self._lists.recent(cloud, partial(_listed, cloud, model_id), model_id)).get(backend_id)
+            found = (await self._lists.recent(cloud, read, model_id)).get(backend_id)
             if found is not None:
                 return found
-        return await cloud.call(operations.GET_BACKEND, modelId=model_id, id=backend_id)
+        try:
+            return await cloud.call(operations.GET_BACKEND, modelId=model_id, id=backend_id)
+        except NotFound:
+            found = (await self._lists.fresh(cloud, read, model_id)).get(backend_id)
+            if found is None:
+                raise
+            return found
 
     async def existing(self, cloud: Cloud, obj: Backing) -> Backend | None:
         """None: several backends may be alike."""

@@ -141,13 +141,19 @@ async def test_those_of_a_model_are_read_by_one_list_and_each_model_has_its_own(
         assert (await backends.observe(cloud, "llama/bke_3", status, Look.ROUTINE)).id == "bke_3"
         server.will(one(row()))
         assert await backends.observe(cloud, "llama/bke_1", status, Look.EXACT) == row()
-        server.will(ABSENT, ABSENT)
+        server.will(ABSENT, page(row()))
+        assert await backends.observe(cloud, "llama/bke_1", status, Look.EXACT) == row(), "a cloud without that GET"
+        server.will(ABSENT, ABSENT, ABSENT)
         with pytest.raises(NotFound):
             await backends.observe(cloud, "other/bke_1", status, Look.ROUTINE)
         with pytest.raises(Unreadable, match="does not name the model of bke_1"):
             await backends.observe(cloud, "bke_1", status, Look.EXACT)
     other = PATH.replace("llama", "other")
-    assert [each.target for each in server.seen] == [PATH, f"{PATH}/bke_3", f"{PATH}/bke_1", other, f"{other}/bke_1"]
+    assert [each.target for each in server.seen] == [
+        *(PATH, f"{PATH}/bke_3", f"{PATH}/bke_1"),
+        *(f"{PATH}/bke_1", PATH),
+        *(other, f"{other}/bke_1", other),
+    ]
 
 
 async def test_what_differs_is_changed_in_place_and_nothing_else_is_sent() -> None:
