@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -119,7 +119,7 @@ def decide(view: View, now: datetime) -> Decision:
         return Decision()
     cleared = tuple(_beyond_limits(view))
     if view.suspended or view.timetable is None:
-        return Decision(cleared)
+        return Decision((*cleared, *_started(view, now)))
     since = _since(view)
     return Decision((*cleared, *_due(view, view.timetable, now)), view.timetable.after(max(now, since)))
 
@@ -193,10 +193,23 @@ def _beyond_limits(view: View) -> Iterator[Remove]:
                 yield Remove(child, Removal.HISTORY)
 
 
+def _started(view: View, now: datetime) -> Iterator[AdoptBatch]:
+    """Record the latest batch that the status does not cover: it may be gone before the next time comes."""
+    untold = [_minute(child, view) for child in view.children if not _is_told(child, view)]
+    passed = [minute for minute in untold if minute <= now.timestamp() // 60]
+    if passed:
+        yield AdoptBatch(datetime.fromtimestamp(max(passed) * 60, UTC))
+
+
 def _is_told(child: Child, view: View) -> bool:
     """Whether the status covers this batch's time; until then the batch is the only proof that the time was handled."""
+    return _minute(child, view) <= int(_since(view).timestamp()) // 60
+
+
+def _minute(child: Child, view: View) -> int:
+    """The time in the batch's name, in minutes since 1970; -1 if its name has none."""
     minute = child.name.removeprefix(f"{view.name}-")
-    return not minute.isdecimal() or int(minute) <= int(_since(view).timestamp()) // 60
+    return int(minute) if minute.isdecimal() else -1
 
 
 def _by_age(children: Sequence[Child]) -> list[Child]:

@@ -194,7 +194,9 @@ def test_the_oldest_finished_ones_beyond_the_limits_are_deleted(
 def test_a_batch_that_status_does_not_tell_of_is_kept_until_it_does() -> None:
     finished = view(child(THIRTEEN, Outcome.COMPLETE), keep_complete=0)
     assert decide(finished, at(13, 0, 5)).actions == (AdoptBatch(ONE),)
-    assert decide(replace(finished, suspended=True), at(13, 0, 5)).actions == ()
+    assert decide(replace(finished, suspended=True), at(13, 0, 5)).actions == (AdoptBatch(ONE),)
+    assert decide(replace(finished, suspended=True), at(12, 59, 59)).actions == (), "the clock was set back"
+    assert decide(replace(finished, suspended=True, children=(child("nightly-x"),)), ONE).actions == ()
     assert removed(decide(replace(finished, last=ONE), at(13, 0, 5)).actions) == [(THIRTEEN, Removal.HISTORY)]
 
 

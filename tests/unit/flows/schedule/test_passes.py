@@ -99,6 +99,24 @@ async def test_a_status_that_could_not_be_written_makes_no_second_batch(stage: S
     assert stage.status["lastScheduleTime"] == "2026-03-01T12:01:00Z"
 
 
+async def test_a_batch_that_ended_during_a_suspension_is_not_made_again_after_it(stage: Stage) -> None:
+    stage.apply(schedule="1 12 * * *")
+    await stage.settle()
+    stage.server.faults.append(Fault(500, "PATCH", "inferencebatchschedules", times=100))
+    stage.clock.seconds += 60
+    await stage.settle()
+    stage.server.faults.clear()
+    stage.change(suspend=True)
+    stage.restart()
+    await stage.settle()
+    stage.server.remove("inferencebatches", NAMESPACE, name(1))  # its ttlSecondsAfterFinished is over
+    await stage.wait(3600, step=60)
+    stage.change(suspend=False)
+    await stage.wait(3600, step=60)
+    assert (stage.batches, stage.creates) == ([], 1)
+    assert stage.status["lastScheduleTime"] == "2026-03-01T12:01:00Z"
+
+
 async def test_a_refused_batch_is_tried_ever_more_slowly_and_at_once_when_the_spec_changes(stage: Stage) -> None:
     stage.apply(schedule="1 12 * * *")
     stage.server.faults.append(Fault(422, "POST", "inferencebatches", times=1000))
