@@ -190,10 +190,8 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         sent, model = self._sent(obj, change, memory), inputs.model_id
         creates = (sight.seen is Seen.NOTHING or resend or beside) and gate is Gate.OPEN and linked.unmet is None
         asked = recovery.recovery(obj, sight.seen, now)
-        starts = (
-            (asked is Recovery.RESTART or (change is not None and change.pays)) and not sent and gate is not Gate.LATER
-        )
         held_back = recovery.held_back(obj, sight.seen, asked, difference, now)
+        starts = not sent and _grows(change, asked, gate, held_back=held_back)
         planned = demand is Demand.EXIST and obj.metadata.plan_only
         anew = planned and _anew(obj, sight.seen, asked, difference, held_back)
         pays = demand is Demand.EXIST and (creates or starts) and not anew
@@ -359,6 +357,15 @@ def _inputs(read: ReadInputs | MissingInput | None, linked: Links, model_id: str
     if not isinstance(read, ReadInputs):
         return Inputs(ids=linked.ids, model_id=model_id)
     return Inputs(read.env, read.ssh_keys, read.texts, linked.ids, model_id)
+
+
+def _grows(change: Change | None, asked: Recovery, gate: Gate, *, held_back: bool) -> bool:
+    """Whether a start, or a change that costs more, is sent now if nothing but the agreed time is considered.
+
+    A time that was agreed for a recovery does not hold back what people request meanwhile.
+    """
+    pays = change is not None and change.pays
+    return pays and held_back if gate is Gate.LATER else pays or asked is Recovery.RESTART
 
 
 def _anew(obj: Resource[SpecT, StatusT], seen: Seen, asked: Recovery, difference: Difference, held_back: bool) -> bool:

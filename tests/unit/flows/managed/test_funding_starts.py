@@ -106,6 +106,24 @@ async def test_a_restart_of_what_failed_that_people_ask_for_is_a_start_too(price
     assert (priced.reason(), priced.status().restarted_at) == ("Running", "now")
 
 
+async def test_so_is_one_that_people_ask_for_while_the_next_recovery_is_delayed(priced: World) -> None:
+    limited(priced, AccountBudget(min_available_cents=500))
+    priced.apply(gpu=H100, recovery={"onFailed": "Restart"})
+    await priced.wait(10)
+    for _ in range(2):
+        priced.pods.become("pod-1", "failed")
+        priced.hint()
+        await priced.wait(2)
+    assert (priced.reason(), priced.pods.count("start")) == ("BackOff", 1)
+    limited(priced, AccountBudget(min_available_cents=500), available=499)
+    priced.annotate(restarted_at="now")
+    await priced.wait(2)
+    assert (priced.reason(), priced.pods.count("start")) == ("WaitingForBudget", 1)
+    limited(priced, AccountBudget(min_available_cents=500))
+    await priced.wait(10)
+    assert (priced.reason(), priced.status().restarted_at) == ("Running", "now")
+
+
 async def test_what_is_sent_again_is_asked_for_again(priced: World) -> None:
     priced.account.state = replace(priced.account.ready, resend_unknown=True)
     limited(priced, AccountBudget(max_burn_per_hour_cents=450))
