@@ -36,7 +36,7 @@ async def found_unnamed(
     nothing is taken over. Raises CloudError.
     """
     another = changed_fields(intent.spec_hash, resource.immutable(obj))
-    if another or not account.adoption_allowed or _has_rival(cache, key, intent, account):
+    if another or not account.adoption_allowed or _has_rival(cache, key, intent):
         return CannotTell()
     alike = [(one, resource.identity(one)[0]) for one in await kind.alike(account.cloud, obj)]
     free = [one for one, cloud_id in alike if not cache.with_cloud_id(cloud_id) - {key}]
@@ -55,8 +55,11 @@ def led_to(alike: Sequence[tuple[ObsT, datetime | None]], started_at: datetime) 
             return CannotTell()
 
 
-def _has_rival(cache: Cache, key: ObjectKey, intent: CreateIntent, account: AccountReady) -> bool:
-    """Whether another object waits for the answer to an equal request: a resource may be either's."""
+def _has_rival(cache: Cache, key: ObjectKey, intent: CreateIntent) -> bool:
+    """Whether another object waits for the answer to an equal request: a resource may be either's.
+
+    With whatever account: several may have keys of one organization.
+    """
     same = f'\\"specHash\\":\\"{intent.spec_hash}\\"'.encode()
-    others = (other for other in cache.searching(account.key) if other.kind == key.kind and other != key)
-    return any((entry := cache.get(other)) is not None and same in entry.body for other in others)
+    others = (cache.get(other) for other in cache.keys(key.kind) if other != key)
+    return any(entry is not None and entry.searching and same in entry.body for entry in others)

@@ -165,6 +165,16 @@ async def test_two_that_sent_the_same_take_nothing_from_each_other(unnamed: Worl
     assert (unnamed.exists("second"), unnamed.status("first").id) == (False, "pod-1")
 
 
+async def test_nor_do_two_that_sent_it_with_accounts_of_one_organization(unnamed: World) -> None:
+    await lose(unnamed, "first", "second", acted=True)
+    unnamed.pods.become("pod-1", "terminated")
+    elsewhere = unnamed.readable_intent("second").model_copy(update={"account": "CloudAccount/other"})
+    unnamed.annotate("second", **{CREATE_INTENT.partition("/")[2]: elsewhere.to_annotation()})
+    await unnamed.wait(AN_HOUR, step=30)
+    for name in ("first", "second"):
+        assert (unnamed.status(name).id, unnamed.stalled(name).partition(":")[0]) == (None, "CreateOutcomeUnknown")
+
+
 async def test_what_the_spec_says_by_now_is_not_what_was_sent(unnamed: World) -> None:
     await lose(unnamed, acted=True)
     unnamed.pods.add("", fields=row("another/image"))
