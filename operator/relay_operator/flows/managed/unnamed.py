@@ -36,9 +36,11 @@ async def found_unnamed(
     nothing is taken over. Raises CloudError.
     """
     another = changed_fields(intent.spec_hash, resource.immutable(obj))
-    if another or not account.adoption_allowed or _has_rival(cache, key, intent):
+    if another or not account.adoption_allowed:
         return CannotTell()
     alike = [(one, resource.identity(one)[0]) for one in await kind.alike(account.cloud, obj)]
+    if _has_rival(cache, key, intent):  # only now: another may have sent its request while the list was read
+        return CannotTell()
     free = [one for one, cloud_id in alike if not cache.with_cloud_id(cloud_id) - {key}]
     return led_to([(one, kind.made_at(one)) for one in free], intent.started_at)
 

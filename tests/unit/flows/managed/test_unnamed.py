@@ -165,6 +165,21 @@ async def test_two_that_sent_the_same_take_nothing_from_each_other(unnamed: Worl
     assert (unnamed.exists("second"), unnamed.status("first").id) == (False, "pod-1")
 
 
+async def test_what_another_sends_while_the_list_is_read_is_the_others(unnamed: World) -> None:
+    await lose(unnamed, acted=False)
+    theirs = unnamed.readable_intent().model_copy(update={"token": "theirs", "name": "second", "identity": None})
+
+    def another_sends(call: str) -> None:
+        if call == "alike":
+            unnamed.pods.on_call = lambda _: None
+            unnamed.apply("second", annotations={CREATE_INTENT: theirs.to_annotation()})
+            unnamed.pods.add("", fields=row())
+
+    unnamed.pods.on_call = another_sends
+    await unnamed.wait(5)
+    assert (len(unnamed.pods.live), unnamed.status().id, unnamed.status("second").id) == (1, None, None)
+
+
 async def test_nor_do_two_that_sent_it_with_accounts_of_one_organization(unnamed: World) -> None:
     await lose(unnamed, "first", "second", acted=True)
     unnamed.pods.become("pod-1", "terminated")
