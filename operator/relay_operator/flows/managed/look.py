@@ -40,7 +40,7 @@ from relay_operator.flows.managed.resource import (
     shown_once,
     unnamed,
 )
-from relay_operator.flows.managed.unnamed import found_unnamed
+from relay_operator.flows.managed.unnamed import found_unnamed, has_rival
 from relay_wire.base import RESOURCE_ID
 
 _SEEN_BY_PROGRESS = {
@@ -342,7 +342,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         if not nameless(self.resource) or (legible(obj) and unnamed(self.resource)):
             return self._clue(intent)
         since = rfc3339(intent.started_at)
-        why = "a row of the cloud's list does not show what it is" if legible(obj) else "the spec cannot be read"
+        why = "the cloud's list does not show what became of it" if legible(obj) else "the spec cannot be read"
         return f"{why}: look in the cloud for what the spec asked for, and was made at {since} or later"
 
     def _clue(self, intent: CreateIntent) -> str:
@@ -366,7 +366,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
             return CannotTell()
         observed = await self.resource.existing(account.cloud, obj)
         if observed is not None:
-            return Found(observed)
+            return CannotTell() if has_rival(self.cache, key, intent) else Found(observed)
         return CannotTell() if await resource.may_exist(account.cloud, obj) else NotSeen()
 
     def _found(

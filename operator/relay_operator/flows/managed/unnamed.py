@@ -39,7 +39,7 @@ async def found_unnamed(
     if another or not account.adoption_allowed:
         return CannotTell()
     alike = [(one, resource.identity(one)[0]) for one in await kind.alike(account.cloud, obj)]
-    if _has_rival(cache, key, intent):  # only now: another may have sent its request while the list was read
+    if has_rival(cache, key, intent):  # only now: another may have sent its request while the list was read
         return CannotTell()
     free = [one for one, cloud_id in alike if not cache.with_cloud_id(cloud_id) - {key}]
     return led_to([(one, kind.made_at(one)) for one in free], intent.started_at)
@@ -57,7 +57,7 @@ def led_to(alike: Sequence[tuple[ObsT, datetime | None]], started_at: datetime) 
             return CannotTell()
 
 
-def _has_rival(cache: Cache, key: ObjectKey, intent: CreateIntent) -> bool:
+def has_rival(cache: Cache, key: ObjectKey, intent: CreateIntent) -> bool:
     """Whether another object waits for the answer to an equal request: a resource may be either's.
 
     With whatever account: several may have keys of one organization.

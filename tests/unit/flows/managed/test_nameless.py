@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from relay_client import Cloud, Conflict
+from relay_operator.api.meta import CREATE_INTENT
 from relay_operator.kinds.gpupod import Pod
 from relay_wire.vms import VmRecord
 from tests.unit.flows.managed.cloudpods import OnePod, lost, refused
@@ -84,7 +85,7 @@ async def test_a_row_that_may_be_it_is_no_reason_to_create_another(world: World)
     world.apply()
     await world.wait(AN_HOUR, step=30)
     assert world.stalled().startswith("CreateOutcomeUnknown: ")
-    assert "a row of the cloud's list does not show what it is: look in the cloud for what the spec" in world.stalled()
+    assert "the cloud's list does not show what became of it: look in the cloud for what the spec" in world.stalled()
     assert (world.pods.count("create"), len(world.pods.live)) == (1, 1)
     world.annotate(adopt_id="pod-1")
     await world.wait(10)
@@ -103,3 +104,18 @@ async def test_a_conflict_says_that_it_is_not_ours(nameless: World) -> None:
     await nameless.wait(30)
     assert nameless.stalled().startswith("AlreadyExists: ")
     assert (nameless.pods.count("create"), nameless.status().id) == (1, None)
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+async def test_what_another_object_sends_meanwhile_is_the_others(nameless: World, deleted: bool) -> None:
+    """As when the object is renamed in Git: the one that goes must not end what the next one has just made."""
+    nameless.pods.fail("create", lost(acted=False))
+    nameless.apply()
+    await nameless.one_pass()
+    theirs = nameless.readable_intent().model_copy(update={"token": "theirs", "name": "second", "identity": None})
+    if deleted:
+        nameless.delete()
+    nameless.apply("second", annotations={CREATE_INTENT: theirs.to_annotation()})
+    there = nameless.pods.add("theirs")
+    await nameless.wait(5)
+    assert (nameless.exists(), nameless.status().id, nameless.pods.live) == (True, None, [there])
