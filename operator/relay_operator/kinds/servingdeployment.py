@@ -85,7 +85,11 @@ class ServingDeployments(ExternalResource[ServingDeploymentSpec, ServingDeployme
         return Seen(row, lanes.lane_of(row, listed.values()))
 
     async def existing(self, cloud: Cloud, obj: Serving) -> Seen | None:
-        """None: several deployments may be alike."""
+        """None: several deployments may be alike.
+
+        Raises NotServed without the list: a deployment that could not be seen, and so not ended, is not created.
+        """
+        await self._lists.recent(cloud, partial(_listed, cloud))
         return None
 
     async def alike(self, cloud: Cloud, obj: Serving) -> Sequence[Seen]:

@@ -205,7 +205,8 @@ async def test_a_create_that_outlives_its_operator_is_found_by_the_next(
     first = await start_operator(workspace, **BRISK)
     await workspace.becomes("CloudAccount", "default")
     await workspace.cloud.control.fault(CREATE, {"drop": "after"}, organizationId=own)
-    await workspace.cloud.control.fault(f"GET {PATH}", {"status": 503}, organizationId=own)
+    looks = {"skip": 1, "organizationId": own}  # before the create
+    await workspace.cloud.control.fault(f"GET {PATH}", {"status": 503}, **looks)
     await workspace.apply(_deployment())
     await eventually(lambda: count(workspace, CREATE), lambda creates: creates == 1)
     await first.kill()

@@ -134,6 +134,15 @@ async def test_all_are_read_by_one_list_and_what_it_lacks_is_asked_for() -> None
     assert [each.target for each in server.seen] == [ALL, f"{PATH}/dep_3", ALL, f"{PATH}/dep_2", ALL, f"{PATH}/dep_1"]
 
 
+@pytest.mark.parametrize("status", [404, 405])
+async def test_nothing_is_created_in_a_cloud_that_could_not_show_it(status: int) -> None:
+    async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
+        server.will(Reply(status, b'{"error": "no such thing", "code": "not_found"}'))
+        with pytest.raises(NotServed):
+            await kind().existing(cloud, serving())
+    assert [each.target for each in server.seen] == [ALL]
+
+
 async def test_a_list_without_an_end_tells_nothing() -> None:
     async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
         server.will(*(page(cursor=str(number)) for number in range(MAX_PAGES)))
