@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
+import orjson
+
 from relay_operator.api.meta import CreateIntent, ObjectKey, Resource
 from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.cache import Cache
-from relay_operator.engine.intent import changed_fields
+from relay_operator.engine.intent import changed_fields, intent_of
 from relay_operator.flows.managed.resource import (
     CannotTell,
     ExternalResource,
@@ -58,10 +60,21 @@ def led_to(alike: Sequence[tuple[ObsT, datetime | None]], started_at: datetime) 
 
 
 def has_rival(cache: Cache, key: ObjectKey, intent: CreateIntent) -> bool:
-    """Whether another object waits for the answer to an equal request: a resource may be either's.
+    """Whether another object waits for the answer to an equal request to this organization: a resource may be either's.
 
     With whatever account: several may have keys of one organization.
     """
-    same = f'\\"specHash\\":\\"{intent.spec_hash}\\"'.encode()
     others = (cache.get(other) for other in cache.keys(key.kind) if other != key)
-    return any(entry is not None and entry.searching and same in entry.body for entry in others)
+    return any(entry is not None and entry.searching and _sent_the_same(entry.body, intent) for entry in others)
+
+
+def _sent_the_same(body: bytes, intent: CreateIntent) -> bool:
+    if intent.spec_hash.encode() not in body:  # parsing is slow
+        return False
+    other = intent_of(orjson.loads(body))
+    return other is not None and other.spec_hash == intent.spec_hash and len({_where(other), _where(intent)} - {""}) < 2
+
+
+def _where(intent: CreateIntent) -> str:
+    """The organization that it was sent to; empty if that is unknown."""
+    return intent.identity.organization if intent.identity is not None else ""

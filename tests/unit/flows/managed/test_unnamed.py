@@ -180,14 +180,19 @@ async def test_what_another_sends_while_the_list_is_read_is_the_others(unnamed: 
     assert (len(unnamed.pods.live), unnamed.status().id, unnamed.status("second").id) == (1, None, None)
 
 
-async def test_nor_do_two_that_sent_it_with_accounts_of_one_organization(unnamed: World) -> None:
+@pytest.mark.parametrize(("organization", "found"), [("org-1", None), ("org-2", "pod-2")])
+async def test_nor_do_two_that_sent_it_with_accounts_of_one_organization(
+    unnamed: World, organization: str, found: str | None
+) -> None:
     await lose(unnamed, "first", "second", acted=True)
     unnamed.pods.become("pod-1", "terminated")
-    elsewhere = unnamed.readable_intent("second").model_copy(update={"account": "CloudAccount/other"})
+    sent = unnamed.readable_intent("second")
+    assert sent.identity is not None
+    identity = sent.identity.model_copy(update={"organization": organization})
+    elsewhere = sent.model_copy(update={"account": "CloudAccount/other", "identity": identity})
     unnamed.annotate("second", **{CREATE_INTENT.partition("/")[2]: elsewhere.to_annotation()})
     await unnamed.wait(AN_HOUR, step=30)
-    for name in ("first", "second"):
-        assert (unnamed.status(name).id, unnamed.stalled(name).partition(":")[0]) == (None, "CreateOutcomeUnknown")
+    assert (unnamed.status("first").id, unnamed.status("second").id) == (found, None)
 
 
 async def test_what_the_spec_says_by_now_is_not_what_was_sent(unnamed: World) -> None:
