@@ -10,7 +10,7 @@ from relay_operator.api.inferencebackend import NativeFamily
 from relay_operator.api.servingdeployment import Role, ServingDeploymentSpec, Strategy
 from relay_operator.engine.report import REPLICAS_OUT_OF_BOUNDS
 from relay_operator.kinds.comparison import differing
-from relay_wire.serving import Deployment
+from relay_wire.serving import Deployment, DeploymentStatus
 
 ENGINE: Final = frozenset({"version", "dtype", "quantization", "maxModelLen", "engineImage", "weightsRef", "extraArgs"})
 """Fields of what the replicas run; the spec has the same names."""
@@ -117,6 +117,11 @@ def changed(spec: ServingDeploymentSpec, row: Deployment) -> dict[str, JsonValue
         name: asked[name] for name in _IN_PLACE if None not in (asked[name], has[name]) and has[name] != asked[name]
     }
     return in_place | {name: asked[name] for name in ENGINE & asked.keys() if has[name] != asked[name]}
+
+
+def there(row: Deployment) -> int:
+    """The replicas that the cloud was asked for, and that have not been stopped."""
+    return 0 if row.status == DeploymentStatus.STOPPED else row.replicas_desired or 0
 
 
 def is_within(spec: ServingDeploymentSpec) -> bool:

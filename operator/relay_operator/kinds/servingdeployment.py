@@ -48,6 +48,7 @@ from relay_operator.kinds.serving_request import (
     sent,
     settings,
     taken_out,
+    there,
 )
 from relay_wire.serving import Deployment, DeploymentChange, DeploymentCreate, DeploymentStatus
 
@@ -126,7 +127,8 @@ class ServingDeployments(ExternalResource[ServingDeploymentSpec, ServingDeployme
         return Capacity(model_id, obj.spec.gpu.count, replicas=obj.spec.replicas.desired)
 
     def grown(self, obj: Serving, observed: Seen) -> Capacity:
-        replicas = max(obj.spec.replicas.desired, observed.row.replicas_desired or 0)
+        """A stopped deployment starts with as many replicas as are asked for, whatever it had."""
+        replicas = max(obj.spec.replicas.desired, there(observed.row))
         return replace(self.capacity(obj, observed.row.gpu_model_id or ""), replicas=replicas)
 
     def untold(self, obj: Serving, observed: Seen) -> Capacity | None:
@@ -168,8 +170,7 @@ class ServingDeployments(ExternalResource[ServingDeploymentSpec, ServingDeployme
 
         name = "scale" if differs.keys() <= REPLICAS else "promote" if "rolloutRole" in differs else "update"
         reason = Reason.SCALING if name == "scale" else Reason.UPDATING
-        there = 0 if row.status == DeploymentStatus.STOPPED else row.replicas_desired or 0
-        grows = "replicasDesired" in differs and spec.replicas.desired > there and is_within(spec)
+        grows = "replicasDesired" in differs and spec.replicas.desired > there(row) and is_within(spec)
         return (Change(name, reason, send, to=body.model_dump_json(exclude_none=True), pays=grows),)
 
     def progress(self, observed: Seen) -> Progress:

@@ -85,10 +85,18 @@ def test_what_starts_or_grows_costs_what_it_has_with_all_replicas_that_the_cloud
     ) == Capacity("b200", 2)
     assert CLUSTERS.grown(cluster(replicas=1, gpu=H100), seen(10)) == Capacity("h100", 2, "", 10)
     assert CLUSTERS.grown(cluster(replicas=12, gpu=H100), seen(10)) == Capacity("h100", 2, "", 12)
+
+
+@pytest.mark.parametrize(
+    ("status", "desired", "replicas"), [("running", 2, 4), ("degraded", 6, 6), ("stopped", 2, 2), ("stopped", 6, 6)]
+)
+def test_a_stopped_deployment_starts_with_the_replicas_that_are_asked_for_and_a_running_one_keeps_those_it_has(
+    status: str, desired: int, replicas: int
+) -> None:
     row = Deployment.model_validate(
-        {"id": "d", "status": "stopped", "replicasDesired": 4, "gpuModelId": "b200", "replicas": []}
+        {"id": "d", "status": status, "replicasDesired": 4, "gpuModelId": "b200", "replicas": []}
     )
-    assert SERVING.grown(serving(2), Seen(row)) == Capacity("b200", 2, "", 4)
+    assert SERVING.grown(serving(desired), Seen(row)) == Capacity("b200", 2, "", replicas)
 
 
 @pytest.mark.parametrize(("price", "has", "untold"), [(7, 3, None), (None, 3, 3), (None, None, 2), (7, None, 2)])
