@@ -75,7 +75,14 @@ def flow(
     """Returns the real flow, without the parts that read inputs and write outputs."""
     long_work, nothing = cast(Transfers, transfers), cast(Any, None)
     gatherer = Gatherer(
-        accounts, engine.cache, cast(BatchPolls, ModelPolls()), long_work, engine.clock, delays, engine.installation
+        accounts,
+        engine.cache,
+        cast(BatchPolls, ModelPolls()),
+        long_work,
+        engine.clock,
+        delays,
+        engine.installation,
+        policy.longest,
     )
     actor = Actor(
         accounts=accounts,

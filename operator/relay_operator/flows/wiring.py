@@ -119,7 +119,14 @@ def batches(parts: Parts) -> KindReconciler:
     polls = BatchPolls(lists, settings.poll_settled_seconds * 2, time.monotonic)
     flow = BatchFlow(
         gatherer=BatchGatherer(
-            parts.accounts, engine.cache, polls, transfers, time.monotonic, delays, engine.installation
+            parts.accounts,
+            engine.cache,
+            polls,
+            transfers,
+            time.monotonic,
+            delays,
+            engine.installation,
+            engine.retry_policy.longest,
         ),
         actor=BatchActor(
             accounts=parts.accounts,

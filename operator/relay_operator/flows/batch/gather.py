@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from relay_client import Cloud, CloudError, Unreadable
 from relay_client.operations import GET_BATCH, LIST_BATCHES
@@ -21,6 +21,7 @@ from relay_operator.engine.account import (
     not_served,
     pinned,
 )
+from relay_operator.engine.backoff import is_ahead
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.conditions import is_unfunded
 from relay_operator.engine.confirmation import ConfirmationDelays
@@ -64,6 +65,8 @@ class Gatherer:
     clock: Callable[[], float]
     delays: ConfirmationDelays
     installation: Installation
+    longest_wait: timedelta
+    """The longest that a refused attempt waits."""
 
     async def gather(self, turn: Turn, obj: InferenceBatch, memory: BatchMemory) -> Facts:
         """Gather the facts for one pass over one object. Raises KubeError."""
@@ -112,7 +115,7 @@ class Gatherer:
         is_copy = isinstance(written, CreateIntent) and bool(self.cache.creators(written.token, key))
         if obj.status.create_token is None and (is_copy or self._names_anothers(obj, written)):
             phase = Phase.NEW  # the intent of another object came with a copied manifest
-        due = obj.status.next_attempt_time
+        waits = is_ahead(obj.status.next_attempt_time, now, self.longest_wait)
         changed = obj.status.observed_generation != obj.metadata.generation
         return View(
             demand=predicates.demand(obj),
@@ -122,7 +125,7 @@ class Gatherer:
             sight=Sight.UNSURE if phase is Phase.ACTIVE and predicates.unsettled(obj.status, written) else Sight.CLEAR,
             holds=predicates.holds(obj.status),
             rested=bool(obj.status.suspended) and obj.status.start_time is None,  # else it was resumed since
-            waiting=due is not None and now < due and not changed and not _asked(obj),
+            waiting=waits and not changed and not _asked(obj),
             misplaced=predicates.fits_nowhere(obj.status) and not changed and not _asked(obj),
         )
 

@@ -21,6 +21,7 @@ from relay_operator.api.inferencebatch import (
 from relay_operator.api.inferencebatch_spec import BatchDeletionPolicy, InferenceBatchSpec, RecordRetry
 from relay_operator.api.meta import CreateIntent, MalformedIntent
 from relay_operator.engine import conditions
+from relay_operator.engine.backoff import is_ahead
 from relay_operator.engine.fit_schema import fit_schema
 from relay_operator.flows.batch.plan import BatchDemand, Holds, Phase, Round
 from relay_operator.records.problems import ProblemCode
@@ -151,7 +152,8 @@ def round_of(spec: InferenceBatchSpec, status: InferenceBatchStatus, now: dateti
     if not parts or any(part.input_file_id is None for part in parts):
         return Round.UNSENT
     if any(part.batch_id is None for part in parts):
-        return Round.HELD if status.retry_time is not None and now < status.retry_time else Round.UNPAID
+        longest = timedelta(seconds=_record_retry(spec).max_backoff_seconds + 1)  # in the whole seconds of status
+        return Round.HELD if is_ahead(status.retry_time, now, longest) else Round.UNPAID
     if not all(map(over, parts)):
         return Round.SENT
     return Round.OVER_MORE if may_go_on(spec, status) else Round.OVER
@@ -160,18 +162,22 @@ def round_of(spec: InferenceBatchSpec, status: InferenceBatchStatus, now: dateti
 def may_go_on(spec: InferenceBatchSpec, status: InferenceBatchStatus) -> bool:
     """Whether some records may be sent again; only the results show which."""
     counts = counted(status)
-    attempts_left = (status.attempt or 1) < (spec.retry_policy or RecordRetry()).max_attempts
+    attempts_left = (status.attempt or 1) < _record_retry(spec).max_attempts
     missing = counts.total - counts.completed - counts.failed
     return (attempts_left and counts.failed + missing > 0) or (bool(status.suspended) and missing > 0)
 
 
 def retry_time(spec: InferenceBatchSpec, attempt: int, now: datetime) -> datetime | None:
     """When this attempt at failed records may begin, in whole seconds; None: at once."""
-    policy = spec.retry_policy or RecordRetry()
+    policy = _record_retry(spec)
     if not policy.backoff_seconds:
         return None
     wait = min(policy.backoff_seconds * 2 ** (attempt - 2), policy.max_backoff_seconds)
     return (now + timedelta(seconds=wait + 0.999)).replace(microsecond=0)
+
+
+def _record_retry(spec: InferenceBatchSpec) -> RecordRetry:
+    return spec.retry_policy or RecordRetry()
 
 
 def refreshed(status: InferenceBatchStatus, seen: Iterable[tuple[PartStatus, Batch]]) -> InferenceBatchStatus:

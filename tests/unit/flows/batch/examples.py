@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from relay_operator.api.inferencebatch import InferenceBatch, InferenceBatchStatus, PartStatus, RequestCounts, Usage
@@ -10,6 +10,8 @@ from relay_wire.batches import Batch
 
 NOON = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 TOKEN = "t0ken"
+LONGEST_WAIT = timedelta(hours=1)
+"""The longest that a refused attempt waits."""
 
 
 def batch(
@@ -51,4 +53,4 @@ def seen(batch_id: str = "batch_1_1", state: str = "in_progress", **told: Any) -
     return Batch.model_validate({"id": batch_id, "status": state} | told)
 
 
-__all__ = ["NOON", "TOKEN", "RequestCounts", "Usage", "batch", "part", "seen", "sent", "status"]
+__all__ = ["LONGEST_WAIT", "NOON", "TOKEN", "RequestCounts", "Usage", "batch", "part", "seen", "sent", "status"]

@@ -1,7 +1,7 @@
-"""What an object itself shows: whose its intent is, and whether it rests."""
+"""What an object itself shows: whose its intent is, whether it rests, and whether an attempt is waited for."""
 
 import json
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, cast
 
 import pytest
@@ -17,7 +17,7 @@ from relay_operator.engine.intent import cloud_name
 from relay_operator.flows.batch.gather import Gatherer
 from relay_operator.flows.batch.names import TAG, PartTag, tag_of
 from relay_operator.flows.batch.plan import Phase
-from tests.unit.flows.batch.examples import NOON, TOKEN, batch, part, seen, sent, status
+from tests.unit.flows.batch.examples import LONGEST_WAIT, NOON, TOKEN, batch, part, seen, sent, status
 
 KEY = ObjectKey("InferenceBatch", "ns", "nightly")
 
@@ -62,6 +62,25 @@ def test_a_batch_rests_each_time_it_is_suspended(start_time: datetime | None, re
     assert view.rested is rests
 
 
+@pytest.mark.parametrize(
+    ("agreed", "waits"),
+    [
+        (None, False),
+        (timedelta(), False),
+        (timedelta(seconds=1), True),
+        (LONGEST_WAIT, True),
+        (LONGEST_WAIT + timedelta(seconds=1), False),
+    ],
+    ids=["nothing is agreed", "it has come", "it comes", "it comes at last", "the clock was ahead"],
+)
+def test_an_agreed_attempt_is_waited_for_unless_it_was_agreed_while_the_clock_was_ahead(
+    agreed: timedelta | None, waits: bool
+) -> None:
+    generation, due = batch().metadata.generation, None if agreed is None else NOON + agreed
+    told = status(observed_generation=generation, next_attempt_time=due)
+    assert _gatherer(Cache())._recorded(KEY, batch(status=told), None, NOON).waiting is waits
+
+
 def _gatherer(cache: Cache) -> Gatherer:
     nothing = cast("Any", None)
-    return Gatherer(nothing, cache, nothing, nothing, lambda: 0.0, ConfirmationDelays(), Installation())
+    return Gatherer(nothing, cache, nothing, nothing, lambda: 0.0, ConfirmationDelays(), Installation(), LONGEST_WAIT)

@@ -23,7 +23,7 @@ from relay_operator.flows.batch.selection import select
 from relay_operator.records.ids import Ids
 from relay_operator.records.pace import Pace
 from tests.unit.client.scripted import Reply, scripted_server
-from tests.unit.flows.batch.examples import TOKEN, batch, sent, status
+from tests.unit.flows.batch.examples import LONGEST_WAIT, TOKEN, batch, sent, status
 from tests.unit.records.streams import file, success
 
 if TYPE_CHECKING:
@@ -39,7 +39,9 @@ class Look:
         self._now, self._memory = 0.0, BatchMemory("uid")
         nobody, polls = cast("Any", None), BatchPolls(SharedLists(1.0, lambda: 0.0), 1.0, lambda: 0.0)
         delays = ConfirmationDelays(absence=5, newborn=30)
-        self._gatherer = Gatherer(nobody, Cache(), polls, nobody, lambda: self._now, delays, Installation())
+        self._gatherer = Gatherer(
+            nobody, Cache(), polls, nobody, lambda: self._now, delays, Installation(), LONGEST_WAIT
+        )
 
     async def at(self, now: float, told: dict[str, Any]) -> PartStatus:
         """The part as it is recorded, if the cloud tells this then."""

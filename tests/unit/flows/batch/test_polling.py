@@ -23,7 +23,7 @@ from relay_operator.flows.batch.polls import BatchPolls
 from relay_operator.flows.batch.transfers import Transfers
 from tests.unit.client.scripted import Reply, scripted_server
 from tests.unit.flows.batch.acting import KEY, ready
-from tests.unit.flows.batch.examples import NOON, TOKEN, batch, sent, status
+from tests.unit.flows.batch.examples import LONGEST_WAIT, NOON, TOKEN, batch, sent, status
 
 if TYPE_CHECKING:
     from relay_operator.engine.account import AccountReady
@@ -55,6 +55,7 @@ def gatherer(cloud: Cloud) -> Gatherer:
         clock=lambda: 0.0,
         delays=ConfirmationDelays(),
         installation=Installation(),
+        longest_wait=LONGEST_WAIT,
     )
 
 

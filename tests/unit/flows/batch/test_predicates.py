@@ -92,6 +92,14 @@ ROUNDS: dict[str, tuple[InferenceBatchStatus, Round]] = {
         status(sent(state="completed"), part(1, 2, inputFileId="f"), retry_time=NOON + timedelta(seconds=1)),
         Round.HELD,
     ),
+    "as long as the longest pause lasts": (
+        status(sent(state="completed"), part(1, 2, inputFileId="f"), retry_time=NOON + timedelta(seconds=361)),
+        Round.HELD,
+    ),
+    "and for no time that was written while the clock was ahead": (
+        status(sent(state="completed"), part(1, 2, inputFileId="f"), retry_time=NOON + timedelta(seconds=362)),
+        Round.UNPAID,
+    ),
     "and is submitted then": (
         status(sent(state="completed"), part(1, 2, inputFileId="f"), retry_time=NOON),
         Round.UNPAID,

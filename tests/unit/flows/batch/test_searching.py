@@ -16,7 +16,7 @@ from relay_operator.flows.batch.names import TAG, PartTag
 from relay_operator.flows.batch.plan import Sight
 from tests.unit.client.scripted import Reply, scripted_server
 from tests.unit.flows.batch.acting import INTENT
-from tests.unit.flows.batch.examples import NOON, TOKEN, batch, part, status
+from tests.unit.flows.batch.examples import LONGEST_WAIT, NOON, TOKEN, batch, part, status
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -29,7 +29,9 @@ class Search:
         self._now, self._memory = 0.0, BatchMemory("uid")
         nobody = cast("Any", None)  # nobody is asked for what a list means
         delays = ConfirmationDelays(absence=5, unknown=600, searches=2)
-        self._gatherer = Gatherer(nobody, nobody, nobody, nobody, lambda: self._now, delays, Installation())
+        self._gatherer = Gatherer(
+            nobody, nobody, nobody, nobody, lambda: self._now, delays, Installation(), LONGEST_WAIT
+        )
 
     def never_sent(self, what: str) -> None:
         """This process knows that it did not send it."""
