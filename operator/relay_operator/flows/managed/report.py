@@ -81,8 +81,18 @@ def report_of(
 def _former_asked(facts: Facts[SpecT, StatusT, ObsT], result: Sent | Rejected) -> Report | None:
     """The report after the cloud was asked to end a former resource; if it refused, it is the others' turn."""
     if isinstance(result, Rejected):
-        return _of_the_present(facts, Return.SOON, Former.REFUSED)
+        return None if _ends_next(facts) else _of_the_present(facts, Return.SOON, Former.REFUSED)
     return _of_the_present(facts, Return.SHORTLY)
+
+
+def _ends_next(facts: Facts[SpecT, StatusT, ObsT]) -> bool:
+    """Whether the next pass comes at once, and ends or stops the present resource of a deleted object.
+
+    That pass tells what became of both; until then, what is told of both stays.
+    """
+    agreed, otherwise = facts.obj.status.next_attempt_time, plan(replace(facts.view, former=Former.REFUSED))
+    at_once = (agreed is None or agreed <= facts.now) and not predicates.refresh_asked(facts.obj)
+    return at_once and facts.view.deleting and isinstance(otherwise, actions.Delete | actions.Update)
 
 
 def _rejected(facts: Facts[SpecT, StatusT, ObsT], error: CloudError) -> Report:

@@ -2,13 +2,13 @@
 
 import pytest
 
-from relay_client import BadRequest, NotFound
+from relay_client import BadRequest, Conflict, NotFound
 from relay_operator.api.conditions import ConditionType
 from tests.unit.flows.managed.blue_green import becomes, ids, live, status
 from tests.unit.flows.managed.cloudpods import Failure, lost, refused
 from tests.unit.flows.managed.former import KeptPods, former, uses
 from tests.unit.flows.managed.shown_once import CANARY, kept
-from tests.unit.flows.managed.world import World
+from tests.unit.flows.managed.world import World, fixed_random
 
 BUSY = "the former one, pod-1, cannot be ended: it is busy"
 
@@ -125,6 +125,37 @@ async def test_what_is_deleted_goes_though_the_former_one_does_not_and_the_objec
     stuck.pods.unendable.clear()
     await stuck.wait(330, step=10)
     assert (stuck.exists(), live(stuck)) == (False, [] if policy == "Delete" else ["pod-2"])
+
+
+@pytest.mark.parametrize("policy", ["Delete", "Stop"])
+async def test_what_the_cloud_refuses_of_both_is_told_in_one_message_and_with_one_write_each_time(
+    stuck: World, policy: str
+) -> None:
+    """Both are asked about again at about the same time."""
+    stuck.pods.unendable.add("pod-2")
+    stuck.pods.fail("stop", *[refused(Conflict)] * 1000)
+    stuck.random = fixed_random(7)
+    await stuck.restart()
+    stuck.change(deletionPolicy=policy)
+    stuck.delete()
+    await stuck.wait(30)
+    told, refusals, since = stuck.message(), status(stuck).failures or 0, len(stuck.server.calls)
+    assert told.endswith(f"; {BUSY}")
+    await stuck.wait(7200, step=5)
+    writes = [call.body for call in stuck.server.calls[since:] if call.status_write]
+    assert 20 <= len(writes) == (status(stuck).failures or 0) - refusals
+    assert (stuck.message(), [body for body in writes if "conditions" in body]) == (told, [])
+
+
+async def test_people_who_ask_for_another_look_get_an_answer_while_both_ends_are_refused(stuck: World) -> None:
+    stuck.pods.unendable.add("pod-2")
+    stuck.delete()
+    await stuck.wait(600, step=10)
+    asked = stuck.pods.count("delete")
+    stuck.annotate(reconcile_at="now")
+    await stuck.settle()
+    assert (stuck.pods.count("delete"), status(stuck).reconcile_at) == (asked + 2, "now")
+    assert stuck.message().endswith(f"; {BUSY}")
 
 
 async def test_neither_end_waits_for_the_other(both: World) -> None:
