@@ -9,6 +9,7 @@ from relay_operator.engine.cache import Cache
 from relay_operator.engine.intent import named
 
 FULL = f"{MAX_FORMER} former ones are in use, which is the limit: recreate what uses them"
+STUCK = f"{MAX_FORMER} former ones are not ended yet, which is the limit: another takes its place once one of them is"
 
 
 def supersedes(status: ManagedStatus) -> bool:
@@ -19,6 +20,11 @@ def supersedes(status: ManagedStatus) -> bool:
 def former(status: ManagedStatus) -> Sequence[Former]:
     """The former resources."""
     return (status.former or ()) if isinstance(status, SupersedingStatus) else ()
+
+
+def is_full(status: ManagedStatus) -> bool:
+    """Whether status can hold no more former resources."""
+    return len(former(status)) >= MAX_FORMER
 
 
 def with_present(status: ManagedStatus, until: datetime | None = None) -> list[Former]:

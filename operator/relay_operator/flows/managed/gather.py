@@ -21,7 +21,7 @@ from relay_operator.engine.rules import Account
 from relay_operator.flows.managed import links, predicates, recovery, schedule
 from relay_operator.flows.managed.blue_green import has_failed, standing
 from relay_operator.flows.managed.facts import Facts
-from relay_operator.flows.managed.former import former, is_named, unused
+from relay_operator.flows.managed.former import STUCK, former, is_full, is_named, unused
 from relay_operator.flows.managed.funding import Ahead, Funding
 from relay_operator.flows.managed.inputs import InputReader, MissingInput, ReadInputs
 from relay_operator.flows.managed.links import Links
@@ -252,7 +252,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
     async def _value(
         self, turn: Turn, obj: Resource[SpecT, StatusT], memory: ManagedMemory, sight: Sight[ObsT], *, wanted: bool
     ) -> tuple[Value, str]:
-        """The state of a value that is shown once, and a message that says why it cannot be kept."""
+        """The state of a value that is shown once, and a message that says why it cannot be kept or replaced."""
         resource, found = self.resource, sight.seen is Seen.FOUND and not obj.status.id
         looked = wanted or found or sight.seen is Seen.READY
         if not shown_once(resource) or predicates.demand(obj) is not Demand.EXIST or not looked:
@@ -262,7 +262,10 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         if found and memory.shown.cloud_id == cloud_id:
             kept = replace(kept, value_of=cloud_id)
         life = Life() if found else resource.life(obj.spec, obj.status)
-        return value_of(kept, cloud_id, life, predicates.created_at(obj, turn.now), turn.now), kept.taken
+        value = value_of(kept, cloud_id, life, predicates.created_at(obj, turn.now), turn.now)
+        if value in {Value.LOST, Value.DUE} and sight.seen is Seen.READY and is_full(obj.status):
+            return Value.STUCK, STUCK
+        return value, kept.taken
 
     async def _former(
         self,

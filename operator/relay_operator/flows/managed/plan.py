@@ -127,6 +127,7 @@ class Value(Enum):
     NONE = auto()  # the kind has no such value, or it was not read
     KEPT = auto()  # the object's Secret has it
     DUE = auto()  # the Secret has it, and it ends so soon that it has to be replaced
+    STUCK = auto()  # it is lost or due, and status can hold no more former ones
     EXPIRED = auto()  # the Secret has it, it is no longer valid, and no replacement is requested
     LOST = auto()  # the Secret does not have it
     TAKEN = auto()  # the Secret belongs to another object, or cannot be written
@@ -393,6 +394,8 @@ def _rotate(view: View) -> Action | None:
         return None
     if view.value in {Value.LOST, Value.DUE}:
         return _held_up(view) or SetAside()
+    if view.value is Value.STUCK:
+        return Stall(Reason.CONFLICT)
     if view.value is Value.EXPIRED and view.difference is not Difference.SUPERSEDED:
         return Stall(Reason.EXPIRED)
     return _taken(view)

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from relay_operator.api import meta
 from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey, Resource
 from relay_operator.api.parts import DeletionPolicy, OnInterrupted, PowerState, Recovery, UpdateType
-from relay_operator.api.workload import MAX_FORMER, ManagedSpec, ManagedStatus, SpecT, StatusT
+from relay_operator.api.workload import ManagedSpec, ManagedStatus, SpecT, StatusT
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.backoff import is_ahead
 from relay_operator.engine.intent import changed_fields, is_open
@@ -147,7 +147,7 @@ def difference(
     recreate = strategy is not None and strategy.type is UpdateType.RECREATE
     outdated = bool(env_digest and env_digest != (obj.status.env_digest or env_digest))
     if former.supersedes(obj.status) and (recreate if differs or silent else outdated):
-        full = len(former.former(obj.status)) == MAX_FORMER
+        full = former.is_full(obj.status)
         return (Difference.FORBIDDEN, None, former.FULL) if full else (Difference.SUPERSEDED, None, "")
     if drain(resource, obj) is not None and (differs or silent or outdated):
         return _blue_green(resource, obj, observed, now, (*differs, *silent) or (_CHANGED,))

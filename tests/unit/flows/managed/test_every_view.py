@@ -217,6 +217,9 @@ INVARIANTS: dict[str, Callable[[View, Action], bool]] = {
     "what has a value makes room for another only if that can be kept": lambda view, action: (
         not isinstance(action, SetAside) or view.value is not Value.TAKEN
     ),
+    "nothing is put aside that status cannot hold": lambda view, action: (
+        not isinstance(action, SetAside) or view.value is not Value.STUCK or view.seen is not Seen.READY
+    ),
     "what is put aside is followed by another": lambda view, action: (
         not isinstance(action, SetAside) or (view.gate is Gate.OPEN and view.seen in ALIVE and view.unmet is None)
     ),

@@ -1,13 +1,17 @@
 """Another takes the place of what ends or has lost its value, and the one before lives on until it ends."""
 
 import pytest
+from pydantic import JsonValue
 
 from relay_client import Forbidden
 from relay_operator.api.conditions import Reason
+from relay_operator.api.workload import MAX_FORMER
 from relay_operator.engine.account import AccountWaiting
+from relay_operator.flows.managed.former import STUCK
 from relay_operator.flows.managed.shown_once import Life
 from tests.unit.engine.apiserver import Fault
 from tests.unit.flows.managed.cloudpods import lost, refused
+from tests.unit.flows.managed.former import uses
 from tests.unit.flows.managed.shown_once import CANARY, HOUR, SECRET, PodsWithAValue, RotatingPod, kept, put_secret
 from tests.unit.flows.managed.world import NAMESPACE, World
 
@@ -94,6 +98,25 @@ async def test_what_has_ended_and_nobody_asked_another_for_is_told(showing: Worl
     showing.server.vanish("secrets", NAMESPACE, SECRET)
     await showing.wait(400)
     assert kept(showing)[0] == "pod-2"
+
+
+@pytest.mark.parametrize("why", ["lost", "due"])
+async def test_nothing_is_replaced_while_status_can_hold_no_more_former_ones(showing: World, why: str) -> None:
+    await aged(showing, 1 if why == "lost" else 7.9)
+    ids = [f"old-{number}" for number in range(MAX_FORMER)]
+    told: list[JsonValue] = [{"id": each, "name": each} for each in ids]
+    showing.server.edit("gpupods", NAMESPACE, "train", {"status": {"former": told}}, status=True)
+    uses(showing, 10, *ids[1:])
+    showing.pods.unendable.add("old-0")
+    if why == "lost":
+        showing.server.vanish("secrets", NAMESPACE, SECRET)
+    await showing.wait(900, step=10)
+    assert showing.stalled() == f"Conflict: {STUCK}; the former one, old-0, cannot be ended: it is busy"
+    assert (alive(showing), rows(showing)) == (["pod-1"], ids)
+    showing.pods.unendable.clear()
+    await showing.wait(900, step=10)
+    assert (kept(showing), alive(showing)) == (("pod-2", f"{CANARY}pod-2"), ["pod-1", "pod-2"])
+    assert rows(showing) == [*ids[1:], "pod-1"]
 
 
 async def test_a_cloud_whose_clock_is_wrong_gets_no_more_than_two_in_the_time_of_one(showing: World) -> None:
