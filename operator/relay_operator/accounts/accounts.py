@@ -354,15 +354,16 @@ class Accounts:
         return AccountReady(key, cloud, organization, connection.unclaimed, resend, adoption, serves, grants, budget)
 
     def _not_allowed(self, account: AnyAccount) -> str | None:
-        spec = account.spec
+        spec, own = account.spec, self._settings.namespace
+        if isinstance(account, ClusterCloudAccount) and (elsewhere := secret_namespace(account)) != own:
+            left = f"; it is left to the release in {elsewhere}" if self._settings.watch_namespaces else ""
+            return f"apiKeySecretRef.namespace must be the operator's own namespace, {own}{left}"
         if not spec.base_url and not self._settings.default_base_url:
             return "spec.baseUrl is not set, and the operator has no default (RELAY_DEFAULT_BASE_URL)"
         for url in (spec.base_url, spec.inference_url):
             refusal = why_refused(url, self._allowed) if url else None
             if refusal is not None:
                 return refusal
-        if isinstance(account, ClusterCloudAccount) and secret_namespace(account) != self._settings.namespace:
-            return f"apiKeySecretRef.namespace must be the operator's own namespace, {self._settings.namespace}"
         return None
 
     async def _api_key(self, account: AnyAccount) -> ApiKey | NoKey:

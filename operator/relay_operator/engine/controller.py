@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Generic, assert_never
 
+import orjson
 from pydantic import ValidationError
 
 from relay_kube.kube import Conflict, JsonObject, Kube, KubeError, NotFound, Unavailable
@@ -24,7 +25,8 @@ from relay_operator.engine.flow import ActionT, FactsT, Flow, ObjT, ResultT, Tol
 from relay_operator.engine.identity import Installation, RecordedElsewhereError
 from relay_operator.engine.informer import keep_answer
 from relay_operator.engine.leftovers import Left, Leftover, Leftovers
-from relay_operator.engine.memory import Memories, MemoryT
+from relay_operator.engine.manifests import part
+from relay_operator.engine.memory import Memories, Memory, MemoryT
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.passes import Pass
 from relay_operator.engine.persist import Persistence, Recorded, Unwritten, never_taken
@@ -74,7 +76,10 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
     engine: Engine
     flow: Flow[ObjT, FactsT, ActionT, ResultT, MemoryT]
     anothers: Callable[[ObjectKey, Entry], bool] | None = None
-    """Whether another operator manages the object: to this one, it is as good as gone."""
+    """Whether another operator manages the object: to this one, it is as good as gone.
+
+    If this one managed it until its spec changed, it has a last pass, which tells that.
+    """
     memories: Memories[MemoryT] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -87,7 +92,8 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         if left is not None and not await self._recorded_at_last(key, left):
             return
         entry = engine.cache.get(key)
-        if entry is None or (self.anothers is not None and self.anothers(key, entry)):
+        is_anothers = entry is not None and self.anothers is not None and self.anothers(key, entry)
+        if entry is None or (is_anothers and not _is_left_now(left, entry)):
             await self.flow.forget(key, self.memories.drop(key))
             return
         memory = self.memories.of(key, entry.uid)
@@ -97,6 +103,8 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
             try:
                 outcome, wrote = await self._pass(turn, entry, memory)
                 memory.kube_failures = 0
+                if is_anothers:
+                    await self.flow.forget(key, self.memories.drop(key))
             except KubeError as error:
                 self._not_taken(key, memory, error)
             finally:
@@ -402,3 +410,13 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
 
         objects = await engine.vanished.objects(turn.key) if turn.key.vanished else engine.kube
         return ObjectWriter(objects, self.flow.type, turn.key, turn.uid, str(entry.version), keep, entry.body)
+
+
+def _is_left_now(memory: Memory | None, entry: Entry) -> bool:
+    """Whether this process managed the object until its spec changed, and its status does not tell of that.
+
+    One that is being deleted is left as it is: a pass could release it, and only its new operator knows what uses it.
+    """
+    if memory is None or memory.uid != entry.uid or entry.deleting:
+        return False
+    return part(orjson.loads(entry.body), "status").get("observedGeneration") != entry.generation

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tests.conftest import StartOperator
     from tests.support.controlplane import Cluster
-    from tests.support.kube import Kube
+    from tests.support.kube import Kube, Manifest
     from tests.support.workspace import Workspace
 
 ELSEWHERE = f"release-{secrets.token_hex(3)}"
@@ -42,18 +42,8 @@ async def test_another_release_neither_tells_of_a_shared_account_nor_lets_it_go(
 ) -> None:
     workspace, kube = unattended_workspace, unattended_workspace.kube
     name = f"shared-{secrets.token_hex(3)}"
-    secret = api_key_secret(workspace.organization.api_key, name)
-    secret["metadata"]["namespace"] = OPERATOR_NAMESPACE
-    account = relay_object(
-        "ClusterCloudAccount",
-        name,
-        baseUrl=workspace.cloud.management_url,
-        inferenceUrl=workspace.cloud.inference_url,
-        apiKeySecretRef={"name": name, "key": SECRET_KEY, "namespace": OPERATOR_NAMESPACE},
-        allowedNamespaces={},
-    )
     reference = {"kind": "ClusterCloudAccount", "name": name}
-    for manifest in (secret, account, gpu_pod(accountRef=reference)):
+    for manifest in (_secret(workspace, name), _account(workspace, name), gpu_pod(accountRef=reference)):
         await kube.apply(manifest)
     await start_operator(workspace)
     await workspace.becomes("GpuPod", "trainer")
@@ -70,6 +60,53 @@ async def test_another_release_neither_tells_of_a_shared_account_nor_lets_it_go(
     await workspace.is_gone("ClusterCloudAccount", name)
     assert await left(workspace) == []
     await kube.delete("Secret", name, OPERATOR_NAMESPACE)
+
+
+async def test_a_shared_account_is_passed_on_with_its_secret_and_the_former_release_tells_all_who_use_it(
+    unattended_workspace: Workspace, start_operator: StartOperator, other: Operator
+) -> None:
+    workspace, kube = unattended_workspace, unattended_workspace.kube
+    name = f"shared-{secrets.token_hex(3)}"
+    reference = {"kind": "ClusterCloudAccount", "name": name}
+    secrets_of_both = [_secret(workspace, name, namespace) for namespace in (OPERATOR_NAMESPACE, ELSEWHERE)]
+    for manifest in (*secrets_of_both, _account(workspace, name), gpu_pod(accountRef=reference)):
+        await kube.apply(manifest)
+    await start_operator(workspace)
+    await workspace.becomes("GpuPod", "trainer")
+    await kube.apply(_account(workspace, name, ELSEWHERE))
+    told = await workspace.becomes("ClusterCloudAccount", name, stalls("AccountNotAllowed"))
+    assert condition(told, "Ready")["message"].endswith(f"it is left to the release in {ELSEWHERE}")
+    await workspace.becomes("GpuPod", "trainer", stalls("AccountNotAllowed"))
+    await other.start()
+    await workspace.becomes("ClusterCloudAccount", name)
+    await kube.apply(_account(workspace, name))
+    await workspace.becomes("GpuPod", "trainer")
+    await workspace.becomes("ClusterCloudAccount", name)
+    await kube.delete("GpuPod", "trainer")
+    await workspace.is_gone("GpuPod", "trainer")
+    await kube.delete("ClusterCloudAccount", name)
+    await workspace.is_gone("ClusterCloudAccount", name)
+    assert await left(workspace) == []
+    for namespace in (OPERATOR_NAMESPACE, ELSEWHERE):
+        await kube.delete("Secret", name, namespace)
+
+
+def _secret(workspace: Workspace, name: str, namespace: str = OPERATOR_NAMESPACE) -> Manifest:
+    secret = api_key_secret(workspace.organization.api_key, name)
+    secret["metadata"]["namespace"] = namespace
+    return secret
+
+
+def _account(workspace: Workspace, name: str, namespace: str = OPERATOR_NAMESPACE) -> Manifest:
+    """A shared account of the release in this namespace."""
+    return relay_object(
+        "ClusterCloudAccount",
+        name,
+        baseUrl=workspace.cloud.management_url,
+        inferenceUrl=workspace.cloud.inference_url,
+        apiKeySecretRef={"name": name, "key": SECRET_KEY, "namespace": namespace},
+        allowedNamespaces={},
+    )
 
 
 async def _refused(kube: Kube, name: str, reference: dict[str, str]) -> None:

@@ -413,6 +413,9 @@ class AccountFlow:
         return result
 
     async def forget(self, key: ObjectKey, memory: AccountMemory | None) -> None:
+        """Forget an account that is gone, or is another operator's by now, which wakes the objects that use it here."""
+        if memory is not None and self.engine.cache.get(key) is not None:
+            await self.accounts.state(key)
         if memory is not None and memory.holds:
             # Somebody removed the account's finalizer by hand; its Secret must not stay behind undeletable.
             try:

@@ -102,6 +102,8 @@ class Passes:
     called: list[ObjectKey] = field(default_factory=list)
     """Other objects that were to have a pass."""
     public_url: str = ""
+    watched: tuple[str, ...] = ()
+    """The namespaces that it watches; all if it names none."""
 
     def begin(self) -> None:
         """A process that knows what the watch told of the account."""
@@ -112,6 +114,7 @@ class Passes:
             namespace=OPERATOR_NAMESPACE,
             allowed_base_urls=(self.cloud.url,),
             webhook_public_url=self.public_url,
+            watch_namespaces=self.watched,
             poll_jitter=0,
         )
         clock = world.clock.monotonic
@@ -158,6 +161,14 @@ class Passes:
     def condition(self, kind: str) -> tuple[str, str]:
         """The condition's status and message."""
         return next((one.status, one.message) for one in self.status().conditions if one.type == kind)
+
+    async def woken(self) -> set[ObjectKey]:
+        """The objects that are to have a pass now."""
+        keys = set[ObjectKey]()
+        while (taken := await self._due()) is not None:
+            keys.add(taken.key)
+            self.world.queue.done(taken.key)
+        return keys
 
     async def settled(self) -> None:
         """Looks until its own finalizer on the Secret is no news any more."""

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import base64
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+import pytest_asyncio
 
 from relay_operator.accounts.accounts import is_anothers
-from relay_operator.api.cloudaccount import CLUSTER_CLOUD_ACCOUNT, ClusterCloudAccount
+from relay_operator.api.cloudaccount import CLUSTER_CLOUD_ACCOUNT, AccountStatus, ClusterCloudAccount
 from relay_operator.api.meta import FINALIZER, ObjectKey
 from relay_operator.engine.account import AccountRefused
 from relay_operator.engine.controller import Controller
 from relay_operator.engine.queue import Priority, Taken
 from relay_operator.settings import Settings
+from tests.unit.engine.apiserver import Json, part
 from tests.unit.flows.account.passes import Passes
-from tests.unit.flows.managed.world import OPERATOR_NAMESPACE
+from tests.unit.flows.managed.world import NAMESPACE, OPERATOR_NAMESPACE
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
 SHARED = ObjectKey("ClusterCloudAccount", "", "shared")
+USER = ObjectKey("GpuPod", NAMESPACE, "trainer")
 SOME = Settings(watch_namespaces=("team",), namespace=OPERATOR_NAMESPACE)
 ALL = Settings(namespace=OPERATOR_NAMESPACE)
 
@@ -35,13 +39,114 @@ def put(passes: Passes, secret_namespace: str, **spec: JsonValue) -> None:
     passes.world.cache.put(SHARED, passes.world.server.put("clustercloudaccounts", {**account, "spec": told}))
 
 
-async def a_pass(passes: Passes, settings: Settings) -> list[str]:
-    """What an operator with these settings writes in a pass over the shared account."""
+def operator(passes: Passes, settings: Settings) -> Controller[Any, Any, Any, Any, Any]:
+    """A process of an operator with these settings, of which shared accounts are its own."""
     flow = replace(passes.flow, definition=CLUSTER_CLOUD_ACCOUNT, model=ClusterCloudAccount)
-    controller = Controller(passes.world.reconciler.engine, flow, partial(is_anothers, settings))
+    return Controller(passes.world.reconciler.engine, flow, partial(is_anothers, settings))
+
+
+async def a_pass(
+    passes: Passes, settings: Settings, process: Controller[Any, Any, Any, Any, Any] | None = None
+) -> list[str]:
+    """What an operator with these settings writes in a pass over the shared account."""
     passes.written()
-    await controller.reconcile(Taken(SHARED, Priority.CHANGE, passes.world.clock.monotonic()))
+    reconciler = process or operator(passes, settings)
+    await reconciler.reconcile(Taken(SHARED, Priority.CHANGE, passes.world.clock.monotonic()))
     return passes.written()
+
+
+def edit(passes: Passes, patch: Json, *, status: bool = False) -> None:
+    """What somebody else changes of the shared account."""
+    passes.world.cache.put(SHARED, passes.world.server.edit("clustercloudaccounts", "", "shared", patch, status=status))
+
+
+def move(passes: Passes, **spec: JsonValue) -> None:
+    """Another operator's from now on."""
+    edit(passes, {"spec": {"apiKeySecretRef": {"namespace": "another-release"}, **spec}})
+
+
+def told(passes: Passes) -> AccountStatus:
+    """The status of the shared account."""
+    return AccountStatus.model_validate(stored(passes)["status"])
+
+
+def stored(passes: Passes) -> Json:
+    return passes.world.server.objects["clustercloudaccounts", "", "shared"]
+
+
+@dataclass
+class Managed:
+    """A shared account that works, the operator that manages it, and a settled pod that uses it."""
+
+    passes: Passes
+    process: Controller[Any, Any, Any, Any, Any]
+
+    async def a_pass(self) -> list[str]:
+        return await a_pass(self.passes, SOME, self.process)
+
+
+@pytest_asyncio.fixture
+async def managed(passes: Passes) -> Managed:
+    passes.watched = SOME.watch_namespaces
+    await passes.restart()
+    api_key: JsonValue = {"api-key": base64.b64encode(b"or_test_key").decode()}
+    passes.world.server.put("secrets", {"metadata": {"name": "key", "namespace": OPERATOR_NAMESPACE}, "data": api_key})
+    put(passes, OPERATOR_NAMESPACE)
+    metadata: JsonValue = {
+        "name": USER.name,
+        "namespace": NAMESPACE,
+        "uid": "u",
+        "resourceVersion": "1",
+        "generation": 1,
+    }
+    ready: JsonValue = [{"type": "Ready", "status": "True", "reason": "Running"}]
+    status: JsonValue = {"id": "pod-1", "observedGeneration": 1, "conditions": ready}
+    spec: JsonValue = {"accountRef": {"kind": SHARED.kind, "name": SHARED.name}}
+    passes.world.cache.put(USER, {"metadata": metadata, "spec": spec, "status": status})
+    made = Managed(passes, operator(passes, SOME))
+    await made.a_pass()
+    assert [one.status for one in told(passes).conditions if one.type == "Ready"] == ["True"]
+    await passes.woken()
+    return made
+
+
+async def test_one_that_becomes_another_operator_s_says_so_once_and_wakes_what_uses_it(managed: Managed) -> None:
+    passes = managed.passes
+    move(passes)
+    assert await managed.a_pass() == ["PATCH clustercloudaccounts/status"]
+    after = told(passes)
+    assert {one.type: one.status for one in after.conditions} == {"Ready": "False", "Stalled": "True"}
+    assert {one.reason for one in after.conditions} == {"AccountNotAllowed"}
+    assert after.conditions[0].message.endswith(f"{OPERATOR_NAMESPACE}; it is left to the release in another-release")
+    assert USER in await passes.woken()
+    move(passes, allowAdoption=True)
+    assert await managed.a_pass() == []
+    assert told(passes) == after
+
+
+async def test_one_that_is_unreadable_as_well_says_that_once(managed: Managed) -> None:
+    move(managed.passes, rateLimit="of a later release")
+    assert await managed.a_pass() == ["PATCH clustercloudaccounts/status"]
+    assert [one.reason for one in told(managed.passes).conditions if one.type == "Ready"] == ["Unreadable"]
+    assert USER in await managed.passes.woken()
+    assert await managed.a_pass() == []
+
+
+async def test_one_that_its_new_operator_was_faster_to_tell_of_wakes_what_uses_it(managed: Managed) -> None:
+    move(managed.passes)
+    generation = part(stored(managed.passes), "metadata")["generation"]
+    edit(managed.passes, {"status": {"observedGeneration": generation}}, status=True)
+    before = told(managed.passes)
+    assert (await managed.a_pass(), told(managed.passes)) == ([], before)
+    assert USER in await managed.passes.woken()
+
+
+async def test_one_that_becomes_another_operator_s_and_is_deleted_at_once_is_left_as_it_is(managed: Managed) -> None:
+    move(managed.passes)
+    delete(managed.passes)
+    assert await managed.a_pass() == []
+    assert ("clustercloudaccounts", "", "shared") in managed.passes.world.server.objects
+    assert USER in await managed.passes.woken()
 
 
 def delete(passes: Passes) -> None:
