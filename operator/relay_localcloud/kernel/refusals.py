@@ -32,14 +32,23 @@ def usual_code(status: int) -> str:
 
 
 class ApiError(Exception):
-    """An error answer: its status, a sentence for people, and a code for programs."""
+    """An error answer: its status, a sentence for people, and a code for programs.
+
+    The sentence is shortened unless it is to be answered `whole`, since it may repeat long input.
+    """
 
     def __init__(
-        self, status: int, message: str, code: str | None = None, headers: Mapping[str, str] | None = None
+        self,
+        status: int,
+        message: str,
+        code: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        *,
+        whole: bool = False,
     ) -> None:
         super().__init__(message)
         self.status = status
-        self.message = shortened(message)
+        self.message = message if whole else shortened(message)
         self.code: str | None = code or usual_code(status)
         self.headers = dict(headers or {})
 

@@ -64,6 +64,7 @@ def require_entry(spec: DeploymentCreate, present: Sequence[Deployment]) -> None
             f"The lane ({_of(spec)}) has live deployments already: {named}. Send acknowledgeLaneJoin true to join "
             "them, or rolloutRole green to replace them.",
             "LANE_INTENT_REQUIRED",
+            whole=True,  # it names every member
         )
 
 

@@ -33,6 +33,14 @@ async def test_joining_a_live_lane_takes_an_acknowledgement_and_the_refusal_name
     assert "acknowledgeLaneJoin" not in made
 
 
+async def test_the_refusal_names_the_members_of_a_crowded_lane_as_well(organization: Organization) -> None:
+    lane = {"nodePool": "p" * 63, "replicasDesired": 0}
+    made = [(await create(organization, **lane, acknowledgeLaneJoin=True))["id"] for _ in range(12)]
+    answer = await try_create(organization, **lane)
+    assert answer.refusal == (409, "LANE_INTENT_REQUIRED")
+    assert [each for each in made if each not in answer.body["error"]] == []
+
+
 async def test_the_first_of_a_lane_needs_no_acknowledgement_and_may_give_one(organization: Organization) -> None:
     await create(organization)
     await create(organization, maxPromptBytes=7, acknowledgeLaneJoin=True)
