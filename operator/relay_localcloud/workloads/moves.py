@@ -43,6 +43,8 @@ FACTS: Final = Facts(started=TIMER, stopped=TIMER)
 
 RETENTION: Final = 7 * DAY
 
+_HELD_BY_SILENCE: Final = "Its node does not report: it starts as soon as the node is back."
+
 
 @dataclass(frozen=True, slots=True)
 class Cause:
@@ -255,7 +257,7 @@ def _timer_ended(tx: Tx, item: DueItem) -> None:
 
 def _start_ended(tx: Tx, workload: Workload) -> None:
     if workload.node_id is not None and not nodes.get(tx, workload.node_id).reporting:
-        WORKLOADS.change(tx, workload.id, due_at=None)  # it starts as soon as the node is back
+        WORKLOADS.change(tx, workload.id, due_at=None, status_reason=_HELD_BY_SILENCE)
     else:
         apply(tx, workload, Trigger.STARTED)
 

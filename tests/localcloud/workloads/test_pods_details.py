@@ -87,6 +87,20 @@ async def test_a_pod_does_not_start_on_a_node_that_fell_silent(organization: Org
     assert await status(organization, pod["id"]) == "running"
 
 
+async def test_what_cannot_start_says_why_until_it_starts(organization: Organization) -> None:
+    node = await own_node(organization)
+    pod = await new_pod(organization)
+    vm = await organization.ok("POST", "/v1/orgs/{org}/vms/create", {"name": "box", "gpuModelId": "h100"})
+    await set_node(organization, node, reporting=False)
+    await organization.server.advance(UNTIL_RUNNING)
+    for made in (pod, vm):
+        assert "does not report" in (await record(organization, made["id"]))["statusReason"]
+    await set_node(organization, node, reporting=True)
+    for made in (pod, vm):
+        shown = await record(organization, made["id"])
+        assert (shown["status"], shown.get("statusReason")) == ("running", None)
+
+
 async def test_a_start_on_a_silent_node_is_interrupted_after_the_grace(organization: Organization) -> None:
     node = await own_node(organization)
     pod = await new_pod(organization)
