@@ -18,6 +18,8 @@ LONGEST_LINE: Final = 10 * 1024 * 1024
 
 OWNED_KEY: Final = "relay"
 """The key of a body that belongs to the worker; the model never sees it."""
+_BARE: Final = "tool_config"
+"""Retired at the top level of a record and of its body (section 2, "Batch job")."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,8 @@ class Record:
     custom_id: str
     model: str
     body: Mapping[str, Any]
+    retired: str | None = None
+    """Where the record has a bare `tool_config`, beside its body or in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,8 @@ def read(line: bytes, endpoint: Family, number: int = 0) -> Record | Problem:
     model = body.get("model")
     if not isinstance(model, str) or not model:
         return Problem("model_not_found", "body.model: it is missing.", number)
-    return Record(custom_id, model, body)
+    places = {_BARE: document, f"body.{_BARE}": body}
+    return Record(custom_id, model, body, next((place for place, has in places.items() if _BARE in has), None))
 
 
 def valid(line: bytes, endpoint: Family) -> Record:
@@ -80,10 +85,9 @@ def failure_of(record: Record) -> RecordFailure | None:
     """Why no model can do a record; None if one can."""
     if record.body.get("stream"):
         return RecordFailure("stream_unsupported", "body.stream: a batch does not stream; leave it out.")
-    if "tool_config" in record.body:
-        return RecordFailure(
-            "tool_config_moved", f"body.tool_config: it has moved to body.{OWNED_KEY}.tool_config; put it there."
-        )
+    if record.retired is not None:
+        moved = f"{record.retired}: it has moved to body.{OWNED_KEY}.{_BARE}; put it there."
+        return RecordFailure("tool_config_moved", moved)
     return None
 
 

@@ -158,6 +158,14 @@ async def test_not_streaming_may_be_said(organization: Organization) -> None:
 async def test_a_bare_tool_config_has_moved(organization: Organization, value: object) -> None:
     response, error = await failure(organization, record("t", tool_config=value))
     assert (response, error["code"]) == (None, "tool_config_moved")
+    assert error["message"].startswith("body.tool_config: ")
+
+
+@pytest.mark.parametrize("value", [{"url": "https://tools.example.com"}, None, "x"])
+async def test_a_tool_config_beside_the_body_has_moved_as_well(organization: Organization, value: object) -> None:
+    response, error = await failure(organization, {**record("t"), "tool_config": value})
+    assert (response, error["code"]) == (None, "tool_config_moved")
+    assert error["message"].startswith("tool_config: ")
 
 
 REFUSING_MODELS = {
