@@ -43,17 +43,16 @@ _ERRORS = {"4XX": "The request cannot be granted (section 7).", "5XX": "Try agai
 _SUCCESS = "Successful Response"
 _REF = "#/components/schemas/{model}"
 
-_AS_MODELLED: Final = (
-    *("Batch", "BatchCounts", "BatchList", "BatchProblem", "BatchProblems", "BatchUsage"),
-    *("ClusterDetail", "FileDeleted", "FileList", "FileObject", "Replica"),
-)
+_AS_MODELLED: Final = ("ClusterDetail", "Replica")
 """Answers whose required fields are those that their models require."""
 
 _MAY_BE_ABSENT: Final[Mapping[str, str]] = {
     "ApiKeySummary": "expiresAt lastUsedAt revokedAt",
+    "Batch": "model completed_at failed_at expired_at cancelled_at output_file_id error_file_id usage metadata errors",
     "ClassAvailability": "tileLattice",  # VM view only
     "ClusterSummary": "gpuModelId",
     "Deployment": "version dtype quantization maxModelLen engineImage env extraArgs weightsRef statusReason",
+    "FileObject": "expires_at",
     "Member": "fullName",
     "Organization": "billingEmail monthlySpendLimitCents slug",
     "Page": "nextCursor",
@@ -68,7 +67,8 @@ _MAY_BE_ABSENT: Final[Mapping[str, str]] = {
 _MAY_BE_NULL: Final[Mapping[str, str]] = {
     "Balance": "monthlySpendLimitCents",
     "BatchList": "first_id last_id",
-    "BillingBreakdownItem": "gpuModelId",
+    "BatchProblem": "line",
+    "BillingBreakdownItem": "resourceId kind gpuModelId",
     "CurrentUsage": "projectedRunwayHours",
     "FileList": "first_id last_id",
     "InferenceError": "code",

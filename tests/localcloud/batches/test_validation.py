@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from tests.localcloud.support.batches import batch_of, errors, failure, jsonl, lines, record, run, upload
 from tests.localcloud.support.inference import CHAT, MESSAGES, call, message, ok, refusal
+from tests.localcloud.support.server import request
 
 if TYPE_CHECKING:
     from tests.localcloud.support.server import Organization
@@ -130,6 +132,20 @@ async def test_blank_lines_without_end_are_not_read_over(organization: Organizat
     assert await problems(organization, GOOD + b"\n" * 20_000 + line) == [("invalid_json_line", 20_001)]
     batch = await validated(organization, GOOD + b"\n" * 20_000)
     assert batch["request_counts"]["total"] == 1
+
+
+async def test_openapi_says_what_a_batch_always_has_and_every_batch_fits_it(organization: Organization) -> None:
+    components = (await request("GET", organization.server.url + "/openapi.json")).body["components"]
+    schemas = components["schemas"]
+    specified = {"id", "object", "endpoint", "input_file_id", "completion_window", "status", "created_at"}
+    assert specified | {"request_counts"} <= set(schemas["Batch"]["required"])
+    assert schemas["BatchCounts"]["required"] == ["total", "completed", "failed"]
+    fits = jsonschema.Draft202012Validator({"$ref": "#/components/schemas/Batch", "components": components})
+    fits.validate(await run(organization, [record("good"), record("bad", stream=True)], metadata={"a": "b"}))
+    for content, line in ((b"", None), (b"{", 1)):
+        batch = await validated(organization, content)
+        assert batch["errors"]["data"][0]["line"] == line
+        fits.validate(batch)
 
 
 async def test_duplicates_are_found_however_far_apart(organization: Organization) -> None:

@@ -346,6 +346,12 @@ async def test_openapi_says_what_answers_always_have_and_what_may_be_null(server
     balance = schemas["Balance"]["properties"]
     assert balance["minDepositCents"]["type"] == "integer"
     assert {"type": "null"} in balance["monthlySpendLimitCents"]["anyOf"]
+    line = schemas["BillingBreakdownItem"]["properties"]
+    assert [name for name in line if {"type": "null"} in line[name].get("anyOf", ())] == [
+        "resourceId",  # null with the kind in the line of all that is not shown by resource
+        "kind",
+        "gpuModelId",
+    ]
 
 
 async def test_every_reference_in_openapi_leads_somewhere(server: Server) -> None:
