@@ -6,6 +6,7 @@ from enum import Enum, auto
 from http import HTTPStatus
 from typing import Any, Final
 
+import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -69,6 +70,7 @@ class Connection(HttpToolsProtocol):
     _at = _At.BETWEEN
     _progressed = False
     _bytes_without = 0  # progress of the parser
+    _anew = b""  # a head that is to be parsed in place of the one that has just been
     _refused = False
     _deadline: asyncio.TimerHandle | None = None
 
@@ -126,11 +128,31 @@ class Connection(HttpToolsProtocol):
 
     def _parse(self, data: bytes) -> None:
         self._progressed = False
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        self._feed(data)
         self._bytes_without = 0 if self._progressed else self._bytes_without + len(data)
         if self._bytes_without > LARGEST_HEAD:
             self._refuse(*TOO_LARGE)
         self._await_more()
+
+    def _feed(self, data: bytes) -> None:
+        """Parse these bytes.
+
+        A request to change the protocol too is one to be answered (RFC 9110, section 7.8), but the parser ends at its
+        head and leaves its body: so another one parses the same head without `Upgrade`, and all that follows.
+        """
+        rest = data
+        while rest:
+            try:
+                self.parser.feed_data(rest)
+            except httptools.HttpParserError:
+                self.send_400_response("Invalid HTTP request received.")
+            except httptools.HttpParserUpgrade as upgrade:
+                rest, self._anew = self._anew + rest[upgrade.args[0] :], b""
+                self.parser = httptools.HttpRequestParser(self)
+                self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
+                continue
+            return
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
@@ -162,7 +184,11 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         if self._head_size > LARGEST_HEAD:
             self._refuse(*TOO_LARGE)
-        if not self._is_over:
+        if self._is_over:
+            return
+        if self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT":
+            self._anew = self._head_without(b"upgrade")
+        else:
             self._move(_At.BODY)
             super().on_headers_complete()
 
@@ -172,9 +198,14 @@ class Connection(HttpToolsProtocol):
             super().on_body(body)
 
     def on_message_complete(self) -> None:
-        if not self._is_over:
+        if not (self._is_over or self._anew):
             self._move(_At.BETWEEN)
             super().on_message_complete()
+
+    def _head_without(self, header: bytes) -> bytes:
+        """The complete head, written again without this header."""
+        line = b"%b %b HTTP/%b\r\n" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())
+        return b"".join((line, *(b"%b: %b\r\n" % each for each in self.headers if each[0] != header), b"\r\n"))
 
     @property
     def _head_size(self) -> int:

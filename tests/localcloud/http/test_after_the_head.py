@@ -121,6 +121,34 @@ async def test_all_pipelined_requests_are_answered_with_bodies_of_every_size(ser
             assert b'"size":%d,' % size in await reader.readuntil(b"}")
 
 
+@pytest.mark.parametrize(
+    "framed",
+    [b"Content-Length: %d\r\n\r\n%b", b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n"],
+    ids=["of a length", "in chunks"],
+)
+@pytest.mark.parametrize("body", [PIPELINED, b"x" * 300_000, b""], ids=["like a request", "long", "empty"])
+async def test_the_body_of_a_request_to_change_the_protocol_is_no_other_request(
+    served: Served, framed: bytes, body: bytes
+) -> None:
+    if not body:
+        framed = b"Content-Length: %d\r\n\r\n%b"
+    head = b"PUT / HTTP/1.1\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n"
+    async with served.visit() as (reader, writer):
+        writer.write((head + framed % (len(body), body)) * 2 + PIPELINED)
+        for size in (len(body), len(body), 0):
+            assert b'"size":%d,' % size in await reader.readuntil(b"}")
+
+
+@pytest.mark.parametrize("version", [b"1.0", b"1.1"])
+async def test_a_connection_that_is_to_close_closes_after_a_request_to_change_the_protocol(
+    served: Served, version: bytes
+) -> None:
+    head = b"PUT / HTTP/" + version + b"\r\nConnection: close, Upgrade\r\nUpgrade: TLS/1.2\r\n"
+    async with served.visit() as (reader, writer):
+        writer.write(head + b"Content-Length: 5\r\n\r\n" + b"x" * 5)
+        assert b'"size":5,' in await reader.read()
+
+
 async def ended(reader: asyncio.StreamReader) -> None:
     """Return once the other side has ended the connection, also if it did so while this side sent."""
     with suppress(ConnectionError):
