@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from starlette.types import ASGIApp
 
@@ -57,6 +57,7 @@ from relay_localcloud.http.turns import CatchesUp, FairTurns, Turns
 from relay_localcloud.http.under_way import EndedFromOutside, UnderWay
 from relay_localcloud.identity import account_routes, api_key_routes, credentials, organization_routes
 from relay_localcloud.inference import backend_routes, proxy_routes
+from relay_localcloud.inference import errors as inference_errors
 from relay_localcloud.inference.funds import Funds
 from relay_localcloud.inference.invoke import invoke
 from relay_localcloud.inference.upstreams import Upstreams
@@ -218,6 +219,10 @@ def open_cloud(
     served = Operations(route.operation for route in (*management_routes(options), *inference_app.API.routes))
     own = (vault, served, UnderWay(), turns, Followers(store, turns), runtime, options.public_url)
     return Cloud(*parts, upstreams, funds, files, Uploads(), batches, *own)
+
+
+REFUSALS: Final[tuple[errors.ErrorAnswer, ...]] = (errors.management_error, inference_errors.error_response)
+"""How the API of the management port and that of the inference port answer errors."""
 
 
 def apis(cloud: Cloud, options: Options, reset: Reset) -> tuple[ASGIApp, ASGIApp]:

@@ -128,13 +128,13 @@ async def serve(binding: Binding, options: Options, containers: "RuntimeConfig |
             founded = seed(cloud, document)
         tls = _tls(binding, options, stack)
         *api_listeners, gateway_listener, ssh_listener = listeners
-        apis = zip(app.apis(cloud, options, Reset(document, founded)), api_listeners, strict=True)
+        apis = zip(app.apis(cloud, options, Reset(document, founded)), api_listeners, app.REFUSALS, strict=True)
         directory, visitors = Directory(store, cloud.clock.now, runtime), Visitors(store)
         gateway = GatewayServer(
             directory, binding.workload_names, cloud.under_way, cloud.turns, visitors, gateway_listener, tls
         )
         servers: list[_Port] = [
-            *(Server(api, visitors, listener, tls) for api, listener in apis),
+            *(Server(api, visitors, listener, tls, refused) for api, listener, refused in apis),
             gateway,
             SshServer(cloud, visitors, ssh_listener, Bounds()),
         ]

@@ -25,6 +25,7 @@ from relay_localcloud.gateway.websockets import bridge, echo_messages, is_handsh
 from relay_localcloud.http.connections import (
     HEAD_SECONDS,
     LARGEST_HEAD,
+    MALFORMED,
     MOST_HEADERS,
     TOO_LARGE,
     TOO_LATE,
@@ -215,7 +216,7 @@ class _Connection(web.RequestHandler):
         if request.writer.output_size > 0:
             raise ConnectionError("the answer has begun")
         said = "The gateway failed at this; its log on stderr has the traceback."
-        response = refusal(ApiError(status, said if status >= 500 else "This is not HTTP/1.1 as its grammar has it."))
+        response = refusal(ApiError(status, said if status >= 500 else MALFORMED[1]))
         response.force_close()
         return response
 

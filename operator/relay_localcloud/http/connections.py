@@ -1,7 +1,6 @@
 """One connection of HTTP/1.1, with bounds on what a client may send before it is authenticated."""
 
 import asyncio
-import json
 from enum import Enum, auto
 from http import HTTPStatus
 from typing import Any, Final
@@ -10,9 +9,9 @@ import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from relay_localcloud.http.errors import ApiError, ErrorAnswer, management_error
 from relay_localcloud.http.taking import Taking
 from relay_localcloud.http.visitors import Visitors
-from relay_localcloud.kernel.refusals import CODES
 
 ABORT: Final = "relay_localcloud.abort"
 CLOSE: Final = "relay_localcloud.close"
@@ -27,17 +26,21 @@ TOO_LARGE: Final = (
     f"A request's head has at most {LARGEST_HEAD} bytes.",
 )
 TOO_LATE: Final = (HTTPStatus.REQUEST_TIMEOUT, f"A request's head takes at most {HEAD_SECONDS:g} seconds.")
+MALFORMED: Final = (HTTPStatus.BAD_REQUEST, "This is not HTTP/1.1 as its grammar has it.")
 _PIECE: Final = 4 * 1024
 """Bytes that are parsed at once: so much of a head may exceed the limit, and so much be parsed before its turn."""
 LINGER_SECONDS: Final = 2.0
 """How long a refused client has to read the answer: if the connection closed while it sends, it might miss it."""
 
 
-def last_answer(status: HTTPStatus, message: str) -> bytes:
-    """A refusal of a request that was not read to its end; the connection closes after it."""
+def last_answer(status: HTTPStatus, message: str, refused: ErrorAnswer = management_error, path: str = "") -> bytes:
+    """A refusal of a request that was not read to its end; the connection closes after it.
+
+    `refused` formats it, for the path as far as it is known.
+    """
     head = f"HTTP/1.1 {status.value} {status.phrase}\r\nconnection: close\r\ncontent-type: application/json\r\n"
-    body = json.dumps({"error": message, "code": CODES[status]})
-    return f"{head}content-length: {len(body)}\r\n\r\n{body}".encode()
+    body = bytes(refused(ApiError(status, message), {"path": path}).body)
+    return f"{head}content-length: {len(body)}\r\n\r\n".encode() + body
 
 
 class _At(Enum):
@@ -63,6 +66,7 @@ class _Flow(FlowControl):
 class Connection(HttpToolsProtocol):
     """Requests can end their connection; a head that is too large is answered 431, one that is too slow 408.
 
+    What is not HTTP is answered 400; all three have the format of the API's other errors, which `refused` knows.
     Pipelined requests wait unparsed. A connection beyond the limit of its client's address is closed at once.
     """
 
@@ -74,9 +78,17 @@ class Connection(HttpToolsProtocol):
     _refused = False
     _deadline: asyncio.TimerHandle | None = None
 
-    def __init__(self, visitors: Visitors, *arguments: Any, **more: Any) -> None:  # noqa: ANN401 - uvicorn's own
+    def __init__(
+        self,
+        visitors: Visitors,
+        *arguments: Any,  # noqa: ANN401 - uvicorn's own, as the rest
+        refused: ErrorAnswer = management_error,
+        **more: Any,  # noqa: ANN401
+    ) -> None:
         super().__init__(*arguments, **more)
+        self.url = b""
         self._visitors = visitors
+        self._formatted = refused
         self._taking = Taking(lambda: visitors.stalled_seconds)
         self._waiting = bytearray()
 
@@ -146,7 +158,7 @@ class Connection(HttpToolsProtocol):
             try:
                 self.parser.feed_data(rest)
             except httptools.HttpParserError:
-                self.send_400_response("Invalid HTTP request received.")
+                self._refuse(*MALFORMED)
             except httptools.HttpParserUpgrade as upgrade:
                 rest, self._anew = self._anew + rest[upgrade.args[0] :], b""
                 self.parser = httptools.HttpRequestParser(self)
@@ -189,8 +201,8 @@ class Connection(HttpToolsProtocol):
         if self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT":
             self._anew = self._head_without(b"upgrade")
         else:
-            self._move(_At.BODY)
             super().on_headers_complete()
+            self._move(_At.BODY)  # only now: a URL that is none is refused above, before its request begins
 
     def on_body(self, body: bytes) -> None:
         self._progressed = True
@@ -232,13 +244,20 @@ class Connection(HttpToolsProtocol):
         else:
             self.transport.close()
 
+    @property
+    def _is_next(self) -> bool:
+        """Whether the client would take an answer now for that to what is being read."""
+        if self._at is _At.BODY:
+            return not (self.pipeline or self.cycle.response_started)
+        return self._is_answered
+
     def _refuse(self, status: HTTPStatus, message: str) -> None:
         """Answer, unless an answer to this or an earlier request has begun, and end the connection."""
         if self._is_over:
             return
         self._refused = True
-        if self._is_answered and self._at is not _At.BODY:
-            self.transport.write(last_answer(status, message))
+        if self._is_next:
+            self.transport.write(last_answer(status, message, self._formatted, self.url.decode("latin-1")))
         if not self._is_answered or not self.transport.can_write_eof():  # TLS cannot be closed in one direction
             self.transport.close()
             return

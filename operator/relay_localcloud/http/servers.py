@@ -12,6 +12,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from relay_localcloud.http.connections import Connection
+from relay_localcloud.http.errors import ErrorAnswer, management_error
 from relay_localcloud.http.tls import accept
 from relay_localcloud.http.visitors import Visitors
 
@@ -21,13 +22,20 @@ class ListenError(Exception):
 
 
 class Server(uvicorn.Server):
-    """One port. It leaves signals to the process, and `ready` waits until it answers."""
+    """One port. It leaves signals to the process, and `ready` waits until it answers; `refused` formats errors."""
 
-    def __init__(self, app: ASGIApp, visitors: Visitors, listener: socket.socket, tls: ssl.SSLContext | None) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        visitors: Visitors,
+        listener: socket.socket,
+        tls: ssl.SSLContext | None,
+        refused: ErrorAnswer = management_error,
+    ) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
-                http=cast(Any, partial(Connection, visitors)),  # uvicorn only calls it
+                http=cast(Any, partial(Connection, visitors, refused=refused)),  # uvicorn only calls it
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -41,6 +49,7 @@ class Server(uvicorn.Server):
         self._listener = listener
         self._visitors = visitors
         self._tls = tls
+        self._refused = refused
         self._accepting: asyncio.Task[NoReturn] | None = None
         self._ready = asyncio.Event()
 
@@ -58,7 +67,8 @@ class Server(uvicorn.Server):
         self._ready.set()
 
     def _opened(self, visitors: Visitors) -> Connection:
-        return Connection(visitors, config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
+        of_uvicorn = (self.config, self.server_state, self.lifespan.state)
+        return Connection(visitors, *of_uvicorn, refused=self._refused)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept no more connections, and end those that are open."""

@@ -37,6 +37,7 @@ CONFLICT: Final[Row] = (409, "invalid_request_error", None)
 PAYLOAD_TOO_LARGE: Final[Row] = (413, "invalid_request_error", "payload_too_large")
 REJECTED: Final[Row] = (422, "invalid_request_error", None)
 RATE_LIMITED: Final[Row] = (429, "rate_limit_error", "rate_limit_error")
+HEAD_TOO_LARGE: Final[Row] = (431, "invalid_request_error", None)  # assumed
 DEFECT: Final[Row] = (500, "api_error", None)
 UPSTREAM_ERROR: Final[Row] = (502, "api_error", "upstream_error")
 UPSTREAM_UNAVAILABLE: Final[Row] = (503, "api_error", "upstream_unavailable")
@@ -55,6 +56,7 @@ _ROW_OF_STATUS: Mapping[int, Row] = {
         PAYLOAD_TOO_LARGE,
         REJECTED,
         RATE_LIMITED,
+        HEAD_TOO_LARGE,
         UPSTREAM_ERROR,
         UPSTREAM_UNAVAILABLE,
     )
