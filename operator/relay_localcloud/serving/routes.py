@@ -5,14 +5,17 @@ or a key with `org:write`.
 """
 
 from functools import partial
+from typing import Annotated
 
 from relay_localcloud.capacity.offers import require_offered
+from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.faults.quotes import PriceFactor
+from relay_localcloud.http.arguments import Depends
 from relay_localcloud.http.bodies import Body
 from relay_localcloud.http.errors import not_found
 from relay_localcloud.http.openapi import ASSUMED
 from relay_localcloud.http.pages import PageRequest
-from relay_localcloud.http.principal import CatalogWriter, Principal, ResourceId, ServingReader
+from relay_localcloud.http.principal import ADMINS, CatalogWriter, Principal, ResourceId, ServingReader, require
 from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel.rows import shown
 from relay_localcloud.kernel.store import Tx
@@ -27,6 +30,18 @@ from relay_wire import serving as wire
 from relay_wire.serving import DeploymentChange, DeploymentCreate, DeploymentPage
 
 router = Router("Serving")
+
+
+async def _changer(
+    caller: Annotated[Principal, require("org:write", roles=ADMINS)], deployment_id: ResourceId, cloud: CurrentCloud
+) -> Principal:
+    """The caller, who may change the deployment: that depends on the role in its organization, at home or not."""
+    with cloud.store.transaction() as tx:
+        _visible(tx, caller, deployment_id)
+    return caller
+
+
+DeploymentWriter = Annotated[Principal, Depends(_changer)]
 
 
 @router.post(
@@ -72,7 +87,7 @@ def get_deployment(caller: ServingReader, deployment_id: ResourceId, tx: Tx) -> 
     openapi_extra=ASSUMED,
 )
 def change_deployment(
-    caller: CatalogWriter, deployment_id: ResourceId, body: Body[DeploymentChange], tx: Tx
+    caller: DeploymentWriter, deployment_id: ResourceId, body: Body[DeploymentChange], tx: Tx
 ) -> wire.Deployment:
     """Answers the deployment; 409 if its status does not allow it."""
     return _shown(tx, caller, admission.change(tx, _visible(tx, caller, deployment_id), body))
@@ -84,7 +99,7 @@ def change_deployment(
     summary="Drain and delete a serving deployment",
     openapi_extra=ASSUMED,
 )
-def delete_deployment(caller: CatalogWriter, deployment_id: ResourceId, tx: Tx) -> None:
+def delete_deployment(caller: DeploymentWriter, deployment_id: ResourceId, tx: Tx) -> None:
     """From now on it gets no requests; it finishes those under way and releases its GPUs, and is a 404 after that."""
     moves.apply(tx, _visible(tx, caller, deployment_id), Trigger.DELETE, "It was deleted.")
 

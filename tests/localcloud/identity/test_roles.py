@@ -9,7 +9,7 @@ import pytest_asyncio
 
 from tests.localcloud.support.deployments import create as create_deployment
 from tests.localcloud.support.people import Person, session_of
-from tests.localcloud.support.server import request
+from tests.localcloud.support.server import UNSENT, request
 
 if TYPE_CHECKING:
     from tests.localcloud.support.server import Organization
@@ -182,6 +182,23 @@ async def test_a_role_counts_in_its_own_organization_alone(organization: Organiz
     assert (await person.call("GET", f"/v1/vms/{ids['pod']}")).status == 200
     assert (await person.call("PATCH", f"/v1/orgs/{own['id']}", {"name": "Mine"})).status == 200
     assert (await person.call("PATCH", f"/v1/orgs/{organization.id}", {"name": "Mine"})).refusal == (403, "forbidden")
+
+
+async def test_an_admin_changes_a_deployment_whatever_the_role_at_home(organization: Organization) -> None:
+    own = await create_deployment(organization, replicasDesired=0)
+    person = await session_of(organization, "admin")
+    home = await organization.server.organization()
+    await (await session_of(home)).ok(
+        "POST", f"/v1/orgs/{home.id}/members/add", {"email": person.email, "role": "viewer"}
+    )
+    await person.ok("PATCH", "/v1/me/profile", {"defaultOrganizationId": home.id})
+    path = f"/v1/serving/deployments/{own['id']}"
+    assert (await person.ok("PATCH", path, {"backendWeight": 3}))["backendWeight"] == 3
+    assert (await person.call("DELETE", path)).status == 204
+    others = await create_deployment(home, replicasDesired=0)
+    for method, body in (("PATCH", {"backendWeight": 3}), ("DELETE", UNSENT)):
+        refused = await person.call(method, f"/v1/serving/deployments/{others['id']}", body)
+        assert refused.refusal == (403, "forbidden")
 
 
 @pytest.mark.parametrize(("method", "path", "body"), [call for call in ADMINISTRATION if call[2] is not None])
