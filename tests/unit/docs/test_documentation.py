@@ -1,4 +1,4 @@
-"""What the documentation names exists: files, headings, make targets, settings, metrics, reasons."""
+"""What the documentation names exists, and what exists is in it: headings, settings, options, metrics, reasons."""
 
 import re
 from collections.abc import Iterator
@@ -99,6 +99,12 @@ def test_every_setting_that_is_mentioned_exists(page: Path) -> None:
     assert set(_SETTING.findall(_text(page))) <= known
 
 
+@every_page
+def test_every_setting_is_called_by_its_variable(page: Path) -> None:
+    fields = {name for name in Settings.model_fields if "_" in name}
+    assert {name for name in fields if f"`{name}`" in _text(page) or f"`{name} " in _text(page)} == set()
+
+
 def test_every_metric_is_explained_and_no_other() -> None:
     page = _text(ROOT / "docs" / "metrics.md")
     suffixes = {"counter": "_total", "info": "_info"}
@@ -163,3 +169,15 @@ def test_every_manifest_in_a_code_block_is_yaml_of_a_kind_that_exists(page: Path
         for document in yaml.safe_load_all(block):
             if isinstance(document, dict) and str(document.get("apiVersion", "")).startswith("gpurelay.dev/"):
                 assert document["kind"] in kinds
+
+
+def _cells(row: str) -> list[str]:
+    return re.split(r"(?<!\\)\|", row.strip())[1:-1]
+
+
+@every_page
+def test_every_row_of_a_table_has_as_many_cells_as_its_head(page: Path) -> None:
+    without_blocks = re.sub(r"^```.*?^```$", "", _text(page), flags=re.DOTALL | re.MULTILINE)
+    for table in re.findall(r"(?:^ *\|.*\|$\n?)+", without_blocks, re.MULTILINE):
+        head, *rows = table.splitlines()
+        assert [row for row in rows if len(_cells(row)) != len(_cells(head))] == []
