@@ -1,5 +1,6 @@
 """What the documentation names exists, and what exists is in it: headings, settings, options, metrics, reasons."""
 
+import json
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -9,6 +10,9 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
+from relay_localcloud.__main__ import main as localcloud
+from relay_localcloud.control.orgs import OrganizationChange
+from relay_localcloud.settings import Settings as CloudSettings
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.inferencebatch_spec import TRANSIENT_CODES
 from relay_operator.api.reasons import REASONS, Resolver
@@ -171,6 +175,14 @@ def test_every_manifest_in_a_code_block_is_yaml_of_a_kind_that_exists(page: Path
                 assert document["kind"] in kinds
 
 
+def _rows(page: Path, first: str) -> list[tuple[str, ...]]:
+    """The cells of the table whose head begins with this cell, without its head."""
+    lines = _text(page).splitlines()
+    (head,) = (number for number, line in enumerate(lines) if line.startswith(f"| {first} |"))
+    table = lines[head + 2 : lines.index("", head)]
+    return [tuple(cell.strip() for cell in _cells(row)) for row in table]
+
+
 def _cells(row: str) -> list[str]:
     return re.split(r"(?<!\\)\|", row.strip())[1:-1]
 
@@ -181,3 +193,34 @@ def test_every_row_of_a_table_has_as_many_cells_as_its_head(page: Path) -> None:
     for table in re.findall(r"(?:^ *\|.*\|$\n?)+", without_blocks, re.MULTILINE):
         head, *rows = table.splitlines()
         assert [row for row in rows if len(_cells(row)) != len(_cells(head))] == []
+
+
+LOCALCLOUD = ROOT / "docs" / "localcloud.md"
+
+
+def test_every_setting_of_the_local_cloud_is_explained_with_its_default() -> None:
+    told = {name.strip("`"): json.loads(default.replace(",", "")) for name, default, _ in _rows(LOCALCLOUD, "setting")}
+    assert told == CloudSettings().model_dump(by_alias=True)
+
+
+def test_every_field_of_an_organization_that_control_changes_is_explained() -> None:
+    told = {name.strip("`") for name, _, _ in _rows(LOCALCLOUD, "field")}
+    assert told == {field.alias for field in OrganizationChange.model_fields.values()}
+
+
+@pytest.mark.parametrize(
+    ("command", "page"),
+    [
+        ("serve", LOCALCLOUD),
+        *((word, LOCALCLOUD.parent / "localcloud" / "backup.md") for word in ("backup", "rotate-key")),
+    ],
+    ids=["serve", "backup", "rotate-key"],
+)
+def test_every_option_of_the_local_cloud_is_explained(
+    command: str, page: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        localcloud([command, "--help"])
+    options = set(re.findall(r"^  (--[a-z-]+)", capsys.readouterr().out, re.MULTILINE))
+    assert options
+    assert {option for option in options if not re.search(rf"{option}(?![\w-])", _text(page))} == set()
