@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 import yaml
 from prometheus_client import CollectorRegistry
+from typer.main import get_group
 
+from relay_cli.__main__ import application
 from relay_localcloud.__main__ import main as localcloud
 from relay_localcloud.control.orgs import OrganizationChange
 from relay_localcloud.settings import Settings as CloudSettings
+from relay_operator.api import meta
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.inferencebatch_spec import TRANSIENT_CODES
 from relay_operator.api.reasons import REASONS, Resolver
@@ -224,3 +227,16 @@ def test_every_option_of_the_local_cloud_is_explained(
     options = set(re.findall(r"^  (--[a-z-]+)", capsys.readouterr().out, re.MULTILINE))
     assert options
     assert {option for option in options if not re.search(rf"{option}(?![\w-])", _text(page))} == set()
+
+
+def test_every_command_of_kubectl_relay_has_its_heading_and_no_other() -> None:
+    commands = set(get_group(application()).commands)
+    assert set(re.findall(r"^## (\w+)$", _text(ROOT / "docs" / "cli.md"), re.MULTILINE)) == commands
+
+
+def test_every_annotation_that_people_set_is_explained_and_no_other() -> None:
+    ours = {meta.CREATE_INTENT, meta.API_KEY_SECRET, meta.FINALIZER, meta.LEADER_LABEL, meta.COST_CENTER}
+    known = {one for one in vars(meta).values() if isinstance(one, str) and one.startswith(meta.ANNOTATION_PREFIX)}
+    theirs = known - ours - {meta.ANNOTATION_PREFIX, meta.API_VERSION}
+    told = _rows(ROOT / "docs" / "operations.md", "annotation")
+    assert {meta.ANNOTATION_PREFIX + name.strip("`") for name, _, _ in told} == theirs
