@@ -19,6 +19,7 @@ from relay_operator.api import meta
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.inferencebatch_spec import TRANSIENT_CODES
 from relay_operator.api.reasons import REASONS, Resolver
+from relay_operator.api.workload import PricedSpec, WorkloadSpec
 from relay_operator.crds import DEFINITIONS
 from relay_operator.observability.metrics import Metrics
 from relay_operator.settings import PREFIX, Settings
@@ -240,3 +241,22 @@ def test_every_annotation_that_people_set_is_explained_and_no_other() -> None:
     theirs = known - ours - {meta.ANNOTATION_PREFIX, meta.API_VERSION}
     told = _rows(ROOT / "docs" / "operations.md", "annotation")
     assert {meta.ANNOTATION_PREFIX + name.strip("`") for name, _, _ in told} == theirs
+
+
+@pytest.mark.parametrize(
+    ("spec", "heading"),
+    [
+        (PricedSpec, "limit-its-price"),
+        (WorkloadSpec, "limit-its-life"),
+        (WorkloadSpec, "run-by-the-clock"),
+        (WorkloadSpec, "recover-by-itself"),
+        (WorkloadSpec, "connect-from-other-workloads"),
+    ],
+)
+def test_what_several_kinds_share_is_found_from_the_page_of_each(spec: type[PricedSpec], heading: str) -> None:
+    shown_with_pods = ROOT / "docs" / "kinds" / "gpupod.md"
+    for definition in DEFINITIONS:
+        page = ROOT / "docs" / "kinds" / f"{definition.singular}.md"
+        if issubclass(definition.spec, spec) and page != shown_with_pods:
+            assert f"gpupod.md#{heading}" in _text(page)
+    assert heading in _anchors(shown_with_pods)
