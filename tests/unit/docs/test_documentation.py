@@ -260,3 +260,20 @@ def test_what_several_kinds_share_is_found_from_the_page_of_each(spec: type[Pric
         if issubclass(definition.spec, spec) and page != shown_with_pods:
             assert f"gpupod.md#{heading}" in _text(page)
     assert heading in _anchors(shown_with_pods)
+
+
+_OF_OTHERS = {"process_factory"}
+"""Names in the code of libraries."""
+
+
+@cache
+def _names() -> frozenset[str]:
+    sources = (f"{path.stem} {path.read_text()}" for folder in _CODE for path in (ROOT / folder).rglob("*.py"))
+    return frozenset(name for source in sources for name in re.findall(r"\w+", source))
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "decisions").glob("0*.md")), ids=lambda page: page.stem)
+def test_every_name_of_code_in_a_decision_exists(page: Path) -> None:
+    code = " ".join(re.findall(r"`([^`\n]+)`", _text(page)))
+    named = set(re.findall(r"(?<![\w/-])(?!gpurelay_)(?:_?[a-z]+(?:_[a-z]+)+|_[a-z]+)(?![\w-])", code))
+    assert named - _names() - _OF_OTHERS == set()
