@@ -277,3 +277,17 @@ def test_every_name_of_code_in_a_decision_exists(page: Path) -> None:
     code = " ".join(re.findall(r"`([^`\n]+)`", _text(page)))
     named = set(re.findall(r"(?<![\w/-])(?!gpurelay_)(?:_?[a-z]+(?:_[a-z]+)+|_[a-z]+)(?![\w-])", code))
     assert named - _names() - _OF_OTHERS == set()
+
+
+def _heads() -> Iterator[tuple[str, ...]]:
+    """What `kubectl get` prints above the objects of each kind, without and with `-o wide`."""
+    for definition in DEFINITIONS:
+        usual = [column.name.upper() for column in definition.columns if column.priority == 0]
+        yield ("NAME", *usual)
+        yield ("NAME", *usual, *(column.name.upper() for column in definition.columns if column.priority))
+
+
+@every_page
+def test_every_table_of_kubectl_has_the_columns_of_a_kind(page: Path) -> None:
+    heads = {tuple(re.split(r" {2,}", line.strip())) for line in re.findall(r"^NAME .*$", _text(page), re.MULTILINE)}
+    assert heads <= set(_heads())
