@@ -36,6 +36,10 @@ helm() {
   command helm template relay-operator charts/relay-operator "${VALUES[@]}" > /dev/null
 }
 """
+# The cluster has no Prometheus operator.
+_PROMETHEUS = """
+VALUES+=(--api-versions monitoring.coreos.com/v1/ServiceMonitor --api-versions monitoring.coreos.com/v1/PrometheusRule)
+"""
 _BATCHES = """
 control PATCH /settings '{"batchRecordSeconds": 0.01}'
 kubectl apply -f examples/inferencebatch-prompts.yaml -f examples/inferencebatch.yaml
@@ -122,6 +126,7 @@ BEFORE: Final = {
     "docs/kinds/provisioningtoken.md": """control PATCH "/orgs/$ORG" '{"provider": true}'\n""",
     "docs/kinds/servingdeployment.md": _MODEL,
     "docs/kinds/vmsnapshot.md": _BOX,
+    "docs/metrics.md": _HELM + _PROMETHEUS,
     "docs/operations.md": _HELM,
 }
 """Lines of shell by page."""
