@@ -15,6 +15,7 @@ from relay_cli.__main__ import application
 from relay_localcloud.__main__ import main as localcloud
 from relay_localcloud.control.orgs import OrganizationChange
 from relay_localcloud.settings import Settings as CloudSettings
+from relay_operator.__main__ import main as operator
 from relay_operator.api import meta
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.inferencebatch_spec import TRANSIENT_CODES
@@ -228,6 +229,15 @@ def test_every_option_of_the_local_cloud_is_explained(
     options = set(re.findall(r"^  (--[a-z-]+)", capsys.readouterr().out, re.MULTILINE))
     assert options
     assert {option for option in options if not re.search(rf"{option}(?![\w-])", _text(page))} == set()
+
+
+def test_every_command_of_the_operator_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        operator(["--help"])
+    commands = set(re.findall(r"^    (\w+) ", capsys.readouterr().out, re.MULTILINE))
+    pages = " ".join(_text(ROOT / "docs" / page) for page in ("operations.md", "localcloud.md"))
+    assert commands
+    assert {command for command in commands if f"relay-operator {command}" not in pages} == set()
 
 
 def test_every_command_of_kubectl_relay_has_its_heading_and_no_other() -> None:
