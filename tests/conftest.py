@@ -44,7 +44,7 @@ session_fixture = pytest_asyncio.fixture(scope="session", loop_scope="session")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`pytest --sample SEED`, `pytest --pictures`."""
-    parser.addoption("--sample", type=int, default=None, help="two fault plans of each class and kind, by this seed")
+    parser.addoption("--sample", type=int, default=None, help="one fault plan of each class and kind, by this seed")
     parser.addoption("--pictures", action="store_true", help="pictures of the docs are kept in docs/")
 
 

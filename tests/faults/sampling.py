@@ -1,4 +1,4 @@
-"""The sample that `make test` plays: two plans per class of fault and kind of object, and one planted bug, by seed."""
+"""The sample that `make test` plays: one plan per class of fault and kind of object, and one planted bug, by seed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from tests.faults.plans import Plan
 
 T = TypeVar("T")
-_OF_EACH: Final = 2
 _EVERY_TIME: Final = frozenset({"", "pod", "cluster", "batch", "bucket", "suspended"})
 PLANTED: Final = "test_a_planted_bug_is_caught"
 SHARES: Final = 12
@@ -45,33 +44,31 @@ class Chosen:
         return [plan for plan in plans if zlib.crc32(plan.name.encode()) % (self.parts * SHARES) == own]
 
     def sample(self, plans: Sequence[Plan], named: str) -> list[Plan]:
-        """Returns the plans that every sample has, and a few others by the seed."""
-        always = [plan for plan in plans if plan.always]
+        """Returns the plans that every sample has, and one other by the seed; all plans without a seed."""
+        if self.seed is None:
+            return list(plans)
         others = [plan for plan in plans if not plan.always]
-        return [*always, *few(others, named, self.seed)]
+        return [*(plan for plan in plans if plan.always), *one(others, named, self.seed)]
 
 
-def some_of_each(plans: Iterable[T], class_of: Callable[[T], Hashable], seed: int) -> list[T]:
-    """Returns two of each class, or all of a smaller class; the same ones for the same seed."""
+def one_of_each(plans: Iterable[T], class_of: Callable[[T], Hashable], seed: int) -> list[T]:
+    """Returns one of each class; the same ones for the same seed."""
     classes: defaultdict[Hashable, list[T]] = defaultdict(list)
     for plan in plans:
         classes[class_of(plan)].append(plan)
-    return [plan for named, members in classes.items() for plan in few(members, str(named), seed)]
+    return [plan for named, members in classes.items() for plan in one(members, str(named), seed)]
 
 
-def few(plans: Sequence[T], named: str, seed: int | None, most: int = _OF_EACH) -> Sequence[T]:
-    """Returns at most so many of the plans, in their order; all of them without a seed."""
-    if seed is None or len(plans) <= most:
-        return plans
-    chosen = sorted(Random(f"{seed} {named}").sample(range(len(plans)), most))
-    return [plans[index] for index in chosen]
+def one(plans: Sequence[T], named: str, seed: int) -> list[T]:
+    """Returns one of the plans, or none if there are none."""
+    return [Random(f"{seed} {named}").choice(plans)] if plans else []
 
 
 def sampled_out(items: Sequence[pytest.Item], seed: int) -> list[pytest.Item]:
     """Returns the tests to leave out; tests that play no plan stay, and one of the planted bugs."""
     plans = [item for item in items if any(name.endswith("plays") for name in getattr(item, "fixturenames", ()))]
     bugs = [item for item in items if item.name.startswith(f"{PLANTED}[")]
-    kept = {item.nodeid for item in (*some_of_each(plans, _class_of, seed), *few(bugs, PLANTED, seed, 1))}
+    kept = {item.nodeid for item in (*one_of_each(plans, _class_of, seed), *one(bugs, PLANTED, seed))}
     return [item for item in (*plans, *bugs) if item.nodeid not in kept]
 
 
