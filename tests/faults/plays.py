@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 HOLLOW: Final = "hollow fault plans"
 """The property of a test report that names a plan whose rule at first met no call."""
+_MORE: Final = 2
+"""A plan must meet a request only if so many more undisturbed runs send it, too."""
 
 
 class Plays:
@@ -36,12 +38,16 @@ class Plays:
         self._folder = folder
         self._learned = learned
 
-    async def learned(self, scenario: str) -> Played:
-        """Returns the undisturbed run of a scenario, which is played only once."""
-        played = self._learned.find(scenario)
+    async def learned(self, scenario: str, number: int = 0) -> Played:
+        """Returns an undisturbed run of a scenario: the one from which plans are derived, or another by its number.
+
+        Each is played only once.
+        """
+        name = f"{scenario}-{number}" if number else scenario
+        played = self._learned.find(name)
         if played is None:
             played = await self._saved_if_it_fails(Plan(f"{scenario} undisturbed", scenario))
-            self._learned.keep(scenario, played)
+            self._learned.keep(name, played)
         return played
 
     async def holds(self, plan: Plan, *, meets: bool = True) -> Played:
@@ -75,7 +81,8 @@ class Plays:
 
         A plan whose rule meets no call tests nothing. The state at the time of a request can differ from run to run, so
         such a plan is played again with its request faulted in any state of the same phase. If the request is not sent
-        then either, the plan fails, unless `may_be_hollow` says why the phase can do without it. `tell` reports both.
+        then either, the plan fails, unless the phase can do without it: `may_be_hollow` says why, or another
+        undisturbed run shows it. `tell` reports such plans.
         """
         failures = [failure for plan in chosen if (failure := await self._failure_of_derived(plan, tell))]
         assert not failures, "\n\n".join(failures)
@@ -84,11 +91,31 @@ class Plays:
         try:
             if not (await self.holds(plan, meets=False)).unmet:
                 return ""
-            reason = may_be_hollow(plan)
-            again = await self.holds(plan.in_any_state(), meets=not reason)
-            tell(HOLLOW, f"{plan.name}: " + (reason if again.unmet else "met in another state"))
+            anywhere = plan.in_any_state()
+            again, reason = await self.holds(anywhere, meets=False), "met in another state"
+            if again.unmet:
+                reason = may_be_hollow(plan) or await self._done_without(anywhere)
+                assert reason, self._failure(anywhere, await self.learned(plan.scenario), again, meets=True)
+            tell(HOLLOW, f"{plan.name}: {reason}")
         except AssertionError as failed:
             return _told_of(plan, failed)
+        return ""
+
+    async def _done_without(self, plan: Plan) -> str:
+        """Returns that another undisturbed run sends no such request; empty if all do.
+
+        Also empty if the run that the plan is derived from sends none: then its rule is wrong.
+        """
+
+        async def is_sent(number: int) -> bool:
+            calls = (await self.learned(plan.scenario, number)).calls
+            return all(any(rule.matches(one.call) for one in calls) for rule in plan.rules)
+
+        if not await is_sent(0):
+            return ""
+        for number in range(1, 1 + _MORE):
+            if not await is_sent(number):
+                return "another undisturbed run sends no such request"
         return ""
 
     async def _known(self, scenario: str) -> list[RequestClass]:
