@@ -210,7 +210,7 @@ async def test_a_shared_account_takes_nothing_over_by_what_it_looks_like(unnamed
     """People may write annotations: an intent of theirs would find what is somebody else's."""
     unnamed.account.share()
     await lose(unnamed, acted=True)
-    early = unnamed.readable_intent().model_copy(update={"started_at": BEGINNING - timedelta(days=1)})
+    early = unnamed.readable_intent().model_copy(update={"started_at": BEGINNING - timedelta(minutes=5)})
     unnamed.annotate(**{CREATE_INTENT.partition("/")[2]: early.to_annotation()})
     await unnamed.restart()
     await unnamed.wait(AN_HOUR, step=30)
