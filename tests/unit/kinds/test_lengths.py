@@ -14,9 +14,9 @@ LIMITS = {
     "provisioningtoken": 110,
     "registrycredential": 120,
     "runnerpool": 140,
-    "servingdeployment": 220,
+    "servingdeployment": 230,
     "sshkey": 90,
-    "vmsnapshot": 140,
+    "vmsnapshot": 150,
 }
 """Lines; `docs/decisions/0039-lengths-of-kinds.md` says why these."""
 
