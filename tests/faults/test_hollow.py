@@ -21,10 +21,10 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 async def test_a_plan_that_meets_no_call_is_played_in_any_state_and_told_or_fails(plays: Plays, tmp_path: Path) -> None:
     learned, usual = Learned(tmp_path), await plays.learned("cluster")
-    once = Logged(len(usual.calls), Call(Side.CLOUD, "GET /v1/seldom", phase="rest"), {})
+    once = Logged(len(usual.calls), Call(Side.CLOUD, "POST /v1/seldom", phase="create"), {})
     learned.keep("cluster", replace(usual, calls=(*usual.calls, once)))
     elsewhere = Rule(Side.CLOUD, CLUSTER.create, LoseReply(), phase="create", state="Unheard")
-    seldom = Rule(Side.CLOUD, once.call.operation, LoseReply(), phase="rest")
+    seldom = Rule(Side.CLOUD, once.call.operation, LoseReply(), phase="create")
     unsent = Rule(Side.CLOUD, CLUSTER.create, LoseReply(), phase="delete")
     unmet = Rule(Side.CLOUD, CLUSTER.create, LoseReply(), phase="create", nth=99)
     rules = {"elsewhere": elsewhere, "seldom": seldom, "unsent": unsent, "unmet": unmet}
