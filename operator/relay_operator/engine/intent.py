@@ -72,14 +72,18 @@ class Has:
     part_of: str
 
 
+def sent_to(intent: CreateIntent | None) -> str:
+    """The organization that a create was sent to; empty if that is unknown."""
+    return intent.identity.organization if intent is not None and intent.identity is not None else ""
+
+
 def has(raw: Mapping[str, JsonValue]) -> Has:
     """What status records, or, if status lacks it, what the intent does."""
     status, intent = part(raw, "status"), intent_of(raw)
-    sent = intent.identity.organization if intent is not None and intent.identity is not None else ""
     return Has(
         id=str(status.get("id") or ""),
         name=str(status.get("cloudName") or (intent.name if intent is not None else "")),
-        organization=str(part(status, "identity").get("organization") or sent),
+        organization=str(part(status, "identity").get("organization") or sent_to(intent)),
         part_of=str(status.get("partOf") or (intent.part_of if intent is not None else "")),
     )
 

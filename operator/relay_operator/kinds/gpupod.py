@@ -22,7 +22,7 @@ from relay_operator.flows.managed.resource import (
     Inputs,
 )
 from relay_operator.kinds.comparison import as_written, differing, env_fields, texts
-from relay_operator.kinds.machines import MIRRORED, Machines, MachineStatus
+from relay_operator.kinds.machines import MIRRORED, POD, VM, Machines, MachineStatus
 from relay_wire.pods import PodCreate
 from relay_wire.vms import VmRecord
 
@@ -114,9 +114,6 @@ DEFINITION = definition_of(
 
 Pod: TypeAlias = Resource[GpuPodSpec, GpuPodStatus]
 
-_WORD = "pod"
-"""The `serviceType` of a pod (assumed)."""
-
 _COMPUTE_CLASSES: Mapping[ComputeClass, Literal["on_demand", "reserved"]] = {
     ComputeClass.ON_DEMAND: "on_demand",
     ComputeClass.RESERVED: "reserved",
@@ -128,13 +125,13 @@ class GpuPods(Machines[GpuPodSpec, GpuPodStatus]):
 
     definition = DEFINITION
     model = GpuPod
-    others = "vm"
+    others = VM
     retention = timedelta(days=7)
     mirrored = (*MIRRORED, "volume_gb")
 
     def shown_in(self, listed: Iterable[VmRecord]) -> bool:
         """Whether one of them is a pod: no description says that a list of VMs shows pods."""
-        return any(record.service_type == _WORD for record in listed)
+        return any(record.service_type == POD for record in listed)
 
     async def create(self, cloud: Cloud, obj: Pod, intent: CreateIntent, inputs: Inputs) -> VmRecord:
         spec = obj.spec

@@ -17,7 +17,7 @@ from relay_operator.budgets.prices import Capacity
 from relay_operator.flows.managed.resource import Change, InputRefs, Inputs
 from relay_operator.kinds.comparison import as_written, differing, same_named
 from relay_operator.kinds.container import ONE_CREDENTIAL, ContainerSpec, credential, requested, unchangeable
-from relay_operator.kinds.machines import MIRRORED, Machines, MachineStatus
+from relay_operator.kinds.machines import MIRRORED, POD, Machines, MachineStatus
 from relay_wire.ssh_keys import SshKeyAttach
 from relay_wire.vms import VmCreate, VmRecord
 
@@ -94,7 +94,7 @@ class GpuVms(Machines[GpuVmSpec, GpuVmStatus]):
 
     definition = DEFINITION
     model = GpuVm
-    others = "pod"
+    others = POD
     is_source = True
     mirrored = (*MIRRORED, *_MACHINE)
 

@@ -60,6 +60,10 @@ class MachineStatus(WorkloadStatus):
     provisioning_stage: str | None = Field(None, max_length=128, description="How far the cloud is with placing it.")
 
 
+# The words of `serviceType` (assumed).
+POD, VM = "pod", "vm"
+
+
 class Machines(ExternalResource[SpecT, StatusT, VmRecord], Generic[SpecT, StatusT]):
     """How pods and VMs map to the cloud, except their create and what status shows."""
 

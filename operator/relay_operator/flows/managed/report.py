@@ -88,7 +88,7 @@ def _former_asked(facts: Facts[SpecT, StatusT, ObsT], result: Sent | Rejected) -
 def _ends_next(facts: Facts[SpecT, StatusT, ObsT]) -> bool:
     """Whether the next pass comes at once, and ends or stops the present resource of a deleted object.
 
-    That pass tells what became of both; until then, what is told of both stays.
+    That pass says what became of both; until then, the status keeps what it says of them.
     """
     agreed, otherwise = facts.obj.status.next_attempt_time, plan(replace(facts.view, former=Former.REFUSED))
     at_once = (agreed is None or agreed <= facts.now) and not predicates.refresh_asked(facts.obj)

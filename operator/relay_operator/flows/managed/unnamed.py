@@ -10,7 +10,7 @@ from relay_operator.api.meta import CreateIntent, ObjectKey, Resource
 from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.cache import Cache
-from relay_operator.engine.intent import changed_fields, intent_of
+from relay_operator.engine.intent import changed_fields, intent_of, sent_to
 from relay_operator.flows.managed.resource import (
     CannotTell,
     ExternalResource,
@@ -72,9 +72,5 @@ def _sent_the_same(body: bytes, intent: CreateIntent) -> bool:
     if intent.spec_hash.encode() not in body:  # parsing is slow
         return False
     other = intent_of(orjson.loads(body))
-    return other is not None and other.spec_hash == intent.spec_hash and len({_where(other), _where(intent)} - {""}) < 2
-
-
-def _where(intent: CreateIntent) -> str:
-    """The organization that it was sent to; empty if that is unknown."""
-    return intent.identity.organization if intent.identity is not None else ""
+    where = sent_to(intent)
+    return other is not None and other.spec_hash == intent.spec_hash and (not where or sent_to(other) in {"", where})

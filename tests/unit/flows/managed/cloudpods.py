@@ -90,6 +90,15 @@ class Pods:
             raise CloudUnavailable(call, "not sent", outcome=Outcome.NOT_SENT)
         return self.begin(call)
 
+    def once_before_change(self, do: Callable[[], None]) -> None:
+        """Somebody does this while the next change waits to be sent."""
+
+        def just_then(_call: str) -> None:
+            self.before_change = lambda _call: None
+            do()
+
+        self.before_change = just_then
+
     def begin(self, call: str) -> Failure | None:
         """Notes the call; how it is going to fail. Raises where it fails before anything happens."""
         self.calls.append(call)

@@ -7,11 +7,7 @@ from tests.unit.flows.managed.world import World
 
 
 async def test_nothing_is_created_for_what_people_changed_in_the_moment_before(world: World) -> None:
-    def just_then(_: str) -> None:
-        world.pods.before_change = lambda _: None
-        world.change(image="another")
-
-    world.pods.before_change = just_then
+    world.pods.once_before_change(lambda: world.change(image="another"))
     world.apply()
     await world.wait(10)
     assert [record.image_url for record in world.pods.records.values()] == ["another"]
@@ -42,11 +38,7 @@ async def test_nothing_is_created_for_what_was_deleted_in_the_moment_before(worl
 
 
 async def test_nothing_is_created_for_what_was_forced_away_in_the_moment_before(world: World) -> None:
-    def just_then(_: str) -> None:
-        world.delete(force=True)
-        world.pods.before_change = lambda _: None
-
-    world.pods.before_change = just_then
+    world.pods.once_before_change(lambda: world.delete(force=True))
     world.apply()
     await world.wait(10)
     world.apply()
@@ -58,11 +50,7 @@ async def test_nothing_is_ended_that_people_abandon_in_the_moment_before(world: 
     world.apply()
     await world.wait(10)
 
-    def just_then(_: str) -> None:
-        world.pods.before_change = lambda _: None
-        world.annotate(abandon="true")
-
-    world.pods.before_change = just_then
+    world.pods.once_before_change(lambda: world.annotate(abandon="true"))
     world.delete()
     await world.wait(10)
     assert (world.exists(), world.pods.count("delete"), [each.id for each in world.pods.live]) == (False, 0, ["pod-1"])
@@ -71,11 +59,7 @@ async def test_nothing_is_ended_that_people_abandon_in_the_moment_before(world: 
 async def test_nothing_is_created_if_people_name_what_to_adopt_in_the_moment_before(world: World) -> None:
     there = world.pods.add("by-hand", fields=POD)
 
-    def just_then(_: str) -> None:
-        world.pods.before_change = lambda _: None
-        world.annotate(adopt_id=there.id)
-
-    world.pods.before_change = just_then
+    world.pods.once_before_change(lambda: world.annotate(adopt_id=there.id))
     world.apply()
     await world.wait(10)
     assert (world.reason(), world.status().id, world.pods.created) == ("Running", there.id, ["by-hand"])
