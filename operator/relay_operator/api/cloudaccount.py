@@ -328,7 +328,10 @@ class AccountStatus(ObjectStatus):
         None, description="Below this the cloud stops what runs, in cents of the available balance."
     )
     runway_hours: int | None = Field(
-        None, ge=0, description="Whole hours until then; absent while nothing costs money."
+        None,
+        ge=0,
+        description="Whole hours until the available balance is at `autoStopFloorCents`; absent while nothing costs "
+        "money.",
     )
     spend: Spend | None = Field(None, description="What was spent this month, and by whom, deleted objects included.")
     in_use: InUse | None = Field(None, description="Objects that depend on the account.")

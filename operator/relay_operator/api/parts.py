@@ -212,7 +212,7 @@ class Recovery(Model):
         OnTerminated.STALL, description="When it is gone and the operator did not end it."
     )
     on_interrupted: OnInterrupted = Field(
-        OnInterrupted.WAIT, description="When its node stopped reporting. The cloud keeps it for 7 days."
+        OnInterrupted.WAIT, description="When its node stopped reporting. The cloud keeps a pod for 7 days."
     )
     after_seconds: int = Field(
         900, ge=0, le=7 * DAY, description="How long an interruption may last before onInterrupted: Recreate acts."

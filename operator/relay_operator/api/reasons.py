@@ -306,8 +306,8 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         Reason.POD_STOPPING: "The previous run is still being torn down (POD_STOPPING); the operator tries again.",
         Reason.POD_NODE_NO_INFINIBAND: "The node's agent is too old for an organization with InfiniBand "
         "(POD_NODE_NO_INFINIBAND): ask the cloud, or recreate the pod elsewhere, without its volume.",
-        Reason.INTERRUPTED: "The node stopped reporting; you are not billed, and the cloud deletes it at "
-        "`status.deletionDeadline` unless the node returns.",
+        Reason.INTERRUPTED: "The node stopped reporting, and you are not billed. Unless the node returns, the "
+        "cloud deletes a pod at `status.deletionDeadline`.",
         Reason.DEGRADED: "Some replicas are not healthy; the message says which and why.",
         Reason.CLOUD_UNAVAILABLE: "The cloud does not answer, or its answers make no sense; `Ready` stays what it was "
         "last seen to be.",

@@ -187,7 +187,7 @@ class SupersedingStatus(ManagedStatus):
         None,
         max_length=MAX_FORMER,
         json_schema_extra=map_by("id"),
-        description="Former ones: each is deleted once nothing that lives was made with it.",
+        description="Former ones: each is deleted once nothing uses it, or at its `until`.",
     )
 
 

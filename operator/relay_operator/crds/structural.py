@@ -52,7 +52,7 @@ class _Resolver:
     def structural(self, node: Schema) -> Schema:
         node = self._flat(node)
         found: Schema = {key: node[key] for key in _KEPT if key in node}
-        if node.get("default") not in (None, [], {}) and "description" in found:
+        if node.get("default") not in (None, "", [], {}) and "description" in found:
             found["description"] = f"{found['description']} Default: {_shown(node['default'])}."
         if found.get("type") == "integer":
             found["format"] = "int64"
