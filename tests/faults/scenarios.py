@@ -54,8 +54,6 @@ LOOKS_AT_AN_ACCOUNT = (
     "GET /v1/orgs/{id}/billing/balance",
     "GET /v1/orgs/{id}/billing/usage",
 )
-# The first sweep of a process, right after its first look at an account, ends with this call.
-ENDS_THE_FIRST_SWEEP = "GET /v1/batches"
 SCHEDULE = Kind("InferenceBatchSchedule", "", "", LOOKS_AT_AN_ACCOUNT)
 ACCOUNT = Kind("CloudAccount", "", "", LOOKS_AT_AN_ACCOUNT)
 

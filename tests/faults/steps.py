@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from tests.cluster.batch_schedule.runs import BATCH, Runs
 from tests.cluster.cloud_side import new_key, revoke
-from tests.faults.scenarios import ENDS_THE_FIRST_SWEEP, LOOKS_AT_AN_ACCOUNT, STARTED, Step, workload
+from tests.faults.batch_steps import LIST_BATCHES
+from tests.faults.scenarios import LOOKS_AT_AN_ACCOUNT, STARTED, Step, workload
 from tests.support.faultrules import Side
 from tests.support.kube import KubeError
 from tests.support.manifests import SECRET_KEY, api_key_secret, cloud_account, condition
@@ -142,7 +143,8 @@ async def _beside_a_neighbour(ground: Ground) -> None:
 
 
 async def _start_again(ground: Ground) -> None:
-    await ground.site.start_again({*LOOKS_AT_AN_ACCOUNT, *ground.scenario.kind.look, ENDS_THE_FIRST_SWEEP})
+    # The first sweep of a process, right after its first look at an account, ends with the list of batches.
+    await ground.site.start_again({*LOOKS_AT_AN_ACCOUNT, *ground.scenario.kind.look, LIST_BATCHES})
 
 
 async def _fire(ground: Ground) -> None:
