@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Protocol
 
 import pytest
@@ -66,6 +67,14 @@ async def one_session() -> AsyncIterator[None]:
 async def organization(server: Server) -> Organization:
     """A fresh organization in the module's local cloud, with funds and a key with every scope."""
     return await server.organization()
+
+
+@pytest_asyncio.fixture
+async def early_in_a_month(server: Server) -> None:
+    """The module's clock shows the second day of the next month: what a test reads of a month to date is whole."""
+    shown = datetime.fromisoformat(await server.advance(0))
+    second = (shown.replace(day=1) + timedelta(days=33)).replace(day=2)
+    await server.ok("POST", "/clock", {"set": second.isoformat()})
 
 
 @pytest_asyncio.fixture

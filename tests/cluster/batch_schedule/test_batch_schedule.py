@@ -127,10 +127,11 @@ async def test_paused_it_changes_nothing(runs: Runs) -> None:
     await runs.create(successfulBatchesHistoryLimit=0)
     await runs.run(0)
     await runs.kube.annotate(KIND, NAME, {"gpurelay.dev/paused": "true"})
+    # Schedules and batches are watched apart: the pause has to be known before the batch is finished.
+    await runs.becomes(lambda item: condition(item, "Paused").get("status") == "True")
     await runs.finish(0)
     await runs.come_due(1)
-    schedule = await runs.looked_again()
-    assert condition(schedule, "Paused")["status"] == "True"
+    await runs.looked_again()
     assert await runs.names() == [runs.batch(0)]
     await runs.kube.annotate(KIND, NAME, {"gpurelay.dev/paused": None})
     await runs.left(1)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.localcloud.support.clusters import act, burn, create, detail, replicas, running, status
 from tests.localcloud.support.workloads import (
     GRACE,
@@ -222,6 +224,7 @@ async def test_a_failed_cluster_says_why(organization: Organization) -> None:
 # Money.
 
 
+@pytest.mark.usefixtures("early_in_a_month")
 async def test_the_price_is_per_replica_that_runs(organization: Organization) -> None:
     await own_node(organization)
     await running(organization, replicaCount=2, gpusPerReplica=2)

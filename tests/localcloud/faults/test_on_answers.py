@@ -139,6 +139,7 @@ async def test_an_imported_state_has_no_past(start_server: StartServer) -> None:
     assert await status(server.seeded(), pod["id"]) == "deploying"
 
 
+@pytest.mark.usefixtures("early_in_a_month")
 @pytest.mark.parametrize(
     ("operation", "body"),
     [

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.localcloud.support.deployments import (
     DEPLOYMENTS,
     change,
@@ -163,6 +165,7 @@ async def test_without_replicas_it_is_idle_and_gone_at_once(organization: Organi
     assert await status(organization, made["id"]) == "gone"
 
 
+@pytest.mark.usefixtures("early_in_a_month")
 async def test_a_deployment_is_billed_per_replica_and_second(organization: Organization) -> None:
     made = await create(organization, replicasDesired=2, gpuCountPerReplica=2)
     assert made["pricePerHourCents"] == 2 * H100_CENTS

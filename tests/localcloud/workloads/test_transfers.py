@@ -85,6 +85,7 @@ async def test_a_workload_changes_its_organization(server: Server, organization:
     assert await running_pod(organization, name="trainer") != pod_id
 
 
+@pytest.mark.usefixtures("early_in_a_month")
 @pytest.mark.parametrize("fraction", [0, 0.25, 0.999])
 async def test_billing_splits_at_that_second_and_loses_nothing(server: Server, fraction: float) -> None:
     sender, receiver = await server.organization(), await server.organization()

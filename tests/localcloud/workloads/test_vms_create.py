@@ -256,6 +256,7 @@ async def test_the_stages_of_provisioning(organization: Organization) -> None:
     assert "provisioningStage" not in await record(organization, vm_id)
 
 
+@pytest.mark.usefixtures("early_in_a_month")
 async def test_a_reboot_in_place_keeps_the_vm_running_and_billed(
     organization: Organization, receiver: Receiver
 ) -> None:
