@@ -35,9 +35,12 @@ class AccountUsers:
     _naming: Index[ObjectKey] = field(default_factory=Index)
     _defaulting: Index[str] = field(default_factory=Index)
 
+    def __post_init__(self) -> None:
+        self.without |= _ACCOUNTS
+
     def move(self, key: ObjectKey, before: Reference | None, after: Reference | None) -> None:
         """Record that the object's reference changed; None if it has none."""
-        if before != after and key.kind not in self.without | _ACCOUNTS:
+        if before != after and key.kind not in self.without:
             self._naming.move(key, _named(key, before), _named(key, after))
             self._defaulting.move(key, _unnamed(key, before), _unnamed(key, after))
 
@@ -55,7 +58,7 @@ class AccountUsers:
 
         None if the kind does not use accounts, or without a default.
         """
-        if key.kind in self.without | _ACCOUNTS:
+        if key.kind in self.without:
             return key if key.kind in _ACCOUNTS else None
         return self.account_in(key.namespace, reference)
 

@@ -212,6 +212,8 @@ class Cache:
     def _commit(self, key: ObjectKey, before: Entry | None, after: Entry | None) -> None:
         had, has = (entry.committed if entry is not None else NOTHING for entry in (before, after))
         if before is not None and after is not None and before.account == after.account:
+            if had == has:
+                return
             self._commitments.add(key.namespace, after.account, has - had)
         else:
             if before is not None:
@@ -244,16 +246,15 @@ class Cache:
                 self.on_shared(holder)
 
     def _index(self, key: ObjectKey, before: Entry | None, after: Entry | None) -> None:
-        indexes = (self._by_token, self._by_uid, self._by_owner)
-        for index, former, present in zip(indexes, _names(before), _names(after), strict=True):
-            index.move(key, former, present)
+        if (former := _names(before)) != (present := _names(after)):
+            for index, gave, gives in zip((self._by_token, self._by_uid, self._by_owner), former, present, strict=True):
+                index.move(key, gave, gives)
         self._record(key, _recorded(before), _recorded(after))
         if before is not None and before.cloud_id not in ("", after.cloud_id if after is not None else ""):
             self.on_left(key, before)
-        for users, left, joined in zip(
-            (self._users, self._searching), _accounts(before), _accounts(after), strict=True
-        ):
-            users.move(key, left, joined)
+        if (left := _accounts(before)) != (joined := _accounts(after)):
+            self._users.move(key, left[0], joined[0])
+            self._searching.move(key, left[1], joined[1])
         self._relate(key, before, after)
         self.on_changed(key, before, after)
         if key.kind in self.priced:

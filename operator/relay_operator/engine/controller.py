@@ -6,6 +6,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import Generic, assert_never
 
 import orjson
@@ -202,7 +203,7 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
                 return telling(flow.unrecorded(result, memory, why))
 
             patch = status_patch(told.before, told.after)
-            memory.unwritten = Unwritten(writer, patch, dumped(told.after), paid, instead)
+            memory.unwritten = Unwritten(writer, patch, partial(dumped, told.after), paid, instead)
             told, wrote = await self._record(turn.key, memory, memory.unwritten) or told, True
         else:
             wrote = await self._report(told, writer)
@@ -343,12 +344,12 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
             case Recorded.WRITTEN | Recorded.SOUGHT:
                 return None
             case Recorded.GONE:
-                await engine.vanished.hand_over(key, {**raw, "status": dict(after)})
+                await engine.vanished.hand_over(key, {**raw, "status": dict(after())})
             case Recorded.SUPERSEDED:
-                await engine.vanished.hand_over(key, paid.alone(raw, after), paid.cloud_id)
+                await engine.vanished.hand_over(key, paid.alone(raw, after()), paid.cloud_id)
                 engine.queue.add(key, Priority.CHANGE)  # to act on what the other process decided
             case Recorded.REFUSED:
-                await engine.vanished.hand_over(key, paid.alone(raw, after))
+                await engine.vanished.hand_over(key, paid.alone(raw, after()))
             case _ as never:
                 assert_never(never)
         return refusal

@@ -151,14 +151,14 @@ def entry_of(raw: Mapping[str, JsonValue]) -> Entry:
     conditions = tuple(_conditions(status))
     said: Mapping[str, JsonValue] = next((one for one in conditions if one.get("type") == "Ready"), {})
     ready = said.get("status") == "True" and status.get("observedGeneration") == metadata.get("generation")
-    uid = uid_of(raw)
+    uid = str(metadata.get("uid", ""))
     searching = (not status.get("id") and intent is not None) or _lacks_a_batch(status)
     named = references.named(metadata, spec)
     recorded = status if is_recorded_for(status, uid, str(annotations.get(ADOPT_ID) or "")) else {}
     return Entry(
         body=_compact(raw, metadata, annotations),
         uid=uid,
-        version=version_of(raw),
+        version=comparable(metadata.get("resourceVersion")),
         generation=_number(metadata.get("generation")),
         deleting="deletionTimestamp" in metadata,
         protected=CREATE_INTENT in annotations and held(metadata),
@@ -239,7 +239,8 @@ def uid_of(raw: Mapping[str, JsonValue]) -> str:
 
 def version_of(raw: Mapping[str, JsonValue]) -> int:
     """The object's resource version as a comparable integer, or 0."""
-    return comparable(part(raw, "metadata").get("resourceVersion"))
+    metadata = raw.get("metadata")
+    return comparable(metadata.get("resourceVersion")) if isinstance(metadata, dict) else 0
 
 
 def comparable(value: JsonValue) -> int:

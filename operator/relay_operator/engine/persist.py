@@ -60,7 +60,8 @@ class Unwritten:
     writer: ObjectWriter
     patch: Mapping[str, JsonValue]
     """The merge patch from the status that was read to `after`."""
-    after: Mapping[str, JsonValue]
+    after: Callable[[], Mapping[str, JsonValue]]
+    """Returns the whole status, which is needed only if the first write fails."""
     paid: PaidFor
     instead: "Callable[[KubeError], Told]"
     """Returns what to report if the write is refused for good, and the resource is ended."""
@@ -83,17 +84,18 @@ class Persistence:
 
         After a failure, which may be a conflict, it is written only if nobody decided on the object meanwhile.
         """
-        writer, patch, after = unwritten.writer, unwritten.patch, unwritten.after
-        known, failures = records(writer.latest()), 0
+        writer, patch, failures = unwritten.writer, unwritten.patch, 0
+        before = writer.latest()
         while True:
             try:
                 if failures:
                     raw = await writer.read()
                     if raw is None:
                         return Recorded.GONE
-                    decided = after_conflict(known, records(raw), unwritten.paid.cloud_id)
+                    decided = after_conflict(records(before), records(raw), unwritten.paid.cloud_id)
                     if decided is not None:
                         return decided
+                    after = unwritten.after()
                     rest = merge_patch(part(raw, "status"), after)
                     patch = {name: value for name, value in rest.items() if name in after or name in unwritten.patch}
                 await writer.status(patch)

@@ -7,9 +7,13 @@ from pydantic import JsonValue
 from relay_operator.api.meta import ObjectKey
 from relay_operator.api.references import REFERENCES
 
+_FIELDS = frozenset(REFERENCES)
+
 
 def named(metadata: Mapping[str, JsonValue], spec: Mapping[str, JsonValue]) -> tuple[ObjectKey, ...]:
     """The objects that the spec names."""
+    if _FIELDS.isdisjoint(spec):
+        return ()
     return tuple(
         key
         for field, kind in REFERENCES.items()

@@ -94,21 +94,20 @@ class _Lines(logging.Formatter):
         super().__init__()
         self._expected_errors = expected_errors
 
-    def fields(self, record: logging.LogRecord) -> dict[str, str | float]:
-        found: dict[str, str | float] = {**_kopf_reference(record), **_context.get()}
-        found.update(getattr(record, _EXTRA, {}))
-        shown = {field: found[field] for field in FIELDS if field in found}
+    def told(self, record: logging.LogRecord) -> tuple[str, dict[str, str | float]]:
+        """The message and the fields of a line."""
+        message, fields = self._message(record), _fields(record)
         # One search over all texts costs no more than one over a single text, and hardly ever finds anything.
-        if _SECRETS.search("\0".join(map(str, shown.values()))) is None:
-            return shown
-        return {field: _redacted(value) for field, value in shown.items()}
+        if _SECRETS.search("\0".join(map(str, (message, *fields.values())))) is None:
+            return message, fields
+        return redact(message), {field: _redacted(value) for field, value in fields.items()}
 
-    def message(self, record: logging.LogRecord) -> str:
+    def _message(self, record: logging.LogRecord) -> str:
         text = record.getMessage()
         error = record.exc_info[1] if record.exc_info else None
         if error is not None and self._is_expected(error):
             text = f"{text}: {type(error).__name__}: {error}"
-        return redact(" ".join(text.split()))
+        return " ".join(text.split())
 
     def traceback(self, record: logging.LogRecord) -> str | None:
         error = record.exc_info[1] if record.exc_info else None
@@ -124,12 +123,13 @@ class JsonLines(_Lines):
     """Formats one JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
+        message, fields = self.told(record)
         line: dict[str, str | float] = {
             "time": _milliseconds(record),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": self.message(record),
-            **self.fields(record),
+            "message": message,
+            **fields,
         }
         traceback = self.traceback(record)
         if traceback is not None:
@@ -144,8 +144,9 @@ class ConsoleLines(_Lines):
     """Formats time, level, message and `field=value` pairs, for people."""
 
     def format(self, record: logging.LogRecord) -> str:
-        fields = " ".join(f"{field}={value}" for field, value in self.fields(record).items())
-        line = f"{_time(record):%H:%M:%S.%f}"[:-3] + f" {record.levelname:<7} {self.message(record)} {fields}".rstrip()
+        message, told = self.told(record)
+        fields = " ".join(f"{field}={value}" for field, value in told.items())
+        line = f"{_time(record):%H:%M:%S.%f}"[:-3] + f" {record.levelname:<7} {message} {fields}".rstrip()
         traceback = self.traceback(record)
         return line if traceback is None else f"{line}\n{traceback}"
 
@@ -162,6 +163,12 @@ def _second(seconds: int) -> str:
 
 def _time(record: logging.LogRecord) -> datetime:
     return datetime.fromtimestamp(record.created, tz=UTC)
+
+
+def _fields(record: logging.LogRecord) -> dict[str, str | float]:
+    found: dict[str, str | float] = {**_kopf_reference(record), **_context.get()}
+    found.update(getattr(record, _EXTRA, {}))
+    return {field: found[field] for field in FIELDS if field in found}
 
 
 def _redacted(value: str | float) -> str | float:

@@ -101,7 +101,7 @@ async def test_each_further_try_writes_all_that_was_lost() -> None:
     body = orjson.dumps({"metadata": {"uid": "u", "resourceVersion": "1"}, "status": {"createToken": "t0ken"}})
     key = ObjectKey("GpuPod", "team-a", "train")
     writer = ObjectWriter(server, ResourceType("gpupods"), key, "u", "1", lambda _: None, body)
-    unwritten = Unwritten(writer, {"id": "pod-1"}, dict(after), PaidFor("pod-1", "Delete"), _never)
+    unwritten = Unwritten(writer, {"id": "pod-1"}, lambda: dict(after), PaidFor("pod-1", "Delete"), _never)
 
     async def at_once(_: float) -> None:
         return

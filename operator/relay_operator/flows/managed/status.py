@@ -209,7 +209,8 @@ def _with_what_is_paid(status: StatusT, billed: frozenset[str]) -> StatusT:
     prices = [own, *(row.price_per_hour_cents for row in blue_green.blues(status))]
     known = [price for price in prices if price is not None]
     paying = sum(known) if known else None
-    return status.model_copy(update={"paying_per_hour_cents": paying})
+    same = paying == status.paying_per_hour_cents
+    return status if same else status.model_copy(update={"paying_per_hour_cents": paying})
 
 
 def _doomed(before: StatusT, changed: Fields) -> datetime | None:
