@@ -333,6 +333,7 @@ class Accounts:
             connection.recheck_at = self._clock() + _RECHECK_SECONDS
             return _unauthorized(error.message)
         except CloudError as error:
+            connection.recheck_at = self._clock() + min(error.retry_after or 0.0, self._settings.backoff_max_seconds)
             return AccountWaiting(Reason.CLOUD_UNAVAILABLE, error.message)
         except ValueError as unfit:
             connection.recheck_at = self._clock() + _RECHECK_SECONDS

@@ -86,7 +86,7 @@ class Catalog:
             return self.settings.poll_transition_seconds
         self._failures += 1
         backoff = Backoff(self.settings.poll_transition_seconds, self.settings.poll_settled_seconds)
-        return backoff.after(self._failures, self.random)
+        return max(backoff.after(self._failures, self.random), outcome.retry_after)
 
     async def _read(self) -> Listing | Trouble:
         key = chosen(self.settings, self.cache)
@@ -99,7 +99,8 @@ class Catalog:
             return await _listing(account)
         except CloudError as error:
             self.accounts.failed(account, error)
-            return Trouble(Reason.CLOUD_UNAVAILABLE, error.message)
+            advised = min(error.retry_after or 0.0, self.settings.backoff_max_seconds)
+            return Trouble(Reason.CLOUD_UNAVAILABLE, error.message, advised)
 
     async def _keep(self, outcome: Listing | Trouble) -> None:
         """Write what differs. Raises KubeError."""

@@ -23,6 +23,8 @@ class Trouble:
 
     reason: Reason
     message: str
+    retry_after: float = 0.0
+    """Seconds that the cloud asks to wait."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,8 @@ class AccountMemory(Memory):
     glance_at: float = 0.0
     recheck_at: float = 0.0
     """When the burn may be read again because of doubts."""
+    not_before: float = 0.0
+    """Until when the cloud wants not to be asked (Retry-After)."""
     looked: tuple[int, AccountState | None] = (-1, None)
     """Generation and state at the last look; a change of either causes a look at once."""
     unready: int = 0
@@ -147,7 +149,8 @@ class AccountFlow:
         deleting, ready = metadata.deletion_timestamp is not None, isinstance(state, AccountReady)
         if not isinstance(state, AccountReady):
             memory.unanswered = memory.unanswered + 1 if state.reason is Reason.CLOUD_UNAVAILABLE else 0
-        look_due = ready and self._look_is_due(obj, state, memory)
+        heard = ready and self.engine.clock() >= memory.not_before
+        look_due = heard and self._look_is_due(obj, state, memory)
         # Counting walks through all dependent objects, so count only for a decision or the status.
         in_use = self._in_use(turn.key) if deleting or look_due else Counter[str]()
         view = View(
@@ -160,7 +163,7 @@ class AccountFlow:
             refused=isinstance(state, AccountRefused),
             subscribed=obj.status.webhook is not None,
             look_due=look_due,
-            glance_due=ready and self.engine.clock() >= memory.glance_at and self.accounts.short(turn.key),
+            glance_due=heard and self.engine.clock() >= memory.glance_at and self.accounts.short(turn.key),
             overdue=turn.now - (metadata.deletion_timestamp or turn.now) > _GIVE_UP,
         )
         return AccountFacts(turn.key, obj, turn.now, state, in_use, view)
@@ -244,6 +247,7 @@ class AccountFlow:
             balance = await state.cloud.call(GET_BALANCE)
         except CloudError as error:
             self.accounts.failed(state, error)
+            self._heed(memory, error.retry_after)
             if isinstance(error, Forbidden):  # this key can never read the balance
                 memory.glance_at = self.engine.clock() + intervals.settled
             return Nothing()
@@ -270,11 +274,13 @@ class AccountFlow:
             return Looked(await self.accounts.state(key), None)
         except CloudError as error:
             memory.unanswered += 1
+            self._heed(memory, error.retry_after)
             if not self.accounts.listens(key) and not self.accounts.deaf_for(state):
                 memory.deaf = f"no subscription could be created yet: {error.message}"
             patient = memory.unanswered < self.settings.unavailable_after_failures
             return Looked(state if patient else AccountWaiting(Reason.CLOUD_UNAVAILABLE, error.message), None)
         memory.unanswered, memory.deaf = 0, ""
+        self._heed(memory, seen.retry_after)
         memory.incomplete = memory.incomplete + 1 if seen.passing else 0
         if memory.unheld:
             seen = replace(seen, notes=(*seen.notes, memory.unheld))
@@ -381,12 +387,17 @@ class AccountFlow:
             return transition, Priority.DELETE
         tries = max(memory.unready, memory.unanswered, memory.incomplete)
         if tries:
-            return Backoff(transition, reread).after(tries, self._random), Priority.RETRY
+            advised = memory.not_before - self.engine.clock()
+            return max(Backoff(transition, reread).after(tries, self._random), advised), Priority.RETRY
         short, doubted = self.accounts.short(facts.key), self.budgets.is_doubted(facts.key)
         reads = [at for at, waits in ((memory.glance_at, short), (memory.recheck_at, doubted)) if waits]
         if reads:
-            return min(max(min(reads) - self.engine.clock(), 0), reread), Priority.RETRY
+            due = max(min(reads), memory.not_before) - self.engine.clock()
+            return min(max(due, 0), reread), Priority.RETRY
         return jittered(reread, self.engine.intervals.jitter, self._random), Priority.POLL
+
+    def _heed(self, memory: AccountMemory, retry_after: float | None) -> None:
+        memory.not_before = self.engine.clock() + min(retry_after or 0.0, self.settings.backoff_max_seconds)
 
     def _unclaimed(self, key: ObjectKey) -> tuple[Ownerless, ...]:
         """Vanished objects that have something in the cloud with this account."""

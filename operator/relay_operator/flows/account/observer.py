@@ -115,7 +115,8 @@ class AccountObserver:
             await parts.ask(_recharge(account, cloud), "auto-recharge cannot be set")
             await parts.ask(self._organization(account, cloud), "the organization cannot be changed")
         notes, passing = tuple(parts.notes), tuple(parts.passing)
-        return OrganizationSeen(balance, usage, webhook, trouble, missing, notes, passing)
+        advised = None if parts.failed is None else parts.failed.retry_after
+        return OrganizationSeen(balance, usage, webhook, trouble, missing, notes, passing, retry_after=advised)
 
     async def end(self, account: AnyAccount, cloud: Cloud) -> None:
         """Remove the subscription of an account that is being deleted. Raises CloudError."""

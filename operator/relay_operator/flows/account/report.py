@@ -44,6 +44,8 @@ class OrganizationSeen:
     passing: tuple[str, ...] = ()
     """What failed in a way that may pass by itself, likewise."""
     spend: Spend | None = None
+    retry_after: float | None = None
+    """Seconds after which the cloud wants to be asked again for that."""
 
 
 @dataclass(frozen=True, slots=True)

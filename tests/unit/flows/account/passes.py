@@ -54,6 +54,8 @@ class MoneyCloud:
     """Paths' last parts for which the cloud answers that it cannot."""
     refusing: tuple[str, ...] = ()
     """Paths' last parts for which the cloud refuses the key."""
+    limited: dict[str, int] = field(default_factory=dict)
+    """Retry-After by path's last part, for which the cloud limits the rate."""
 
     def _trouble(self, asked: str) -> web.Response | None:
         if asked in self.unserved:
@@ -62,6 +64,9 @@ class MoneyCloud:
             return web.json_response({"error": "no such key"}, status=401)
         if asked in self.failing:
             return web.json_response({"error": "it cannot"}, status=503)
+        if asked in self.limited:
+            advised = {"Retry-After": str(self.limited[asked])}
+            return web.json_response({"error": "slow down"}, status=429, headers=advised)
         return None
 
     async def answer(self, request: web.Request) -> web.Response:
