@@ -230,6 +230,14 @@ async def test_another_document_replaces_the_pod() -> None:
     assert told(await objects(*RUNTIME)) != told(await objects(*RUNTIME, *dearer))
 
 
+async def test_the_cluster_that_the_chart_is_installed_in_need_not_be_named() -> None:
+    found = await objects(*RUNTIME[2:])
+    options = found["relay-localcloud StatefulSet"]["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert "--runtime=kubernetes" in options
+    assert "clusters" not in found["relay-localcloud-runtime ConfigMap"]["data"]["config.yaml"]
+    assert "simulated workloads" in refusal(sets(*RUNTIME[2:], "extraArgs={--clock=frozen}"), LOCALCLOUD)
+
+
 async def test_there_is_never_a_second_pod_and_the_volume_outlives_the_release() -> None:
     found = await objects()
     assert found["relay-localcloud StatefulSet"]["spec"]["replicas"] == 1
@@ -327,7 +335,7 @@ def test_the_card_names_the_image_of_this_version() -> None:
     ("value", "says"),
     [
         ("replicas=2", "additional properties 'replicas' not allowed"),
-        ("runtimeConfig.privilegedAllowed=true", "missing properties 'clusters', 'gpuModels'"),
+        ("runtimeConfig.privilegedAllowed=true", "missing property 'gpuModels'"),
         ("runtimeConfig.gpuModel=h100", "additional properties 'gpuModel' not allowed"),
         ("runtimeConfig.clusters[0].kubeconfig=eu", "does not match pattern"),
         ("runtimeConfig.gpuModels[0].pricePerHourCents=2.49", "got string, want integer"),
