@@ -56,6 +56,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
                 return await self._create(facts, await self._open_intent(facts, memory, writer), memory)
             case actions.Resend():
                 intent = await self._reopen_intent(facts, memory, writer)
+                memory.searched = ""  # the cloud may act late on this request, too: its absence counts from here on
                 return await self._create(facts, intent, memory, again=True)
             case actions.Discard():
                 found, _ = self.resource.identity(_known(facts.observed))

@@ -10,6 +10,7 @@ from relay_operator.api import meta
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import rfc3339
 from relay_operator.api.workload import SpecT, StatusT, WorkloadSpec
+from relay_operator.engine import conditions
 from relay_operator.engine.account import AccountReady, AccountRefused, AccountWaiting
 from relay_operator.engine.actions import Keep, Nothing, Stall, Wait
 from relay_operator.engine.commands import annotate
@@ -45,6 +46,7 @@ _OF_OTHERS = frozenset(
         Reason.REFERENCE_OTHER_ACCOUNT,
     }
 )
+_FOR_MONEY = frozenset({Reason.BALANCE_EXHAUSTED, Reason.WAITING_FOR_BUDGET, Reason.BUDGET_EXCEEDED})
 
 _FORMER_ONES = "former ones are being deleted"
 _ANOTHER = "what it is made from has changed: another is made, and this one kept as long as something uses it"
@@ -107,10 +109,33 @@ def _unfunded(facts: Facts[SpecT, StatusT, ObsT], refusal: Report) -> Report:
     """The report on a refusal for lack of funds; a stopped resource may have a deadline."""
     if facts.view.seen is not Seen.STOPPED:
         return unfunded(refusal)
+    exceeded = unfunded(refusal, refusal.reason).extra
+    if _stopped_as_asked(facts.obj.status):
+        return replace(refusal, extra=exceeded)
     deadline, told = _kept(facts, predicates.since_in(facts.obj, "stopped", facts.now))
     message = clause(refusal.message) + told
-    exceeded = unfunded(refusal, refusal.reason).extra
     return replace(refusal, message=message, extra=exceeded, deletion_deadline=deadline)
+
+
+def _stopped_as_asked(status: StatusT) -> bool:
+    """Whether it was stopped before it was to run again, so that the cloud keeps it (section 3)."""
+    ready = conditions.find(status.conditions, ConditionType.READY)
+    if status.state != "stopped" or workload.told(status).deletion_deadline is not None or ready is None:
+        return False
+    return ready.status == "True" or ready.reason in _FOR_MONEY
+
+
+def _for_budget(facts: Facts[SpecT, StatusT, ObsT], report: Report) -> Report:
+    """The report on what a budget holds back; a stopped resource may have a deadline.
+
+    The cloud is not asked to start it, so that it cannot say whether the balance stopped it.
+    """
+    exceeded = replace(report, extra=(_exceeded(report),))
+    if facts.view.seen is not Seen.STOPPED or _stopped_as_asked(facts.obj.status):
+        return exceeded
+    deadline, told = _kept(facts, predicates.since_in(facts.obj, "stopped", facts.now))
+    message = clause(report.message) + told.replace("; deleted", "; if the balance stopped it, it is deleted", 1)
+    return replace(exceeded, message=message, deletion_deadline=deadline)
 
 
 def _kept(facts: Facts[SpecT, StatusT, ObsT], since: datetime) -> tuple[datetime | None, str]:
@@ -263,8 +288,7 @@ def _waiting(facts: Facts[SpecT, StatusT, ObsT], reason: Reason, *, unreachable:
         case Reason.OUTSIDE_SCHEDULE:
             return Report("False", ConditionType.RECONCILING, reason, facts.note, Return.SETTLED)
         case Reason.WAITING_FOR_BUDGET:  # budgets wake it as soon as there is room
-            waiting = Report("False", ConditionType.RECONCILING, reason, facts.note, Return.SETTLED)
-            return replace(waiting, extra=(_exceeded(waiting),))
+            return _for_budget(facts, Report("False", ConditionType.RECONCILING, reason, facts.note, Return.SETTLED))
         case Reason.SEARCHING if not facts.obj.status.id:
             return unknown(reason, facts.note)
         case _:
@@ -322,7 +346,7 @@ def _stalled(facts: Facts[SpecT, StatusT, ObsT], reason: Reason) -> Report:
         message = f"{_last_word(facts)}; {_another(facts)}"
     back = Return.TRANSITION if reason is Reason.SECRET_TAKEN else Return.SETTLED  # no event ends SECRET_TAKEN
     report = Report("False", ConditionType.STALLED, reason, message, back)
-    return replace(report, extra=(_exceeded(report),)) if reason is Reason.BUDGET_EXCEEDED else report
+    return _for_budget(facts, report) if reason is Reason.BUDGET_EXCEEDED else report
 
 
 def _exceeded(report: Report) -> Wanted:
@@ -394,7 +418,8 @@ def _progressing(facts: Facts[SpecT, StatusT, ObsT], observed: ObsT) -> Report:
         case Progress.FAILED:
             return Report("False", ConditionType.STALLED, Reason.FAILED, detail, Return.SETTLED)
         case Progress.PENDING | Progress.GONE:
-            reason = Reason.DEPLOYING if _runs(facts) else Reason.CREATING
-            return Report("False", ConditionType.RECONCILING, reason, detail)
+            begins = Reason.DEPLOYING if _runs(facts) else Reason.CREATING
+            stops = facts.resource.status(facts.obj, observed).state == "stopping"
+            return Report("False", ConditionType.RECONCILING, Reason.STOPPING if stops else begins, detail)
         case _ as never:
             assert_never(never)

@@ -81,7 +81,8 @@ def new_status(
         changed.setdefault("adopted_before", None)  # asked again, it is adopted again
     if "former" not in changed:
         changed |= _former_in_time(facts)
-    changed.setdefault("deletion_deadline", report.deletion_deadline or _doomed(obj.status, changed))
+    doom = report.deletion_deadline or _doomed(obj.status, changed) or _retained(facts)
+    changed.setdefault("deletion_deadline", doom)
     fields = type(mirrored).model_fields  # kinds that do not run have fewer fields
     after = mirrored.model_copy(update={name: value for name, value in changed.items() if name in fields})
     return storable(_with_what_is_paid(_begun(after, facts.now), BILLED | facts.resource.costs_early))
@@ -216,6 +217,13 @@ def _with_what_is_paid(status: StatusT, billed: frozenset[str]) -> StatusT:
 def _doomed(before: StatusT, changed: Fields) -> datetime | None:
     """The deadline that stands whatever is reported, until the state ends or a start is sent."""
     return None if "state_since" in changed else told(before).deletion_deadline
+
+
+def _retained(facts: Facts[SpecT, StatusT, ObsT]) -> datetime | None:
+    """Until when the cloud keeps what is interrupted, whatever is reported of it."""
+    if facts.view.seen is not Seen.INTERRUPTED or facts.resource.retention is None:
+        return None
+    return predicates.since_in(facts.obj, "interrupted", facts.now) + facts.resource.retention
 
 
 def _until(facts: Facts[SpecT, StatusT, ObsT]) -> datetime | None:

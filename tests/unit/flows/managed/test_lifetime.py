@@ -132,3 +132,14 @@ async def test_what_does_not_run_yet_or_stops_already_is_left_to_that(world: Wor
     await becomes(world, "running")
     await world.wait(20)
     assert (world.pods.count("stop"), world.reason()) == (1, "Stopped")
+
+
+async def test_what_is_being_stopped_is_not_being_deployed(world: World) -> None:
+    await made(world)
+    world.pods.deaf = True
+    world.change(powerState="Stopped")
+    await world.settle()
+    world.pods.become("pod-1", "stopping")
+    world.hint()
+    await world.settle()
+    assert world.reason() == "Stopping"

@@ -134,3 +134,19 @@ async def test_a_refusal_of_what_is_sent_again_is_waited_out(world: World) -> No
     await world.wait(100)
     names = {intent.name for intent, _ in world.pods.sent}
     assert (world.reason(), world.pods.count("create"), len(names)) == ("Running", 3, 1)
+
+
+async def test_absence_counts_from_the_last_request(world: World) -> None:
+    """The cloud may act late on what was sent again, as on the first request."""
+    world.account.state = replace(world.account.ready, resend_unknown=True)
+    world.pods.fail("create", *[lost(acted=False)] * 40)
+    world.apply()
+    await world.wait(530)
+    world.pods.listable = False
+    world.hint()
+    await world.wait(75)
+    assert len(world.pods.sent) > 1
+    last, world.pods.listable = world.clock.seconds, True
+    while not world.status().attempt:
+        await world.wait(1)
+    assert world.clock.seconds >= last + 590
