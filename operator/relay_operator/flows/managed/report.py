@@ -133,21 +133,21 @@ def _for_budget(facts: Facts[SpecT, StatusT, ObsT], report: Report) -> Report:
     exceeded = replace(report, extra=(_exceeded(report),))
     if facts.view.seen is not Seen.STOPPED or _stopped_as_asked(facts.obj.status):
         return exceeded
-    deadline, told = _kept(facts, predicates.since_in(facts.obj, "stopped", facts.now))
-    message = clause(report.message) + told.replace("; deleted", "; if the balance stopped it, it is deleted", 1)
-    return replace(exceeded, message=message, deletion_deadline=deadline)
+    since = predicates.since_in(facts.obj, "stopped", facts.now)
+    deadline, told = _kept(facts, since, "if the balance stopped it, it is ")
+    return replace(exceeded, message=clause(report.message) + told, deletion_deadline=deadline)
 
 
-def _kept(facts: Facts[SpecT, StatusT, ObsT], since: datetime) -> tuple[datetime | None, str]:
+def _kept(facts: Facts[SpecT, StatusT, ObsT], since: datetime, supposed: str = "") -> tuple[datetime | None, str]:
     """Until when the cloud keeps it, with a clause about that; None and empty if the cloud does not say."""
     if facts.resource.retention is None:
         return None, ""
     deadline = since + facts.resource.retention
-    return deadline, _doom(deadline)
+    return deadline, _doom(deadline, supposed)
 
 
-def _doom(deadline: datetime) -> str:
-    return f"; deleted by the cloud with its volume on {rfc3339(deadline)} unless it runs again"
+def _doom(deadline: datetime, supposed: str = "") -> str:
+    return f"; {supposed}deleted by the cloud with its volume on {rfc3339(deadline)} unless it runs again"
 
 
 def _unknown(facts: Facts[SpecT, StatusT, ObsT], action: Action, error: CloudError) -> Report:
