@@ -30,6 +30,7 @@ from relay_operator.api.meta import ObjectKey
 from relay_operator.api.references import AccountKind, AccountRef
 from relay_operator.engine.account import AccountReady, AccountRefused, AccountState, AccountWaiting
 from relay_operator.engine.account_users import DEFAULT_NAME, named_account
+from relay_operator.engine.backoff import advised
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.entry import Entry
 from relay_operator.engine.manifests import part
@@ -333,7 +334,7 @@ class Accounts:
             connection.recheck_at = self._clock() + _RECHECK_SECONDS
             return _unauthorized(error.message)
         except CloudError as error:
-            connection.recheck_at = self._clock() + min(error.retry_after or 0.0, self._settings.backoff_max_seconds)
+            connection.recheck_at = self._clock() + advised(error.retry_after, self._settings.backoff_max_seconds)
             return AccountWaiting(Reason.CLOUD_UNAVAILABLE, error.message)
         except ValueError as unfit:
             connection.recheck_at = self._clock() + _RECHECK_SECONDS

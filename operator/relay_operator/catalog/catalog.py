@@ -26,7 +26,7 @@ from relay_operator.catalog.changes import Change, Make, Remove, Tell, Trouble, 
 from relay_operator.catalog.choice import chosen
 from relay_operator.catalog.listing import Listing
 from relay_operator.engine.account import AccountReady
-from relay_operator.engine.backoff import Backoff, Random
+from relay_operator.engine.backoff import Backoff, Random, advised
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.kind import resource_type
 from relay_operator.engine.manifests import part
@@ -99,8 +99,8 @@ class Catalog:
             return await _listing(account)
         except CloudError as error:
             self.accounts.failed(account, error)
-            advised = min(error.retry_after or 0.0, self.settings.backoff_max_seconds)
-            return Trouble(Reason.CLOUD_UNAVAILABLE, error.message, advised)
+            wait = advised(error.retry_after, self.settings.backoff_max_seconds)
+            return Trouble(Reason.CLOUD_UNAVAILABLE, error.message, wait)
 
     async def _keep(self, outcome: Listing | Trouble) -> None:
         """Write what differs. Raises KubeError."""

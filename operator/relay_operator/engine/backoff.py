@@ -23,6 +23,11 @@ class Backoff:
         return ceiling * (0.5 + random() / 2)
 
 
+def advised(retry_after: float | None, limit: float) -> float:
+    """Seconds for which the cloud wants not to be asked: its Retry-After, 0 without one, at most `limit`."""
+    return min(retry_after or 0.0, limit)
+
+
 def jittered(interval: float, share: float, random: Random) -> float:
     """The interval, varied by up to `share` of it either way."""
     return interval * (1 + share * (2 * random() - 1))
@@ -67,7 +72,7 @@ class RetryPolicy:
             case RetryKind.SLOW:
                 return self.quick.limit
             case RetryKind.ADVISED if retry_after is not None:
-                advised = min(retry_after, self.quick.limit)
-                return max(advised, self.quick.initial) * (1 + _ADVISED_LATER * self.random())
+                wait = advised(retry_after, self.quick.limit)
+                return max(wait, self.quick.initial) * (1 + _ADVISED_LATER * self.random())
             case _:
                 return self.quick.after(failures, self.random)

@@ -21,7 +21,7 @@ from relay_operator.budgets.budgets import Budgets
 from relay_operator.engine import finalizer
 from relay_operator.engine.account import AccountReady, AccountRefused, AccountState, AccountWaiting
 from relay_operator.engine.actions import Ignore, Nothing, Wait
-from relay_operator.engine.backoff import Backoff, jittered
+from relay_operator.engine.backoff import Backoff, advised, jittered
 from relay_operator.engine.controller import Engine
 from relay_operator.engine.flow import Told, Turn
 from relay_operator.engine.kind import resource_type
@@ -387,8 +387,8 @@ class AccountFlow:
             return transition, Priority.DELETE
         tries = max(memory.unready, memory.unanswered, memory.incomplete)
         if tries:
-            advised = memory.not_before - self.engine.clock()
-            return max(Backoff(transition, reread).after(tries, self._random), advised), Priority.RETRY
+            told = memory.not_before - self.engine.clock()
+            return max(Backoff(transition, reread).after(tries, self._random), told), Priority.RETRY
         short, doubted = self.accounts.short(facts.key), self.budgets.is_doubted(facts.key)
         reads = [at for at, waits in ((memory.glance_at, short), (memory.recheck_at, doubted)) if waits]
         if reads:
@@ -397,7 +397,7 @@ class AccountFlow:
         return jittered(reread, self.engine.intervals.jitter, self._random), Priority.POLL
 
     def _heed(self, memory: AccountMemory, retry_after: float | None) -> None:
-        memory.not_before = self.engine.clock() + min(retry_after or 0.0, self.settings.backoff_max_seconds)
+        memory.not_before = self.engine.clock() + advised(retry_after, self.settings.backoff_max_seconds)
 
     def _unclaimed(self, key: ObjectKey) -> tuple[Ownerless, ...]:
         """Vanished objects that have something in the cloud with this account."""
