@@ -210,7 +210,7 @@ class Kube:
     ) -> AsyncIterator[aiohttp.StreamReader]:
         try:
             async with self._api.session.get(
-                URL(self._api.url + path, encoded=True),
+                _url(self._api.url + path),
                 headers={"Accept": "application/json, */*", **self._api.headers()},
                 timeout=within,
                 proxy=self._api.proxy,
@@ -227,7 +227,7 @@ class Kube:
         what = path.partition("?")[0]
         try:
             socket = await self._api.session.ws_connect(
-                URL(self._api.url + path, encoded=True),
+                _url(self._api.url + path),
                 protocols=(protocol,),
                 headers=self._api.headers(),
                 proxy=self._api.proxy,
@@ -324,7 +324,7 @@ class Kube:
         try:
             async with self._api.session.request(
                 method,
-                URL(self._api.url + path, encoded=True),
+                _url(self._api.url + path),
                 data=None if body is None else _json(body),
                 headers=headers,
                 timeout=_TIMEOUT,
@@ -334,6 +334,11 @@ class Kube:
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise Unavailable(0, "Unreachable", f"{method} {path.partition('?')[0]}: {error!r}") from error
         return answer.status, _seconds(answer.headers.get("Retry-After")), raw
+
+
+@lru_cache(maxsize=1024)  # an object is written several times
+def _url(text: str) -> URL:
+    return URL(text, encoded=True)
 
 
 def _selected(field_selector: str) -> str:

@@ -1,7 +1,7 @@
 """Sums up objects and the queue for the metrics, and reports every pass to them."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -63,7 +63,7 @@ class Collector:
         metrics.queue_oldest_seconds.set(0 if oldest is None else self.clock() - oldest)
 
     def _changed(self, key: ObjectKey, before: Entry | None, after: Entry | None) -> None:
-        was, adds = (() if entry is None else tuple(self._added(key, entry)) for entry in (before, after))
+        was, adds = self._added(key, before), self._added(key, after)
         if was == adds:
             return
         for series, value in was:
@@ -74,24 +74,25 @@ class Collector:
             objects, total = self._sums.get(series, (0, 0))
             self._sums[series] = objects + 1, total + value
 
-    def _added(self, key: ObjectKey, entry: Entry) -> Iterator[tuple[Series, float]]:
+    def _added(self, key: ObjectKey, entry: Entry | None) -> list[tuple[Series, float]]:
         """What one object adds; costs in nano dollars, whose sums are exact."""
+        if entry is None:
+            return []
         metrics, figures = self.metrics, entry.figures
-        yield (metrics.objects, (key.kind, entry.reason or "None")), 1
+        added: list[tuple[Series, float]] = [((metrics.objects, (key.kind, entry.reason or "None")), 1)]
         if entry.reason == Reason.CREATE_OUTCOME_UNKNOWN:
-            yield (metrics.creates_unknown, (key.kind,)), 1
-        for trouble in entry.troubles:
-            yield (metrics.troubles, (key.kind, trouble)), 1
+            added.append(((metrics.creates_unknown, (key.kind,)), 1))
+        added += [((metrics.troubles, (key.kind, trouble)), 1) for trouble in entry.troubles]
         if entry.doomed:
-            yield (metrics.deletion_deadlines, (key.kind,)), 1
+            added.append(((metrics.deletion_deadlines, (key.kind,)), 1))
         if figures.gpus:
-            yield (metrics.gpus, (key.namespace, key.kind, figures.model)), figures.gpus
-        for outcome, records in figures.records:
-            yield (metrics.batch_records, (key.namespace, outcome)), records
+            added.append(((metrics.gpus, (key.namespace, key.kind, figures.model)), figures.gpus))
+        added += [((metrics.batch_records, (key.namespace, outcome)), records) for outcome, records in figures.records]
         if figures.records:
-            yield (metrics.batch_cost_usd, (key.namespace,)), figures.cost_nano_usd
+            added.append(((metrics.batch_cost_usd, (key.namespace,)), figures.cost_nano_usd))
         if figures.last_success:
-            yield (metrics.schedule_last_success, (key.namespace, key.name)), figures.last_success
+            added.append(((metrics.schedule_last_success, (key.namespace, key.name)), figures.last_success))
+        return added
 
     def on_pass(self, done: Pass) -> None:
         kind, taken = done.taken.key.kind, done.taken

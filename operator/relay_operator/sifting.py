@@ -1,19 +1,19 @@
 """Removes what is known already from a watch's lines and a list's pages."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 import aiohttp
 import orjson
 from pydantic import JsonValue
 
+from relay_kube.kube import JsonObject
 from relay_kube.nesting import decoded, encoded, shallow
 
 Knows: TypeAlias = Callable[[Mapping[str, JsonValue]], bool]
 """Whether this state of an object, or a newer one, is known."""
 
 _ENDED_LIST = b'{"items":[],"metadata":{"resourceVersion":"%s"}}'
-_BOOKMARK = b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"%s"}}}'
 
 
 class Sifted:
@@ -51,15 +51,8 @@ class Sifted:
 
 
 def sifted(lines: Iterable[bytes], knows: Knows) -> bytes:
-    """The lines without known changes; if such come last, a bookmark marks how far the stream went."""
-    kept, passed = [], ""
-    for line in map(shallow, lines):
-        passed = _known_version(line, knows)
-        if not passed:
-            kept.append(line)
-    if passed:
-        kept.append(_BOOKMARK % passed.encode())
-    return b"".join(line + b"\n" for line in kept)
+    """The lines without known changes; the API server's bookmarks tell how far the stream went."""
+    return b"".join(line + b"\n" for line in map(shallow, lines) if not _is_known(line, knows))
 
 
 def sifted_page(body: bytes, knows: Knows) -> bytes:
@@ -70,26 +63,26 @@ def sifted_page(body: bytes, knows: Knows) -> bytes:
         return body
     if not isinstance(page, dict) or not isinstance(items := page.get("items"), list):
         return body
-    news = [item for item in items if not (isinstance(item, dict) and _version_if_known(item, knows))]
+    news = [item for item in items if not (_is_object(item) and knows(item))]
     return encoded({**page, "items": news})
 
 
-def _known_version(line: bytes, knows: Knows) -> str:
-    """The version of a known change; empty for everything else, including deletions."""
+def _is_known(line: bytes, knows: Knows) -> bool:
+    """Whether the line tells a known change; not so for everything else, including deletions."""
     try:
         event = orjson.loads(line)
     except orjson.JSONDecodeError:
-        return ""
+        return False
     match event:
         case {"type": "ADDED" | "MODIFIED", "object": raw}:
-            return _version_if_known(raw, knows)
+            return _is_object(raw) and knows(raw)
         case _:
-            return ""
+            return False
 
 
-def _version_if_known(raw: Mapping[str, JsonValue], knows: Knows) -> str:
+def _is_object(raw: JsonValue) -> TypeGuard[JsonObject]:
     match raw:
-        case {"metadata": {"name": str(), "resourceVersion": str(version)}} if knows(raw):
-            return version
+        case {"metadata": {"name": str(), "resourceVersion": str()}}:
+            return True
         case _:
-            return ""
+            return False

@@ -44,12 +44,15 @@ MOST_IN_A_ROW: Final = 2**31 - 1
 """More failures than there can be; a larger number in status is somebody's edit, and one more must fit."""
 
 
+@lru_cache(maxsize=256)  # a status tells few moments, each several times
 def rfc3339(moment: datetime) -> str:
     """A moment as Kubernetes writes it: UTC, whole seconds."""
     return moment.astimezone(UTC).isoformat(timespec="seconds")[:19] + "Z"
 
 
 def _has_utc(moment: datetime) -> datetime:
+    if 1 < moment.year < 9999:  # in any time zone
+        return moment
     try:
         moment.astimezone(UTC)
     except OverflowError:

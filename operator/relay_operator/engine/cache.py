@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from pydantic import JsonValue
 
@@ -17,6 +17,7 @@ from relay_operator.engine.tombstones import Tombstones
 
 References: TypeAlias = tuple[tuple[ObjectKey, ...], tuple[ObjectKey, ...]]
 """The objects that an object names in its spec, and those that it holds."""
+_NO_IDS: Final[frozenset[str]] = frozenset()
 
 
 @dataclass(slots=True)
@@ -210,7 +211,10 @@ class Cache:
                     self.on_related(other)
 
     def _commit(self, key: ObjectKey, before: Entry | None, after: Entry | None) -> None:
-        had, has = (entry.committed if entry is not None else NOTHING for entry in (before, after))
+        had = NOTHING if before is None else before.committed
+        has = NOTHING if after is None else after.committed
+        if had == has == NOTHING:
+            return
         if before is not None and after is not None and before.account == after.account:
             if had == has:
                 return
@@ -259,7 +263,8 @@ class Cache:
         self.on_changed(key, before, after)
         if key.kind in self.priced:
             self._commit(key, before, after)
-        was, is_now = (entry.owned if entry is not None else None for entry in (before, after))
+        was = None if before is None else before.owned
+        is_now = None if after is None else after.owned
         begins_to_go = before is not None and after is not None and before.deleting != after.deleting
         if was != is_now or begins_to_go:
             for owner in {one.owner for one in (was, is_now) if one is not None}:
@@ -268,7 +273,9 @@ class Cache:
 
 def _recorded(entry: Entry | None) -> frozenset[str]:
     """The ids of everything that the object has in the cloud, former resources included."""
-    return frozenset() if entry is None else frozenset(filter(None, (entry.cloud_id, *entry.aside)))
+    if entry is None or not (entry.cloud_id or entry.aside):
+        return _NO_IDS
+    return frozenset(filter(None, (entry.cloud_id, *entry.aside)))
 
 
 def _names(entry: Entry | None) -> tuple[str | None, str | None, str | None]:

@@ -103,8 +103,9 @@ def _billed(cents: int, status: Mapping[str, JsonValue]) -> int:
 
     The cloud may bill a replica that loads, and does not say whether it does.
     """
-    state, replicas, healthy = status.get("state"), _replicas(status), status.get("readyReplicas")
+    state, healthy = status.get("state"), status.get("readyReplicas")
     if state in _PAID_IN_PART and isinstance(healthy, int):
+        replicas = _replicas(status)
         return cents * healthy // replicas if healthy < replicas else cents
     return cents if state in BILLED else 0
 

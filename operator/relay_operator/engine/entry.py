@@ -1,6 +1,6 @@
 """One object as the watch last reported it: compact JSON, and the values that are needed without parsing it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import orjson
@@ -148,7 +148,7 @@ def entry_of(raw: Mapping[str, JsonValue]) -> Entry:
     spec, status = part(raw, "spec"), part(raw, "status")
     intent = _open_intent(metadata, annotations, status)
     account = part(status, "account") or _sent_with(intent) or part(spec, "accountRef")
-    conditions = tuple(_conditions(status))
+    conditions = _conditions(status)
     said: Mapping[str, JsonValue] = next((one for one in conditions if one.get("type") == "Ready"), {})
     ready = said.get("status") == "True" and status.get("observedGeneration") == metadata.get("generation")
     uid = str(metadata.get("uid", ""))
@@ -162,13 +162,7 @@ def entry_of(raw: Mapping[str, JsonValue]) -> Entry:
         generation=_number(metadata.get("generation")),
         deleting="deletionTimestamp" in metadata,
         protected=CREATE_INTENT in annotations and held(metadata),
-        asked=tuple(
-            sorted(
-                (name, str(value))
-                for name, value in annotations.items()
-                if name.startswith(ANNOTATION_PREFIX) and name not in _OURS
-            )
-        ),
+        asked=_asked(annotations),
         cloud_id=str(recorded.get("id") or ""),
         aside=tuple(cloud_id for cloud_id, _ in aside(recorded) if cloud_id),
         token=str(recorded.get("createToken") or ""),
@@ -177,7 +171,7 @@ def entry_of(raw: Mapping[str, JsonValue]) -> Entry:
         ready=ready,
         settled=ready and "nextScheduleTime" not in status,
         reason=str(said.get("reason") or ""),
-        troubles=tuple(str(one.get("type")) for one in conditions if (one.get("type"), one.get("status")) in _BAD),
+        troubles=tuple([str(one.get("type")) for one in conditions if (one.get("type"), one.get("status")) in _BAD]),
         doomed="deletionDeadline" in status,
         committed=commitment(metadata, spec, status),
         figures=figures_of(status),
@@ -212,8 +206,9 @@ def _open_intent(
 
 def _lacks_a_batch(status: Mapping[str, JsonValue]) -> bool:
     parts = status.get("parts")
-    rows = [row for row in parts if isinstance(row, dict)] if isinstance(parts, list) else []
-    return any("sentAt" in row and "batchId" not in row for row in rows)
+    if not isinstance(parts, list):
+        return False
+    return any("sentAt" in row and "batchId" not in row for row in parts if isinstance(row, dict))
 
 
 def _sent_with(intent: CreateIntent | MalformedIntent | None) -> Mapping[str, JsonValue]:
@@ -224,9 +219,14 @@ def _sent_with(intent: CreateIntent | MalformedIntent | None) -> Mapping[str, Js
     return {"kind": kind, "name": name}
 
 
-def _conditions(status: Mapping[str, JsonValue]) -> Iterator[Mapping[str, JsonValue]]:
+def _asked(annotations: Mapping[str, JsonValue]) -> tuple[tuple[str, str], ...]:
+    ours = [name for name in annotations if name.startswith(ANNOTATION_PREFIX) and name not in _OURS]
+    return tuple([(name, str(annotations[name])) for name in sorted(ours)]) if ours else ()
+
+
+def _conditions(status: Mapping[str, JsonValue]) -> Sequence[Mapping[str, JsonValue]]:
     conditions = status.get("conditions")
-    return (one for one in conditions if isinstance(one, dict)) if isinstance(conditions, list) else iter(())
+    return [one for one in conditions if isinstance(one, dict)] if isinstance(conditions, list) else ()
 
 
 def _number(value: JsonValue) -> int:

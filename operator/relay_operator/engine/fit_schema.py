@@ -19,7 +19,7 @@ _ERA = (datetime(1970, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC))
 
 def fit_schema(model: type[Model], told: Mapping[str, object]) -> dict[str, object]:
     """The values within the model's bounds: long texts are cut, large numbers capped, values below a minimum None."""
-    return {name: _fit(_bounds(model, name), value) for name, value in told.items()}
+    return {name: value if value is None else _fit(_bounds(model, name), value) for name, value in told.items()}
 
 
 def moment(text: str | None) -> datetime | None:

@@ -65,6 +65,7 @@ class Informer:
         key = key_of(kind, raw)
         if self.queue.is_working(key) and self._is_there(key, uid_of(raw)):
             self.seen(kind, raw)
+            return True
         return self.cache.knows(key, raw)
 
     def listed(self, kind: str, namespace: str) -> str:

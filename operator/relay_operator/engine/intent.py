@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from types import NoneType
 
 from pydantic import JsonValue
 
@@ -15,6 +16,7 @@ from relay_operator.engine.manifests import part
 MAX_NAME = 63
 UID_PART = 10
 _UNSAFE = re.compile(r"[^a-z0-9]+")
+_SCALARS = (str, int, NoneType)
 
 
 def uid_part(uid: str) -> str:
@@ -134,7 +136,7 @@ def _digest(value: JsonValue) -> str:
     # Objects share few values, hence the cache. `typed`: True equals 1, but their texts differ.
     if value == []:
         return _EMPTY_LIST
-    return _remembered(value) if isinstance(value, str | int | None) else _computed(value)
+    return _remembered(value) if isinstance(value, _SCALARS) else _computed(value)
 
 
 _as_text = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode

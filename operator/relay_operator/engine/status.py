@@ -69,18 +69,16 @@ def status_patch(before: ObjectStatus, after: ObjectStatus) -> dict[str, JsonVal
     """The merge patch from one status to the other; empty if they are equal."""
     known = vars(before)
     changed = {name for name, value in vars(after).items() if value != known[name]}
-    return merge_patch(dumped(before, changed), dumped(after, changed)) if changed else {}
+    had = {name for name in changed if known[name] is not None}
+    return merge_patch(dumped(before, had) if had else {}, dumped(after, changed)) if changed else {}
 
 
 def merge_patch(before: Mapping[str, JsonValue], after: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """The merge patch (RFC 7386) from `before` to `after`; lists are replaced whole."""
     patch: dict[str, JsonValue] = {name: None for name in before if name not in after}
     for name, value in after.items():
-        old = before.get(name)
-        if isinstance(value, dict) and isinstance(old, dict):
-            inner = merge_patch(old, value)
-            if inner:
-                patch[name] = inner
-        elif name not in before or old != value:
+        if name not in before:
             patch[name] = value
+        elif (old := before[name]) != value:
+            patch[name] = merge_patch(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
     return patch

@@ -166,9 +166,10 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
             status = new_status(facts, action, result, report, self.retry_policy)
         elif action == Wait(Reason.WAITING_FOR_RETRY) or isinstance(action, DropFormer):
             status = still_waiting(facts, action)
-        known = self._deadlines(obj.spec, obj.status)
+        deadlines = self._deadlines(obj.spec, status)
         # A time that had passed before was part of this decision.
-        due = tuple(at for at in self._deadlines(obj.spec, status) if at > facts.now or at not in known)
+        known = self._deadlines(obj.spec, obj.status) if deadlines else ()
+        due = tuple(at for at in deadlines if at > facts.now or at not in known)
         return Told(obj.status, status, report, status.next_attempt_time, due)
 
     def _deadlines(self, spec: SpecT, status: StatusT) -> tuple[datetime, ...]:

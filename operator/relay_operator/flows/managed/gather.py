@@ -93,9 +93,9 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             obj.metadata.paused,
         )
         disabled = self.disabled and demand is Demand.EXIST
-        unread = View(demand=demand, finalizer=finalizer, paused=paused, disabled=disabled, seen=Seen.BLIND)
-        untouched = paused or disabled or demand is Demand.DELETE_ABANDONING
-        if untouched or (unread.deleting and not finalizer):
+        let_go = demand is Demand.DELETE_ABANDONING or (demand is not Demand.EXIST and not finalizer)
+        if paused or disabled or let_go:
+            unread = View(demand=demand, finalizer=finalizer, paused=paused, disabled=disabled, seen=Seen.BLIND)
             return Facts(self.resource, key, obj, now, NOT_ASKED, unread, known)
 
         has = obj.status.id or former(obj.status)
@@ -277,6 +277,9 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         difference: Difference,
     ) -> tuple[Former, FormerResource | None]:
         """What to do about former resources, one at a time, and the one that it is about."""
+        if not former(obj.status):
+            memory.formers_missing = 0.0
+            return Former.NONE, None
         in_service = standing(self.resource, obj, sight.observed, difference, turn.now)
         if in_service is not None:
             return in_service, None
@@ -287,7 +290,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         if idle is None:
             memory.formers_missing = 0.0
         if idle is None or sight.seen is Seen.BLIND:
-            return Former.KEPT if former(obj.status) else Former.NONE, None
+            return Former.KEPT, None
         ended, at = memory.former_terminated
         sent = ended == idle.id
         alive = Former.REFUSED if idle.id in refused else Former.UNUSED

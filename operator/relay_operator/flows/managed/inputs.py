@@ -30,6 +30,9 @@ class ReadInputs:
     """Digest of what came from Secrets and ConfigMaps; empty if nothing did."""
 
 
+_NONE = ReadInputs({}, (), {}, "")
+
+
 @dataclass(frozen=True, slots=True)
 class MissingInput:
     """A message that names what is missing."""
@@ -81,6 +84,8 @@ class InputReader:
 
         Raises KubeError if the API server cannot be asked.
         """
+        if not (refs.any or refs.env):
+            return _NONE
         sources = _Sources(self.kube, namespace)
         borrowed: dict[str, str] = {}
         try:

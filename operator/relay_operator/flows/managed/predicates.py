@@ -109,8 +109,9 @@ def stopped_for_good(obj: Resource[SpecT, StatusT], now: datetime) -> bool:
 
 def runtime_used_up(obj: Resource[SpecT, StatusT], now: datetime) -> bool:
     """Whether the maximum runtime has passed since the last start on request; a new `restarted-at` resets it."""
-    lifetime, since = asked(obj.spec).lifetime, told(obj.status).running_since
+    lifetime = asked(obj.spec).lifetime
     limit = None if lifetime is None else lifetime.max_runtime_seconds
+    since = None if limit is None else told(obj.status).running_since
     if limit is None or since is None or restart_asked(obj):
         return False
     return now - since >= timedelta(seconds=limit)
@@ -232,23 +233,25 @@ def models_of(resource: ExternalResource[SpecT, StatusT, ObsT], obj: Resource[Sp
 
 def expired(obj: Resource[SpecT, StatusT], seen: Seen, now: datetime) -> bool:
     """Whether it has been stopped on request for longer than `lifetime.ttlSecondsAfterStopped`."""
-    lifetime, since = asked(obj.spec).lifetime, told(obj.status).stopped_since
-    if lifetime is None or lifetime.ttl_seconds_after_stopped is None or since is None:
+    lifetime = asked(obj.spec).lifetime
+    if seen is not Seen.STOPPED or lifetime is None or lifetime.ttl_seconds_after_stopped is None:
         return False
-    stopped = seen is Seen.STOPPED and stopped_for_good(obj, now)
-    return stopped and now - since >= timedelta(seconds=lifetime.ttl_seconds_after_stopped)
+    since = told(obj.status).stopped_since
+    lasted = since is not None and now - since >= timedelta(seconds=lifetime.ttl_seconds_after_stopped)
+    return lasted and stopped_for_good(obj, now)
 
 
 def deadlines(spec: ManagedSpec, status: ManagedStatus) -> tuple[datetime, ...]:
     """Times at which a pass is due although nothing has changed, including past ones."""
-    lifetime, recovery = asked(spec).lifetime, asked(spec).recovery or Recovery()
     waits: list[tuple[datetime | None, int | None]] = []
-    if lifetime is not None:
+    if (lifetime := asked(spec).lifetime) is not None:
         waits.append((told(status).running_since, lifetime.max_runtime_seconds))
         waits.append((told(status).stopped_since, lifetime.ttl_seconds_after_stopped))
         waits.append((told(status).next_schedule_time, 0))
-    if status.state == "interrupted" and recovery.on_interrupted is OnInterrupted.RECREATE:
-        waits.append((status.state_since, recovery.after_seconds))
+    if status.state == "interrupted":
+        recovery = asked(spec).recovery or Recovery()
+        recreated = recovery.on_interrupted is OnInterrupted.RECREATE
+        waits.append((status.state_since, recovery.after_seconds if recreated else None))
     return tuple(
         since + timedelta(seconds=seconds) for since, seconds in waits if since is not None and seconds is not None
     )

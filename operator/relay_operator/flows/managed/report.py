@@ -419,7 +419,7 @@ def _progressing(facts: Facts[SpecT, StatusT, ObsT], observed: ObsT) -> Report:
             return Report("False", ConditionType.STALLED, Reason.FAILED, detail, Return.SETTLED)
         case Progress.PENDING | Progress.GONE:
             begins = Reason.DEPLOYING if _runs(facts) else Reason.CREATING
-            stops = facts.resource.status(facts.obj, observed).state == "stopping"
+            stops = facts.resource.told(facts.obj, observed).get("state") == "stopping"
             return Report("False", ConditionType.RECONCILING, Reason.STOPPING if stops else begins, detail)
         case _ as never:
             assert_never(never)

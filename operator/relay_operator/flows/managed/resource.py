@@ -229,10 +229,14 @@ class ExternalResource(Protocol[SpecT, StatusT, ObsT]):
 
     def status(self, obj: Resource[SpecT, StatusT], observed: ObsT) -> StatusT:
         """`obj.status` with everything that mirrors the cloud updated, except the id, which the engine sets."""
-        return obj.status.model_copy(update=fit_schema(type(obj.status), self.told(obj, observed)))
+        return obj.status.model_copy(update=self.mirror(obj, observed))
+
+    def mirror(self, obj: Resource[SpecT, StatusT], observed: ObsT) -> dict[str, object]:
+        """What status mirrors, by its field names, within its bounds."""
+        return fit_schema(type(obj.status), self.told(obj, observed))
 
     def told(self, obj: Resource[SpecT, StatusT], observed: ObsT) -> Mapping[str, object]:
-        """What status mirrors, by its field names: those that are `mirrored`, and what a kind adds."""
+        """What the cloud says of it, by fields of status: those that are `mirrored`, and what a kind adds."""
         return {name: getattr(observed, name) for name in self.mirrored}
 
 

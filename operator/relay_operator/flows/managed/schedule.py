@@ -35,8 +35,9 @@ def resting(spec: ManagedSpec, now: datetime) -> bool:
 def next_change(spec: ManagedSpec, now: datetime) -> datetime | None:
     """When the schedule starts or stops it next; None if it does not, or if it is to be stopped anyway."""
     found = _read(spec)
-    wanted = asked(spec).power_state is PowerState.RUNNING
-    return found.change(now) if wanted and isinstance(found, Windows) else None
+    if not isinstance(found, Windows) or asked(spec).power_state is not PowerState.RUNNING:
+        return None
+    return found.change(now)
 
 
 def gate(spec: ManagedSpec, seen: Seen, now: datetime) -> tuple[Gate, str] | None:

@@ -61,19 +61,20 @@ def new_status(
 ) -> StatusT:
     """The status after this pass."""
     obj, observed = facts.obj, result.resource if isinstance(result, Accepted) else facts.observed
-    mirrored = obj.status if observed is None else facts.resource.status(obj, observed)
-    if observed is None and facts.view.seen is Seen.GONE:
-        mirrored = mirrored.model_copy(update={"state": "terminated"})
+    gone: Fields = {"state": "terminated"} if facts.view.seen is Seen.GONE else {}
+    shown = gone if observed is None else facts.resource.mirror(obj, observed)
+    state = shown.get("state", obj.status.state)
+    assert state is None or isinstance(state, str), "states are words"
     wanted, looked = _conditions(facts, report), facts.error is None
     changed = of_every_pass(obj.status, obj.metadata, wanted, facts.now, looked=looked)
     changed |= _protocol(facts, action, result)
-    changed |= _clocks(facts, action, result, observed, mirrored.state)
+    changed |= _clocks(facts, action, result, observed, state)
     changed |= _attempts(facts, result, report, retry_policy)
     changed |= _money(facts, report)
     changed["plan"] = proposal(facts, action, report.message) if facts.obj.metadata.plan_only else None
     changed["recoveries"] = _recoveries(facts, action, result, report)
     changed["next_schedule_time"] = None if facts.view.deleting else schedule.next_change(obj.spec, facts.now)
-    if mirrored.state != obj.status.state and "state" not in changed:
+    if state != obj.status.state and "state" not in changed:
         changed["state_since"] = facts.now
     if blue_green.serving(obj.status) is not None and not isinstance(result, Switched):
         changed["endpoint_url"] = told(obj.status).endpoint_url  # the old one's, until it is relieved
@@ -83,8 +84,9 @@ def new_status(
         changed |= _former_in_time(facts)
     doom = report.deletion_deadline or _doomed(obj.status, changed) or _retained(facts)
     changed.setdefault("deletion_deadline", doom)
-    fields = type(mirrored).model_fields  # kinds that do not run have fewer fields
-    after = mirrored.model_copy(update={name: value for name, value in changed.items() if name in fields})
+    fields = type(obj.status).model_fields  # kinds that do not run have fewer fields
+    changed = shown | {name: value for name, value in changed.items() if name in fields}
+    after = obj.status.model_copy(update=changed)
     return storable(_with_what_is_paid(_begun(after, facts.now), BILLED | facts.resource.costs_early))
 
 
