@@ -48,6 +48,10 @@ from relay_operator.flows.managed.resource import (
 from relay_operator.flows.managed.shown_once import Life, ValueKeeper, value_of
 
 _ANEW = frozenset({Difference.REPLACEABLE, Difference.SUPERSEDED})
+_PASSING = frozenset({Reason.ACCOUNT_UNAUTHORIZED, Reason.CLOUD_UNAVAILABLE, Reason.SECRET_MISSING})
+"""Why an account cannot be used by anybody for now."""
+_LOOKS = 3
+"""Looks in a row without an answer for which an object keeps its place in the budgets' lines."""
 
 
 @dataclass(slots=True)
@@ -77,7 +81,9 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
     ) -> Facts[SpecT, StatusT, ObsT]:
         """The facts; takes at most one look at the cloud, unless an adoption or a search needs more."""
         facts = await self._gather(turn, obj, memory)
-        if not facts.funded.asked:
+        if _cannot_ask(facts):
+            self.funding.budgets.written(turn.key)
+        elif not facts.funded.asked:
             self.funding.budgets.leave(turn.key)
         return facts
 
@@ -357,6 +363,15 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             return sent.name
         memory.sent = None
         return ""
+
+
+def _cannot_ask(facts: Facts[SpecT, StatusT, ObsT]) -> bool:
+    """Whether this pass says nothing about what the object needs: it keeps its place in the budgets' lines."""
+    if facts.view.deleting:
+        return False
+    if isinstance(facts.account, AccountReady):
+        return facts.error is not None and facts.unanswered <= _LOOKS
+    return facts.account.reason in _PASSING
 
 
 def _inputs(read: ReadInputs | MissingInput | None, linked: Links, model_id: str) -> Inputs:

@@ -14,14 +14,17 @@ H100: JsonValue = {"modelId": "h100"}
 TWO: JsonValue = {"modelId": "h100", "count": 2}
 
 
-def limited(world: World, budget: AccountBudget | None, available: int | None = 1000, burn: int | None = 0) -> None:
-    """The account's budget, and what the cloud says of its money."""
+def limited(
+    world: World, budget: AccountBudget | None, available: int | None = 1000, burn: int | None = 0, only: str = ""
+) -> None:
+    """The account's budget, and what the cloud says of its money; of all objects, `only` this one hears of it."""
     ready = world.account.ready
     world.account.state = replace(ready, budget=budget)
     ready = replace(ready, budget=budget)
     world.budgets.looked(ready, available, burn, world.budgets.paid(ready))
     for key in world.cache.keys("GpuPod"):  # as whatever uses an account that has changed
-        world.queue.add(key, Priority.CHANGE)
+        if only in {"", key.name}:
+            world.queue.add(key, Priority.CHANGE)
 
 
 def account(world: World) -> ObjectKey:

@@ -3,6 +3,8 @@
 import pytest
 
 from relay_operator.api.cloudaccount import AccountBudget, NamespaceBudget, SharedBudget
+from relay_operator.api.conditions import Reason
+from relay_operator.engine.account import AccountWaiting
 from tests.unit.flows.managed.cloudpods import lost
 from tests.unit.flows.managed.money import H100, TWO, limited
 from tests.unit.flows.managed.world import World
@@ -96,3 +98,56 @@ async def test_a_limit_that_goes_lets_all_go(priced: World) -> None:
     limited(priced, None)
     await priced.wait(10)
     assert priced.reason() == "Running"
+
+
+@pytest.mark.parametrize(
+    ("reason", "first"),
+    [
+        (Reason.CLOUD_UNAVAILABLE, "b"),
+        (Reason.SECRET_MISSING, "b"),
+        (Reason.ACCOUNT_UNAUTHORIZED, "b"),
+        (Reason.ACCOUNT_MISSING, "c"),
+    ],
+)
+async def test_who_waited_keeps_its_place_while_nobody_can_use_the_account(
+    priced: World, reason: Reason, first: str
+) -> None:
+    limited(priced, AccountBudget(max_burn_per_hour_cents=200))
+    for name in "abc":
+        priced.clock.seconds += 1
+        priced.apply(name, gpu=H100)
+    await priced.wait(10)
+    usable, priced.account.state = priced.account.ready, AccountWaiting(reason, "not now")
+    for name in "abc":
+        priced.hint(name)
+    await priced.wait(10)
+    priced.account.state = usable
+    limited(priced, AccountBudget(max_burn_per_hour_cents=400), only="c")
+    await priced.settle()
+    limited(priced, AccountBudget(max_burn_per_hour_cents=400))
+    await priced.wait(10)
+    assert [name for name in "bc" if priced.reason(name) == "Running"] == [first]
+
+
+@pytest.mark.parametrize(("failures", "first"), [(1, "old"), (4, "young")])
+async def test_who_waits_for_a_start_keeps_its_place_for_a_few_looks_without_an_answer(
+    priced: World, failures: int, first: str
+) -> None:
+    limited(priced, AccountBudget(max_burn_per_hour_cents=200))
+    priced.apply("old", gpu=H100, powerState="Stopped")
+    await priced.wait(10)
+    priced.clock.seconds += 1
+    priced.apply("there", gpu=H100)
+    await priced.wait(10)
+    priced.clock.seconds += 1
+    priced.apply("young", gpu=H100)
+    priced.change("old", powerState="Running")
+    await priced.wait(10)
+    assert [priced.reason(name) for name in ("old", "young")] == ["WaitingForBudget", "WaitingForBudget"]
+    priced.pods.fail("observe", *[lost(acted=False)] * failures)
+    for _ in range(failures):
+        priced.hint("old")
+        await priced.one_pass()
+    limited(priced, AccountBudget(max_burn_per_hour_cents=400), only="young")
+    await priced.settle()
+    assert ("old" if priced.reason("young") == "WaitingForBudget" else "young") == first
