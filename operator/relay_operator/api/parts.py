@@ -64,7 +64,8 @@ class Gpu(Model):
         json_schema_extra=atomic(),
         description="GPU models, tried in this order while the cloud has no room for the one before.",
     )
-    count: int = Field(1, ge=1, le=8, description="GPUs, claimed on one node.")
+    # The cloud states no bound, except for pods; the largest machines have 16.
+    count: int = Field(1, ge=1, le=16, description="GPUs, claimed on one node.")
 
     @property
     def candidates(self) -> tuple[str, ...]:
@@ -72,10 +73,15 @@ class Gpu(Model):
         return (self.model_id,) if self.model_id is not None else tuple(self.model_ids or ())
 
 
+class PodGpu(Gpu):
+    """Which GPUs a pod has, and how many."""
+
+    count: int = Field(1, ge=1, le=8, description="GPUs, claimed on one node.")
+
+
 class ReplicaGpu(Gpu):
     """Which GPUs each replica has, and how many."""
 
-    # The cloud states no bound for clusters; the largest machines have 16.
     count: int = Field(1, ge=1, le=16, description="GPUs of each replica, claimed on one node.")
 
 

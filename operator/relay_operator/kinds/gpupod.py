@@ -10,7 +10,7 @@ from pydantic import Field, JsonValue, WithJsonSchema
 from relay_client import Cloud, operations
 from relay_operator.api.definition import READY, definition_of
 from relay_operator.api.meta import CreateIntent, ObjectKey, Resource
-from relay_operator.api.parts import Gpu, Image, Port
+from relay_operator.api.parts import Image, PodGpu, Port
 from relay_operator.api.public_keys import NO_PRIVATE_KEY
 from relay_operator.api.references import REFERENCES, SshKeyRef, ValueSource
 from relay_operator.api.schema import as_set, atomic, field_rules, rules
@@ -43,7 +43,7 @@ class GpuPodSpec(WorkloadSpec):
     model_config = rules(SAME_ACCOUNT)
 
     image: Image = Field(description="Container image.")
-    gpu: Gpu | None = Field(None, description="Which GPUs, and how many. Absent: one, of the cloud's choice.")
+    gpu: PodGpu | None = Field(None, description="Which GPUs, and how many. Absent: one, of the cloud's choice.")
     compute_class: Annotated[ComputeClass, OPEN_WORD] = Field(
         ComputeClass.ON_DEMAND,
         json_schema_extra=field_rules(

@@ -12,7 +12,7 @@ from relay_operator.api.cloudaccount import CloudAccount, ClusterCloudAccount, O
 from relay_operator.api.conditions import Condition, ConditionType, Reason
 from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey
 from relay_operator.api.nodereservation import NodeReservationSpec
-from relay_operator.api.parts import Gpu
+from relay_operator.api.parts import Gpu, PodGpu
 from relay_operator.api.reasons import REASONS, TYPES
 from relay_operator.api.references import AccountKind, AccountRef
 from relay_operator.engine.account import sent_with
@@ -170,8 +170,12 @@ def test_a_spec_offers_every_field_of_the_create_request(
 
 def test_what_the_spec_allows_the_wire_can_carry() -> None:
     for value in (1, 8):
-        assert Gpu(count=value).count == PodCreate(image="x", gpu_count=value).gpu_count
+        assert PodGpu(count=value).count == PodCreate(image="x", gpu_count=value).gpu_count
     for bad in (0, 9):
         with pytest.raises(ValidationError):
-            Gpu(count=bad)
+            PodGpu(count=bad)
     assert {one.value for one in ComputeClass} == {"OnDemand", "Reserved"}
+
+
+def test_a_vm_has_as_many_gpus_as_a_machine() -> None:
+    assert GpuVmSpec.model_validate({"image": "x", "gpu": {"count": 16}}).gpu == Gpu(count=16)
