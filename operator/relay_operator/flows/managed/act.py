@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar, assert_never
 
-from relay_client import Cloud, CloudError, Conflict, NotFound, Outcome, Unreadable
+from relay_client import CapacityExhausted, Cloud, CloudError, Conflict, NotFound, Outcome, Unreadable
 from relay_kube import kube
 from relay_operator.api.meta import MOST_ATTEMPTS, CreateIntent, ObjectKey, ObjectMeta, Reservation
 from relay_operator.api.workload import SpecT, StatusT
@@ -215,6 +215,8 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
                 memory.unsent.add(intent.token)
             raise
         except CloudError as error:
+            if isinstance(error, CapacityExhausted):
+                memory.full = (facts.obj.metadata.generation, facts.full + 1)
             # A name clash means that something of this name exists: search for it, do not count a refusal.
             clash = isinstance(error, Conflict) and not nameless(self.resource)
             unknown = again or error.outcome is Outcome.UNKNOWN or clash

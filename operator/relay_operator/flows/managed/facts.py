@@ -42,6 +42,8 @@ class Facts(UsesAccount, Generic[SpecT, StatusT, ObsT]):
     inputs: Inputs | None = None
     models: tuple[str, ...] = ()
     """The GPU models to try, in order; empty if the cloud chooses."""
+    full: int = 0
+    """How many creates in a row the cloud refused for lack of room; each moves on to the next model."""
     env_digest: str = ""
     """Digest of the referenced Secrets and ConfigMaps; empty if there are none, or if they were not read."""
     unanswered: int = 0

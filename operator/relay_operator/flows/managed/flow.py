@@ -106,6 +106,8 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
     ) -> Result[ObsT]:
         result = await self.actor.act(facts, action, memory, writer)
         self.actor.budgets.written(facts.key)
+        if isinstance(result, Accepted):
+            memory.full = (0, 0)
         if facts.former is not None and isinstance(action, EndFormer | DropFormer):
             refusal, now = result.error if isinstance(result, Rejected) else None, self.actor.clock()
             memory.unended = unended.noted(memory.unended, facts.former.id, refusal, self.retry_policy, now)

@@ -179,7 +179,8 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             read = await self.inputs.read(obj.metadata.namespace, refs, obj.metadata.uid, memory, keys)
         value, taken = await self._value(turn, obj, memory, sight, wanted=wanted)
         models = await self.funding.models(obj, account) if lives else ()
-        inputs = _inputs(read, linked, predicates.model_id(models, obj.status.failures))
+        full = memory.full[1] if memory.full[0] == obj.metadata.generation else 0
+        inputs = _inputs(read, linked, predicates.model_id(models, full))
         # If keys are missing, it is unknown whether they have changed.
         digest = read.digest if isinstance(read, ReadInputs) and len(keys) == len(refs.registered) else ""
         known = intent if isinstance(intent, CreateIntent) else None
@@ -247,6 +248,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             former=idle,
             inputs=inputs,
             models=models,
+            full=full,
             env_digest=digest,
             unanswered=memory.unanswered,
             exact=turn.exact,

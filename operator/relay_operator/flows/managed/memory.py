@@ -41,6 +41,8 @@ class ManagedMemory(SearchingMemory):
     """The same of a former resource."""
     unended: tuple[Unended, ...] = ()
     """Former resources that the cloud refused to end."""
+    full: tuple[int, int] = (0, 0)
+    """The generation of a spec, and how many of its creates in a row the cloud refused for lack of room."""
     sent: SentChange | None = None
     """The last change, until the cloud shows it, or has had enough time to."""
     discarded: str = ""

@@ -123,9 +123,9 @@ def restart_asked(obj: Resource[SpecT, StatusT]) -> bool:
     return value is not None and value != told(obj.status).restarted_at
 
 
-def model_id(models: Sequence[str], failures: int | None) -> str:
-    """The GPU model of the next attempt: each refusal moves on to the next one, cyclically; empty without models."""
-    return models[(failures or 0) % len(models)] if models else ""
+def model_id(models: Sequence[str], full: int) -> str:
+    """The GPU model of the next attempt: each refusal for lack of room moves on, cyclically; empty without models."""
+    return models[full % len(models)] if models else ""
 
 
 def difference(

@@ -36,9 +36,10 @@ def written(
     view: View | None = None,
     error: CloudError | None = None,
     env_digest: str = "",
+    full: int = 0,
 ) -> GpuPodStatus:
     facts = Facts(PODS, obj.key, obj, NOW, account(), view or View(), INTENT, observed, error, env_digest=env_digest)
-    facts = replace(facts, models=models_of(PODS, obj))
+    facts = replace(facts, models=models_of(PODS, obj), full=full)
     return new_status(facts, action, result, report, PACING)
 
 

@@ -116,6 +116,28 @@ async def test_no_room_for_one_model_moves_to_the_next_at_once_and_round_again_l
     assert world.condition(ConditionType.CAPACITY_AVAILABLE) is None
 
 
+async def test_only_lack_of_room_moves_to_the_next_model(world: World) -> None:
+    full, slow = refused(CapacityExhausted, code="NODE_AT_CAPACITY"), refused(RateLimited)
+    world.pods.fail("create", slow, slow, full, slow)
+    world.apply(gpu={"modelIds": ["h200", "h100"], "count": 1})
+    await world.wait(60)
+    assert [inputs.model_id for _, inputs in world.pods.sent] == ["h200", "h200", "h200", "h100", "h100"]
+
+
+async def test_another_spec_and_another_resource_begin_with_the_first_model(world: World) -> None:
+    full = refused(CapacityExhausted, code="NODE_AT_CAPACITY")
+    world.pods.fail("create", full, refused(RateLimited))
+    world.apply(gpu={"modelIds": ["h200", "h100"], "count": 1}, recovery={"onTerminated": "Recreate"})
+    await world.settle()
+    world.change(gpu={"modelIds": ["b200", "h100"], "count": 1})
+    world.pods.fail("create", full)
+    await world.wait(60)
+    world.pods.become("pod-1", "terminated")
+    world.hint()
+    await world.wait(60)
+    assert [inputs.model_id for _, inputs in world.pods.sent] == ["h200", "h100", "b200", "h100", "b200"]
+
+
 async def test_a_start_without_room_waits_although_the_spec_names_several_models(world: World) -> None:
     world.apply(gpu={"modelIds": ["h100", "h200"], "count": 1})
     await world.settle()

@@ -180,7 +180,6 @@ WAITS: dict[str, tuple[GpuPod, Result[VmRecord], Report, int | None]] = {
     "a first refusal, in whole seconds": (pod(), NOTHING, REFUSED, 1),
     "a fifth": (pod(status={"failures": 4}), NOTHING, REFUSED, 8),
     "no room, and another model to try": (pod(MODELS), REFUSED_CREATE, FULL, None),
-    "no room in any model": (pod(MODELS, {"failures": 1}), REFUSED_CREATE, FULL, 1),
     "no room, and one model alone": (pod(), REFUSED_CREATE, FULL, 1),
     "no room for a start": (pod(MODELS), Rejected(CapacityExhausted("c", "m")), FULL, 1),
     "another refusal with a list of models": (pod(MODELS), Rejected(RateLimited("c", "m"), INTENT), REFUSED, 1),
@@ -190,6 +189,12 @@ WAITS: dict[str, tuple[GpuPod, Result[VmRecord], Report, int | None]] = {
 @pytest.mark.parametrize(("obj", "result", "report", "seconds"), WAITS.values(), ids=WAITS)
 def test_the_next_attempt(obj: GpuPod, result: Result[VmRecord], report: Report, seconds: int | None) -> None:
     due = written(obj, actions.Create(), result, report).next_attempt_time
+    assert due == (None if seconds is None else NOW + timedelta(seconds=seconds))
+
+
+@pytest.mark.parametrize(("full", "seconds"), [(0, None), (1, 1), (2, None), (3, 1)])
+def test_a_wait_follows_the_last_model(full: int, seconds: int | None) -> None:
+    due = written(pod(MODELS), actions.Create(), REFUSED_CREATE, FULL, full=full).next_attempt_time
     assert due == (None if seconds is None else NOW + timedelta(seconds=seconds))
 
 
