@@ -59,6 +59,8 @@ class Report:
     """Whether `trouble` may resolve by itself: it is Reconciling at first, and Stalled once it has lasted."""
     looks: tuple[tuple[float, Priority], ...] = ()
     """Further passes: seconds from now, and priority."""
+    unseen: bool = False
+    """Whether the cloud was not read, so that what was unknown still is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +175,7 @@ def paused(before: ObjectStatus, metadata: ObjectMeta) -> Report:
     if metadata.deletion_timestamp is not None:
         held = False  # deletion raises the generation without a change of the spec
     by = held_by(metadata)
-    return Report("False" if held else None, None, Reason.PAUSED, by.message, Return.NEVER, extra=(by,))
+    return Report("False" if held else None, None, Reason.PAUSED, by.message, Return.NEVER, extra=(by,), unseen=True)
 
 
 def disabled(kind: str, before: ObjectStatus, metadata: ObjectMeta) -> Report:
@@ -188,7 +190,8 @@ def disabled(kind: str, before: ObjectStatus, metadata: ObjectMeta) -> Report:
         f"need: add {kind} to RELAY_ASSUMED_KINDS (the chart's value assumedKinds), or delete the object, and what it "
         "has in the cloud is still ended"
     )
-    return Report(None if stays else "False", ConditionType.STALLED, Reason.KIND_DISABLED, message, Return.NEVER)
+    report = Report("False", ConditionType.STALLED, Reason.KIND_DISABLED, message, Return.NEVER, unseen=True)
+    return replace(report, ready=None) if stays else report
 
 
 def blind(error: CloudError | None, *, unreachable: bool) -> Report | None:
@@ -201,9 +204,8 @@ def blind(error: CloudError | None, *, unreachable: bool) -> Report | None:
     row = refusal(error)
     if row.reason is Reason.CLOUD_UNAVAILABLE and not unreachable:
         return None
-    return Report(
-        None, ConditionType.STALLED, row.reason, error.message, retry=row.retry, retry_after=error.retry_after
-    )
+    report = Report(None, ConditionType.STALLED, row.reason, error.message, unseen=True)
+    return replace(report, retry=row.retry, retry_after=error.retry_after)
 
 
 def outdated(message: str) -> Report:
@@ -220,7 +222,9 @@ def without_account(account: AccountWaiting | AccountRefused, *, deleting: bool,
         )
     if recorded:
         patient = account.reason in MAY_COME and not deleting
-        return Report(None, ConditionType.STALLED, account.reason, message, Return.SETTLED, patient=patient)
+        report = Report(None, ConditionType.STALLED, account.reason, message, Return.SETTLED, unseen=True)
+        return replace(report, patient=patient)
     if isinstance(account, AccountRefused):
-        return Report("False", ConditionType.STALLED, account.reason, message, Return.SETTLED)
-    return Report("False", ConditionType.RECONCILING, Reason.WAITING_FOR_ACCOUNT, message, Return.SETTLED)
+        return Report("False", ConditionType.STALLED, account.reason, message, Return.SETTLED, unseen=True)
+    reason = Reason.WAITING_FOR_ACCOUNT
+    return Report("False", ConditionType.RECONCILING, reason, message, Return.SETTLED, unseen=True)

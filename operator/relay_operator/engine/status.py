@@ -38,6 +38,9 @@ def conditions_of(before: Sequence[Condition], report: Report, now: datetime) ->
         trouble = ConditionType.RECONCILING if waits else report.trouble
         yield Wanted(trouble, "True", report.reason, report.message)
     yield from report.extra
+    unknown = conditions.find(before, ConditionType.CREATE_OUTCOME_UNKNOWN) if report.unseen else None
+    if unknown is not None:
+        yield Wanted(ConditionType.CREATE_OUTCOME_UNKNOWN, unknown.status, unknown.reason, unknown.message)
 
 
 def whole_seconds(now: datetime, wait: float) -> datetime:

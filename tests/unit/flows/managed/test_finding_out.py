@@ -1,6 +1,7 @@
 """Finding out what became of a create whose answer is lost: nothing is guessed or taken twice."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,7 @@ from pydantic import JsonValue
 from relay_client import CapacityExhausted
 from relay_operator.api import meta
 from relay_operator.api.conditions import ConditionType, Reason
+from relay_operator.engine.account import AccountWaiting
 from relay_operator.engine.intent import cloud_name
 from tests.unit.engine.apiserver import status_fault
 from tests.unit.flows.managed.cloudpods import POD, lost, refused
@@ -34,6 +36,35 @@ async def test_what_nobody_can_find_out_is_held_and_says_both_ways_out(world: Wo
     assert intent.name in told.message
     await world.wait(5000, step=10)
     assert world.pods.count("create") == 1
+
+
+def _silent(world: World) -> None:
+    world.pods.fail("find", *[lost(acted=False)] * 50)
+    world.annotate(reconcile_at="now")
+
+
+def _without_its_secret(world: World) -> None:
+    world.account.state = AccountWaiting(Reason.SECRET_MISSING, "the Secret is gone")
+    world.hint()
+
+
+BLIND: dict[str, tuple[Callable[[World], None], Reason]] = {
+    "paused": (lambda world: world.annotate(paused="true"), Reason.PAUSED),
+    "a silent cloud": (_silent, Reason.CLOUD_UNAVAILABLE),
+    "an account without its Secret": (_without_its_secret, Reason.WAITING_FOR_ACCOUNT),
+}
+
+
+@pytest.mark.parametrize(("begin", "reason"), BLIND.values(), ids=BLIND)
+async def test_what_is_unknown_stays_told_while_the_cloud_is_not_read(
+    world: World, begin: Callable[[World], None], reason: Reason
+) -> None:
+    await unknown(world, acted=True)
+    before = world.condition(ConditionType.CREATE_OUTCOME_UNKNOWN)
+    begin(world)
+    await world.wait(60)
+    assert world.condition(ConditionType.CREATE_OUTCOME_UNKNOWN) == before
+    assert reason in {each.reason for each in world.status().conditions}
 
 
 async def test_it_is_searching_before_it_is_late(world: World) -> None:
