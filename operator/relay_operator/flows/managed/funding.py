@@ -37,6 +37,8 @@ class Funded:
     """Cents an hour of what is about to be sent, or of the whole resource once what is planned is done."""
     later: str = ""
     """Why the planned successor would not be created now."""
+    excess: str = ""
+    """By how much the present resource costs more than its own limit; empty if it does not."""
     asked: bool = False
     """Whether budgets granted something, or the object waits for that."""
 
@@ -104,11 +106,11 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
             note = f"the cloud's prices cannot be read: {error.message}"
             unknown = Funded(Wait(Reason.PRICE_UNKNOWN), note, asked=not planned)
             if not (limited and (ahead.pays or ahead.anew)):
-                return UNLIMITED
+                return Funded(excess=self._excess(obj, observed, None))
             return _of_the_next(unknown) if ahead.anew else unknown
         said = Funded(price=None if has is None else quote(prices, has))
         if not (ahead.pays or planned):
-            return said
+            return replace(said, excess=self._excess(obj, observed, said.price))
         there, asked = None if ahead.anew or ahead.beside else observed, resource.capacity(obj, model_id)
         wanted = asked if there is None else resource.grown(obj, there)
         cents = quote(prices, wanted)
@@ -144,6 +146,21 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
             return Funded(price=quote(await self.pricing.of(account.cloud), has))
         except CloudError:
             return UNLIMITED
+
+    def _excess(self, obj: Resource[SpecT, StatusT], observed: ObsT | None, price: int | None) -> str:
+        """What a limit that was lowered below the present price, or a price that rose, has to say."""
+        own = _own(obj)
+        if own is None or observed is None:
+            return ""
+        limit = own.max_price_per_hour_cents
+        shown = obj.model_copy(update={"status": self.resource.status(obj, observed)})
+        cents, _ = costs(self.resource, shown, observed, price)
+        if cents is None or cents <= limit:
+            return ""
+        return (
+            f"it costs {cents} cents/h, and budget.maxPricePerHourCents is {limit}: {cents - limit} too much. It runs "
+            "on, since the limit holds back creates, starts and growth alone"
+        )
 
     def _runs(self, obj: Resource[SpecT, StatusT], observed: ObsT | None) -> bool:
         """Whether what the object shows as being paid still is; without a present resource, that is the old one."""

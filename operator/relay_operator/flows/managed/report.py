@@ -219,10 +219,17 @@ def _decided(facts: Facts[SpecT, StatusT, ObsT], action: Action, *, unreachable:
         case actions.DropFormer():
             return _of_the_present(facts, Return.SOON)
         case Keep() if facts.observed is not None:
-            report = blue_green_report.with_the_old(facts, _progressing(facts, facts.observed))
+            report = _with_excess(facts, blue_green_report.with_the_old(facts, _progressing(facts, facts.observed)))
             return replace(report, back=Return.SHORTLY) if facts.view.former is Former.GOING else report
         case _:
             return None
+
+
+def _with_excess(facts: Facts[SpecT, StatusT, ObsT], report: Report) -> Report:
+    if not facts.funded.excess:
+        return report
+    exceeded = Wanted(ConditionType.BUDGET_EXCEEDED, "True", Reason.BUDGET_EXCEEDED, facts.funded.excess)
+    return replace(report, extra=(*report.extra, exceeded))
 
 
 def _proposed(facts: Facts[SpecT, StatusT, ObsT], action: actions.Propose) -> Report:

@@ -35,6 +35,24 @@ async def test_its_own_limit(priced: World, limit: int, reason: str) -> None:
         assert (priced.reason(), priced.condition(ConditionType.BUDGET_EXCEEDED)) == ("Running", None)
 
 
+async def test_what_runs_when_its_limit_is_lowered_runs_on_and_says_that_it_costs_too_much(priced: World) -> None:
+    priced.apply(gpu=H100, budget={"maxPricePerHourCents": 200})
+    await priced.wait(10)
+    priced.change(budget={"maxPricePerHourCents": 150})
+    await priced.wait(10)
+    exceeded = priced.condition(ConditionType.BUDGET_EXCEEDED)
+    assert exceeded is not None
+    assert exceeded.message.startswith("it costs 200 cents/h, and budget.maxPricePerHourCents is 150: 50 too much.")
+    assert (priced.reason(), priced.pods.count("stop")) == ("Running", 0)
+    priced.pricing.failure = CloudUnavailable("catalog", "no answer")
+    priced.annotate(reconcile_at="now")
+    await priced.wait(10)
+    assert priced.condition(ConditionType.BUDGET_EXCEEDED) == exceeded
+    priced.change(powerState="Stopped")
+    await priced.wait(10)
+    assert (priced.reason(), priced.condition(ConditionType.BUDGET_EXCEEDED)) == ("Stopped", None)
+
+
 async def test_what_is_granted_is_written_before_it_is_sent_and_over_when_it_runs(priced: World) -> None:
     limited(priced, AccountBudget(max_burn_per_hour_cents=400))
     priced.pods.born = "pending"
