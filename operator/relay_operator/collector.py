@@ -7,7 +7,6 @@ from typing import TypeAlias
 
 from prometheus_client import Gauge
 
-from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.entry import Entry
@@ -80,7 +79,7 @@ class Collector:
             return []
         metrics, figures = self.metrics, entry.figures
         added: list[tuple[Series, float]] = [((metrics.objects, (key.kind, entry.reason or "None")), 1)]
-        if entry.reason == Reason.CREATE_OUTCOME_UNKNOWN:
+        if entry.unknown:
             added.append(((metrics.creates_unknown, (key.kind,)), 1))
         added += [((metrics.troubles, (key.kind, trouble)), 1) for trouble in entry.troubles]
         if entry.doomed:

@@ -69,7 +69,7 @@ TYPES: Final[dict[ConditionType, TypeDoc]] = {
     ConditionType.BUDGET_EXCEEDED: TypeDoc(
         Polarity.NEGATIVE,
         "only while True",
-        "It would cost more than it may: the funds, or a limit of the cloud, the account or the object, are used up. "
+        "It costs, or would cost, more than it may: the funds, or a limit of the cloud, the account or the object. "
         "Of a batch: `spec.budget` is used up.",
     ),
     ConditionType.ENV_OUTDATED: TypeDoc(
@@ -242,8 +242,8 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         Reason.TOO_MANY_FAILURES: "More records failed than `failurePolicy` allows; the output is published.",
         Reason.DEADLINE_EXCEEDED: "It took longer than `activeDeadlineSeconds`; the answers so far are published.",
         Reason.BUDGET_EXCEEDED: "A workload would cost more than `budget.maxPricePerHourCents`: it is not created, "
-        "started or scaled up; one that runs already runs on. A batch cost as much as `budget` allows and was "
-        "cancelled; the answers so far are published.",
+        "started or scaled up; one that runs already runs on, beside the condition `BudgetExceeded`. A batch cost as "
+        "much as `budget` allows and was cancelled; the answers so far are published.",
         Reason.PRICE_UNKNOWN: "A limit is set, and nothing says what this would cost: the catalog has no such GPU "
         "model or size, or cannot be read. Nothing is created, started or scaled up meanwhile.",
         Reason.ACCOUNT_MISSING: "The account that `accountRef` names does not exist, or there is no default account "

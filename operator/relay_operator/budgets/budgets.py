@@ -195,11 +195,12 @@ class Budgets:
                 return line, why or _BEHIND
         return None
 
-    def _waits(self, key: ObjectKey, age: Age) -> bool:
+    def _waits(self, key: ObjectKey, age: Age, line: Line) -> bool:
         entry = self.cache.get(key)
         if entry is None or len(entry.body) > LARGEST:
             return False
-        return (entry.uid, entry.generation) == (age.uid, age.generation)
+        uses = self.cache.account_meant(key, entry)  # None while there is no default
+        return uses in {line.account, None} and (entry.uid, entry.generation) == (age.uid, age.generation)
 
     def _said(self, key: ObjectKey) -> Commitment:
         """What the object itself shows."""

@@ -29,8 +29,8 @@ class Line(NamedTuple):
 class Lines:
     """All lines. O(log n) for each object that joins or leaves."""
 
-    waits: Callable[[ObjectKey, Age], bool]
-    """Whether the object of this age still waits: a vanished object does not, nor does one with another spec."""
+    waits: Callable[[ObjectKey, Age, Line], bool]
+    """Whether the object of this age still waits in the line: not one that is gone, or has another spec or account."""
     _ages: dict[Line, dict[ObjectKey, Age]] = field(default_factory=dict)
     _order: dict[Line, list[tuple[Age, ObjectKey]]] = field(default_factory=dict)
     _of: dict[ObjectKey, set[Line]] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Lines:
         order, ages = self._order.get(line, []), self._ages.get(line, {})
         while order:
             age, key = order[0]
-            if ages.get(key) == age and self.waits(key, age):
+            if ages.get(key) == age and self.waits(key, age, line):
                 return key
             heapq.heappop(order)
             if ages.get(key) == age:

@@ -7,7 +7,7 @@ import orjson
 from pydantic import JsonValue
 
 from relay_kube.nesting import encoded
-from relay_operator.api.conditions import ConditionType
+from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import (
     ADOPT_ID,
     ANNOTATION_PREFIX,
@@ -67,6 +67,8 @@ class Entry(NamedTuple):
     """Whether it is ready, and nothing is scheduled."""
     reason: str
     """The reason of the Ready condition."""
+    unknown: bool
+    """Whether a person has to find out what became of a create."""
     troubles: tuple[str, ...]
     """Types of the conditions that report trouble."""
     doomed: bool
@@ -149,7 +151,7 @@ def entry_of(raw: Mapping[str, JsonValue]) -> Entry:
     intent = _open_intent(metadata, annotations, status)
     account = part(status, "account") or _sent_with(intent) or part(spec, "accountRef")
     conditions = _conditions(status)
-    said: Mapping[str, JsonValue] = next((one for one in conditions if one.get("type") == "Ready"), {})
+    said = _said(conditions, ConditionType.READY)
     ready = said.get("status") == "True" and status.get("observedGeneration") == metadata.get("generation")
     uid = str(metadata.get("uid", ""))
     searching = (not status.get("id") and intent is not None) or _lacks_a_batch(status)
@@ -171,6 +173,7 @@ def entry_of(raw: Mapping[str, JsonValue]) -> Entry:
         ready=ready,
         settled=ready and "nextScheduleTime" not in status,
         reason=str(said.get("reason") or ""),
+        unknown=_said(conditions, ConditionType.CREATE_OUTCOME_UNKNOWN).get("reason") == Reason.CREATE_OUTCOME_UNKNOWN,
         troubles=tuple([str(one.get("type")) for one in conditions if (one.get("type"), one.get("status")) in _BAD]),
         doomed="deletionDeadline" in status,
         committed=commitment(metadata, spec, status),
@@ -227,6 +230,11 @@ def _asked(annotations: Mapping[str, JsonValue]) -> tuple[tuple[str, str], ...]:
 def _conditions(status: Mapping[str, JsonValue]) -> Sequence[Mapping[str, JsonValue]]:
     conditions = status.get("conditions")
     return [one for one in conditions if isinstance(one, dict)] if isinstance(conditions, list) else ()
+
+
+def _said(conditions: Sequence[Mapping[str, JsonValue]], kind: ConditionType) -> Mapping[str, JsonValue]:
+    """The condition of this type; empty if there is none."""
+    return next((one for one in conditions if one.get("type") == kind), {})
 
 
 def _number(value: JsonValue) -> int:

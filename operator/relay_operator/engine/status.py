@@ -38,9 +38,16 @@ def conditions_of(before: Sequence[Condition], report: Report, now: datetime) ->
         trouble = ConditionType.RECONCILING if waits else report.trouble
         yield Wanted(trouble, "True", report.reason, report.message)
     yield from report.extra
-    unknown = conditions.find(before, ConditionType.CREATE_OUTCOME_UNKNOWN) if report.unseen else None
-    if unknown is not None:
-        yield Wanted(ConditionType.CREATE_OUTCOME_UNKNOWN, unknown.status, unknown.reason, unknown.message)
+    yield from _carried_over(before, report)
+
+
+def _carried_over(before: Sequence[Condition], report: Report) -> Iterator[Wanted]:
+    """What still holds if the cloud was not read; what it may cost is part of what `Ready` says."""
+    kept = (ConditionType.CREATE_OUTCOME_UNKNOWN, *([ConditionType.BUDGET_EXCEEDED] if report.ready is None else []))
+    for kind in kept if report.unseen else ():
+        known = conditions.find(before, kind)
+        if known is not None and kind not in {each.type for each in report.extra}:
+            yield Wanted(kind, known.status, known.reason, known.message)
 
 
 def whole_seconds(now: datetime, wait: float) -> datetime:

@@ -12,12 +12,12 @@ from relay_kube.kube import JsonObject, NotFound, Refused
 from relay_operator.api.conditions import Condition, ConditionType, Reason
 from relay_operator.api.meta import ABANDON, API_KEY_SECRET, CREATE_INTENT, FINALIZER, ObjectMeta
 from relay_operator.engine import conditions
-from relay_operator.engine.conditions import Wanted
 from relay_operator.engine.intent import aside, has
 from relay_operator.engine.leftovers import Fate, Left
 from relay_operator.engine.manifests import part
 from relay_operator.engine.object_writer import ObjectWriter
-from relay_operator.engine.status import merge_patch
+from relay_operator.engine.report import Report
+from relay_operator.engine.status import conditions_of, merge_patch
 
 logger = logging.getLogger(__name__)
 
@@ -86,11 +86,8 @@ async def _write(
         before = _CONDITIONS.validate_python(status.get("conditions") or [])
     except ValidationError:
         before = []
-    wanted = (
-        Wanted(ConditionType.READY, "False", reason, message),
-        Wanted(ConditionType.STALLED, "True", reason, message),
-    )
-    written = conditions.written(before, wanted, metadata.generation, now)
+    report = Report("False", ConditionType.STALLED, reason, message, unseen=True)
+    written = conditions.written(before, conditions_of(before, report, now), metadata.generation, now)
     after: JsonObject = {
         **status,
         "observedGeneration": metadata.generation,

@@ -142,7 +142,7 @@ async def test_pods_and_vms_of_one_account_are_nobodys_orphans(brisk_workspace: 
             {"cloudInit": "#!/bin/sh", "cloudInitFrom": {"secretKeyRef": {"name": "a", "key": "b"}}},
             "set cloudInit or cloudInitFrom, not both",
         ),
-        ({"gpu": {"count": 9}}, "gpu.count in body should be less than or equal to 8"),
+        ({"gpu": {"count": 17}}, "gpu.count in body should be less than or equal to 16"),
         ({"cloudInit": "#!" + "x" * 16_383}, "may not be more than 16384"),
     ],
 )

@@ -179,3 +179,5 @@ def test_what_the_spec_allows_the_wire_can_carry() -> None:
 
 def test_a_vm_has_as_many_gpus_as_a_machine() -> None:
     assert GpuVmSpec.model_validate({"image": "x", "gpu": {"count": 16}}).gpu == Gpu(count=16)
+    with pytest.raises(ValidationError):
+        Gpu(count=17)

@@ -36,7 +36,9 @@ class Desk:
         """The next resource version."""
         return str(next(self._versions))
 
-    def has(self, name: str, namespace: str = "team-a", reason: str = "", **status: JsonValue) -> ObjectKey:
+    def has(
+        self, name: str, namespace: str = "team-a", reason: str = "", ref: JsonValue = REF, **status: JsonValue
+    ) -> ObjectKey:
         """An object as the watch tells of it; the older, the earlier in the alphabet."""
         key = ObjectKey("GpuPod", namespace, name)
         created = f"2026-03-01T12:00:{ord(name) - ord('a'):02}Z"
@@ -46,7 +48,7 @@ class Desk:
             "creationTimestamp": created,
         }
         conditions: JsonValue = [{"type": "Ready", "status": "False", "reason": reason}]
-        raw = {"metadata": metadata, "spec": {"accountRef": REF}, "status": {"conditions": conditions, **status}}
+        raw = {"metadata": metadata, "spec": {"accountRef": ref}, "status": {"conditions": conditions, **status}}
         self.cache.put(key, raw)
         return key
 

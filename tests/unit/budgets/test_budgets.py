@@ -235,3 +235,13 @@ def test_one_that_goes_while_it_waits_is_not_called(desk: Desk) -> None:
     desk.cache.drop(a)
     desk.look(burn(150))
     assert desk.called() == []
+
+
+def test_who_uses_another_account_by_now_holds_up_nobody(desk: Desk) -> None:
+    there, old, young = (desk.has(name) for name in "abc")
+    assert desk.asks(there, ONE, burn(100)) == ""
+    assert desk.asks(old, ONE, burn(100))
+    desk.has("b", ref={"kind": "CloudAccount", "name": "own"})
+    desk.cache.drop(there)
+    desk.budgets.leave(there)
+    assert desk.asks(young, ONE, burn(100)) == ""

@@ -10,7 +10,7 @@ OLD, YOUNG, YOUNGER = (Age(f"2026-03-01T12:00:0{second}Z", "u") for second in ra
 
 
 def lines(*gone: ObjectKey) -> Lines:
-    return Lines(lambda key, _age: key not in gone)
+    return Lines(lambda key, _age, _line: key not in gone)
 
 
 def test_the_oldest_is_first_whoever_came_first() -> None:

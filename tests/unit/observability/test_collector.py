@@ -22,9 +22,9 @@ NONE_LEFT = cast("Leftovers", SimpleNamespace(counts=lambda: dict.fromkeys(("kep
 
 
 def put(cache: Cache, kind: str, name: str, version: int, *says: str, **status: JsonValue) -> None:
-    """`says` are conditions as `Type=Status`."""
-    pairs = [one.split("=") for one in says]
-    conditions: JsonValue = [{"type": each, "status": holds, "reason": "Why"} for each, holds in pairs]
+    """`says` are conditions as `Type=Status`, or `Type=Status=Reason`."""
+    rows = [(*one.split("="), "Why")[:3] for one in says]
+    conditions: JsonValue = [{"type": each, "status": holds, "reason": why} for each, holds, why in rows]
     metadata: JsonValue = {"name": name, "namespace": "team-a", "uid": name, "resourceVersion": str(version)}
     cache.put(
         ObjectKey(kind, "team-a", name),
@@ -53,6 +53,20 @@ def test_what_a_person_must_do_something_about_is_counted_by_kind_and_condition_
     collector.show()
     assert ("GpuPod", "Stalled") not in shown(metrics, "gpurelay_troubles")
     assert shown(metrics, "gpurelay_deletion_deadlines") == {}
+
+
+def test_creates_that_a_person_must_find_out_about_count_whatever_ready_says() -> None:
+    cache, queue, metrics = Cache(), Queue[ObjectKey](lambda: 0.0), Metrics(CollectorRegistry())
+    collector = Collector(cache, queue, metrics, NONE_LEFT, lambda: 0.0)
+    unknown = "CreateOutcomeUnknown=True=CreateOutcomeUnknown"
+    put(cache, "GpuPod", "a", 1, "Ready=False=CreateOutcomeUnknown", unknown)
+    put(cache, "GpuPod", "b", 1, "Ready=False=WaitingForAccount", unknown)
+    put(cache, "GpuPod", "c", 1, "Ready=False=Searching", "CreateOutcomeUnknown=True=Searching")
+    collector.show()
+    assert shown(metrics, "gpurelay_create_outcome_unknown") == {("GpuPod",): 2}
+    put(cache, "GpuPod", "a", 2, "Ready=True")
+    collector.show()
+    assert shown(metrics, "gpurelay_create_outcome_unknown") == {("GpuPod",): 1}
 
 
 def test_gpus_records_costs_and_successes_are_summed_over_what_exists() -> None:

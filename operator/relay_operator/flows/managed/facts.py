@@ -43,7 +43,7 @@ class Facts(UsesAccount, Generic[SpecT, StatusT, ObsT]):
     models: tuple[str, ...] = ()
     """The GPU models to try, in order; empty if the cloud chooses."""
     full: int = 0
-    """How many creates in a row the cloud refused for lack of room; each moves on to the next model."""
+    """The requests that the cloud refused for lack of room since the last resource; each moves on to the next model."""
     env_digest: str = ""
     """Digest of the referenced Secrets and ConfigMaps; empty if there are none, or if they were not read."""
     unanswered: int = 0

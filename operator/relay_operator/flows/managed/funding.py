@@ -108,9 +108,10 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
             if not (limited and (ahead.pays or ahead.anew)):
                 return Funded(excess=self._excess(obj, observed, None))
             return _of_the_next(unknown) if ahead.anew else unknown
-        said = Funded(price=None if has is None else quote(prices, has))
+        price = None if has is None else quote(prices, has)
+        said = Funded(price=price, excess=self._excess(obj, observed, price))
         if not (ahead.pays or planned):
-            return replace(said, excess=self._excess(obj, observed, said.price))
+            return said
         there, asked = None if ahead.anew or ahead.beside else observed, resource.capacity(obj, model_id)
         wanted = asked if there is None else resource.grown(obj, there)
         cents = quote(prices, wanted)
@@ -150,7 +151,7 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
     def _excess(self, obj: Resource[SpecT, StatusT], observed: ObsT | None, price: int | None) -> str:
         """What a limit that was lowered below the present price, or a price that rose, has to say."""
         own = _own(obj)
-        if own is None or observed is None:
+        if own is None or observed is None or not self._runs(obj, observed):
             return ""
         limit = own.max_price_per_hour_cents
         shown = obj.model_copy(update={"status": self.resource.status(obj, observed)})

@@ -48,8 +48,16 @@ from relay_operator.flows.managed.resource import (
 from relay_operator.flows.managed.shown_once import Life, ValueKeeper, value_of
 
 _ANEW = frozenset({Difference.REPLACEABLE, Difference.SUPERSEDED})
-_PASSING = frozenset({Reason.ACCOUNT_UNAUTHORIZED, Reason.CLOUD_UNAVAILABLE, Reason.SECRET_MISSING})
-"""Why an account cannot be used by anybody for now."""
+_PASSING = frozenset(
+    {
+        Reason.ACCOUNT_FORBIDDEN,
+        Reason.ACCOUNT_UNAUTHORIZED,
+        Reason.CLOUD_UNAVAILABLE,
+        Reason.SECRET_MISSING,
+        Reason.SPEC_INVALID,
+    }
+)
+"""Reasons for which none of the objects that use an account can ask for anything."""
 _LOOKS = 3
 """Looks in a row without an answer for which an object keeps its place in the budgets' lines."""
 

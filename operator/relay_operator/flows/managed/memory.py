@@ -42,7 +42,7 @@ class ManagedMemory(SearchingMemory):
     unended: tuple[Unended, ...] = ()
     """Former resources that the cloud refused to end."""
     full: tuple[int, int] = (0, 0)
-    """The generation of a spec, and how many of its creates in a row the cloud refused for lack of room."""
+    """The generation of a spec, and the requests that the cloud refused for lack of room since the last resource."""
     sent: SentChange | None = None
     """The last change, until the cloud shows it, or has had enough time to."""
     discarded: str = ""

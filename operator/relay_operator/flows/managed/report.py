@@ -205,9 +205,9 @@ def _decided(facts: Facts[SpecT, StatusT, ObsT], action: Action, *, unreachable:
         return of_two
     match action:
         case Wait(reason):
-            return _waiting(facts, reason, unreachable=unreachable)
+            return _searched(facts, _waiting(facts, reason, unreachable=unreachable))
         case Stall(reason):
-            return _stalled(facts, reason)
+            return _searched(facts, _stalled(facts, reason))
         case actions.Propose():
             return _proposed(facts, action)
         case actions.Replace() | actions.Forget() | actions.CloseIntent():
@@ -223,6 +223,12 @@ def _decided(facts: Facts[SpecT, StatusT, ObsT], action: Action, *, unreachable:
             return replace(report, back=Return.SHORTLY) if facts.view.former is Former.GOING else report
         case _:
             return None
+
+
+def _searched(facts: Facts[SpecT, StatusT, ObsT], report: Report | None) -> Report | None:
+    """The report on what holds up the repetition of a create: what became of the first one is as unknown as before."""
+    is_unknown = facts.view.seen is Seen.UNKNOWABLE
+    return replace(report, unseen=True) if report is not None and is_unknown else report
 
 
 def _with_excess(facts: Facts[SpecT, StatusT, ObsT], report: Report) -> Report:

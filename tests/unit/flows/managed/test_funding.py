@@ -45,12 +45,28 @@ async def test_what_runs_when_its_limit_is_lowered_runs_on_and_says_that_it_cost
     assert exceeded.message.startswith("it costs 200 cents/h, and budget.maxPricePerHourCents is 150: 50 too much.")
     assert (priced.reason(), priced.pods.count("stop")) == ("Running", 0)
     priced.pricing.failure = CloudUnavailable("catalog", "no answer")
-    priced.annotate(reconcile_at="now")
+    for annotation in ("reconcile_at", "plan_only", "paused"):
+        priced.annotate(**{annotation: "true"})
+        await priced.wait(10)
+        assert priced.condition(ConditionType.BUDGET_EXCEEDED) == exceeded
+    priced.pricing.failure = None
+    priced.annotate(paused="", plan_only="")
     await priced.wait(10)
     assert priced.condition(ConditionType.BUDGET_EXCEEDED) == exceeded
     priced.change(powerState="Stopped")
     await priced.wait(10)
     assert (priced.reason(), priced.condition(ConditionType.BUDGET_EXCEEDED)) == ("Stopped", None)
+
+
+@pytest.mark.parametrize("state", ["interrupted", "failed"])
+async def test_what_does_not_run_costs_nothing_too_much(priced: World, state: str) -> None:
+    priced.apply(gpu=H100, budget={"maxPricePerHourCents": 200})
+    await priced.wait(10)
+    priced.pods.become("pod-1", state)
+    priced.change(budget={"maxPricePerHourCents": 150})
+    await priced.wait(10)
+    assert priced.status().state == state
+    assert priced.condition(ConditionType.BUDGET_EXCEEDED) is None
 
 
 async def test_what_is_granted_is_written_before_it_is_sent_and_over_when_it_runs(priced: World) -> None:

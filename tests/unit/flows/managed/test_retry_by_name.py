@@ -25,6 +25,21 @@ async def test_retry_by_name_sends_the_same_request_again(world: World) -> None:
     assert world.status().id == "pod-1"
 
 
+async def test_what_holds_up_the_repetition_says_that_the_first_is_as_unknown_as_before(world: World) -> None:
+    world.pods.listable = False
+    await world.kube.create(SECRETS, NAMESPACE, {"metadata": {"name": "keys"}, "data": {"TOKEN": "czNjcjN0"}})
+    world.pods.fail("create", lost(acted=False))
+    world.apply(envFrom=[{"secretRef": {"name": "keys"}}])
+    await world.wait(200)
+    before = world.condition(ConditionType.CREATE_OUTCOME_UNKNOWN)
+    await world.kube.delete(SECRETS, NAMESPACE, "keys")
+    world.account.state = replace(world.account.ready, resend_unknown=True)
+    world.hint()
+    await world.wait(10)
+    assert (world.reason(), len(world.pods.sent)) == ("EnvMissing", 1)
+    assert world.condition(ConditionType.CREATE_OUTCOME_UNKNOWN) == before is not None
+
+
 @pytest.mark.parametrize("restarts", [False, True])
 async def test_retry_by_name_waits_for_webhooks_whatever_the_wall_clock_says(world: World, *, restarts: bool) -> None:
     world.account.state = replace(world.account.ready, resend_unknown=True)

@@ -7,7 +7,7 @@ from relay_operator.api import meta
 from relay_operator.api.meta import ObjectKey, Reservation
 from relay_operator.engine.leftovers import Fate
 from tests.unit.engine.apiserver import Fault, Json, part
-from tests.unit.flows.managed.cloudpods import Failure
+from tests.unit.flows.managed.cloudpods import Failure, lost
 from tests.unit.flows.managed.world import NAMESPACE, World
 
 ACCOUNT = ObjectKey("CloudAccount", NAMESPACE, "default")
@@ -34,6 +34,18 @@ async def test_status_names_the_field_and_is_about_this_generation(world: World)
     assert stalled[:3] == ("Stalled", "True", "Unreadable")
     assert stalled[3].startswith("spec.gpu.count cannot be read: ")
     assert part(world.raw(), "status")["observedGeneration"] == part(world.raw(), "metadata")["generation"]
+
+
+async def test_what_is_unknown_of_its_create_stays_told(world: World) -> None:
+    world.pods.listable = False
+    world.pods.fail("create", lost(acted=True))
+    world.apply()
+    await world.wait(200)
+    spoil(world, {"gpu": {"count": "many"}})
+    await world.settle()
+    (ready, stalled, unknown) = conditions(world)
+    assert (ready[2], stalled[2]) == ("Unreadable", "Unreadable")
+    assert unknown[:3] == ("CreateOutcomeUnknown", "True", "CreateOutcomeUnknown")
 
 
 async def test_what_no_request_can_carry_is_told_and_tried_again(world: World) -> None:
