@@ -51,7 +51,7 @@ class Census:
             unhealthy=groups[ReplicaState.UNHEALTHY],
             recovering=groups[ReplicaState.RECOVERING],
             failed=groups[ReplicaState.FAILED],
-            lost=groups[ReplicaState.LOST],
+            lost=groups[ReplicaState.LOST] + groups[ReplicaState.UNREACHED],
             words=words,
         )
 

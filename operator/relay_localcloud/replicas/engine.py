@@ -20,6 +20,7 @@ from relay_localcloud.replicas.rows import Replica
 from relay_localcloud.replicas.states import (
     REPLICA_TRANSITIONS,
     SHOWN_AS,
+    SILENT,
     ReplicaEffect,
     ReplicaMove,
     ReplicaState,
@@ -169,7 +170,7 @@ class Replicas(Generic[GroupT]):
             consecutive_failures=replica.consecutive_failures + 1 if failing else 0,
             checked_at=tx.now if healthy or failing else replica.checked_at,
             started_at=tx.now if healthy and replica.started_at is None else replica.started_at,
-            reason=None if healthy or move.to is ReplicaState.LOST else replica.reason,
+            reason=None if healthy or move.to in SILENT else replica.reason,
         )
 
     def to_all(self, tx: Tx, group: GroupT, trigger: ReplicaTrigger, reason: str | None = None) -> None:
@@ -189,7 +190,7 @@ class Replicas(Generic[GroupT]):
 
     def grace_over(self, tx: Tx, node_id: str) -> None:
         """Replace the lost replicas of a node that is still silent, as far as there is room elsewhere."""
-        lost = [replica for replica in self.on(tx, node_id) if replica.status is ReplicaState.LOST]
+        lost = [replica for replica in self.on(tx, node_id) if replica.status in SILENT]
         for replica in lost:
             self.rows.change(tx, replica.id, replacement_due=True)
         self.settle_all(tx, [replica.group_id for replica in lost])

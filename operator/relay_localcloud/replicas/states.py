@@ -20,6 +20,7 @@ class ReplicaState(StrEnum):
     RECOVERING = "recovering"  # its container starts again
     FAILED = "failed"  # its container is not retried, and its GPUs are released
     LOST = "lost"  # its node is silent
+    UNREACHED = "unreached"  # its node is silent, and it has not been healthy since it was last to start
     STOPPING = "stopping"
     TERMINATED = "terminated"
 
@@ -74,14 +75,14 @@ _ROWS: Final[Mapping[ReplicaState, Mapping[ReplicaTrigger, ReplicaMove]]] = {
         _T.STARTED: _SERVE,
         _T.CONTAINER_RUNS: ReplicaMove(_S.STARTING, (_E.START_BILLING,)),
         _T.CONTAINER_FAILED: ReplicaMove(_S.FAILED, (_E.GIVE_BACK, _E.TELL_UNHEALTHY)),
-        _T.NODE_SILENT: ReplicaMove(_S.LOST, (_E.TELL_UNHEALTHY,)),
+        _T.NODE_SILENT: ReplicaMove(_S.UNREACHED, (_E.TELL_UNHEALTHY,)),
     },
     _S.STARTING: {
         **_WHILE_IT_RUNS,
         _T.CONTAINER_FAILED: _GIVE_UP,
         _T.CHECK_PASSED: ReplicaMove(_S.HEALTHY, (_E.TELL_HEALTHY,)),
         _T.RESTART: ReplicaMove(_S.STARTING, (_E.WANT_RESTARTED,)),
-        _T.NODE_SILENT: ReplicaMove(_S.LOST, (_E.STOP_BILLING, _E.TELL_UNHEALTHY)),
+        _T.NODE_SILENT: ReplicaMove(_S.UNREACHED, (_E.STOP_BILLING, _E.TELL_UNHEALTHY)),
         _T.HELD_UP: _HOLD_UP,
     },
     _S.HEALTHY: {
@@ -114,6 +115,12 @@ _ROWS: Final[Mapping[ReplicaState, Mapping[ReplicaTrigger, ReplicaMove]]] = {
         _T.NODE_RETURNED: _SERVE,
         _T.NODE_SEEN_AGAIN: ReplicaMove(_S.PROVISIONING),
     },
+    _S.UNREACHED: {
+        **_WHILE_IT_RUNS,
+        _T.STARTED: ReplicaMove(_S.LOST),
+        _T.NODE_RETURNED: ReplicaMove(_S.PROVISIONING),
+        _T.NODE_SEEN_AGAIN: ReplicaMove(_S.PROVISIONING),
+    },
     _S.STOPPING: {_T.TERMINATE: _END},
 }
 
@@ -122,10 +129,13 @@ REPLICA_TRANSITIONS: Final[Mapping[tuple[ReplicaState, ReplicaTrigger], ReplicaM
 }
 """An absent pair changes nothing; a healthy replica that restarts is recreated in place and stays healthy."""
 
+SILENT: Final = frozenset({ReplicaState.LOST, ReplicaState.UNREACHED})
+"""States of replicas whose node does not report."""
 SHOWN_AS: Final[Mapping[ReplicaState, str]] = {
     ReplicaState.STARTING: ReplicaState.PROVISIONING.value,
     ReplicaState.RECOVERING: ReplicaState.UNHEALTHY.value,
     ReplicaState.FAILED: ReplicaState.UNHEALTHY.value,
     ReplicaState.LOST: ReplicaState.UNHEALTHY.value,
+    ReplicaState.UNREACHED: ReplicaState.UNHEALTHY.value,
 }
 """The status words for states that the specification has no word for."""

@@ -145,6 +145,21 @@ async def test_replicas_that_start_on_a_silent_node_are_unhealthy_too(
     assert await status(organization, cluster_id) == "running"
 
 
+async def test_replicas_whose_node_is_silent_for_a_moment_while_they_start_take_their_time(
+    organization: Organization,
+) -> None:
+    node = await own_node(organization)
+    cluster_id = (await create(organization))["id"]
+    await set_node(organization, node, reporting=False)
+    await set_node(organization, node, reporting=True)
+    shown = await replicas(organization, cluster_id)
+    assert [replica["status"] for replica in shown] == ["provisioning"]
+    assert await burn(organization) == 0
+    await organization.server.advance(UNTIL_RUNNING)
+    assert await status(organization, cluster_id) == "running"
+    assert await burn(organization) > 0
+
+
 async def test_a_cluster_that_stops_on_a_silent_node_stays_stopped_when_it_returns(
     organization: Organization,
 ) -> None:

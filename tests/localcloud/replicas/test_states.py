@@ -8,6 +8,7 @@ from relay_localcloud.replicas.census import Census, degradation
 from relay_localcloud.replicas.rows import Replica
 from relay_localcloud.replicas.states import (
     REPLICA_TRANSITIONS,
+    SILENT,
     ReplicaEffect,
     ReplicaMove,
     ReplicaState,
@@ -16,30 +17,31 @@ from relay_localcloud.replicas.states import (
 from tests.localcloud.support.cells import cell_of, cells
 
 TABLE = """
-                 provisioning  starting    healthy     unhealthy     recovering    failed      lost          stopping    terminated
-STARTED          healthy       -           -           -             -             -           -             -           -
-CONTAINER_RUNS   starting      -           -           -             -             -           -             -           -
-CONTAINER_AWAY   -             -           recovering  recovering    -             -           -             -           -
-CONTAINER_FAILED failed        failed      failed      failed        failed        -           -             -           -
-CHECK_FAILED     -             -           unhealthy   -             -             -           -             -           -
-CHECK_PASSED     -             healthy     -           healthy       healthy       -           -             -           -
-RESTART          -             starting    healthy     provisioning  provisioning  terminated  -             -           -
-NODE_SILENT      lost          lost        lost        lost          lost          -           -             -           -
-NODE_RETURNED    -             -           -           -             -             -           healthy       -           -
-NODE_SEEN_AGAIN  -             -           -           -             -             -           provisioning  -           -
-HELD_UP          -             provisioning -          -             provisioning  -           -             -           -
-STOP             stopping      stopping    stopping    stopping      stopping      terminated  stopping      -           -
-TERMINATE        terminated    terminated  terminated  terminated    terminated    terminated  terminated    terminated  -
+                 provisioning  starting    healthy     unhealthy     recovering    failed      lost          unreached     stopping    terminated
+STARTED          healthy       -           -           -             -             -           -             lost          -           -
+CONTAINER_RUNS   starting      -           -           -             -             -           -             -             -           -
+CONTAINER_AWAY   -             -           recovering  recovering    -             -           -             -             -           -
+CONTAINER_FAILED failed        failed      failed      failed        failed        -           -             -             -           -
+CHECK_FAILED     -             -           unhealthy   -             -             -           -             -             -           -
+CHECK_PASSED     -             healthy     -           healthy       healthy       -           -             -             -           -
+RESTART          -             starting    healthy     provisioning  provisioning  terminated  -             -             -           -
+NODE_SILENT      unreached     unreached   lost        lost          lost          -           -             -             -           -
+NODE_RETURNED    -             -           -           -             -             -           healthy       provisioning  -           -
+NODE_SEEN_AGAIN  -             -           -           -             -             -           provisioning  provisioning  -           -
+HELD_UP          -             provisioning -          -             provisioning  -           -             -             -           -
+STOP             stopping      stopping    stopping    stopping      stopping      terminated  stopping      stopping      -           -
+TERMINATE        terminated    terminated  terminated  terminated    terminated    terminated  terminated    terminated    terminated  -
 """  # noqa: E501 - as people read it
 
 BILLED = {ReplicaState.STARTING, ReplicaState.HEALTHY, ReplicaState.UNHEALTHY, ReplicaState.RECOVERING}
-FAILING = {ReplicaState.UNHEALTHY, ReplicaState.RECOVERING, ReplicaState.FAILED, ReplicaState.LOST}
+FAILING = {ReplicaState.UNHEALTHY, ReplicaState.RECOVERING, ReplicaState.FAILED, *SILENT}
 TOLD_AT = {
     ReplicaState.HEALTHY: ReplicaEffect.TELL_HEALTHY,
     ReplicaState.UNHEALTHY: ReplicaEffect.TELL_UNHEALTHY,
     ReplicaState.RECOVERING: ReplicaEffect.TELL_UNHEALTHY,
     ReplicaState.FAILED: ReplicaEffect.TELL_UNHEALTHY,
     ReplicaState.LOST: ReplicaEffect.TELL_UNHEALTHY,
+    ReplicaState.UNREACHED: ReplicaEffect.TELL_UNHEALTHY,
     ReplicaState.TERMINATED: ReplicaEffect.TELL_TERMINATED,
 }
 ON_ARRIVAL = {
@@ -52,6 +54,8 @@ IN_PLACE: dict[tuple[ReplicaState, ReplicaTrigger], set[ReplicaEffect]] = {
     (ReplicaState.HEALTHY, ReplicaTrigger.RESTART): {ReplicaEffect.WANT_RESTARTED},
     (ReplicaState.STARTING, ReplicaTrigger.RESTART): {ReplicaEffect.WANT_RESTARTED},
     (ReplicaState.LOST, ReplicaTrigger.NODE_SEEN_AGAIN): set(),
+    (ReplicaState.UNREACHED, ReplicaTrigger.NODE_SEEN_AGAIN): set(),
+    (ReplicaState.UNREACHED, ReplicaTrigger.NODE_RETURNED): set(),
     (ReplicaState.STARTING, ReplicaTrigger.HELD_UP): set(),
     (ReplicaState.RECOVERING, ReplicaTrigger.HELD_UP): set(),
 }

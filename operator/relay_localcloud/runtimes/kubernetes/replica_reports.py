@@ -8,7 +8,7 @@ from relay_localcloud.capacity import nodes
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.replicas.engine import GroupT, Replicas
 from relay_localcloud.replicas.rows import Replica
-from relay_localcloud.replicas.states import REPLICA_TRANSITIONS, ReplicaState, ReplicaTrigger
+from relay_localcloud.replicas.states import REPLICA_TRANSITIONS, SILENT, ReplicaState, ReplicaTrigger
 from relay_localcloud.runtimes.kubernetes.facts import (
     NOT_HEALTHY_YET,
     Awaited,
@@ -107,6 +107,6 @@ def _apply(tx: Tx, replicas: Replicas[GroupT], group: GroupT, replica: Replica, 
 
 def _says_more(replica: Replica, words: str) -> bool:
     """Whether the present reason stays: if the replica serves or is lost, or if it says how the container exited."""
-    if replica.status in {ReplicaState.HEALTHY, ReplicaState.LOST}:
+    if replica.status is ReplicaState.HEALTHY or replica.status in SILENT:
         return True
     return words == NOT_HEALTHY_YET and (replica.reason or "").startswith(EXITED)
