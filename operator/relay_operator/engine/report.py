@@ -190,8 +190,9 @@ def disabled(kind: str, before: ObjectStatus, metadata: ObjectMeta) -> Report:
         f"need: add {kind} to RELAY_ASSUMED_KINDS (the chart's value assumedKinds), or delete the object, and what it "
         "has in the cloud is still ended"
     )
-    report = Report("False", ConditionType.STALLED, Reason.KIND_DISABLED, message, Return.NEVER, unseen=True)
-    return replace(report, ready=None) if stays else report
+    return Report(
+        None if stays else "False", ConditionType.STALLED, Reason.KIND_DISABLED, message, Return.NEVER, unseen=True
+    )
 
 
 def blind(error: CloudError | None, *, unreachable: bool) -> Report | None:
@@ -204,8 +205,15 @@ def blind(error: CloudError | None, *, unreachable: bool) -> Report | None:
     row = refusal(error)
     if row.reason is Reason.CLOUD_UNAVAILABLE and not unreachable:
         return None
-    report = Report(None, ConditionType.STALLED, row.reason, error.message, unseen=True)
-    return replace(report, retry=row.retry, retry_after=error.retry_after)
+    return Report(
+        None,
+        ConditionType.STALLED,
+        row.reason,
+        error.message,
+        retry=row.retry,
+        retry_after=error.retry_after,
+        unseen=True,
+    )
 
 
 def outdated(message: str) -> Report:
@@ -222,9 +230,9 @@ def without_account(account: AccountWaiting | AccountRefused, *, deleting: bool,
         )
     if recorded:
         patient = account.reason in MAY_COME and not deleting
-        report = Report(None, ConditionType.STALLED, account.reason, message, Return.SETTLED, unseen=True)
-        return replace(report, patient=patient)
+        return Report(
+            None, ConditionType.STALLED, account.reason, message, Return.SETTLED, patient=patient, unseen=True
+        )
     if isinstance(account, AccountRefused):
         return Report("False", ConditionType.STALLED, account.reason, message, Return.SETTLED, unseen=True)
-    reason = Reason.WAITING_FOR_ACCOUNT
-    return Report("False", ConditionType.RECONCILING, reason, message, Return.SETTLED, unseen=True)
+    return Report("False", ConditionType.RECONCILING, Reason.WAITING_FOR_ACCOUNT, message, Return.SETTLED, unseen=True)

@@ -43,10 +43,13 @@ def conditions_of(before: Sequence[Condition], report: Report, now: datetime) ->
 
 def _carried_over(before: Sequence[Condition], report: Report) -> Iterator[Wanted]:
     """What still holds if the cloud was not read; what it may cost is part of what `Ready` says."""
-    kept = (ConditionType.CREATE_OUTCOME_UNKNOWN, *([ConditionType.BUDGET_EXCEEDED] if report.ready is None else []))
-    for kind in kept if report.unseen else ():
+    if not report.unseen:
+        return
+    unknown, dear = ConditionType.CREATE_OUTCOME_UNKNOWN, ConditionType.BUDGET_EXCEEDED
+    told = {each.type for each in report.extra}
+    for kind in (unknown, dear) if report.ready is None else (unknown,):
         known = conditions.find(before, kind)
-        if known is not None and kind not in {each.type for each in report.extra}:
+        if known is not None and kind not in told:
             yield Wanted(kind, known.status, known.reason, known.message)
 
 

@@ -107,6 +107,6 @@ def _apply(tx: Tx, replicas: Replicas[GroupT], group: GroupT, replica: Replica, 
 
 def _says_more(replica: Replica, words: str) -> bool:
     """Whether the present reason stays: if the replica serves or is lost, or if it says how the container exited."""
-    if replica.status is ReplicaState.HEALTHY or replica.status in SILENT:
+    if replica.status in SILENT | {ReplicaState.HEALTHY}:
         return True
     return words == NOT_HEALTHY_YET and (replica.reason or "").startswith(EXITED)

@@ -153,15 +153,10 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
         own = _own(obj)
         if own is None or observed is None or not self._runs(obj, observed):
             return ""
-        limit = own.max_price_per_hour_cents
         shown = obj.model_copy(update={"status": self.resource.status(obj, observed)})
         cents, _ = costs(self.resource, shown, observed, price)
-        if cents is None or cents <= limit:
-            return ""
-        return (
-            f"it costs {cents} cents/h, and budget.maxPricePerHourCents is {limit}: {cents - limit} too much. It runs "
-            "on, since the limit holds back creates, starts and growth alone"
-        )
+        dear = _too_dear(own, cents or 0)
+        return f"{dear}. It runs on, since the limit holds back creates, starts and growth alone" if dear else ""
 
     def _runs(self, obj: Resource[SpecT, StatusT], observed: ObsT | None) -> bool:
         """Whether what the object shows as being paid still is; without a present resource, that is the old one."""
@@ -190,11 +185,9 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
         if cents is None:
             note = f"the cloud's catalog has no price for {wanted}"
             return replace(said, refusal=Stall(Reason.PRICE_UNKNOWN), note=note)
-        if own is not None and cents + kept.cents > own.max_price_per_hour_cents:
-            limit, excess = own.max_price_per_hour_cents, cents + kept.cents - own.max_price_per_hour_cents
-            old = f" and the one that it replaces costs {kept.cents} cents/h" if kept.cents else ""
-            note = f"it costs {cents} cents/h{old}, and budget.maxPricePerHourCents is {limit}: {excess} too much"
-            return replace(said, refusal=Stall(Reason.BUDGET_EXCEEDED), note=note)
+        dear = _too_dear(own, cents, kept.cents)
+        if dear:
+            return replace(said, refusal=Stall(Reason.BUDGET_EXCEEDED), note=dear)
         need = Commitment(cents, wanted.gpus * wanted.replicas)
         ask = self.budgets.would_refuse if planned else self.budgets.ask
         beyond = ask(key, _age(obj.metadata), account, need + kept, runs=runs)
@@ -204,6 +197,17 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
             return said
         covered = account.budget is None or _reserved(obj.status, intent).covers(need)
         return replace(said, reserve=None if covered else need, asked=True)
+
+
+def _too_dear(own: Budget | None, cents: int, kept: int = 0) -> str:
+    """How this, beside the `kept` cents of what it replaces, goes beyond the object's own limit; empty if it fits."""
+    if own is None:
+        return ""
+    limit = own.max_price_per_hour_cents
+    excess = cents + kept - limit
+    old = f" and the one that it replaces costs {kept} cents/h" if kept else ""
+    over = f"it costs {cents} cents/h{old}, and budget.maxPricePerHourCents is {limit}: {excess} too much"
+    return over if excess > 0 else ""
 
 
 def _fits(own: Budget | None, account: AccountReady, wanted: Capacity, cents: int | None) -> bool:

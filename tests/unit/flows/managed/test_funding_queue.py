@@ -106,6 +106,8 @@ async def test_a_limit_that_goes_lets_all_go(priced: World) -> None:
         (Reason.CLOUD_UNAVAILABLE, "b"),
         (Reason.SECRET_MISSING, "b"),
         (Reason.ACCOUNT_UNAUTHORIZED, "b"),
+        (Reason.ACCOUNT_FORBIDDEN, "b"),
+        (Reason.SPEC_INVALID, "b"),
         (Reason.ACCOUNT_MISSING, "c"),
     ],
 )

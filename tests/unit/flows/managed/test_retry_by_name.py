@@ -12,6 +12,14 @@ from tests.unit.flows.managed.cloudpods import lost, refused
 from tests.unit.flows.managed.world import NAMESPACE, World
 
 
+async def lost_with_its_secret(world: World, *, acted: bool) -> None:
+    """A create with a Secret's environment, whose answer is lost, in a cloud that lists nothing."""
+    world.pods.listable = False
+    await world.kube.create(SECRETS, NAMESPACE, {"metadata": {"name": "keys"}, "data": {"TOKEN": "czNjcjN0"}})
+    world.pods.fail("create", lost(acted=acted))
+    world.apply(envFrom=[{"secretRef": {"name": "keys"}}])
+
+
 async def test_retry_by_name_sends_the_same_request_again(world: World) -> None:
     world.account.state = replace(world.account.ready, resend_unknown=True)
     world.pods.listable = False
@@ -26,10 +34,7 @@ async def test_retry_by_name_sends_the_same_request_again(world: World) -> None:
 
 
 async def test_what_holds_up_the_repetition_says_that_the_first_is_as_unknown_as_before(world: World) -> None:
-    world.pods.listable = False
-    await world.kube.create(SECRETS, NAMESPACE, {"metadata": {"name": "keys"}, "data": {"TOKEN": "czNjcjN0"}})
-    world.pods.fail("create", lost(acted=False))
-    world.apply(envFrom=[{"secretRef": {"name": "keys"}}])
+    await lost_with_its_secret(world, acted=False)
     await world.wait(200)
     before = world.condition(ConditionType.CREATE_OUTCOME_UNKNOWN)
     await world.kube.delete(SECRETS, NAMESPACE, "keys")
@@ -97,10 +102,7 @@ async def test_what_an_earlier_request_may_have_made_is_not_known_to_differ(worl
 
 
 async def test_what_is_found_was_made_with_the_secrets_of_its_create(world: World) -> None:
-    world.pods.listable = False
-    await world.kube.create(SECRETS, NAMESPACE, {"metadata": {"name": "keys"}, "data": {"TOKEN": "czNjcjN0"}})
-    world.pods.fail("create", lost(acted=True))
-    world.apply(envFrom=[{"secretRef": {"name": "keys"}}])
+    await lost_with_its_secret(world, acted=True)
     await world.wait(30)
     world.server.edit("secrets", NAMESPACE, "keys", {"data": {"TOKEN": "b3RoZXI="}})
     world.pods.listable = True
