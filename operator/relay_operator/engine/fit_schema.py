@@ -55,12 +55,10 @@ def _bounds(model: type[Model], name: str) -> _Bounds:
 
 
 def _fit(bounds: _Bounds, value: object) -> object:
-    match value:
-        case str(text) if len(text) < bounds.shortest:
-            return None
-        case str(text) if len(text) > bounds.longest:
-            return text[: bounds.longest - 1] + "…"
-        case int(number) if not isinstance(number, bool):
-            return min(number, bounds.most) if number >= bounds.least else None
-        case _:
-            return value
+    if isinstance(value, str):
+        if len(value) > bounds.longest:
+            return value[: bounds.longest - 1] + "…"
+        return value if len(value) >= bounds.shortest else None
+    if isinstance(value, int) and not isinstance(value, bool):
+        return min(value, bounds.most) if value >= bounds.least else None
+    return value

@@ -131,12 +131,12 @@ def _fits(digest: str, value: JsonValue) -> bool:
 
 
 def _digest(value: JsonValue) -> str:
-    if isinstance(value, Unordered):
-        value = sorted(value, key=_as_text)
     # Objects share few values, hence the cache. `typed`: True equals 1, but their texts differ.
-    if value == []:
+    if isinstance(value, _SCALARS):
+        return _remembered(value)
+    if not value and isinstance(value, list):
         return _EMPTY_LIST
-    return _remembered(value) if isinstance(value, _SCALARS) else _computed(value)
+    return _computed(sorted(value, key=_as_text) if isinstance(value, Unordered) else value)
 
 
 _as_text = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
