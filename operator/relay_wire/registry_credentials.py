@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from relay_wire.base import Identifier, Lenient, Name, NonEmpty, Page, Received, Sent
+from relay_wire.base import Lenient, Name, NonEmpty, Page, Received, ResourceId, Sent
 
 
 class RegistryCredentialCreate(Sent):
@@ -19,7 +19,7 @@ class RegistryCredentialCreate(Sent):
 class RegistryCredential(Received):
     """A credential without its secrets; its fields are assumed, since section 2 does not show them."""
 
-    id: Identifier
+    id: ResourceId
     name: Lenient[str] = None
     server: Lenient[str] = None
     auth_type: Lenient[str] = None

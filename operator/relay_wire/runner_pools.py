@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from relay_wire.base import Identifier, Lenient, Name, Page, Printable, Received, Sent
+from relay_wire.base import Lenient, Name, Page, Printable, Received, ResourceId, Sent
 
 _Int64 = 2**63 - 1
 LONGEST_GRANT: Final = 4096
@@ -27,7 +27,7 @@ class RunnerPoolCreate(Sent):
 class RunnerPool(Received):
     """A runner pool; its fields are assumed, since section 2 does not show them."""
 
-    id: Identifier
+    id: ResourceId
     organization_id: Lenient[str] = None
     name: Lenient[str] = None
     installation_id: Lenient[int] = None

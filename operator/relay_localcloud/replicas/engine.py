@@ -166,7 +166,7 @@ class Replicas(Generic[GroupT]):
             replica.id,
             status=move.to,
             changed_at=tx.now,
-            replacement_due=False,
+            replacement_due=replica.replacement_due and move.to in SILENT,
             consecutive_failures=replica.consecutive_failures + 1 if failing else 0,
             checked_at=tx.now if healthy or failing else replica.checked_at,
             started_at=tx.now if healthy and replica.started_at is None else replica.started_at,

@@ -23,8 +23,8 @@ def shown(members: Sequence[Deployment]) -> Lane | None:
         return None
     told = {
         "node_pool": members[0].node_pool or "",
-        "min_prompt_bytes": members[0].min_prompt_bytes or 0,
-        "max_prompt_bytes": members[0].max_prompt_bytes or 0,
+        "min_prompt_bytes": max(members[0].min_prompt_bytes or 0, 0),
+        "max_prompt_bytes": max(members[0].max_prompt_bytes or 0, 0),
     }
     return Lane.model_validate({**fit_schema(Lane, told), "members": [_member(row) for row in members[:SHOWN_MEMBERS]]})
 
@@ -44,7 +44,7 @@ def _common(row: Deployment) -> tuple[object, ...]:
 def _member(row: Deployment) -> LaneMember:
     told = {
         "id": row.id,
-        "backend_weight": row.backend_weight or 0,
+        "backend_weight": max(row.backend_weight or 0, 0),
         "rollout_role": row.rollout_role or "",
         "state": row.status,
     }

@@ -17,6 +17,7 @@ from relay_operator.flows.managed.resource import Inputs, Progress
 from relay_operator.kinds import machines
 from relay_operator.kinds.comparison import differing
 from relay_operator.kinds.listed_parts import ListedParts
+from relay_wire.base import RESOURCE_ID
 from relay_wire.snapshots import Snapshot as Taken
 from relay_wire.snapshots import SnapshotCreate, SnapshotStatus
 
@@ -135,7 +136,8 @@ class VmSnapshots(ListedParts[VmSnapshotSpec, VmSnapshotStatus, Taken]):
         """Holds the VM only while the state is `creating`: an unknown state may be the snapshot's last."""
         held = obj.status.references
         if says(obj, "vm_ref"):
-            vm_id = observed.vm_id or obj.status.part_of or observed.id
+            told = observed.vm_id if RESOURCE_ID.fullmatch(observed.vm_id or "") else None
+            vm_id = told or obj.status.part_of or observed.id
             held = [HeldReference(kind=VM, name=obj.spec.vm_ref.name, id=vm_id)]
         return {
             **super().told(obj, observed),

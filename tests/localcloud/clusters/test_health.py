@@ -13,6 +13,7 @@ from tests.localcloud.support.workloads import (
     happens,
     own_node,
     received,
+    remove_shared_nodes,
     set_node,
     set_organization,
     spent,
@@ -21,6 +22,7 @@ from tests.localcloud.support.workloads import (
 )
 
 if TYPE_CHECKING:
+    from tests.localcloud.conftest import StartServer
     from tests.localcloud.support.receiver import Receiver
     from tests.localcloud.support.server import Organization
 
@@ -158,6 +160,26 @@ async def test_replicas_whose_node_is_silent_for_a_moment_while_they_start_take_
     await organization.server.advance(UNTIL_RUNNING)
     assert await status(organization, cluster_id) == "running"
     assert await burn(organization) > 0
+
+
+async def test_what_was_to_be_replaced_still_is_when_its_start_is_over(start_server: StartServer) -> None:
+    organization = await start_server("--ephemeral", "--clock", "frozen").organization()
+    await remove_shared_nodes(organization.server)
+    await own_node(organization, count=1)
+    cluster_id = await running(organization)
+    stays = (await replicas(organization, cluster_id))[0]["id"]
+    silent = await own_node(organization, count=1)
+    await organization.server.ok("PATCH", "/settings", {"startSeconds": 2.0 * GRACE})
+    await act(organization, cluster_id, "scale", {"replicaCount": 2})
+    await organization.server.advance(2)
+    await set_node(organization, silent, reporting=False)
+    await organization.server.advance(2 * GRACE)  # the grace is over, then the start, and there is no room elsewhere
+    lost = {replica["id"] for replica in await replicas(organization, cluster_id)} - {stays}
+    await own_node(organization, count=1)
+    await organization.server.advance(2 * GRACE + UNTIL_RUNNING)
+    shown = await replicas(organization, cluster_id)
+    assert len(lost) == 1
+    assert [replica["status"] for replica in shown if replica["id"] not in lost] == ["healthy", "healthy"]
 
 
 async def test_a_cluster_that_stops_on_a_silent_node_stays_stopped_when_it_returns(

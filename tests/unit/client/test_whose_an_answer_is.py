@@ -4,7 +4,7 @@ import json
 from collections.abc import AsyncIterator
 
 import pytest
-from pydantic import JsonValue
+from pydantic import BaseModel, JsonValue, ValidationError
 
 from relay_client import Cloud, NotFound, Outcome, Unreadable, operations
 from relay_client.operations import CREATE_BATCH, CREATE_CLUSTER, CREATE_POD, NOTHING, OPERATIONS, AnyOperation
@@ -14,6 +14,10 @@ from relay_wire.pods import PodCreate
 from tests.unit.client.conftest import KEY, Timeline
 from tests.unit.client.scripted import Reply, ScriptedServer
 
+CREATED = sorted(
+    {each.result for each in OPERATIONS if each.method == "POST" and "id" in getattr(each.result, "model_fields", ())},
+    key=lambda result: result.__name__,
+)
 UNFIT = {
     "a parent": "..",
     "the path itself": ".",
@@ -101,6 +105,14 @@ async def test_a_create_that_is_answered_with_what_is_no_id_has_an_unknown_outco
     for failed in (pod, cluster, batch, upload):
         assert failed.value.outcome is Outcome.UNKNOWN
         assert len(failed.value.message) <= 500
+
+
+@pytest.mark.parametrize("told", UNFIT.values(), ids=UNFIT)
+@pytest.mark.parametrize("created", CREATED, ids=[each.__name__ for each in CREATED])
+def test_so_is_every_answer_to_a_create(created: type[BaseModel], told: str) -> None:
+    with pytest.raises(ValidationError) as unreadable:
+        created.model_validate({"id": told})
+    assert ("id",) in {error["loc"] for error in unreadable.value.errors()}
 
 
 @pytest.mark.parametrize("told", [each for each in UNFIT.values() if each], ids=[each for each in UNFIT if UNFIT[each]])

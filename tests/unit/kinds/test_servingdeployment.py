@@ -180,6 +180,17 @@ def test_a_lane_is_what_live_ones_have_in_common() -> None:
     assert kind().status(serving(), Seen(own)).traffic_percent is None
 
 
+def test_odd_numbers_of_one_deployment_keep_no_status_of_its_lane_from_being_written() -> None:
+    odd = [row(backendWeight=-1, minPromptBytes=-1, maxPromptBytes=-1, id=name) for name in ("dep_1", "dep_2")]
+    lane = kind().status(serving(), Seen(odd[0], tuple(odd))).lane
+    assert lane is not None
+    assert (lane.min_prompt_bytes, lane.max_prompt_bytes, [one.backend_weight for one in lane.members]) == (
+        0,
+        0,
+        [0, 0],
+    )
+
+
 @pytest.mark.parametrize(
     ("fields", "progress"),
     [

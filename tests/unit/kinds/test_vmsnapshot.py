@@ -222,6 +222,12 @@ def test_its_vm_is_the_one_that_the_object_has_now_if_both_use_one_account() -> 
     assert kind(cache).whole(shot()) == ""
 
 
+@pytest.mark.parametrize("vm_id", ["vm_" + "1" * 300, "../vm_2", ""])
+def test_a_vm_whose_id_is_none_is_the_one_that_it_is_taken_of(vm_id: str) -> None:
+    held = kind().status(shot(partOf="vm_1"), taken(vmId=vm_id, status="creating")).references
+    assert [one.id for one in held or ()] == ["vm_1"]
+
+
 @pytest.mark.parametrize(
     ("state", "progress", "held"),
     [

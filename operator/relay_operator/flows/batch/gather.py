@@ -33,7 +33,7 @@ from relay_operator.engine.rules import Account
 from relay_operator.flows.batch import predicates
 from relay_operator.flows.batch.actions import Work
 from relay_operator.flows.batch.facts import BatchMemory, Facts
-from relay_operator.flows.batch.names import PartTag, create_of
+from relay_operator.flows.batch.names import OBJECT, PartTag, create_of, object_of
 from relay_operator.flows.batch.plan import BatchDemand, EndingState, Live, Phase, Round, Sight, Transfer, View
 from relay_operator.flows.batch.polls import PAGE, BatchPolls
 from relay_operator.flows.batch.result import WorkResult
@@ -194,12 +194,12 @@ class Gatherer:
         self, obj: InferenceBatch, intent: CreateIntent, cloud: Cloud, memory: BatchMemory, *, exact: bool
     ) -> _Sighted:
         if intent.token != obj.status.create_token:
-            return await self._search_all(intent, cloud, memory)
+            return await self._search_all(obj, intent, cloud, memory)
         lost = predicates.unanswered(obj.status)
         if lost:
             wanted = lost[0]
             tag = (wanted.round, wanted.part)
-            listed = await _tagged(cloud, intent.token, wanted.input_file_id)
+            listed = await _tagged(cloud, obj, intent.token, wanted.input_file_id)
             found = [each for each in listed if _place(each, intent.token) == tag]
             if found:
                 return _Sighted(Sight.FOUND, (found[0],))
@@ -210,9 +210,11 @@ class Gatherer:
             return self._not_seen(create_of(intent, wanted), memory)
         return await self._poll(obj, cloud, memory, exact=exact)
 
-    async def _search_all(self, intent: CreateIntent, cloud: Cloud, memory: BatchMemory) -> _Sighted:
+    async def _search_all(
+        self, obj: InferenceBatch, intent: CreateIntent, cloud: Cloud, memory: BatchMemory
+    ) -> _Sighted:
         """Search for all batches with this token after a loss of status, once no create can still be under way."""
-        found = tuple(await _tagged(cloud, intent.token))
+        found = tuple(await _tagged(cloud, obj, intent.token))
         verdict = self._not_seen(intent.token, memory)
         if verdict.sight is Sight.ABSENT and found:
             return _Sighted(Sight.FOUND, found)
@@ -283,12 +285,17 @@ def _from_status(obj: InferenceBatch) -> CreateIntent | None:
     )
 
 
-async def _tagged(cloud: Cloud, token: str, file_id: str | None = None) -> list[Batch]:
-    """The batches created with this token, and those of this file that lack their metadata. Raises CloudError."""
+async def _tagged(cloud: Cloud, obj: InferenceBatch, token: str, file_id: str | None = None) -> list[Batch]:
+    """The object's batches created with this token, and those of this file without metadata. Raises CloudError.
+
+    Anybody can write an intent by hand, with the token of another object's batches.
+    """
+    own = object_of(obj.metadata)
 
     def may_be(batch: Batch) -> bool:
-        nameless = batch.metadata is None and file_id is not None and batch.input_file_id == file_id
-        return nameless or PartTag.of(batch, token) is not None
+        if batch.metadata is None:
+            return file_id is not None and batch.input_file_id == file_id
+        return PartTag.of(batch, token) is not None and batch.metadata.get(OBJECT, own) == own
 
     return await gathered(LIST_BATCHES, (batch async for batch in batches(cloud, limit=PAGE) if may_be(batch)))
 

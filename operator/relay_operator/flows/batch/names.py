@@ -13,7 +13,7 @@ from relay_wire.batches import Batch
 TAG: Final = f"{meta.ANNOTATION_PREFIX}part"
 """The key of a batch's tag in its metadata."""
 OBJECT: Final = f"{meta.ANNOTATION_PREFIX}object"
-"""The key of `namespace/name`, for people who look at the cloud's list; the operator never searches by it."""
+"""The key of `namespace/name`, for people who look at the cloud's list, and so that no other object takes the batch."""
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,3}")
 
 
@@ -61,7 +61,12 @@ def create_of(intent: CreateIntent, part: PartStatus) -> str:
 
 def metadata_of(given: Mapping[str, str] | None, key: ObjectKey, tag: PartTag) -> dict[str, str]:
     """The metadata of one batch: at most 16 entries, of which people can give 14."""
-    return {**(given or {}), OBJECT: f"{key.namespace}/{key.name}", TAG: str(tag)}
+    return {**(given or {}), OBJECT: object_of(key), TAG: str(tag)}
+
+
+def object_of(key: ObjectKey | meta.ObjectMeta) -> str:
+    """The object as the metadata of its batches names it."""
+    return f"{key.namespace}/{key.name}"
 
 
 def file_prefix(intent: CreateIntent) -> str:

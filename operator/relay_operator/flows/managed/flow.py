@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Generic
 
 from relay_client import BadRequest
-from relay_kube.kube import ResourceType
+from relay_kube.kube import Refused, ResourceType
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import CreateIntent, ObjectKey, Resource
 from relay_operator.api.parts import DeletionPolicy
@@ -104,7 +104,11 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
     async def act(
         self, facts: Facts[SpecT, StatusT, ObsT], action: Action, memory: ManagedMemory, writer: ObjectWriter
     ) -> Result[ObsT]:
-        result = await self.actor.act(facts, action, memory, writer)
+        try:
+            result = await self.actor.act(facts, action, memory, writer)
+        except Refused:  # nothing was written or sent: until the next attempt, others have what was granted
+            self.actor.budgets.written(facts.key)
+            raise
         self.actor.budgets.written(facts.key)
         if isinstance(result, Accepted):
             memory.full = (0, 0)

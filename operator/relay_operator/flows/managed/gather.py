@@ -89,6 +89,8 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
     ) -> Facts[SpecT, StatusT, ObsT]:
         """The facts; takes at most one look at the cloud, unless an adoption or a search needs more."""
         facts = await self._gather(turn, obj, memory)
+        if facts.funded.asked and facts.funded.refusal is not None:
+            memory.full = (0, 0)  # the first model may fit the limits sooner than this one
         if _cannot_ask(facts):
             self.funding.budgets.written(turn.key)
         elif not facts.funded.asked:

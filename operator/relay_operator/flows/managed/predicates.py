@@ -252,6 +252,13 @@ def deadlines(spec: ManagedSpec, status: ManagedStatus) -> tuple[datetime, ...]:
         recovery = asked(spec).recovery or Recovery()
         recreated = recovery.on_interrupted is OnInterrupted.RECREATE
         waits.append((status.state_since, recovery.after_seconds if recreated else None))
-    return tuple(
-        since + timedelta(seconds=seconds) for since, seconds in waits if since is not None and seconds is not None
-    )
+    moments = (_later(since, seconds) for since, seconds in waits if since is not None and seconds is not None)
+    return tuple(moment for moment in moments if moment is not None)
+
+
+def _later(since: datetime, seconds: int) -> datetime | None:
+    """The moment so many seconds later; None after the last year there is, as for a time that was edited by hand."""
+    try:
+        return since + timedelta(seconds=seconds)
+    except OverflowError:
+        return None

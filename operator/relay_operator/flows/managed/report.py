@@ -122,7 +122,8 @@ def _stopped_as_asked(status: StatusT) -> bool:
     ready = conditions.find(status.conditions, ConditionType.READY)
     if status.state != "stopped" or workload.told(status).deletion_deadline is not None or ready is None:
         return False
-    return ready.status == "True" or ready.reason in _FOR_MONEY
+    # Only what was stopped as asked is Ready while it is stopped, whatever was reported after that.
+    return ready.status == "True" or ready.last_transition_time > (status.state_since or ready.last_transition_time)
 
 
 def _for_budget(facts: Facts[SpecT, StatusT, ObsT], report: Report) -> Report:
@@ -207,9 +208,9 @@ def _decided(facts: Facts[SpecT, StatusT, ObsT], action: Action, *, unreachable:
         case Wait(reason):
             return _searched(facts, _waiting(facts, reason, unreachable=unreachable))
         case Stall(reason):
-            return _searched(facts, _stalled(facts, reason))
+            return _searched(facts, _with_excess(facts, _stalled(facts, reason)))
         case actions.Propose():
-            return _proposed(facts, action)
+            return _searched(facts, _with_excess(facts, _proposed(facts, action)))
         case actions.Replace() | actions.Forget() | actions.CloseIntent():
             return _again(facts, action)
         case actions.Rest():
@@ -232,7 +233,8 @@ def _searched(facts: Facts[SpecT, StatusT, ObsT], report: Report | None) -> Repo
 
 
 def _with_excess(facts: Facts[SpecT, StatusT, ObsT], report: Report) -> Report:
-    if not facts.funded.excess:
+    told = {each.type for each in report.extra}
+    if not facts.funded.excess or ConditionType.BUDGET_EXCEEDED in told:
         return report
     exceeded = Wanted(ConditionType.BUDGET_EXCEEDED, "True", Reason.BUDGET_EXCEEDED, facts.funded.excess)
     return replace(report, extra=(*report.extra, exceeded))

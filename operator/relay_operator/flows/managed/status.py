@@ -74,7 +74,7 @@ def new_status(
     changed["plan"] = proposal(facts, action, report.message) if facts.obj.metadata.plan_only else None
     changed["recoveries"] = _recoveries(facts, action, result, report)
     changed["next_schedule_time"] = None if facts.view.deleting else schedule.next_change(obj.spec, facts.now)
-    if state != obj.status.state and "state" not in changed:
+    if (state or None) != obj.status.state and "state" not in changed:
         changed["state_since"] = facts.now
     if blue_green.serving(obj.status) is not None and not isinstance(result, Switched):
         changed["endpoint_url"] = told(obj.status).endpoint_url  # the old one's, until it is relieved
@@ -91,8 +91,13 @@ def new_status(
 
 
 def _begun(status: StatusT, now: datetime) -> StatusT:
-    """The status without beginnings that are still to come: they were written while the clock was ahead."""
+    """The status without beginnings that are still to come: they were written while the clock was ahead.
+
+    If somebody removed that of its state, that is now: what is due after it would never come.
+    """
     late = [name for name in _BEGINNINGS if (at := getattr(status, name, None)) is not None and at > now]
+    if status.state and status.state_since is None:
+        late.append("state_since")
     return status.model_copy(update=dict.fromkeys(late, now)) if late else status
 
 

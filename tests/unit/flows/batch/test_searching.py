@@ -12,7 +12,7 @@ from relay_operator.engine.confirmation import ConfirmationDelays
 from relay_operator.engine.identity import Installation
 from relay_operator.flows.batch.facts import BatchMemory
 from relay_operator.flows.batch.gather import Gatherer
-from relay_operator.flows.batch.names import TAG, PartTag
+from relay_operator.flows.batch.names import OBJECT, TAG, PartTag
 from relay_operator.flows.batch.plan import Sight
 from tests.unit.client.scripted import Reply, scripted_server
 from tests.unit.flows.batch.acting import INTENT
@@ -88,3 +88,16 @@ async def test_a_batch_of_the_same_file_without_its_metadata_may_be_the_one(sear
     for odd in (ROW, ROW | {"metadata": None}, ROW | {"metadata": "a"}):
         with pytest.raises(Unreadable, match="the list shows batch_1, of the same file, without its metadata"):
             await search.finds(odd)
+
+
+@pytest.mark.parametrize(
+    ("object_", "sight"),
+    [("ns/nightly", Sight.FOUND), (None, Sight.FOUND), ("ns/theirs", Sight.ABSENT), ("other/nightly", Sight.ABSENT)],
+)
+async def test_a_batch_that_names_another_object_is_not_the_one_whatever_an_intent_says(
+    search: Search, object_: str | None, sight: Sight
+) -> None:
+    search.never_sent(f"{TOKEN}/1/1")
+    tag = str(PartTag(TOKEN, 1, 1, 1, 1))
+    told: dict[str, JsonValue] = {TAG: tag} if object_ is None else {TAG: tag, OBJECT: object_}
+    assert await search.finds({**ROW, "metadata": told}) is sight

@@ -1,11 +1,13 @@
 """When status says that the cloud will delete a resource, and when it does not (section 3)."""
 
-from relay_client import PaymentRequired
+import pytest
+
+from relay_client import Conflict, PaymentRequired
 from relay_operator.api.cloudaccount import AccountBudget
 from relay_operator.api.conditions import ConditionType
-from tests.unit.flows.managed.cloudpods import refused
+from tests.unit.flows.managed.cloudpods import Failure, refused
 from tests.unit.flows.managed.money import H100, limited
-from tests.unit.flows.managed.world import World
+from tests.unit.flows.managed.world import NAMESPACE, World
 
 
 async def test_what_the_balance_stopped_although_min_available_holds_back_the_start(priced: World) -> None:
@@ -24,14 +26,29 @@ async def test_what_the_balance_stopped_although_min_available_holds_back_the_st
     assert "; if the balance stopped it, it is deleted by the cloud with its volume on " in ready.message
 
 
-async def test_not_of_what_was_stopped_as_asked(world: World) -> None:
+@pytest.mark.parametrize("before", [(), (refused(Conflict, code="POD_NODE_BUSY"),)], ids=["at once", "busy at first"])
+async def test_not_of_what_was_stopped_as_asked(world: World, before: tuple[Failure, ...]) -> None:
     world.apply()
     await world.settle()
     world.change(powerState="Stopped")
     await world.wait(60)
-    world.pods.fail("start", *[refused(PaymentRequired)] * 3)
+    world.pods.fail("start", *before, *[refused(PaymentRequired)] * 3)
     world.change(powerState="Running")
     await world.wait(400)
+    assert (world.reason(), world.status().deletion_deadline) == ("BalanceExhausted", None)
+
+
+async def test_nor_if_it_was_to_run_again_while_it_was_paused(world: World) -> None:
+    world.apply()
+    await world.settle()
+    world.change(powerState="Stopped")
+    await world.wait(60)
+    world.annotate(paused="true")
+    world.change(powerState="Running")
+    await world.wait(60)
+    world.pods.fail("start", *[refused(PaymentRequired)] * 3)
+    world.annotate(paused=None)
+    await world.wait(60)
     assert (world.reason(), world.status().deletion_deadline) == ("BalanceExhausted", None)
 
 
@@ -45,3 +62,18 @@ async def test_what_is_interrupted_whatever_stalls_it(world: World) -> None:
     await world.settle()
     assert world.reason() == "ImmutableFieldChanged"
     assert world.status().deletion_deadline is not None
+
+
+async def test_a_beginning_that_somebody_removed_is_now_and_is_written_once(world: World) -> None:
+    world.apply()
+    await world.wait(5)
+    world.pods.become("pod-1", "interrupted")
+    world.hint()
+    await world.wait(600, step=5)
+    world.server.edit(world.plural, NAMESPACE, "train", {"status": {"stateSince": None}}, status=True)
+    world.hint()
+    await world.wait(60)
+    assert world.status().state_since is not None
+    writes = len(world.server.writes)
+    await world.wait(3600, step=5)
+    assert len(world.server.writes) == writes

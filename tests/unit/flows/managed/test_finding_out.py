@@ -406,3 +406,15 @@ async def test_what_exists_is_asked_for_where_it_was_made(world: World) -> None:
     asked = world.account.asked[-1]
     assert asked is not None
     assert (asked.kind, asked.name) == ("CloudAccount", "default")
+
+
+async def test_what_is_unknown_stays_told_while_it_is_only_planned(world: World) -> None:
+    world.account.state = replace(world.account.ready, resend_unknown=True)
+    world.pods.listable = False
+    world.pods.fail("create", lost(acted=True), *[refused(CapacityExhausted)] * 99)
+    world.apply()
+    await world.wait(100)
+    world.annotate(plan_only="true")
+    await world.wait(400)
+    assert world.reason() == "PlanOnly"
+    assert world.condition(ConditionType.CREATE_OUTCOME_UNKNOWN) is not None

@@ -53,6 +53,12 @@ async def test_what_runs_when_its_limit_is_lowered_runs_on_and_says_that_it_cost
     priced.annotate(paused="", plan_only="")
     await priced.wait(10)
     assert priced.condition(ConditionType.BUDGET_EXCEEDED) == exceeded
+    priced.change(volumeGb=100)
+    await priced.wait(10)
+    told = priced.condition(ConditionType.BUDGET_EXCEEDED)
+    assert (priced.reason(), told and told.message) == ("ImmutableFieldChanged", exceeded.message)
+    priced.change(volumeGb=50)
+    await priced.wait(10)
     priced.change(powerState="Stopped")
     await priced.wait(10)
     assert (priced.reason(), priced.condition(ConditionType.BUDGET_EXCEEDED)) == ("Stopped", None)

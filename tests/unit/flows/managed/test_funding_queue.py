@@ -1,13 +1,20 @@
 """What is over its budget waits, and what has waited longest comes first."""
 
 import pytest
+from pydantic import JsonValue
 
+from relay_client import CapacityExhausted
+from relay_operator.api import meta
 from relay_operator.api.cloudaccount import AccountBudget, NamespaceBudget, SharedBudget
 from relay_operator.api.conditions import Reason
 from relay_operator.engine.account import AccountWaiting
-from tests.unit.flows.managed.cloudpods import lost
+from relay_operator.engine.manifests import part
+from tests.unit.engine.apiserver import Json
+from tests.unit.flows.managed.cloudpods import lost, refused
 from tests.unit.flows.managed.money import H100, TWO, limited
-from tests.unit.flows.managed.world import World
+from tests.unit.flows.managed.world import World, pod_problem
+
+EITHER: JsonValue = {"modelIds": ["h100", "b200"], "count": 1}
 
 
 async def test_what_is_over_waits_the_oldest_first_and_starts_when_room_comes(priced: World) -> None:
@@ -153,3 +160,33 @@ async def test_who_waits_for_a_start_keeps_its_place_for_a_few_looks_without_an_
     limited(priced, AccountBudget(max_burn_per_hour_cents=400), only="young")
     await priced.settle()
     assert ("old" if priced.reason("young") == "WaitingForBudget" else "young") == first
+
+
+async def test_a_second_model_without_room_in_the_limits_leads_back_to_the_first(priced: World) -> None:
+    limited(priced, AccountBudget(max_burn_per_hour_cents=600))
+    priced.apply("there", gpu=H100)
+    await priced.wait(5)
+    priced.pods.fail("create", refused(CapacityExhausted))
+    for name, gpu in (("old", EITHER), ("young", H100)):
+        priced.apply(name, gpu=gpu)
+        await priced.wait(10)
+    assert priced.message("old").startswith("it costs 500 cents/h")
+    await priced.wait(600)
+    assert [inputs.model_id for _, inputs in priced.pods.sent] == ["h100"] * 4
+    assert [priced.reason(name) for name in ("old", "young")] == ["Running", "Running"]
+
+
+async def test_who_cannot_be_written_gives_its_room_to_others(priced: World) -> None:
+    def problem(raw: Json) -> str | None:
+        metadata = part(raw, "metadata")
+        refuses = metadata["name"] == "old" and meta.CREATE_INTENT in part(metadata, "annotations")
+        return "metadata.annotations: Too long" if refuses else pod_problem(raw)
+
+    priced.server._validate = problem
+    limited(priced, AccountBudget(max_burn_per_hour_cents=200))
+    for name in ("old", "young"):
+        priced.clock.seconds += 1
+        priced.apply(name, gpu=H100, accountRef={"name": "default"})
+    await priced.wait(900)
+    assert [inputs.model_id for _, inputs in priced.pods.sent] == ["h100"]
+    assert priced.reason("young") == "Running"

@@ -143,3 +143,16 @@ async def test_what_is_being_stopped_is_not_being_deployed(world: World) -> None
     world.hint()
     await world.settle()
     assert world.reason() == "Stopping"
+
+
+async def test_a_start_that_somebody_put_to_the_end_of_time_is_now(world: World) -> None:
+    world.apply(lifetime={"maxRuntimeSeconds": 172_800})
+    await world.wait(5)
+    world.server.edit(
+        world.plural, NAMESPACE, "train", {"status": {"runningSince": "9999-12-31T00:00:00Z"}}, status=True
+    )
+    world.hint()
+    await world.wait(5)
+    since = world.status().running_since
+    assert since is not None
+    assert since <= world.clock.wall()
