@@ -123,12 +123,13 @@ def plans(scenario: str, found: Iterable[RequestClass], known: Iterable[RequestC
         again = (one.side, one.operation) in asked
         asked.add((one.side, one.operation))
         late = OF_CREATES if one.operation == create in _MADE_LATE else {}
-        for what, action in {**PERTURBATIONS[one.side].get(one.asks, {}), **late}.items():
-            if (again and what in FORMS) or (met_by and what not in met_by):
-                continue
-            rule = Rule(one.side, one.operation, action, one.subject, phase=one.phase, state=one.state)
-            always = one.operation == create and what in ALWAYS
-            yield Plan(f"{scenario}: {what}: {one}", scenario, (rule,), word=Word.AS_FOUND, always=always)
+        table = {**PERTURBATIONS[one.side].get(one.asks, {}), **late}
+        met = [what for what in table if not ((again and what in FORMS) or (met_by and what not in met_by))]
+        for what in met:
+            rule = Rule(one.side, one.operation, table[what], one.subject, phase=one.phase, state=one.state)
+            always, first = one.operation == create and what in ALWAYS, what == met[0]
+            name = f"{scenario}: {what}: {one}"
+            yield Plan(name, scenario, (rule,), word=Word.AS_FOUND, always=always, waits_long=first)
 
 
 def may_be_hollow(plan: Plan) -> str:

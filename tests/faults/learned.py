@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -27,9 +28,16 @@ class Learned:
             self._runs[scenario] = pickle.loads(path.read_bytes())
         return self._runs.get(scenario)
 
-    def keep(self, scenario: str, played: Played) -> None:
-        """Saves the run of a scenario for all workers."""
-        self._runs[scenario] = played
-        written = self.folder / f"{scenario}.{os.getpid()}"
+    def keep(self, scenario: str, played: Played) -> Played:
+        """Saves the run of a scenario for all workers, unless another worker was faster; returns the run that counts.
+
+        Each worker plays its share of the plans that it derives, so all of them must derive from the same run.
+        """
+        path, written = self.folder / f"{scenario}.pickle", self.folder / f"{scenario}.{os.getpid()}"
         written.write_bytes(pickle.dumps(played))
-        written.rename(self.folder / f"{scenario}.pickle")
+        with suppress(FileExistsError):
+            path.hardlink_to(written)
+        written.unlink()
+        found = self.find(scenario)
+        assert found is not None, "it was saved just now"
+        return found

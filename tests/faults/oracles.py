@@ -15,7 +15,7 @@ from tests.support.faultrules import Logged, Side
 from tests.support.localcloud import CloudRefusal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from tests.support.kube import Kube, Manifest
@@ -148,7 +148,7 @@ class Books:
 
     async def _record(self, cloud_id: str) -> dict[str, Any]:
         for organization in self.organizations:
-            with contextlib.suppress(CloudRefusal):
+            with _unknown():
                 match cloud_id.partition("_")[0]:
                     case "cluster":
                         return await organization.cluster(cloud_id)
@@ -157,6 +157,16 @@ class Books:
                     case _:
                         return await organization.vm(cloud_id)
         return {"status": "terminated", "createdAt": ""}
+
+
+@contextlib.contextmanager
+def _unknown() -> Iterator[None]:
+    """Ignores a refusal that says that the cloud, or this organization, has no such resource."""
+    try:
+        yield
+    except CloudRefusal as refused:
+        if refused.status != 404:
+            raise
 
 
 def assert_told(late: Iterable[str], calls: Iterable[Logged]) -> None:
@@ -169,6 +179,12 @@ def assert_told(late: Iterable[str], calls: Iterable[Logged]) -> None:
     ]
     for cloud_id in late:
         assert any(cloud_id in message for message in told), f"{cloud_id} was made late, and nothing told of it: {told}"
+
+
+def given_by(name: str) -> str:
+    """Returns the part of the UID of the object that gave this name; empty if no operator chose the name."""
+    given = _GIVEN.search(name)
+    return given["uid"] if given is not None else ""
 
 
 def _part(uid: str) -> str:
@@ -202,12 +218,12 @@ def _passes(name: str) -> bool:
     return name in _PASSING | _IDENTITY | _MONEY or bool(_MOMENT.search(name))
 
 
-def writes(calls: Iterable[Logged], namespace: str) -> list[str]:
-    """Returns the operator's Kubernetes writes in a namespace, as text; Leases are in another namespace."""
+def writes(calls: Iterable[Logged]) -> list[str]:
+    """Returns the operator's writes to every server, as text, without those that renew its Lease."""
     return [
         f"{one.call} {json.dumps(one.body)[:300]}"
         for one in calls
-        if one.call.side is Side.KUBE and one.call.writes and one.call.namespace == namespace
+        if one.call.writes and not one.call.operation.endswith(" leases")
     ]
 
 

@@ -42,6 +42,7 @@ class Plan(Saved):
     """One scenario and all its faults.
 
     `word` is the person's answer; except with AS_FOUND, the object must ask for it. `always`: every sample has it.
+    `waits_long`: nothing may be written even in the time of several periodic looks.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Plan(Saved):
     word: Word = Word.NOTHING
     cloud: tuple[CloudFault, ...] = ()
     always: bool = False
+    waits_long: bool = False
 
     @property
     def disturbs(self) -> bool:
@@ -76,6 +78,5 @@ class Plan(Saved):
         rules = tuple(Rule.from_json(one) for one in data["rules"])
         webhooks = tuple(WebhookFault(**one) for one in data["webhooks"])
         cloud = tuple(CloudFault(**one) for one in data.get("cloud", ()))
-        return cls(
-            data["name"], data["scenario"], rules, webhooks, Word(data["word"]), cloud, data.get("always", False)
-        )
+        read = {"rules": rules, "webhooks": webhooks, "word": Word(data["word"]), "cloud": cloud}
+        return cls(**{**data, **read})

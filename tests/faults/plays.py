@@ -46,8 +46,8 @@ class Plays:
         name = f"{scenario}-{number}" if number else scenario
         played = self._learned.find(name)
         if played is None:
-            played = await self._saved_if_it_fails(Plan(f"{scenario} undisturbed", scenario))
-            self._learned.keep(name, played)
+            undisturbed = await self._saved_if_it_fails(Plan(f"{scenario} undisturbed", scenario))
+            played = self._learned.keep(name, undisturbed)
         return played
 
     async def holds(self, plan: Plan, *, meets: bool = True) -> Played:

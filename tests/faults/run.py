@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 # Looks and seconds without a write that count as quiet; statuses have whole seconds, so it is more than one.
 _QUIET_LOOKS, _QUIET = 3, 2.0
-# Longer in an undisturbed run, so that every periodic request is in it.
-_LEARNED_QUIET = 8.0
+# Longer in an undisturbed run, and in one plan of each class, so that every periodic request is in it.
+_LONG_QUIET = 8.0
 WITHIN = 60.0
 """Seconds from the last fault or act of people within which everything must be as it should be."""
 # Seconds in which every periodic request is sent several times.
@@ -172,13 +172,13 @@ class Run:
         async def quiet() -> bool:
             nonlocal start, since, awaited
             calls = self.proxy.since(start)
-            written = oracles.writes(calls, self.ground.namespace)
+            written = oracles.writes(calls)
             was_awaited, awaited = awaited, self._still_to_come("rest")
             if written or awaited != was_awaited:  # what a fault leads to is written a moment after it is met
                 seen.extend(written)
                 start, since = len(self.proxy.log), time.monotonic()
             looks = sum(one.call.operation in self.ground.scenario.kind.look for one in calls)
-            quiet_for = _QUIET if self.plan.disturbs else _LEARNED_QUIET
+            quiet_for = _LONG_QUIET if self.plan.waits_long or not self.plan.disturbs else _QUIET
             long_enough = looks >= _QUIET_LOOKS and time.monotonic() - since >= quiet_for
             over = not awaited or time.monotonic() - began >= _ROUNDS
             return long_enough and over and await self.ground.settled()

@@ -9,6 +9,8 @@ I4 The finalizer, and the record of a vanished object, is removed only when the 
 I5 No object records a resource that was made for another.
 I6 At rest no resource is both recorded by an object and recorded to be ended.
 I7 A serving resource is not ended before another has taken its place; and there are at most two.
+I8 At rest each object has what its spec says: a resource, or an open intent whose outcome is unknown; running or
+   stopped, with so many replicas. An object that is being deleted does not rest while its own resource lives.
 """
 
 from __future__ import annotations
@@ -182,6 +184,29 @@ def at_rest(world: World, state: State) -> str:
     waiting = any(own.is_open for own in _objects(state))
     if len(owners) != len(set(owners)) and not waiting:
         return "I1: two living resources of one object, at rest"
+    return next(filter(None, (_unmet(world, state, slot) for slot in range(len(state.objects)))), "")
+
+
+def _unmet(world: World, state: State, slot: int) -> str:
+    """Checks I8 for one object."""
+    body = state.objects[slot]
+    if body is None or world.config.kind == BATCH:
+        return ""
+    own, organization = known(body), state.organizations[world.config.clusters[slot]]
+    if not own.id:
+        lacks = not (own.deleting or own.is_open or own.stopped or own.adopt)
+        return f"I8: {own.uid} rests, and nothing was created for it" if lacks else ""
+    resource = state.resources[own.id - 1]
+    is_own = own.uid == own.recorded_uid == resource.uid and resource.organization == organization
+    is_contested = any(own.id in other.ids for other in _objects(state) if other.uid != own.uid)
+    if not resource.alive or not is_own or is_contested or resource.failed:
+        return ""
+    if own.deleting:
+        return f"I8: {own.uid} is being deleted, and rests while #{own.id} lives"
+    if resource.running == own.stopped:
+        return f"I8: #{own.id} rests {'running' if resource.running else 'stopped'}, and is to be the other"
+    if resource.running and resource.replicas != own.replicas:
+        return f"I8: #{own.id} rests with {resource.replicas} replicas of {own.replicas}"
     return ""
 
 

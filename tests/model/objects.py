@@ -52,6 +52,7 @@ class Known(NamedTuple):
     policy: str
     abandoned: bool
     stopped: bool
+    replicas: int
 
 
 def stored(raw: Mapping[str, JsonValue]) -> bytes:
@@ -187,4 +188,5 @@ def known(text: bytes) -> Known:
         policy=str(spec.get("deletionPolicy") or "Delete").replace("Discard", "Delete"),  # batches' word for it
         abandoned=annotations.get(ABANDON) == "true",
         stopped=spec.get("powerState") == "Stopped",
+        replicas=int(str(spec.get("replicas") or 0)),
     )

@@ -23,12 +23,12 @@ def played() -> Iterator[dict[tuple[str, bool], Passes]]:
 
 
 def _cases() -> list[object]:
-    """Returns all configurations, large ones with fewer acts, and again the large ones in full, marked as long."""
-    brief = [replace(config, most=config.brief or config.most) for config in CONFIGURATIONS]
-    whole = [config for config in CONFIGURATIONS if config.brief]
+    """Returns all configurations: small ones for every run, large ones in full for long runs, else with fewer acts."""
+    marks = [(config, pytest.mark.long if config.brief else pytest.mark.every_run) for config in CONFIGURATIONS]
+    brief = [replace(config, most=config.brief) for config in CONFIGURATIONS if config.brief]
     return [
+        *(pytest.param(config, id=f"{config.key}-{config.most}", marks=mark) for config, mark in marks),
         *(pytest.param(config, id=f"{config.key}-{config.most}") for config in brief),
-        *(pytest.param(config, id=f"{config.key}-{config.most}", marks=pytest.mark.long) for config in whole),
     ]
 
 
@@ -44,13 +44,17 @@ def test_it_holds_in_every_interleaving(config: Configuration, played: dict[tupl
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, id=name, marks=[pytest.mark.long] if rule.long else []) for name, rule in RULES.items()],
+    [
+        pytest.param(name, id=name, marks=pytest.mark.long if rule.long else pytest.mark.every_run)
+        for name, rule in RULES.items()
+    ],
 )
 def test_without_the_rule_it_breaks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     world = without(RULES[name], monkeypatch)
     outcome = explore(world, first=True)
     world.passes.close()
-    assert outcome.violations, f"nothing breaks without: {RULES[name].meaning}"
+    told = [trace[-1] for trace in outcome.violations.values()]
+    assert [one.partition(":")[0] for one in told] == [f"=> {RULES[name].invariant}"], f"without {name!r}: {told}"
 
 
 _REPLACED_UNSEEN = (

@@ -294,7 +294,9 @@ class FaultProxy:
             case rules.Answer() as answer:
                 reply = _made_up(answer)
             case rules.Truncate(keep):
-                return await self._send(request, logged, reply, keep=keep)
+                if not reply.body:
+                    return _dropped(request)  # nothing of it could be missing
+                return await self._send(request, logged, reply, keep=min(keep, len(reply.body) // 2))
             case rules.Drip(seconds):
                 return await self._send(request, logged, reply, seconds=seconds)
             case rules.Hold(Moment.ACTED) as hold:

@@ -34,7 +34,7 @@ _OFTEN: Final[Mapping[Do, int]] = {
     Do.ADOPT: 4,
     Do.MOVE: 3,
     Do.BACK_UP: 4,
-    Do.RESTORE: 7,
+    Do.RESTORE: 14,
     Do.KILL: 5,
     Do.FREEZE: 3,
     Do.THAW: 3,

@@ -8,6 +8,7 @@ from tests.faults.explorer.field import Field
 from tests.faults.explorer.history import History
 from tests.faults.explorer.shortening import MOST_RUNS, shortened
 from tests.faults.explorer.walk import Broken, Walk
+from tests.support.kube import KubeError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +36,7 @@ class Expedition:
 
         try:
             await self._stage.on(Field.laid_out, through)
-        except (AssertionError, Broken) as failed:
+        except (AssertionError, Broken, KubeError) as failed:
             done = History(history.name, tuple(walks[0].done)) if walks else history
             told = [str(failed), *getattr(failed, "__notes__", []), *(walks[0].people.answers if walks else [])]
             return "\n".join(told), done

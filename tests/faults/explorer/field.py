@@ -28,7 +28,7 @@ class Field(Ground):
     wanted: dict[str, Manifest] = field(default_factory=dict)
     """The desired objects by name."""
     handed: set[tuple[str, str]] = field(default_factory=set)
-    """UIDs of objects with what people gave them of others: an id by `adopt-id`, or an id or name from a backup."""
+    """UIDs of objects with what people gave them of others: a cloud id, or the UID part of the names that it gave."""
 
     @classmethod
     async def laid_out(cls, kube: Kube, site: Site) -> Self:
@@ -68,7 +68,7 @@ class Field(Ground):
         self.books.own_ids(
             (uid, cloud_id)
             for uid, cloud_id in recorded
-            if not {(uid, cloud_id), *((uid, word) for word in made.get(cloud_id, "").split("-"))} & self.handed
+            if not {(uid, cloud_id), (uid, oracles.given_by(made.get(cloud_id, "")))} & self.handed
         )
 
     async def told(self) -> set[str]:

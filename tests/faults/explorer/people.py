@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from tests.faults.explorer.history import ACCOUNTS, Act, Do, kind_of
+from tests.faults.oracles import given_by
 from tests.faults.scenarios import ENV_KEY, ENV_SECRET
 from tests.faults.steps import put_back
 from tests.support.kube import KubeError
@@ -91,7 +92,8 @@ class People:
             wanted["metadata"].get("annotations", {}).pop(_PAUSED, None)
         for item in await self._field.objects():
             if _PAUSED in item["metadata"].get("annotations", {}):
-                await self._kube.annotate(item["kind"], item["metadata"]["name"], {_PAUSED: None})
+                with contextlib.suppress(KubeError):  # it may be gone by now
+                    await self._kube.annotate(item["kind"], item["metadata"]["name"], {_PAUSED: None})
 
     async def answer(self) -> None:
         """Answers every Stalled object that has asked for at least `_THOUGHT` seconds."""
@@ -227,8 +229,8 @@ class People:
         self._field.wanted[act.object] = written(item)
         made = await put_back(self._kube, item, act.object, status=bool(act.number))
         annotations = item["metadata"].get("annotations", {})
-        words = json.loads(annotations.get(_INTENT, "{}")).get("name", "").split("-")
-        self._hand(made, annotations.get(_ADOPT_ID), item.get("status", {}).get("id"), _given_uid(item), *words)
+        giver = given_by(json.loads(annotations.get(_INTENT, "{}")).get("name", ""))
+        self._hand(made, annotations.get(_ADOPT_ID), item.get("status", {}).get("id"), _given_uid(item), giver)
 
 
 def _workload(name: str, account: str) -> Manifest:
