@@ -103,3 +103,19 @@ async def test_a_planted_bug_is_caught(
     async with stages.stage(fault_cloud, bug.settings, bug.replicas, neighbour=neighbour, under=under) as stage:
         failure = await Plays(stage, tmp_path, learned).failure_of(bug.plan)
     assert bug.caught in failure, f"not caught: {failure or 'the plan holds'}"
+
+
+@pytest.mark.long
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.parametrize("name", [name for name, bug in PLANTED.items() if bug.rules])
+async def test_without_the_bug_its_plan_holds(
+    name: str,
+    stages: Stages,
+    fault_cloud: LocalCloud,
+    neighbour: Neighbour,
+    learned: Learned,
+    tmp_path: Path,
+) -> None:
+    bug = PLANTED[name]
+    async with stages.stage(fault_cloud, bug.settings, bug.replicas, neighbour=neighbour) as stage:
+        assert not await Plays(stage, tmp_path, learned).failure_of(bug.plan)

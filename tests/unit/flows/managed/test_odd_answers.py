@@ -4,9 +4,9 @@ from datetime import timedelta
 from typing import cast
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 from pydantic.fields import FieldInfo
 
 from relay_operator.api.meta import Model
@@ -29,10 +29,21 @@ from relay_operator.kinds.gpucluster import (
     SeenCluster,
 )
 from relay_operator.kinds.gpupod import GpuPodStatus
+from relay_wire.api_keys import ApiKeySummary
 from relay_wire.base import RESOURCE_ID, Received
 from relay_wire.clusters import ClusterDetail, ClusterSummary, Replica
+from relay_wire.inference import Backend
+from relay_wire.orgs import Member
+from relay_wire.provider import ProviderNode, ProvisioningToken
+from relay_wire.registry_credentials import RegistryCredential
+from relay_wire.reservations import Reservation
+from relay_wire.runner_pools import RunnerPool
+from relay_wire.serving import Deployment
+from relay_wire.snapshots import Snapshot
+from relay_wire.ssh_keys import SshKey
 from relay_wire.vms import VmRecord
 from tests.unit.engine.structural import problems
+from tests.unit.flows.managed.every_kind import EXAMPLES
 from tests.unit.flows.managed.facts import INTENT, NOW, PODS, PodFacts, account, pod
 
 PACING = RetryPolicy(Backoff(1.0, 300.0), lambda: 0.0)
@@ -82,6 +93,42 @@ def test_every_pod_has_a_status_that_is_taken(answer: dict[str, object]) -> None
     assert report is not None
     assert refused(new_status(facts, Keep(), Nothing(), report, PACING)) == []
     assert PODS.reached(seen).values(secret=True)["id"] == seen.id
+
+
+RECORDS: dict[str, type[Received]] = {
+    "GpuVm": VmRecord,
+    "SshKey": SshKey,
+    "RegistryCredential": RegistryCredential,
+    "ApiKey": ApiKeySummary,
+    "OrganizationMember": Member,
+    "VmSnapshot": Snapshot,
+    "RunnerPool": RunnerPool,
+    "ProvisioningToken": ProvisioningToken,
+    "ProviderNode": ProviderNode,
+    "InferenceBackend": Backend,
+    "NodeReservation": Reservation,
+    "ServingDeployment": Deployment,
+}
+
+
+def test_every_kind_has_odd_answers() -> None:
+    assert RECORDS.keys() | {"GpuPod", "GpuCluster"} == EXAMPLES.keys()
+
+
+@pytest.mark.parametrize("kind", RECORDS)
+@settings(max_examples=20, suppress_health_check=[HealthCheck.filter_too_much])
+@given(st.data())
+def test_every_other_kind_has_a_status_that_is_taken(kind: str, data: st.DataObject) -> None:
+    example, row = EXAMPLES[kind], data.draw(told(RECORDS[kind]))
+    try:
+        seen = example.row(cast("dict[str, JsonValue]", row))
+    except ValidationError:
+        reject()  # such an answer is unreadable as a whole
+    mapping = example.mapping()
+    metadata: JsonValue = {"name": "train", "namespace": "team-a", "uid": "uid-1"}
+    obj = mapping.model.model_validate({"metadata": metadata, "spec": {**example.spec}, "status": {"id": "one"}})
+    status = mapping.status(obj, seen)
+    assert list(problems(structural(type(status)), cast("JsonValue", dumped(status)))) == []
 
 
 @settings(max_examples=60)
