@@ -46,7 +46,6 @@ _OF_OTHERS = frozenset(
         Reason.REFERENCE_OTHER_ACCOUNT,
     }
 )
-_FOR_MONEY = frozenset({Reason.BALANCE_EXHAUSTED, Reason.WAITING_FOR_BUDGET, Reason.BUDGET_EXCEEDED})
 
 _FORMER_ONES = "former ones are being deleted"
 _ANOTHER = "what it is made from has changed: another is made, and this one kept as long as something uses it"
