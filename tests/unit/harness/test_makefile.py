@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize(
-    ("failing", "status"), [("", 0), ("-m long --ignore=tests/faults", 2), ("--dist worksteal", 2)]
+    ("failing", "status"), [("", 0), ("-m long or every_run --ignore=tests/faults", 2), ("--dist worksteal", 2)]
 )
 def test_every_part_of_the_long_tests_runs_and_one_that_fails_fails_them_all(
     tmp_path: Path, failing: str, status: int
