@@ -105,8 +105,8 @@ class Books:
         }
         lives: dict[str, list[tuple[str, str, str]]] = {}
         for cloud_id, name in ((one, name) for one, name in self.made.items() if one not in self.late):
-            made, given = (await self._record(cloud_id))["createdAt"], _GIVEN.search(name)
-            lives.setdefault(self._first(given["uid"]) if given else name, []).append(
+            made, giver = (await self._record(cloud_id))["createdAt"], given_by(name)
+            lives.setdefault(self._first(giver) if giver else name, []).append(
                 (made, ends.get(cloud_id, "never"), cloud_id)
             )
         for each in lives.values():
@@ -118,8 +118,8 @@ class Books:
         """Asserts that no object recorded an id that was made for another; `recorded` are (UID, cloud id)."""
         for uid, cloud_id in recorded:
             name = self.made.get(cloud_id, "")  # unknown while the answer to the create is on its way
-            given = _GIVEN.search(name)
-            own = given is not None and self._first(_part(uid)) == self._first(given["uid"])
+            giver = given_by(name)
+            own = giver != "" and self._first(uid_part(uid)) == self._first(giver)
             assert own, f"{uid} recorded {cloud_id}, which was made for {name or 'nobody so far'}"
 
     async def owned(self, items: Iterable[Manifest], told: Iterable[str]) -> None:
@@ -141,7 +141,7 @@ class Books:
 
     def _first(self, part: str) -> str:
         """Returns the UID part of the saved object if `part` is that of a restored one, else `part`."""
-        return next((_part(saved) for made, saved in self.heirs.items() if _part(made) == part), part)
+        return next((uid_part(saved) for made, saved in self.heirs.items() if uid_part(made) == part), part)
 
     async def _log(self) -> list[dict[str, Any]]:
         return [one for each in self.organizations for one in await self.cloud.control.requests(organization=each)]
@@ -187,7 +187,7 @@ def given_by(name: str) -> str:
     return given["uid"] if given is not None else ""
 
 
-def _part(uid: str) -> str:
+def uid_part(uid: str) -> str:
     """Returns the part of a UID that names in the cloud contain."""
     return uid.replace("-", "")[:10]
 

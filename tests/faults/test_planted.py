@@ -17,7 +17,7 @@ from tests.support.faultrules import Answer, Deed, Hold, Late, Moment, Overtaken
 from tests.support.toolchain import REPOSITORY
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
     from pathlib import Path
 
     from tests.faults.learned import Learned
@@ -85,37 +85,32 @@ def test_every_patch_fits_the_code_as_it_is(name: str) -> None:
     apply(name, REPOSITORY, "--check")
 
 
+@pytest.fixture
+def failure_of(
+    stages: Stages, fault_cloud: LocalCloud, neighbour: Neighbour, learned: Learned, tmp_path: Path
+) -> Callable[..., Awaitable[str]]:
+    """Plays the plan of a planted bug, with the operator under a command; returns how it failed, empty if it held."""
+
+    async def play(bug: Planted, *under: str) -> str:
+        if learned.find(bug.scenario) is None:
+            async with stages.stage(fault_cloud, bug.settings, neighbour=neighbour) as stage:
+                await Plays(stage, tmp_path, learned).learned(bug.scenario)
+        async with stages.stage(fault_cloud, bug.settings, bug.replicas, neighbour=neighbour, under=under) as stage:
+            return await Plays(stage, tmp_path, learned).failure_of(bug.plan)
+
+    return play
+
+
 @pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.parametrize("name", PLANTED)
-async def test_a_planted_bug_is_caught(
-    name: str,
-    stages: Stages,
-    fault_cloud: LocalCloud,
-    neighbour: Neighbour,
-    learned: Learned,
-    tmp_path: Path,
-) -> None:
+async def test_a_planted_bug_is_caught(name: str, failure_of: Callable[..., Awaitable[str]], tmp_path: Path) -> None:
     bug = PLANTED[name]
-    if learned.find(bug.scenario) is None:
-        async with stages.stage(fault_cloud, bug.settings, neighbour=neighbour) as stage:
-            await Plays(stage, tmp_path, learned).learned(bug.scenario)
-    under = ("env", f"PYTHONPATH={planted(name, tmp_path)}")
-    async with stages.stage(fault_cloud, bug.settings, bug.replicas, neighbour=neighbour, under=under) as stage:
-        failure = await Plays(stage, tmp_path, learned).failure_of(bug.plan)
+    failure = await failure_of(bug, "env", f"PYTHONPATH={planted(name, tmp_path)}")
     assert bug.caught in failure, f"not caught: {failure or 'the plan holds'}"
 
 
 @pytest.mark.long
 @pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.parametrize("name", [name for name, bug in PLANTED.items() if bug.rules])
-async def test_without_the_bug_its_plan_holds(
-    name: str,
-    stages: Stages,
-    fault_cloud: LocalCloud,
-    neighbour: Neighbour,
-    learned: Learned,
-    tmp_path: Path,
-) -> None:
-    bug = PLANTED[name]
-    async with stages.stage(fault_cloud, bug.settings, bug.replicas, neighbour=neighbour) as stage:
-        assert not await Plays(stage, tmp_path, learned).failure_of(bug.plan)
+async def test_without_the_bug_its_plan_holds(name: str, failure_of: Callable[..., Awaitable[str]]) -> None:
+    assert not await failure_of(PLANTED[name])

@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from tests.faults.explorer.history import ACCOUNTS, Act, Do, kind_of
-from tests.faults.oracles import given_by
+from tests.faults.oracles import given_by, uid_part
 from tests.faults.scenarios import ENV_KEY, ENV_SECRET
 from tests.faults.steps import put_back
 from tests.support.kube import KubeError
@@ -229,19 +229,14 @@ class People:
         self._field.wanted[act.object] = written(item)
         made = await put_back(self._kube, item, act.object, status=bool(act.number))
         annotations = item["metadata"].get("annotations", {})
+        cloud_ids = annotations.get(_ADOPT_ID), item.get("status", {}).get("id")
         giver = given_by(json.loads(annotations.get(_INTENT, "{}")).get("name", ""))
-        self._hand(made, annotations.get(_ADOPT_ID), item.get("status", {}).get("id"), _given_uid(item), giver)
+        self._hand(made, *cloud_ids, uid_part(item["metadata"]["uid"]), giver)
 
 
 def _workload(name: str, account: str) -> Manifest:
     make = gpu_pod if kind_of(name) == "GpuPod" else gpu_cluster
     return make(name, env=_ENV, accountRef={"name": account})
-
-
-def _given_uid(item: Manifest) -> str:
-    """Returns the part of the object's UID that names in the cloud contain."""
-    uid: str = item["metadata"]["uid"]
-    return uid.replace("-", "")[:10]
 
 
 def written(item: Manifest, name: str = "") -> Manifest:

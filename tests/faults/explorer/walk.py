@@ -96,7 +96,7 @@ class Walk(Run):
         had = {item.get("status", {}).get("id") for item in await self.field.objects()}
         for kind in ("GpuPod", "GpuCluster"):
             await self.field.kube.delete_all(kind)
-        await self._eventually(self._nothing_is_there, "every object is gone")
+        await self._eventually(self._is_gone, "every object is gone")
         alive = had & set(await self.field.books.alive())
         assert not alive, f"the finalizers are gone, and in the cloud there is still {alive}"
         await self._settles()
@@ -104,11 +104,6 @@ class Walk(Run):
             await self.field.books.end(cloud_id)
         await self._eventually(self._nothing_is_told, "accounts tell no more of what has gone")
         await self._was_never_wrong()
-
-    async def _nothing_is_there(self) -> bool:
-        with contextlib.suppress(KubeError, aiohttp.ClientError):
-            return not await self.field.objects()
-        return False
 
     async def _nothing_is_told(self) -> bool:
         """Asserts that accounts report nothing with an id; the operator cannot check what has only a name."""
