@@ -106,7 +106,7 @@ def used_with_accounts(kinds: Sequence[Kind[Parts]]) -> dict[str, str]:
 def _shares(workers: int, cache: Cache, kinds: Sequence[Kind[Parts]]) -> Shares[ObjectKey]:
     """Shares of the workers: a quarter for all kinds that give way, and half for each account.
 
-    Thus a cloud that hangs delays only the objects of its own account.
+    Thus a cloud that hangs delays only the objects of its own account; namespaces that share one take turns.
     """
     giving_way = {kind.name for kind in kinds if kind.gives_way}
     return Shares(
@@ -114,6 +114,7 @@ def _shares(workers: int, cache: Cache, kinds: Sequence[Kind[Parts]]) -> Shares[
         giving_way=max(workers // 4, 1),
         lane=cache.account_of,
         in_lane=max(workers // 2, 1),
+        tenant=lambda key: key.namespace,
     )
 
 

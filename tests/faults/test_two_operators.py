@@ -1,4 +1,4 @@
-"""The leader is killed during a create, and another operator takes over."""
+"""The leader is killed, told to stop or frozen during a create, and another operator takes over."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from tests.faults.every_scenario import SCENARIOS
 from tests.faults.plans import Plan, WebhookFault, Word
 from tests.faults.scenarios import CLUSTER, POD, WORKLOADS
+from tests.faults.steps import NAMESAKE_IN_MID_CREATE
 from tests.support.faultrules import Deed, Hold, Moment, Rule, Side
 
 if TYPE_CHECKING:
@@ -33,3 +34,12 @@ async def test_the_leader_is_killed_in_mid_creation_of_a_pod_that_nobody_tells_o
 async def test_the_leader_hands_over_in_order_during_a_create(pair_plays: Plays, scenario: str) -> None:
     rule = Rule(Side.CLOUD, SCENARIOS[scenario].kind.create, Hold(Moment.ACTED, Deed.TERMINATE_OPERATOR))
     await pair_plays.holds(Plan(f"{scenario} leader told to stop during the create", scenario, (rule,)))
+
+
+@pytest.mark.parametrize("when", [Moment.BEFORE, Moment.ACTED])
+async def test_the_leader_is_frozen_while_it_creates_a_cluster_that_a_namesake_replaces(
+    pair_plays: Plays, when: Moment
+) -> None:
+    frozen = Hold(when, Deed.FREEZE_OPERATOR)
+    rule = Rule(Side.CLOUD, CLUSTER.create, frozen, phase=NAMESAKE_IN_MID_CREATE.phase)
+    await pair_plays.holds(Plan(f"leader frozen {when} the create of what goes", "namesake-in-mid-create", (rule,)))

@@ -43,8 +43,10 @@ class _Pending:
 
 
 Lane: TypeAlias = Hashable
-_Ready: TypeAlias = tuple[Priority, bool, int, KeyT, Lane | None]
-"""Priority, whether the key gives way, its number in order of arrival, the key and its lane."""
+_Ready: TypeAlias = tuple[Priority, bool, int, int, KeyT, Lane | None]
+"""Priority, whether the key gives way, its tenant's turn, its number in order of arrival, the key and its lane."""
+_Line: TypeAlias = tuple[Priority, Lane | None, Hashable]
+"""The keys that take turns with those of other tenants: priority, lane and tenant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +60,13 @@ class Shares(Generic[KeyT]):
     """The group of keys that one cause may hold up together, such as an account; None if there is none."""
     in_lane: int = 1
     """For each lane."""
+    tenant: Callable[[KeyT], Hashable] = lambda _: None
+    """Whose the key is: among equals, the tenants of each lane take turns, however many keys each has."""
 
 
 @dataclass(slots=True)
 class Queue(Generic[KeyT]):
-    """Keys waiting for a worker: by priority, then those that give way last, then in order of arrival.
+    """Keys waiting for a worker: by priority, then those that give way last, then by turns, then in order of arrival.
 
     Keys that give way, and the keys of one lane, never have more workers than their share. A key is ready at most once
     and with one worker at most: if it is added while a worker has it, it runs once more after that. A delayed key that
@@ -84,6 +88,10 @@ class Queue(Generic[KeyT]):
     """The keys that workers have, with the lane that each was taken in."""
     _delayed: dict[KeyT, tuple[float, Priority]] = field(default_factory=dict)
     _due: list[tuple[float, int, KeyT]] = field(default_factory=list)
+    _turns: dict[Priority, int] = field(default_factory=dict)
+    """The latest turn of which a key was taken, by priority."""
+    _last: dict[_Line, int] = field(default_factory=dict)
+    """The turn of the last key in each line."""
     _order: "itertools.count[int]" = field(default_factory=itertools.count)
     _waiters: deque[asyncio.Future[None]] = field(default_factory=deque)
     _timer: asyncio.TimerHandle | None = None
@@ -159,7 +167,7 @@ class Queue(Generic[KeyT]):
     def _pop(self) -> Taken[KeyT] | None:
         while ready := self._foremost():
             first = heapq.heappop(ready)
-            _, gives_way, _, key, lane = first
+            priority, gives_way, turn, _, key, lane = first
             is_full = lane is not None and self._in_lane[lane] >= self.shares.in_lane
             if not self._is_current(first):
                 if lane is not None and not is_full:
@@ -169,6 +177,9 @@ class Queue(Generic[KeyT]):
                 heapq.heappush(self._parked.setdefault((lane, gives_way), []), first)
                 continue
             waiting = self._pending.pop(key)
+            self._turns[priority] = max(self._turns.get(priority, 0), turn)
+            if not self._pending:  # nobody is behind anybody
+                self._last.clear()
             self._working[key] = lane
             self._giving_way += gives_way
             if lane is not None:
@@ -178,8 +189,9 @@ class Queue(Generic[KeyT]):
 
     def _is_current(self, ready: _Ready[KeyT]) -> bool:
         """Whether the key still waits for this; it may have been moved forward, or taken, since."""
-        waiting = self._pending.get(ready[3])
-        return waiting is not None and waiting.priority == ready[0] and ready[3] not in self._working
+        priority, _, _, _, key, _ = ready
+        waiting = self._pending.get(key)
+        return waiting is not None and waiting.priority == priority and key not in self._working
 
     def _foremost(self) -> list[_Ready[KeyT]]:
         """The heap that has the next key; empty if none may be taken."""
@@ -189,8 +201,10 @@ class Queue(Generic[KeyT]):
         return giving_way if not others or giving_way[0] < others[0] else others
 
     def _push(self, key: KeyT, priority: Priority) -> None:
-        gives_way = self.shares.gives_way(key)
-        ready = (priority, gives_way, next(self._order), key, self.shares.lane(key))
+        gives_way, lane = self.shares.gives_way(key), self.shares.lane(key)
+        line = priority, lane, self.shares.tenant(key)
+        turn = self._last[line] = max(self._turns.get(priority, 0), self._last.get(line, 0)) + 1
+        ready = (priority, gives_way, turn, next(self._order), key, lane)
         heapq.heappush(self._ready[gives_way], ready)
         self._wake_one()
 

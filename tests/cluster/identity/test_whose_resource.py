@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.cluster.account_refs.test_cluster_account import admit
 from tests.cluster.cloud_log import BY_ITSELF, changes, count
+from tests.cluster.identity.by_hand import copy, has_its_own, recreate_account
 from tests.support.eventually import eventually
-from tests.support.manifests import api_key_secret, cloud_account, condition, gpu_cluster, gpu_pod, stalled
+from tests.support.kube import Kube
+from tests.support.manifests import condition, gpu_cluster, gpu_pod, ready, stalled
+from tests.support.workspace import Workspace
 
 if TYPE_CHECKING:
     from tests.support.kube import Manifest
-    from tests.support.workspace import Workspace
 
 INTENT = "gpurelay.dev/create-intent"
 FINALIZER = "gpurelay.dev/cloud-resource"
@@ -26,18 +29,6 @@ async def _running(workspace: Workspace, kind: str, cloud_id: str) -> bool:
     return bool(record["status"] == "running")
 
 
-async def _copy(workspace: Workspace, item: Manifest, name: str) -> None:
-    """With all that the original says, its status too; paused until the status is there, as a restore tool does it."""
-    kind, metadata = item["kind"], item["metadata"]
-    annotations = metadata["annotations"] | {"gpurelay.dev/paused": "true"}
-    kept = {"name": name, "annotations": annotations, "finalizers": metadata["finalizers"]}
-    await workspace.kube.create(
-        {"apiVersion": item["apiVersion"], "kind": kind, "metadata": kept, "spec": item["spec"]}
-    )
-    await workspace.kube.patch(kind, name, {"status": item["status"]}, subresource="status")
-    await workspace.kube.annotate(kind, name, {"gpurelay.dev/paused": None})
-
-
 @KINDS
 async def test_a_copy_with_its_status_gets_a_resource_of_its_own(workspace: Workspace, manifest: Manifest) -> None:
     kind = manifest["kind"]
@@ -47,7 +38,7 @@ async def test_a_copy_with_its_status_gets_a_resource_of_its_own(workspace: Work
     assert (recorded["name"], recorded["uid"]) == ("one", original["metadata"]["uid"])
     assert recorded["organization"] == workspace.organization.id
     assert recorded["installation"] in original["status"]["cloudName"].split("-")
-    await _copy(workspace, original, "two")
+    await copy(workspace.kube, original, "two")
 
     def own(item: Manifest | None) -> bool:
         return condition(item, "Ready").get("status") == "True" and (item or {})["status"]["identity"]["name"] == "two"
@@ -56,6 +47,31 @@ async def test_a_copy_with_its_status_gets_a_resource_of_its_own(workspace: Work
     assert copied["status"]["id"] != original["status"]["id"]
     await workspace.kube.delete(kind, "two")
     await workspace.is_gone(kind, "two")
+    assert await _running(workspace, kind, original["status"]["id"])
+    create, _, _, _, terminate = BY_ITSELF[kind]
+    assert sorted(await changes(workspace)) == sorted([create, create, terminate])
+
+
+@KINDS
+async def test_a_copy_in_another_namespace_of_a_shared_account_gets_a_resource_of_its_own(
+    brisk_workspace: Workspace, shared_account: str, manifest: Manifest
+) -> None:
+    workspace, kind = brisk_workspace, manifest["kind"]
+    await admit(workspace, shared_account, "ml")
+    reference = {"kind": "ClusterCloudAccount", "name": shared_account}
+    await workspace.apply({**manifest, "spec": {**manifest["spec"], "accountRef": reference}})
+    original = await workspace.becomes(kind, "one")
+    async with Kube(workspace.kube.kubeconfig) as kube:
+        other = await Workspace.create(kube, workspace.cloud, "copies")
+        try:
+            await admit(other, shared_account, "ml")
+            await copy(kube, original, "one")
+            copied = await other.becomes(kind, "one", lambda item: ready(item) and has_its_own(item))
+            assert copied["status"]["id"] != original["status"]["id"]
+            await kube.delete(kind, "one")
+            await other.is_gone(kind, "one")
+        finally:
+            await other.remove()
     assert await _running(workspace, kind, original["status"]["id"])
     create, _, _, _, terminate = BY_ITSELF[kind]
     assert sorted(await changes(workspace)) == sorted([create, create, terminate])
@@ -80,16 +96,6 @@ async def test_a_copy_that_is_deleted_ends_nothing_of_the_originals(workspace: W
     assert await changes(workspace) == [BY_ITSELF[kind][0]]
 
 
-async def _account_anew(workspace: Workspace, api_key: str) -> None:
-    """The account is forced away, with all that it knew, and made again with this key."""
-    kube, cloud = workspace.kube, workspace.cloud
-    await kube.delete("CloudAccount", "default")
-    await kube.patch("CloudAccount", "default", {"metadata": {"finalizers": None}})
-    await workspace.is_gone("CloudAccount", "default")
-    await kube.apply(api_key_secret(api_key))
-    await kube.create(cloud_account(cloud.management_url, cloud.inference_url))
-
-
 async def test_an_account_made_again_with_a_key_of_another_organization_ends_and_recreates_nothing(
     brisk_workspace: Workspace,
 ) -> None:
@@ -97,7 +103,7 @@ async def test_an_account_made_again_with_a_key_of_another_organization_ends_and
     await workspace.apply(gpu_pod("one", recovery={"onTerminated": "Recreate"}))
     running = await workspace.becomes("GpuPod", "one")
     other = await workspace.cloud.control.create_organization(f"{workspace.namespace}-other")
-    await _account_anew(workspace, other.api_key)
+    await recreate_account(workspace, other.api_key)
     told = await workspace.becomes("GpuPod", "one", lambda item: stalled(item) == "IdentityMismatch")
     message = condition(told, "Stalled")["message"]
     assert workspace.organization.id in message
@@ -112,7 +118,7 @@ async def test_an_account_made_again_with_a_key_of_another_organization_ends_and
     assert await _running(workspace, "GpuPod", running["status"]["id"])
     log = await workspace.cloud.control.requests(organization=other)
     assert "POST /v1/pods" not in {one["operation"] for one in log}
-    await _account_anew(workspace, workspace.organization.api_key)
+    await recreate_account(workspace, workspace.organization.api_key)
     await workspace.is_gone("GpuPod", "one")
     assert not await _running(workspace, "GpuPod", running["status"]["id"])
 

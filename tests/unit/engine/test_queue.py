@@ -88,7 +88,7 @@ async def test_a_lane_has_its_share_of_the_workers_and_the_others_find_one_that_
     queue = _in_lanes(clock)
     for key in ("a/1", "a/2", "a/3", "a/4", "b/1", "none"):
         queue.add(key, Priority.CHANGE)
-    assert await free_to_take(queue) == ["a/1", "a/2", "b/1", "none"]
+    assert await free_to_take(queue) == ["a/1", "b/1", "none", "a/2"]
     assert len(queue) == 2
     queue.done("a/1")
     assert await free_to_take(queue) == ["a/3"]
@@ -96,7 +96,7 @@ async def test_a_lane_has_its_share_of_the_workers_and_the_others_find_one_that_
         queue.done(key)
     assert await free_to_take(queue) == ["a/4"]
     queue.done("a/4")
-    assert (len(queue), queue._parked, queue._in_lane, queue._working) == (0, {}, {}, {})
+    assert (len(queue), queue._parked, queue._in_lane, queue._working, queue._last) == (0, {}, {}, {}, {})
 
 
 async def test_what_waits_for_its_lane_goes_by_priority_and_then_in_its_order(clock: Clock) -> None:
@@ -151,6 +151,38 @@ async def test_what_moved_forward_or_to_another_lane_leaves_its_place_to_the_nex
     assert await free_to_take(queue) == ["z"]
     queue.done("x")
     assert await free_to_take(queue) == ["y"]
+
+
+def _of_tenants(clock: Clock, in_lane: int = 20) -> Queue[str]:
+    """Keys such as `team-1`, all in one lane."""
+    return Queue(clock.monotonic, Shares(lane=lambda _: "shared", in_lane=in_lane, tenant=lambda key: key[:-2]))
+
+
+@pytest.mark.parametrize("in_lane", [1, 10])
+async def test_tenants_take_turns_however_many_keys_each_has(clock: Clock, in_lane: int) -> None:
+    queue = _of_tenants(clock, in_lane)
+    for key in ("a-1", "a-2", "a-3", "a-4", "b-1", "c-1", "c-2"):
+        queue.add(key, Priority.CHANGE)
+    assert await drained(queue) == ["a-1", "b-1", "c-1", "a-2", "c-2", "a-3", "a-4"]
+
+
+async def test_a_tenant_who_comes_late_has_the_next_turn_and_none_that_was_missed(clock: Clock) -> None:
+    queue = _of_tenants(clock)
+    for number in range(8):
+        queue.add(f"a-{number}", Priority.CHANGE)
+    assert [one.key for _ in range(4) if (one := await taken(queue)) is not None] == ["a-0", "a-1", "a-2", "a-3"]
+    for number in range(3):
+        queue.add(f"b-{number}", Priority.CHANGE)
+    assert await free_to_take(queue) == ["a-4", "b-0", "a-5", "b-1", "a-6", "b-2", "a-7"]
+
+
+async def test_what_a_tenant_only_looks_at_takes_no_turn_of_its_changes(clock: Clock) -> None:
+    queue = _of_tenants(clock)
+    for number in range(5):
+        queue.add(f"a-{number}", Priority.POLL)
+    for key in ("a-5", "b-1", "b-2"):
+        queue.add(key, Priority.CHANGE)
+    assert (await drained(queue))[:3] == ["a-5", "b-1", "b-2"]
 
 
 async def test_a_key_is_ready_at_most_once(queue: Queue[str]) -> None:

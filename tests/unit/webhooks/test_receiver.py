@@ -253,6 +253,16 @@ async def test_a_connection_that_asks_for_nothing_is_closed(sent: bytes) -> None
         writer.close()
 
 
+@pytest.mark.parametrize("then", [b"", b"POST /webhooks/team-a/default HTT"], ids=["nothing", "half a head"])
+async def test_a_connection_that_asks_for_nothing_more_is_closed(then: bytes) -> None:
+    async with http_server(_Endpoint().receiver.app(), ListenAddress("127.0.0.1", 0), idle_seconds=0.1) as address:
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(b"GET / HTTP/1.1\r\nHost: relay\r\n\r\n" + then)
+        answer = await asyncio.wait_for(reader.read(), PATIENCE_SECONDS)
+        assert answer.startswith(b"HTTP/1.1 404 ")
+        writer.close()
+
+
 async def test_connections_have_a_bound_and_room_is_made_when_one_ends() -> None:
     endpoint = _Endpoint()
     listen, body = ListenAddress("127.0.0.1", 0), _body()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from relay_client import Cloud
-from relay_kube.kube import Unavailable
+from relay_kube.kube import NotLeading, Unavailable
 from relay_operator.engine.cache import Cache
 from relay_operator.flows.batch.actions import Begin, Submit
 from relay_operator.flows.batch.facts import BatchMemory, Facts
@@ -81,3 +82,15 @@ async def test_a_part_is_unsent_until_its_marker_is_written(*, reads: bool) -> N
                     await submit
     assert len(server.targets) == reads
     assert memory.unsent == ("" if reads else f"{TOKEN}/1/1")
+
+
+async def test_who_leads_no_longer_after_the_marker_sends_no_create() -> None:
+    obj, memory, nothing = batch(status=status(part(inputFileId="file_1"))), BatchMemory("uid-1"), cast("Any", None)
+    actor = replace(acting(nothing, Cache()), leading=lambda: False)
+    async with scripted_server() as server:
+        async with Cloud(server.url, "or_key_0123456789", inference_url=server.url, organization_id="org-1") as cloud:
+            facts = Facts(KEY, obj, NOON, ready(cloud), View(phase=Phase.ACTIVE), obj.status, INTENT)
+            with pytest.raises(NotLeading):
+                await actor.act(facts, Submit(), memory, cast("Any", _Writer(reads=True)))
+        assert server.targets == []
+    assert memory.unsent == f"{TOKEN}/1/1"
