@@ -23,7 +23,7 @@ from relay_operator.engine.cache import Cache
 from relay_operator.engine.controller import Engine
 from relay_operator.engine.events import Recorder
 from relay_operator.engine.kind import Kind
-from relay_operator.engine.queue import Priority, Queue, Shares
+from relay_operator.engine.queue import Lane, Lanes, Priority, Queue, Shares
 from relay_operator.engine.served import ServedKinds
 from relay_operator.engine.shared_lists import SharedLists
 from relay_operator.engine.vanished import Vanished
@@ -104,16 +104,30 @@ def used_with_accounts(kinds: Sequence[Kind[Parts]]) -> dict[str, str]:
 
 
 def _shares(workers: int, cache: Cache, kinds: Sequence[Kind[Parts]]) -> Shares[ObjectKey]:
-    """Shares of the workers: a quarter for all kinds that give way, and half for each account.
+    """Shares of the workers: half for an account, three quarters for the accounts of a namespace.
 
-    Thus a cloud that hangs delays only the objects of its own account; namespaces that share one take turns.
+    Kinds that give way have a quarter, of which half is for the accounts of a namespace; a shared account is of none.
+    Thus a cloud that hangs delays only the objects of its own account, clouds that hang delay only those of their
+    namespace, and namespaces that share an account take turns.
     """
-    giving_way = {kind.name for kind in kinds if kind.gives_way}
+    give_way, giving_way = {kind.name for kind in kinds if kind.gives_way}, max(workers // 4, 1)
+    of_account, of_owner = max(workers // 2, 1), max(workers * 3 // 4, 1)
+    of_owner_giving_way = max(giving_way // 2, 1)
+
+    def lanes(key: ObjectKey) -> Lanes:
+        account = cache.account_of(key)
+        if account is None:
+            return ()
+        owner = account.namespace or account
+        of_all = Lane(("all", owner), of_owner)
+        if key.kind in give_way:
+            return Lane(("giving way", owner), of_owner_giving_way), of_all
+        return Lane(account, of_account), of_all
+
     return Shares(
-        gives_way=lambda key: key.kind in giving_way,
-        giving_way=max(workers // 4, 1),
-        lane=cache.account_of,
-        in_lane=max(workers // 2, 1),
+        gives_way=lambda key: key.kind in give_way,
+        giving_way=giving_way,
+        lanes=lanes,
         tenant=lambda key: key.namespace,
     )
 

@@ -163,7 +163,8 @@ class Settings(BaseSettings):
         32,
         ge=1,
         le=1024,
-        description="Objects reconciled at once, at most half of them of one account, and a quarter of them batches.",
+        description="Objects reconciled at once: at most half of one account, three quarters of the accounts of one "
+        "namespace, and a quarter batches, half of those of the accounts of one namespace.",
     )
     poll_transition_seconds: Seconds = Field(5, description="Interval of looking at an object that is changing.")
     poll_settled_seconds: Seconds = Field(300, description="Interval of looking at an object that is as asked.")

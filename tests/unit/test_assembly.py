@@ -1,21 +1,64 @@
-"""What the parts of one process are given."""
+"""Who gets how many of the workers of one process."""
 
+from collections import Counter
 from typing import Any, cast
+
+import pytest
 
 from relay_operator.api.meta import ObjectKey
 from relay_operator.assembly import assembled, used_with_accounts
-from relay_operator.engine.queue import Priority
+from relay_operator.engine.cache import Cache
+from relay_operator.engine.queue import Priority, Queue
 from relay_operator.kinds import KINDS
 from relay_operator.observability.metrics import process_metrics
 from relay_operator.proxies import Proxies
 from relay_operator.settings import Settings
+from tests.unit.engine.apiserver import Json
+
+WORKERS = 32
 
 
-async def test_namespaces_take_turns_however_many_objects_each_has() -> None:
+@pytest.fixture
+def parts() -> tuple[Queue[ObjectKey], Cache]:
     metrics = process_metrics("1.0.0", used_with_accounts(KINDS))
-    made = assembled(Settings(), cast("Any", None), KINDS, metrics, "me", lambda: True, Proxies())
-    queue = made.parts.engine.queue
+    settings, kube = Settings(workers=WORKERS), cast("Any", None)
+    engine = assembled(settings, kube, KINDS, metrics, "me", lambda: True, Proxies()).parts.engine
+    return engine.queue, engine.cache
+
+
+async def test_namespaces_take_turns_however_many_objects_each_has(parts: tuple[Queue[ObjectKey], Cache]) -> None:
+    queue, _ = parts
     for number in range(5):
         queue.add(ObjectKey("GpuPod", "busy", f"pod-{number}"), Priority.CHANGE)
     queue.add(ObjectKey("GpuCluster", "quiet", "llm"), Priority.CHANGE)
     assert [(await queue.take()).key.name for _ in range(3)] == ["pod-0", "llm", "pod-1"]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "accounts", "held"),
+    [
+        (["GpuPod", "InferenceBatch"], 1, [16, 4]),
+        (["GpuPod"], 2, [24]),
+        (["GpuPod"], 9, [24]),
+        (["InferenceBatch"], 9, [4]),
+    ],
+)
+async def test_the_clouds_of_one_namespace_that_hang_leave_workers_to_the_others(
+    parts: tuple[Queue[ObjectKey], Cache], kinds: list[str], accounts: int, held: list[int]
+) -> None:
+    queue, cache = parts
+
+    def add(key: ObjectKey, account: str, priority: Priority) -> None:
+        body: Json = {"kind": key.kind, "metadata": {"name": key.name}, "spec": {"accountRef": {"name": account}}}
+        cache.put(key, body)
+        queue.add(key, priority)
+
+    for number in range(60):
+        for kind in kinds:
+            add(ObjectKey(kind, "busy", f"one-{number}"), f"account-{number % accounts}", Priority.DELETE)
+    quiet = [ObjectKey(kind, "quiet", "one") for kind in ("GpuPod", "InferenceBatch")]
+    for key in quiet:
+        add(key, "own", Priority.POLL)
+    taken = [(await queue.take()).key for _ in range(sum(held) + len(quiet))]
+    assert taken[-2:] == quiet
+    assert Counter(key.kind for key in taken[:-2]) == dict(zip(kinds, held, strict=True))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from math import ceil, inf
-from typing import Final, Generic, TypeAlias, TypeVar
+from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 KeyT = TypeVar("KeyT", bound=Hashable)
 
@@ -42,11 +42,18 @@ class _Pending:
     since: float
 
 
-Lane: TypeAlias = Hashable
-_Ready: TypeAlias = tuple[Priority, bool, int, int, KeyT, Lane | None]
-"""Priority, whether the key gives way, its tenant's turn, its number in order of arrival, the key and its lane."""
-_Line: TypeAlias = tuple[Priority, Lane | None, Hashable]
-"""The keys that take turns with those of other tenants: priority, lane and tenant."""
+class Lane(NamedTuple):
+    """The keys that one cause may hold up together, such as those of an account, and how many workers they may have."""
+
+    cause: Hashable
+    workers: int
+
+
+Lanes: TypeAlias = tuple[Lane, ...]
+_Ready: TypeAlias = tuple[Priority, bool, int, int, KeyT, Lanes]
+"""Priority, whether the key gives way, its tenant's turn, its number in order of arrival, the key and its lanes."""
+_Line: TypeAlias = tuple[Priority, Lanes, Hashable]
+"""The keys that take turns with those of other tenants: priority, outermost lane and tenant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +63,10 @@ class Shares(Generic[KeyT]):
     gives_way: Callable[[KeyT], bool] = lambda _: False
     giving_way: int = 1
     """For all keys that give way, together."""
-    lane: Callable[[KeyT], Lane | None] = lambda _: None
-    """The group of keys that one cause may hold up together, such as an account; None if there is none."""
-    in_lane: int = 1
-    """For each lane."""
+    lanes: Callable[[KeyT], Lanes] = lambda _: ()
+    """Each lane is within the next one: all keys of a lane have the same lanes after it."""
     tenant: Callable[[KeyT], Hashable] = lambda _: None
-    """Whose the key is: among equals, the tenants of each lane take turns, however many keys each has."""
+    """Whose the key is: among equals, the tenants of an outermost lane take turns, however many keys each has."""
 
 
 @dataclass(slots=True)
@@ -78,14 +83,14 @@ class Queue(Generic[KeyT]):
     _ready: dict[bool, list[_Ready[KeyT]]] = field(default_factory=lambda: {False: [], True: []})
     """By whether the keys give way."""
     _parked: dict[tuple[Lane, bool], list[_Ready[KeyT]]] = field(default_factory=dict)
-    """Ready keys whose lane had its share, by lane and by whether they give way."""
+    """Ready keys of which a lane had its share, by that lane and by whether they give way."""
     _giving_way: int = 0
     """How many workers have keys that give way."""
     _in_lane: Counter[Lane] = field(default_factory=Counter)
     """How many workers each lane has."""
     _pending: dict[KeyT, _Pending] = field(default_factory=dict)
-    _working: dict[KeyT, Lane | None] = field(default_factory=dict)
-    """The keys that workers have, with the lane that each was taken in."""
+    _working: dict[KeyT, Lanes] = field(default_factory=dict)
+    """The keys that workers have, with the lanes that each was taken in."""
     _delayed: dict[KeyT, tuple[float, Priority]] = field(default_factory=dict)
     _due: list[tuple[float, int, KeyT]] = field(default_factory=list)
     _turns: dict[Priority, int] = field(default_factory=dict)
@@ -140,9 +145,9 @@ class Queue(Generic[KeyT]):
 
     def done(self, key: KeyT) -> None:
         """Release the key; if it was added meanwhile, it becomes ready."""
-        lane = self._working.pop(key)
-        if lane is not None:
-            self._in_lane[lane] -= 1
+        lanes = self._working.pop(key)
+        self._in_lane.subtract(lanes)
+        for lane in lanes:
             self._unpark(lane)
         if self.shares.gives_way(key):
             self._giving_way -= 1
@@ -167,23 +172,22 @@ class Queue(Generic[KeyT]):
     def _pop(self) -> Taken[KeyT] | None:
         while ready := self._foremost():
             first = heapq.heappop(ready)
-            priority, gives_way, turn, _, key, lane = first
-            is_full = lane is not None and self._in_lane[lane] >= self.shares.in_lane
+            priority, gives_way, turn, _, key, lanes = first
+            full = next((lane for lane in lanes if self._is_full(lane)), None)
             if not self._is_current(first):
-                if lane is not None and not is_full:
-                    self._unpark(lane)  # it may have been parked before, and leaves its place to the next
+                self._leave_place(lanes)
                 continue
-            if lane is not None and is_full:
-                heapq.heappush(self._parked.setdefault((lane, gives_way), []), first)
+            if full is not None:
+                heapq.heappush(self._parked.setdefault((full, gives_way), []), first)
+                self._leave_place(lanes[lanes.index(full) + 1 :])
                 continue
             waiting = self._pending.pop(key)
             self._turns[priority] = max(self._turns.get(priority, 0), turn)
             if not self._pending:  # nobody is behind anybody
                 self._last.clear()
-            self._working[key] = lane
+            self._working[key] = lanes
             self._giving_way += gives_way
-            if lane is not None:
-                self._in_lane[lane] += 1
+            self._in_lane.update(lanes)
             return Taken(key, waiting.priority, waiting.since)
         return None
 
@@ -193,6 +197,15 @@ class Queue(Generic[KeyT]):
         waiting = self._pending.get(key)
         return waiting is not None and waiting.priority == priority and key not in self._working
 
+    def _is_full(self, lane: Lane) -> bool:
+        return self._in_lane[lane] >= lane.workers
+
+    def _leave_place(self, lanes: Lanes) -> None:
+        """Let the next key of each lane try: one that tried before it, maybe parked until then, is not taken."""
+        for lane in lanes:
+            if not self._is_full(lane):
+                self._unpark(lane)
+
     def _foremost(self) -> list[_Ready[KeyT]]:
         """The heap that has the next key; empty if none may be taken."""
         others, giving_way = self._ready[False], self._ready[True]
@@ -201,10 +214,10 @@ class Queue(Generic[KeyT]):
         return giving_way if not others or giving_way[0] < others[0] else others
 
     def _push(self, key: KeyT, priority: Priority) -> None:
-        gives_way, lane = self.shares.gives_way(key), self.shares.lane(key)
-        line = priority, lane, self.shares.tenant(key)
+        gives_way, lanes = self.shares.gives_way(key), self.shares.lanes(key)
+        line = priority, lanes[-1:], self.shares.tenant(key)
         turn = self._last[line] = max(self._turns.get(priority, 0), self._last.get(line, 0)) + 1
-        ready = (priority, gives_way, turn, next(self._order), key, lane)
+        ready = (priority, gives_way, turn, next(self._order), key, lanes)
         heapq.heappush(self._ready[gives_way], ready)
         self._wake_one()
 

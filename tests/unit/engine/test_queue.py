@@ -1,11 +1,13 @@
 """The queue: what comes first, what is done once, what waits, and whom it wakes."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
+from random import Random
 
 import pytest
 
-from relay_operator.engine.queue import Priority, Queue, Shares, Taken
+from relay_operator.engine.queue import Lane, Lanes, Priority, Queue, Shares, Taken
 from tests.support.eventually import PATIENCE_SECONDS
 from tests.unit.flows.managed.world import Clock
 
@@ -67,13 +69,23 @@ async def test_a_bounded_number_of_those_that_give_way_is_worked_on_at_once(cloc
     assert (await waiting).key == "batch-3"
 
 
-def _account(key: str) -> str | None:
-    """Of `account/key`, with what stands before a colon passed over."""
-    return key.rpartition(":")[2].partition("/")[0] if "/" in key else None
+def _in_lanes(clock: Clock, in_lane: int = 2) -> Queue[str]:
+    """Keys such as `account/key`; what stands before a colon is passed over."""
+
+    def lanes(key: str) -> Lanes:
+        return (Lane(key.rpartition(":")[2].partition("/")[0], in_lane),) if "/" in key else ()
+
+    return Queue(clock.monotonic, Shares(_is_batch, 1, lanes))
 
 
-def _in_lanes(clock: Clock, in_lane: int = 2, giving_way: int = 1) -> Queue[str]:
-    return Queue(clock.monotonic, Shares(_is_batch, giving_way, _account, in_lane))
+def _nested(clock: Clock, inner: int, outer: int) -> Queue[str]:
+    """Keys such as `team/account/key`."""
+
+    def lanes(key: str) -> Lanes:
+        team, account, _ = key.split("/")
+        return Lane((team, account), inner), Lane(team, outer)
+
+    return Queue(clock.monotonic, Shares(lanes=lanes))
 
 
 async def free_to_take(queue: Queue[str]) -> list[str]:
@@ -139,7 +151,7 @@ async def test_those_that_give_way_do_not_keep_the_place_of_others_in_their_lane
 
 async def test_what_moved_forward_or_to_another_lane_leaves_its_place_to_the_next(clock: Clock) -> None:
     lanes = {"x": "a", "y": "a", "z": "a", "busy": "a"}
-    queue = Queue[str](clock.monotonic, Shares(lane=lanes.get, in_lane=1))
+    queue = Queue[str](clock.monotonic, Shares(lanes=lambda key: (Lane(lanes[key], 1),)))
     for key in ("busy", "x", "y", "z"):
         queue.add(key, Priority.POLL)
     assert await free_to_take(queue) == ["busy"]
@@ -153,9 +165,63 @@ async def test_what_moved_forward_or_to_another_lane_leaves_its_place_to_the_nex
     assert await free_to_take(queue) == ["y"]
 
 
+async def test_a_lane_within_another_leaves_the_workers_that_it_may_not_have_to_the_rest(clock: Clock) -> None:
+    queue = _nested(clock, inner=2, outer=3)
+    for key in ("t/a/1", "t/a/2", "t/a/3", "t/b/1", "t/b/2", "u/c/1"):
+        queue.add(key, Priority.CHANGE)
+    assert await free_to_take(queue) == ["t/a/1", "u/c/1", "t/a/2", "t/b/1"]
+    queue.done("t/b/1")
+    assert await free_to_take(queue) == ["t/b/2"]
+    queue.done("t/a/1")
+    assert await free_to_take(queue) == ["t/a/3"]
+    for key in ("t/a/2", "t/a/3", "t/b/2", "u/c/1"):
+        queue.done(key)
+    assert (len(queue), queue._parked, queue._in_lane, queue._working) == (0, {}, {}, {})
+
+
+async def test_what_finds_its_lane_full_leaves_its_place_in_the_outer_one_to_the_next(clock: Clock) -> None:
+    queue = _nested(clock, inner=1, outer=2)
+    for key in ("t/b/1", "t/c/1"):
+        queue.add(key, Priority.POLL)
+    assert await free_to_take(queue) == ["t/b/1", "t/c/1"]
+    for key in ("t/a/1", "t/a/2", "t/d/1"):
+        queue.add(key, Priority.POLL)
+    assert await free_to_take(queue) == []
+    queue.add("t/a/0", Priority.CHANGE)
+    queue.done("t/c/1")
+    assert await free_to_take(queue) == ["t/a/0"]
+    queue.done("t/b/1")  # a/2 waited for this place before d/1, but its account has what it may have
+    assert await free_to_take(queue) == ["t/d/1"]
+
+
+@pytest.mark.parametrize("seed", range(200))
+async def test_no_key_waits_while_all_its_lanes_have_a_worker_for_it(clock: Clock, seed: int) -> None:
+    """Whatever comes, moves forward and ends, each lane keeps its bound, and who could be taken is."""
+    chance = Random(seed)
+    queue = _nested(clock, inner=chance.randint(1, 2), outer=chance.randint(1, 4))
+    keys = [f"{team}/{account}/{number}" for team in "tu" for account in "abcd" for number in range(3)]
+    working = list[str]()
+    for _ in range(60):
+        if working and chance.random() < 0.5:
+            queue.done(working.pop(chance.randrange(len(working))))
+        else:
+            queue.add(chance.choice(keys), chance.choice(list(Priority)))
+        if chance.random() < 0.5:
+            working += await free_to_take(queue)
+            held = Counter(lane for key in working for lane in queue.shares.lanes(key))
+            assert all(many <= lane.workers for lane, many in held.items())
+            waiting = [key for key in queue._pending if key not in working]
+            assert all(any(held[lane] >= lane.workers for lane in queue.shares.lanes(key)) for key in waiting)
+    working += await free_to_take(queue)
+    while working:
+        queue.done(working.pop())
+        working += await free_to_take(queue)
+    assert (len(queue), queue._parked, queue._in_lane) == (0, {}, {})
+
+
 def _of_tenants(clock: Clock, in_lane: int = 20) -> Queue[str]:
     """Keys such as `team-1`, all in one lane."""
-    return Queue(clock.monotonic, Shares(lane=lambda _: "shared", in_lane=in_lane, tenant=lambda key: key[:-2]))
+    return Queue(clock.monotonic, Shares(lanes=lambda _: (Lane("shared", in_lane),), tenant=lambda key: key[:-2]))
 
 
 @pytest.mark.parametrize("in_lane", [1, 10])

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from relay_operator.api.meta import ObjectKey
-from relay_operator.engine.queue import Priority, Queue, Shares, Taken
+from relay_operator.engine.queue import Lane, Priority, Queue, Shares, Taken
 from relay_operator.engine.workers import Workers
 from tests.support.eventually import PATIENCE_SECONDS, eventually
 
@@ -72,7 +72,7 @@ async def test_so_many_passes_run_at_a_time_and_no_more() -> None:
 
 
 async def test_an_account_whose_cloud_hangs_holds_up_no_other() -> None:
-    office = Office(Shares(lane=lambda each: each.name[0], in_lane=1))
+    office = Office(Shares(lanes=lambda each: (Lane(each.name[0], 1),)))
     office.add("a1", "a2", "a3", "b1")
     await office.begun("a1", "b1")
     assert len(office.queue) == 2
