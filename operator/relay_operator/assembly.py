@@ -114,20 +114,18 @@ def _shares(workers: int, cache: Cache, kinds: Sequence[Kind[Parts]]) -> Shares[
     of_account, of_owner = max(workers // 2, 1), max(workers * 3 // 4, 1)
     of_owner_giving_way = max(giving_way // 2, 1)
 
-    def lanes(key: ObjectKey) -> Lanes:
-        account = cache.account_of(key)
+    @functools.lru_cache(1024)
+    def lanes(account: ObjectKey | None, gives_way: bool) -> Lanes:
         if account is None:
             return ()
         owner = account.namespace or account
-        of_all = Lane(("all", owner), of_owner)
-        if key.kind in give_way:
-            return Lane(("giving way", owner), of_owner_giving_way), of_all
-        return Lane(account, of_account), of_all
+        inner = Lane(("giving way", owner), of_owner_giving_way) if gives_way else Lane(account, of_account)
+        return inner, Lane(("all", owner), of_owner)
 
     return Shares(
         gives_way=lambda key: key.kind in give_way,
         giving_way=giving_way,
-        lanes=lanes,
+        lanes=lambda key: lanes(cache.account_of(key), key.kind in give_way),
         tenant=lambda key: key.namespace,
     )
 

@@ -3,7 +3,7 @@
 import asyncio
 import heapq
 import itertools
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -86,7 +86,7 @@ class Queue(Generic[KeyT]):
     """Ready keys of which a lane had its share, by that lane and by whether they give way."""
     _giving_way: int = 0
     """How many workers have keys that give way."""
-    _in_lane: Counter[Lane] = field(default_factory=Counter)
+    _in_lane: dict[Lane, int] = field(default_factory=dict)
     """How many workers each lane has."""
     _pending: dict[KeyT, _Pending] = field(default_factory=dict)
     _working: dict[KeyT, Lanes] = field(default_factory=dict)
@@ -146,9 +146,11 @@ class Queue(Generic[KeyT]):
     def done(self, key: KeyT) -> None:
         """Release the key; if it was added meanwhile, it becomes ready."""
         lanes = self._working.pop(key)
-        self._in_lane.subtract(lanes)
         for lane in lanes:
-            self._unpark(lane)
+            self._in_lane[lane] -= 1
+            if not self._in_lane[lane]:
+                del self._in_lane[lane]
+        self._leave_place(lanes)
         if self.shares.gives_way(key):
             self._giving_way -= 1
             self._wake_one()  # for a key that had to wait for this share
@@ -173,13 +175,13 @@ class Queue(Generic[KeyT]):
         while ready := self._foremost():
             first = heapq.heappop(ready)
             priority, gives_way, turn, _, key, lanes = first
-            full = next((lane for lane in lanes if self._is_full(lane)), None)
             if not self._is_current(first):
                 self._leave_place(lanes)
                 continue
-            if full is not None:
-                heapq.heappush(self._parked.setdefault((full, gives_way), []), first)
-                self._leave_place(lanes[lanes.index(full) + 1 :])
+            free = self._free(lanes)
+            if free < len(lanes):
+                heapq.heappush(self._parked.setdefault((lanes[free], gives_way), []), first)
+                self._leave_place(lanes[free + 1 :])
                 continue
             waiting = self._pending.pop(key)
             self._turns[priority] = max(self._turns.get(priority, 0), turn)
@@ -187,7 +189,8 @@ class Queue(Generic[KeyT]):
                 self._last.clear()
             self._working[key] = lanes
             self._giving_way += gives_way
-            self._in_lane.update(lanes)
+            for lane in lanes:
+                self._in_lane[lane] = self._in_lane.get(lane, 0) + 1
             return Taken(key, waiting.priority, waiting.since)
         return None
 
@@ -197,14 +200,25 @@ class Queue(Generic[KeyT]):
         waiting = self._pending.get(key)
         return waiting is not None and waiting.priority == priority and key not in self._working
 
-    def _is_full(self, lane: Lane) -> bool:
-        return self._in_lane[lane] >= lane.workers
+    def _free(self, lanes: Lanes) -> int:
+        """How many of the lanes have a free worker, from the innermost to the first that has none."""
+        for number, lane in enumerate(lanes):
+            if self._in_lane.get(lane, 0) >= lane.workers:
+                return number
+        return len(lanes)
 
     def _leave_place(self, lanes: Lanes) -> None:
-        """Let the next key of each lane try: one that tried before it, maybe parked until then, is not taken."""
-        for lane in lanes:
-            if not self._is_full(lane):
-                self._unpark(lane)
+        """Make the first parked key of either sort ready in each lane that has a free worker."""
+        for lane in lanes if self._parked else ():
+            if self._in_lane.get(lane, 0) >= lane.workers:
+                continue
+            for gives_way in (False, True):
+                parked = self._parked.get((lane, gives_way))
+                if parked:
+                    heapq.heappush(self._ready[gives_way], heapq.heappop(parked))
+                    self._wake_one()
+                if parked == []:
+                    del self._parked[lane, gives_way]
 
     def _foremost(self) -> list[_Ready[KeyT]]:
         """The heap that has the next key; empty if none may be taken."""
@@ -220,18 +234,6 @@ class Queue(Generic[KeyT]):
         ready = (priority, gives_way, turn, next(self._order), key, lanes)
         heapq.heappush(self._ready[gives_way], ready)
         self._wake_one()
-
-    def _unpark(self, lane: Lane) -> None:
-        """Make the first parked key of either sort ready, since the lane has less than its share."""
-        if not self._in_lane[lane]:
-            del self._in_lane[lane]
-        for gives_way in (False, True):
-            parked = self._parked.get((lane, gives_way))
-            if parked:
-                heapq.heappush(self._ready[gives_way], heapq.heappop(parked))
-                self._wake_one()
-            if parked == []:
-                del self._parked[lane, gives_way]
 
     def _wake_one(self) -> None:
         """Wake one worker, since one key needs only one."""
