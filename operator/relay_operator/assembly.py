@@ -104,28 +104,29 @@ def used_with_accounts(kinds: Sequence[Kind[Parts]]) -> dict[str, str]:
 
 
 def _shares(workers: int, cache: Cache, kinds: Sequence[Kind[Parts]]) -> Shares[ObjectKey]:
-    """Shares of the workers: half for an account, three quarters for the accounts of a namespace.
+    """Shares of the workers: half for the accounts of a namespace, or for a shared account, which is of none.
 
-    Kinds that give way have a quarter, of which half is for the accounts of a namespace; a shared account is of none.
-    Thus a cloud that hangs delays only the objects of its own account, clouds that hang delay only those of their
-    namespace, and namespaces that share an account take turns.
+    Of that, one account in one namespace has three quarters; of the workers for kinds that give way, a quarter of all,
+    half. Thus a cloud that hangs delays no other account's objects, and one namespace, with all its accounts and a
+    shared one, delays no other's. Namespaces take turns.
     """
     give_way, giving_way = {kind.name for kind in kinds if kind.gives_way}, max(workers // 4, 1)
-    of_account, of_owner = max(workers // 2, 1), max(workers * 3 // 4, 1)
+    of_account, of_owner = max(workers * 3 // 8, 1), max(workers // 2, 1)
     of_owner_giving_way = max(giving_way // 2, 1)
 
     @functools.lru_cache(1024)
-    def lanes(account: ObjectKey | None, gives_way: bool) -> Lanes:
+    def lanes(account: ObjectKey | None, namespace: str, gives_way: bool) -> Lanes:
         if account is None:
             return ()
         owner = account.namespace or account
-        inner = Lane(("giving way", owner), of_owner_giving_way) if gives_way else Lane(account, of_account)
+        one = Lane((account, namespace), of_account)
+        inner = Lane(("giving way", owner), of_owner_giving_way) if gives_way else one
         return inner, Lane(("all", owner), of_owner)
 
     return Shares(
         gives_way=lambda key: key.kind in give_way,
         giving_way=giving_way,
-        lanes=lambda key: lanes(cache.account_of(key), key.kind in give_way),
+        lanes=lambda key: lanes(cache.account_of(key), key.namespace, key.kind in give_way),
         tenant=lambda key: key.namespace,
     )
 

@@ -163,8 +163,8 @@ class Settings(BaseSettings):
         32,
         ge=1,
         le=1024,
-        description="Objects reconciled at once: at most half of one account, three quarters of the accounts of one "
-        "namespace, and a quarter batches, half of those of the accounts of one namespace.",
+        description="Objects reconciled at once: at most half of them with the accounts of one namespace, or with one "
+        "shared account, and three eighths with one account in one namespace. At most a quarter are batches.",
     )
     poll_transition_seconds: Seconds = Field(5, description="Interval of looking at an object that is changing.")
     poll_settled_seconds: Seconds = Field(300, description="Interval of looking at an object that is as asked.")

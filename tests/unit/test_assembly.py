@@ -37,9 +37,9 @@ async def test_namespaces_take_turns_however_many_objects_each_has(parts: tuple[
 @pytest.mark.parametrize(
     ("kinds", "accounts", "held"),
     [
-        (["GpuPod", "InferenceBatch"], 1, [16, 4]),
-        (["GpuPod"], 2, [24]),
-        (["GpuPod"], 9, [24]),
+        (["GpuPod", "InferenceBatch"], 1, [12, 4]),
+        (["GpuPod"], 2, [16]),
+        (["GpuPod"], 9, [16]),
         (["InferenceBatch"], 9, [4]),
     ],
 )
@@ -62,3 +62,23 @@ async def test_the_clouds_of_one_namespace_that_hang_leave_workers_to_the_others
     taken = [(await queue.take()).key for _ in range(sum(held) + len(quiet))]
     assert taken[-2:] == quiet
     assert Counter(key.kind for key in taken[:-2]) == dict(zip(kinds, held, strict=True))
+
+
+async def test_a_namespace_with_all_its_accounts_and_a_shared_one_leaves_workers_to_the_others(
+    parts: tuple[Queue[ObjectKey], Cache],
+) -> None:
+    queue, cache = parts
+    shared: Json = {"kind": "ClusterCloudAccount", "name": "shared"}
+
+    def add(namespace: str, name: str, account: Json) -> None:
+        key = ObjectKey("GpuPod", namespace, name)
+        cache.put(key, {"kind": key.kind, "metadata": {"name": name}, "spec": {"accountRef": account}})
+        queue.add(key, Priority.CHANGE)
+
+    for number in range(40):
+        add("busy", f"own-{number}", {"name": f"account-{number}"})
+        add("busy", f"shared-{number}", shared)
+    for name in "abcd":
+        add("quiet", name, shared)
+    taken = Counter([(await queue.take()).key.namespace for _ in range(WORKERS)])
+    assert taken == {"busy": WORKERS // 2 + WORKERS * 3 // 8, "quiet": 4}

@@ -3,7 +3,7 @@
 import asyncio
 import heapq
 import itertools
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -52,8 +52,8 @@ class Lane(NamedTuple):
 Lanes: TypeAlias = tuple[Lane, ...]
 _Ready: TypeAlias = tuple[Priority, bool, int, int, KeyT, Lanes]
 """Priority, whether the key gives way, its tenant's turn, its number in order of arrival, the key and its lanes."""
-_Line: TypeAlias = tuple[Priority, Lanes, Hashable]
-"""The keys that take turns with those of other tenants: priority, outermost lane and tenant."""
+_Line: TypeAlias = tuple[Priority, Hashable]
+"""The keys that take turns with those of other tenants: priority and tenant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Shares(Generic[KeyT]):
     lanes: Callable[[KeyT], Lanes] = lambda _: ()
     """Each lane is within the next one: all keys of a lane have the same lanes after it."""
     tenant: Callable[[KeyT], Hashable] = lambda _: None
-    """Whose the key is: among equals, the tenants of an outermost lane take turns, however many keys each has."""
+    """Whose the key is: among equals, tenants take turns, however many keys each has."""
 
 
 @dataclass(slots=True)
@@ -96,7 +96,9 @@ class Queue(Generic[KeyT]):
     _turns: dict[Priority, int] = field(default_factory=dict)
     """The latest turn of which a key was taken, by priority."""
     _last: dict[_Line, int] = field(default_factory=dict)
-    """The turn of the last key in each line."""
+    """The turn of the last key in each line in which any waits."""
+    _in_line: Counter[_Line] = field(default_factory=Counter)
+    """How many ready keys each line has, with those that moved forward since."""
     _order: "itertools.count[int]" = field(default_factory=itertools.count)
     _waiters: deque[asyncio.Future[None]] = field(default_factory=deque)
     _timer: asyncio.TimerHandle | None = None
@@ -174,8 +176,13 @@ class Queue(Generic[KeyT]):
     def _pop(self) -> Taken[KeyT] | None:
         while ready := self._foremost():
             first = heapq.heappop(ready)
-            priority, gives_way, turn, _, key, lanes = first
+            priority, gives_way, turn, order, key, lanes = first
             if not self._is_current(first):
+                self._leave_line(priority, key)
+                self._leave_place(lanes)
+                continue
+            if (changed := self.shares.lanes(key)) != lanes:
+                heapq.heappush(ready, (priority, gives_way, turn, order, key, changed))
                 self._leave_place(lanes)
                 continue
             free = self._free(lanes)
@@ -183,10 +190,9 @@ class Queue(Generic[KeyT]):
                 heapq.heappush(self._parked.setdefault((lanes[free], gives_way), []), first)
                 self._leave_place(lanes[free + 1 :])
                 continue
+            self._leave_line(priority, key)
             waiting = self._pending.pop(key)
             self._turns[priority] = max(self._turns.get(priority, 0), turn)
-            if not self._pending:  # nobody is behind anybody
-                self._last.clear()
             self._working[key] = lanes
             self._giving_way += gives_way
             for lane in lanes:
@@ -206,6 +212,12 @@ class Queue(Generic[KeyT]):
             if self._in_lane.get(lane, 0) >= lane.workers:
                 return number
         return len(lanes)
+
+    def _leave_line(self, priority: Priority, key: KeyT) -> None:
+        line = priority, self.shares.tenant(key)
+        self._in_line[line] -= 1
+        if not self._in_line[line]:
+            del self._in_line[line], self._last[line]
 
     def _leave_place(self, lanes: Lanes) -> None:
         """Make the first parked key of either sort ready in each lane that has a free worker."""
@@ -229,7 +241,8 @@ class Queue(Generic[KeyT]):
 
     def _push(self, key: KeyT, priority: Priority) -> None:
         gives_way, lanes = self.shares.gives_way(key), self.shares.lanes(key)
-        line = priority, lanes[-1:], self.shares.tenant(key)
+        line = priority, self.shares.tenant(key)
+        self._in_line[line] += 1
         turn = self._last[line] = max(self._turns.get(priority, 0), self._last.get(line, 0)) + 1
         ready = (priority, gives_way, turn, next(self._order), key, lanes)
         heapq.heappush(self._ready[gives_way], ready)

@@ -100,7 +100,7 @@ async def test_a_lane_has_its_share_of_the_workers_and_the_others_find_one_that_
     queue = _in_lanes(clock)
     for key in ("a/1", "a/2", "a/3", "a/4", "b/1", "none"):
         queue.add(key, Priority.CHANGE)
-    assert await free_to_take(queue) == ["a/1", "b/1", "none", "a/2"]
+    assert await free_to_take(queue) == ["a/1", "a/2", "b/1", "none"]
     assert len(queue) == 2
     queue.done("a/1")
     assert await free_to_take(queue) == ["a/3"]
@@ -169,7 +169,7 @@ async def test_a_lane_within_another_leaves_the_workers_that_it_may_not_have_to_
     queue = _nested(clock, inner=2, outer=3)
     for key in ("t/a/1", "t/a/2", "t/a/3", "t/b/1", "t/b/2", "u/c/1"):
         queue.add(key, Priority.CHANGE)
-    assert await free_to_take(queue) == ["t/a/1", "u/c/1", "t/a/2", "t/b/1"]
+    assert await free_to_take(queue) == ["t/a/1", "t/a/2", "t/b/1", "u/c/1"]
     queue.done("t/b/1")
     assert await free_to_take(queue) == ["t/b/2"]
     queue.done("t/a/1")
@@ -217,6 +217,18 @@ async def test_no_key_waits_while_all_its_lanes_have_a_worker_for_it(clock: Cloc
         queue.done(working.pop())
         working += await free_to_take(queue)
     assert (len(queue), queue._parked, queue._in_lane) == (0, {}, {})
+    assert (queue._last, queue._in_line) == ({}, {})
+
+
+async def test_a_key_has_the_lanes_that_it_has_when_it_is_taken(clock: Clock) -> None:
+    lanes = dict.fromkeys(("x", "y", "z"), "a")
+    queue = Queue[str](clock.monotonic, Shares(lanes=lambda key: (Lane(lanes[key], 1),)))
+    for key in lanes:
+        queue.add(key, Priority.CHANGE)
+    assert await free_to_take(queue) == ["x"]
+    lanes["y"] = "b"
+    queue.done("x")
+    assert await free_to_take(queue) == ["y", "z"]
 
 
 def _of_tenants(clock: Clock, in_lane: int = 20) -> Queue[str]:
@@ -249,6 +261,19 @@ async def test_what_a_tenant_only_looks_at_takes_no_turn_of_its_changes(clock: C
     for key in ("a-5", "b-1", "b-2"):
         queue.add(key, Priority.CHANGE)
     assert (await drained(queue))[:3] == ["a-5", "b-1", "b-2"]
+
+
+async def test_what_moved_forward_gives_its_turn_back(clock: Clock) -> None:
+    queue = _of_tenants(clock)
+    for number in range(5):
+        queue.add(f"a-{number}", Priority.POLL)
+        queue.add(f"a-{number}", Priority.CHANGE)
+    queue.add("c-1", Priority.REPAIR)
+    assert await drained(queue) == [*(f"a-{number}" for number in range(5)), "c-1"]
+    queue.add("c-1", Priority.REPAIR)
+    for key in ("a-6", "b-1", "b-2"):
+        queue.add(key, Priority.POLL)
+    assert await drained(queue) == ["a-6", "b-1", "b-2", "c-1"]
 
 
 async def test_a_key_is_ready_at_most_once(queue: Queue[str]) -> None:
