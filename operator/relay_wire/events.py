@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 from enum import StrEnum
+from itertools import islice
+from typing import Final
 
 from pydantic import Field, JsonValue
 
@@ -28,6 +30,10 @@ class EventType(StrEnum):
     VM_TERMINATED = "vm.terminated"
 
 
+MOST_IDS: Final = 16
+"""The most ids that are read of an event: whoever signs one could name thousands."""
+
+
 class Event(Received):
     """The payload of a delivery; only cluster events have a known `data` (`clusterId`), so any shape is accepted."""
 
@@ -38,11 +44,11 @@ class Event(Received):
 
     @property
     def resource_ids(self) -> tuple[str, ...]:
-        """Every id in `data`, likeliest first: `vmId`, `podId`, `replicaId`, `clusterId`, `id`; then one level down.
+        """The ids in `data`, likeliest first: `vmId`, `podId`, `replicaId`, `clusterId`, `id`; then one level down.
 
         A replica event may name both the replica and its cluster. An event is a hint: verify the ids with the cloud.
         """
-        return tuple(dict.fromkeys(_named_ids(self.data)))
+        return tuple(islice(dict.fromkeys(_named_ids(self.data)), MOST_IDS))
 
     @property
     def resource_id(self) -> str | None:

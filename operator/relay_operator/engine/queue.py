@@ -15,6 +15,10 @@ KeyT = TypeVar("KeyT", bound=Hashable)
 _POLLS_EVERY: Final = 1.0
 """Seconds between the moments at which polls are due: together they cost a third of what they cost one by one."""
 
+_STALE: Final = 2
+_FEW: Final = 64
+"""More than `_STALE` times as many due times as delayed keys, and this many more, are gone through once."""
+
 
 class Priority(IntEnum):
     """Lower goes first: what stops billing leads, and what only looks comes last."""
@@ -130,6 +134,9 @@ class Queue(Generic[KeyT]):
             return
         self._delayed[key] = (due, priority)
         heapq.heappush(self._due, (due, next(self._order), key))
+        if len(self._due) > _STALE * len(self._delayed) + _FEW:
+            self._due = [(due, next(self._order), key) for key, (due, _) in self._delayed.items()]
+            heapq.heapify(self._due)
         if self._waiters:
             self._arm()
 

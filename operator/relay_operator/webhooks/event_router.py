@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import islice
 
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.cache import Cache
@@ -13,7 +14,6 @@ _BURST = 10.0
 """Seconds' worth of wakes that one object may use at once."""
 _INTERVAL = 1.0
 """Seconds between two wakes of one object in the long run; an earlier wake is delayed, not lost."""
-_REMEMBERED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,9 @@ class EventRouter:
         if spent - now > _BURST:
             self.queue.add_after(key, spent - now - _BURST, Priority.EVENT)
             return
-        if len(self._spent) >= _REMEMBERED:
-            for other in [other for other, until in self._spent.items() if until <= now]:
-                del self._spent[other]
+        self._spent.pop(key, None)  # so that the first is the one that was woken longest ago
         self._spent[key] = spent + _INTERVAL
+        for other in tuple(islice(self._spent, 2)):
+            if self._spent[other] <= now:
+                del self._spent[other]
         self.queue.add(key, Priority.EVENT)

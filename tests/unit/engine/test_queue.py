@@ -319,6 +319,18 @@ async def test_polls_come_together_at_whole_seconds(queue: Queue[str], clock: Cl
     assert await drained(queue) == (["c", "b", "a"] if priority is Priority.POLL else ["c"])
 
 
+async def test_a_key_that_is_delayed_again_and_again_leaves_nothing_behind(queue: Queue[str], clock: Clock) -> None:
+    queue.add_after("b", 2_000_000, Priority.POLL)
+    for _ in range(1000):
+        queue.add_after("a", 1_000_000, Priority.POLL)
+        queue.add("a", Priority.CHANGE)
+        assert await drained(queue) == ["a"]
+    queue.add_after("a", 1_000_000, Priority.POLL)
+    assert len(queue._due) < 100
+    clock.seconds = 3_000_000
+    assert await drained(queue) == ["a", "b"]
+
+
 async def test_a_delayed_key_comes_when_it_is_due(queue: Queue[str], clock: Clock) -> None:
     queue.add_after("a", 10, Priority.POLL)
     assert len(queue) == 0

@@ -95,8 +95,8 @@ async def test_a_storm_of_events_wakes_an_object_only_so_often_and_the_last_is_n
 
 
 def test_what_is_remembered_of_storms_has_a_bound(router: Router) -> None:
-    for number in range(12_000):
+    for number in range(1_000):
         router.now = float(number)
         router.put(pod(f"pod-{number}"), {"id": f"id-{number}"})
         router.tell(f"id-{number}")
-    assert len(router.router._spent) <= 10_000
+    assert len(router.router._spent) <= 20

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import JsonValue
 
-from relay_wire.events import Event, EventType
+from relay_wire.events import MOST_IDS, Event, EventType
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,12 @@ def test_the_ids_in_the_data_are_found(data: JsonValue, ids: tuple[str, ...]) ->
     event = Event(id="evt_1", type="vm.running", data=data)
     assert event.resource_ids == ids
     assert event.resource_id == (ids[0] if ids else None)
+
+
+def test_an_event_names_only_so_many_ids() -> None:
+    data: JsonValue = {str(number): {"id": f"pod-{number}"} for number in range(1000)}
+    event = Event.model_validate({"id": "e1", "type": "vm.running", "data": data})
+    assert event.resource_ids == tuple(f"pod-{number}" for number in range(MOST_IDS))
 
 
 def test_a_new_kind_of_event_is_taken() -> None:
