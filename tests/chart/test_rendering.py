@@ -13,7 +13,7 @@ import yaml
 from hack.release.package import CHARTS
 from relay_operator.settings import PREFIX, Settings
 from tests.support.binaries import helm
-from tests.support.chart import CHART, LOCALCLOUD, rendered
+from tests.support.chart import CHART, LOCALCLOUD, definitions, rendered
 from tests.support.eventually import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
@@ -206,9 +206,8 @@ async def test_webhooks_reach_the_leader_alone_and_metrics_come_from_every_repli
 
 async def test_crds_are_kept_when_the_chart_goes_and_are_those_of_the_folder() -> None:
     crds = of_kind(await rendered("relay-system"), "CustomResourceDefinition")
-    folder = [yaml.safe_load(path.read_text()) for path in sorted((CHART.parents[1] / "crds").glob("*.yaml"))]
     assert [one["spec"] for one in sorted(crds, key=lambda one: str(one["metadata"]["name"]))] == [
-        one["spec"] for one in folder
+        one["spec"] for one in definitions()
     ]
     assert {one["metadata"]["annotations"]["helm.sh/resource-policy"] for one in crds} == {"keep"}
     assert not of_kind(await rendered("relay-system", "crds.install=false"), "CustomResourceDefinition")

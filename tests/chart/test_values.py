@@ -16,7 +16,7 @@ from hack.release.package import CHARTS
 from relay_operator.kinds import KINDS
 from relay_operator.settings import Settings
 from tests.support.binaries import helm
-from tests.support.chart import CHART, FOREIGN_KINDS, RELEASE, refusal, rendered, sets, template
+from tests.support.chart import CHART, FOREIGN_KINDS, RELEASE, objects_in, refusal, rendered, sets, template
 from tests.support.eventually import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def rendered_with(folder: Path, values: Manifest, kind: str) -> list[Manifest]:
     """The objects of one kind that the chart makes of a values file."""
     command = template(CHART, *values_file(folder, values))
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True)
-    return [one for one in yaml.safe_load_all(done.stdout) if one and one["kind"] == kind]
+    return [one for one in objects_in(done.stdout) if one["kind"] == kind]
 
 
 def mistyped(values: dict[str, Any]) -> dict[str, Any]:
@@ -362,7 +362,7 @@ async def test_common_labels_are_on_every_object_and_select_nothing() -> None:
         assert "cost-center" not in str(one.get("spec", {}).get("selector"))
 
 
-class _Strict(yaml.SafeLoader):
+class _Strict(yaml.CSafeLoader):
     """Refuses a key that is twice in a mapping, as the parser of Flux does."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:

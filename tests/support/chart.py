@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import yaml
@@ -60,20 +60,34 @@ async def rendered(namespace: str, *values: str, chart: Path = CHART) -> list[Ma
     """
     foreign = [part for kind in FOREIGN_KINDS for part in ("--api-versions", kind)]
     command = template(chart, "--namespace", namespace, *foreign, *sets(*values))
-    done = await asyncio.to_thread(
-        subprocess.run, command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
-    )
+    return objects_in(await asyncio.to_thread(_output, tuple(command)))
+
+
+@cache  # charts do not change during a run
+def _output(command: tuple[str, ...]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
     if done.returncode:
         raise AssertionError(f"`{' '.join(command)}` failed:\n{done.stderr}")
-    return [manifest for manifest in yaml.safe_load_all(done.stdout) if manifest]
+    return done.stdout
+
+
+def objects_in(text: str) -> list[Manifest]:
+    """Returns the objects of a YAML stream."""
+    return [manifest for manifest in yaml.load_all(text, yaml.CSafeLoader) if manifest]
+
+
+@cache
+def definitions() -> tuple[Manifest, ...]:
+    """Returns the CRDs of crds/, by file name; they are shared, so callers do not change them."""
+    files = sorted((REPOSITORY / "crds").glob("*.yaml"))
+    return tuple(definition for path in files for definition in objects_in(path.read_text()))
 
 
 async def install_crds(kube: Kube) -> None:
     """Applies crds/ and returns once the API server serves each kind."""
-    definitions = [yaml.safe_load(path.read_text()) for path in sorted((REPOSITORY / "crds").glob("*.yaml"))]
-    for definition in definitions:
+    for definition in definitions():
         await kube.apply(definition)
-    for definition in definitions:
+    for definition in definitions():
         spec = definition["spec"]
         path = f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}"
         # `Established` is not enough: the first answers are 404 and 429 "storage is (re)initializing".
@@ -82,7 +96,9 @@ async def install_crds(kube: Kube) -> None:
 
 async def grant_access(cluster: Cluster, namespace: str, *values: str, chart: Path = CHART) -> Path:
     """Creates the namespace and the chart's ServiceAccount with its rights; returns a kubeconfig that acts as it."""
-    manifests = [one for one in await rendered(namespace, *values, chart=chart) if one["kind"] in _ACCESS]
+    without_crds = ("crds.install=false",) if chart == CHART else ()
+    all_of_it = await rendered(namespace, *without_crds, *values, chart=chart)
+    manifests = [one for one in all_of_it if one["kind"] in _ACCESS]
     accounts = [one["metadata"]["name"] for one in manifests if one["kind"] == "ServiceAccount"]
     if len(accounts) != 1:
         raise AssertionError(f"the chart should render one ServiceAccount, not {accounts}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
 from typing import TYPE_CHECKING
@@ -85,18 +84,21 @@ class Workspace:
 
         Use 0 if no operator runs. Then empties the organization's balance, so that the cloud stops what was left in it.
         """
-        made = [kind for kind in _WORKLOADS if await self.kube.list(kind)]
+        made = {kind for kind in _WORKLOADS if await self.kube.list(kind)}
         for kind in made:
             await self.kube.delete_all(kind)
-        # A schedule may have created a batch since.
-        kinds = {*made, "InferenceBatch"}
-        with contextlib.suppress(AssertionError):
-            await eventually(lambda: self._left(kinds), lambda left: not left, within=patience, every=0.05)
-        await self._release_by_force(kinds)
+        if "InferenceBatchSchedule" in made:  # it may have created a batch since
+            made.add("InferenceBatch")
+        forced = {"CloudAccount"}
+        try:
+            await eventually(lambda: self._left(made), lambda left: not left, within=patience)
+        except AssertionError:
+            await self._release_by_force(made)
+            forced |= made
         await self.kube.delete_all("CloudAccount")
         if namespace_too:
             await self.kube.delete("Namespace", self.namespace)
-        await self._release_by_force({*kinds, "CloudAccount"})
+        await self._release_by_force(forced)
         if self.cloud.process.running:
             # Frees the GPUs of what was orphaned or abandoned for other tests: without funds, the cloud stops it.
             await self.cloud.control.change_organization(self.organization.id, balanceCents=-1)

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import re
-import secrets
 from typing import TYPE_CHECKING
 
 import pytest
-import pytest_asyncio
 import yaml
 
-from tests.support import chart
 from tests.support.kubectl import Kubectl
 from tests.support.toolchain import REPOSITORY
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from pathlib import Path
 
-    from tests.support.kube import Kube
+    from tests.support.controlplane import Cluster
 
 _FOLDER = REPOSITORY / "examples"
 EXAMPLES = {
@@ -27,14 +24,11 @@ EXAMPLES = {
 }
 
 
-@pytest_asyncio.fixture
-async def kubectl(kube: Kube) -> AsyncIterator[Kubectl]:
-    """kubectl in a namespace of its own, with the kinds installed."""
-    await chart.install_crds(kube)
-    namespace = f"examples-{secrets.token_hex(3)}"
-    await kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
-    yield Kubectl(kube.kubeconfig, namespace)
-    await kube.delete("Namespace", namespace)
+@pytest.fixture
+def kubectl(cluster: Cluster, operator_kubeconfig: Path) -> Kubectl:
+    """kubectl where the kinds are installed."""
+    assert operator_kubeconfig.exists()
+    return Kubectl(cluster.kubeconfig)
 
 
 @pytest.mark.parametrize("name", sorted(EXAMPLES.keys() - {"autoscaling/keda"}))

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
 
 from relay_operator.crds import DEFINITIONS, crds_as_yaml, custom_resource_definition
 from relay_operator.crds.__main__ import main
 from relay_operator.crds.access import for_cluster_accounts, for_people, in_own_namespace, in_watched_namespaces
 from relay_operator.crds.files import generated_files
 from relay_operator.kinds import KINDS
+from tests.support.chart import definitions, objects_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -208,9 +208,8 @@ def test_generated_files_are_those_of_the_models() -> None:
 
 
 def test_printed_crds_are_those_in_the_folder() -> None:
-    printed = {one["metadata"]["name"]: one for one in yaml.safe_load_all(crds_as_yaml())}
-    stored = [yaml.safe_load(path.read_text()) for path in sorted((ROOT / "crds").glob("*.yaml"))]
-    assert printed == {one["metadata"]["name"]: one for one in stored}
+    printed = {one["metadata"]["name"]: one for one in objects_in(crds_as_yaml())}
+    assert printed == {one["metadata"]["name"]: one for one in definitions()}
 
 
 def test_the_check_names_what_drifted_and_writing_repairs_it(
