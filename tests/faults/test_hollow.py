@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
+@pytest.mark.long
 async def test_a_plan_that_meets_no_call_is_played_in_any_state_and_told_or_fails(plays: Plays, tmp_path: Path) -> None:
     learned, usual = Learned(tmp_path), await plays.learned("cluster")
     once = Logged(len(usual.calls), Call(Side.CLOUD, "POST /v1/seldom", phase="create"), {})
