@@ -20,7 +20,9 @@ JsonObject: TypeAlias = dict[str, JsonValue]
 
 MERGE_PATCH = "application/merge-patch+json"
 REQUEST_TIMEOUT = 30.0
-PAGE_SIZE = 500
+PAGE_SIZE = 100
+LARGEST_PAGE = 2**22
+"""In bytes: what is larger is asked for again with fewer objects, since empty lists take twenty times this decoded."""
 THROTTLED_ATTEMPTS = 5
 """How often a request is sent that API priority and fairness rejects (429), which does not process it."""
 
@@ -67,6 +69,10 @@ class Refused(KubeError):
 
 class Unavailable(KubeError):
     """No answer, 429, 5xx, or an answer not from the API server: the request may or may not have been processed."""
+
+
+class _LargePageError(Exception):
+    """The page has more than `LARGEST_PAGE` bytes."""
 
 
 class NotLeading(Unavailable):
@@ -161,10 +167,15 @@ class Kube:
         self, kind: ResourceType, namespace: str | None = None, *, field_selector: str = ""
     ) -> AsyncIterator[tuple[list[JsonObject], str]]:
         """Yields pages like `pages`, each with the resourceVersion of the whole list, after which a watch continues."""
-        token = ""
+        token, limit = "", PAGE_SIZE
         while True:
-            query = f"?limit={PAGE_SIZE}{_selected(field_selector)}" + (f"&continue={_quoted(token)}" if token else "")
-            page = await self._request("GET", kind.path(namespace) + query)
+            query = f"?limit={limit}{_selected(field_selector)}" + (f"&continue={_quoted(token)}" if token else "")
+            try:
+                page = await self._request("GET", kind.path(namespace) + query, bounded=limit > 1)
+            except _LargePageError:
+                limit = max(limit // 4, 1)
+                continue
+            limit = min(2 * limit, PAGE_SIZE)
             items, metadata = page.get("items"), page.get("metadata")
             said = metadata if isinstance(metadata, dict) else {}
             found = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
@@ -306,10 +317,12 @@ class Kube:
         finally:
             self._on_write(kind.plural, method.lower(), status)
 
-    async def _request(self, method: str, path: str, body: Mapping[str, JsonValue] | None = None) -> JsonObject:
+    async def _request(
+        self, method: str, path: str, body: Mapping[str, JsonValue] | None = None, *, bounded: bool = False
+    ) -> JsonObject:
         attempt = 1
         while True:
-            status, retry_after, raw = await self._send(method, path, body)
+            status, retry_after, raw = await self._send(method, path, body, bounded=bounded)
             if 200 <= status < 300:
                 return _object(method, path, raw)
             if status != 429 or attempt == THROTTLED_ATTEMPTS:
@@ -317,7 +330,9 @@ class Kube:
             await self._sleep(min(retry_after, 5.0) * attempt)
             attempt += 1
 
-    async def _send(self, method: str, path: str, body: Mapping[str, JsonValue] | None) -> tuple[int, float, bytes]:
+    async def _send(
+        self, method: str, path: str, body: Mapping[str, JsonValue] | None, *, bounded: bool
+    ) -> tuple[int, float, bytes]:
         headers = {"Accept": "application/json", **self._api.headers()}
         if body is not None:
             headers["Content-Type"] = MERGE_PATCH if method == "PATCH" else "application/json"
@@ -330,7 +345,7 @@ class Kube:
                 timeout=_TIMEOUT,
                 proxy=self._api.proxy,
             ) as answer:
-                raw = await answer.read()
+                raw = await (_page(answer.content) if bounded else answer.read())
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise Unavailable(0, "Unreachable", f"{method} {path.partition('?')[0]}: {error!r}") from error
         return answer.status, _seconds(answer.headers.get("Retry-After")), raw
@@ -339,6 +354,16 @@ class Kube:
 @lru_cache(maxsize=1024)  # an object is written several times
 def _url(text: str) -> URL:
     return URL(text, encoded=True)
+
+
+async def _page(content: aiohttp.StreamReader) -> bytes:
+    """The rest of the content. Raises _LargePageError."""
+    read = bytearray()
+    async for piece in content.iter_any():
+        read += piece
+        if len(read) > LARGEST_PAGE:
+            raise _LargePageError
+    return bytes(read)
 
 
 def _selected(field_selector: str) -> str:

@@ -7,6 +7,7 @@ import pytest
 
 from relay_kube.kube import (
     CONFIG_MAPS,
+    LARGEST_PAGE,
     NAMESPACES,
     PAGE_SIZE,
     SECRETS,
@@ -20,7 +21,7 @@ from relay_kube.kube import (
     ResourceType,
     Unavailable,
 )
-from tests.unit.engine.apiserver import Fault, Json
+from tests.unit.engine.apiserver import Fault, Json, part
 from tests.unit.flows.managed.world import NAMESPACE, World
 
 PODS = ResourceType("gpupods", "gpurelay.dev", "v1alpha1")
@@ -95,7 +96,27 @@ async def test_a_list_is_read_to_its_end_page_by_page(world: World) -> None:
         world.server.put("secrets", {"metadata": {"name": f"s{number}", "namespace": NAMESPACE}})
     pages = [len(page) async for page in world.kube.pages(SECRETS)]
     assert pages == [PAGE_SIZE, PAGE_SIZE, 1]
-    assert [dict(call.query).get("continue") for call in world.server.calls] == [None, "500", "1000"]
+    assert [dict(call.query).get("continue") for call in world.server.calls] == [
+        None,
+        str(PAGE_SIZE),
+        str(PAGE_SIZE * 2),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "limits"),
+    [([2**20] * 6, ["100", "25", "6", "1", "2", "4"]), ([1, LARGEST_PAGE, 1], ["100", "25", "6", "1", "2", "1", "2"])],
+    ids=["many", "one"],
+)
+async def test_a_page_that_is_too_large_is_read_in_smaller_ones(
+    world: World, sizes: list[int], limits: list[str]
+) -> None:
+    for number, size in enumerate(sizes):
+        metadata: Json = {"name": f"s{number}", "namespace": NAMESPACE}
+        world.server.put("secrets", {"metadata": metadata, "data": {"text": "x" * size}})
+    found = [part(raw, "metadata")["name"] async for page in world.kube.pages(SECRETS) for raw in page]
+    assert found == [f"s{number}" for number in range(len(sizes))]
+    assert [dict(call.query)["limit"] for call in world.server.calls] == limits
 
 
 async def test_whether_a_kind_can_be_listed_is_asked_with_one_object(world: World) -> None:

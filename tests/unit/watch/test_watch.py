@@ -60,6 +60,7 @@ class Server:
         self.version = "1"
         self.status = 200
         self.since: list[str] = []
+        self.limits = set[str]()
         self.asked = 0
         self.watched = asyncio.Event()
         self.token = "a-token"
@@ -84,6 +85,7 @@ class Server:
             found = DISCOVERY.get(request.path)
             return web.json_response(found) if found else web.json_response({}, status=404)
         if "watch" not in request.query:
+            self.limits.add(request.query["limit"])
             metadata: Json = {"resourceVersion": self.version}
             page = json.dumps({"kind": "GpuPodList", "metadata": metadata, "items": self.listed}).encode()
             return web.Response(body=page.replace(HERE, self.instead), content_type="application/json")
@@ -225,6 +227,7 @@ async def test_of_a_list_only_what_the_cache_does_not_know_reaches_kopf(server: 
     server.listed = [pod("known", 5), pod("newer", 4), pod("unknown", 2)]
     async with watching(listener):
         assert {await listener.told.get(), await listener.told.get()} == {("newer", "4"), ("unknown", "2")}
+        assert server.limits == {"10"}
         server.say(line("MODIFIED", pod("known", 6)))
         assert await listener.told.get() == ("known", "6")
 
