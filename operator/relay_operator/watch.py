@@ -115,7 +115,7 @@ def _settings() -> kopf.OperatorSettings:
     settings.persistence.diffbase_storage = _NoDiffs()
     settings.persistence.progress_storage = kopf.MultiProgressStorage([])  # such handlers make no progress either
     settings.queueing.idle_timeout = 1.0  # a task per object lives this long after its last event
-    settings.watching.chunk_size = 10  # such a page has no bound in bytes, and is mostly not needed
+    settings.watching.chunk_size = 50  # such a page has no bound in bytes, and is mostly not needed
     settings.process.ultimate_exiting_timeout = None  # the operator decides how its process ends, not kopf
     return settings
 

@@ -227,7 +227,7 @@ async def test_of_a_list_only_what_the_cache_does_not_know_reaches_kopf(server: 
     server.listed = [pod("known", 5), pod("newer", 4), pod("unknown", 2)]
     async with watching(listener):
         assert {await listener.told.get(), await listener.told.get()} == {("newer", "4"), ("unknown", "2")}
-        assert server.limits == {"10"}
+        assert server.limits == {"50"}
         server.say(line("MODIFIED", pod("known", 6)))
         assert await listener.told.get() == ("known", "6")
 
