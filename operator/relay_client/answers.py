@@ -100,9 +100,12 @@ def result_of(operation: Operation[Any, ResultT], answer: Answer) -> ResultT:
         return cast("ResultT", answer.body.decode(errors="replace"))
     model = cast("type[pydantic.BaseModel]", operation.result)
     try:
-        return cast("ResultT", model.model_validate_json(answer.body))
+        # Decoded first: each error of a validation of JSON has a copy of its own of what the error is about.
+        return cast("ResultT", model.model_validate(from_json(answer.body)))
     except pydantic.ValidationError as error:
         raise _unreadable(operation, answer, _complaint(error)) from None
+    except ValueError as error:
+        raise _unreadable(operation, answer, f"body: Invalid JSON: {error}") from None
 
 
 def about(operation: Operation[Any, ResultT], asked: str | None, result: ResultT) -> ResultT:

@@ -5,7 +5,7 @@
 """
 
 import re
-from typing import Annotated, Any, Final, Generic, TypeVar
+from typing import Annotated, Any, Final, Generic, TypeVar, cast
 
 from pydantic import (
     AfterValidator,
@@ -81,10 +81,14 @@ class SnakeReceived(Received):
 
 
 class _ReadAsAbsent:
-    """Reads a value of the wrong type as absent."""
+    """Reads a value of the wrong type as absent; the first wrong item of a list or dict decides, as in `ListOf`."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:  # noqa: ANN401 - pydantic's hook
-        return core_schema.with_default_schema(handler(source), default=None, on_error="default")
+        schema = handler(source)
+        inner = cast("dict[str, object]", schema["schema"] if schema["type"] == "nullable" else schema)
+        if inner["type"] in {"list", "dict"}:
+            inner["fail_fast"] = True
+        return core_schema.with_default_schema(schema, default=None, on_error="default")
 
 
 Lenient = Annotated[T | None, _ReadAsAbsent()]
@@ -115,8 +119,8 @@ Word = Annotated[str, BeforeValidator(lambda value: "" if value is None else val
 """A string; null reads as empty."""
 
 
-ListOf = Annotated[list[T], BeforeValidator(lambda value: [] if value is None else value)]
-"""A received array; null reads as empty."""
+ListOf = Annotated[list[T], Field(fail_fast=True), BeforeValidator(lambda value: [] if value is None else value)]
+"""A received array; null reads as empty. Only the first wrong item is reported: millions of errors take gigabytes."""
 
 
 def _or_none(value: object, handler: ValidatorFunctionWrapHandler) -> object:
@@ -126,7 +130,7 @@ def _or_none(value: object, handler: ValidatorFunctionWrapHandler) -> object:
         return None
 
 
-LenientListOf = Annotated[list[T] | None, WrapValidator(_or_none)]
+LenientListOf = Annotated[Annotated[list[T], Field(fail_fast=True)] | None, WrapValidator(_or_none)]
 """A received array; null reads as empty, and anything unexpected as `None`, so that it is not taken for empty."""
 
 SentList = Annotated[list[T], Field(fail_fast=True)]

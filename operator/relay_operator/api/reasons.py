@@ -202,7 +202,7 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         "and what to do by hand. `Ready` stays what it was last seen to be, unless the object is being deleted.",
         Reason.SPEC_INVALID: "The cloud refuses the spec, or status cannot be written: the message has the words of "
         "the cloud, or of the API server.",
-        Reason.ENV_MISSING: "A Secret or ConfigMap that the spec refers to does not exist, or lacks the key.",
+        Reason.ENV_MISSING: "A Secret or ConfigMap that the spec refers to is missing, lacks the key or is too large.",
         Reason.CONNECTION_REFUSED: "The Secret or ConfigMap of `connection` cannot be written: it is another's, or "
         "the API server refuses it.",
         Reason.EXPIRED: "It is no longer valid, and the spec does not ask for another: delete its Secret to get one. "

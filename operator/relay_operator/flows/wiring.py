@@ -38,7 +38,7 @@ from relay_operator.flows.managed.connection import ConnectionWriter
 from relay_operator.flows.managed.flow import ManagedFlow
 from relay_operator.flows.managed.funding import Funding
 from relay_operator.flows.managed.gather import Gatherer
-from relay_operator.flows.managed.inputs import InputReader
+from relay_operator.flows.managed.inputs import InputReader, limited_reads
 from relay_operator.flows.managed.resource import ExternalResource, ObsT
 from relay_operator.flows.managed.shown_once import ValueKeeper
 from relay_operator.flows.managed.traces import ManagedTraces
@@ -72,6 +72,8 @@ class Parts:
     pricing: Pricing
     traces: dict[str, Traces] = field(default_factory=dict)
     """The traces of each kind; every controller adds its own."""
+    reads: asyncio.Semaphore = field(default_factory=limited_reads)
+    """Bounds the reads of inputs, of all kinds together."""
 
     @property
     def delays(self) -> ConfirmationDelays:
@@ -166,7 +168,7 @@ def managed(
                 resource,
                 accounts,
                 engine.cache,
-                InputReader(engine.kube),
+                InputReader(engine.kube, parts.reads),
                 ValueKeeper(engine.kube),
                 Funding(resource, accounts, parts.budgets, parts.pricing),
                 engine.clock,

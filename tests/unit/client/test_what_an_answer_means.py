@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import tracemalloc
 from dataclasses import dataclass
 
 import pytest
@@ -28,9 +29,11 @@ from relay_client import (
     Unauthorized,
     Unreadable,
 )
+from relay_client.answers import Answer, result_of
 from relay_client.operations import (
     ATTACH_SSH_KEY,
     CREATE_POD,
+    GET_CLUSTER_DETAIL,
     GET_VM,
     GET_VM_LOGS,
     TERMINATE_VM,
@@ -244,3 +247,23 @@ async def test_a_body_that_drips_for_ever_ends_with_the_attempt(server: Scripted
     async with Cloud(server.url, KEY, policy=QUICK) as cloud:
         with pytest.raises(Truncated, match=r"no complete answer within 0\.5 s"):
             await cloud.call(CREATE_POD, POD)
+
+
+def test_an_answer_that_lacks_many_fields_is_kept_once_and_not_for_each_of_them() -> None:
+    items = 100_000
+    answer = Answer(200, {}, b'{"odd":[' + b",".join([b"0"] * items) + b"]}")
+    tracemalloc.start()
+    try:
+        with pytest.raises(
+            Unreadable, match="id: Field required; organizationId: Field required; name: Field required"
+        ):
+            result_of(GET_CLUSTER_DETAIL, answer)
+        assert tracemalloc.get_traced_memory()[1] < 2 * 8 * items
+    finally:
+        tracemalloc.stop()
+
+
+async def test_an_answer_that_is_no_json_says_where(cloud: Cloud, server: ScriptedServer) -> None:
+    server.will(Reply(200, b'{"id":'))
+    with pytest.raises(Unreadable, match="body: Invalid JSON: EOF while parsing a value at line 1 column 6"):
+        await cloud.call(GET_VM, id="vm_1")

@@ -4,11 +4,11 @@ import json
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
+from pydantic import ValidationError, model_validator
 
 from relay_wire.account import Joined, Me, Membership, User, Whoami
 from relay_wire.api_keys import ApiKeyCreated, ApiKeyList, ApiKeySummary
-from relay_wire.base import Received
+from relay_wire.base import Lenient, LenientListOf, Received
 from relay_wire.billing import AutoRecharge, Balance, CurrentUsage
 from relay_wire.catalog import ClassAvailability, CpuPrice, GpuAvailability, GpuModelList, Pricing
 from relay_wire.clusters import ClusterDetail, ClusterPage, ClusterSummary, Replica
@@ -188,6 +188,47 @@ def test_secrets_are_not_shown() -> None:
     detail = ClusterDetail.model_validate(DETAIL | {"deployToken": "canary", "envVars": {"A": "canary"}})
     assert detail.deploy_token == "canary"
     assert "canary" not in repr(detail)
+
+
+@pytest.mark.parametrize(
+    ("model", "answer"),
+    [(ClusterPage, {"items": [[]] * 3}), (Whoami, {"principalType": "", "organizationId": "o", "scopes": [[]] * 3})],
+)
+def test_only_the_first_wrong_item_of_a_list_is_reported(model: type[Received], answer: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError) as refused:
+        model.model_validate_json(json.dumps(answer))
+    assert refused.value.error_count() == 1
+
+
+class Spied(Received):
+    """Counts how many of its kind were read."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _count(cls, data: object) -> object:
+        READ.append(data)
+        return data
+
+
+READ: list[object] = []
+
+
+class Tolerant(Received):
+    """Has lists and a dict that may be of another shape."""
+
+    usage: LenientListOf[Spied]
+    listed: Lenient[list[Spied]] = None
+    named: Lenient[dict[str, Spied]] = None
+
+
+@pytest.mark.parametrize("wrong", ["usage", "listed", "named"])
+def test_the_first_wrong_item_decides_that_a_tolerated_list_is_unknown(wrong: str) -> None:
+    items = [{}, "odd", {}, "odd"]
+    odd = dict(zip("abcd", items, strict=True)) if wrong == "named" else items
+    READ.clear()
+    told = Tolerant.model_validate_json(json.dumps({"usage": [], "listed": [{}], "named": {"a": {}}, wrong: odd}))
+    unread = told.model_dump()[wrong]
+    assert (unread, READ.count("odd")) == (None, 1)
 
 
 def test_both_error_bodies_are_read() -> None:

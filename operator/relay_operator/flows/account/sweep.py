@@ -6,7 +6,7 @@ that is left over is recognized by its name, since each attempt's name comes fro
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -35,6 +35,8 @@ _LOOKS = 10
 """The most requests about strays, late creates and other leftovers each, per sweep: other objects have to wait."""
 _FIRST = 2
 """The number of first sweeps of a process that read the lists in any case."""
+_AT_ONCE = 500
+"""Resources thought about before other work gets its turn."""
 _GONE = 2
 """Consecutive looks without the resource that prove its end."""
 _ANXIOUS = timedelta(days=1).total_seconds()
@@ -110,7 +112,7 @@ class Sweeper:
             month = {item.resource_id for item in usage.breakdown}
             memory.hours = {cloud_id: told for cloud_id, told in memory.hours.items() if cloud_id in month}
         self.engine.leftovers.move(ready.organization_id, ready.key, lambda key: self._is_in_it(ready, key))
-        fates = {stray: fate for stray in found.values() if (fate := self._fate(ready, stray)) is not None}
+        fates = await self._fates(ready, found.values())
         left = {record.id for record in self.engine.leftovers.of(ready.key)}
         memory.looked = {cloud_id: last for cloud_id, last in memory.looked.items() if cloud_id in found.keys() | left}
         for stray in in_turn(fates, memory.looked, _LOOKS):
@@ -123,6 +125,15 @@ class Sweeper:
         await self.engine.leftovers.save(())
         await self._look_after(ready, policy, memory, now)
         await self.engine.leftovers.save(())
+
+    async def _fates(self, ready: AccountReady, found: Iterable[Stray]) -> dict[Stray, Fate]:
+        fates = dict[Stray, Fate]()
+        for number, stray in enumerate(found, start=1):
+            if number % _AT_ONCE == 0:
+                await self.engine.sleep(0)
+            if (fate := self._fate(ready, stray)) is not None:
+                fates[stray] = fate
+        return fates
 
     def _fate(self, ready: AccountReady, stray: Stray) -> Fate | None:
         """The stray's fate; None to leave it alone, or if its object will find it."""

@@ -2,8 +2,10 @@
 
 import asyncio
 import hashlib
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final, TypeAlias
 
 from relay_kube.kube import CONFIG_MAPS, SECRETS, Kube, NotFound, ResourceType
 from relay_operator.api.parts import EnvFromSource
@@ -17,6 +19,21 @@ from relay_operator.flows.managed.resource import InputRefs
 _WORDS = {SECRETS.plural: "Secret", CONFIG_MAPS.plural: "ConfigMap"}
 _ROUNDS = 20_000
 """Rounds of the digest's key derivation: more people read status than the Secret, and it must not help to guess it."""
+
+MAX_BYTES: Final = 1024**2
+"""The most that one object may take from Secrets and ConfigMaps: the API allows hundreds of them, of a MiB each."""
+_BESIDE: Final = 128
+"""What each value counts for beside its key and text: its prefix, and Python's own share."""
+_AT_ONCE: Final = 8
+"""Secrets and ConfigMaps in memory at once: each comes whole, with whatever else it holds."""
+
+_Asked: TypeAlias = Mapping[tuple[str, str], Counter[str | None]]
+"""By plural and name of an object: how often each of its keys is asked for; None stands for all of its keys."""
+
+
+def limited_reads() -> asyncio.Semaphore:
+    """Lets a few reads through at once; for all readers of a process."""
+    return asyncio.Semaphore(_AT_ONCE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,30 +57,46 @@ class MissingInput:
     message: str
 
 
+class _MissingError(Exception):
+    """Carries the message out of the loops below."""
+
+
 @dataclass(slots=True)
 class _Sources:
-    """What one pass read; each object is read once."""
+    """What one pass read: each object once, and of each what is asked for."""
 
     kube: Kube
     namespace: str
+    asked: _Asked
+    reads: asyncio.Semaphore
     data: dict[tuple[str, str], Mapping[str, str] | None] = field(default_factory=dict)
+    taken: int = 0
 
     async def read(self, kind: ResourceType, name: str) -> Mapping[str, str] | None:
+        """The texts of the object that are asked for; None if it does not exist."""
         key = (kind.plural, name)
         if key not in self.data:
             self.data[key] = await self._get(kind, name)
         return self.data[key]
 
     async def _get(self, kind: ResourceType, name: str) -> Mapping[str, str] | None:
-        try:
-            raw = await self.kube.get(kind, self.namespace, name)
-        except NotFound:
-            return None
-        return manifests.texts(raw.get("data"), encoded=kind is SECRETS)
-
-
-class _MissingError(Exception):
-    """Carries the message out of the loops below."""
+        asked = self.asked[kind.plural, name]
+        async with self.reads:
+            try:
+                raw = await self.kube.get(kind, self.namespace, name)
+            except NotFound:
+                return None
+            found = manifests.texts(raw.get("data"), encoded=kind is SECRETS)
+        found = {key: text for key, text in found.items() if asked[None] or asked[key]}
+        # Counted as often as it is used, since prefixes and names make an environment larger than what was read.
+        for key, text in found.items():
+            self.taken += (asked[None] + asked[key]) * (_BESIDE + len(key) + len(text.encode()))
+        if self.taken > MAX_BYTES:
+            raise _MissingError(
+                f"with {_WORDS[kind.plural]} {name} in {self.namespace}, the spec takes {self.taken >> 10} KiB "
+                f"from Secrets and ConfigMaps, more than {MAX_BYTES >> 10} KiB: refer to fewer keys, or to smaller ones"
+            )
+        return found
 
 
 @dataclass(slots=True)
@@ -71,6 +104,7 @@ class InputReader:
     """Resolves `env`, `envFrom`, `sshKeysFrom` and `sshKeyRefs`."""
 
     kube: Kube
+    reads: asyncio.Semaphore = field(default_factory=limited_reads)
 
     async def read(
         self,
@@ -86,7 +120,7 @@ class InputReader:
         """
         if not (refs.any or refs.env):
             return _NONE
-        sources = _Sources(self.kube, namespace)
+        sources = _Sources(self.kube, namespace, _asked(refs, registered), self.reads)
         borrowed: dict[str, str] = {}
         try:
             for source in refs.env_from:
@@ -115,6 +149,21 @@ class InputReader:
         digest = await _digest(foreign, salt, memory)
         literal = {item.name: item.value for item in refs.env if item.value is not None}
         return ReadInputs({**borrowed, **literal, **referenced}, tuple(ssh_keys), texts, digest)
+
+
+def _asked(refs: InputRefs, registered: Sequence[RegisteredKey]) -> _Asked:
+    asked = defaultdict[tuple[str, str], Counter[str | None]](Counter)
+    for whole in refs.env_from:
+        for kind, all_keys in ((SECRETS, whole.secret_ref), (CONFIG_MAPS, whole.config_map_ref)):
+            if all_keys is not None:
+                asked[kind.plural, all_keys.name][None] += 1
+    values = [*(item.value_from for item in refs.env), *refs.ssh_keys, *refs.texts.values()]
+    for value in (*values, *(key.source for key in registered)):
+        if isinstance(value, ValueSource):
+            for kind, one_key in ((SECRETS, value.secret_key_ref), (CONFIG_MAPS, value.config_map_key_ref)):
+                if one_key is not None:
+                    asked[kind.plural, one_key.name][one_key.key] += 1
+    return asked
 
 
 async def _all_of(sources: _Sources, source: EnvFromSource, field_name: str) -> dict[str, str]:

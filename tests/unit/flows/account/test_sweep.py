@@ -164,3 +164,15 @@ async def test_strays_that_cannot_be_looked_at_keep_no_other_from_being_found(sw
     swept.memory.anxious_until = 1e9
     await swept()
     assert swept.told() == [(Fate.ORPHAN, made.id)]
+
+
+async def test_others_have_their_turn_while_a_long_month_is_swept(swept: Swept) -> None:
+    engine, turns = swept.world.reconciler.engine, list[float]()
+
+    async def sleep(seconds: float) -> None:
+        turns.append(seconds)
+
+    swept.world.reconciler.engine = replace(engine, sleep=sleep)
+    lines = [{"resourceId": f"pod-{number}", "kind": "pod", "name": "by-hand", "hours": 1} for number in range(1000)]
+    await swept(CurrentUsage.model_validate({"usageCents": 0, "usageHours": 0, "breakdown": lines}))
+    assert turns == [0, 0]

@@ -1,13 +1,17 @@
 """What a create takes from Secrets and ConfigMaps: who wins, what is missing, and a digest that gives nothing away."""
 
+import asyncio
+from dataclasses import dataclass
+from typing import cast
+
 import pytest
 from pydantic import JsonValue
 
-from relay_kube.kube import CONFIG_MAPS, SECRETS, KubeError
+from relay_kube.kube import CONFIG_MAPS, SECRETS, JsonObject, Kube, KubeError, ResourceType
 from relay_operator.api.parts import EnvFromSource, EnvVar
 from relay_operator.api.references import ValueSource
 from relay_operator.engine.manifests import texts
-from relay_operator.flows.managed.inputs import InputReader, MissingInput, ReadInputs
+from relay_operator.flows.managed.inputs import MAX_BYTES, InputReader, MissingInput, ReadInputs
 from relay_operator.flows.managed.memory import ManagedMemory
 from relay_operator.flows.managed.resource import InputRefs
 from tests.unit.engine.apiserver import Fault, encoded
@@ -177,3 +181,93 @@ async def test_single_texts_are_read_by_the_name_that_the_kind_gives_them(world:
     assert found.texts == {"script": "cc"}
     assert found.digest != (await read(world, InputRefs(texts={"other": sources["script"]}))).digest
     assert InputRefs(texts=sources).any
+
+
+async def with_large(world: World, *names: str) -> None:
+    """ConfigMaps that hold more than half of what one object may take, and a small key."""
+    data: JsonValue = {"large": "x" * (MAX_BYTES * 5 // 8), "small": "s"}
+    for name in names:
+        await world.kube.create(CONFIG_MAPS, NAMESPACE, {"metadata": {"name": name}, "data": data})
+
+
+def whole(name: str, prefix: str = "P_") -> EnvFromSource:
+    return source(configMapRef={"name": name}, prefix=prefix)
+
+
+TOO_MUCH: dict[str, InputRefs] = {
+    "two objects": InputRefs(env_from=[whole("one"), whole("two"), whole("three")]),
+    "two keys": InputRefs(texts={name: value_of("configMap", name, "large") for name in ("one", "two", "three")}),
+    "a key that is used later": InputRefs(
+        env=[
+            env(f"{name}_{key}", value_of("configMap", name, key))
+            for key in ("small", "large")
+            for name in ("one", "two")
+        ]
+    ),
+}
+
+
+@pytest.mark.parametrize("refs", TOO_MUCH.values(), ids=TOO_MUCH)
+async def test_what_takes_too_much_is_named_and_nothing_more_is_read(world: World, refs: InputRefs) -> None:
+    await with_large(world, "one", "two", "three")
+    world.server.calls.clear()
+    result = await InputReader(world.kube).read(NAMESPACE, refs, "uid-1", ManagedMemory("u1"))
+    assert result == MissingInput(
+        f"with ConfigMap two in {NAMESPACE}, the spec takes 1280 KiB from Secrets and ConfigMaps, more than 1024 KiB: "
+        "refer to fewer keys, or to smaller ones"
+    )
+    assert [call.name for call in world.server.calls] == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    "refs",
+    [
+        InputRefs(env_from=[whole("one", "A_"), whole("one", "B_")]),
+        InputRefs(env=[env(name, value_of("configMap", "one", "large")) for name in "AB"]),
+    ],
+    ids=["whole", "key"],
+)
+async def test_what_is_used_twice_counts_twice(world: World, refs: InputRefs) -> None:
+    await with_large(world, "one")
+    result = await InputReader(world.kube).read(NAMESPACE, refs, "uid-1", ManagedMemory("u1"))
+    assert isinstance(result, MissingInput)
+
+
+async def test_many_empty_values_are_too_much_as_well(world: World) -> None:
+    data: JsonValue = {f"k{number}": "" for number in range(10_000)}
+    await world.kube.create(CONFIG_MAPS, NAMESPACE, {"metadata": {"name": "many"}, "data": data})
+    result = await InputReader(world.kube).read(
+        NAMESPACE, InputRefs(env_from=[whole("many")]), "uid-1", ManagedMemory("u1")
+    )
+    assert isinstance(result, MissingInput)
+
+
+async def test_only_the_keys_that_are_asked_for_count(world: World) -> None:
+    await with_large(world, "one", "two", "three")
+    variables = [env(name.upper(), value_of("configMap", name, "small")) for name in ("one", "two", "three")]
+    assert (await read(world, InputRefs(env=variables))).env == {"ONE": "s", "TWO": "s", "THREE": "s"}
+
+
+@dataclass
+class Counting:
+    """Reads of an API server that are under way at the same time."""
+
+    kube: Kube
+    now: int = 0
+    most: int = 0
+
+    async def get(self, kind: ResourceType, namespace: str | None, name: str) -> JsonObject:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        found = await self.kube.get(kind, namespace, name)
+        self.now -= 1
+        return found
+
+
+async def test_readers_of_one_process_read_only_so_much_at_once(world: World) -> None:
+    await prepared(world)
+    counting, reads = Counting(world.kube), asyncio.Semaphore(2)
+    readers = [InputReader(cast("Kube", counting), reads) for _ in range(4)]
+    refs = InputRefs(env_from=[SECRET_SOURCE, CONF_SOURCE])
+    await asyncio.gather(*(each.read(NAMESPACE, refs, "uid-1", ManagedMemory("u1")) for each in readers))
+    assert counting.most == 2
