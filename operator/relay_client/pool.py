@@ -1,6 +1,7 @@
 """The connections beneath the calls: one request, one answer, read whole or piece by piece."""
 
 import asyncio
+import socket
 import ssl
 from collections.abc import AsyncIterable, Callable, Mapping
 
@@ -8,7 +9,7 @@ import aiohttp
 
 from relay_client.answers import Answer, NoAnswerError
 from relay_client.retry import CallPolicy
-from relay_client.transport import ConnectionFailedError, Sending, Transport, WithheldError, headers_of, read
+from relay_client.transport import ConnectionFailedError, LookUp, Sending, Transport, WithheldError, headers_of, read
 
 # If a server closes an idle connection just as a create is sent on it, the create's outcome is unknown. Servers keep
 # idle connections for at least 5 s, so older ones than this are not reused.
@@ -77,6 +78,7 @@ class ConnectionPool:
         ssl_context: ssl.SSLContext | None = None,
         proxy: str | Callable[[str], str | None] | None = None,
         may_write: Callable[[], bool] | None = None,
+        look_up: LookUp = socket.getaddrinfo,
     ) -> None:
         if isinstance(proxy, str) and not proxy.startswith(("http://", "https://")):
             raise ValueError("the proxy must begin with http:// or https://")
@@ -86,6 +88,7 @@ class ConnectionPool:
             keepalive_seconds=_KEEPALIVE_SECONDS,
             ssl_context=ssl.create_default_context() if ssl_context is None else ssl_context,
             proxy_of=proxy if callable(proxy) else lambda _url: proxy,
+            look_up=look_up,
         )
 
     async def aclose(self) -> None:

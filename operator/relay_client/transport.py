@@ -6,19 +6,28 @@ It uses no redirects, cookies, decompression or environment, and sends nothing t
 import asyncio
 import contextlib
 import select
+import socket
 import ssl
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeAlias
 from weakref import WeakSet
 
 import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.connector import Connection
 from aiohttp.tracing import Trace
 from yarl import URL
 
+Found: TypeAlias = Sequence[tuple[int, int, int, str, tuple[str | int, ...] | tuple[int, bytes]]]
+LookUp: TypeAlias = Callable[[str, int, int, int, int, int], Found]
+"""Looks one name up, and blocks until the answer, as `socket.getaddrinfo` does."""
+
 _CLOSE_SECONDS = 2.0
+_LOOKUPS = 32
 _MAX_FIELD_BYTES = 64 * 1024
 _BROKE_OFF = "the server closed the connection in the middle of the answer"
 
@@ -70,11 +79,13 @@ class Transport:
         keepalive_seconds: float,
         ssl_context: ssl.SSLContext,
         proxy_of: Callable[[str], str | None],
+        look_up: LookUp,
     ) -> None:
         self._max_connections = max_connections
         self._keepalive_seconds = keepalive_seconds
         self._ssl_context = ssl_context
         self._proxy_of = proxy_of
+        self._resolver = _Resolver(look_up)
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
 
@@ -122,7 +133,7 @@ class Transport:
             raise ConnectionFailedError("cannot connect: the connections were closed")
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=_Connector(self._max_connections, self._keepalive_seconds, self._ssl_context),
+                connector=_Connector(self._max_connections, self._keepalive_seconds, self._ssl_context, self._resolver),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 skip_auto_headers=["Content-Type"],
                 auto_decompress=False,
@@ -134,14 +145,49 @@ class Transport:
         return self._session
 
 
+class _Resolver(AbstractResolver):
+    """Looks names up in threads of its own, apart from the API server's name: uvloop makes two lookups at a time.
+
+    A lookup cannot be cancelled: it takes a thread until the system gives up, which can be a minute. Until then, all
+    who need the name at this port wait for the same lookup, since the connector caches names.
+    """
+
+    def __init__(self, look_up: LookUp) -> None:
+        self._look_up = look_up
+        self._threads = ThreadPoolExecutor(_LOOKUPS, thread_name_prefix="cloud-lookup")
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """Resolve a name. Raises OSError, UnicodeError."""
+        found = await asyncio.get_running_loop().run_in_executor(
+            self._threads, self._look_up, host, port, family, socket.SOCK_STREAM, 0, socket.AI_ADDRCONFIG
+        )
+        return [_numeric(host, family, protocol, address) for family, _, protocol, _, address in found]
+
+    async def close(self) -> None:
+        """Does nothing: a lookup ends by itself, and its thread with it."""
+
+
+def _numeric(name: str, family: int, protocol: int, address: Sequence[str | int | bytes]) -> ResolveResult:
+    host, port, *more = address
+    scope = f"%{more[1]!r}" if more and more[1] else ""  # of a link-local address of IPv6
+    flags = socket.AI_NUMERICHOST
+    return ResolveResult(
+        hostname=name, host=f"{host!s}{scope}", port=int(port), family=family, proto=protocol, flags=flags
+    )
+
+
 class _Connector(aiohttp.TCPConnector):
     """Bounds the wait for a free connection itself, and never reuses one with unexpected data.
 
     aiohttp would reuse one whose end the event loop has not seen, or one that holds an unrequested answer.
     """
 
-    def __init__(self, max_connections: int, keepalive_seconds: float, ssl_context: ssl.SSLContext) -> None:
-        super().__init__(limit=0, keepalive_timeout=keepalive_seconds, ssl=ssl_context)
+    def __init__(
+        self, max_connections: int, keepalive_seconds: float, ssl_context: ssl.SSLContext, resolver: AbstractResolver
+    ) -> None:
+        super().__init__(limit=0, keepalive_timeout=keepalive_seconds, ssl=ssl_context, resolver=resolver)
         self._free = asyncio.Semaphore(max_connections)
         self._used: WeakSet[asyncio.BaseProtocol] = WeakSet()
 

@@ -3,17 +3,21 @@
 import asyncio
 import contextlib
 import gzip
+import socket
 import ssl
 from base64 import b64encode
+from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from relay_client import CallPolicy, Cloud, CloudError, CloudUnavailable, ConnectionPool, Outcome, Unreadable
 from relay_client.operations import CREATE_POD, GET_VM, TERMINATE_VM
+from relay_client.transport import Found
 from relay_wire.pods import PodCreate
 from tests.support.certificates import write_serving_certificate
-from tests.support.eventually import PATIENCE_SECONDS
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 from tests.unit.client.conftest import KEY, QUICK
 from tests.unit.client.scripted import Drop, Hang, Raw, Reply, ScriptedServer, Step, scripted_server
 
@@ -187,6 +191,60 @@ async def test_a_call_under_way_fails_when_the_pool_is_closed_and_a_later_one_is
     assert under_way.value.outcome is Outcome.UNKNOWN
     assert later.value.outcome is Outcome.NOT_SENT
     assert len(server.seen) == 1
+
+
+class Names:
+    """Every name leads to this machine, but one below `hangs.test` only once `answers` is set."""
+
+    def __init__(self) -> None:
+        self.answers = Event()
+        self.asked: list[str] = []
+
+    def __call__(self, host: str, port: int, family: int, kind: int, protocol: int, flags: int, /) -> Found:
+        """Look one name up."""
+        self.asked.append(host)
+        if host.endswith("hangs.test"):
+            self.answers.wait(PATIENCE_SECONDS)
+        return socket.getaddrinfo("127.0.0.1", port, family, kind, protocol, flags)
+
+
+@pytest.fixture
+def names() -> Iterator[Names]:
+    """The hanging lookups end with the test."""
+    made = Names()
+    yield made
+    made.answers.set()
+
+
+async def test_names_whose_servers_do_not_answer_hold_back_no_other_cloud(names: Names, server: ScriptedServer) -> None:
+    server.will(FOUND)
+    async with contextlib.aclosing(ConnectionPool(look_up=names)) as pool:
+
+        def call(host: str) -> asyncio.Task[object]:
+            cloud = Cloud(server.url.replace("127.0.0.1", host), KEY, pool=pool, policy=ONCE)
+            return asyncio.create_task(cloud.call(GET_VM, id="pod_1"))
+
+        hanging = [call(f"a{number}.hangs.test") for number in range(24)]
+        await call("fine.test")
+        assert not any(task.done() for task in hanging)
+        names.answers.set()
+        await asyncio.gather(*hanging)
+
+
+async def test_requests_that_are_given_up_leave_one_lookup_of_a_name_for_the_next(
+    names: Names, server: ScriptedServer
+) -> None:
+    server.will(FOUND)
+    async with contextlib.aclosing(ConnectionPool(look_up=names)) as pool:
+        cloud = Cloud(server.url.replace("127.0.0.1", "hangs.test"), KEY, pool=pool, policy=ONCE)
+        for _ in range(100):
+            given_up = asyncio.create_task(cloud.call(GET_VM, id="pod_1"))
+            await eventually(lambda: asyncio.sleep(0, names.asked), every=0.01)
+            given_up.cancel()
+            await asyncio.wait([given_up])
+        names.answers.set()
+        await cloud.call(GET_VM, id="pod_1")
+    assert names.asked == ["hangs.test"]
 
 
 async def test_a_body_that_grows_when_unpacked_is_not_unpacked(cloud: Cloud, server: ScriptedServer) -> None:
