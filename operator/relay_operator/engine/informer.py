@@ -55,7 +55,7 @@ class Informer:
             interval = min(self.poll_settled, len(self.cache) / _SETTLED_PER_SECOND)
             self.queue.add_after(key, interval * self.random(), Priority.POLL)
             return
-        self.queue.add(key, Priority.DELETE if after.deleting else Priority.CHANGE)
+        self.queue.add(key, _urgency(before, after))
 
     def recognizes(self, kind: str, raw: Mapping[str, JsonValue]) -> bool:
         """Whether `seen` need not be called: the object is stale, or the echo of the operator's own write.
@@ -104,6 +104,9 @@ class Informer:
         left, rows = has(raw), aside(part(raw, "status"))
         rows += [(entry.cloud_id, left.name)] if entry.cloud_id or entry.searching else []
         for cloud_id, name in rows:
+            if not (cloud_id or self.vanished.leftovers.has_room(key.namespace)):
+                logger.warning("%s is gone, and its namespace left too much: %s is not recorded", key, name)
+                continue
             self.vanished.leftovers.note(
                 Leftover(
                     fate=Fate.ORPHAN,
@@ -161,7 +164,13 @@ def keep_answer(cache: Cache, queue: Queue[ObjectKey], key: ObjectKey, raw: Mapp
     """
     before, after = cache.put(key, raw)
     if before is not None and others_wrote(before, after):
-        queue.add(key, Priority.DELETE if after.deleting else Priority.CHANGE)
+        queue.add(key, _urgency(before, after))
+
+
+def _urgency(before: Entry | None, after: Entry) -> Priority:
+    """Only the beginning of a deletion goes first: people can change an object that is being deleted without end."""
+    was_deleting = before is not None and before.uid == after.uid and before.deleting
+    return Priority.DELETE if after.deleting and not was_deleting else Priority.CHANGE
 
 
 def key_of(kind: str, raw: Mapping[str, JsonValue]) -> ObjectKey:

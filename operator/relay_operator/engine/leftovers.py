@@ -5,6 +5,7 @@ Deleting that ConfigMap makes the operator forget the resource.
 """
 
 import hashlib
+import heapq
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -26,6 +27,10 @@ LABEL = f"{ANNOTATION_PREFIX}leftover"
 _RECORD = "resource.json"
 _TRIES = 3
 """Consecutive failures after which a write that is not refused does not seem to recover by itself."""
+_OTHERS = 20
+"""The most ConfigMaps that a `save` writes beyond those that it needs: its caller waits for each."""
+_BY_NAME = 100
+"""The most orphans of a namespace that are recorded by their name alone: anybody can write an intent by hand."""
 
 
 class Fate(StrEnum):
@@ -91,11 +96,15 @@ class Leftovers:
     """By the UID of the object that the resource was created for."""
     _kept: dict[tuple[str, str, str], set[str]] = field(default_factory=dict)
     """By organization, id and name; either id or name is empty."""
+    _by_name: dict[str, set[str]] = field(default_factory=dict)
+    """The orphans that are only known by their name, by the namespace of their object."""
     _unsaved: set[str] = field(default_factory=set)
     _retracted: dict[str, Leftover] = field(default_factory=dict)
     """Records whose ConfigMap has to be deleted, by its name."""
     _failed: dict[str, tuple[int, KubeError]] = field(default_factory=dict)
     """How often in a row the write of a ConfigMap failed, and the last error."""
+    _written_last: str = ""
+    """The ConfigMap after which, in order of their names, the next `save` goes on with those that it does not need."""
     _let_go: set[str] = field(default_factory=set)
     """UIDs of objects whose finalizer the operator removes itself, until they are gone."""
 
@@ -153,27 +162,45 @@ class Leftovers:
         self._drop(name)
 
     async def save(self, needed: Collection[str] | None = None) -> None:
-        """Write all changes; a ConfigMap that fails does not hold up the others, and is retried by the next call.
+        """Write the `needed` changes, and then some of the others in turn; None means that all are needed.
 
-        Raises KubeError if one of the `needed` ConfigMaps failed; None means any of them.
+        A ConfigMap that fails does not hold up the others, and a later call writes it. Raises KubeError if one of the
+        `needed` ConfigMaps failed.
         """
         failed: KubeError | None = None
-        for name in sorted(self._retracted.keys() | self._unsaved):
+        changed = self._changed()
+        first = changed if needed is None else changed & set(needed)
+        for name in (*sorted(first), *self._in_turn(changed - first)):
             try:
                 await self._save(name)
                 self._failed.pop(name, None)
             except KubeError as error:
                 logger.warning("the ConfigMap %s is not written: %s", name, error)
                 self._failed[name] = (self._failed.get(name, (0, error))[0] + 1, error)
-                if failed is None and (needed is None or name in needed):
+                if failed is None and name in first:
                     failed = error
         if failed is not None:
             raise failed
 
+    def _changed(self) -> set[str]:
+        return self._retracted.keys() | self._unsaved
+
+    def _in_turn(self, names: set[str]) -> list[str]:
+        turn = heapq.nsmallest(_OTHERS, names, key=lambda name: (name <= self._written_last, name))
+        self._written_last = turn[-1] if turn else ""
+        return turn
+
+    def untried(self, account: ObjectKey) -> bool:
+        """Whether a change about this account's resources was left to later calls of `save` so far."""
+        return not (self._changed() & self.of_account(account)) <= self._failed.keys()
+
+    def has_room(self, namespace: str) -> bool:
+        """Whether another orphan of this namespace may be recorded by its name alone."""
+        return len(self._by_name.get(namespace, ())) < _BY_NAME
+
     def waits(self) -> bool:
         """Whether a change is not saved yet, and its write was not refused either."""
-        changed = self._retracted.keys() | self._unsaved
-        return any(not isinstance(self._failed.get(name, (0, None))[1], Refused) for name in changed)
+        return any(not isinstance(self._failed.get(name, (0, None))[1], Refused) for name in self._changed())
 
     def trouble(self, names: Iterable[str]) -> str:
         """Why one of these ConfigMaps cannot be written; empty while the failure may pass by itself."""
@@ -279,6 +306,8 @@ class Leftovers:
         yield self._by_account, record.account
         if record.fate is Fate.LATE:
             yield self._late, record.uid
+        if record.fate is Fate.ORPHAN and not record.id:
+            yield self._by_name, record.of.partition("/")[0]
         if record.fate is Fate.KEPT:
             if record.id:
                 yield self._kept, (record.organization, record.id, "")

@@ -6,12 +6,13 @@ import pytest
 from pydantic import JsonValue
 
 from relay_kube.kube import KubeError, ResourceType
-from relay_operator.api.meta import ObjectKey
+from relay_operator.api.meta import CREATE_INTENT, RECONCILE_AT, ObjectKey
 from relay_operator.engine.entry import uid_of
 from relay_operator.engine.informer import RolledBackError, keep_answer, key_of
-from relay_operator.engine.leftovers import Fate
+from relay_operator.engine.leftovers import _BY_NAME, Fate
 from relay_operator.engine.queue import Priority
 from tests.unit.engine.apiserver import Fault, Json, part
+from tests.unit.flows.managed.facts import INTENT
 from tests.unit.flows.managed.world import NAMESPACE, World
 
 PODS = ResourceType("gpupods", "gpurelay.dev", "v1alpha1")
@@ -30,6 +31,48 @@ async def test_what_is_new_is_looked_at_and_deletions_first(world: World, deleti
     world.informer.seen("GpuPod", raw(deleting=deleting))
     taken = await world.queue.take()
     assert (taken.key, taken.priority) == (ObjectKey("GpuPod", NAMESPACE, "train"), priority)
+
+
+@pytest.mark.parametrize("told", ["by the watch", "by the answer to a write"])
+@pytest.mark.parametrize(
+    ("uid", "deleting", "priority"),
+    [("u1", False, Priority.DELETE), ("u1", True, Priority.CHANGE), ("u0", True, Priority.DELETE)],
+    ids=["alive before", "deleting before", "another before"],
+)
+async def test_only_the_beginning_of_a_deletion_goes_first(
+    world: World, told: str, uid: str, deleting: bool, priority: Priority
+) -> None:
+    world.informer.seen("GpuPod", raw(uid=uid, deleting=deleting))
+    key = (await world.queue.take()).key
+    world.queue.done(key)
+    news = raw(deleting=True)
+    part(news, "metadata").update({"resourceVersion": "2", "annotations": {RECONCILE_AT: "now"}})
+    if told == "by the watch":
+        world.informer.seen("GpuPod", news)
+    else:
+        keep_answer(world.cache, world.queue, key, news)
+    assert (await world.queue.take()).priority == priority
+
+
+async def test_intents_written_by_hand_leave_no_more_than_so_many_records(world: World) -> None:
+    leftovers = world.informer.vanished.leftovers
+
+    def forced_away(name: str, status: JsonValue = None, namespace: str = NAMESPACE) -> None:
+        gone = raw(name, status=status)
+        intent = INTENT.model_copy(update={"token": name, "name": f"resource-{name}"})
+        part(gone, "metadata").update({"namespace": namespace, "annotations": {CREATE_INTENT: intent.to_annotation()}})
+        world.informer.seen("GpuPod", gone)
+        world.informer.gone("GpuPod", gone)
+
+    for number in range(_BY_NAME + 5):
+        forced_away(f"by-hand-{number}")
+    assert leftovers.counts() == {Fate.ORPHAN: _BY_NAME}
+    forced_away("with-an-id", {"id": "pod-1"})
+    forced_away("of-another", namespace="team-b")
+    assert leftovers.counts() == {Fate.ORPHAN: _BY_NAME + 2}
+    leftovers.forget(leftovers.of(ObjectKey("CloudAccount", NAMESPACE, "default"))[0])
+    forced_away("in-its-place")
+    assert leftovers.counts() == {Fate.ORPHAN: _BY_NAME + 2}
 
 
 async def test_settled_objects_of_a_start_are_spread_over_time(world: World) -> None:

@@ -385,6 +385,8 @@ class AccountFlow:
         transition, reread = self.engine.intervals.transition, self.settings.secret_reread_seconds
         if facts.view.deleting:
             return transition, Priority.DELETE
+        if self.engine.leftovers.untried(facts.key):
+            return transition, Priority.RETRY
         tries = max(memory.unready, memory.unanswered, memory.incomplete)
         if tries:
             told = memory.not_before - self.engine.clock()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from relay_operator.api.meta import ObjectKey
-from tests.unit.flows.account.passes import LOOK, Passes
+from relay_operator.engine.leftovers import _OTHERS, Fate, Leftover
+from tests.unit.flows.account.passes import KEY, LOOK, Passes
 from tests.unit.flows.managed.world import NAMESPACE
 
 if TYPE_CHECKING:
@@ -77,3 +78,15 @@ async def test_a_key_that_may_not_read_the_balance_is_not_asked_for_it_all_the_t
     await passes.settled()
     await passes.refuse(ObjectKey("GpuPod", NAMESPACE, "train"))
     assert (await passes.glances(200)).count("balance") == 1
+
+
+async def test_records_that_one_pass_does_not_write_have_passes_soon(passes: Passes) -> None:
+    await passes.settled()
+    told = {"fate": Fate.ORPHAN, "kind": "GpuPod", "account": KEY, "organization": "org-1"}
+    leftovers = passes.world.informer.vanished.leftovers
+    for number in range(3 * _OTHERS):
+        leftovers.note(Leftover.model_validate({**told, "id": f"pod-{number}", "since": passes.world.clock.wall()}))
+    await passes.go_on(1)
+    assert leftovers.untried(KEY)
+    asked = await passes.glances(60)
+    assert (leftovers.untried(KEY), leftovers.waits(), asked) == (False, False, [])

@@ -9,7 +9,7 @@ from relay_kube.kube import ApiAccess, JsonObject, Kube, KubeError, ResourceType
 from relay_operator.api.cloudaccount import Orphans
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import ObjectKey
-from relay_operator.engine.leftovers import LABEL, Fate, Leftovers
+from relay_operator.engine.leftovers import _OTHERS, LABEL, Fate, Leftovers
 from relay_operator.engine.report import held
 from relay_operator.flows.account.sweep import Sweeper, SweepMemory
 from relay_operator.flows.managed.traces import ManagedTraces
@@ -214,6 +214,32 @@ async def test_a_write_that_is_refused_keeps_nothing_else_back(world: World) -> 
     world.delete()
     await world.wait(60)
     assert not world.exists(), "what another's leftover waits for holds no deletion back"
+
+
+async def test_nobody_waits_for_more_than_a_few_writes_that_others_need(world: World) -> None:
+    leftovers = world.informer.vanished.leftovers
+    records = sorted([leftover(Fate.ORPHAN, f"pod-{n}") for n in range(2 * _OTHERS + 5)], key=lambda r: r.config_map)
+    for record in records:
+        leftovers.note(record)
+    await leftovers.save([records[-1].config_map])
+    assert (len(written(world)), ("orphan", records[-1].id) in written(world)) == (_OTHERS + 1, True)
+    assert leftovers.untried(ACCOUNT)
+    world.server.faults.append(refusal := Fault(403, method="POST", plural="configmaps", times=_OTHERS))
+    await leftovers.save(())
+    assert (len(written(world)), refusal.times, leftovers.untried(ACCOUNT)) == (_OTHERS + 1, 0, True)
+    await leftovers.save(())
+    assert not leftovers.untried(ACCOUNT), "those whose write failed keep none from its turn"
+    await leftovers.save(())
+    assert (len(written(world)), leftovers.waits()) == (len(records), False)
+
+
+async def test_a_process_that_ends_writes_everything(world: World) -> None:
+    leftovers = world.informer.vanished.leftovers
+    for number in range(2 * _OTHERS):
+        leftovers.note(leftover(Fate.ORPHAN, f"pod-{number}"))
+    await leftovers.save(())
+    await world.reconciler.persist()
+    assert len(written(world)) == 2 * _OTHERS
 
 
 async def test_what_is_known_to_be_taken_to_its_end_while_it_is_saved_leaves_nothing(world: World) -> None:
