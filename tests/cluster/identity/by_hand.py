@@ -12,16 +12,18 @@ if TYPE_CHECKING:
 
 
 async def copy(kube: Kube, item: Manifest, name: str, **spec: Any) -> None:
-    """Copies an object with all that it says, its status too; `spec` replaces fields.
+    """Copies an object as `paused_copy` does, and then lets the copy go on."""
+    await paused_copy(kube, item, name, **spec)
+    await kube.annotate(item["kind"], name, {"gpurelay.dev/paused": None})
 
-    The copy is paused until the status is there, as a restore tool does it.
-    """
+
+async def paused_copy(kube: Kube, item: Manifest, name: str, **spec: Any) -> None:
+    """Copies an object with all that it says, its status too, but paused; `spec` replaces fields."""
     kind, metadata = item["kind"], item["metadata"]
     annotations = metadata["annotations"] | {"gpurelay.dev/paused": "true"}
     kept = {"name": name, "annotations": annotations, "finalizers": metadata["finalizers"]}
     await kube.create({"apiVersion": item["apiVersion"], "kind": kind, "metadata": kept, "spec": item["spec"] | spec})
     await kube.patch(kind, name, {"status": item["status"]}, subresource="status")
-    await kube.annotate(kind, name, {"gpurelay.dev/paused": None})
 
 
 async def recreate_account(workspace: Workspace, api_key: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.cluster.account_refs.test_cluster_account import admit
 from tests.cluster.cloud_log import BY_ITSELF, changes, count
-from tests.cluster.identity.by_hand import copy, has_its_own, recreate_account
+from tests.cluster.identity.by_hand import copy, has_its_own, paused_copy, recreate_account
 from tests.support.eventually import eventually
 from tests.support.kube import Kube
 from tests.support.manifests import condition, gpu_cluster, gpu_pod, ready, stalled
@@ -82,13 +82,7 @@ async def test_a_copy_that_is_deleted_ends_nothing_of_the_originals(workspace: W
     kind = manifest["kind"]
     await workspace.apply(manifest)
     original = await workspace.becomes(kind, "one")
-    metadata = original["metadata"]
-    annotations = metadata["annotations"] | {"gpurelay.dev/paused": "true"}
-    kept = {"name": "two", "annotations": annotations, "finalizers": [FINALIZER]}
-    await workspace.kube.create(
-        {"apiVersion": original["apiVersion"], "kind": kind, "metadata": kept, "spec": original["spec"]}
-    )
-    await workspace.kube.patch(kind, "two", {"status": original["status"]}, subresource="status")
+    await paused_copy(workspace.kube, original, "two")
     await workspace.kube.delete(kind, "two")
     await workspace.kube.annotate(kind, "two", {"gpurelay.dev/paused": None})
     await workspace.is_gone(kind, "two")

@@ -1,6 +1,5 @@
 """Who does not lead any more lets nothing be seen that it began to publish."""
 
-from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import cast
 
@@ -8,7 +7,7 @@ import pytest
 
 from relay_kube.kube import Kube, NotLeading
 from relay_operator.api.inferencebatch import InferenceBatch, OutputStatus, RequestCounts
-from relay_operator.flows.batch.destinations import ANSWERS, ERRORS, Destinations
+from relay_operator.flows.batch.destinations import Destinations
 from relay_operator.flows.batch.result import Published
 from relay_operator.flows.batch.sources import Sources
 from relay_operator.objectstores.addresses import StorePolicy
@@ -16,9 +15,7 @@ from relay_operator.objectstores.stores import ObjectStores
 from relay_operator.records.ids import Ids
 from relay_operator.records.merge import Merge, PartFiles
 from relay_operator.records.pace import Pace
-from tests.unit.engine.apiserver import Json
 from tests.unit.flows.batch.examples import NOON, batch
-from tests.unit.flows.managed.world import World
 from tests.unit.records.streams import opens, record, success
 
 
@@ -61,24 +58,3 @@ def _batch(folder: Path) -> InferenceBatch:
 )
 async def test_an_upload_is_completed_only_by_who_leads(tmp_path: Path, leads: list[bool], seen: list[str]) -> None:
     assert await _published(tmp_path, leads) == seen
-
-
-async def test_a_config_map_gets_its_answers_only_from_who_leads(world: World) -> None:
-    theirs: Json = {"metadata": {"name": "answers", "namespace": "ns"}, "data": {"theirs": "x"}}
-    world.server.put("namespaces", {"metadata": {"name": "ns"}})
-    world.server.put("configmaps", theirs)
-    with pytest.raises(NotLeading):
-        await _into_a_config_map(world, lambda: False)
-    assert world.server.objects["configmaps", "ns", "answers"]["data"] == {"theirs": "x"}
-    await _into_a_config_map(world, lambda: True)
-    written = world.server.objects["configmaps", "ns", "answers"]["data"]
-    assert written.keys() == {"theirs", ANSWERS, ERRORS}
-
-
-async def _into_a_config_map(world: World, leading: Callable[[], bool]) -> None:
-    stores = cast("ObjectStores", None)  # a ConfigMap is in none
-    destinations = Destinations(world.kube, stores, Sources(world.kube, stores), leading)
-    obj = batch(output={"configMapRef": {"name": "answers"}, "onExisting": "Replace"})
-    with Ids() as ids:
-        merge = Merge([[PartFiles(opens([record("a")]), opens([success("a")]), None)]], ids, Pace())
-        await destinations.write(obj, merge, "token", _ended)

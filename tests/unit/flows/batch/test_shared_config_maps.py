@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from relay_kube.kube import NotLeading
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import RequestCounts
-from relay_operator.flows.batch.destinations import ANSWERS, Destinations
+from relay_operator.flows.batch.destinations import ANSWERS, ERRORS, Destinations
 from relay_operator.flows.batch.result import Published, StoppedError, WorkRefused
 from relay_operator.flows.batch.sources import Sources
 from relay_operator.records.ids import Ids
@@ -26,13 +27,13 @@ if TYPE_CHECKING:
 MOST = 2**20
 
 
-async def _write(world: World, theirs: int) -> Json:
+async def _write(world: World, theirs: int, *, leading: bool = True) -> Json:
     """The ConfigMap after a batch wrote its answers beside so many bytes of others."""
     stored: Json = {"metadata": {"name": "answers", "namespace": "ns"}, "data": {"theirs": "x" * theirs}}
     world.server.put("namespaces", {"metadata": {"name": "ns"}})
     world.server.put("configmaps", stored)
     stores = cast("ObjectStores", None)  # a ConfigMap is in none
-    destinations = Destinations(world.kube, stores, Sources(world.kube, stores), lambda: True)
+    destinations = Destinations(world.kube, stores, Sources(world.kube, stores), lambda: leading)
     obj = batch(output={"configMapRef": {"name": "answers"}, "onExisting": "Replace"})
     with Ids() as ids:
         merge = Merge([[PartFiles(opens([record("a")]), opens([success("a")]), None)]], ids, Pace())
@@ -44,6 +45,14 @@ async def test_answers_are_written_beside_what_others_keep(world: World) -> None
     data = cast("dict[str, str]", (await _write(world, 1000))["data"])
     assert data["theirs"] == "x" * 1000
     assert '"custom_id":"a"' in data[ANSWERS].replace(" ", "")
+
+
+async def test_answers_are_written_only_by_who_leads(world: World) -> None:
+    with pytest.raises(NotLeading):
+        await _write(world, 1, leading=False)
+    assert world.server.objects["configmaps", "ns", "answers"]["data"] == {"theirs": "x"}
+    written = cast("Json", (await _write(world, 1))["data"])
+    assert written.keys() == {"theirs", ANSWERS, ERRORS}
 
 
 @pytest.mark.parametrize("status", [None, 413])
