@@ -78,6 +78,7 @@ def assembled(
     engine = Engine(
         kube=kube,
         cache=cache,
+        installation=cache.installation,
         queue=queue,
         recorder=recorder,
         vanished=vanished,

@@ -69,8 +69,7 @@ async def preview(proxy: Path, asked: Iterable[JsonObject], base_url: str) -> Pr
         try:
             listed, unlisted = await _listed(kube, sorted({key.namespace for key in wanted}))
             objects = {**listed, **wanted}
-            parts = _parts(kube, objects, base_url)
-            parts.engine.installation.name = await _installation(kube, wanted.values())
+            parts = _parts(kube, objects, base_url, await _installation(kube, wanted.values()))
             try:
                 return Previews(await _plans(parts, wanted), unlisted)
             finally:
@@ -118,7 +117,7 @@ async def _learn_funds(parts: Parts, key: ObjectKey) -> None:
         budgets.looked(state, seen.available_cents, seen.burn_per_hour_cents, budgets.paid(state))
 
 
-def _parts(kube: Kube, objects: Mapping[ObjectKey, JsonObject], base_url: str) -> Parts:
+def _parts(kube: Kube, objects: Mapping[ObjectKey, JsonObject], base_url: str, installation: str) -> Parts:
     accounts = [part(raw, "spec") for key, raw in objects.items() if key.kind in _ACCOUNTS]
     urls = {url for key, raw in objects.items() if key.kind in _ACCOUNTS for url in _allowed(key, raw)}
     own = {
@@ -135,6 +134,7 @@ def _parts(kube: Kube, objects: Mapping[ObjectKey, JsonObject], base_url: str) -
     )
     metrics = Metrics(CollectorRegistry())
     parts = assembled(settings, kube, KINDS, metrics, "", lambda: False, Proxies.of_environment()).parts
+    parts.engine.installation.name = installation
     for key, raw in objects.items():
         parts.engine.cache.put(key, raw)
     return parts

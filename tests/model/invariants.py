@@ -10,7 +10,8 @@ I5 No object records a resource that was made for another.
 I6 At rest no resource is both recorded by an object and recorded to be ended.
 I7 A serving resource is not ended before another has taken its place; and there are at most two.
 I8 At rest each object has what its spec says: a resource, or an open intent whose outcome is unknown; running or
-   stopped, with so many replicas. An object that is being deleted does not rest while its own resource lives.
+   stopped, with so many replicas, unless it stalls since the cloud cannot change the image in place. An object that is
+   being deleted does not rest while its own resource lives.
 """
 
 from __future__ import annotations
@@ -203,6 +204,8 @@ def _unmet(world: World, state: State, slot: int) -> str:
         return ""
     if own.deleting:
         return f"I8: {own.uid} is being deleted, and rests while #{own.id} lives"
+    if resource.image != own.image and not (world.config.recreate or world.config.blue_green):
+        return ""  # stalls: the cloud cannot change the image, and a person is to decide what becomes of the resource
     if resource.running == own.stopped:
         return f"I8: #{own.id} rests {'running' if resource.running else 'stopped'}, and is to be the other"
     if resource.running and resource.replicas != own.replicas:

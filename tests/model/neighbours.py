@@ -14,6 +14,7 @@ from relay_kube.kube import JsonObject, ResourceType
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.entry import Entry, entry_of
+from relay_operator.engine.identity import Installation
 from relay_operator.engine.intent import cloud_name
 from relay_operator.engine.leftovers import Fate, Leftover
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
@@ -365,6 +366,7 @@ class ModelCache:
 
     def __init__(self, script: Script) -> None:
         self._script = script
+        self.installation = Installation()
         self.entries: dict[ObjectKey, Entry] = {}
         self.forgotten: set[str] = set()
         """UIDs of objects that the pass dropped with their finalizers."""
@@ -376,9 +378,12 @@ class ModelCache:
 
     def put(self, key: ObjectKey, raw: Mapping[str, JsonValue]) -> tuple[Entry | None, Entry]:
         """Stores an object; returns its previous and its new entry."""
-        before, after = self.entries.get(key), entry_of({**raw})
+        before, after = self.entries.get(key), self.entry_of({**raw})
         self.entries[key] = after
         return before, after
+
+    def entry_of(self, raw: Mapping[str, JsonValue]) -> Entry:
+        return entry_of(raw, self.installation.name)
 
     def drop(self, key: ObjectKey, uid: str | None = None, version: int = 0) -> Entry | None:
         if uid is not None:

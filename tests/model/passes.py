@@ -28,9 +28,7 @@ from relay_operator.engine.backoff import Backoff, PollIntervals, RetryPolicy
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.confirmation import ConfirmationDelays
 from relay_operator.engine.controller import Controller, Engine
-from relay_operator.engine.entry import entry_of
 from relay_operator.engine.events import Recorder
-from relay_operator.engine.identity import Installation
 from relay_operator.engine.informer import Informer
 from relay_operator.engine.leftovers import Leftover, Leftovers
 from relay_operator.engine.passes import Pass
@@ -134,9 +132,10 @@ class Passes:
         self._beginnings: dict[Beginning, int] = {}
         self._loaded: dict[Loading, tuple[Books, frozenset[str]]] = {}
         self._loop = asyncio.new_event_loop()
-        self._script, self._ended = Script(), list[Pass]()
+        self._script = Script()
         script = self._script
-        self._cache, self._kube, self._installation = ModelCache(script), ModelKube(script), Installation()
+        self._cache, self._kube, self._ended = ModelCache(script), ModelKube(script), list[Pass]()
+        self._installation = self._cache.installation
         cache, kube = cast(Cache, self._cache), cast(Kube, self._kube)
         queue = _ModelQueue(script)
         self._vanished = Vanished(kube, "relay-system", cache, queue, lambda: _MOMENT, frozenset({kind}))
@@ -200,7 +199,7 @@ class Passes:
     def gone(self, key: ObjectKey, body: bytes, books: Books) -> Books:
         """Returns the books of a process whose watch has reported the deletion of this object."""
         self._set_out(books)
-        self._cache.entries[key] = entry_of(loaded(body))
+        self._cache.entries[key] = self._cache.entry_of(loaded(body))
         self._informer.gone(self._kind, loaded(body))
         self._cache.forgotten.clear()
         return self._books()
@@ -208,7 +207,9 @@ class Passes:
     def relisted(self, objects: Relisted, books: Books) -> Books:
         """Returns the books of a process that has listed all objects, and knew older ones."""
         self._set_out(books)
-        self._cache.entries |= {key: entry_of(loaded(known)) for key, (known, _) in objects if known is not None}
+        self._cache.entries |= {
+            key: self._cache.entry_of(loaded(known)) for key, (known, _) in objects if known is not None
+        }
         self._kube.objects = tuple(loaded(there) for _, (_, there) in objects if there is not None)
         self._run(self._informer.relist(cast(Kube, self._kube), self._kind, self._controller.flow.type, ()))
         return self._books()
@@ -228,7 +229,7 @@ class Passes:
                 )
             else:
                 self._kube.last[key.name] = beginning.body
-                self._cache.entries.setdefault(key, entry_of(loaded(beginning.body)))
+                self._cache.entries.setdefault(key, self._cache.entry_of(loaded(beginning.body)))
                 memories.drop(key)
                 self._transfers.body = beginning.body
                 uid = known(beginning.body).uid
@@ -274,7 +275,7 @@ class Passes:
         vanished._saved.clear()
         vanished._known.clear()
         for one in books.departed:
-            self._cache.entries[one.key] = entry_of(loaded(one.body))
+            self._cache.entries[one.key] = self._cache.entry_of(loaded(one.body))
             vanished._known.add(one.key)
             if one.saved:
                 vanished._saved.add(one.key)

@@ -116,15 +116,23 @@ class Accounts:
         key = self.key_for(namespace, ref)
         if key is None:
             return AccountWaiting(Reason.ACCOUNT_MISSING, _no_default(namespace))
-        entry = self._cache.get(key)
-        shared = key.kind == AccountKind.CLUSTER_CLOUD_ACCOUNT
-        if shared and entry is not None and not await self._admission.admitted(entry.body, namespace):
+        if not await self.admits(key, namespace):
             if ending:
                 return _for_ends_only(await self.state(key))
             if ref is None:
                 return AccountWaiting(Reason.ACCOUNT_MISSING, _no_default(namespace))
             return AccountRefused(Reason.ACCOUNT_NOT_ALLOWED, _not_admitted(key, namespace))
         return await self.state(key)
+
+    async def admits(self, key: ObjectKey, namespace: str) -> bool:
+        """Whether the account, if it is shared, admits the namespace; one that does not exist admits all.
+
+        Raises KubeError if the API server cannot be asked.
+        """
+        entry = self._cache.get(key)
+        if entry is None or key.kind != AccountKind.CLUSTER_CLOUD_ACCOUNT:
+            return True
+        return await self._admission.admitted(entry.body, namespace)
 
     def key_for(self, namespace: str, ref: AccountRef | None) -> ObjectKey | None:
         """The account that a reference names, even if it does not exist; without a reference, the default, or None."""

@@ -80,6 +80,8 @@ class Budgets:
     """By account and namespace: what objects have ceased to show as being paid since the last look."""
     _doubted: set[ObjectKey] = field(default_factory=set)
     """Accounts without room if what lapsed counts, and with room otherwise: another look tells."""
+    _barred: dict[ObjectKey, set[str]] = field(default_factory=dict)
+    """By account: the namespaces that it did not admit at the last look, so that their reservations count nothing."""
     _known: set[ObjectKey] = field(default_factory=set)
     """Accounts whose lines contain the objects that already waited when this process began."""
     _lines: Lines = field(init=False)
@@ -96,6 +98,7 @@ class Budgets:
         if account.budget is None:
             self.leave(key)
             return ""
+        self.admits(account.key, key.namespace, True)
         self._planned.pop(key, None)
         before, why = self._granted.pop(key, None), ""
         refused = self._refused(key, age, account, need, runs)
@@ -139,7 +142,7 @@ class Budgets:
         """Record that the object is about to be released, and that its resource stays and goes on costing."""
         entry, account = self.cache.get(key), self.cache.account_of(key)
         if entry is not None and account is not None:
-            had, now = entry.committed, self.queue.clock()
+            had, now = self._said(key), self.queue.clock()
             is_paid = had.billed == had.cents and not had.unpriced
             self._left[key] = _Left(entry.uid, account, had, now if is_paid else now + _BEGINS_SECONDS)
 
@@ -154,9 +157,21 @@ class Budgets:
         grant = self._granted.get(key)
         return not any(self._beyond(key, account, self._said(key) if grant is None else grant.need))
 
+    def reserving(self, account: AccountReady) -> tuple[str, ...]:
+        """The namespaces with reservations in the account, which count only if it admits them."""
+        return tuple(self.cache.reserved(account.key)) if account.budget is not None else ()
+
+    def admits(self, account: ObjectKey, namespace: str, admitted: bool) -> None:
+        """Record whether the account admits the namespace. Until that is known, reservations count.
+
+        Anybody can write one by hand. What status shows counts everywhere: it may be paid for.
+        """
+        barred = self._barred.setdefault(account, set())
+        barred.discard(namespace) if admitted else barred.add(namespace)
+
     def paid(self, account: AccountReady) -> Paid:
         """What this cluster's objects show as being paid now."""
-        of_each, sums = of_namespace(account.budget), self.cache.committed(account.key)
+        of_each, sums = of_namespace(account.budget), self._sums(account.key)
         cents = {namespace: counted(of_each, total).billed for namespace, total in sums.items()}
         now = self.queue.clock()
         left = [key for key in self._left_in(account.key) if self._left[key].shown_from <= now]
@@ -203,9 +218,12 @@ class Budgets:
         return uses in {line.account, None} and (entry.uid, entry.generation) == (age.uid, age.generation)
 
     def _said(self, key: ObjectKey) -> Commitment:
-        """What the object itself shows."""
-        entry = self.cache.get(key)
-        return entry.committed if entry is not None else NOTHING
+        """What the object itself shows, as far as it counts."""
+        entry, account = self.cache.get(key), self.cache.account_of(key)
+        if entry is None:
+            return NOTHING
+        is_barred = account is not None and key.namespace in self._barred.get(account, ())
+        return entry.committed - entry.reserved if is_barred else entry.committed
 
     def _has(self, key: ObjectKey) -> Commitment:
         """What the object shows or was granted, whichever is larger."""
@@ -247,11 +265,19 @@ class Budgets:
 
     def _others(self, key: ObjectKey, account: ObjectKey) -> dict[str, Commitment]:
         """By namespace: the commitments of all other objects, with grants that are not written yet."""
-        sums = self.cache.committed(account)
+        sums = self._sums(account)
         for granted in {key, *self._unwritten(account)}:
             said = self._said(granted)
             counts = NOTHING if granted == key else self._has(granted)
             sums[granted.namespace] = sums.get(granted.namespace, NOTHING) - said + counts
+        return sums
+
+    def _sums(self, account: ObjectKey) -> dict[str, Commitment]:
+        """By namespace: what all objects show, as far as it counts."""
+        sums, barred = self.cache.committed(account), self._barred.get(account, ())
+        for namespace, reserved in self.cache.reserved(account).items() if barred else ():
+            if namespace in barred:
+                sums[namespace] = sums.get(namespace, NOTHING) - reserved
         return sums
 
     def _left_in(self, account: ObjectKey) -> list[ObjectKey]:

@@ -8,9 +8,9 @@ from pydantic import JsonValue
 
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.account_users import AccountUsers, Reference
-from relay_operator.engine.commitment import NOTHING, Commitment, Commitments
+from relay_operator.engine.commitment import NOTHING, Commitment, Commitments, Share
 from relay_operator.engine.entry import Entry, entry_of, version_of
-from relay_operator.engine.identity import gave, uids_in
+from relay_operator.engine.identity import Installation, gave, uids_in
 from relay_operator.engine.index import Index
 from relay_operator.engine.intent import uid_part
 from relay_operator.engine.tombstones import Tombstones
@@ -18,6 +18,7 @@ from relay_operator.engine.tombstones import Tombstones
 References: TypeAlias = tuple[tuple[ObjectKey, ...], tuple[ObjectKey, ...]]
 """The objects that an object names in its spec, and those that it holds."""
 _NO_IDS: Final[frozenset[str]] = frozenset()
+_NO_SHARES: Final[tuple[Share, Share]] = ((("", ""), NOTHING), (("", ""), NOTHING))
 
 
 @dataclass(slots=True)
@@ -38,6 +39,8 @@ class Cache:
     """Called with an object, its account, and how much less it shows as being paid for it per hour."""
     on_changed: Callable[[ObjectKey, Entry | None, Entry | None], None] = lambda _key, _before, _after: None
     """Called with the entries of an object before and after every change of it; None if there is none."""
+    installation: Installation = field(default_factory=Installation)
+    """Set before the first object is put: it tells an object's own intent from another's."""
     priced: frozenset[str] = frozenset()
     """Kinds with an hourly price."""
     without_account: frozenset[str] = frozenset()
@@ -54,6 +57,7 @@ class Cache:
     _users: AccountUsers = field(init=False)
     _searching: AccountUsers = field(init=False)
     _commitments: Commitments = field(default_factory=Commitments)
+    _reserved: Commitments = field(default_factory=Commitments)
 
     def __post_init__(self) -> None:
         self._users = AccountUsers(self._entries.__contains__, self.without_account)
@@ -69,12 +73,16 @@ class Cache:
         """
         before = self._entries.get(key)
         if self.knows(key, raw):
-            entry = before or entry_of(raw)
+            entry = before or self.entry_of(raw)
             return entry, entry
-        entry = entry_of(raw)
+        entry = self.entry_of(raw)
         self._entries[key] = entry
         self._index(key, before, entry)
         return before, entry
+
+    def entry_of(self, raw: Mapping[str, JsonValue]) -> Entry:
+        """The entry of an object given as JSON, which is not kept."""
+        return entry_of(raw, self.installation.name)
 
     def knows(self, key: ObjectKey, raw: Mapping[str, JsonValue]) -> bool:
         """Whether this is known already: the echo of an own write, or older than what is known, also of a namesake."""
@@ -168,11 +176,11 @@ class Cache:
 
     def committed(self, account: ObjectKey) -> dict[str, Commitment]:
         """The commitments in this account, summed by namespace."""
-        sums: dict[str, Commitment] = {}
-        for namespace, reference, total in self._commitments.of(account.namespace):
-            if self._users.account_in(namespace, reference) == account:
-                sums[namespace] = sums.get(namespace, NOTHING) + total
-        return sums
+        return self._summed(self._commitments, account)
+
+    def reserved(self, account: ObjectKey) -> dict[str, Commitment]:
+        """The part of these that only intents tell, which anybody can write by hand; for namespaces that have any."""
+        return self._summed(self._reserved, account)
 
     def account_of(self, key: ObjectKey) -> ObjectKey | None:
         """The account that the object uses, would use, or is; None if the object is unknown or has no account."""
@@ -210,20 +218,20 @@ class Cache:
                 if before is not None or not self._entries[other].settled:
                     self.on_related(other)
 
+    def _summed(self, commitments: Commitments, account: ObjectKey) -> dict[str, Commitment]:
+        sums: dict[str, Commitment] = {}
+        for namespace, reference, total in commitments.of(account.namespace):
+            if self._users.account_in(namespace, reference) == account:
+                sums[namespace] = sums.get(namespace, NOTHING) + total
+        return sums
+
     def _commit(self, key: ObjectKey, before: Entry | None, after: Entry | None) -> None:
-        had = NOTHING if before is None else before.committed
-        has = NOTHING if after is None else after.committed
-        if had == has == NOTHING:
+        former, present = _shares(before), _shares(after)
+        if former == present:
             return
-        if before is not None and after is not None and before.account == after.account:
-            if had == has:
-                return
-            self._commitments.add(key.namespace, after.account, has - had)
-        else:
-            if before is not None:
-                self._commitments.add(key.namespace, before.account, NOTHING - had)
-            if after is not None:
-                self._commitments.add(key.namespace, after.account, has)
+        for sums, was, is_now in zip((self._commitments, self._reserved), former, present, strict=True):
+            sums.move(key.namespace, was, is_now)
+        had, has = former[0][1], present[0][1]
         lapsed, freed = had.billed - has.billed, not has.covers(had)
         account = self.account_meant(key, before) if before is not None and (freed or lapsed > 0) else None
         if account is not None and lapsed > 0:
@@ -269,6 +277,11 @@ class Cache:
         if was != is_now or begins_to_go:
             for owner in {one.owner for one in (was, is_now) if one is not None}:
                 self.on_owned(owner)
+
+
+def _shares(entry: Entry | None) -> tuple[Share, Share]:
+    """What the object has in its account, and the part of it that only its intent tells."""
+    return _NO_SHARES if entry is None else ((entry.account, entry.committed), (entry.account, entry.reserved))
 
 
 def _recorded(entry: Entry | None) -> frozenset[str]:

@@ -6,9 +6,9 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from relay_operator.api.meta import CREATE_INTENT, CreateIntent, Reservation
+from relay_operator.api.meta import CreateIntent, MalformedIntent, Reservation
 from relay_operator.engine.account_users import Reference
-from relay_operator.engine.intent import is_copied, is_open
+from relay_operator.engine.intent import is_open
 from relay_operator.engine.manifests import part
 
 COSTS_NOTHING = frozenset({"stopped", "terminated"})
@@ -56,17 +56,24 @@ NOTHING: Final = Commitment()
 
 
 def commitment(
-    metadata: Mapping[str, JsonValue], spec: Mapping[str, JsonValue], status: Mapping[str, JsonValue]
-) -> Commitment:
-    """An object's commitment: its reservation until status ends it, then the price of its resource.
+    intent: CreateIntent | MalformedIntent | None, spec: Mapping[str, JsonValue], status: Mapping[str, JsonValue]
+) -> tuple[Commitment, Commitment]:
+    """An object's commitment, and the part of it that only the object's own intent tells.
 
-    Former resources, which another one replaces or replaced, count in addition until they are gone.
+    It is the reservation until status ends it, then the price of the resource. Former resources, which another one
+    replaces or replaced, count in addition until they are gone.
     """
-    present, former = _present(metadata, spec, status), status.get("former")
+    present, told = _present(None, False, spec, status), NOTHING
+    if intent is not None:
+        reserved = intent.reserved if isinstance(intent, CreateIntent) else None
+        awaited = is_open(intent, status.get("createToken"), status.get("id"))
+        shown, present = present, _present(reserved, awaited, spec, status)
+        told = present - shown
+    former = status.get("former")
     if not isinstance(former, list):
-        return present
+        return present, told
     rows = [row for row in former if isinstance(row, dict)]
-    return present + aside((row.get("pricePerHourCents"), row.get("gpus")) for row in rows)
+    return present + aside((row.get("pricePerHourCents"), row.get("gpus")) for row in rows), told
 
 
 def aside(rows: Iterable[tuple[JsonValue, JsonValue]]) -> Commitment:
@@ -80,11 +87,11 @@ def aside(rows: Iterable[tuple[JsonValue, JsonValue]]) -> Commitment:
 
 
 def _present(
-    metadata: Mapping[str, JsonValue], spec: Mapping[str, JsonValue], status: Mapping[str, JsonValue]
+    reserved: Reservation | None, awaited: bool, spec: Mapping[str, JsonValue], status: Mapping[str, JsonValue]
 ) -> Commitment:
-    reserved, is_open = _reservation(metadata, status)
+    """`awaited`: the create of the intent is still unanswered."""
     if not status.get("id"):
-        if not is_open:
+        if not awaited:
             return NOTHING
         return Commitment(reserved.cents, reserved.gpus) if reserved is not None else Commitment(unpriced=1)
     waiting = reserved if reserved is not None and reserved.token != status.get("reservationToken") else None
@@ -110,18 +117,6 @@ def _billed(cents: int, status: Mapping[str, JsonValue]) -> int:
     return cents if state in BILLED else 0
 
 
-def _reservation(metadata: Mapping[str, JsonValue], status: Mapping[str, JsonValue]) -> tuple[Reservation | None, bool]:
-    """The last reservation, and whether the create of the intent is still unanswered."""
-    text = part(metadata, "annotations").get(CREATE_INTENT)
-    if not isinstance(text, str) or (status.get("id") and '"reserved"' not in text):
-        return None, False  # parsing is slow
-    intent = CreateIntent.parse(text)
-    if is_copied(intent, metadata):
-        return None, False
-    reserved = intent.reserved if isinstance(intent, CreateIntent) else None
-    return reserved, is_open(intent, status.get("createToken"), status.get("id"))
-
-
 def _gpus(spec: Mapping[str, JsonValue], status: Mapping[str, JsonValue]) -> int:
     """The GPUs, of all replicas; a spec that only names a model asks for one."""
     asked = part(spec, "gpu").get("count", 1) if "gpu" in spec else 0
@@ -135,14 +130,28 @@ def _replicas(status: Mapping[str, JsonValue]) -> int:
     return max(told, default=1)
 
 
+Share = tuple[Reference, Commitment]
+"""What an object has in an account."""
+
+
 @dataclass(slots=True)
 class Commitments:
     """Sums by namespace and by account reference. O(1) per change."""
 
     _sums: dict[str, dict[Reference, Commitment]] = field(default_factory=dict)
 
-    def add(self, namespace: str, reference: Reference, change: Commitment) -> None:
-        """Add to the sum; a commitment that ends is added as a negative one."""
+    def move(self, namespace: str, former: Share, present: Share) -> None:
+        """Count what an object has now instead of what it had."""
+        (before, had), (after, has) = former, present
+        if before == after:
+            self._add(namespace, after, has - had)
+        else:
+            self._add(namespace, before, NOTHING - had)
+            self._add(namespace, after, has)
+
+    def _add(self, namespace: str, reference: Reference, change: Commitment) -> None:
+        if change == NOTHING:
+            return
         sums = self._sums.setdefault(namespace, {})
         total = sums.pop(reference, NOTHING) + change
         if total != NOTHING:

@@ -24,8 +24,8 @@ from relay_operator.engine import references
 from relay_operator.engine.account_users import Reference
 from relay_operator.engine.commitment import Commitment, commitment
 from relay_operator.engine.figures import Figures, figures_of
-from relay_operator.engine.identity import is_recorded_for
-from relay_operator.engine.intent import aside, intent_of, is_copied, is_open
+from relay_operator.engine.identity import is_foreign, is_recorded_for
+from relay_operator.engine.intent import aside, intent_of, is_open
 from relay_operator.engine.manifests import held, part
 from relay_operator.engine.ownership import Owned, owned
 
@@ -75,6 +75,8 @@ class Entry(NamedTuple):
     """Whether status has the time at which the cloud deletes the resource."""
     committed: Commitment
     """What it costs, or may cost; counted for kinds with an hourly price."""
+    reserved: Commitment
+    """The part of that which only its intent says."""
     figures: Figures
     """What it adds to the sums in metrics."""
     account: Reference
@@ -143,20 +145,22 @@ def needs_work(before: Entry | None, after: Entry) -> bool:
     )
 
 
-def entry_of(raw: Mapping[str, JsonValue]) -> Entry:
-    """The entry of an object given as JSON; malformed values count as absent."""
+def entry_of(raw: Mapping[str, JsonValue], installation: str = "") -> Entry:
+    """The entry of an object given as JSON; malformed values count as absent, and so does another object's intent."""
     metadata = part(raw, "metadata")
     annotations = part(metadata, "annotations")
     spec, status = part(raw, "spec"), part(raw, "status")
-    intent = _open_intent(metadata, annotations, status)
-    account = part(status, "account") or _sent_with(intent) or part(spec, "accountRef")
+    intent = _own_intent(metadata, annotations, status, installation)
+    sent = intent if is_open(intent, status.get("createToken"), status.get("id")) else None
+    account = part(status, "account") or _sent_with(sent) or part(spec, "accountRef")
     conditions = _conditions(status)
     said = _said(conditions, ConditionType.READY)
     ready = said.get("status") == "True" and status.get("observedGeneration") == metadata.get("generation")
     uid = str(metadata.get("uid", ""))
-    searching = (not status.get("id") and intent is not None) or _lacks_a_batch(status)
+    searching = (not status.get("id") and sent is not None) or _lacks_a_batch(status)
     named = references.named(metadata, spec)
     recorded = status if is_recorded_for(status, uid, str(annotations.get(ADOPT_ID) or "")) else {}
+    committed, reserved = commitment(intent, spec, status)
     return Entry(
         body=_compact(raw, metadata, annotations),
         uid=uid,
@@ -176,7 +180,8 @@ def entry_of(raw: Mapping[str, JsonValue]) -> Entry:
         unknown=_said(conditions, ConditionType.CREATE_OUTCOME_UNKNOWN).get("reason") == Reason.CREATE_OUTCOME_UNKNOWN,
         troubles=tuple([str(one.get("type")) for one in conditions if (one.get("type"), one.get("status")) in _BAD]),
         doomed="deletionDeadline" in status,
-        committed=commitment(metadata, spec, status),
+        committed=committed,
+        reserved=reserved,
         figures=figures_of(status),
         account=(str(account.get("kind") or ""), str(account.get("name") or "")),
         over=status.get("cleared") is True,
@@ -195,16 +200,18 @@ def _compact(
     return memoryview(encoded({**raw, "metadata": kept})).tobytes()
 
 
-def _open_intent(
-    metadata: Mapping[str, JsonValue], annotations: Mapping[str, JsonValue], status: Mapping[str, JsonValue]
+def _own_intent(
+    metadata: Mapping[str, JsonValue],
+    annotations: Mapping[str, JsonValue],
+    status: Mapping[str, JsonValue],
+    installation: str,
 ) -> CreateIntent | MalformedIntent | None:
-    """The object's own intent whose result status does not record; None if there is none."""
+    """The object's own intent, unless status tells all that the cache keeps of it; None if there is none."""
     text = annotations.get(CREATE_INTENT)
-    if not isinstance(text, str) or (status.get("id") and status.get("account")):
-        return None  # with both, no caller needs the intent, and parsing is slow
+    if not isinstance(text, str) or (status.get("id") and status.get("account") and '"reserved"' not in text):
+        return None  # parsing is slow
     intent = CreateIntent.parse(text)
-    is_own = not is_copied(intent, metadata)
-    return intent if is_own and is_open(intent, status.get("createToken"), status.get("id")) else None
+    return None if is_foreign(intent, metadata, installation) else intent
 
 
 def _lacks_a_batch(status: Mapping[str, JsonValue]) -> bool:

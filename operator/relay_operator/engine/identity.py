@@ -10,7 +10,15 @@ from typing import Protocol, TypeVar
 
 from pydantic import JsonValue
 
-from relay_operator.api.meta import ADOPT_ID, CREATE_INTENT, CreateIntent, Identity, ObjectKey, ObjectMeta
+from relay_operator.api.meta import (
+    ADOPT_ID,
+    CREATE_INTENT,
+    CreateIntent,
+    Identity,
+    MalformedIntent,
+    ObjectKey,
+    ObjectMeta,
+)
 from relay_operator.engine.intent import UID_PART, cloud_name, uid_part
 
 _INSTALLATION = 5
@@ -88,9 +96,13 @@ def identity_of(metadata: ObjectMeta, installation: str, organization: str) -> I
 
 def whose(recorded: Identity, metadata: ObjectMeta, installation: str) -> Whose:
     """For which object the identity was recorded: this one, a namesake that was restored, or another."""
-    if (recorded.namespace, recorded.name) != (metadata.namespace, metadata.name):
+    return _whose(recorded, (metadata.namespace, metadata.name), metadata.uid, installation)
+
+
+def _whose(recorded: Identity, name: tuple[JsonValue, JsonValue], uid: JsonValue, installation: str) -> Whose:
+    if (recorded.namespace, recorded.name) != name:
         return Whose.FOREIGN
-    same = recorded.uid == metadata.uid
+    same = recorded.uid == uid
     if recorded.installation != installation:
         return Whose.ELSEWHERE if same else Whose.FOREIGN
     return Whose.OWN if same else Whose.RESTORED
@@ -110,6 +122,16 @@ def whose_status(status: Recorded, metadata: ObjectMeta, installation: str) -> W
 def whose_intent(intent: CreateIntent, metadata: ObjectMeta, installation: str) -> Whose:
     """Whose the intent is; one without an identity (first release) counts as the object's own."""
     return Whose.OWN if intent.identity is None else whose(intent.identity, metadata, installation)
+
+
+def is_foreign(
+    intent: CreateIntent | MalformedIntent | None, metadata: Mapping[str, JsonValue], installation: str
+) -> bool:
+    """Whether the intent of an object, given as JSON, is another's: `own` drops it."""
+    if not isinstance(intent, CreateIntent) or intent.identity is None:
+        return False
+    name = metadata.get("namespace"), metadata.get("name")
+    return _whose(intent.identity, name, metadata.get("uid"), installation) is Whose.FOREIGN
 
 
 def own(obj: ObjT, installation: str) -> ObjT:

@@ -11,7 +11,7 @@ from relay_kube.kube import Kube, ResourceType
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.backoff import Random
 from relay_operator.engine.cache import Cache
-from relay_operator.engine.entry import Entry, comparable, entry_of, needs_work, others_wrote, uid_of, version_of
+from relay_operator.engine.entry import Entry, comparable, needs_work, others_wrote, uid_of, version_of
 from relay_operator.engine.intent import aside, has
 from relay_operator.engine.leftovers import Fate, Leftover
 from relay_operator.engine.manifests import part
@@ -96,7 +96,7 @@ class Informer:
 
     def _forced_away(self, key: ObjectKey, raw: Mapping[str, JsonValue]) -> None:
         """Record as orphans what an object had in the cloud: somebody removed its finalizer."""
-        entry = entry_of(raw)
+        entry = self.cache.entry_of(raw)
         account = self.cache.account_meant(key, entry)
         is_ended = self.cache.get(key._replace(vanished=entry.uid)) is not None
         if account is None or is_ended:

@@ -58,12 +58,6 @@ def is_open(intent: CreateIntent | MalformedIntent | None, token: JsonValue, clo
     return intent is not None and (not token or (not cloud_id and token != MalformedIntent.TOKEN))
 
 
-def is_copied(intent: CreateIntent | MalformedIntent | None, metadata: Mapping[str, JsonValue]) -> bool:
-    """Whether an object of another name or namespace wrote the intent: a copy of it has nothing in the cloud."""
-    whose = intent.identity if isinstance(intent, CreateIntent) else None
-    return whose is not None and (whose.namespace, whose.name) != (metadata.get("namespace"), metadata.get("name"))
-
-
 @dataclass(frozen=True, slots=True)
 class Has:
     """What an object has in the cloud, or may have; unknown values are empty."""

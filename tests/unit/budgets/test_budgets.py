@@ -173,6 +173,35 @@ def test_what_is_written_in_one_namespace_takes_nothing_from_another(desk: Desk)
         desk.budgets.leave(other)
 
 
+def test_where_the_account_admits_nothing_a_reservation_takes_nothing_and_what_status_shows_does(desk: Desk) -> None:
+    """Anybody can write an intent by hand; a paused object never has a pass that would tell."""
+    reserved = '{"token":"t1","cents":9007199254740991,"gpus":9}'
+    forged = '{"token":"t1","name":"n","attempt":1,"specHash":"","startedAt":"2026-03-01T12:00:00Z","reserved":%s}'
+
+    def forge(key: ObjectKey) -> None:
+        annotations: JsonValue = {CREATE_INTENT: forged % reserved, "gpurelay.dev/paused": "true"}
+        metadata: JsonValue = {"uid": "o", "resourceVersion": desk.version(), "annotations": annotations}
+        desk.cache.put(key, {"metadata": metadata, "spec": {"accountRef": REF}, "status": {}})
+
+    key = ObjectKey("GpuPod", "team-b", "z")
+    forge(key)
+    desk.has("s", "team-b", id="p", state="running", pricePerHourCents=100)
+    a, b, c = desk.has("a"), desk.has("b"), desk.has("c", "team-b")
+    assert "9007199254741091 are taken" in desk.asks(a, ONE, burn(250))
+    assert desk.budgets.reserving(account(burn(250))) == ("team-b",)
+    desk.budgets.admits(account(None).key, "team-b", False)
+    desk.look(burn(250))
+    assert desk.called() == ["a"]
+    assert desk.asks(a, ONE, burn(250)) == ""
+    desk.budgets.leaves_behind(key)
+    desk.cache.drop(key)
+    assert "200 are taken" in desk.asks(b, ONE, burn(250))
+    forge(key)
+    assert "200 are taken" in desk.asks(b, ONE, burn(250))
+    assert desk.asks(c, ONE, burn(250))  # who asks there is admitted again
+    assert "9007199254741191 are taken" in desk.asks(b, ONE, burn(250))
+
+
 def test_one_that_asks_for_something_else_calls_the_next(desk: Desk) -> None:
     desk.has("r", id="p", state="running", pricePerHourCents=100)
     a, b = desk.has("a"), desk.has("b")

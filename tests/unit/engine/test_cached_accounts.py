@@ -5,6 +5,7 @@ from pydantic import JsonValue
 
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.cache import Cache
+from relay_operator.engine.identity import Installation
 from tests.unit.engine.apiserver import Json
 from tests.unit.engine.cached import BROKEN, INTENT, KEY, OPEN, OTHER, OWN, SHARED, annotated, raw, users
 
@@ -112,3 +113,21 @@ ACCOUNTS: dict[str, tuple[Json, tuple[str, str]]] = {
 @pytest.mark.parametrize(("told", "account"), ACCOUNTS.values(), ids=ACCOUNTS)
 def test_the_account_of_an_object_is(told: Json, account: tuple[str, str]) -> None:
     assert Cache().put(KEY, told)[1].account == account
+
+
+@pytest.mark.parametrize(
+    ("installation", "uid", "believed"),
+    [
+        ("c0ffe", "u1", True),
+        ("c0ffe", "restored", True),
+        ("other", "u1", True),  # the setting changed: the pass stops, and uses no account
+        ("other", "restored", False),
+    ],
+)
+def test_an_intent_counts_if_the_pass_believes_it(installation: str, uid: str, believed: bool) -> None:
+    who = f',"identity":{{"installation":"{installation}","namespace":"team-a","name":"train","uid":"{uid}"}}'
+    metadata = annotated(create_intent=INTENT % f',"account":"ClusterCloudAccount/sent"{who}')
+    cache = Cache(installation=Installation("c0ffe"))
+    entry = cache.put(KEY, raw(spec=SPEC, metadata={**metadata, "namespace": "team-a"}))[1]
+    assert entry.account == (("ClusterCloudAccount", "sent") if believed else ("CloudAccount", "spec"))
+    assert (entry.searching, entry.committed.unpriced) == (believed, int(believed))

@@ -98,6 +98,35 @@ def test_one_object(raw: Json, expected: Commitment) -> None:
     assert known.committed(OWN) == ({} if expected == NOTHING else {"team-a": expected})
 
 
+@pytest.mark.parametrize(
+    ("raw", "reserved"),
+    [
+        (pod(f"{{{TOKEN},{RESERVED}}}"), Commitment(300, 3)),
+        (pod(f"{{{TOKEN}}}"), Commitment(unpriced=1)),
+        (pod("garbage", id="p", state="running", pricePerHourCents=9), NOTHING),
+        (pod(id="p", state="running", pricePerHourCents=200), NOTHING),
+        (
+            pod(f"{{{TOKEN},{RESERVED}}}", id="p", state="running", pricePerHourCents=100, gpuCount=1),
+            Commitment(200, 2),
+        ),
+        (
+            pod(f"{{{TOKEN},{RESERVED}}}", id="p", state="running", pricePerHourCents=9, reservationToken="r1"),
+            NOTHING,
+        ),
+        (
+            pod(f"{{{TOKEN},{RESERVED}}}", former=[{"id": "old", "name": "x", "gpus": 2, "pricePerHourCents": 400}]),
+            Commitment(300, 3),
+        ),
+    ],
+)
+def test_what_only_the_intent_of_an_object_tells(raw: Json, reserved: Commitment) -> None:
+    known, key = cache(), ObjectKey("GpuPod", "team-a", "p")
+    known.put(key, raw)
+    assert known.reserved(OWN) == ({} if reserved == NOTHING else {"team-a": reserved})
+    known.drop(key)
+    assert (known.reserved(OWN), known.committed(OWN)) == ({}, {})
+
+
 def test_sums_follow_every_change_and_end_with_the_objects() -> None:
     known, freed = cache(), list[tuple[ObjectKey, str]]()
     known.on_freed = lambda *whose: freed.append(whose)

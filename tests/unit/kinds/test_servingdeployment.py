@@ -216,7 +216,7 @@ def test_a_namespaces_limit_counts_the_gpus_of_its_replicas_whatever_the_spec_sa
     replicas = [{"id": "r1", "status": "healthy"}]  # the other one is to come back
     status = kind().status(serving(), Seen(row(replicas=replicas, gpuCountPerReplica=per_replica)))
     told = status.model_dump(mode="json", exclude_none=True) | {"id": "dep_1"}
-    assert commitment({}, {"gpu": {"modelId": "h200", "count": 1}}, told).gpus == gpus
+    assert commitment(None, {"gpu": {"modelId": "h200", "count": 1}}, told)[0].gpus == gpus
 
 
 def test_status_shows_what_the_cloud_has() -> None:

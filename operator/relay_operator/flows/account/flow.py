@@ -257,6 +257,7 @@ class AccountFlow:
     async def _look(self, facts: AccountFacts, memory: AccountMemory, *, read_only: bool) -> Looked:
         """Look at the organization. After a while, a cloud that does not answer becomes a state of its own."""
         account, state, key = facts.account, facts.usable, facts.key
+        await self._learn_admitted(state)
         paid = self.budgets.paid(state)
         try:
             seen = await self._observer().look(account, state.cloud, read_only=read_only)
@@ -302,6 +303,16 @@ class AccountFlow:
             floor = seen.usage.auto_stop_floor_cents if seen.usage is not None else None
             self.metrics.on_balance(key.namespace, key.name, seen.balance.available_cents, burn, floor)
         return Looked(state, seen)
+
+    async def _learn_admitted(self, state: AccountReady) -> None:
+        """Find out whose reservations count: an object that is paused, or has lost its account, never asks for room."""
+        for namespace in self.budgets.reserving(state):
+            try:
+                admitted = await self.accounts.admits(state.key, namespace)
+            except KubeError as error:
+                logger.info("whether the %s admits the namespace %s is not known: %s", state.key, namespace, error)
+            else:
+                self.budgets.admits(state.key, namespace, admitted)
 
     async def _accounted(
         self,

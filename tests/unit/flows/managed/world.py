@@ -114,6 +114,7 @@ class World:
         self.resource = self.kind(self.pods)
         self.queue = Queue[ObjectKey](clock.monotonic)
         self.cache = Cache(on_shared=lambda key: self.queue.add(key, Priority.CHANGE))
+        self.cache.installation = Installation(self.installation)
         self.cache.priced = frozenset({"GpuPod"})
         self.budgets = Budgets(self.cache, self.queue)
         vanished = Vanished(kube, OPERATOR_NAMESPACE, self.cache, self.queue, clock.wall, frozenset({"GpuPod"}))
@@ -130,7 +131,7 @@ class World:
             intervals=PollIntervals(transition=5.0, settled=300.0, jitter=0.2),
             wall_clock=clock.wall,
             on_pass=self.passes.append,
-            installation=Installation(self.installation),
+            installation=self.cache.installation,
             clock=clock.monotonic,
             sleep=clock.sleep,
         )
