@@ -27,8 +27,10 @@ Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[Address]]]
 _T = TypeVar("_T")
 _PIECE = 65_536  # bytes
 # Apart from the event loop's own lookups, of which uvloop makes two at a time: a name whose servers do not answer takes
-# a thread for up to a minute, and must not hold back the API server's name, nor the names of clouds.
-_LOOKUPS = ThreadPoolExecutor(32, thread_name_prefix="lookup")
+# a thread for up to a minute, and must not hold back the API server's name, nor the names of clouds. By default, eight
+# batches are with workers and four transfer records; each gives up after ten seconds, so all of them keep 72 threads
+# busy at most, and no namespace those of others.
+_LOOKUPS = ThreadPoolExecutor(128, thread_name_prefix="lookup")
 _TO_ALLOW = "an administrator can add its network to RELAY_ALLOWED_PRIVATE_NETWORKS"
 
 
