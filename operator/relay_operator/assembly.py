@@ -78,7 +78,6 @@ def assembled(
     engine = Engine(
         kube=kube,
         cache=cache,
-        installation=cache.installation,
         queue=queue,
         recorder=recorder,
         vanished=vanished,

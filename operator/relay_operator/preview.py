@@ -143,7 +143,7 @@ def _parts(kube: Kube, objects: Mapping[ObjectKey, JsonObject], base_url: str, i
 def _allowed(key: ObjectKey, raw: JsonObject) -> Iterable[str]:
     """The account's URLs; empty if the operator has not accepted them, as the caller may read others' Secrets."""
     try:
-        account = parse_account(key, entry_of(raw))
+        account = parse_account(key, entry_of(raw, ""))
     except ValidationError:
         return ()
     return filter(None, (account.spec.base_url, account.spec.inference_url) if urls_passed(account) else ())

@@ -151,7 +151,6 @@ class Passes:
             intervals=PollIntervals(transition=5.0, settled=300.0, jitter=0.2),
             wall_clock=lambda: _MOMENT,
             on_pass=self._ended.append,
-            installation=self._installation,
             clock=lambda: NOW,
             sleep=_at_once,
         )

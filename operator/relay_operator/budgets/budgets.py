@@ -7,6 +7,7 @@ keeps only the grants that are not written yet, so that a new leader counts what
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import Final, NamedTuple
 
 import orjson
@@ -80,8 +81,8 @@ class Budgets:
     """By account and namespace: what objects have ceased to show as being paid since the last look."""
     _doubted: set[ObjectKey] = field(default_factory=set)
     """Accounts without room if what lapsed counts, and with room otherwise: another look tells."""
-    _barred: dict[ObjectKey, set[str]] = field(default_factory=dict)
-    """By account: the namespaces that it did not admit at the last look, so that their reservations count nothing."""
+    _admitted: dict[ObjectKey, dict[str, float]] = field(default_factory=dict)
+    """By shared account: until when (seconds of the queue's clock) the reservations of a namespace count."""
     _known: set[ObjectKey] = field(default_factory=set)
     """Accounts whose lines contain the objects that already waited when this process began."""
     _lines: Lines = field(init=False)
@@ -98,7 +99,7 @@ class Budgets:
         if account.budget is None:
             self.leave(key)
             return ""
-        self.admits(account.key, key.namespace, True)
+        self.admitted(account.key, key.namespace)
         self._planned.pop(key, None)
         before, why = self._granted.pop(key, None), ""
         refused = self._refused(key, age, account, need, runs)
@@ -116,6 +117,7 @@ class Budgets:
         self, key: ObjectKey, age: Age, account: AccountReady, need: Commitment, *, runs: bool = True
     ) -> str:
         """What `ask` would answer, without a grant or a place in line; calls the object once a grant is possible."""
+        self.admitted(account.key, key.namespace)
         refused = None if account.budget is None else self._refused(key, age, account, need, runs)
         self.leave(key)
         if refused is None:
@@ -125,6 +127,7 @@ class Budgets:
 
     def line_up(self, key: ObjectKey, age: Age, account: AccountReady) -> None:
         """Put an object that lost its grant and will ask again in line, so that no younger object overtakes it."""
+        self.admitted(account.key, key.namespace)
         self._recall(account)
         self._lines.join(key, age, _lines(account.key, key.namespace))
 
@@ -158,20 +161,26 @@ class Budgets:
         return not any(self._beyond(key, account, self._said(key) if grant is None else grant.need))
 
     def reserving(self, account: AccountReady) -> tuple[str, ...]:
-        """The namespaces with reservations in the account, which count only if it admits them."""
-        return tuple(self.cache.reserved(account.key)) if account.budget is not None else ()
+        """The namespaces with reservations in a shared account, which count only if it admits them."""
+        is_limited = account.budget is not None and not account.key.namespace
+        return tuple(self.cache.reserved(account.key)) if is_limited else ()
 
-    def admits(self, account: ObjectKey, namespace: str, admitted: bool) -> None:
-        """Record whether the account admits the namespace. Until that is known, reservations count.
+    def admitted(self, account: ObjectKey, namespace: str) -> None:
+        """Record that the account admits the namespace, or may: reservations there count."""
+        self._admitted.setdefault(account, {})[namespace] = inf
 
-        Anybody can write one by hand. What status shows counts everywhere: it may be paid for.
+    def not_admitted(self, account: ObjectKey, namespace: str) -> None:
+        """Record that the account does not admit the namespace.
+
+        What it reserved while it was admitted counts until the organization's burn shows it.
         """
-        barred = self._barred.setdefault(account, set())
-        barred.discard(namespace) if admitted else barred.add(namespace)
+        known = self._admitted.get(account, {})
+        if namespace in known:
+            known[namespace] = min(known[namespace], self.queue.clock() + _BEGINS_SECONDS)
 
     def paid(self, account: AccountReady) -> Paid:
         """What this cluster's objects show as being paid now."""
-        of_each, sums = of_namespace(account.budget), self._sums(account.key)
+        of_each, sums = of_namespace(account.budget), self.cache.committed(account.key)
         cents = {namespace: counted(of_each, total).billed for namespace, total in sums.items()}
         now = self.queue.clock()
         left = [key for key in self._left_in(account.key) if self._left[key].shown_from <= now]
@@ -222,8 +231,8 @@ class Budgets:
         entry, account = self.cache.get(key), self.cache.account_of(key)
         if entry is None:
             return NOTHING
-        is_barred = account is not None and key.namespace in self._barred.get(account, ())
-        return entry.committed - entry.reserved if is_barred else entry.committed
+        counts = account is None or self._counts(account, key.namespace)
+        return entry.committed if counts else entry.committed - entry.reserved
 
     def _has(self, key: ObjectKey) -> Commitment:
         """What the object shows or was granted, whichever is larger."""
@@ -274,11 +283,19 @@ class Budgets:
 
     def _sums(self, account: ObjectKey) -> dict[str, Commitment]:
         """By namespace: what all objects show, as far as it counts."""
-        sums, barred = self.cache.committed(account), self._barred.get(account, ())
-        for namespace, reserved in self.cache.reserved(account).items() if barred else ():
-            if namespace in barred:
+        sums = self.cache.committed(account)
+        for namespace, reserved in self.cache.reserved(account).items():
+            if not self._counts(account, namespace):
                 sums[namespace] = sums.get(namespace, NOTHING) - reserved
         return sums
+
+    def _counts(self, account: ObjectKey, namespace: str) -> bool:
+        """Whether reservations count: anybody can write one by hand, also where a shared account admits nothing.
+
+        What status shows counts everywhere, since it may be paid for.
+        """
+        until = inf if account.namespace else self._admitted.get(account, {}).get(namespace, -inf)
+        return self.queue.clock() < until
 
     def _left_in(self, account: ObjectKey) -> list[ObjectKey]:
         """Objects of the account that are gone, and left behind what no look at the account has shown yet."""

@@ -231,8 +231,9 @@ class Cache:
             return
         for sums, was, is_now in zip((self._commitments, self._reserved), former, present, strict=True):
             sums.move(key.namespace, was, is_now)
-        had, has = former[0][1], present[0][1]
-        lapsed, freed = had.billed - has.billed, not has.covers(had)
+        (account_before, had), (account_after, has) = former[0], present[0]
+        stays = has if account_before == account_after else NOTHING
+        lapsed, freed = had.billed - stays.billed, not stays.covers(had)
         account = self.account_meant(key, before) if before is not None and (freed or lapsed > 0) else None
         if account is not None and lapsed > 0:
             self.on_lapsed(key, account, lapsed)

@@ -59,10 +59,14 @@ class Engine:
     on_pass: Callable[[Pass], None]
     recording: set[asyncio.Task[KubeError | None]] = field(default_factory=set)
     """Writes of ids in progress."""
-    installation: Installation = field(default_factory=Installation)
     served: ServedKinds = field(default_factory=ServedKinds)
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+    @property
+    def installation(self) -> Installation:
+        """Which cluster's operator this is."""
+        return self.cache.installation
 
     @property
     def leftovers(self) -> Leftovers:

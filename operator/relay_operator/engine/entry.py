@@ -145,7 +145,7 @@ def needs_work(before: Entry | None, after: Entry) -> bool:
     )
 
 
-def entry_of(raw: Mapping[str, JsonValue], installation: str = "") -> Entry:
+def entry_of(raw: Mapping[str, JsonValue], installation: str) -> Entry:
     """The entry of an object given as JSON; malformed values count as absent, and so does another object's intent."""
     metadata = part(raw, "metadata")
     annotations = part(metadata, "annotations")

@@ -7,7 +7,7 @@ from relay_operator.api.cloudaccount import AccountBudget, NamespaceBudget, Shar
 from relay_operator.api.meta import CREATE_INTENT, ObjectKey
 from relay_operator.engine.commitment import Commitment
 from relay_operator.engine.entry import LARGEST
-from tests.unit.budgets.desk import ONE, REF, TWO, Desk, account, burn, each
+from tests.unit.budgets.desk import ONE, REF, TWO, Desk, account, age, burn, each
 
 
 def test_what_is_granted_counts_before_anything_is_written(desk: Desk) -> None:
@@ -173,33 +173,61 @@ def test_what_is_written_in_one_namespace_takes_nothing_from_another(desk: Desk)
         desk.budgets.leave(other)
 
 
+def forge(desk: Desk, name: str = "z", namespace: str = "team-b") -> ObjectKey:
+    """A paused object with an intent that was written by hand."""
+    reserved = '"reserved":{"token":"t1","cents":9007199254740991,"gpus":9}'
+    text = f'{{"token":"t1","name":"n","attempt":1,"specHash":"","startedAt":"2026-03-01T12:00:00Z",{reserved}}}'
+    annotations: JsonValue = {CREATE_INTENT: text, "gpurelay.dev/paused": "true"}
+    metadata: JsonValue = {"uid": f"u-{name}", "resourceVersion": desk.version(), "annotations": annotations}
+    key = ObjectKey("GpuPod", namespace, name)
+    desk.cache.put(key, {"metadata": metadata, "spec": {"accountRef": REF}, "status": {}})
+    return key
+
+
 def test_where_the_account_admits_nothing_a_reservation_takes_nothing_and_what_status_shows_does(desk: Desk) -> None:
-    """Anybody can write an intent by hand; a paused object never has a pass that would tell."""
-    reserved = '{"token":"t1","cents":9007199254740991,"gpus":9}'
-    forged = '{"token":"t1","name":"n","attempt":1,"specHash":"","startedAt":"2026-03-01T12:00:00Z","reserved":%s}'
-
-    def forge(key: ObjectKey) -> None:
-        annotations: JsonValue = {CREATE_INTENT: forged % reserved, "gpurelay.dev/paused": "true"}
-        metadata: JsonValue = {"uid": "o", "resourceVersion": desk.version(), "annotations": annotations}
-        desk.cache.put(key, {"metadata": metadata, "spec": {"accountRef": REF}, "status": {}})
-
-    key = ObjectKey("GpuPod", "team-b", "z")
-    forge(key)
+    key = forge(desk)
     desk.has("s", "team-b", id="p", state="running", pricePerHourCents=100)
-    a, b, c = desk.has("a"), desk.has("b"), desk.has("c", "team-b")
-    assert "9007199254741091 are taken" in desk.asks(a, ONE, burn(250))
+    a, b = desk.has("a"), desk.has("b")
     assert desk.budgets.reserving(account(burn(250))) == ("team-b",)
-    desk.budgets.admits(account(None).key, "team-b", False)
-    desk.look(burn(250))
-    assert desk.called() == ["a"]
     assert desk.asks(a, ONE, burn(250)) == ""
     desk.budgets.leaves_behind(key)
     desk.cache.drop(key)
     assert "200 are taken" in desk.asks(b, ONE, burn(250))
-    forge(key)
-    assert "200 are taken" in desk.asks(b, ONE, burn(250))
-    assert desk.asks(c, ONE, burn(250))  # who asks there is admitted again
-    assert "9007199254741191 are taken" in desk.asks(b, ONE, burn(250))
+
+
+@pytest.mark.parametrize("how", ["asks", "plans", "lines up", "is found out"])
+def test_where_the_account_admits_the_namespace_a_reservation_counts(desk: Desk, how: str) -> None:
+    forge(desk)
+    a, c = desk.has("a"), desk.has("c", "team-b")
+    assert desk.asks(a, ONE, burn(250)) == ""
+    match how:
+        case "asks":
+            assert desk.asks(c, ONE, burn(250))
+        case "plans":
+            assert desk.plans(c, ONE, burn(250))
+        case "lines up":
+            desk.budgets.line_up(c, age(c), account(burn(250)))
+        case _:
+            desk.budgets.admitted(account(None).key, "team-b")
+    assert "9007199254740991 are taken" in desk.asks(a, ONE, burn(250))
+
+
+def test_what_was_reserved_while_the_namespace_was_admitted_counts_until_the_burn_shows_it(desk: Desk) -> None:
+    shared = account(None).key
+    a, z = desk.has("a"), forge(desk)
+    desk.budgets.admitted(shared, "team-b")
+    desk.budgets.not_admitted(shared, "team-b")
+    assert desk.asks(a, ONE, burn(250))
+    desk.now += 899
+    desk.budgets.not_admitted(shared, "team-b")
+    assert desk.asks(a, ONE, burn(250))
+    desk.now += 1
+    desk.look(burn(250))
+    assert desk.called() == ["a"]
+    assert desk.asks(a, ONE, burn(250)) == ""
+    desk.budgets.leaves_behind(z)
+    desk.cache.drop(z)
+    assert desk.asks(desk.has("b"), ONE, burn(250)) == ""
 
 
 def test_one_that_asks_for_something_else_calls_the_next(desk: Desk) -> None:

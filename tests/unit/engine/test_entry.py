@@ -16,7 +16,7 @@ ADOPTED = CreateIntent(
 
 def entry(**said: Json) -> Entry:
     metadata: Json = {"name": "train", "namespace": "team-a", "uid": "1", **said.get("metadata", {})}
-    return entry_of({**said, "metadata": metadata})
+    return entry_of({**said, "metadata": metadata}, "")
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,9 @@ async def test_the_credential_is_sent_as_it_is_at_the_create(kind: str) -> None:
 
 def test_the_reference_is_the_one_that_the_cache_reads() -> None:
     spec: dict[str, JsonValue] = {"registryCredentialRef": {"name": "hub"}, "sshKeyRefs": [{"name": "hub"}]}
-    assert set(VMS.references(vm(**spec))) == set(entry_of({"metadata": METADATA, "spec": spec}).named) == {HUB, ADA}
+    assert (
+        set(VMS.references(vm(**spec))) == set(entry_of({"metadata": METADATA, "spec": spec}, "").named) == {HUB, ADA}
+    )
     assert CLUSTERS.references(cluster(registryCredentialRef={"name": "hub"})) == (HUB,)
     assert CLUSTERS.references(cluster()) == VMS.references(vm()) == ()
     assert GpuPods().references(GpuPod.model_validate({"metadata": METADATA, "spec": {"image": "x", **spec}})) == (ADA,)

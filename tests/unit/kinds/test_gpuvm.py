@@ -103,7 +103,7 @@ def test_a_script_that_the_cloud_would_refuse_is_not_sent(script: str, says: str
 def test_the_references_are_those_that_the_cache_reads() -> None:
     obj = vm(**EVERYTHING)
     raw: dict[str, JsonValue] = {"metadata": {"name": "box", "namespace": "team-a"}, "spec": dict(EVERYTHING)}
-    assert GpuVms().references(obj) == entry_of(raw).named == (ADA,)
+    assert GpuVms().references(obj) == entry_of(raw, "").named == (ADA,)
 
 
 def test_a_key_that_is_new_is_attached_and_one_that_is_taken_off_is_a_difference() -> None:

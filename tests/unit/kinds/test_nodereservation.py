@@ -232,7 +232,7 @@ async def test_it_is_deleted_in_its_node() -> None:
 
 def test_it_waits_for_its_node_until_it_is_made() -> None:
     raw: dict[str, JsonValue] = {"metadata": {"name": "acme", "namespace": "team-a"}, "spec": SPEC}
-    assert kind().references(asked()) == entry_of(raw).named == (RACK,)
+    assert kind().references(asked()) == entry_of(raw, "").named == (RACK,)
     assert kind().references(asked(id="rsv_1")) == ()
     assert kind().giving(asked(), reserved(), {RACK: "node_1"}) == ()
 

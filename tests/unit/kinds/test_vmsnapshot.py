@@ -195,7 +195,7 @@ async def test_it_is_deleted_in_its_vm() -> None:
 
 def test_it_waits_for_its_vm_until_it_is_made() -> None:
     raw: dict[str, JsonValue] = {"metadata": {"name": "nightly", "namespace": "team-a"}, "spec": SPEC}
-    assert kind().references(shot()) == entry_of(raw).named == (BOX,)
+    assert kind().references(shot()) == entry_of(raw, "").named == (BOX,)
     assert kind().references(shot(id="snap_1")) == ()
     assert kind().giving(shot(), taken(), {BOX: "vm_1"}) == ()
 

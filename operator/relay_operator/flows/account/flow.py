@@ -305,14 +305,21 @@ class AccountFlow:
         return Looked(state, seen)
 
     async def _learn_admitted(self, state: AccountReady) -> None:
-        """Find out whose reservations count: an object that is paused, or has lost its account, never asks for room."""
+        """Find out whose reservations count: those of a former process, of paused objects, and of namespaces let go.
+
+        Those of which nothing can be found out count.
+        """
+        is_known = True
         for namespace in self.budgets.reserving(state):
             try:
-                admitted = await self.accounts.admits(state.key, namespace)
+                is_admitted = not is_known or await self.accounts.admits(state.key, namespace)
             except KubeError as error:
-                logger.info("whether the %s admits the namespace %s is not known: %s", state.key, namespace, error)
+                logger.info("whose reservations the %s admits is not known: %s", state.key, error)
+                is_known, is_admitted = False, True
+            if is_admitted:
+                self.budgets.admitted(state.key, namespace)
             else:
-                self.budgets.admits(state.key, namespace, admitted)
+                self.budgets.not_admitted(state.key, namespace)
 
     async def _accounted(
         self,

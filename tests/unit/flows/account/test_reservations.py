@@ -43,6 +43,6 @@ async def test_a_reservation_of_a_paused_object_counts_if_the_account_admits_it(
     await a_pass(passes, ALL, operator(passes, ALL))
     state = await passes.accounts.state(SHARED)
     assert isinstance(state, AccountReady)
-    other = ObjectKey("GpuPod", "team-a", "other")
+    other = ObjectKey("GpuPod", "elsewhere", "other")
     refused = passes.flow.budgets.would_refuse(other, Age("2026-03-01T12:00:00Z", "o"), state, Commitment(100, 1))
     assert bool(refused) is counts

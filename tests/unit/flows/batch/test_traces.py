@@ -20,4 +20,4 @@ def test_a_batch_of_an_object_that_cannot_be_read_is_left_to_it() -> None:
     cache.put(KEY, raw)
     traces, name = BatchTraces(cache), f"{TOKEN}/1/1/1/1"
     assert (traces.ours(name), traces.giver(name)) == (True, KEY)
-    assert traces.is_searched(name, entry_of(raw))
+    assert traces.is_searched(name, entry_of(raw, ""))

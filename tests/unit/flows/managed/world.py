@@ -131,7 +131,6 @@ class World:
             intervals=PollIntervals(transition=5.0, settled=300.0, jitter=0.2),
             wall_clock=clock.wall,
             on_pass=self.passes.append,
-            installation=self.cache.installation,
             clock=clock.monotonic,
             sleep=clock.sleep,
         )
