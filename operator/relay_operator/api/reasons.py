@@ -276,9 +276,9 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         Reason.CRD_OUTDATED: "A CRD is older than the operator: the API server would drop what the operator has to "
         "record about a paid resource, so nothing is created; existing resources are looked after. The message has the "
         "command that updates the CRDs; the operator notices the update by itself.",
-        Reason.LEFTOVER_UNRECORDED: "The API server refuses the ConfigMap, in the operator's namespace, that records a "
-        "resource which stays in the cloud without an object; the message has its words, and what waits. Check rights, "
-        "quotas and admission policies there; the operator tries again.",
+        Reason.LEFTOVER_UNRECORDED: "The API server refuses the ConfigMap that records a resource which stays in the "
+        "cloud without an object: check rights, quotas and admission policies in the operator's namespace. Or the "
+        "object's namespace has 1,000 such records: end or adopt some. The operator tries again.",
         Reason.KIND_DISABLED: "The cloud's description does not show the calls that this kind needs: it is off until "
         "`RELAY_ASSUMED_KINDS` names it (the chart's value `assumedKinds`). What the object has in the cloud is left "
         "as it is, and ended when the object is deleted.",

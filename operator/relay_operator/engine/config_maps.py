@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from relay_kube.kube import CONFIG_MAPS, AlreadyExists, JsonObject, Kube, NotFound
+from relay_client.errors import clause
+from relay_kube.kube import CONFIG_MAPS, AlreadyExists, JsonObject, Kube, KubeError, NotFound
 from relay_operator.engine.manifests import part
 
 
@@ -23,6 +24,11 @@ class ConfigMaps:
         """The text that the ConfigMap keeps; None if it is not one of these."""
         text = part(config_map, "data").get(self.key)
         return text if self.label in part(config_map, "metadata", "labels") and isinstance(text, str) else None
+
+    def unwritten(self, name: str, error: KubeError) -> str:
+        """That the ConfigMap cannot be written, why, and what to do about it."""
+        help_ = "check the operator's rights, quotas and admission policies there; the operator tries again"
+        return f"the ConfigMap {self.namespace}/{name} cannot be written: {clause(str(error))}; {help_}"
 
     async def put(self, name: str, value: str, text: str, replaces: Callable[[JsonObject], bool] | None = None) -> None:
         """Create the ConfigMap with this value of the label, or overwrite it; with `replaces`, only if that accepts it.

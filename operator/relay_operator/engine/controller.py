@@ -25,7 +25,7 @@ from relay_operator.engine.events import Recorder, noteworthy
 from relay_operator.engine.flow import ActionT, FactsT, Flow, ObjT, ResultT, Told, Turn
 from relay_operator.engine.identity import Installation, RecordedElsewhereError
 from relay_operator.engine.informer import keep_answer
-from relay_operator.engine.leftovers import Left, Leftover, Leftovers
+from relay_operator.engine.leftovers import Left, Leftover, Leftovers, LeftoversFullError
 from relay_operator.engine.manifests import part
 from relay_operator.engine.memory import Memories, Memory, MemoryT
 from relay_operator.engine.object_writer import ObjectWriter
@@ -256,7 +256,11 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
 
     async def _leave(self, turn: Turn, obj: ObjT, left: tuple[Left, ...], writer: ObjectWriter) -> None:
         """Record what stays in the cloud before the finalizer is removed. Raises KubeError."""
-        needed = self._note(turn, left)
+        try:
+            needed = self._note(turn, left)
+        except LeftoversFullError as full:
+            await self._hold(turn, obj, str(full), left, writer)
+            raise
         try:
             await self._save(turn, needed)
         except KubeError:

@@ -12,9 +12,6 @@ from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.backoff import Random
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.entry import Entry, comparable, needs_work, others_wrote, uid_of, version_of
-from relay_operator.engine.intent import aside, has
-from relay_operator.engine.leftovers import Fate, Leftover
-from relay_operator.engine.manifests import part
 from relay_operator.engine.queue import Priority, Queue
 from relay_operator.engine.vanished import Vanished, vanished
 
@@ -96,32 +93,8 @@ class Informer:
 
     def _forced_away(self, key: ObjectKey, raw: Mapping[str, JsonValue]) -> None:
         """Record as orphans what an object had in the cloud: somebody removed its finalizer."""
-        entry = self.cache.entry_of(raw)
-        account = self.cache.account_meant(key, entry)
-        is_ended = self.cache.get(key._replace(vanished=entry.uid)) is not None
-        if account is None or is_ended:
-            return
-        left, rows = has(raw), aside(part(raw, "status"))
-        rows += [(entry.cloud_id, left.name)] if entry.cloud_id or entry.searching else []
-        for cloud_id, name in rows:
-            if not (cloud_id or self.vanished.leftovers.has_room(key.namespace)):
-                logger.warning("%s is gone, and its namespace left too much: %s is not recorded", key, name)
-                continue
-            self.vanished.leftovers.note(
-                Leftover(
-                    fate=Fate.ORPHAN,
-                    kind=key.kind,
-                    account=account,
-                    organization=left.organization,
-                    id=cloud_id,
-                    name=name,
-                    part_of=left.part_of,
-                    of=f"{key.namespace}/{key.name}",
-                    uid=entry.uid,
-                    since=self.vanished.wall_clock(),
-                )
-            )
-            self.queue.add(account, Priority.CHANGE)
+        if self.cache.get(key._replace(vanished=uid_of(raw))) is None:  # else it is being ended
+            self.vanished.orphan(key, raw)
 
     async def relist(self, kube: Kube, kind: str, resource: ResourceType, namespaces: tuple[str, ...]) -> None:
         """List all objects of a kind: drop those that were deleted without an event, and repair stale ones.

@@ -29,8 +29,21 @@ _TRIES = 3
 """Consecutive failures after which a write that is not refused does not seem to recover by itself."""
 _OTHERS = 20
 """The most ConfigMaps that a `save` writes beyond those that it needs: its caller waits for each."""
+_MOST = 1000
+"""The most records of a namespace's resources: each is a ConfigMap outside of the namespace's own quota."""
 _BY_NAME = 100
-"""The most orphans of a namespace that are recorded by their name alone: anybody can write an intent by hand."""
+"""The most of these that are orphans of which only the name is known."""
+
+
+class LeftoversFullError(Refused):
+    """A namespace has the most records that it may have; the message says what to do."""
+
+    def __init__(self, namespace: str) -> None:
+        told = (
+            f"the namespace {namespace} has {_MOST} records of resources without an object, or {_BY_NAME} of which "
+            "only the name is known, and gets no more: end in the cloud what nobody needs, or adopt it"
+        )
+        super().__init__(0, told, "")
 
 
 class Fate(StrEnum):
@@ -60,9 +73,19 @@ class Leftover(Model):
     since: Time
 
     @property
+    def by_name_alone(self) -> bool:
+        """Whether it may not even exist: anybody can write an intent by hand, and remove its finalizer."""
+        return self.fate is Fate.ORPHAN and not self.id
+
+    @property
     def address(self) -> str:
         """The address to call the cloud with."""
         return address(self.id, self.part_of)
+
+    @property
+    def namespace(self) -> str:
+        """Whose it is: the namespace of its account, or of its object if the account is shared; empty if unknown."""
+        return self.account.namespace or self.of.partition("/")[0]
 
     @property
     def config_map(self) -> str:
@@ -96,6 +119,7 @@ class Leftovers:
     """By the UID of the object that the resource was created for."""
     _kept: dict[tuple[str, str, str], set[str]] = field(default_factory=dict)
     """By organization, id and name; either id or name is empty."""
+    _by_namespace: dict[str, set[str]] = field(default_factory=dict)
     _by_name: dict[str, set[str]] = field(default_factory=dict)
     """The orphans that are only known by their name, by the namespace of their object."""
     _unsaved: set[str] = field(default_factory=set)
@@ -139,14 +163,25 @@ class Leftovers:
             self._drop(name)
 
     def note(self, leftover: Leftover) -> None:
-        """Add a record, which the next `save` writes; a resource that is kept on purpose stays so."""
+        """Add a record, which the next `save` writes; a resource that is kept on purpose stays so.
+
+        Raises LeftoversFullError if the record is new and its namespace has too many.
+        """
         known = self._records.get(leftover.config_map)
+        if known is None and any(len(own) >= most for own, most in self._bounded(leftover)):
+            raise LeftoversFullError(leftover.namespace)
         if known is None or (known.fate is not Fate.KEPT and (known.fate, known.of) != (leftover.fate, leftover.of)):
             logger.warning(
                 "%s %s in %s: %s", leftover.kind, leftover.id or leftover.name, leftover.account, leftover.fate
             )
             self._put(leftover)
             self._unsaved.add(leftover.config_map)
+
+    def _bounded(self, record: Leftover) -> Iterator[tuple[Collection[str], int]]:
+        """Yields the records that this one would join, and how many they may be."""
+        yield self._by_namespace.get(record.namespace, ()), _MOST
+        if record.by_name_alone:
+            yield self._by_name.get(record.namespace, ()), _BY_NAME
 
     def retract(self, uid: str) -> None:
         """Forget the orphans of the object with this UID: what it had is being ended."""
@@ -194,10 +229,6 @@ class Leftovers:
         """Whether a change about this account's resources was left to later calls of `save` so far."""
         return not (self._changed() & self.of_account(account)) <= self._failed.keys()
 
-    def has_room(self, namespace: str) -> bool:
-        """Whether another orphan of this namespace may be recorded by its name alone."""
-        return len(self._by_name.get(namespace, ())) < _BY_NAME
-
     def waits(self) -> bool:
         """Whether a change is not saved yet, and its write was not refused either."""
         return any(not isinstance(self._failed.get(name, (0, None))[1], Refused) for name in self._changed())
@@ -206,8 +237,8 @@ class Leftovers:
         """Why one of these ConfigMaps cannot be written; empty while the failure may pass by itself."""
         for name in sorted(names):
             failures, error = self._failed.get(name, (0, None))
-            if failures >= _TRIES or isinstance(error, Refused):
-                return f"the ConfigMap {self.namespace}/{name} cannot be written: {error}"
+            if error is not None and (failures >= _TRIES or isinstance(error, Refused)):
+                return self._config_maps.unwritten(name, error)
         return ""
 
     def of_account(self, account: ObjectKey) -> set[str]:
@@ -304,10 +335,11 @@ class Leftovers:
     def _indexes(self, record: Leftover) -> Iterator[tuple[dict[Any, set[str]], Any]]:
         """Yields the indexes that contain the record, with its key in each."""
         yield self._by_account, record.account
+        yield self._by_namespace, record.namespace
         if record.fate is Fate.LATE:
             yield self._late, record.uid
-        if record.fate is Fate.ORPHAN and not record.id:
-            yield self._by_name, record.of.partition("/")[0]
+        if record.by_name_alone:
+            yield self._by_name, record.namespace
         if record.fate is Fate.KEPT:
             if record.id:
                 yield self._kept, (record.organization, record.id, "")

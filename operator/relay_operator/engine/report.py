@@ -139,8 +139,7 @@ def late_create(late: Leftover) -> Wanted:
 
 def unrecorded(trouble: str) -> Wanted:
     """The condition about a resource that is left in the cloud and cannot be recorded."""
-    help_ = "check the operator's rights, quotas and admission policies there; the operator tries again"
-    return Wanted(ConditionType.LEFTOVER_UNRECORDED, "True", Reason.LEFTOVER_UNRECORDED, f"{clause(trouble)}; {help_}")
+    return Wanted(ConditionType.LEFTOVER_UNRECORDED, "True", Reason.LEFTOVER_UNRECORDED, trouble)
 
 
 def held(trouble: str, left: Sequence[str]) -> Report:

@@ -30,9 +30,9 @@ from relay_kube.kube import (
 from relay_operator.api.meta import ANNOTATION_PREFIX, CREATE_INTENT, PAUSED, PLAN_ONLY, ObjectKey, rfc3339
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.config_maps import ConfigMaps
-from relay_operator.engine.entry import uid_of
+from relay_operator.engine.entry import Entry, uid_of
 from relay_operator.engine.intent import aside, has
-from relay_operator.engine.leftovers import Leftovers
+from relay_operator.engine.leftovers import Fate, Leftover, Leftovers, LeftoversFullError
 from relay_operator.engine.manifests import held, part
 from relay_operator.engine.persist import records
 from relay_operator.engine.queue import Priority, Queue
@@ -43,6 +43,8 @@ LABEL = f"{ANNOTATION_PREFIX}vanished"
 _OBJECT = "object.json"
 _PREFIX = "vanished-"
 _SHORTLY = 0.5
+_MOST, _LARGEST = 100, 4 * 2**20
+"""The most objects of a namespace, and bytes of all together: the namespace's own quota does not count them."""
 _UNDONE = frozenset({PAUSED, PLAN_ONLY})
 """Annotations that are dropped, since nobody can remove them without an object."""
 
@@ -117,11 +119,46 @@ class Vanished:
         if self._stays(departed):
             logger.info("%s: what it had in the cloud stays there on purpose", key)
             return key
+        if own not in self._known and not self._has_room(key.namespace):
+            logger.warning("%s is gone, and its namespace left too much: what it has becomes an orphan", key)
+            self.orphan(key, departed)
+            return key
         what = f"has another by now, and {surplus} was made for it" if surplus else "is gone, what it has is not"
         logger.warning("%s %s: that is taken to its end", key, what)
         self._saved.discard(own)
         self._put(own, departed)
         return own
+
+    def orphan(self, key: ObjectKey, raw: Mapping[str, JsonValue]) -> None:
+        """Record as orphans what an object that is gone has in the cloud, as far as there is room for its namespace."""
+        entry = self.cache.entry_of(raw)
+        account, left, rows = self.cache.account_meant(key, entry), has(raw), aside(part(raw, "status"))
+        rows += [(entry.cloud_id, left.name)] if entry.cloud_id or entry.searching else []
+        if account is None:
+            return
+        for cloud_id, name in rows:
+            record = Leftover(
+                fate=Fate.ORPHAN,
+                kind=key.kind,
+                account=account,
+                organization=left.organization,
+                id=cloud_id,
+                name=name,
+                part_of=left.part_of,
+                of=f"{key.namespace}/{key.name}",
+                uid=entry.uid,
+                since=self.wall_clock(),
+            )
+            try:
+                self.leftovers.note(record)
+            except LeftoversFullError as full:
+                logger.warning("%s is gone, and %s is not recorded: %s", key, cloud_id or name, full)
+                continue
+            self.queue.add(account, Priority.CHANGE)
+
+    def _has_room(self, namespace: str) -> bool:
+        sizes = [len(self._entry(key).body) for key in self._known if key.namespace == namespace]
+        return len(sizes) < _MOST and sum(sizes) < _LARGEST
 
     async def objects(self, key: ObjectKey) -> "DepartedObject":
         """The store that stands in for the API server, once the object is saved. Raises KubeError."""
@@ -163,7 +200,7 @@ class Vanished:
             await self._config_maps.put(_name(key), "true", text)
         except Refused as refused:
             logger.error("%s is not remembered beyond this process: %s", key, refused)  # noqa: TRY400
-            self._refused[key] = f"the ConfigMap {self.namespace}/{_name(key)} cannot be written: {refused}"
+            self._refused[key] = self._config_maps.unwritten(_name(key), refused)
             self._tell_account(key)
             return
         self._refused.pop(key, None)
@@ -245,11 +282,14 @@ class Vanished:
 
     def body(self, key: ObjectKey) -> JsonObject:
         """The object as it was last known. Raises NotFound once it is forgotten."""
+        body: JsonObject = json.loads(self._entry(key).body)
+        return body
+
+    def _entry(self, key: ObjectKey) -> Entry:
         entry = self.cache.get(key)
         if entry is None:
             raise NotFound(404, "NotFound", f"{key} was taken to its end")
-        body: JsonObject = json.loads(entry.body)
-        return body
+        return entry
 
 
 @dataclass(frozen=True, slots=True)

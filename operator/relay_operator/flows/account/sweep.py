@@ -22,7 +22,7 @@ from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.controller import Engine
 from relay_operator.engine.entry import Entry
-from relay_operator.engine.leftovers import Fate, Leftover
+from relay_operator.engine.leftovers import Fate, Leftover, LeftoversFullError
 from relay_operator.engine.manifests import part
 from relay_operator.engine.queue import Priority
 from relay_operator.engine.traces import Traces
@@ -185,7 +185,11 @@ class Sweeper:
             uid=entry.uid if entry is not None else "",
             since=now,
         )
-        self.engine.leftovers.note(record)
+        try:
+            self.engine.leftovers.note(record)
+        except LeftoversFullError as full:  # a later sweep finds the stray again
+            logger.info("%s %s of %s is not recorded: %s", stray.kind, stray.id, ready.key, full)
+            return
         known_by_name = self.engine.leftovers.by_name(ready.organization_id, stray.kind, stray.name)
         if known_by_name is not None and known_by_name.fate is Fate.ORPHAN:
             self.engine.leftovers.forget(known_by_name)

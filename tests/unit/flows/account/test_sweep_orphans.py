@@ -8,11 +8,12 @@ import pytest
 
 from relay_operator.api.cloudaccount import Orphans
 from relay_operator.api.meta import CREATE_INTENT, CreateIntent, Identity
-from relay_operator.engine.leftovers import Fate, Leftover
+from relay_operator.engine.leftovers import _MOST, Fate, Leftover
 from relay_wire.billing import CurrentUsage
 from tests.unit.engine.apiserver import Json
 from tests.unit.flows.account.swept import ACCOUNT, ELSEWHERE, ORPHAN, Swept, asking
 from tests.unit.flows.managed.cloudpods import lost
+from tests.unit.flows.managed.leftovers import leftover
 from tests.unit.flows.managed.world import BEGINNING, NAMESPACE, World
 
 if TYPE_CHECKING:
@@ -29,6 +30,18 @@ async def test_an_orphan_that_an_object_asks_for_is_left_to_it(swept: Swept) -> 
     swept.world.delete()
     await swept(policy=Orphans.DELETE)
     assert swept.world.pods.live == []
+
+
+async def test_more_than_a_namespace_may_leave_is_not_recorded_before_there_is_room(swept: Swept) -> None:
+    """A cloud of one's own lists whatever it likes."""
+    made, leftovers = swept.world.pods.add(ORPHAN), swept.world.informer.vanished.leftovers
+    for number in range(_MOST):
+        leftovers.note(leftover(Fate.KEPT, f"former-{number}"))
+    await swept()
+    assert leftovers.counts() == {Fate.KEPT: _MOST}
+    leftovers.forget(leftover(Fate.KEPT, "former-0"))
+    await swept()
+    assert (Fate.ORPHAN, made.id) in swept.told()
 
 
 async def test_what_an_object_says_the_id_of_is_left_to_people(swept: Swept) -> None:
