@@ -91,7 +91,7 @@ test-long: WORKERS = $(if $(RELAY_TEST_KUBECONFIG),0,$(shell $(PYTHON) -c 'impor
 # Every part runs; the target fails at the end if one of them failed.
 test-long: binaries ## every fault plan, random histories (SEED), the largest counts; PLANS=2/4 plays the second quarter of the derived plans
 	trap 'exit 1' INT; failed=0; \
-	$(BIN)/pytest -n 2 --dist loadfile --progress --durations=10 -m "long or every_run" --ignore=tests/faults || failed=1; \
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --progress --durations=10 -m "long or every_run" --ignore=tests/faults || failed=1; \
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal --progress --durations=10 $(addprefix --ignore=,$(DERIVED) $(HISTORIES)) tests/faults || failed=1; \
 	$(BIN)/pytest -n $(WORKERS) --dist load --maxschedchunk=1 --progress --durations=10 -m long --plans=$(PLANS) --histories-from=$(SEED) $(HISTORIES) $(DERIVED) || failed=1; \
 	exit $$failed

@@ -30,7 +30,12 @@ OPERATOR_NAMESPACE = "relay-system"
 # Seconds of each transition: long enough to be seen, short enough to wait for.
 QUICK = {"placementSeconds": 0.2, "startSeconds": 0.2, "stopSeconds": 0.2}
 _LONGEST_FIRST = ("faults", "cluster", "model", "chart", "objectstores", "localcloud", "localcloud_client", "unit")
-_LONG_FILES = ("cluster/docs/test_page.py", "model/test_the_protocol.py", "localcloud/http/test_schemathesis.py")
+_LONG_FILES = (
+    "cluster/docs/test_page.py",
+    "localcloud/http/test_slowest_request.py",
+    "model/test_the_protocol.py",
+    "localcloud/http/test_schemathesis.py",
+)
 """Each keeps a worker busy for minutes: begun late, it would be the last, and the others would wait for it."""
 _MODES = (frozenset({"brisk"}), frozenset({"start_operator", "unattended_workspace"}), frozenset({"operator"}))
 """The fixtures that tell under which operator a test runs: the brisk one, one of its own, the shared one."""
@@ -272,9 +277,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         of_file[item.path] = min(of_file.get(item.path, len(_MODES)), mode(item))
     on_cluster = frozenset(item.path for item in items if "cluster" in getattr(item, "fixturenames", ()))
-    long = frozenset(tests / name for name in _LONG_FILES)
+    long = {tests / name: rank for rank, name in enumerate(_LONG_FILES)}
     config.stash[_FILES_ON_CLUSTER] = on_cluster
-    ranks = {path: (path not in on_cluster, path not in long, room(path), rank) for path, rank in of_file.items()}
+    ranks = {
+        path: (path not in on_cluster, long.get(path, len(long)), room(path), rank) for path, rank in of_file.items()
+    }
     items.sort(key=lambda item: (ranks[item.path], str(item.path), mode(item)))
 
 
