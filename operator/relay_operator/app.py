@@ -329,6 +329,7 @@ def _assemble(settings: Settings, api: ApiAccess, kinds: Sequence[Kind[Parts]]) 
         workers=Workers(queue, reconcilers, settings.workers, leading),
         receiver=Receiver(
             secrets_for=accounts.webhook_secrets.of,
+            seen_by=accounts.webhook_secrets.seen,
             on_event=EventRouter(cache, queue, accounts.unclaimed, accounts.heard).on_event,
             deliveries=metrics.webhook_deliveries,
             body_limit=settings.webhook_body_limit_bytes,

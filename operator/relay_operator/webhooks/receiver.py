@@ -3,13 +3,14 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from hashlib import blake2b
 from secrets import token_hex
 
 from aiohttp import web
 from prometheus_client import Counter
 
-from relay_client.signature import InvalidPayload, InvalidSignature, verify
+from relay_client.signature import InvalidPayload, InvalidSignature, authenticate, event_in
 from relay_operator.api.meta import ObjectKey
 from relay_operator.api.references import AccountKind
 from relay_operator.engine.account_users import named_account
@@ -22,7 +23,7 @@ CLUSTER_SEGMENT = "_cluster"
 _READ_SECONDS = 10.0
 _UNPROVEN_BYTES = 16 * 1024 * 1024
 """The most bytes of unverified bodies in memory, all together."""
-_MAX_DELIVERY_ID_CHARS = 256
+_DIGEST_BYTES = 16
 _NOBODYS = token_hex()
 """Signs nothing: for an unknown account the body is checked as for any other, and takes as long."""
 
@@ -36,6 +37,8 @@ class Receiver:
 
     Must answer from memory, since it is called before any proof.
     """
+    seen_by: Callable[[ObjectKey], OrderedDict[bytes, None]]
+    """Where digests of the ids of an account's deliveries are kept, the oldest first; asked only if it has secrets."""
     on_event: Callable[[ObjectKey, Event], None]
     """Receives an event with a valid signature; MUST only enqueue. It may be replayed, late, or about anything."""
     deliveries: Counter
@@ -45,7 +48,6 @@ class Receiver:
     unproven_limit: int = _UNPROVEN_BYTES
     _unproven: int = 0
     """Bytes of all bodies that are being read."""
-    _seen: dict[ObjectKey, OrderedDict[str, None]] = field(default_factory=dict)
 
     def app(self) -> web.Application:
         """The app with its one route."""
@@ -81,11 +83,11 @@ class Receiver:
             return unread
         account = account_at(request.match_info["namespace"], request.match_info["account"])
         secrets = self.secrets_for(account)
-        event = _proven(signatures[0], bytes(body), secrets or (_NOBODYS,))
+        raw_body = bytes(body)
+        proven = _is_proven(signatures[0], raw_body, secrets or (_NOBODYS,))
         if not secrets:
-            self._seen.pop(account, None)
             return WebhookOutcome.UNKNOWN_ACCOUNT
-        return self._accept(request, account, event) if isinstance(event, Event) else event
+        return self._accept(request, account, raw_body) if proven else WebhookOutcome.BAD_SIGNATURE
 
     async def _read(self, request: web.Request, body: bytearray) -> WebhookOutcome | None:
         """Read the body, whatever Content-Length says; returns why it stopped: too large, alone or with others."""
@@ -99,16 +101,20 @@ class Receiver:
                     return WebhookOutcome.BUSY
         return None
 
-    def _accept(self, request: web.Request, account: ObjectKey, event: Event) -> WebhookOutcome:
+    def _accept(self, request: web.Request, account: ObjectKey, signed_body: bytes) -> WebhookOutcome:
         # Without the header, duplicates cannot be recognized; they are harmless, since an event is only a hint.
-        delivery = request.headers.get(DELIVERY_HEADER, "")[:_MAX_DELIVERY_ID_CHARS]
-        seen = self._seen.setdefault(account, OrderedDict())
-        if delivery in seen:
-            seen.move_to_end(delivery)
+        delivery, seen = request.headers.get(DELIVERY_HEADER, ""), self.seen_by(account)
+        digest = blake2b(delivery.encode(errors="surrogateescape"), digest_size=_DIGEST_BYTES).digest()
+        if digest in seen:
+            seen.move_to_end(digest)
             return WebhookOutcome.DUPLICATE
+        try:
+            event = event_in(signed_body)
+        except InvalidPayload:
+            return WebhookOutcome.MALFORMED
         self.on_event(account, event)
         if delivery:
-            seen[delivery] = None
+            seen[digest] = None
         if len(seen) > self.deduplication_size:
             seen.popitem(last=False)
         return WebhookOutcome.ACCEPTED
@@ -136,13 +142,12 @@ def webhook_url(public_url: str, account: ObjectKey) -> str:
     return f"{public_url.rstrip('/')}/webhooks/{account.namespace or CLUSTER_SEGMENT}/{account.name}"
 
 
-def _proven(signature: str, body: bytes, secrets: tuple[str, ...]) -> Event | WebhookOutcome:
-    """The event if one of the secrets signed it; else the reason for refusing it."""
+def _is_proven(signature: str, raw_body: bytes, secrets: tuple[str, ...]) -> bool:
+    """Whether one of the secrets signed the body."""
     for secret in secrets:
         try:
-            return verify({SIGNATURE_HEADER: signature}, body, secret)
+            authenticate({SIGNATURE_HEADER: signature}, raw_body, secret)
         except InvalidSignature:
             continue
-        except InvalidPayload:
-            return WebhookOutcome.MALFORMED
-    return WebhookOutcome.BAD_SIGNATURE
+        return True
+    return False

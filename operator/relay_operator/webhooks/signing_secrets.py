@@ -1,5 +1,6 @@
 """The signing secrets of deliveries, in memory, since the receiver reads them before anything is proven."""
 
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -11,11 +12,13 @@ class _Held:
     current: str = field(repr=False)
     former: str = field(default="", repr=False)
     former_until: float = 0.0
+    seen: OrderedDict[bytes, None] = field(default_factory=OrderedDict, repr=False)
+    """Deliveries, as the receiver remembers them."""
 
 
 @dataclass(slots=True)
 class SigningSecrets:
-    """One secret per account; also the former one, for `overlap` seconds after a roll."""
+    """One secret per account; also the former one, for `overlap` seconds after a roll, and what deliveries came."""
 
     overlap: float
     clock: Callable[[], float]
@@ -27,7 +30,7 @@ class SigningSecrets:
         if held is None:
             self._held[account] = _Held(secret)
         elif held.current != secret:
-            self._held[account] = _Held(secret, held.current, self.clock() + self.overlap)
+            held.current, held.former, held.former_until = secret, held.current, self.clock() + self.overlap
 
     def of(self, account: ObjectKey) -> tuple[str, ...] | None:
         """The accepted secrets, the current one first; None without a subscription."""
@@ -35,6 +38,10 @@ class SigningSecrets:
         if held is None:
             return None
         return (held.current, held.former) if held.former and self.clock() < held.former_until else (held.current,)
+
+    def seen(self, account: ObjectKey) -> OrderedDict[bytes, None]:
+        """What the receiver remembers of deliveries to an account that has a secret; goes with the secret."""
+        return self._held[account].seen
 
     def drop(self, account: ObjectKey) -> None:
         """Forget an account whose subscription is gone."""

@@ -238,6 +238,7 @@ async def test_a_delivery_of_the_cloud_wakes_the_object_it_is_about(bench: Bench
     settings = bench.settings
     receiver = Receiver(
         bench.accounts.webhook_secrets.of,
+        bench.accounts.webhook_secrets.seen,
         lambda account, event: EventRouter(bench.cache, bench.queue, bench.accounts.unclaimed).on_event(account, event),
         bench.metrics.webhook_deliveries,
         settings.webhook_body_limit_bytes,

@@ -87,6 +87,13 @@ def test_a_signed_body_that_is_no_event_is_refused_as_such(body: bytes) -> None:
         verify(signed(body), body, SECRET)
 
 
+@pytest.mark.parametrize("value", ["[],", '{"a":', "0,", '"k":0,'])
+def test_a_signed_body_is_decoded_only_if_its_values_have_a_bound(value: str) -> None:
+    body = BODY[:-1] + b',"more":[' + value.encode() * 20_000
+    with pytest.raises(InvalidPayload, match="more than 20000 values"):
+        verify(signed(body), body, SECRET)
+
+
 @pytest.mark.parametrize("data", [None, [], "text", 7, {}, {"vmId": 7}, {"a": [{"vmId": "x"}]}])
 def test_data_of_any_shape_is_taken(data: object) -> None:
     body = json.dumps({"id": "evt_1", "type": "new.kind", "data": data, "extra": 1}).encode()

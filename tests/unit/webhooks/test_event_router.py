@@ -1,5 +1,7 @@
 """Whom a webhook wakes: who records the id, else who searches in that account."""
 
+import asyncio
+
 import pytest
 from pydantic import JsonValue
 
@@ -37,6 +39,13 @@ class Router:
         )
         return set(self.queue._pending)
 
+    async def work(self) -> set[ObjectKey]:
+        """What was woken, and waits no longer."""
+        woken = set(self.queue._pending)
+        for _ in woken:
+            self.queue.done((await self.queue.take()).key)
+        return woken
+
 
 def pod(name: str, namespace: str = "team-a") -> ObjectKey:
     return ObjectKey("GpuPod", namespace, name)
@@ -54,7 +63,7 @@ def test_a_known_id_wakes_who_records_it_and_nobody_else(router: Router) -> None
     assert list(router.unclaimed[ACCOUNT].nameless()) == []
 
 
-def test_an_unknown_id_wakes_who_searches_in_that_account_and_nobody_who_waits_for_room(router: Router) -> None:
+async def test_an_unknown_id_wakes_who_searches_in_that_account_and_nobody_who_waits_for_room(router: Router) -> None:
     searches = router.put(pod("searches"), {"createToken": "t0"}, intent=True)
     router.put(pod("waits-for-room"), {"createToken": "t1"}, intent=True)
     router.put(pod("searches-elsewhere", "team-b"), {}, intent=True)
@@ -92,6 +101,43 @@ async def test_a_storm_of_events_wakes_an_object_only_so_often_and_the_last_is_n
     router.now += 10
     router.queue._promote()
     assert records in router.queue._pending or last >= 99.99
+
+
+@pytest.mark.virtual_time
+async def test_a_storm_of_unknown_ids_wakes_who_searches_once_a_second_and_the_last_is_not_lost(router: Router) -> None:
+    searching = {router.put(pod(f"searches-{number}"), {}, intent=True) for number in range(3)}
+    assert router.tell("pod-0") == searching
+    await router.work()
+    assert router.tell("pod-1") == set()
+    searching.add(router.put(pod("searches-since"), {}, intent=True))
+    assert router.tell("pod-2") == set()
+    assert list(router.unclaimed[ACCOUNT].nameless()) == ["pod-2", "pod-1", "pod-0"]
+    await asyncio.sleep(1)
+    assert await router.work() == searching
+    assert router.tell("pod-3") == set()
+    await asyncio.sleep(1)
+    assert await router.work() == searching
+    await asyncio.sleep(1)
+    assert await router.work() == set()
+    assert router.tell("pod-4") == searching
+
+
+@pytest.mark.virtual_time
+async def test_a_storm_of_unknown_ids_delays_no_event_about_a_known_one(router: Router) -> None:
+    router.put(pod("searches"), {}, intent=True)
+    records = router.put(pod("records"), {"id": "pod-1"}, intent=True)
+    router.tell("pod-9")
+    await router.work()
+    assert router.tell("pod-9") == set()
+    assert router.tell("pod-1") == {records}
+
+
+@pytest.mark.virtual_time
+async def test_an_account_of_which_no_more_comes_is_not_remembered(router: Router) -> None:
+    router.put(pod("searches"), {}, intent=True)
+    router.tell("pod-9")
+    await asyncio.sleep(1)
+    assert router.router._resting == {}
 
 
 def test_what_is_remembered_of_storms_has_a_bound(router: Router) -> None:

@@ -5,6 +5,7 @@ import contextlib
 import hashlib
 import hmac
 import json
+from collections import OrderedDict, defaultdict
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from relay_operator.http_server import http_server
 from relay_operator.observability.metrics import Metrics, WebhookOutcome
 from relay_operator.settings import ListenAddress
 from relay_operator.webhooks.receiver import Receiver, account_at, webhook_url
+from relay_operator.webhooks.signing_secrets import SigningSecrets
 from tests.support.eventually import PATIENCE_SECONDS, eventually
 
 if TYPE_CHECKING:
@@ -47,11 +49,13 @@ class _Endpoint:
     def __init__(self) -> None:
         self.metrics = Metrics(CollectorRegistry())
         self.secrets: dict[ObjectKey, tuple[str, ...]] = {TEAM: (CURRENT, OLD), SHARED: (CURRENT,)}
+        self.seen: defaultdict[ObjectKey, OrderedDict[bytes, None]] = defaultdict(OrderedDict)
         self.asked: list[ObjectKey] = []
         self.events: list[tuple[ObjectKey, Event]] = []
         self.address = ListenAddress("127.0.0.1", 0)
         self.receiver = Receiver(
             secrets_for=self._secrets_for,
+            seen_by=self.seen.__getitem__,
             on_event=lambda account, event: self.events.append((account, event)),
             deliveries=self.metrics.webhook_deliveries,
             body_limit=LIMIT,
@@ -176,6 +180,37 @@ async def test_the_memory_of_deliveries_is_bounded_and_forgets_the_oldest(endpoi
         await endpoint.deliver(body, _signature(body), delivery)
     assert len(endpoint.events) == 4  # d-1, d-2, d-3, and d-2 again: d-1 was seen more recently
     assert endpoint.count(WebhookOutcome.DUPLICATE) == 2
+
+
+async def test_a_repeated_delivery_is_recognized_without_decoding_its_body(endpoint: _Endpoint) -> None:
+    body, other = _body(), b"not json"
+    assert await endpoint.deliver(body, _signature(body)) == 204
+    assert await endpoint.deliver(other, _signature(other)) == 204
+    assert endpoint.count(WebhookOutcome.DUPLICATE) == 1
+    assert await endpoint.deliver(other, _signature(other, "whsec_of-somebody-else")) == 401
+
+
+@pytest.mark.parametrize("delivery", ["d", "d" * 4_000])
+async def test_what_is_remembered_of_a_delivery_is_as_long_for_every_id(endpoint: _Endpoint, delivery: str) -> None:
+    body = _body()
+    for ending in ("-1", "-2", "-1"):
+        assert await endpoint.deliver(body, _signature(body), delivery + ending) == 204
+    assert len(endpoint.events) == 2
+    assert [len(digest) for digest in endpoint.seen[TEAM]] == [16, 16]
+
+
+async def test_what_is_remembered_of_an_account_s_deliveries_goes_with_its_secret(endpoint: _Endpoint) -> None:
+    secrets, body = SigningSecrets(60, lambda: 0.0), _body()
+    endpoint.receiver.secrets_for, endpoint.receiver.seen_by = secrets.of, secrets.seen
+    secrets.put(TEAM, OLD)
+    await endpoint.deliver(body, _signature(body, OLD))
+    secrets.put(TEAM, CURRENT)
+    await endpoint.deliver(body, _signature(body))
+    assert len(endpoint.events) == 1  # a roll leaves it
+    secrets.drop(TEAM)
+    secrets.put(TEAM, CURRENT)
+    await endpoint.deliver(body, _signature(body))
+    assert len(endpoint.events) == 2
 
 
 async def test_deliveries_without_an_id_are_never_taken_for_duplicates(endpoint: _Endpoint) -> None:
@@ -319,6 +354,15 @@ async def test_a_signed_body_that_is_no_event_is_refused(endpoint: _Endpoint, bo
     assert await endpoint.deliver(body, _signature(body)) == 400
     assert endpoint.events == []
     assert endpoint.count(WebhookOutcome.MALFORMED) == 1
+
+
+@pytest.mark.parametrize(("values", "status"), [(19_997, 204), (19_998, 400)])
+async def test_a_signed_body_of_too_many_values_is_refused(endpoint: _Endpoint, values: int, status: int) -> None:
+    endpoint.receiver.body_limit = 1024 * 1024
+    body = json.dumps({"id": "evt-1", "type": "vm.running", "data": [0] * values}).encode()  # 3 values more
+    assert await endpoint.deliver(body, _signature(body)) == status
+    assert len(endpoint.events) == (status == 204)
+    assert endpoint.count(WebhookOutcome.MALFORMED) == (status == 400)
 
 
 async def test_every_delivery_is_counted_exactly_once(endpoint: _Endpoint) -> None:
