@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
+from relay_operator.records.density import TOO_DENSE, is_dense
 from relay_operator.records.lines import LONGEST_LINE
 from relay_operator.records.problems import Fault, RecordProblem
 from relay_operator.records.problems import ProblemCode as Code
@@ -49,6 +50,8 @@ def check(line: bytes, number: int, expected: Expected) -> Checked | RecordProbl
     A record that needs no change keeps its bytes. An absent or null `method`, `url` or `body.model` is filled in, so
     that people state once in the object what all records share.
     """
+    if is_dense(line):
+        return RecordProblem(number, Code.INVALID_JSON_LINE, TOO_DENSE)
     try:
         record = from_json(line, allow_inf_nan=False, cache_strings="keys")
     except ValueError as error:

@@ -31,7 +31,7 @@ class _Cutter:
 
     longest: int
     number: int = 1
-    begun: list[bytes] = field(default_factory=list)
+    begun: bytearray = field(default_factory=bytearray)
     begun_bytes: int = 0
     too_long: bool = False
 
@@ -52,16 +52,16 @@ class _Cutter:
         self.too_long = self.begun_bytes > self.longest + len(BOM + b"\r")  # neither is part of the line
         if self.too_long:
             self.begun.clear()
-        elif rest:
-            self.begun.append(rest)
+        else:
+            self.begun += rest
 
     def _block(self, lines: list[bytes], piece: bytes) -> Block:
         first, self.number = self.number, self.number + len(lines)
         if self.begun_bytes:
             self._begin(lines[0])
-            lines[0] = b"".join(self.begun)
+            lines[0] = bytes(self.begun)
         too_long = [first] if self.too_long else []
-        self.begun, self.begun_bytes, self.too_long = [], 0, False
+        self.begun, self.begun_bytes, self.too_long = bytearray(), 0, False
         if first == 1 and lines[0].startswith(BOM):
             lines[0] = lines[0][len(BOM) :]
         if lines[0].endswith(b"\r") or b"\r" in piece:

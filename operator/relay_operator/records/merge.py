@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from relay_operator.records.density import is_dense
 from relay_operator.records.ids import Ids
 from relay_operator.records.lines import Block, lines
 from relay_operator.records.pace import Pace
@@ -211,7 +212,8 @@ class Merge:
             return Lines(range(block.first, block.first + len(ids)), block.lines, ids)
         for number, (line, custom_id) in enumerate(zip(block.lines, ids, strict=True), block.first):
             if not custom_id and line and not line.isspace():
-                self._problem(number, Code.MISSING_CUSTOM_ID, file, "not an object with a custom_id")
+                what = "no custom_id before its many values" if is_dense(line) else "not an object with a custom_id"
+                self._problem(number, Code.MISSING_CUSTOM_ID, file, what)
         named = [index for index, custom_id in enumerate(ids) if custom_id]
         return Lines(
             [block.first + index for index in named],

@@ -10,6 +10,8 @@ from typing import Any
 from pydantic_core import SchemaValidator, ValidationError, core_schema, from_json
 
 from relay_client.redaction import presentable
+from relay_operator.records.check import LONGEST_CUSTOM_ID
+from relay_operator.records.density import is_dense
 from relay_operator.records.ids import Ids
 from relay_operator.records.lines import lines
 from relay_operator.records.pace import Pace
@@ -23,24 +25,33 @@ REASONS = 50
 """The most reasons counted separately."""
 OTHER = "other"
 _REASON_CHARS = 64
+_CODE_CHARS = 512
+"""The most characters of a code that are looked at: the cloud may send one as long as a line."""
+_BEGINNING = 8 * 1024
+"""The bytes that are read of a dense line: more than the longest custom_id takes if each character is escaped."""
 _EXPIRED = "batch_expired"
 
 
-_CUSTOM_ID = SchemaValidator(
-    core_schema.typed_dict_schema(
-        {"custom_id": core_schema.typed_dict_field(core_schema.str_schema(strict=True, min_length=1))}
-    )
-)
+_ID = core_schema.str_schema(strict=True, min_length=1, max_length=LONGEST_CUSTOM_ID)
+_CUSTOM_ID = SchemaValidator(core_schema.typed_dict_schema({"custom_id": core_schema.typed_dict_field(_ID)}))
 """Parses the whole line, but builds objects for nothing else, in half the time."""
 
 
 def custom_id_of(line: bytes) -> str | None:
     """The custom_id of a record or result; None if the line is not an object, or its id cannot have been sent."""
+    if is_dense(line):
+        return _sent(_beginning(line))
     try:
         return str(_CUSTOM_ID.validate_json(line)["custom_id"])
     except ValidationError:
-        custom_id = _dict(_forgiving(line)).get("custom_id")
-        return custom_id if isinstance(custom_id, str) and custom_id and _is_text(custom_id) else None
+        return _sent(_forgiving(line))
+
+
+def _sent(result: object) -> str | None:
+    custom_id = _dict(result).get("custom_id")
+    if not isinstance(custom_id, str) or not 0 < len(custom_id) <= LONGEST_CUSTOM_ID:
+        return None
+    return custom_id if _is_text(custom_id) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +65,8 @@ class Failure:
     def reason(self) -> str:
         """The code, else the status, in the form for display and counting."""
         if self.code:
-            return _shown(self.code)
-        return OTHER if self.status is None else _shown(f"status_{self.status}")
+            return _shown(self.code[:_CODE_CHARS])
+        return OTHER if self.status is None else f"status_{self.status}"[:_REASON_CHARS]
 
 
 @lru_cache(maxsize=REASONS)
@@ -141,10 +152,22 @@ async def failures(error_files: Sequence[Open], policy: RetryableFailures, again
 
 
 def _value(line: bytes) -> object:
+    if is_dense(line):
+        return _beginning(line)
     try:
         return from_json(line, cache_strings="keys")
     except ValueError:
         return _forgiving(line)
+
+
+def _beginning(line: bytes) -> object:
+    """What the first bytes of a dense line say: it was paid for, and is published without being decoded."""
+    if not line.rstrip().endswith(b"}"):
+        return None
+    try:
+        return from_json(line[:_BEGINNING], allow_partial=True)
+    except ValueError:
+        return None
 
 
 def _forgiving(line: bytes) -> object:

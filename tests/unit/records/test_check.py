@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relay_operator.records.check import LONGEST_CUSTOM_ID, Expected, check, tool_config_of
+from relay_operator.records.density import MOST_NESTED
 from relay_operator.records.problems import RecordProblem
 from relay_wire.batches import ToolConfig
 from tests.unit.records.streams import CHAT, EXPECTED, line, record
@@ -70,6 +71,7 @@ FAULTS = {
     "not a number": (b'{"a": NaN}', "invalid_json_line"),
     "too deep": (b"[" * 300 + b"]" * 300, "invalid_json_line"),
     "half a character": (line(record()).replace(b'"a"', b'"\\ud800"'), "invalid_json_line"),
+    "more lists than a line may have": (line(_body(x=[[]] * MOST_NESTED)), "invalid_json_line"),
     "an array": (b"[]", "invalid_json_line"),
     "a text": (b'"custom_id"', "invalid_json_line"),
     "null": (b"null", "invalid_json_line"),
@@ -113,6 +115,11 @@ def test_the_place_of_a_fault_in_its_line_is_told() -> None:
     zipped = "line 1: the input is compressed with gzip: store it uncompressed"
     assert str(check(gzip.compress(b"{}"), 1, EXPECTED)) == zipped
     assert str(check(b'{"\xff":1}', 3, EXPECTED)) == "line 3: byte 3 is not UTF-8: save the input as UTF-8"
+
+
+def test_a_line_that_is_too_dense_is_told_the_bounds() -> None:
+    told = "line 3: the line has more than 100000 lists, objects and members, 200000 texts or 1500000 values"
+    assert str(check(line(_body(x=[[]] * MOST_NESTED)), 3, EXPECTED)) == told
 
 
 @pytest.mark.parametrize(("given_line", "_code"), FAULTS.values(), ids=FAULTS)

@@ -98,3 +98,17 @@ async def test_a_line_without_end_is_not_held() -> None:
     tracemalloc.stop()
     assert [block.too_long for block in blocks] == [(1,)]
     assert peak < 5_000_000
+
+
+async def test_a_line_that_comes_in_tiny_chunks_takes_no_more_memory_than_its_bytes() -> None:
+    tracemalloc.start()
+    blocks = [block async for block in lines(_tiny(b"x" * 200_000), Pace())]
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert _all(blocks) == [b"x" * 200_000]
+    assert peak < 1_500_000
+
+
+async def _tiny(data: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(data), 2):
+        yield data[start : start + 2]

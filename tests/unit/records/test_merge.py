@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from relay_operator.records.density import MOST_NESTED
 from relay_operator.records.ids import Ids
 from relay_operator.records.merge import Merge, Merged, PartFiles
 from relay_operator.records.pace import Pace
@@ -54,6 +55,15 @@ async def test_answers_that_are_far_longer_than_their_records_come_in_small_piec
         pieces = [piece async for piece in Merge([[_part(names, answers)]], ids, Pace()).outputs()]
     assert b"".join(pieces) == file(answers)
     assert max(map(len, pieces)) < 1_000_000
+
+
+async def test_an_answer_that_is_too_dense_to_be_decoded_is_published() -> None:
+    dense = success("a") | {"x": [[]] * MOST_NESTED}
+    output, errors, merged = await _merge([_part("ab", [dense], [failure("b") | {"x": [[]] * MOST_NESTED}])])
+    assert output == file([dense])
+    assert errors == file([failure("b") | {"x": [[]] * MOST_NESTED}])
+    assert merged.reasons.counts == Counter({"upstream_error": 1})
+    assert not merged.problems.total
 
 
 async def test_a_success_of_a_later_round_takes_the_place_of_an_error() -> None:
@@ -116,6 +126,10 @@ PROBLEMS = {
     "a line that nothing can be read from": (
         [_part("a", [success("a", "1"), {"id": "x"}])],
         "line 2: in the output file of part 1, round 1: not an object with a custom_id",
+    ),
+    "a line with its id behind more than is decoded": (
+        [_part("a", [success("a", "1"), {"x": [[]] * MOST_NESTED, "custom_id": "a"}])],
+        "line 2: in the output file of part 1, round 1: no custom_id before its many values",
     ),
 }
 

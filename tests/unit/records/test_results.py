@@ -1,5 +1,7 @@
 """What lines of result files say, and which failures are worth another try."""
 
+import json
+import tracemalloc
 from collections import Counter
 from typing import Any
 
@@ -7,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from relay_operator.records.check import LONGEST_CUSTOM_ID
+from relay_operator.records.density import MOST_NESTED
 from relay_operator.records.ids import Ids
 from relay_operator.records.pace import Pace
 from relay_operator.records.results import (
@@ -19,6 +23,9 @@ from relay_operator.records.results import (
     failures,
 )
 from tests.unit.records.streams import failure, line, opens, record, refusal, success
+
+DENSE: list[list[object]] = [[]] * MOST_NESTED
+LONG = "x" * (LONGEST_CUSTOM_ID + 1)
 
 IDS = {
     "a result": (line(success("a")), "a"),
@@ -38,6 +45,20 @@ IDS = {
     "not an object": (b"[1]", None),
     "HTML": (b"<html>", None),
     "a cut line": (b'{"custom_id": "a", "resp', None),
+    "the longest id": (line(success("😀" * LONGEST_CUSTOM_ID)), "😀" * LONGEST_CUSTOM_ID),
+    "an id longer than any sent": (line(success(LONG)), None),
+    "such an id beside a number that is none": (line(success(LONG)).replace(b"null", b"NaN"), None),
+    "an answer of more lists than are decoded": (line(success("a") | {"x": DENSE}), "a"),
+    "such an answer, and the longest id, escaped": (
+        json.dumps(success("😀" * LONGEST_CUSTOM_ID) | {"x": DENSE}).encode(),
+        "😀" * LONGEST_CUSTOM_ID,
+    ),
+    "such an answer, cut": (line(success("a") | {"x": DENSE})[:-2], None),
+    "such an answer, with its id at the end": (line({"x": DENSE, "custom_id": "a"}), None),
+    "such an answer with a number that is none at its beginning": (
+        line(success("a") | {"x": DENSE}).replace(b"200", b"+"),
+        None,
+    ),
     "brackets without end": (b'{"custom_id": "a", "response": ' + b"[" * 100_000, None),
 }
 
@@ -106,6 +127,12 @@ FAILURES: dict[str, tuple[dict[str, Any], Failure, str, bool]] = {
         f"status_{10**99}"[:64],  # status.failureReasons takes no more
         False,
     ),
+    "an error of more lists than are decoded": (
+        refusal("a", 429, {"code": "rate_limit_error", "x": DENSE}),
+        Failure("rate_limit_error", 429),
+        "rate_limit_error",
+        True,
+    ),
     "nothing at all": ({"custom_id": "a"}, Failure(None, None), OTHER, False),
     "odd types": (
         {"error": [], "response": {"status_code": True, "body": {"error": {"code": 7}}}},
@@ -134,6 +161,15 @@ def test_a_reason_is_one_short_line_without_secrets() -> None:
     reason = Failure("a\nb or_secret123456 " + "x" * 500, None).reason
     assert reason.startswith("a b [redacted] x")
     assert len(reason) == 64
+
+
+def test_nothing_is_kept_of_a_code_as_long_as_a_line() -> None:
+    tracemalloc.start()
+    reasons = [Failure(f"{number} {'x' * 1_000_000}", None).reason for number in range(20)]
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert reasons == [f"{number} {'x' * 64}"[:64] for number in range(20)]
+    assert kept < 1_000_000
 
 
 async def test_the_ids_to_send_again_are_those_of_failures_that_may_pass() -> None:
