@@ -1,6 +1,7 @@
 """Texts of the cloud that end up in logs, status and exceptions."""
 
 import json
+import re
 import traceback
 
 import pytest
@@ -12,7 +13,7 @@ from relay_wire.inference import BackendUpdate
 from relay_wire.pods import PodCreate
 from relay_wire.registry_credentials import RegistryCredentialCreate
 from relay_wire.serving import EngineSettings
-from relay_wire.vms import VmRecord
+from relay_wire.vms import VmPage, VmRecord
 from relay_wire.webhooks import WebhookCreate
 from tests.unit.client.conftest import KEY
 from tests.unit.client.scripted import Reply, ScriptedServer
@@ -43,6 +44,36 @@ def test_a_long_text_is_cut() -> None:
 
 def test_a_secret_is_masked_before_the_text_is_cut() -> None:
     assert "canary" not in presentable("x" * (MAX_MESSAGE_CHARS - 10) + "canary-value-1", ["canary-value-1"])
+
+
+# Masking shortens the lines at the beginning so much that the end of what is read would be shown.
+LINE = "canary-line-of-a-boot-script " * 40
+LONG = "canary-value-" * 20
+CUT = {
+    "a secret": ("canary-value-1", ["canary-value-1"]),
+    "a long secret": (LONG, [LONG]),
+    "the end of a long secret that is in another": (LONG + "zzzzzzzz", [LONG, LONG[-20:] + "zzzzzzzz"]),
+    "a key of the cloud": ("or_canary0123456789", []),
+    "a key in other letters": ("OR_CANARY0123456789", []),
+    "a token": ("bearer canary.0123", []),
+}
+
+
+@pytest.mark.parametrize(("secret", "secrets"), CUT.values(), ids=CUT)
+def test_no_part_of_a_secret_is_shown_wherever_a_long_text_is_cut(secret: str, secrets: list[str]) -> None:
+    masked = f"{LINE.strip()} " * 3
+    for before in range(4000 - len(masked) - len(secret) - 1, 4002 - len(masked)):
+        text = f"{masked}{'.' * 40}{' ' * (before - 41)} {secret} and more" + "x" * 4000
+        told = presentable(text, [LINE, *secrets])
+        assert told.startswith("[redacted] [redacted] [redacted] ....")
+        assert told.endswith("…")
+        assert not re.search("(?i)can|nary|val|or_|012", told), before
+
+
+def test_the_end_of_a_text_that_is_too_long_to_be_read_is_left_out_and_this_is_said() -> None:
+    assert presentable("a" + " " * 100_000 + "b") == "a…"
+    assert presentable("a" + " " * 1000 + "b") == "a b"
+    assert presentable("no such or_der" + " " * 100_000) == "no such or_der…"
 
 
 async def shown(cloud: Cloud, server: ScriptedServer, said: str, body: PodCreate) -> str:
@@ -109,6 +140,8 @@ ODD = {
     "a rubbed out letter": ("a\x7fb", "a b"),
     "a novel": ("x" * 5000, "x" * (MAX_TEXT_CHARS - 1) + "…"),
     "another alphabet": ("größer \u0436", "größer \u0436"),
+    "an empty novel": ("a\x1b" + " \n" * 50_000 + "b", "a…"),
+    "a few empty lines": ("a\x1b" + " \n" * 5000 + "b", "a b"),
     "a tab": ("denied;\texit 137", "denied;\texit 137"),
     "a tab among others": ("a\x1b\tb", "a\tb"),
     "quotes": ('a "word" \\ n', 'a "word" \\ n'),
@@ -160,4 +193,13 @@ async def test_what_is_plain_is_handed_on_as_it_was_read() -> None:
     pod = VmRecord(id="pod_1")
     assert legible(pod, b'{"id":"pod_1"}') is pod
     assert legible(pod, b'{"id":"pod_1","items":[' + b'"",' * 4000 + b'""]}') is pod
-    assert legible(pod, b'{"id":"pod_1","statusReason":"\\n"}') is not pod
+    odd = pod.model_copy(update={"status_reason": "\n"})
+    assert legible(odd, b'{"id":"pod_1","statusReason":"\\n"}') == pod.model_copy(update={"status_reason": ""})
+
+
+async def test_only_what_is_odd_in_a_list_is_copied() -> None:
+    plain, odd = VmRecord(id="pod_1", name="a"), VmRecord(id="pod_2", name="two\nlines", status="s")
+    read = legible(VmPage(items=[plain, odd]), b'{"items":[{"id":"pod_1","name":"two\\nlines"}]}')
+    assert [each.name for each in read.items] == ["a", "two lines"]
+    assert (read.items[1].id, read.items[1].status) == ("pod_2", "s")
+    assert read.items[0] is plain

@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import tracemalloc
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import pytest
@@ -29,13 +30,14 @@ from relay_client import (
     Unauthorized,
     Unreadable,
 )
-from relay_client.answers import Answer, result_of
+from relay_client.answers import MAX_VALUES, Answer, result_of
 from relay_client.operations import (
     ATTACH_SSH_KEY,
     CREATE_POD,
     GET_CLUSTER_DETAIL,
     GET_VM,
     GET_VM_LOGS,
+    LIST_VMS,
     TERMINATE_VM,
     UPDATE_MEMBER,
     UPDATE_ORGANIZATION,
@@ -261,6 +263,52 @@ def test_an_answer_that_lacks_many_fields_is_kept_once_and_not_for_each_of_them(
         assert tracemalloc.get_traced_memory()[1] < 2 * 8 * items
     finally:
         tracemalloc.stop()
+
+
+def crowd(text: bytes) -> bytes:
+    """A list of as many machines as an answer may have values, with a text that nobody reads."""
+    return b'{"items":[' + b",".join([b'{"id":"a1"}'] * (MAX_VALUES // 2 - 1)) + b'],"x":"' + text + b'"}'
+
+
+CALLS: dict[str, Callable[[Cloud], Awaitable[object]]] = {
+    "a list": lambda cloud: cloud.call(LIST_VMS, orgId="org_1"),
+    "no result": lambda cloud: cloud.call(TERMINATE_VM, id="vm_1"),
+    "a create": lambda cloud: cloud.call(CREATE_POD, POD),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+async def test_an_answer_of_too_many_values_is_not_read(
+    call: Callable[[Cloud], Awaitable[object]], cloud: Cloud, server: ScriptedServer
+) -> None:
+    server.will(Reply(200, crowd(b",")))
+    with pytest.raises(Unreadable, match=f"cannot read the answer: it has more than {MAX_VALUES} values") as caught:
+        await call(cloud)
+    assert (type(caught.value), caught.value.outcome) == (Unreadable, Outcome.UNKNOWN)
+    assert len(server.seen) == 1
+
+
+async def test_an_answer_of_as_many_values_as_allowed_is_read(cloud: Cloud, server: ScriptedServer) -> None:
+    server.will(Reply(200, crowd(b"\\n")))
+    page = await cloud.call(LIST_VMS, orgId="org_1")
+    assert len(page.items) == MAX_VALUES // 2 - 1
+
+
+async def test_a_log_may_have_any_number_of_brackets_and_commas(cloud: Cloud, server: ScriptedServer) -> None:
+    text = "[{,}]" * MAX_VALUES
+    server.will(Reply(200, text.encode(), content_type="text/plain"))
+    assert await cloud.call(GET_VM_LOGS, id="vm_1") == text
+
+
+@pytest.mark.parametrize(("status", "kind"), [(404, Unreadable), (409, Conflict), (500, CloudUnavailable)])
+@pytest.mark.parametrize("more", ['"error":"no"', '"error":{"message":"no"}'])
+async def test_an_error_of_too_many_values_is_known_by_its_status_alone(
+    status: int, kind: type[CloudError], more: str, cloud: Cloud, server: ScriptedServer
+) -> None:
+    server.will(Reply(status, f'{{{more},"code":"NODE_AT_CAPACITY","x":[{"0," * MAX_VALUES}0]}}'.encode()))
+    with pytest.raises(CloudError, match=f"HTTP {status} came with more than {MAX_VALUES} values") as caught:
+        await cloud.call(CREATE_POD, POD)
+    assert (type(caught.value), caught.value.status, caught.value.code) == (kind, status, None)
 
 
 async def test_an_answer_that_is_no_json_says_where(cloud: Cloud, server: ScriptedServer) -> None:
