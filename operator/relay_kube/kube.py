@@ -156,7 +156,7 @@ class Kube:
 
     async def openapi(self, group: str, version: str) -> JsonObject:
         """The OpenAPI v3 document of an API group, which every authenticated user may read."""
-        return await self._request("GET", f"/openapi/v3/apis/{group}/{version}")
+        return await self._request("GET", f"/openapi/v3/apis/{group}/{version}", objects=0)
 
     async def pages(self, kind: ResourceType, namespace: str | None = None) -> AsyncIterator[list[JsonObject]]:
         """Yields all objects of a kind, page by page; a failure midway raises, so a finished loop was complete."""
@@ -171,7 +171,7 @@ class Kube:
         while True:
             query = f"?limit={limit}{_selected(field_selector)}" + (f"&continue={_quoted(token)}" if token else "")
             try:
-                page = await self._request("GET", kind.path(namespace) + query, bounded=limit > 1)
+                page = await self._request("GET", kind.path(namespace) + query, bounded=limit > 1, objects=3)
             except _LargePageError:
                 limit = max(limit // 4, 1)
                 continue
@@ -194,7 +194,7 @@ class Kube:
         path = kind.path() + query + _selected(field_selector)
         async with self._streamed(path, _WATCH_TIMEOUT, f"watch of {kind.plural}") as content:
             async for line in content:
-                event = _object("GET", path, line)
+                event = _object("GET", path, line, objects=2)
                 if event["type"] == "ERROR":
                     status = event["object"]
                     code = status.get("code") if isinstance(status, dict) else None
@@ -256,7 +256,7 @@ class Kube:
 
     async def look(self, kind: ResourceType, namespace: str | None = None) -> None:
         """Raises KubeError if objects of the kind cannot be listed in the namespace, or, for None, in all of them."""
-        await self._request("GET", f"{kind.path(namespace)}?limit=1")
+        await self._request("GET", f"{kind.path(namespace)}?limit=1", objects=3)
 
     async def create(self, kind: ResourceType, namespace: str | None, body: Mapping[str, JsonValue]) -> JsonObject:
         """Create an object. Raises AlreadyExists if its name is taken."""
@@ -318,13 +318,20 @@ class Kube:
             self._on_write(kind.plural, method.lower(), status)
 
     async def _request(
-        self, method: str, path: str, body: Mapping[str, JsonValue] | None = None, *, bounded: bool = False
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, JsonValue] | None = None,
+        *,
+        bounded: bool = False,
+        objects: int = 1,
     ) -> JsonObject:
+        """The answer, in which the API's objects are at the level `objects`; 0 if it has none."""
         attempt = 1
         while True:
             status, retry_after, raw = await self._send(method, path, body, bounded=bounded)
             if 200 <= status < 300:
-                return _object(method, path, raw)
+                return _object(method, path, raw, objects)
             if status != 429 or attempt == THROTTLED_ATTEMPTS:
                 raise _error(method, status, raw)
             await self._sleep(min(retry_after, 5.0) * attempt)
@@ -377,9 +384,9 @@ def _json(body: Mapping[str, JsonValue]) -> bytes:
         return json.dumps(body).encode()
 
 
-def _object(method: str, path: str, raw: bytes) -> JsonObject:
+def _object(method: str, path: str, raw: bytes, objects: int) -> JsonObject:
     with contextlib.suppress(orjson.JSONDecodeError):
-        found = decoded(raw)
+        found = decoded(raw, objects)
         if isinstance(found, dict):
             return found
     # The answer is not from the API server, but the request may have reached it.

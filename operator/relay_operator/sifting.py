@@ -1,6 +1,7 @@
 """Removes what is known already from a watch's lines and a list's pages."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from functools import partial
 from typing import TypeAlias, TypeGuard
 
 import aiohttp
@@ -13,6 +14,7 @@ from relay_kube.nesting import decoded, encoded, shallow
 Knows: TypeAlias = Callable[[Mapping[str, JsonValue]], bool]
 """Whether this state of an object, or a newer one, is known."""
 
+_shallow = partial(shallow, objects=2)
 _ENDED_LIST = b'{"items":[],"metadata":{"resourceVersion":"%s"}}'
 
 
@@ -52,13 +54,13 @@ class Sifted:
 
 def sifted(lines: Iterable[bytes], knows: Knows) -> bytes:
     """The lines without known changes; the API server's bookmarks tell how far the stream went."""
-    return b"".join(line + b"\n" for line in map(shallow, lines) if not _is_known(line, knows))
+    return b"".join(line + b"\n" for line in map(_shallow, lines) if not _is_known(line, knows))
 
 
 def sifted_page(body: bytes, knows: Knows) -> bytes:
     """The page without known objects; any other body stays as it is."""
     try:
-        page = decoded(body)
+        page = decoded(body, objects=3)
     except orjson.JSONDecodeError:
         return body
     if not isinstance(page, dict) or not isinstance(items := page.get("items"), list):

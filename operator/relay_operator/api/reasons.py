@@ -194,8 +194,8 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         "not touch it; the message says what to correct.",
         Reason.IMMUTABLE_FIELD_CHANGED: "The cloud cannot change these fields of a living resource, and "
         "`updateStrategy` is Never: put them back, or set `updateStrategy.type: Recreate`.",
-        Reason.UNREADABLE: "A field holds what this release cannot read; the message names it. Nothing is done for "
-        "the object until it is corrected.",
+        Reason.UNREADABLE: "A field holds what this release cannot read; the message names it. Or the object has "
+        "more levels, or more lists and objects, than are read. Nothing is done for it until it is corrected.",
         Reason.OBJECT_TOO_LARGE: "The object has more than 512 KiB, so its status might not fit. Nothing is created "
         "until the object is smaller.",
         Reason.NOT_SERVED: "The cloud lacks a call that the operator needs to act or to look: the message says which, "

@@ -5,8 +5,9 @@ keeps only the grants that are not written yet, so that a new leader counts what
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from math import inf
 from typing import Final, NamedTuple
 
@@ -26,6 +27,8 @@ from relay_operator.engine.queue import Priority, Queue
 _BEHIND: Final = "an older object waits for what is free"
 _BEGINS_SECONDS: Final = 900.0
 """How long what was not paid in full when its object was released may take until the organization's burn shows it."""
+_PLANS_AT_ONCE: Final = 32
+"""How many plans are looked at when something becomes free; the next look at the account looks at all of its plans."""
 
 
 class _Grant(NamedTuple):
@@ -201,6 +204,7 @@ class Budgets:
         for left in before.left:
             self._left.pop(left, None)
         self._call_next(key)
+        self._call_planned([each for each, refused in self._planned.items() if refused.account.key == key])
         began = any(cents > before.cents.get(each, 0) - lapsed[each] for each, cents in now.cents.items())
         return began or self._lines.first(Line(key)) is not None
 
@@ -340,13 +344,16 @@ class Budgets:
             first = self._lines.first(line)
             if first is not None:
                 self.queue.add(first, Priority.CHANGE)
-        self._call_planned(account)
+        self._call_planned(list(islice(self._planned, _PLANS_AT_ONCE)))
 
-    def _call_planned(self, account: ObjectKey) -> None:
-        for key, refused in [each for each in self._planned.items() if each[1].account.key == account]:
+    def _call_planned(self, plans: Iterable[ObjectKey]) -> None:
+        """Wake the plans that would be granted; the others take their turn after all the rest."""
+        for key in plans:
+            refused = self._planned.pop(key)
             if self._refused(key, *refused) is None:
-                del self._planned[key]
                 self.queue.add(key, Priority.CHANGE)
+            else:
+                self._planned[key] = refused
 
 
 def _lines(account: ObjectKey, namespace: str) -> tuple[Line, Line]:

@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from relay_kube.kube import JsonObject, NotFound, Refused
+from relay_kube.nesting import MOST
 from relay_operator.api.conditions import Condition, ConditionType, Reason
 from relay_operator.api.meta import ABANDON, API_KEY_SECRET, CREATE_INTENT, FINALIZER, ObjectMeta
 from relay_operator.engine import conditions
@@ -24,12 +25,15 @@ logger = logging.getLogger(__name__)
 Outcome = Literal["Ignore", "Release", "Stall"]
 Release: TypeAlias = Callable[[ObjectMeta, tuple[Left, ...]], Awaitable[None]]
 """Records what stays in the cloud, and removes the finalizer. Raises KubeError."""
+_TOO_MANY = f"the object cannot be read: it has more than 200 levels, or more than {MOST:,} lists and objects"
 _CONDITIONS: TypeAdapter[list[Condition]] = TypeAdapter(list[Condition])
 
 
 def complaint(invalid: ValidationError) -> str:
     """A message that names the field at fault."""
     problem = invalid.errors(include_url=False, include_input=False)[0]
+    if problem["type"] == "json_invalid":  # the API server keeps only JSON, but any number of levels
+        return _TOO_MANY
     return f"{'.'.join(map(str, problem['loc'])) or 'the object'} cannot be read: {problem['msg']}"
 
 

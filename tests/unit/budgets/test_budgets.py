@@ -64,6 +64,30 @@ def test_what_is_only_planned_takes_no_place_and_is_called_once_there_is_room(de
     assert desk.called() == []
 
 
+def takes(desk: Desk, cents: int) -> list[str]:
+    """Who is called once what runs costs this much."""
+    desk.has("r", id="p", state="running", pricePerHourCents=cents)
+    return desk.called()
+
+
+def test_what_becomes_free_is_offered_to_some_plans_and_a_look_offers_it_to_the_others(desk: Desk) -> None:
+    """A tenant can have thousands of plans, and have something become free again and again."""
+    takes(desk, 150)
+    for number in range(100):
+        assert desk.plans(desk.has("a", f"n-{number}"), ONE, burn(150))
+    assert [len(takes(desk, 50)), len(takes(desk, 49))] == [32, 32]
+    desk.look(burn(150))
+    assert len(desk.called()) == 36
+
+
+def test_plans_that_do_not_fit_let_the_others_have_their_turn(desk: Desk) -> None:
+    takes(desk, 150)
+    for number in range(100):
+        assert desk.plans(desk.has("a", f"n-{number}"), TWO, burn(150))
+    assert desk.plans(desk.has("b"), ONE, burn(150))
+    assert [takes(desk, cents) for cents in (50, 49, 48, 47)] == [[], [], [], ["b"]]
+
+
 @pytest.mark.parametrize("how", ["leaves", "asks"])
 def test_what_is_not_planned_any_more_is_not_called(desk: Desk, how: str) -> None:
     a = desk.has("a")

@@ -12,6 +12,7 @@ import pytest_asyncio
 
 from relay_kube.kube import CONFIG_MAPS, ApiAccess, Kube
 from relay_kube.mirror import Mirror
+from relay_kube.nesting import MOST
 from tests.unit.engine.apiserver import ApiServer, Call, Fault, part
 
 if TYPE_CHECKING:
@@ -69,6 +70,24 @@ async def test_pauses_grow_while_lists_are_answered_and_watches_are_refused(serv
 async def test_a_watch_that_tells_something_begins_with_the_first_pause_again(server: ApiServer) -> None:
     watched(server, Fault(403), Fault(403), Fault(200, body=BOOKMARK))
     assert await pauses(server, 4) == [0.5, 1, 0.5, 1]
+
+
+async def test_what_a_watch_tells_of_one_that_is_full_of_lists_is_cut(server: ApiServer) -> None:
+    told = list[int]()
+    metadata = {"name": "a", "uid": "a", "resourceVersion": "201"}
+    event = {"type": "ADDED", "object": {"metadata": metadata, "spec": {"x": [[]] * (MOST + 1)}}}
+    watched(server, Fault(200, body=json.dumps(event) + "\n"))
+
+    async def end(_seconds: float) -> None:
+        raise Enough
+
+    async with aiohttp.ClientSession() as session:
+        mirror = Mirror(
+            Kube(ApiAccess(server.url, session)), CONFIG_MAPS, lambda raw: len(str(raw)), told.append, sleep=end
+        )
+        with pytest.raises(Enough):
+            await mirror.run()
+    assert [size < 2_000 for size in told] == [True]
 
 
 async def test_a_list_without_a_version_is_read_again(server: ApiServer) -> None:

@@ -8,9 +8,9 @@ from types import FrameType
 
 import orjson
 import pytest
-from pydantic import JsonValue
+from pydantic import JsonValue, TypeAdapter, ValidationError
 
-from relay_kube.nesting import DEEPEST, decoded, encoded, shallow
+from relay_kube.nesting import DEEPEST, MOST, decoded, encoded, shallow
 
 
 def nested(levels: int) -> bytes:
@@ -101,9 +101,10 @@ def test_nesting_is_cut_as_it_is_bracket_by_bracket(seed: int) -> None:
 
 
 @pytest.mark.parametrize("levels", [1, DEEPEST * 2], ids=["before the border", "beyond it"])
-def test_dense_brackets_are_not_looked_at_one_by_one(levels: int) -> None:
+@pytest.mark.parametrize("lists", [20_000, MOST * 2], ids=["allowed", "too many"])
+def test_dense_brackets_are_not_looked_at_one_by_one(levels: int, lists: int) -> None:
     """Any tenant can write an object full of them, and all wait."""
-    text, calls = b"[" * levels + b"[]," * 20_000 + b"0" + b"]" * levels, 0
+    text, calls = b'{"spec":{"a":' + b"[" * levels + b"[]," * lists + b"0" + b"]" * levels + b"}}", 0
 
     def count(_frame: FrameType, event: str, _called: object) -> None:
         nonlocal calls
@@ -112,7 +113,74 @@ def test_dense_brackets_are_not_looked_at_one_by_one(levels: int) -> None:
     before = sys.getprofile()
     sys.setprofile(count)
     try:
-        shallow(text)
+        shallow(text, 1)
     finally:
         sys.setprofile(before)
-    assert calls < 20_000 / 10
+    assert calls < lists / 10
+
+
+OBJECT: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
+INSTEAD = "IN ITS PLACE"
+AROUND: dict[int, tuple[str, str]] = {
+    1: ("", ""),
+    2: ('{"type":"MODIFIED","object":', "}\n"),
+    3: (
+        '{"items":[{"metadata":{"name":"a"},"spec":{"x":[[5],{}]}},',
+        ',{"metadata":{"name":"z","labels":{}}}],"metadata":{}}',
+    ),
+}
+"""What surrounds an object at each level."""
+
+
+def dense(count: int, element: str = "[]") -> str:
+    """A list of so many, between strings that contain brackets and quotes."""
+    return f'["\\"[[[[{{{{",{f"{element}," * count}"]]]]"]'
+
+
+def an_object(field: str) -> str:
+    """An object in JSON, one field of whose spec is this."""
+    before, after = '{"metadata":{"name":"m","finalizers":["f"]},"spec":{"a":', ',"kept":{"b":[{}]}},'
+    return f'{before}{field}{after}"status":{{"conditions":[{{"type":"Ready"}}],"id":"pod-1"}}}}'
+
+
+@pytest.mark.parametrize("objects", [1, 2, 3])
+@pytest.mark.parametrize("element", ["[]", '{"x":"["}', '[["]"],[[0]]]', '{"x":' * 400 + "[]" + "}" * 400])
+def test_an_object_with_too_many_lists_loses_the_field_that_has_them_and_is_refused(objects: int, element: str) -> None:
+    before, after = AROUND[objects]
+    full = an_object(dense(MOST + 1 if len(element) < 100 else MOST // 100, element))
+    found = shallow(f"{before}{full}{after}".encode(), objects)
+    start, _, end = f"{before}{an_object(INSTEAD)}{after}".encode().partition(INSTEAD.encode())
+    assert (found.startswith(start), found.endswith(end), len(found) < 2_000) == (True, True, True)
+    assert encoded(json.loads(found)) == encoded(decoded(f"{before}{full}{after}".encode(), objects))
+    with pytest.raises(ValidationError, match="recursion limit"):
+        OBJECT.validate_json(found[len(before) : len(found) - len(after)])
+
+
+@pytest.mark.parametrize("objects", [1, 2, 3])
+def test_an_object_with_as_many_lists_as_it_may_have_stays_as_it_is(objects: int) -> None:
+    before, after = AROUND[objects]
+    few = an_object(dense(0))
+    others = sum(few.replace(dense(0), "[]").count(bracket) for bracket in "[{")
+    text = f"{before}{an_object(dense(MOST - others))}{after}".encode()
+    assert shallow(text, objects) == text
+    more = f"{before}{an_object(dense(MOST - others + 1))}{after}".encode()
+    assert len(shallow(more, objects)) < 2_000
+
+
+def test_a_page_may_have_more_lists_than_an_object() -> None:
+    text = f'{{"items":[{",".join([an_object(dense(MOST // 2))] * 5)}],"metadata":{{}}}}'.encode()
+    assert shallow(text, 3) == text
+
+
+def test_a_document_that_is_no_object_of_the_api_stays_as_it_is() -> None:
+    text = an_object(dense(MOST * 2)).encode()
+    assert encoded(decoded(text)) == encoded(json.loads(text))
+
+
+@pytest.mark.parametrize(
+    "text", [b"[]" * MOST + b"]]]", b"]" + b"[]" * MOST * 2, b"[" * MOST * 2, b'"' + b"{" * MOST * 2]
+)
+def test_what_is_full_of_brackets_and_no_json_is_refused(text: bytes) -> None:
+    for objects in (1, 2, 3):
+        with pytest.raises(orjson.JSONDecodeError):
+            decoded(text, objects)

@@ -13,6 +13,7 @@ from aiohttp import web
 from pydantic import JsonValue
 
 from relay_kube.kube import ApiAccess, Kube, ResourceType
+from relay_kube.nesting import MOST
 from relay_operator.api.meta import ObjectKey
 from relay_operator.watch import WatchEndedError, watch
 from tests.support.eventually import PATIENCE_SECONDS
@@ -207,6 +208,21 @@ async def test_a_line_that_is_nested_too_deeply_for_kopf_is_read(server: Server,
         server.say(json.dumps(EXPIRED).encode() + b"\n")
         server.end()
         assert await listener.told.get() == ("c", "5")
+
+
+async def test_what_is_full_of_lists_reaches_neither_kopf_nor_the_cache(server: Server) -> None:
+    full = b"[" + b"[]," * MOST + b"0]"
+    async with watching() as listener:
+        spec: Json = {"x": "HERE", "y": {"z": []}}
+        server.say(line("ADDED", {**pod("a", 2), "spec": spec}).replace(HERE, full), line("ADDED", pod("b", 3)))
+        assert {await listener.told.get(), await listener.told.get()} == {("a", "2"), ("b", "3")}
+        server.listed = [{**pod("c", 5), "spec": spec}]
+        server.instead = full
+        server.say(json.dumps(EXPIRED).encode() + b"\n")
+        server.end()
+        assert await listener.told.get() == ("c", "5")
+        entries = [listener.cache.get(ObjectKey("GpuPod", "team-a", name)) for name in ("a", "c")]
+        assert [len(entry.body) < 2_000 for entry in entries if entry is not None] == [True, True]
 
 
 async def test_a_watch_that_is_too_old_begins_with_a_list(server: Server) -> None:

@@ -3,6 +3,7 @@
 import pytest
 from pydantic import JsonValue, ValidationError
 
+from relay_kube.nesting import MOST
 from relay_operator.api import meta
 from relay_operator.api.meta import ObjectKey, Reservation
 from relay_operator.engine.leftovers import Fate
@@ -182,3 +183,53 @@ async def test_a_status_that_cannot_be_written_is_not_tried_in_a_loop(world: Wor
     world.server.faults.append(Fault(status, method="PATCH", status_write=True, times=100, body=reason))
     await world.wait(100)
     assert len(world.server.writes) == 1
+
+
+FULL: JsonValue = [[]] * (MOST + 1)
+
+
+async def test_one_that_is_full_of_lists_says_so_is_not_created_and_can_be_deleted(world: World) -> None:
+    world.apply()
+    spoil(world, {"env": FULL})
+    world.server.edit("gpupods", NAMESPACE, "train", {"metadata": {"finalizers": [meta.FINALIZER]}})
+    await world.restart()
+    await world.settle()
+    told = "the object cannot be read: it has more than 200 levels, or more than 40,000 lists and objects"
+    assert conditions(world)[1] == ("Stalled", "True", "Unreadable", told)
+    world.server.on_change = lambda _event, _raw: None
+    world.delete()
+    await world.restart()
+    await world.settle()
+    assert (world.exists(), world.pods.count("create")) == (False, 0)
+
+
+async def test_one_that_is_full_of_lists_keeps_its_pod_until_people_let_it_go(world: World) -> None:
+    world.apply()
+    await world.settle()
+    world.server.on_change = lambda _event, _raw: None  # what the watch tells is cut before
+    spoil(world, {"env": FULL})
+    world.delete()
+    await world.restart()
+    await world.settle()
+    assert (world.exists(), len(world.pods.live)) == (True, 1)
+    assert "40,000 lists and objects; the deletion waits for it" in conditions(world)[0][3]
+    world.annotate(abandon="true")
+    await world.restart()
+    await world.settle()
+    assert (world.exists(), len(world.pods.live)) == (False, 1)
+    (left,) = world.informer.vanished.leftovers.of(ACCOUNT)
+    assert (left.fate, left.id) == (Fate.KEPT, "pod-1")
+
+
+async def test_answers_about_one_that_is_full_of_lists_are_cut(world: World) -> None:
+    world.apply()
+    world.server.on_change = lambda _event, _raw: None
+    spoil(world, {"env": FULL, "gpu": {"count": 1}})
+    kind, spec = world.flow.type, {"env": "", "gpu": {"count": 1}}
+    label: Json = {"metadata": {"labels": {"a": "b"}}}
+    read = await world.kube.get(kind, NAMESPACE, "train")
+    written = await world.kube.patch(kind, NAMESPACE, "train", label)
+    (listed,) = [raw async for page in world.kube.pages(kind) for raw in page]
+    for raw in (read, written, listed):
+        assert len(str(part(raw, "spec")["env"])) < 1_000
+        assert {**part(raw, "spec"), "env": ""} == {**spec, "image": "pytorch/pytorch"}
