@@ -213,6 +213,7 @@ def test_where_the_account_admits_nothing_a_reservation_takes_nothing_and_what_s
     desk.has("s", "team-b", id="p", state="running", pricePerHourCents=100)
     a, b = desk.has("a"), desk.has("b")
     assert desk.budgets.reserving(account(burn(250))) == ("team-b",)
+    desk.budgets.not_admitted(account(None).key, "team-b")
     assert desk.asks(a, ONE, burn(250)) == ""
     desk.budgets.leaves_behind(key)
     desk.cache.drop(key)
