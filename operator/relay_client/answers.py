@@ -77,7 +77,7 @@ class Answer:
     @property
     def is_crowded(self) -> bool:
         """Whether the body has more than `MAX_VALUES` values, by its brackets and commas, those in texts included."""
-        return sum(map(self.body.count, (b"{", b"[", b","))) > MAX_VALUES
+        return len(self.body) > MAX_VALUES and sum(map(self.body.count, (b"{", b"[", b","))) > MAX_VALUES
 
 
 class NoAnswerError(Exception):

@@ -39,7 +39,7 @@ _Span: TypeAlias = tuple[int, int]
 
 def decoded(text: bytes, objects: int = 0) -> JsonValue:
     """The value of a text, without what `shallow` leaves out. Raises JSONDecodeError."""
-    if objects and _opened(text) > MOST:
+    if objects and len(text) > 2 * MOST and _opened(text) > MOST:
         text = shallow(text, objects)
     try:
         value: JsonValue = orjson.loads(text)

@@ -127,7 +127,7 @@ def _gpus(spec: Mapping[str, JsonValue], status: Mapping[str, JsonValue]) -> int
 def _replicas(status: Mapping[str, JsonValue]) -> int:
     """The replicas that exist, or those that are to exist if there are more; 1 of what has none."""
     told = [number for name in ("replicas", "desiredReplicas") if isinstance(number := status.get(name), int)]
-    return max(told, default=1)
+    return max(told) if told else 1
 
 
 Share = tuple[Reference, Commitment]
@@ -143,6 +143,8 @@ class Commitments:
     def move(self, namespace: str, former: Share, present: Share) -> None:
         """Count what an object has now instead of what it had."""
         (before, had), (after, has) = former, present
+        if had is has is NOTHING:
+            return
         if before == after:
             self._add(namespace, after, has - had)
         else:
