@@ -6,6 +6,7 @@ An object without trouble gets none, so that a create costs three writes and no 
 import asyncio
 import logging
 import secrets
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -21,6 +22,8 @@ CONTROLLER = "gpurelay.dev/relay-operator"
 NOTE_LIMIT = 1024
 _WAITING = 256
 """Events that may wait to be written; further ones are dropped, since status reports everything anyway."""
+_WAITING_EACH = 64
+"""The same for one namespace, so that others find room."""
 _WARNED = frozenset(
     {
         Reason.INTERRUPTED,
@@ -76,18 +79,22 @@ class Recorder:
     instance: str
     wall_clock: Callable[[], datetime]
     _waiting: asyncio.Queue[tuple[ObjectKey, str, Note]] = field(default_factory=lambda: asyncio.Queue(_WAITING))
+    _waiting_of: Counter[str] = field(default_factory=Counter)
+    """How many wait, by namespace."""
 
     def record(self, key: ObjectKey, uid: str, note: Note) -> None:
         """Queue an Event; never waits and never fails."""
-        try:
-            self._waiting.put_nowait((key, uid, note))
-        except asyncio.QueueFull:
+        if self._waiting.full() or self._waiting_of[key.namespace] >= _WAITING_EACH:
             logger.debug("too many Events: one of %s is dropped", key)
+            return
+        self._waiting.put_nowait((key, uid, note))
+        self._waiting_of[key.namespace] += 1
 
     async def run(self) -> None:
         """Write until cancelled."""
         while True:
             key, uid, note = await self._waiting.get()
+            self._waiting_of -= Counter({key.namespace: 1})
             try:
                 await self.kube.create(EVENTS, key.namespace or "default", self._event(key, uid, note))
             except KubeError as error:

@@ -1,10 +1,12 @@
 """`/metrics`, `/healthz` and `/readyz` of one replica, for Kubernetes and Prometheus."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
-from aiohttp import web
-from prometheus_client.aiohttp import make_aiohttp_handler
+from aiohttp import hdrs, web
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
 
 from relay_operator.observability.metrics import Metrics
 
@@ -41,10 +43,25 @@ def health_app(metrics: Metrics, alive: Mapping[str, Check], ready: Mapping[str,
     for good belongs to neither, since it ends the process.
     """
     app = web.Application()
-    app.router.add_get("/metrics", make_aiohttp_handler(metrics.registry))
+    app.router.add_get("/metrics", _shows(metrics.registry))
     app.router.add_get("/healthz", _answers(alive))
     app.router.add_get("/readyz", _answers({**alive, **ready}))
     return app
+
+
+def _shows(registry: CollectorRegistry) -> Callable[[web.Request], Awaitable[web.Response]]:
+    turn = asyncio.Lock()
+
+    async def show(request: web.Request) -> web.Response:
+        encode, content_type = choose_encoder(",".join(request.headers.getall(hdrs.ACCEPT, [])))
+        names = request.query.getall("name[]", [])
+        async with turn:  # many series take long: in a thread, and one scrape after another, they hold up nobody
+            body = await asyncio.to_thread(encode, registry.restricted_registry(names) if names else registry)
+        response = web.Response(body=body, headers={hdrs.CONTENT_TYPE: content_type})
+        response.enable_compression()
+        return response
+
+    return show
 
 
 def _answers(checks: Mapping[str, Check]) -> Callable[[web.Request], Awaitable[web.Response]]:

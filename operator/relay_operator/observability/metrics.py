@@ -20,6 +20,14 @@ _WEBHOOK_TO_STATUS_SECONDS = (
     *(0.3, 0.4, 0.5, 0.75, 1, 1.5, 2, 3, 5),
 )
 _INT64 = 2**63 - 1
+_STATUSES = frozenset(
+    {
+        *(200, 201, 202, 204, 206, 301, 302, 303, 307, 308),
+        *(400, 401, 402, 403, 404, 405, 408, 409, 410, 413, 416, 422, 429),
+        *(500, 502, 503, 504),
+    }
+)
+"""Statuses that the specification names or gateways usually send; a cloud may send any, and each would be a series."""
 
 
 class WebhookOutcome(StrEnum):
@@ -110,7 +118,7 @@ class Metrics:
 
         self.cloud_requests = counter(
             "gpurelay_cloud_requests",
-            "Requests to the cloud; status is the answer's, or `none` if there was no answer.",
+            "Requests to the cloud; status is the answer's, its class if it is rare, or `none` without an answer.",
             ["operation", "status"],
         )
         self.cloud_request_seconds = histogram(
@@ -178,7 +186,7 @@ class Metrics:
 
     def on_cloud_request(self, operation: str, status: int | None, seconds: float) -> None:
         """Count one request to the cloud; status None means no answer."""
-        self._cloud_requests(operation, "none" if status is None else str(status)).inc()
+        self._cloud_requests(operation, "none" if status is None else _status_label(status)).inc()
         self._cloud_request_seconds(operation).observe(seconds)
 
     def on_late_create(self, kind: str) -> None:
@@ -216,6 +224,13 @@ class Metrics:
         self.account_floor_cents.remove_by_labels({"namespace": namespace, "account": account})
         self.account_burn_cents_per_hour.remove_by_labels({"namespace": namespace, "account": account})
         self.spend_cents.remove_by_labels({"account_namespace": namespace, "account": account})
+
+
+def _status_label(status: int) -> str:
+    """The status, or only its class if it is rare."""
+    if status in _STATUSES:
+        return str(status)
+    return f"{status // 100}xx" if 100 <= status < 600 else "other"
 
 
 def _shown(cents: int) -> int:

@@ -1,13 +1,14 @@
 """Which changes of status people hear of as Events, and that telling never gets in the way."""
 
 import asyncio
+from collections import Counter
 from datetime import UTC, datetime
 
 import pytest
 
 from relay_operator.api.conditions import Condition, Reason
 from relay_operator.api.meta import ObjectKey
-from relay_operator.engine.events import _WAITING, NOTE_LIMIT, Note, Recorder, noteworthy
+from relay_operator.engine.events import _WAITING, _WAITING_EACH, NOTE_LIMIT, Note, Recorder, noteworthy
 from tests.support.eventually import eventually
 from tests.unit.engine.apiserver import Fault, part
 from tests.unit.flows.managed.world import NAMESPACE, World
@@ -103,6 +104,25 @@ async def test_an_event_that_cannot_be_written_does_not_hold_up_the_next(world: 
 
 
 def test_too_many_events_are_dropped_and_nobody_waits(world: World) -> None:
-    for _ in range(_WAITING + 10):
-        world.recorder.record(KEY, "u1", Note("Warning", "Failed", "text"))
+    for number in range(_WAITING + 10):
+        key = KEY._replace(namespace=f"team-{number % 8}")
+        world.recorder.record(key, "u1", Note("Warning", "Failed", "text"))
     assert world.recorder._waiting.qsize() == _WAITING
+
+
+async def test_events_of_one_namespace_leave_room_for_others_and_have_it_again_once_written(world: World) -> None:
+    noisy, quiet = KEY, KEY._replace(namespace="team-b")
+    world.server.put("namespaces", {"metadata": {"name": "team-b"}})
+
+    async def reasons() -> Counter[str]:
+        return Counter(str(raw["reason"]) for (plural, _, _), raw in world.server.objects.items() if plural == "events")
+
+    for _ in range(_WAITING + 10):
+        world.recorder.record(noisy, "u1", Note("Warning", "Failed", "text"))
+    world.recorder.record(quiet, "u2", Note("Warning", "Lost", "text"))
+    running = asyncio.create_task(world.recorder.run())
+    found = await eventually(reasons, lambda found: "Lost" in found, within=10, every=0.01)
+    assert found == {"Failed": _WAITING_EACH, "Lost": 1}
+    world.recorder.record(noisy, "u1", Note("Normal", "Recovered", "text"))
+    await eventually(reasons, lambda found: "Recovered" in found, within=10, every=0.01)
+    running.cancel()

@@ -1,5 +1,7 @@
 """The health endpoints, asked over a real connection."""
 
+import asyncio
+import threading
 from collections.abc import AsyncIterator
 
 import pytest
@@ -29,6 +31,15 @@ class _Replica:
         self.server = TestServer(
             health_app(self.metrics, {"watch": self.watch.silence}, {"caches": lambda: self.caches})
         )
+
+    def scrapes_last_until(self, end: threading.Event, begun: threading.Semaphore) -> None:
+        """Lets every scrape tell that it begun, then last; it gives up if `end` cannot come about meanwhile."""
+
+        def show() -> float:
+            begun.release()
+            return float(end.wait(10))
+
+        self.metrics.leader.set_function(show)
 
     async def get(self, path: str) -> tuple[int, str]:
         async with ClientSession() as session, session.get(self.server.make_url(path)) as answer:
@@ -63,3 +74,21 @@ async def test_metrics_are_served_in_the_text_format(replica: _Replica) -> None:
     status, text = await replica.get("/metrics")
     assert status == 200
     assert "gpurelay_leader 1.0" in text
+
+
+async def test_metrics_that_were_asked_for_by_name_are_served_alone(replica: _Replica) -> None:
+    status, text = await replica.get("/metrics?name[]=gpurelay_leader")
+    assert (status, [line for line in text.splitlines() if line[0] != "#"]) == (200, ["gpurelay_leader 0.0"])
+
+
+async def test_a_long_scrape_holds_up_nobody_but_the_next_scrape(replica: _Replica) -> None:
+    end, begun = threading.Event(), threading.Semaphore(0)
+    replica.scrapes_last_until(end, begun)
+    scrapes = [asyncio.create_task(replica.get("/metrics")) for _ in range(3)]
+    assert await asyncio.to_thread(begun.acquire, timeout=10)
+    for _ in range(20):
+        assert (await replica.get("/healthz"))[0] == 200
+    assert not begun.acquire(blocking=False)
+    end.set()
+    for _, text in await asyncio.gather(*scrapes):
+        assert "gpurelay_leader 1.0" in text

@@ -36,6 +36,26 @@ def test_no_answer_is_counted_apart_from_every_status(metrics: Metrics) -> None:
     assert value("gpurelay_kubernetes_writes_total", {"kind": "gpupods", "verb": "patch", "outcome": "none"}) == 1
 
 
+def test_however_many_statuses_a_cloud_sends_few_are_told_apart(metrics: Metrics) -> None:
+    for status in range(1000):
+        metrics.on_cloud_request("get_vm", status, 0.5)
+    told = {
+        sample.labels["status"]: sample.value
+        for metric in metrics.registry.collect()
+        for sample in metric.samples
+        if sample.name == "gpurelay_cloud_requests_total"
+    }
+    assert {"200", "204", "401", "404", "422", "429", "502", "503"} <= told.keys()
+    assert {status: number for status, number in told.items() if not status.isdigit()} == {
+        "1xx": 100,
+        "2xx": 95,
+        "3xx": 95,
+        "4xx": 87,
+        "5xx": 96,
+        "other": 500,
+    }
+
+
 def test_webhook_outcomes_are_there_before_the_first_delivery(metrics: Metrics) -> None:
     for outcome in WebhookOutcome:
         assert metrics.registry.get_sample_value("gpurelay_webhook_deliveries_total", {"outcome": outcome}) == 0

@@ -31,7 +31,8 @@ _PREFIX: Final = "relay-spend-"
 _CLUSTER_PREFIX: Final = "relay-cluster-spend-"
 """Not a CloudAccount's prefix plus a name: the operator's own namespace may have CloudAccounts, too."""
 _LONGEST_NAME = 253
-_REMEMBERED = 10_000
+REMEMBERED = 10_000
+"""Former holders remembered; of further ones, the oldest of the namespace with the most goes."""
 _AT_ONCE = 500
 """Ids processed before other work gets its turn."""
 
@@ -40,18 +41,28 @@ _AT_ONCE = 500
 class Departed:
     """Objects that recently stopped recording an id, so that one deleted between two looks is still known."""
 
-    _holders: deque[tuple[ObjectKey | None, str, Holder]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+    _holders: dict[str, deque[tuple[ObjectKey | None, str, Holder]]] = field(default_factory=dict)
+    """By namespace, each the oldest first."""
+    _number: int = 0
 
     def note(self, key: ObjectKey, entry: Entry, account: ObjectKey | None) -> None:
         """Note that the object recorded this id, with this account, and no longer does."""
-        self._holders.append((account, entry.cloud_id, _holder(key, entry)))
+        self._holders.setdefault(key.namespace, deque()).append((account, entry.cloud_id, _holder(key, entry)))
+        self._number += 1
+        if self._number > REMEMBERED:
+            most = max(self._holders, key=lambda namespace: len(self._holders[namespace]))
+            self._holders[most].popleft()
+            self._number -= 1
+            if not self._holders[most]:
+                del self._holders[most]
 
     def of(self, account: ObjectKey) -> dict[str, list[Holder]]:
-        """The former holders of each id that used this account, the latest first."""
+        """The former holders of each id that used this account, of each namespace the latest first."""
         found: dict[str, list[Holder]] = {}
-        for used, cloud_id, holder in reversed(self._holders):
-            if used == account:
-                found.setdefault(cloud_id, []).append(holder)
+        for holders in self._holders.values():
+            for used, cloud_id, holder in reversed(holders):
+                if used == account:
+                    found.setdefault(cloud_id, []).append(holder)
         return found
 
 

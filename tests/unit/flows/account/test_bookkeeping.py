@@ -11,7 +11,7 @@ import pytest
 
 from relay_operator.api.meta import COST_CENTER, ObjectKey
 from relay_operator.engine.intent import cloud_name
-from relay_operator.flows.account.bookkeeping import Bookkeeper, Books, Departed, Page
+from relay_operator.flows.account.bookkeeping import REMEMBERED, Bookkeeper, Books, Departed, Page
 from relay_operator.flows.account.spend import Month
 from relay_wire.billing import CurrentUsage
 from tests.unit.engine.apiserver import Fault, Json, part
@@ -130,6 +130,24 @@ async def test_what_came_and_went_between_two_looks_counts_for_whom_it_was(kept:
     assert await kept.spent() == {(NAMESPACE, "research"): 300}
     await kept.restart()
     assert await kept.spent() == {(NAMESPACE, "research"): 300}
+
+
+async def test_what_came_and_went_counts_however_many_others_came_and_went_since(kept: Kept) -> None:
+    await kept.created("train", 300, "research")
+    await kept.deleted("train")
+    for number in range(REMEMBERED + 2):
+        noisy = ObjectKey("GpuPod", "team-b", f"noisy-{number}")
+        kept.records(noisy, "99887766-5678", f"pod-of-noisy-{number}")
+        kept.world.cache.drop(noisy)
+    assert await kept.spent() == {(NAMESPACE, "research"): 300}
+
+
+def test_former_holders_are_bounded_and_of_namespaces_with_equally_many_the_oldest_goes(kept: Kept) -> None:
+    for number in range(REMEMBERED + 2):
+        key = ObjectKey("GpuPod", f"team-{number}", "train")
+        kept.records(key, "99887766-5678", f"pod-{number}")
+        kept.world.cache.drop(key)
+    assert kept.departed.of(SHARED.account).keys() == {f"pod-{number}" for number in range(2, REMEMBERED + 2)}
 
 
 async def test_what_came_and_went_before_a_process_died_that_had_not_looked_is_of_nobody(kept: Kept) -> None:
