@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any, Self, TypeVar, cast, overload
+from typing import Any, Final, Self, TypeVar, cast, overload
 
 from pydantic import BaseModel
 
@@ -73,6 +73,8 @@ class Cloud:
         self._runtime = Runtime() if runtime is None else runtime
         # One for each URL: a wrong inference_url is another server, which may refuse a valid key.
         self._circuits = {api: Circuit(self._policy.recheck_seconds) for api in Api}
+        self.one_list: Final = asyncio.Lock()
+        """Held while a list is read into memory: lists are read one after another, by guarded Clouds too."""
         self._outages = Outages(self._policy.outage_failures, self._policy.outage_seconds)
         self._headers = {
             "Authorization": f"Bearer {api_key}",

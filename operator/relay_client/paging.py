@@ -1,8 +1,10 @@
 """Reads paged lists to their end: by cursor (section 1, "Pagination"), files and batches by `after` (section 2)."""
 
+import sys
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from pydantic_core import to_json
 
@@ -18,9 +20,20 @@ ItemT = TypeVar("ItemT")
 ItemT_co = TypeVar("ItemT_co", bound="_Identified", covariant=True)
 
 MAX_PAGES = 1000
-MAX_KEPT_ITEMS = 100_000
-MAX_KEPT_BYTES = 64 * 1024**2
-"""The most bytes of one list in memory, as JSON, since each page may be as large as an answer may."""
+MAX_KEPT_ITEMS = 20_000
+MAX_KEPT_BYTES = 24 * 1024**2
+"""The most memory of one list, as `memory_of` counts it, since each page may be as large as an answer may."""
+
+
+@dataclass(slots=True)
+class Weight:
+    """Counts the memory of lists in bytes."""
+
+    size: int = 0
+
+
+WEIGHT: Final = ContextVar[Weight | None]("weight", default=None)
+"""Counts every list that is read in this context."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +80,15 @@ async def listing(
     max_pages: int = MAX_PAGES,
     **path_params: str,
 ) -> Listing[ItemT]:
-    """All pages as one list. Raises CloudError, rather than return a part, if a page cannot be read."""
+    """All pages as one list; holds `cloud.one_list`.
+
+    Raises CloudError, rather than return a part, if a page cannot be read.
+    """
     kept, complete = _Kept[ItemT](operation.name), False
-    async for page in pages(cloud, operation, query=query, limit=limit, max_pages=max_pages, **path_params):
-        kept.keep(page.items)
-        complete = not page.next_cursor
+    async with cloud.one_list:
+        async for page in pages(cloud, operation, query=query, limit=limit, max_pages=max_pages, **path_params):
+            kept.keep(page.items)
+            complete = not page.next_cursor
     return Listing(tuple(kept.items), complete)
 
 
@@ -92,11 +109,25 @@ async def items_of(
 
 
 async def gathered(operation: AnyOperation, items: AsyncIterable[ItemT]) -> list[ItemT]:
-    """The items as a list; `operation` names them in errors. Raises Unreadable if they are too many."""
+    """The items as a list; `operation` names them in errors. Hold `cloud.one_list` meanwhile.
+
+    Raises Unreadable if they are too many.
+    """
     kept = _Kept[ItemT](operation.name)
     async for item in items:
         kept.keep([item])
     return kept.items
+
+
+def memory_of(item: object) -> int:
+    """At least the bytes of memory that an item takes.
+
+    One wide character makes every character of its text take up to four bytes, and so it does in the whole JSON. Each
+    value and each object takes more than its JSON.
+    """
+    written = to_json(item, exclude_none=True)
+    brackets = written.count(b"{") + written.count(b"[")
+    return 512 + sys.getsizeof(written.decode()) + 72 * written.count(b",") + 512 * brackets
 
 
 @dataclass(slots=True)
@@ -109,12 +140,16 @@ class _Kept(Generic[ItemT]):
 
     def keep(self, more: Iterable[ItemT]) -> None:
         """Add items. Raises Unreadable, rather than keep a part, if they are too many."""
+        weight = WEIGHT.get()
         for item in more:
-            self._bytes += len(to_json(item))
+            size = memory_of(item)
+            self._bytes += size
             if len(self.items) >= MAX_KEPT_ITEMS or self._bytes > MAX_KEPT_BYTES:
-                most = f"{MAX_KEPT_ITEMS} items, or {MAX_KEPT_BYTES >> 20} MiB"
+                most = f"{MAX_KEPT_ITEMS} items, or {MAX_KEPT_BYTES >> 20} MiB of memory"
                 raise Unreadable(self.operation, f"the list has more than {most}", status=200)
             self.items.append(item)
+            if weight is not None:
+                weight.size += size
 
 
 async def list_clusters(cloud: Cloud, *, limit: int | None = None) -> Listing[ClusterSummary]:

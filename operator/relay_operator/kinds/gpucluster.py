@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from pydantic import Field, JsonValue
 
-from relay_client import Cloud, list_clusters, operations
+from relay_client import Cloud, items_of, operations
 from relay_operator.api.conditions import Reason
 from relay_operator.api.definition import READY, Column, Scale, definition_of
 from relay_operator.api.meta import GROUP, CreateIntent, Model, ObjectKey, Resource, Time
@@ -194,8 +194,8 @@ class GpuClusters(ExternalResource[GpuClusterSpec, GpuClusterStatus, SeenCluster
         return SeenCluster(summary, detail)
 
     async def find(self, cloud: Cloud, name: str, unclaimed: UnclaimedIds) -> SearchResult[SeenCluster]:
-        clusters = await list_clusters(cloud)
-        found = by_name(clusters.items, name, _lives, complete=clusters.complete)
+        listed = await self._lists.fresh(cloud, lambda: _listed(cloud))
+        found = by_name(listed.values(), name, _lives)
         return Found(await self._detailed(cloud, found.resource.id)) if isinstance(found, Found) else found
 
     async def living(self, cloud: Cloud, unclaimed: UnclaimedIds) -> Mapping[str, str]:
@@ -348,7 +348,8 @@ def clusters(parts: Parts) -> GpuClusters:
 
 
 async def _listed(cloud: Cloud) -> Mapping[str, ClusterSummary]:
-    return {cluster.id: cluster for cluster in (await list_clusters(cloud, limit=200)).items}
+    """All clusters of the organization, by id. Raises CloudError, also if it could read only some of them."""
+    return {cluster.id: cluster for cluster in await items_of(cloud, operations.LIST_CLUSTERS, limit=200)}
 
 
 def _lives(summary: ClusterSummary) -> bool:

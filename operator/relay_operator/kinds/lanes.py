@@ -9,12 +9,12 @@ from relay_wire.serving import Deployment, DeploymentStatus
 
 def lane_of(deployment: Deployment, listed: Iterable[Deployment]) -> tuple[Deployment, ...]:
     """The live members of the deployment's lane, sorted by id; empty if it is in no lane."""
-    live = {
-        row.id: row for row in (*listed, deployment) if not row.isolated and row.status != DeploymentStatus.DRAINING
-    }
-    if deployment.id not in live:
+    if not _live(deployment):
         return ()
-    return tuple(row for _, row in sorted(live.items()) if _common(row) == _common(deployment))
+    model, common = deployment.public_model_id, _common(deployment)
+    # The model first, since most rows of a long list are of another one.
+    members = {row.id: row for row in listed if row.public_model_id == model and _live(row) and _common(row) == common}
+    return tuple(row for _, row in sorted((members | {deployment.id: deployment}).items()))
 
 
 def shown(members: Sequence[Deployment]) -> Lane | None:
@@ -35,6 +35,10 @@ def share(deployment: Deployment, members: Sequence[Deployment]) -> int | None:
         return None
     whole = sum(row.backend_weight or 0 for row in members)
     return 100 * (deployment.backend_weight or 0) // whole if whole else 0
+
+
+def _live(row: Deployment) -> bool:
+    return not row.isolated and row.status != DeploymentStatus.DRAINING
 
 
 def _common(row: Deployment) -> tuple[object, ...]:

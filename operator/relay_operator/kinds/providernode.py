@@ -20,7 +20,7 @@ from relay_operator.api.providernode import (
 from relay_operator.engine.fit_schema import fit_schema
 from relay_operator.engine.shared_lists import SharedLists
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
-from relay_operator.flows.managed.resource import Change, Inputs, Progress
+from relay_operator.flows.managed.resource import Change, Found, Inputs, Look, Progress, SearchResult
 from relay_operator.flows.wiring import Parts
 from relay_operator.kinds.comparison import differing
 from relay_operator.kinds.records import Records
@@ -59,13 +59,17 @@ class ProviderNodes(Records[ProviderNodeSpec, ProviderNodeStatus, Machine]):
         super().__init__(parts)
         self._earnings = SharedLists[Mapping[str, int]](parts.settings.poll_settled_seconds, parts.engine.clock)
 
-    async def _listed(self, cloud: Cloud) -> Mapping[str, Machine]:
-        listed = await super()._listed(cloud)
+    async def observe(self, cloud: Cloud, cloud_id: str, last: ProviderNodeStatus, look: Look) -> Machine:
+        return await self._earning(cloud, await super().observe(cloud, cloud_id, last, look))
+
+    async def find(self, cloud: Cloud, name: str, unclaimed: UnclaimedIds) -> SearchResult[Machine]:
+        found = await super().find(cloud, name, unclaimed)
+        return Found(await self._earning(cloud, found.resource)) if isinstance(found, Found) else found
+
+    async def _earning(self, cloud: Cloud, node: Machine) -> EarningMachine:
+        """Of one node alone: a list may have thousands."""
         earned = await self._earnings.recent(cloud, lambda: _earnings(cloud))
-        return {
-            node.id: EarningMachine.model_validate({**node.model_dump(by_alias=True), "earned": earned.get(node.id)})
-            for node in listed.values()
-        }
+        return EarningMachine.model_validate({**node.model_dump(by_alias=True), "earned": earned.get(node.id)})
 
     async def living(self, cloud: Cloud, unclaimed: UnclaimedIds) -> Mapping[str, str]:
         """Empty: an operator never brings in a node."""

@@ -1,12 +1,20 @@
 """Lists in pages: walked to the end, and never taken for complete when they are not."""
 
+import asyncio
+import gc
 import json
+import tracemalloc
 from urllib.parse import parse_qs
 
 import pytest
+from pydantic import BaseModel, JsonValue
 
 from relay_client import Cloud, CloudError, CloudUnavailable, Unreadable, items_of, list_clusters, listing, paging
 from relay_client.operations import LIST_CLUSTERS, LIST_PROVIDER_NODES
+from relay_client.paging import memory_of
+from relay_wire.clusters import ClusterSummary
+from relay_wire.provider import ProviderNode
+from relay_wire.reservations import Reservation
 from tests.unit.client.scripted import Reply, ScriptedServer
 
 
@@ -60,7 +68,7 @@ async def test_a_cursor_that_comes_again_is_an_error(cursors: list[str], cloud: 
     assert len(server.seen) == len(cursors)
 
 
-@pytest.mark.parametrize(("bound", "most"), [("MAX_KEPT_ITEMS", 3), ("MAX_KEPT_BYTES", 600)])
+@pytest.mark.parametrize(("bound", "most"), [("MAX_KEPT_ITEMS", 3), ("MAX_KEPT_BYTES", 4000)])
 async def test_a_list_that_is_too_much_to_keep_is_an_error(
     bound: str, most: int, cloud: Cloud, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -69,6 +77,46 @@ async def test_a_list_that_is_too_much_to_keep_is_an_error(
     with pytest.raises(Unreadable, match="the list has more than"):
         await list_clusters(cloud)
     assert len(server.seen) == 2
+
+
+async def test_one_wide_character_makes_a_list_four_times_as_much_to_keep(
+    cloud: Cloud, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paging, "MAX_KEPT_BYTES", 10_000)
+    long = page("a", "b").body.replace(b'"name": "b"', b'"name": "%b"' % (b"x" * 4000))
+    server.will(Reply(200, long))
+    assert len((await list_clusters(cloud)).items) == 2
+    server.will(Reply(200, long.replace(b"xx", "\U0001d4b3".encode(), 1)))
+    with pytest.raises(Unreadable, match="the list has more than"):
+        await list_clusters(cloud)
+
+
+@pytest.mark.parametrize(
+    ("model", "fields"),
+    [
+        (ClusterSummary, {"organizationId": "o", "name": "x" * 4080 + "\U0001d4b3", "status": "running"}),
+        (ProviderNode, {"gpus": [{"id": "ab"}] * 500}),
+        (Reservation, {"unitIds": [f"{n:03}" for n in range(500)]}),
+        (ProviderNode, {}),
+    ],
+)
+def test_an_item_counts_as_at_least_the_memory_that_it_takes(
+    model: type[BaseModel], fields: dict[str, JsonValue]
+) -> None:
+    written = [json.dumps({"id": f"id-{n}", **fields}) for n in range(50)]
+    model.model_validate_json(written[0])  # builds the model
+    gc.collect()
+    tracemalloc.start()
+    items = [model.model_validate_json(each) for each in written]
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert taken <= sum(map(memory_of, items)) <= 4 * taken
+
+
+async def test_lists_of_one_account_are_read_one_after_another(cloud: Cloud, server: ScriptedServer) -> None:
+    server.will(page("a", cursor="1"), page("b"), page("c", cursor="2"), page("d"))
+    found = await asyncio.gather(*(list_clusters(each) for each in (cloud, cloud.guarded(lambda: True))))
+    assert [[cluster.id for cluster in each.items] for each in found] == [["a", "b"], ["c", "d"]]
 
 
 async def test_a_list_with_too_many_pages_is_not_complete(cloud: Cloud, server: ScriptedServer) -> None:

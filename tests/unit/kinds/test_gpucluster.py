@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from datetime import UTC, datetime
@@ -11,8 +12,9 @@ import pytest
 
 from relay_client import Cloud
 from relay_operator.engine.shared_lists import SharedLists
+from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed import predicates
-from relay_operator.flows.managed.resource import Look
+from relay_operator.flows.managed.resource import Look, NotSeen
 from relay_operator.kinds.gpucluster import GpuCluster, GpuClusters, GpuClusterStatus, ReplicaStatus, SeenCluster
 from relay_wire.clusters import ClusterDetail, ClusterSummary
 from tests.unit.client.scripted import Reply, scripted_server
@@ -105,3 +107,13 @@ def test_the_price_of_a_stopped_one_is_that_of_its_next_start(
     seen = SeenCluster(ClusterSummary.model_validate(SUMMARY | {"status": status, "replicaCount": 2}))
     kind = GpuClusters(SharedLists(60.0, time.monotonic))
     assert (kind.untold(obj, seen).replicas, kind.grown(obj, seen).replicas) == (priced, reserved)
+
+
+async def test_all_who_search_at_once_share_a_list_and_the_sweep_that_follows_has_it_too() -> None:
+    kind = GpuClusters(SharedLists(60.0, time.monotonic))
+    async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
+        server.will(Reply(body=json.dumps({"items": [SUMMARY]}).encode()))
+        searches = (kind.find(cloud, f"mine-{n}", UnclaimedIds()) for n in range(5))
+        assert await asyncio.gather(*searches) == [NotSeen()] * 5
+        assert await kind.living(cloud, UnclaimedIds()) == {"cl-1": "llm"}
+        assert len(server.seen) == 2

@@ -17,7 +17,7 @@ from relay_operator.api.providernode import SHOWN_GPUS, ProviderNode, ProviderNo
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.ending import parse
 from relay_operator.flows.managed.resource import Found, Inputs, Look, Progress, brought_in
-from relay_operator.kinds.providernode import ProviderNodes
+from relay_operator.kinds.providernode import EarningMachine, ProviderNodes
 from relay_wire.provider import ProviderNode as Machine
 from tests.unit.client.scripted import Reply, scripted_server
 
@@ -91,6 +91,20 @@ async def test_all_nodes_and_what_they_earned_are_read_by_one_list_each_removed_
         "region": "us-west",
         "nodePool": "community",
     }
+
+
+async def test_only_the_node_that_is_asked_for_is_told_what_it_earned(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, whole = list[object](), EarningMachine.model_validate
+
+    def noted(row: dict[str, JsonValue]) -> Machine:
+        made.append(row["id"])
+        return whole(row)
+
+    monkeypatch.setattr(EarningMachine, "model_validate", noted)
+    async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
+        server.will(listed(*(ROW | {"id": f"node_{n}"} for n in range(9))), Reply(body=json.dumps(EARNED).encode()))
+        await kind().observe(cloud, "node_1", ProviderNodeStatus(), Look.ROUTINE)
+    assert made == ["node_1"]
 
 
 async def test_a_key_that_may_not_know_what_was_earned_sees_the_nodes_and_asks_no_more_often() -> None:

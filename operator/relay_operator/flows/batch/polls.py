@@ -1,12 +1,12 @@
 """Reads the state of batches: one by one, or, if that is cheaper, with one list for the whole account."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
 from relay_client import Cloud
-from relay_client.operations import GET_BATCH
-from relay_client.paging import batches
+from relay_client.operations import GET_BATCH, LIST_BATCHES
+from relay_client.paging import batches, gathered
 from relay_operator.engine.shared_lists import SharedLists
 from relay_operator.flows.batch.absence import unless_absent
 from relay_wire.batches import FINAL, Batch
@@ -42,12 +42,16 @@ class BatchPolls:
 
 async def _list(cloud: Cloud, wanted: set[str]) -> Mapping[str, Batch]:
     """List the newest batches, until all wanted ones were seen or single reads would have been cheaper."""
-    found: dict[str, Batch] = {}
-    seen = 0
+    async with cloud.one_list:
+        return {batch.id: batch for batch in await gathered(LIST_BATCHES, _newest(cloud, wanted))}
+
+
+async def _newest(cloud: Cloud, wanted: set[str]) -> AsyncIterator[Batch]:
+    missing, seen = set(wanted), 0
     async for batch in batches(cloud, limit=PAGE):
         seen += 1
-        if batch.id in wanted:
-            found[batch.id] = batch
-        if len(found) == len(wanted) or seen >= PAGE * len(wanted):
-            break
-    return found
+        if batch.id in missing:
+            missing.discard(batch.id)
+            yield batch
+        if not missing or seen >= PAGE * len(wanted):
+            return

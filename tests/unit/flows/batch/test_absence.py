@@ -1,14 +1,16 @@
 """A 404 for one batch or file means that the cloud does not have it only if the organization may see batches at all."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 
 import pytest
 
-from relay_client import Cloud, NotFound
+from relay_client import Cloud, NotFound, Unreadable, paging
 from relay_operator.api.meta import CreateIntent
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.shared_lists import SharedLists
+from relay_operator.flows.batch import files, gather
 from relay_operator.flows.batch.files import LostFiles, clear
 from relay_operator.flows.batch.polls import BatchPolls
 from relay_operator.flows.batch.traces import BatchTraces
@@ -16,6 +18,7 @@ from tests.unit.client.scripted import Reply, scripted_server
 from tests.unit.flows.batch.examples import NOON, TOKEN, batch, sent, status
 
 NOT_FOUND = Reply(404, b'{"error":{"message":"no","type":"not_found_error","code":null}}')
+INTENT = CreateIntent(token=TOKEN, name="nightly", attempt=1, spec_hash="", started_at=NOON)
 LIST = Reply(200, b'{"object":"list","data":[],"has_more":false}')
 
 
@@ -38,8 +41,15 @@ async def _lost(cloud: Cloud) -> object:
 
 
 async def _cleared(cloud: Cloud) -> object:
-    intent = CreateIntent(token=TOKEN, name="nightly", attempt=1, spec_hash="", started_at=NOON)
-    return await clear(batch(status=status(sent())), cloud, intent, search=False)
+    return await clear(batch(status=status(sent())), cloud, INTENT, search=False)
+
+
+async def _cleared_by_name(cloud: Cloud) -> object:
+    return await files.ours(cloud, INTENT)
+
+
+async def _tagged_ones(cloud: Cloud) -> object:
+    return await gather._tagged(cloud, batch(), TOKEN)
 
 
 LOOKS: list[Callable[[Cloud], Awaitable[object]]] = [_polled, _named, _ended, _lost, _cleared]
@@ -57,3 +67,32 @@ async def test_without_access_to_batches_nothing_counts_as_absent(look: Callable
         assert refused.value.operation == "list_batches"
         server.will(NOT_FOUND, LIST, NOT_FOUND, LIST)
         assert await look(cloud)
+
+
+async def test_what_is_kept_of_a_list_of_batches_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with (
+        scripted_server() as server,
+        Cloud("http://management.invalid", "or_key_0123456789", inference_url=server.url) as cloud,
+    ):
+        wanted = [f"batch_{number}" for number in range(9)]
+        rows = [{"id": each, "status": "in_progress"} for each in ("another", *wanted)]
+        server.will(Reply(200, json.dumps({"data": rows, "has_more": False}).encode()))
+        polls = BatchPolls(SharedLists(1.0, lambda: 0.0), 1.0, lambda: 0.0)
+        assert [*await polls.look(cloud, wanted, exact=False)] == wanted
+        assert server.targets == ["GET /v1/batches?limit=100"]
+        monkeypatch.setattr(paging, "MAX_KEPT_ITEMS", 8)
+        polls = BatchPolls(SharedLists(1.0, lambda: 0.0), 1.0, lambda: 0.0)
+        with pytest.raises(Unreadable, match="the list has more than 8 items"):
+            await polls.look(cloud, wanted, exact=False)
+
+
+@pytest.mark.parametrize("read", [_cleared_by_name, _tagged_ones])
+async def test_files_and_batches_are_read_one_list_after_another(read: Callable[[Cloud], Awaitable[object]]) -> None:
+    async with (
+        scripted_server() as server,
+        Cloud("http://management.invalid", "or_key_0123456789", inference_url=server.url) as cloud,
+    ):
+        more = Reply(200, b'{"data":[],"has_more":true,"last_id":"x"}')
+        server.will(more, LIST, more, LIST)
+        await asyncio.gather(read(cloud), read(cloud))
+        assert ["after=x" in each for each in server.targets] == [False, True, False, True]
