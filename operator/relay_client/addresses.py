@@ -5,6 +5,7 @@ from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
 from relay_client.errors import BadRequest, Outcome
 from relay_client.operations import AnyOperation
+from relay_wire.base import LONGEST_SECRET
 
 
 def checked_base_url(url: str, name: str = "base") -> str:
@@ -31,6 +32,8 @@ def checked_key(api_key: str) -> str:
     """The key. Raises ValueError, which does not repeat the key, if a header cannot hold it."""
     if not api_key or not api_key.isascii() or not api_key.isprintable() or " " in api_key:
         raise ValueError("the API key is empty, or contains spaces, line ends or characters outside ASCII")
+    if len(api_key) > LONGEST_SECRET:
+        raise ValueError(f"the API key has more than {LONGEST_SECRET} characters")
     return api_key
 
 

@@ -29,6 +29,8 @@ LookUp: TypeAlias = Callable[[str, int, int, int, int, int], Found]
 _CLOSE_SECONDS = 2.0
 _LOOKUPS = 32
 _MAX_FIELD_BYTES = 64 * 1024
+_LONGEST_REMEMBERED = 512
+"""In characters; a URL with a cursor may have a hundred times as many."""
 _BROKE_OFF = "the server closed the connection in the middle of the answer"
 
 
@@ -61,9 +63,15 @@ class WithheldError(ConnectionFailedError):
     """`may_begin` returned False, which says nothing about the server."""
 
 
-@lru_cache(maxsize=1024)  # callers use the same URLs again and again
 def _url(text: str) -> URL:
+    return _remembered(text) if len(text) <= _LONGEST_REMEMBERED else _parsed(text)
+
+
+def _parsed(text: str) -> URL:
     return URL(text, encoded=text.isascii())  # paths and queries are quoted; a host, or a base URL's path, may not be
+
+
+_remembered = lru_cache(maxsize=1024)(_parsed)  # callers use the same URLs again and again
 
 
 class Transport:

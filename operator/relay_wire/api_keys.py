@@ -1,8 +1,6 @@
 """API keys of an organization (section 2, "API key")."""
 
-from pydantic import Field
-
-from relay_wire.base import Lenient, ListOf, NonEmpty, Page, Received, ResourceId, Sent, SentList
+from relay_wire.base import Lenient, ListOf, NonEmpty, Page, Received, ResourceId, Sent, SentList, ShownOnce
 
 
 class ApiKeyCreate(Sent):
@@ -17,7 +15,7 @@ class ApiKeyCreated(Received):
     """The answer to a create: the only one that shows the key in plain text."""
 
     id: ResourceId
-    key: str = Field(min_length=1, repr=False)
+    key: ShownOnce
     key_prefix: str
     name: str
     scopes: ListOf[str]

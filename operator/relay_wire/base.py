@@ -152,6 +152,11 @@ Name = Annotated[str, Field(min_length=1, max_length=63), Printable]
 Port = Annotated[int, Field(ge=1, le=65535)]
 """A TCP port. The bounds are assumed: section 2 gives none."""
 
+LONGEST_SECRET: Final = 4096
+
+ShownOnce = Annotated[str, Field(min_length=1, max_length=LONGEST_SECRET, repr=False)]
+"""A secret that the cloud shows once. The upper bound is assumed: what is received is kept until it is stored."""
+
 NonEmpty = Annotated[str, Field(min_length=1)]
 """A required string; an empty one counts as missing."""
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from relay_wire.base import Identifier, Lenient, ListOf, Page, Printable, Received, ResourceId, Sent, Word
+from relay_wire.base import Identifier, Lenient, ListOf, Page, Printable, Received, ResourceId, Sent, ShownOnce, Word
 
 NodeStatus = Literal["online", "offline", "maintenance", "draining", "removed"]
 """The statuses of section 3, "Provider node status"."""
@@ -117,7 +117,7 @@ class ProvisioningToken(Received):
 class ProvisioningTokenCreated(ProvisioningToken):
     """The answer to a create: the only one that shows the token in plain text."""
 
-    token: str = Field(min_length=1, repr=False)
+    token: ShownOnce
 
 
 class NodeEarnings(Received):

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from relay_wire.base import Identifier, Lenient, ListOf, NonEmpty, Page, Received, ResourceId, Sent, SentList
+from relay_wire.base import Identifier, Lenient, ListOf, NonEmpty, Page, Received, ResourceId, Sent, SentList, ShownOnce
 
 
 class WebhookCreate(Sent):
@@ -28,13 +28,13 @@ class Webhook(Received):
 class WebhookCreated(Webhook):
     """The answer to a create; it shows the `whsec_` secret, once."""
 
-    secret: str = Field(min_length=1, repr=False)
+    secret: ShownOnce
 
 
 class RolledSecret(Received):
     """The answer to regenerate-secret; section 4 does not show it, so only its `secret` is used."""
 
-    secret: str = Field(min_length=1, repr=False)
+    secret: ShownOnce
 
 
 class WebhookToggle(Sent):

@@ -49,6 +49,10 @@ _RECHECK_SECONDS = 300.0
 _OUTAGE_FAILURES = 10
 """Failures in a row of one operation before its requests are held back; a single object hardly reaches this."""
 
+_LONGEST_SCOPE = _MOST_SCOPES = 64
+_LONGEST_NAME = 256
+"""More than status shows, so that it marks what is cut."""
+
 AnyAccount = CloudAccount | ClusterCloudAccount
 
 
@@ -232,7 +236,7 @@ class Accounts:
         return bool(called)
 
     def whoami(self, key: ObjectKey) -> Whoami | None:
-        """The cloud's last answer about the account's key; None if there is none yet."""
+        """What is kept of the cloud's last answer about the account's key; None if there is none yet."""
         connection = self._connections.get(key)
         return None if connection is None else connection.who
 
@@ -240,7 +244,7 @@ class Accounts:
         """Record the organization's current name in the answer of `whoami`."""
         connection = self._connections.get(key)
         if connection is not None and connection.who is not None:
-            connection.who = connection.who.model_copy(update={"organization_name": name})
+            connection.who = _kept(connection.who.model_copy(update={"organization_name": name}))
 
     def organization_of(self, key: ObjectKey) -> str | None:
         """The organization of the account's key; None if the cloud has not said yet."""
@@ -356,7 +360,7 @@ class Accounts:
                 f"{former}: put back a key of that organization, or create another account"
             )
             return AccountRefused(Reason.ACCOUNT_FORBIDDEN, message)
-        connection.who = who
+        connection.who = _kept(who)
         resend = account.spec.create_recovery is CreateRecovery.RETRY_BY_NAME
         adoption, serves = account.spec.allow_adoption, served_kinds(account, self._shared_kinds)
         grants, organization = granted_scopes(account), who.organization_id
@@ -426,6 +430,13 @@ def secret_namespace(account: AnyAccount) -> str:
     if isinstance(account, ClusterCloudAccount):
         return account.spec.api_key_secret_ref.namespace
     return account.metadata.namespace
+
+
+def _kept(who: Whoami) -> Whoami:
+    """What status shows of the answer: an answer may have 8 MiB, and that of every account is kept."""
+    scopes = sorted({scope[:_LONGEST_SCOPE] for scope in who.scopes})[:_MOST_SCOPES]
+    name = who.organization_name and who.organization_name[:_LONGEST_NAME]
+    return who.model_copy(update={"principal_type": "", "organization_name": name, "scopes": scopes})
 
 
 async def _refuses_key(cloud: Cloud) -> bool:

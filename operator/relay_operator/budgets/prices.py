@@ -1,12 +1,19 @@
 """What a resource would cost per hour, by the cloud's catalog."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Protocol
 
 from relay_client import Cloud
 from relay_client.operations import GET_PRICING
 from relay_operator.engine.shared_lists import SharedLists
+
+_MOST_PRICES = 2_000
+"""For each of the two lists; a catalog has a few dozen."""
+_LONGEST_NAME = 253
+_DEAREST = 10**15
+"""More than any budget; a number in an answer may have thousands of digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +78,14 @@ class ListedPrices(Pricing):
 async def _read(cloud: Cloud) -> Prices:
     listed = await cloud.call(GET_PRICING)
     return Prices(
-        {one.gpu_model_id: one.price_per_hour_cents for one in listed.gpu},
-        {one.resource_size: one.price_per_hour_cents for one in listed.cpu},
+        _kept((one.gpu_model_id, one.price_per_hour_cents) for one in listed.gpu),
+        _kept((one.resource_size, one.price_per_hour_cents) for one in listed.cpu),
     )
+
+
+def _kept(told: Iterable[tuple[str, int | None]]) -> Mapping[str, int | None]:
+    """At most so many prices. One that is left out is unknown, and so is the highest: no request has an empty name."""
+    prices = {name: None if price is None else min(price, _DEAREST) for name, price in told}
+    fitting = ((name, price) for name, price in prices.items() if len(name) <= _LONGEST_NAME)
+    kept = dict(islice(fitting, _MOST_PRICES))
+    return kept if len(kept) == len(prices) else {**kept, "": None}

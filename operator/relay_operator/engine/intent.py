@@ -16,7 +16,9 @@ from relay_operator.engine.manifests import part
 MAX_NAME = 63
 UID_PART = 10
 _UNSAFE = re.compile(r"[^a-z0-9]+")
-_SCALARS = (str, int, NoneType)
+_SCALARS = (int, NoneType)
+_LONGEST_REMEMBERED = 128
+"""In characters; longer ones are scripts, which few objects share, and which would stay when their object is gone."""
 
 
 def uid_part(uid: str) -> str:
@@ -126,6 +128,8 @@ def _fits(digest: str, value: JsonValue) -> bool:
 
 def _digest(value: JsonValue) -> str:
     # Objects share few values, hence the cache. `typed`: True equals 1, but their texts differ.
+    if isinstance(value, str):
+        return _remembered(value) if len(value) <= _LONGEST_REMEMBERED else _computed(value)
     if isinstance(value, _SCALARS):
         return _remembered(value)
     if not value and isinstance(value, list):

@@ -4,6 +4,9 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+_LONGEST = 253
+"""The most characters of a name that are kept; the operator gives no name as long as this."""
+
 
 @dataclass(slots=True)
 class UnclaimedIds:
@@ -23,8 +26,8 @@ class UnclaimedIds:
     def learn(self, cloud_id: str, name: str, word: str = "") -> None:
         """Record the id's name, and the cloud's word for its kind: one look-up serves all open intents."""
         self.add(cloud_id)
-        self._names[cloud_id] = name
-        self._words.setdefault(cloud_id, word)
+        self._names[cloud_id] = name[:_LONGEST]
+        self._words.setdefault(cloud_id, word[:_LONGEST])
 
     def discard(self, cloud_id: str) -> bool:
         """Remove an id that has an owner, or is gone; returns whether it was known."""

@@ -14,6 +14,8 @@ from relay_operator.flows.wiring import Parts
 from relay_operator.kinds.records import BY_HAND, UNSERVED, Records, RecordT
 
 _UNSEEN: Final = f'there is no list that tells whether it is gone, so annotate {meta.ABANDON}="true" then'
+_REMEMBERED: Final = 10_000
+"""Deleted records; one that is forgotten too soon is deleted again."""
 
 
 class MaybeUnlisted(Records[SpecT, StatusT, RecordT], Generic[SpecT, StatusT, RecordT]):
@@ -24,8 +26,8 @@ class MaybeUnlisted(Records[SpecT, StatusT, RecordT], Generic[SpecT, StatusT, Re
 
     def __init__(self, parts: Parts) -> None:
         super().__init__(parts)
-        self._ended: set[tuple[str, str]] = set()
-        """(organization id, cloud id) of each record that the cloud confirmed as deleted."""
+        self._ended: dict[tuple[str, str], None] = {}
+        """(organization id, cloud id) of the latest records that the cloud confirmed as deleted."""
 
     @abstractmethod
     def as_made(self, cloud_id: str, last: StatusT) -> RecordT:
@@ -55,7 +57,9 @@ class MaybeUnlisted(Records[SpecT, StatusT, RecordT], Generic[SpecT, StatusT, Re
                 raise NotFound(error.operation, f"the id {cloud_id} is not in the list", status=error.status) from error
             told = BY_HAND if listed else f"{BY_HAND}; {_UNSEEN}"
             raise NotServed(error.operation, told.format(cloud_id), status=error.status) from error
-        self._ended.add((await cloud.organization_id(), cloud_id))
+        self._ended[await cloud.organization_id(), cloud_id] = None
+        if len(self._ended) > _REMEMBERED:
+            del self._ended[next(iter(self._ended))]
 
     async def _is_listed(self, cloud: Cloud, cloud_id: str) -> bool | None:
         """Whether the list has the id; None if the cloud has no list."""

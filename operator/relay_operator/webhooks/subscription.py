@@ -19,6 +19,7 @@ from relay_client.operations import (
 from relay_kube.kube import SECRETS, AlreadyExists, JsonObject, Kube, NotFound
 from relay_operator.api.meta import API_VERSION, ObjectKey
 from relay_operator.engine.manifests import as_secret, owners, part, texts, unquoted
+from relay_wire.base import LONGEST_SECRET
 from relay_wire.events import EventType
 from relay_wire.webhooks import Webhook, WebhookCreate, WebhookToggle
 
@@ -89,7 +90,7 @@ def _hears_all(hook: Webhook) -> bool:
 
 
 def _secret_fits(hook: Webhook, recorded: Subscribed) -> bool:
-    if not recorded.secret or recorded.webhook_id != hook.id:
+    if not 0 < len(recorded.secret) <= LONGEST_SECRET or recorded.webhook_id != hook.id:
         return False
     shown = (hook.secret_prefix or "").rstrip(".…*")
     # Compare only a value that looks like a secret's beginning: any other notation would roll the secret at every pass.

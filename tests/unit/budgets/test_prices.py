@@ -53,3 +53,18 @@ async def test_one_request_tells_the_prices_to_all() -> None:
         prices = await pricing.of(cloud)
         assert await pricing.of(cloud) is prices
     assert (quote(prices, Capacity("h100", 2)), quote(prices, Capacity(size="s"))) == (400, 5)
+
+
+async def test_of_a_huge_catalog_so_much_is_kept_and_what_the_cloud_would_choose_has_no_price() -> None:
+    gpu: list[JsonValue] = [{"gpuModelId": f"m{number}", "pricePerHourCents": 200} for number in range(3_000)]
+    sizes: tuple[str, ...] = ("s", "x" * 254, "dear")
+    cpu: list[JsonValue] = [{"resourceSize": size, "pricePerHourCents": 5, "vcpu": 1, "ramMb": 1} for size in sizes]
+    dear = b'"dear","pricePerHourCents":'
+    text = orjson.dumps({"gpu": gpu, "cpu": cpu}).replace(dear, dear + b"9" * 99)
+    async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
+        server.will(Reply(body=text))
+        prices = await ListedPrices(SharedLists(60.0, time.monotonic)).of(cloud)
+    assert (len(prices.gpu), len(prices.cpu)) == (2_001, 3)
+    asked = [Capacity("m0", 1), Capacity("m2999", 1), Capacity("", 1), Capacity(size="s"), Capacity(size="")]
+    assert [quote(prices, each) for each in asked] == [200, None, None, 5, None]
+    assert quote(prices, Capacity(size="dear")) == 10**15

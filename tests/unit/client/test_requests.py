@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from relay_client import BadRequest, Cloud, Outcome
+from relay_client import BadRequest, Cloud, Outcome, transport
 from relay_client.operations import (
     CREATE_CLUSTER,
     CREATE_POD,
@@ -153,6 +153,19 @@ def test_a_key_that_cannot_be_sent_is_refused_without_being_told(key: str) -> No
     with pytest.raises(ValueError, match="the API key is empty, or contains") as caught:
         Cloud("https://api.example.com", key)
     assert "secret" not in str(caught.value)
+
+
+def test_a_key_that_is_too_long_is_refused_without_being_told() -> None:
+    with pytest.raises(ValueError, match="the API key has more than 4096 characters"):
+        Cloud("https://api.example.com", "k" * 4097)
+
+
+@pytest.mark.parametrize(("length", "remembered"), [(512, 1), (513, 0)])
+def test_only_short_urls_are_remembered(length: int, remembered: int) -> None:
+    transport._remembered.cache_clear()
+    text = "https://api.example.com/v1/vms?cursor=".ljust(length, "x")
+    assert str(transport._url(text)) == str(transport._url(text)) == text
+    assert transport._remembered.cache_info().currsize == remembered
 
 
 def test_a_cloud_does_not_show_its_key() -> None:

@@ -13,6 +13,7 @@ from relay_client import BadRequest, Cloud, Forbidden, NotFound, NotServed
 from relay_operator.api.meta import CreateIntent
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.resource import CannotTell, Inputs, Look, Progress
+from relay_operator.kinds import unlisted
 from relay_operator.kinds.runnerpool import RunnerPool, RunnerPools, RunnerPoolStatus
 from relay_wire.runner_pools import RunnerPool as Pool
 from tests.unit.client.scripted import Reply, scripted_server
@@ -172,6 +173,16 @@ async def test_without_a_list_the_answer_to_the_deletion_is_what_tells_of_the_en
             await each.observe(cloud, "rnp_1", KNOWN, Look.EXACT)
         other = KNOWN.model_copy(update={"id": "rnp_2"})
         assert (await each.observe(cloud, "rnp_2", other, Look.EXACT)).id == "rnp_2"
+
+
+async def test_of_the_deleted_only_the_last_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unlisted, "_REMEMBERED", 2)
+    async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
+        each = kind()
+        server.will(*[Reply(status=204)] * 3)
+        for number in range(3):
+            await each.delete(cloud, f"rnp_{number}")
+    assert list(each._ended) == [("org-1", "rnp_1"), ("org-1", "rnp_2")]
 
 
 @pytest.mark.parametrize("answer", [NO_ROUTE, NO_BODY, NO_METHOD], ids=["no route", "no body", "no method"])

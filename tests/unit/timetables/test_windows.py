@@ -1,5 +1,6 @@
 """When windows open and shut: within a day, over nights and weekends, and where the clock is set forward and back."""
 
+import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -146,3 +147,9 @@ def test_windows_that_never_open_or_shut_are_refused(start: str, stop: str, prob
 def test_a_zone_that_is_not_there_is_refused() -> None:
     with pytest.raises(UnknownTimeZoneError, match="there is no time zone 'Europe/Atlantis'"):
         windows("0 8 * * *", "0 18 * * *", "Europe/Atlantis")
+
+
+def test_a_thousand_times_of_a_day_are_kept_in_little_room() -> None:
+    found = windows("0-58 * * * *", "59 0 * * *", None)
+    assert len(found.alone) == 59 * 24
+    assert sys.getsizeof(found.alone) < 4096

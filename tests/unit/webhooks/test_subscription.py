@@ -42,9 +42,15 @@ def test_one_whose_create_was_never_recorded_is_found_by_its_name_and_its_secret
 
 
 @pytest.mark.parametrize(
-    "recorded", [Subscribed("wh-1", ""), Subscribed("wh-7", "whsec_abcdefgh"), Subscribed("wh-1", "whsec_zzzz")]
+    "recorded",
+    [
+        Subscribed("wh-1", ""),
+        Subscribed("wh-7", "whsec_abcdefgh"),
+        Subscribed("wh-1", "whsec_zzzz"),
+        Subscribed("wh-1", "whsec_abcd".ljust(4097, "e")),
+    ],
 )
-def test_a_lost_or_foreign_secret_is_rolled(recorded: Subscribed) -> None:
+def test_a_lost_foreign_or_endless_secret_is_rolled(recorded: Subscribed) -> None:
     assert _plan(_hook(), recorded=recorded).roll
 
 

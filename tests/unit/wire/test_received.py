@@ -15,8 +15,9 @@ from relay_wire.clusters import ClusterDetail, ClusterPage, ClusterSummary, Repl
 from relay_wire.errors import ErrorBody, InferenceErrorBody
 from relay_wire.events import Event
 from relay_wire.pods import PodCapacity
+from relay_wire.provider import ProvisioningTokenCreated
 from relay_wire.vms import CreatedResource, VmRecord
-from relay_wire.webhooks import Webhook, WebhookCreated
+from relay_wire.webhooks import RolledSecret, Webhook, WebhookCreated
 
 # Transcribed from section 2; `!` marks what an answer cannot do without.
 FIELDS: dict[type[Received], str] = {
@@ -240,3 +241,25 @@ def test_both_error_bodies_are_read() -> None:
 def test_answers_are_written_in_the_wires_spelling() -> None:
     assert '"gpuModelId":"h100"' in VmRecord(id="x", gpu_model_id="h100").model_dump_json()
     assert '"created_at":"t"' in Event(id="e", type="vm.running", created_at="t").model_dump_json()
+
+
+@pytest.mark.parametrize(
+    ("model", "field", "rest"),
+    [
+        (WebhookCreated, "secret", {"id": "wh_1"}),
+        (RolledSecret, "secret", {}),
+        (ProvisioningTokenCreated, "token", {"id": "pt_1"}),
+        (
+            ApiKeyCreated,
+            "key",
+            {"id": "k", "keyPrefix": "or_", "name": "n", "scopes": [], "createdAt": "", "organizationId": "o"},
+        ),
+    ],
+)
+def test_a_secret_that_is_shown_once_has_a_bound_and_is_not_shown_again(
+    model: type[Received], field: str, rest: dict[str, object]
+) -> None:
+    assert "canary" not in repr(model.model_validate({**rest, field: "canary".ljust(4096, "x")}))
+    for odd in ("", "x" * 4097):
+        with pytest.raises(ValidationError):
+            model.model_validate({**rest, field: odd})

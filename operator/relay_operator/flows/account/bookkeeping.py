@@ -21,6 +21,7 @@ from relay_operator.engine.entry import Entry
 from relay_operator.engine.manifests import is_owned_by, owner, part, texts
 from relay_operator.flows.account.owners import Evidence, Holder, Owners, owner_of, read
 from relay_operator.flows.account.spend import Month, Owner, cents_by_id, month_of
+from relay_wire.base import RESOURCE_ID
 from relay_wire.billing import CurrentUsage
 
 logger = logging.getLogger(__name__)
@@ -133,7 +134,7 @@ class Bookkeeper:
             if number % _AT_ONCE == 0:
                 await self.engine.sleep(0)
             cloud_id = item.resource_id
-            if not cloud_id:
+            if not cloud_id or not RESOURCE_ID.fullmatch(cloud_id):
                 continue
             known, before = owners.current.get(cloud_id), owners.last.get(cloud_id)
             living = self._living(page.account, cache.with_cloud_id(cloud_id))

@@ -87,7 +87,7 @@ def new_status(before: AccountStatus, finding: AccountFinding) -> AccountStatus:
         # A truncated id is another id, so leave out one that does not fit.
         changed["organization_id"] = organization if len(organization) <= _LONGEST_ID else None
         changed["organization_name"] = finding.who.organization_name or None
-        changed["scopes"] = sorted({scope[:64] for scope in finding.who.scopes})[:64] or None
+        changed["scopes"] = finding.who.scopes or None
     if finding.seen is not None:
         changed["in_use"] = finding.in_use
         changed["webhook"] = finding.seen.webhook

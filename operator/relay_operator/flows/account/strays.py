@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 
 from relay_operator.api.cloudaccount import Orphans
 from relay_operator.engine.leftovers import Fate, Leftover
+from relay_wire.base import RESOURCE_ID
 from relay_wire.billing import CurrentUsage
 
 _GRACE = timedelta(days=1)
@@ -42,7 +43,7 @@ class Standing(Enum):
 def unseen(looked: Mapping[str, float], usage: CurrentUsage | None) -> Iterator[tuple[Stray, float]]:
     """Resources of the month's usage and their hours, except those whose hours are the same as at the last look.
 
-    The usage may have several lines for one resource.
+    The usage may have several lines for one resource, and lines without the id of any.
     """
     hours = defaultdict[Stray, float](float)
     for item in (usage.breakdown or ()) if usage is not None else ():
@@ -50,7 +51,7 @@ def unseen(looked: Mapping[str, float], usage: CurrentUsage | None) -> Iterator[
         if kind and item.resource_id and item.name:
             hours[Stray(kind, item.resource_id, item.name)] += told if isfinite(told) else 0.0
     for stray, total in hours.items():
-        if total != looked.get(stray.id):
+        if total != looked.get(stray.id) and RESOURCE_ID.fullmatch(stray.id):
             yield stray, total
 
 

@@ -11,6 +11,7 @@ from relay_operator.engine import identity
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.entry import Entry
 from relay_operator.engine.identity import Installation
+from relay_operator.engine.intent import MAX_NAME
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.resource import ExternalResource, Look, ObsT, Progress
 
@@ -52,7 +53,8 @@ class ManagedTraces(Generic[SpecT, StatusT, ObsT]):
         return min((key for key in givers if key.kind == self.resource.definition.kind), default=None)
 
     def ours(self, name: str) -> bool:
-        return self.giver(name) is not None or identity.of_here(name, self.installation.name)
+        here = len(name) <= MAX_NAME and identity.of_here(name, self.installation.name)
+        return here or self.giver(name) is not None
 
     def is_searched(self, name: str, giver: Entry) -> bool:
         """Whether an open intent has this very name, not that of another attempt."""

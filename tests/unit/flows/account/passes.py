@@ -43,6 +43,10 @@ class MoneyCloud:
     breakdown: JsonValue = None
     """What it answers as the breakdown of the usage, if not a line for each of `cents`."""
     asked: list[str] = field(default_factory=list)
+    name: str | None = None
+    """What it calls the organization."""
+    scopes: list[str] = field(default_factory=list)
+    """What it says that the key may do."""
     url: str = ""
     answers: asyncio.Event = field(default_factory=asyncio.Event)
     """Set while it answers."""
@@ -81,7 +85,8 @@ class MoneyCloud:
             return trouble
         match self.asked[-1]:
             case "whoami":
-                return web.json_response({"principalType": "api_key", "organizationId": "org-1", "scopes": []})
+                known = {"principalType": "api_key", "organizationId": "org-1"}
+                return web.json_response({**known, "organizationName": self.name, "scopes": self.scopes})
             case "balance" if self.available is None:
                 return web.json_response({"error": {"message": "no billing:read"}}, status=403)
             case "balance":

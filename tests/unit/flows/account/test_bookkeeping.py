@@ -166,6 +166,7 @@ async def test_what_nobody_had_is_of_nobody(kept: Kept) -> None:
 async def test_a_line_that_names_no_resource_is_of_nobody_whatever_it_is_called(kept: Kept) -> None:
     record = await kept.created("train", 300)
     kept.without_id.append({"name": record.name, "cents": 5})
+    kept.without_id.append({"resourceId": "x" * 254, "name": record.name, "cents": 0})
     assert await kept.spent() == {(NAMESPACE, "unattributed"): 300}
     assert kept.config_map is not None
     (group,) = json.loads(str(part(kept.config_map, "data")["owners.json"]))["current"]

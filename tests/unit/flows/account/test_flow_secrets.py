@@ -21,6 +21,23 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
 
+async def test_of_a_large_answer_about_the_key_only_what_status_shows_is_kept(passes: Passes) -> None:
+    passes.cloud.name = "n" * 4096
+    passes.cloud.scopes = [f"{number:03}:{'x' * 1000}\U0001f600" for number in range(500)]
+    await passes.settled()
+    who = passes.accounts.whoami(KEY)
+    assert who is not None
+    assert len(who.model_dump_json()) < 8 * 1024
+    status = passes.status()
+    assert status.scopes == [f"{number:03}:{'x' * 60}" for number in range(64)]
+    assert status.organization_name == "n" * 252 + "…"
+    passes.accounts.organization_is_called(KEY, "o" * 4096)
+    who = passes.accounts.whoami(KEY)
+    assert who is not None
+    assert len(who.organization_name or "") < 1000
+    assert passes.accounts.organization_of(KEY) == "org-1"
+
+
 async def test_a_new_key_is_tried_although_the_first_look_with_it_was_cancelled(passes: Passes) -> None:
     with_the_old = await passes.accounts.state(KEY)
     new_key: JsonValue = {"api-key": base64.b64encode(b"or_another_key").decode()}

@@ -31,6 +31,8 @@ def test_what_was_looked_at_is_looked_at_again_if_its_hours_changed() -> None:
         ("pod-5", "pod", None, 7.0),
         (None, "pod", "without an id", 7.0),
         ("pod-6", "pod", "without hours", None),
+        ("p" * 254, "pod", "with an id that is none", 7.0),
+        ("../pod", "pod", "with an id that is none", 7.0),
     )
     looked = {"pod-1": 2.0, "pod-2": 2.0, "cl-1": 9.0}
     assert dict(unseen(looked, told)) == {

@@ -5,7 +5,7 @@ import pytest
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import CREATE_INTENT, FINALIZER, ObjectKey
 from relay_operator.engine.account import AccountWaiting
-from relay_operator.engine.intent import cloud_name
+from relay_operator.engine.intent import MAX_NAME, cloud_name
 from relay_operator.engine.leftovers import Fate
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.traces import ManagedTraces
@@ -234,6 +234,7 @@ class TestTraces:
         elsewhere = cloud_name(NAMESPACE, "gone", "01234567-89ab", "other", 1)
         assert [traces.giver(name) for name in (late, gone, elsewhere, "trainer")] == [KEY, None, None, None]
         assert [traces.ours(name) for name in (late, gone, elsewhere, "trainer")] == [True, True, False, False]
+        assert not traces.ours("x" * MAX_NAME + gone), "the operator gives no name as long as this"
 
     async def test_an_open_intent_is_searched_for_by_its_object(self, world: World) -> None:
         world.pods.listable = False

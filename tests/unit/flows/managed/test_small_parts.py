@@ -9,6 +9,7 @@ from relay_operator.api.conditions import Condition, ConditionType, Reason
 from relay_operator.api.meta import CreateIntent, ObjectKey
 from relay_operator.api.references import AccountKind, AccountRef
 from relay_operator.engine import conditions
+from relay_operator.engine import intent as intents
 from relay_operator.engine.account import AccountWaiting, pinned
 from relay_operator.engine.backoff import Backoff, jittered
 from relay_operator.engine.conditions import MESSAGE_LIMIT, Wanted
@@ -102,6 +103,23 @@ def test_items_without_an_order_are_those_recorded_in_any_order_or_as_the_spec_h
     assert changed_fields(recorded, {"env": Unordered(reversed(items))}) == ()
     assert changed_fields(as_written, {"env": Unordered(items)}) == ()
     assert changed_fields(recorded, {"env": Unordered(items[:1])}) == ("env",)
+
+
+@pytest.mark.parametrize(("length", "remembered"), [(128, 1), (129, 0), (16_384, 0)])
+def test_only_short_texts_of_specs_are_remembered(length: int, remembered: int) -> None:
+    intents._remembered.cache_clear()
+    fields: dict[str, JsonValue] = {"cloudInit": "x" * length}
+    assert changed_fields(fingerprints(fields), fields) == ()
+    assert changed_fields(fingerprints(fields), {"cloudInit": "x" * (length - 1) + "y"}) == ("cloudInit",)
+    assert intents._remembered.cache_info().currsize == 2 * remembered
+
+
+def test_of_the_names_of_unclaimed_ids_so_much_is_kept_as_one_of_ours_may_have() -> None:
+    unclaimed = UnclaimedIds()
+    unclaimed.learn("a", "n" * 4096, "w" * 4096)
+    assert list(unclaimed.names()) == [("a", "n" * 253)]
+    assert list(unclaimed.names(but="w" * 253)) == []
+    assert list(unclaimed.nameless()) == []
 
 
 def test_unclaimed_ids_are_looked_up_once_newest_first() -> None:
