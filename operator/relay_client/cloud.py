@@ -18,6 +18,7 @@ from relay_client.answers import Answer, NoAnswerError, about, error_of, error_w
 from relay_client.circuit import Circuit, Outages
 from relay_client.downloads import Download
 from relay_client.errors import CloudError, Outcome, worse
+from relay_client.list_room import ListRoom
 from relay_client.operations import DOWNLOAD_FILE, UPLOAD_FILE, WHOAMI, AnyOperation, Api, Operation
 from relay_client.pool import ConnectionPool, OpenAnswer
 from relay_client.ranges import NO_SUCH_RANGE, Part, asked_for, part_of
@@ -59,6 +60,7 @@ class Cloud:
         limiter: RateLimiter | None = None,
         policy: CallPolicy | None = None,
         runtime: Runtime | None = None,
+        lists: ListRoom | None = None,
         user_agent: str = "relay-client",
     ) -> None:
         self._urls = {Api.MANAGEMENT: checked_base_url(base_url)}
@@ -73,8 +75,8 @@ class Cloud:
         self._runtime = Runtime() if runtime is None else runtime
         # One for each URL: a wrong inference_url is another server, which may refuse a valid key.
         self._circuits = {api: Circuit(self._policy.recheck_seconds) for api in Api}
-        self.one_list: Final = asyncio.Lock()
-        """Held while a list is read into memory: lists are read one after another, by guarded Clouds too."""
+        self.lists: Final = ListRoom() if lists is None else lists
+        """Where its lists have room, and those of guarded Clouds."""
         self._outages = Outages(self._policy.outage_failures, self._policy.outage_seconds)
         self._headers = {
             "Authorization": f"Bearer {api_key}",

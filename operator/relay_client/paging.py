@@ -4,12 +4,13 @@ import sys
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, Self, TypeVar
 
 from pydantic_core import to_json
 
 from relay_client.cloud import Cloud
 from relay_client.errors import Unreadable
+from relay_client.list_room import ListRoom
 from relay_client.operations import LIST_BATCHES, LIST_CLUSTERS, LIST_FILES, AnyOperation, Operation
 from relay_wire.base import Page
 from relay_wire.batches import Batch
@@ -21,8 +22,10 @@ ItemT_co = TypeVar("ItemT_co", bound="_Identified", covariant=True)
 
 MAX_PAGES = 1000
 MAX_KEPT_ITEMS = 20_000
-MAX_KEPT_BYTES = 24 * 1024**2
+MAX_KEPT_BYTES = 48 * 1024**2
 """The most memory of one list, as `memory_of` counts it, since each page may be as large as an answer may."""
+LARGE = 4 * 1024**2
+"""In bytes of memory: what has more is read alone in its room."""
 
 
 @dataclass(slots=True)
@@ -80,14 +83,14 @@ async def listing(
     max_pages: int = MAX_PAGES,
     **path_params: str,
 ) -> Listing[ItemT]:
-    """All pages as one list; holds `cloud.one_list`.
+    """All pages as one list.
 
     Raises CloudError, rather than return a part, if a page cannot be read.
     """
-    kept, complete = _Kept[ItemT](operation.name), False
-    async with cloud.one_list:
+    complete = False
+    async with _Kept[ItemT](operation.name, cloud.lists) as kept:
         async for page in pages(cloud, operation, query=query, limit=limit, max_pages=max_pages, **path_params):
-            kept.keep(page.items)
+            await kept.keep(page.items)
             complete = not page.next_cursor
     return Listing(tuple(kept.items), complete)
 
@@ -108,14 +111,11 @@ async def items_of(
     return found.items
 
 
-async def gathered(operation: AnyOperation, items: AsyncIterable[ItemT]) -> list[ItemT]:
-    """The items as a list; `operation` names them in errors. Hold `cloud.one_list` meanwhile.
-
-    Raises Unreadable if they are too many.
-    """
-    kept = _Kept[ItemT](operation.name)
-    async for item in items:
-        kept.keep([item])
+async def gathered(cloud: Cloud, operation: AnyOperation, items: AsyncIterable[ItemT]) -> list[ItemT]:
+    """The items as a list; `operation` names them in errors. Raises Unreadable if they are too many."""
+    async with _Kept[ItemT](operation.name, cloud.lists) as kept:
+        async for item in items:
+            await kept.keep([item])
     return kept.items
 
 
@@ -132,13 +132,22 @@ def memory_of(item: object) -> int:
 
 @dataclass(slots=True)
 class _Kept(Generic[ItemT]):
-    """Items of a list, within the limits."""
+    """Items of a list, within the limits; once it is large, it is the only one in its room."""
 
     operation: str
+    room: ListRoom
     items: list[ItemT] = field(default_factory=list)
     _bytes: int = 0
+    _has_turn: bool = False
 
-    def keep(self, more: Iterable[ItemT]) -> None:
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._has_turn:
+            self.room.turn.release()
+
+    async def keep(self, more: Iterable[ItemT]) -> None:
         """Add items. Raises Unreadable, rather than keep a part, if they are too many."""
         weight = WEIGHT.get()
         for item in more:
@@ -147,6 +156,9 @@ class _Kept(Generic[ItemT]):
             if len(self.items) >= MAX_KEPT_ITEMS or self._bytes > MAX_KEPT_BYTES:
                 most = f"{MAX_KEPT_ITEMS} items, or {MAX_KEPT_BYTES >> 20} MiB of memory"
                 raise Unreadable(self.operation, f"the list has more than {most}", status=200)
+            if self._bytes > LARGE and not self._has_turn:
+                await self.room.turn.acquire()
+                self._has_turn = True
             self.items.append(item)
             if weight is not None:
                 weight.size += size

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from weakref import WeakValueDictionary
 
 import orjson
 from pydantic import ValidationError
@@ -19,6 +20,7 @@ from relay_client import (
     Unauthorized,
 )
 from relay_client.errors import clause
+from relay_client.list_room import ListRoom
 from relay_client.operations import INFERENCE_NAMES, WHOAMI
 from relay_kube.kube import Kube, Refused
 from relay_operator.accounts.key_secret import ApiKey, NoKey, read_api_key
@@ -63,6 +65,7 @@ class _Connection:
     limiter: RateLimiter
     rate_limit: RateLimit
     shortage: Shortage
+    lists: ListRoom
     unclaimed: UnclaimedIds = field(default_factory=UnclaimedIds)
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     state: AccountState | None = None
@@ -107,6 +110,7 @@ class Accounts:
         self._shared_kinds = shared_kinds
         self._pool = pool
         self._connections: dict[ObjectKey, _Connection] = {}
+        self._rooms: WeakValueDictionary[str | ObjectKey, ListRoom] = WeakValueDictionary()
         self._admission = Admission(kube, clock)
         self.webhook_secrets = SigningSecrets(settings.webhook_secret_overlap_seconds, clock)
         """The secrets that webhook deliveries may be signed with."""
@@ -272,11 +276,13 @@ class Accounts:
         known = self._connections.get(key)
         if known is None:
             shortage = Shortage(2 * self._settings.backoff_max_seconds)
-            known = self._connections[key] = _Connection(_limiter(RateLimit()), RateLimit(), shortage)
+            # A namespace has one room for the lists of all its accounts, however many it has.
+            lists = self._rooms.setdefault(key.namespace or key, ListRoom())
+            known = self._connections[key] = _Connection(_limiter(RateLimit()), RateLimit(), shortage, lists)
         return known
 
     def _connect(
-        self, urls: tuple[str, str | None], api_key: str, organization_id: str | None, limiter: RateLimiter
+        self, urls: tuple[str, str | None], api_key: str, organization_id: str | None, connection: _Connection
     ) -> Cloud:
         return Cloud(
             urls[0],
@@ -284,7 +290,8 @@ class Accounts:
             inference_url=urls[1],
             organization_id=organization_id,
             pool=self._pool,
-            limiter=limiter,
+            limiter=connection.limiter,
+            lists=connection.lists,
             policy=CallPolicy(recheck_seconds=_RECHECK_SECONDS, outage_failures=_OUTAGE_FAILURES),
             runtime=Runtime(clock=self._clock),
             user_agent="relay-operator",
@@ -340,8 +347,8 @@ class Accounts:
         base_url = account.spec.base_url or self._settings.default_base_url
         urls = base_url, account.spec.inference_url or self._settings.default_inference_url or None
         try:
-            who = await self._connect(urls, api_key.value, None, connection.limiter).call(WHOAMI)
-            cloud = self._connect(urls, api_key.value, who.organization_id, connection.limiter)
+            who = await self._connect(urls, api_key.value, None, connection).call(WHOAMI)
+            cloud = self._connect(urls, api_key.value, who.organization_id, connection)
         except Unauthorized as error:
             connection.recheck_at = self._clock() + _RECHECK_SECONDS
             return _unauthorized(error.message)

@@ -13,11 +13,9 @@ from relay_client.paging import WEIGHT, Weight
 
 ListT = TypeVar("ListT")
 
-MAX_KEPT_BYTES = 32 * 1024**2
-"""The most memory of all finished lists of one connection; the oldest ones are dropped first."""
+MAX_KEPT_BYTES = 48 * 1024**2
+"""The most memory of the finished lists of one tenant; the oldest ones are dropped first."""
 _NUMBERS: Final = count()
-_KEPT: Final[WeakKeyDictionary[Cloud, dict[int, tuple[int, Callable[[], None]]]]] = WeakKeyDictionary()
-"""The finished lists of each connection, whatever they list, oldest first: their memory, and what drops them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +75,7 @@ class SharedLists(Generic[ListT]):
         return shared
 
     def _finished(self, of_cloud: "ref[Cloud]", of: str, number: int, task: asyncio.Task[ListT]) -> None:
-        """Keep a finished list until it is too old, within the bound for the connection; a failed one is dropped."""
+        """Keep a finished list until it is too old, within the tenant's bound; a failed one is dropped."""
         cloud = of_cloud()
         shared = None if cloud is None else self._of(cloud).get(of)
         if cloud is None or shared is None or shared.number != number:
@@ -86,7 +84,7 @@ class SharedLists(Generic[ListT]):
         if _failed(task):
             drop()
             return
-        kept = _KEPT.setdefault(cloud, {})
+        kept = cloud.lists.kept
         kept[number] = (shared.weight.size, drop)
         while sum(size for size, _ in kept.values()) > MAX_KEPT_BYTES:
             _, drop_oldest = kept.pop(next(iter(kept)))
@@ -99,7 +97,7 @@ class SharedLists(Generic[ListT]):
         shared = None if cloud is None else self._of(cloud).get(of)
         if cloud is not None and shared is not None and shared.number == number:
             del self._of(cloud)[of]
-            _KEPT.get(cloud, {}).pop(number, None)
+            cloud.lists.kept.pop(number, None)
 
 
 async def _weighed(read: Callable[[], Coroutine[None, None, ListT]], weight: Weight) -> ListT:

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import json
 import tracemalloc
+from collections.abc import AsyncIterator
 from urllib.parse import parse_qs
 
 import pytest
@@ -11,7 +12,7 @@ from pydantic import BaseModel, JsonValue
 
 from relay_client import Cloud, CloudError, CloudUnavailable, Unreadable, items_of, list_clusters, listing, paging
 from relay_client.operations import LIST_CLUSTERS, LIST_PROVIDER_NODES
-from relay_client.paging import memory_of
+from relay_client.paging import gathered, memory_of
 from relay_wire.clusters import ClusterSummary
 from relay_wire.provider import ProviderNode
 from relay_wire.reservations import Reservation
@@ -113,10 +114,33 @@ def test_an_item_counts_as_at_least_the_memory_that_it_takes(
     assert taken <= sum(map(memory_of, items)) <= 4 * taken
 
 
-async def test_lists_of_one_account_are_read_one_after_another(cloud: Cloud, server: ScriptedServer) -> None:
-    server.will(page("a", cursor="1"), page("b"), page("c", cursor="2"), page("d"))
-    found = await asyncio.gather(*(list_clusters(each) for each in (cloud, cloud.guarded(lambda: True))))
-    assert [[cluster.id for cluster in each.items] for each in found] == [["a", "b"], ["c", "d"]]
+@pytest.mark.parametrize(("large", "waits"), [(1, True), (paging.LARGE, False)], ids=["large", "small"])
+async def test_large_lists_of_one_room_are_read_one_after_another(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch, large: int, *, waits: bool
+) -> None:
+    monkeypatch.setattr(paging, "LARGE", large)
+    goes_on = asyncio.Event()
+
+    async def rows(*ids: str) -> AsyncIterator[ClusterSummary]:
+        for each in ids:
+            yield ClusterSummary(id=each, organization_id="org_1", name=each, status="running")
+            if each == "a":
+                await goes_on.wait()
+
+    first = asyncio.create_task(gathered(cloud, LIST_CLUSTERS, rows("a", "b")))
+    await asyncio.sleep(0)
+    second = asyncio.create_task(gathered(cloud.guarded(lambda: True), LIST_CLUSTERS, rows("c", "d")))
+    third = asyncio.create_task(gathered(cloud, LIST_CLUSTERS, rows("e")))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert (second.done(), third.done()) == (not waits, not waits)
+    third.cancel()
+    goes_on.set()
+    assert [[cluster.id for cluster in each] for each in await asyncio.gather(first, second)] == [
+        ["a", "b"],
+        ["c", "d"],
+    ]
+    assert not cloud.lists.turn.locked()
 
 
 async def test_a_list_with_too_many_pages_is_not_complete(cloud: Cloud, server: ScriptedServer) -> None:

@@ -56,11 +56,11 @@ async def test_what_is_kept_of_them_has_a_bound(
     monkeypatch.setattr(paging, "MAX_KEPT_ITEMS", 1)
     server.will(page("d", "c", more=True), page("b", more=True), page("a"))
     async with inference:
-        kept = await gathered(LIST_BATCHES, (each async for each in batches(inference) if each.id == "b"))
+        kept = await gathered(inference, LIST_BATCHES, (each async for each in batches(inference) if each.id == "b"))
         assert [batch.id for batch in kept] == ["b"]
         server.will(page("d", "c", more=True))
         with pytest.raises(Unreadable, match="list_batches: 200: the list has more than 1 items"):
-            await gathered(LIST_BATCHES, batches(inference))
+            await gathered(inference, LIST_BATCHES, batches(inference))
 
 
 @pytest.mark.parametrize("empty", [page(), Reply(200, b'{"data":null,"has_more":false}')])

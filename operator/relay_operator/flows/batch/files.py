@@ -27,8 +27,8 @@ async def ours(cloud: Cloud, intent: CreateIntent) -> list[FileObject]:
     """The files uploaded for an object, with duplicates from uploads whose answer was lost. Raises CloudError."""
     prefix = file_prefix(intent)
     listed = files(cloud, limit=LIST_LIMIT)
-    async with cloud.one_list:
-        return await gathered(LIST_FILES, (file async for file in listed if (file.filename or "").startswith(prefix)))
+    mine = (file async for file in listed if (file.filename or "").startswith(prefix))
+    return await gathered(cloud, LIST_FILES, mine)
 
 
 async def clear(obj: InferenceBatch, cloud: Cloud, intent: CreateIntent, *, search: bool) -> Cleared:

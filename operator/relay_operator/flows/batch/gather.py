@@ -297,8 +297,8 @@ async def _tagged(cloud: Cloud, obj: InferenceBatch, token: str, file_id: str | 
             return file_id is not None and batch.input_file_id == file_id
         return PartTag.of(batch, token) is not None and batch.metadata.get(OBJECT, own) == own
 
-    async with cloud.one_list:
-        return await gathered(LIST_BATCHES, (batch async for batch in batches(cloud, limit=PAGE) if may_be(batch)))
+    own_batches = (batch async for batch in batches(cloud, limit=PAGE) if may_be(batch))
+    return await gathered(cloud, LIST_BATCHES, own_batches)
 
 
 def _place(batch: Batch, token: str) -> tuple[int, int] | None:

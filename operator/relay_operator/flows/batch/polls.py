@@ -42,8 +42,7 @@ class BatchPolls:
 
 async def _list(cloud: Cloud, wanted: set[str]) -> Mapping[str, Batch]:
     """List the newest batches, until all wanted ones were seen or single reads would have been cheaper."""
-    async with cloud.one_list:
-        return {batch.id: batch for batch in await gathered(LIST_BATCHES, _newest(cloud, wanted))}
+    return {batch.id: batch for batch in await gathered(cloud, LIST_BATCHES, _newest(cloud, wanted))}
 
 
 async def _newest(cloud: Cloud, wanted: set[str]) -> AsyncIterator[Batch]:

@@ -30,6 +30,18 @@ async def test_an_account_that_is_created_again_has_nothing_of_the_former_one(pa
     assert ("pod-9" in again.unclaimed, passes.accounts.listens(KEY)) == (False, False)
 
 
+async def test_accounts_of_a_namespace_share_the_room_for_lists(passes: Passes) -> None:
+    """A tenant may have any number of accounts."""
+    await passes.settled()
+    account = passes.world.server.objects["cloudaccounts", NAMESPACE, "default"]
+    another = ObjectKey(KEY.kind, NAMESPACE, "another")
+    fresh: JsonValue = {"name": another.name, "namespace": NAMESPACE}
+    passes.world.cache.put(another, passes.world.server.put("cloudaccounts", {**account, "metadata": fresh}))
+    states = [await passes.accounts.state(key) for key in (KEY, another)]
+    assert len({state.cloud.lists for state in states if isinstance(state, AccountReady)}) == 1
+    assert len({state.cloud for state in states if isinstance(state, AccountReady)}) == 2
+
+
 def left(passes: Passes, fate: Fate) -> Leftover:
     """What the cloud has without an object, recorded just now."""
     now = passes.world.clock.wall()

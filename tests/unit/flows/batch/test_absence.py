@@ -10,7 +10,6 @@ from relay_client import Cloud, NotFound, Unreadable, paging
 from relay_operator.api.meta import CreateIntent
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.shared_lists import SharedLists
-from relay_operator.flows.batch import files, gather
 from relay_operator.flows.batch.files import LostFiles, clear
 from relay_operator.flows.batch.polls import BatchPolls
 from relay_operator.flows.batch.traces import BatchTraces
@@ -42,14 +41,6 @@ async def _lost(cloud: Cloud) -> object:
 
 async def _cleared(cloud: Cloud) -> object:
     return await clear(batch(status=status(sent())), cloud, INTENT, search=False)
-
-
-async def _cleared_by_name(cloud: Cloud) -> object:
-    return await files.ours(cloud, INTENT)
-
-
-async def _tagged_ones(cloud: Cloud) -> object:
-    return await gather._tagged(cloud, batch(), TOKEN)
 
 
 LOOKS: list[Callable[[Cloud], Awaitable[object]]] = [_polled, _named, _ended, _lost, _cleared]
@@ -84,15 +75,3 @@ async def test_what_is_kept_of_a_list_of_batches_has_a_bound(monkeypatch: pytest
         polls = BatchPolls(SharedLists(1.0, lambda: 0.0), 1.0, lambda: 0.0)
         with pytest.raises(Unreadable, match="the list has more than 8 items"):
             await polls.look(cloud, wanted, exact=False)
-
-
-@pytest.mark.parametrize("read", [_cleared_by_name, _tagged_ones])
-async def test_files_and_batches_are_read_one_list_after_another(read: Callable[[Cloud], Awaitable[object]]) -> None:
-    async with (
-        scripted_server() as server,
-        Cloud("http://management.invalid", "or_key_0123456789", inference_url=server.url) as cloud,
-    ):
-        more = Reply(200, b'{"data":[],"has_more":true,"last_id":"x"}')
-        server.will(more, LIST, more, LIST)
-        await asyncio.gather(read(cloud), read(cloud))
-        assert ["after=x" in each for each in server.targets] == [False, True, False, True]
