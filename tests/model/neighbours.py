@@ -9,6 +9,7 @@ from pydantic import JsonValue
 
 from relay_client import Cloud, CloudError, CloudUnavailable, NotFound, Operation, Outcome, operations
 from relay_client.errors import BadRequest
+from relay_client.list_room import ListRoom
 from relay_kube import kube
 from relay_kube.kube import JsonObject, ResourceType
 from relay_operator.api.meta import ObjectKey
@@ -80,6 +81,7 @@ class ModelCloud:
 
     def __init__(self, script: Script, organization: int, stands: Callable[[], bool] = lambda: True) -> None:
         self._script, self.organization, self._stands = script, organization, stands
+        self.lists = ListRoom()
 
     def guarded(self, stands: Callable[[], bool]) -> "ModelCloud":
         """Returns a cloud that also calls `stands` before it sends anything."""
