@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
+import ssl
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
 import pytest_asyncio
 
+from relay_operator.objectstores import web
 from relay_operator.objectstores.credentials import Credentials, WebCredentials
 from relay_operator.objectstores.errors import StoreReason
 from relay_operator.objectstores.location import Location
+from relay_operator.objectstores.own_thread import own_thread
 from tests.objectstores.bucket import MEBIBYTE, chunks, content, fails_for, mebibytes
 from tests.objectstores.webserver import WebServer, web_server
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.unit.client.scripted import Raw, scripted_server
 
 if TYPE_CHECKING:
@@ -211,6 +218,124 @@ async def test_plain_http_works_inside_networks_that_are_allowed(stores: ObjectS
         await stores.write(at(plain, "/out"), WebCredentials("Bearer x"), chunks(b"x"))
         assert await content(stores, at(plain, "/out"), None) == b"x"
         assert not [headers for _, _, headers in plain.requests if "Proxy-Authorization" in headers]
+
+
+async def test_a_handshake_that_lasts_holds_up_nobody_else(
+    stores: ObjectStores, server: WebServer, trusting: Credentials, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OpenSSL decodes all certificates of a server in one go, and a hostile one makes each last."""
+    server.objects["/in"] = b"x"
+    loop, begun, may_go_on, handshake = (
+        asyncio.get_running_loop(),
+        asyncio.Event(),
+        threading.Event(),
+        ssl.SSLObject.do_handshake,
+    )
+
+    def slow(self: ssl.SSLObject) -> None:
+        if not self.server_side:
+            loop.call_soon_threadsafe(begun.set)
+            assert may_go_on.wait(PATIENCE_SECONDS), "the event loop, or another read, waits, too"
+        handshake(self)
+
+    monkeypatch.setattr(ssl.SSLObject, "do_handshake", slow)
+    read = asyncio.create_task(content(stores, at(server, "/in"), trusting))
+    await begun.wait()
+    async with web_server() as another:
+        another.objects["/in"] = b"y"
+        assert await content(stores, at(another, "/in"), None) == b"y"
+    may_go_on.set()
+    assert await read == b"x"
+
+
+async def test_certificates_of_a_secret_are_read_where_they_hold_up_nobody_else(
+    stores: ObjectStores, server: WebServer, trusting: Credentials, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python lets other threads run only while it loads them from a file."""
+    server.objects["/in"] = b"x"
+    loop, begun, may_go_on, load = (
+        asyncio.get_running_loop(),
+        asyncio.Event(),
+        threading.Event(),
+        ssl.SSLContext.load_verify_locations,
+    )
+
+    def slow(self: ssl.SSLContext, cafile: str = "", *, cadata: str = "") -> None:
+        loop.call_soon_threadsafe(begun.set)
+        assert not cadata, "other threads wait, too"
+        assert may_go_on.wait(PATIENCE_SECONDS), "the event loop waits, too"
+        load(self, cafile)
+
+    monkeypatch.setattr(ssl.SSLContext, "load_verify_locations", slow)
+    read = asyncio.create_task(content(stores, at(server, "/in"), trusting))
+    await begun.wait()
+    may_go_on.set()
+    assert await read == b"x"
+
+
+@pytest.mark.parametrize(
+    "ca", ["no certificate", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "ä"]
+)
+async def test_what_is_no_certificate_is_said_to_be_none(stores: ObjectStores, server: WebServer, ca: str) -> None:
+    said = await fails_for(StoreReason.INVALID, content(stores, at(server, "/in"), WebCredentials(ca=ca)))
+    assert "is not a PEM certificate" in said
+
+
+@pytest.mark.parametrize("direction", ["read", "write"])
+async def test_a_cancelled_transfer_ends_its_connection(stores: ObjectStores, direction: str) -> None:
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def never_answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        begun.set()
+        while await reader.read(MEBIBYTE):
+            pass
+        ended.set()
+        writer.close()
+
+    async with await asyncio.start_server(never_answer, "127.0.0.1", 0) as plain:
+        location = Location.parse(f"http://127.0.0.1:{plain.sockets[0].getsockname()[1]}/it")
+        work = content(stores, location, None) if direction == "read" else stores.write(location, None, mebibytes(12))
+        transfer = asyncio.create_task(work)
+        await begun.wait()
+        transfer.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await transfer
+        await ended.wait()
+
+
+async def test_no_connection_outlasts_its_store_with_what_it_has_still_to_send() -> None:
+    """Without garbage collection, which may come late."""
+    begun, may_read, ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def never_read(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        begun.set()
+        await may_read.wait()
+        with contextlib.suppress(ConnectionResetError):
+            while await reader.read(MEBIBYTE):
+                pass
+        ended.set()
+        writer.close()
+
+    async def put(location: Location) -> None:
+        async with own_thread(web._session(location, WebCredentials())) as http:
+            await http.run(http.client.put(location.url, data=http.pulled(chunks(bytes(64 * MEBIBYTE)))))
+
+    gc.disable()
+    try:
+        async with await asyncio.start_server(never_read, "127.0.0.1", 0, limit=1024) as plain:
+            location = Location.parse(f"http://127.0.0.1:{plain.sockets[0].getsockname()[1]}/out")
+            transfer = asyncio.create_task(put(location))
+            await begun.wait()
+            transfer.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await transfer
+            may_read.set()
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await ended.wait()
+    finally:
+        gc.enable()
 
 
 async def _drained(reading: AsyncIterable[bytes]) -> None:

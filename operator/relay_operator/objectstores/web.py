@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import socket
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from weakref import WeakSet
 
 import aiohttp
 from yarl import URL
@@ -16,6 +20,7 @@ from relay_operator.objectstores.credentials import WebCredentials
 from relay_operator.objectstores.egress import EgressRefused, Passage
 from relay_operator.objectstores.errors import StoreError, StoreReason, reason_of
 from relay_operator.objectstores.location import Location
+from relay_operator.objectstores.own_thread import OwnThread, own_thread
 from relay_operator.objectstores.store import LONGEST_PIECE, ObjectInfo, Opened
 from relay_operator.records.pieces import collected, gathered
 
@@ -30,14 +35,21 @@ _PLAIN = {"Accept-Encoding": "identity", "User-Agent": "relay-operator"}
 
 @asynccontextmanager
 async def web_store(location: Location, credentials: WebCredentials, passage: Passage) -> AsyncIterator[WebStore]:
-    """The store of one URL, with its own connections."""
-    trust = ssl.create_default_context()
-    if credentials.ca:
-        try:
-            trust.load_verify_locations(cadata=credentials.ca)
-        except (ssl.SSLError, ValueError):
-            raise StoreError(StoreReason.INVALID, f"The ca.crt for {location} is not a PEM certificate.") from None
-    connector = aiohttp.TCPConnector(ssl=trust)
+    """The store of one URL, with its own connections, in a thread of its own."""
+    async with own_thread(_session(location, credentials)) as http:
+        yield WebStore(location, credentials, passage, http)
+
+
+@asynccontextmanager
+async def _session(location: Location, credentials: WebCredentials) -> AsyncIterator[aiohttp.ClientSession]:
+    opened = WeakSet[socket.socket]()
+
+    def open_socket(address: aiohttp.AddrInfoType) -> socket.socket:
+        made = socket.socket(*address[:3])
+        opened.add(made)
+        return made
+
+    connector = aiohttp.TCPConnector(ssl=_trust(location, credentials.ca), socket_factory=open_socket)
     async with aiohttp.ClientSession(
         connector=connector,
         timeout=_TIMEOUT,
@@ -46,23 +58,46 @@ async def web_store(location: Location, credentials: WebCredentials, passage: Pa
         cookie_jar=aiohttp.DummyCookieJar(),
         headers=_PLAIN,
     ) as session:
-        yield WebStore(location, credentials, passage, session)
+        yield session
+    for left in opened:  # a connection stays open until what it still has to send is gone, and no loop sends it now
+        left.close()
+
+
+def _trust(location: Location, ca: str) -> ssl.SSLContext:
+    """Whom to trust. Reads the ca.crt, whose certificates may be as hostile as a server's, as a file in memory.
+
+    Python lets other threads run while it loads a file, and not while it loads a str.
+    """
+    trust = ssl.create_default_context()
+    if ca:
+        try:
+            with os.fdopen(os.memfd_create("ca.crt"), "w", encoding="ascii") as file:
+                file.write(ca)
+                file.flush()
+                trust.load_verify_locations(f"/proc/self/fd/{file.fileno()}")
+        except (OSError, ValueError):  # SSLError is an OSError
+            raise StoreError(StoreReason.INVALID, f"The ca.crt for {location} is not a PEM certificate.") from None
+    return trust
 
 
 class WebStore:
     """One URL, reached through the egress guard. See `Store` for the methods."""
 
     def __init__(
-        self, location: Location, credentials: WebCredentials, passage: Passage, session: aiohttp.ClientSession
+        self,
+        location: Location,
+        credentials: WebCredentials,
+        passage: Passage,
+        http: OwnThread[aiohttp.ClientSession],
     ) -> None:
         self._location = location
         self._authorization = credentials.authorization
         self._passage = passage
-        self._session = session
+        self._http = http
 
     async def find(self) -> ObjectInfo | None:
         answer = await self._follow("HEAD", {})
-        answer.release()
+        self._http.soon(answer.release)
         if answer.status in (404, 410):
             return None
         if answer.status not in (200, 204):
@@ -77,12 +112,12 @@ class WebStore:
         try:
             info, first = self._begun(answer, start)
         except BaseException:
-            answer.close()
+            self._http.soon(answer.close)
             raise
         if version and info.version != version:
-            answer.close()
+            self._http.soon(answer.close)
             raise _refusal(self._location, 412)
-        return Opened(info, self._pieces(answer, skip=start - first), answer.close)
+        return Opened(info, self._pieces(answer, skip=start - first), partial(self._http.soon, answer.close))
 
     async def write(self, chunks: AsyncIterable[bytes]) -> str:
         """Send one PUT; if the chunks raise, it is cut off, so that the server never sees its end."""
@@ -90,14 +125,14 @@ class WebStore:
         first = await collected(source, _AT_ONCE)
         body = _Body(first, source)
         url, headers = URL(self._location.url, encoded=True), {"Content-Type": "application/octet-stream"}
-        data = first if len(first) < _AT_ONCE else aiter(body)
+        data = first if len(first) < _AT_ONCE else self._http.pulled(aiter(body))
         try:
             answer = await self._request("PUT", url, headers, self._authorization, data)
         except StoreError:
             if body.failure is not None:
                 raise body.failure from None
             raise
-        answer.release()
+        self._http.soon(answer.release)
         if answer.status in _REDIRECTS:
             raise self._invalid("its server redirects a PUT: name the URL that it redirects to")
         if answer.status not in (200, 201, 204):
@@ -113,7 +148,7 @@ class WebStore:
     async def check_writable(self) -> None:
         """Check with a HEAD that the server answers and does not refuse the authorization."""
         answer = await self._follow("HEAD", {})
-        answer.release()
+        self._http.soon(answer.release)
         if answer.status == 401 or (answer.status >= 500 and answer.status != 501):
             raise _refusal(self._location, answer.status)
 
@@ -138,7 +173,7 @@ class WebStore:
         """The body; if the server ignores ranges, without the bytes read before."""
         while True:
             with self._errors():
-                chunk = await _next(answer)
+                chunk = await self._http.run(_next(answer))
             if not chunk:
                 return
             skipped = min(skip, len(chunk))
@@ -153,7 +188,7 @@ class WebStore:
             answer = await self._request(method, url, headers, authorization)
             if answer.status not in _REDIRECTS:
                 return answer
-            answer.close()
+            self._http.soon(answer.close)
             target = _redirect_target(self._location, url, answer.headers.get("Location", ""))
             authorization = authorization if target.origin() == url.origin() else ""
             url = target
@@ -174,10 +209,10 @@ class WebStore:
         if url.scheme == "http":  # without CONNECT, this header must carry it; the guard removes it again
             headers = headers | admission
         with self._errors():
-            request = self._session.request(
+            request = self._http.client.request(
                 method, url, headers=headers, data=data, allow_redirects=False, proxy=proxy, proxy_headers=admission
             )
-            return await self._passage.first_of(request)
+            return await self._passage.first_of(self._http.run(request))
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
