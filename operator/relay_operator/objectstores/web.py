@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import socket
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
+from tempfile import NamedTemporaryFile
 from weakref import WeakSet
 
 import aiohttp
@@ -64,17 +64,17 @@ async def _session(location: Location, credentials: WebCredentials) -> AsyncIter
 
 
 def _trust(location: Location, ca: str) -> ssl.SSLContext:
-    """Whom to trust. Reads the ca.crt, whose certificates may be as hostile as a server's, as a file in memory.
+    """Whom to trust. Reads the ca.crt, whose certificates may be as hostile as a server's, from a file.
 
     Python lets other threads run while it loads a file, and not while it loads a str.
     """
     trust = ssl.create_default_context()
     if ca:
         try:
-            with os.fdopen(os.memfd_create("ca.crt"), "w", encoding="ascii") as file:
+            with NamedTemporaryFile("w", encoding="ascii") as file:
                 file.write(ca)
                 file.flush()
-                trust.load_verify_locations(f"/proc/self/fd/{file.fileno()}")
+                trust.load_verify_locations(file.name)
         except (OSError, ValueError):  # SSLError is an OSError
             raise StoreError(StoreReason.INVALID, f"The ca.crt for {location} is not a PEM certificate.") from None
     return trust
