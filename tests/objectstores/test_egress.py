@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import socket
 import threading
 from contextlib import asynccontextmanager
@@ -13,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import pytest_asyncio
 
+from relay_operator.objectstores import egress
 from relay_operator.objectstores.addresses import StorePolicy
 from relay_operator.objectstores.credentials import Credentials, S3Credentials, WebCredentials
-from relay_operator.objectstores.egress import EgressGuard, Limits, system_resolver
+from relay_operator.objectstores.egress import EgressGuard, EgressRefused, Limits, Passage, system_resolver
 from relay_operator.objectstores.errors import StoreReason
 from relay_operator.objectstores.location import Location
 from relay_operator.objectstores.stores import ObjectStores
@@ -282,3 +284,67 @@ async def test_the_secrets_of_a_passage_are_not_in_its_text() -> None:
     async with EgressGuard(ALLOWED) as guard:
         with guard.passage() as passage:
             assert passage.password not in repr(passage)
+
+
+FOUND = (
+    b'HTTP/1.1 200 OK\r\nContent-Length: 9000000\r\nETag: "v"\r\nLast-Modified: Wed, 21 Oct 2015 07:28:00 GMT\r\n\r\n'
+)
+REFUSED = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 9000000\r\n\r\n"
+
+
+@asynccontextmanager
+async def _answering(*answers: bytes) -> AsyncIterator[S3Credentials]:
+    """An S3 service that gives each of its connections one of the answers, and then closes it; the last for ever."""
+    left = list(answers)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(left.pop(0) if len(left) > 1 else left[0])
+        with contextlib.suppress(OSError):
+            await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as service:
+        port = service.sockets[0].getsockname()[1]
+        yield S3Credentials("key", "secret", endpoint=f"http://127.0.0.1:{port}")
+
+
+@pytest.mark.parametrize("before", [[], [FOUND + b"x" * 100_000]], ids=["at first", "for the rest"])
+async def test_an_error_with_a_large_body_is_not_read_to_its_end(
+    monkeypatch: pytest.MonkeyPatch, before: list[bytes]
+) -> None:
+    monkeypatch.setattr(egress, "_BEGUN_SECONDS", 0.1)
+    monkeypatch.setattr("relay_operator.objectstores.reading._PAUSES", ())
+    async with (
+        _answering(*before, REFUSED + b"x" * 9_000_000) as credentials,
+        ObjectStores(StorePolicy((), ALLOWED)) as stores,
+    ):
+        said = await fails_for(StoreReason.UNREACHABLE, content(stores, Location.parse("s3://bucket/key"), credentials))
+    assert "too much" in said
+
+
+async def test_content_that_comes_at_once_is_no_large_answer() -> None:
+    async with (
+        _answering(FOUND + b"x" * 9_000_000) as credentials,
+        ObjectStores(StorePolicy((), ALLOWED)) as stores,
+    ):
+        assert await content(stores, Location.parse("s3://bucket/key"), credentials) == b"x" * 9_000_000
+
+
+async def _received(passage: Passage, pieces: int, sent: int) -> None:
+    for _ in range(pieces):
+        await passage.sent(sent)
+        await passage.received(1)
+
+
+async def test_an_answer_comes_in_a_bounded_number_of_pieces_and_each_part_of_an_upload_has_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(egress, "_BEGUN_SECONDS", 0.0)
+    async with EgressGuard(ALLOWED) as guard:
+        with guard.passage() as passage:
+            await passage.first_of(_received(passage, 4_096, sent=0))
+            await passage.first_of(_received(passage, 10_000, sent=65_536))
+            await _received(passage, 10_000, sent=0)  # nobody waits for a result
+            with pytest.raises(EgressRefused):
+                await passage.first_of(_received(passage, 4_097, sent=0))

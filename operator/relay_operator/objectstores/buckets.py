@@ -132,10 +132,11 @@ class BucketStore:
             return await self._passage.first_of(put)
 
     async def _pieces(self, result: GetResult) -> AsyncGenerator[bytes, None]:
+        """The content. If the connection breaks off, obstore asks for the rest, and keeps the body of a refusal."""
         stream = result.stream(min_chunk_size=_READ_AHEAD)
         while True:
             with self._errors():
-                chunk = await anext(stream, None)
+                chunk = await self._passage.first_of(anext(stream, None))
             if chunk is None:
                 return
             for piece in cut(memoryview(chunk), LONGEST_PIECE):

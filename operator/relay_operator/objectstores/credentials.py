@@ -1,9 +1,11 @@
 """Credentials for a location, read only from a Secret of the object's own namespace. Pure."""
 
+import binascii
 import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from ssl import DER_cert_to_PEM_cert
 from typing import TypeAlias
 
 from relay_operator.objectstores.allowed_urls import UrlNotPlainError, UrlPrefix
@@ -12,6 +14,10 @@ from relay_operator.objectstores.location import Location, Scheme
 
 _YES_OR_NO = {"true": True, "false": False}
 _CA = "ca.crt"  # PEM: trusted for this location in addition to the public authorities
+_LONGEST_CA = 65_536  # bytes
+_CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----([A-Za-z0-9+/=\s]*)-----END CERTIFICATE-----")
+# The types of explicit parameters of a curve. Decoding a key on a curve that is chosen for it takes long.
+_EXPLICIT = (bytes.fromhex("2a8648ce3d0101"), bytes.fromhex("2a8648ce3d0102"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +115,23 @@ class _Secret:
                 raise self.error(key, "must be http(s)://host[:port][/path], without user name or query") from None
         return url.rstrip("/")
 
+    def ca(self) -> str:
+        """The certificates alone, so that nothing is decoded that is not checked here; what is no PEM as it is."""
+        text = self.get(_CA)
+        if len(text.encode()) > _LONGEST_CA:
+            raise self.error(_CA, f"is longer than {_LONGEST_CA} bytes")
+        if "-----BEGIN" not in text:
+            return text
+        try:
+            found = [binascii.a2b_base64(block) for block in _CERTIFICATE.findall(text)]
+        except binascii.Error:
+            found = []
+        if not found or len(found) < text.count("-----BEGIN CERTIFICATE-----"):
+            raise self.error(_CA, "is not PEM, or has a broken certificate")
+        if any(kind in certificate for certificate in found for kind in _EXPLICIT):
+            raise self.error(_CA, "has a certificate with explicit curve parameters: use one with a named curve")
+        return "".join(map(DER_cert_to_PEM_cert, found))
+
     def header(self, key: str) -> str:
         """A value that is safe to put into a header."""
         value = self.get(key)
@@ -135,7 +158,7 @@ def _s3(secret: _Secret) -> S3Credentials:
         region=region,
         endpoint=secret.endpoint("AWS_ENDPOINT_URL"),
         path_style=_YES_OR_NO.get(style, True),
-        ca=secret.get(_CA),
+        ca=secret.ca(),
     )
 
 
@@ -149,7 +172,7 @@ def _gcs(secret: _Secret) -> GcsCredentials:
     if not all(isinstance(value, str) and value for value in fields.values()):
         raise secret.error(key, "must have client_email, private_key_id and private_key as text")
     # Ignore the rest of the JSON: it may name URLs to fetch tokens from.
-    return GcsCredentials(**fields, endpoint=secret.endpoint("GOOGLE_STORAGE_ENDPOINT"), ca=secret.get(_CA))
+    return GcsCredentials(**fields, endpoint=secret.endpoint("GOOGLE_STORAGE_ENDPOINT"), ca=secret.ca())
 
 
 def _azure(secret: _Secret, location: Location) -> AzureCredentials:
@@ -164,7 +187,7 @@ def _azure(secret: _Secret, location: Location) -> AzureCredentials:
     if not key and not sas:
         raise secret.error("AZURE_STORAGE_ACCOUNT_KEY", "is missing or empty, and so is AZURE_STORAGE_SAS_TOKEN")
     endpoint = parts.get("BlobEndpoint", "").rstrip("/") or secret.endpoint("AZURE_STORAGE_ENDPOINT")
-    return AzureCredentials(account, key="" if sas else key, sas=sas, endpoint=endpoint, ca=secret.get(_CA))
+    return AzureCredentials(account, key="" if sas else key, sas=sas, endpoint=endpoint, ca=secret.ca())
 
 
 def _connection_string(secret: _Secret) -> dict[str, str]:
@@ -186,4 +209,4 @@ def _web(secret: _Secret) -> WebCredentials:
     authorization = secret.header("HTTP_AUTHORIZATION") or (f"Bearer {token}" if token else "")
     if not authorization:
         raise secret.error("HTTP_AUTHORIZATION", "is missing or empty, and so is HTTP_BEARER_TOKEN")
-    return WebCredentials(authorization, secret.get(_CA))
+    return WebCredentials(authorization, secret.ca())

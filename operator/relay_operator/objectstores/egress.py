@@ -31,6 +31,10 @@ _PIECE = 65_536  # bytes
 # batches are with workers and four transfer records; each gives up after ten seconds, so all of them keep 72 threads
 # busy at most, and no namespace those of others.
 _LOOKUPS = ThreadPoolExecutor(128, thread_name_prefix="lookup")
+_ANSWER_BYTES = 1_048_576  # what a server may send while one result is awaited; content comes in less at a time
+_PIECE_COUNTS = 256  # bytes at least: obstore keeps a buffer of 4 KiB for each piece, however small
+_SENT_FOR_ONE = 64  # bytes: the parts of an upload are answered one after another
+_BEGUN_SECONDS = 10.0
 _TO_ALLOW = "an administrator can add its network to RELAY_ALLOWED_PRIVATE_NETWORKS"
 
 
@@ -66,6 +70,14 @@ async def system_resolver(host: str, port: int) -> Sequence[Address]:
 
 
 @dataclass(eq=False, slots=True)
+class _Awaited:
+    """A result that a client works on, which may keep in memory all that comes until then."""
+
+    left: int = _ANSWER_BYTES
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+@dataclass(eq=False, slots=True)
 class Passage:
     """The right to use the proxy for one operation on one location."""
 
@@ -75,6 +87,7 @@ class Passage:
     refused: asyncio.Future[EgressRefused] = field(repr=False)
     failure: str = ""  # why the latest allowed connection failed
     connections: set[asyncio.Task[None]] = field(default_factory=set, repr=False)
+    _awaited: _Awaited | None = field(default=None, repr=False)
 
     @property
     def address(self) -> str:
@@ -92,11 +105,15 @@ class Passage:
         return "Basic " + base64.b64encode(f"{self.user}:{self.password}".encode()).decode()
 
     async def first_of(self, work: Awaitable[_T]) -> _T:
-        """The result of the work; raises `EgressRefused` once a connection of it is refused, not after its retries."""
+        """The result of the work; raises `EgressRefused` once a connection of it is refused, not after its retries.
+
+        It is also refused if a server sends it more than a client should keep in memory.
+        """
         task = asyncio.ensure_future(work)
         either: set[asyncio.Future[Any]] = {task, self.refused}
         try:
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            with self._awaiting():
+                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if self.refused.done():
                 raise self.refused.result()
             return await task
@@ -105,6 +122,42 @@ class Passage:
                 task.cancel()
             elif not task.cancelled():
                 task.exception()  # retrieved, so that asyncio does not complain if a refusal came first
+
+    @contextlib.contextmanager
+    def _awaiting(self) -> Iterator[None]:
+        """Within the context, what servers send is counted, and has a bound."""
+        awaited = self._awaited = _Awaited()
+        try:
+            yield
+        finally:
+            awaited.over.set()
+            self._awaited = None
+
+    def refuse(self, refused: EgressRefused) -> None:
+        """Let the work in progress, and any later work, fail."""
+        if not self.refused.done():
+            self.refused.set_result(refused)
+
+    async def sent(self, size: int) -> None:
+        """Count what a server was sent: it may answer that, too."""
+        if self._awaited is not None:
+            self._awaited.left = min(self._awaited.left + size // _SENT_FOR_ONE, _ANSWER_BYTES)
+
+    async def received(self, size: int) -> None:
+        """Count what a server sent, once it is passed on; raises `EgressRefused` beyond the bound."""
+        awaited = self._awaited
+        if awaited is None:
+            return
+        awaited.left -= max(size, _PIECE_COUNTS)
+        if awaited.left >= 0:
+            return
+        # It may be content that is read ahead: then its client has the beginning, and the result comes now.
+        try:
+            await asyncio.wait_for(awaited.over.wait(), _BEGUN_SECONDS)
+        except TimeoutError:
+            refused = EgressRefused("its server sends too much, or in too many pieces, for an answer", passing=True)
+            self.refuse(refused)
+            raise refused from None
 
 
 class EgressGuard:
@@ -198,8 +251,7 @@ class EgressGuard:
         try:
             upstream = await self._connect(request)
         except EgressRefused as refused:
-            if not passage.refused.done():
-                passage.refused.set_result(refused)
+            passage.refuse(refused)
             return await _say(writer, 403, "Refused by policy")
         except CannotConnect as failed:
             passage.failure = str(failed)
@@ -210,7 +262,7 @@ class EgressGuard:
                 writer.write(_answer(200, "Connection established"))
             else:
                 upstream[1].write(request.origin_form)
-            await _relay((reader, writer), upstream, self._limits.idle_seconds)
+            await _relay((reader, writer), upstream, passage, self._limits.idle_seconds)
         finally:
             upstream[1].close()
 
@@ -268,23 +320,26 @@ async def _say(writer: asyncio.StreamWriter, status: int, phrase: str) -> None:
     await writer.drain()
 
 
-async def _relay(client: Ends, server: Ends, idle_seconds: float) -> None:
-    """Pass bytes both ways until both sides have ended, or both were silent for too long.
+async def _relay(client: Ends, server: Ends, passage: Passage, idle_seconds: float) -> None:
+    """Pass bytes both ways until both sides have ended, both were silent for too long, or the passage refuses more.
 
     Each direction holds at most the streams' own buffers.
     """
     clock = asyncio.get_running_loop().time
 
-    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def pump(
+        reader: asyncio.StreamReader, writer: asyncio.StreamWriter, passed: Callable[[int], Awaitable[None]]
+    ) -> None:
         while piece := await reader.read(_PIECE):
             idle.reschedule(clock() + idle_seconds)
             writer.write(piece)
             await writer.drain()
+            await passed(len(piece))
             idle.reschedule(clock() + idle_seconds)
         if writer.can_write_eof():
             writer.write_eof()
 
     with contextlib.suppress(TimeoutError, ExceptionGroup):
         async with asyncio.timeout(idle_seconds) as idle, asyncio.TaskGroup() as ways:
-            ways.create_task(pump(client[0], server[1]))
-            ways.create_task(pump(server[0], client[1]))
+            ways.create_task(pump(client[0], server[1], passage.sent))
+            ways.create_task(pump(server[0], client[1], passage.received))

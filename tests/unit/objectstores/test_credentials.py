@@ -1,6 +1,7 @@
 """What a Secret has to hold for each kind of place, and that its values are told nowhere."""
 
 import json
+from ssl import DER_cert_to_PEM_cert
 
 import pytest
 
@@ -17,6 +18,23 @@ from relay_operator.objectstores.location import Location
 S3 = {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "CANARY"}
 GOOGLE = {"client_email": "me@example.com", "private_key_id": "CANARY", "private_key": "CANARY"}
 URLS = {"s3": "s3://bucket/key", "gs": "gs://bucket/key", "az": "az://container/path", "https": "https://a.example/in"}
+
+
+WHOLE = [
+    ("s3", S3),
+    ("gs", {"GOOGLE_SERVICE_ACCOUNT_KEY": json.dumps(GOOGLE)}),
+    ("az", {"AZURE_STORAGE_ACCOUNT_NAME": "account", "AZURE_STORAGE_ACCOUNT_KEY": "CANARY"}),
+    ("https", {"HTTP_BEARER_TOKEN": "CANARY"}),
+]
+PEM = DER_cert_to_PEM_cert(b"certificate" * 10)
+UNFIT = [
+    PEM + " " * 65_536 + PEM,
+    PEM + DER_cert_to_PEM_cert(b"curve " + bytes.fromhex("06072a8648ce3d0101")),
+    DER_cert_to_PEM_cert(b"curve  " + bytes.fromhex("06072a8648ce3d0102") + b"more"),
+    PEM.replace("CERTIFICATE", "X509 CERTIFICATE"),
+    PEM.replace("=", ""),
+    PEM + PEM.replace("Y", "?"),
+]
 
 
 def read(scheme: str, data: dict[str, str]) -> object:
@@ -87,6 +105,14 @@ def test_a_web_server_gets_a_header_or_a_token() -> None:
     )
 
 
+@pytest.mark.parametrize(("scheme", "data"), WHOLE)
+def test_of_a_file_of_certificates_only_these_are_used(scheme: str, data: dict[str, str]) -> None:
+    another = PEM.replace("CERTIFICATE", "X509 CERTIFICATE")
+    credentials = read(scheme, data | {"ca.crt": f"# Ours\n{PEM}# Theirs\r\n{another}{PEM}"})
+    assert isinstance(credentials, S3Credentials | GcsCredentials | AzureCredentials | WebCredentials)
+    assert credentials.ca == PEM + PEM
+
+
 @pytest.mark.parametrize(
     ("scheme", "data", "key"),
     [
@@ -107,6 +133,7 @@ def test_a_web_server_gets_a_header_or_a_token() -> None:
         ("az", {"AZURE_STORAGE_CONNECTION_STRING": "BlobEndpoint=CANARY"}, "AZURE_STORAGE_CONNECTION_STRING"),
         ("https", {}, "HTTP_AUTHORIZATION"),
         ("https", {"HTTP_AUTHORIZATION": "CANARY\nX: y"}, "HTTP_AUTHORIZATION"),
+        *((scheme, data | {"ca.crt": ca}, "ca.crt") for scheme, data in WHOLE for ca in UNFIT),
     ],
 )
 def test_what_is_missing_or_wrong_is_named_and_no_value_told(scheme: str, data: dict[str, str], key: str) -> None:
