@@ -9,6 +9,7 @@ import pydantic
 from pydantic_core import from_json
 
 from relay_client import errors
+from relay_client.crowding import is_crowded
 from relay_client.errors import CloudError, Outcome
 from relay_client.operations import NOTHING, AnyOperation, Api, Operation
 from relay_client.redaction import presentable
@@ -76,8 +77,8 @@ class Answer:
 
     @property
     def is_crowded(self) -> bool:
-        """Whether the body has more than `MAX_VALUES` values, by its brackets and commas, those in texts included."""
-        return len(self.body) > MAX_VALUES and sum(map(self.body.count, (b"{", b"[", b","))) > MAX_VALUES
+        """Whether the body has more than `MAX_VALUES` values."""
+        return is_crowded(self.body, MAX_VALUES)
 
 
 class NoAnswerError(Exception):

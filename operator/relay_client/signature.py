@@ -7,6 +7,7 @@ from typing import Final
 
 import pydantic
 
+from relay_client.crowding import is_crowded
 from relay_wire.events import SIGNATURE_HEADER, Event
 
 _PREFIX = "sha256="
@@ -46,8 +47,7 @@ def authenticate(headers: Mapping[str, str], raw_body: bytes, secret: str) -> No
 
 def event_in(signed_body: bytes) -> Event:
     """The event that a body is, once its signature was found valid. Raises InvalidPayload."""
-    # Each value but the first has one of these before it.
-    if sum(signed_body.count(each) for each in b"{[,") > _MOST_VALUES:
+    if is_crowded(signed_body, _MOST_VALUES):
         raise InvalidPayload(f"the signed body is not an event, since it has more than {_MOST_VALUES} values")
     try:
         return Event.model_validate_json(signed_body)

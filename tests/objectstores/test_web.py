@@ -220,31 +220,36 @@ async def test_plain_http_works_inside_networks_that_are_allowed(stores: ObjectS
         assert not [headers for _, _, headers in plain.requests if "Proxy-Authorization" in headers]
 
 
+class _Held:
+    """Work of another thread that lasts until the test lets it go on."""
+
+    def __init__(self) -> None:
+        self._loop, self.begun, self.may_go_on = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+
+    def wait(self) -> None:
+        self._loop.call_soon_threadsafe(self.begun.set)
+        assert self.may_go_on.wait(PATIENCE_SECONDS), "the event loop, or another read, waits, too"
+
+
 async def test_a_handshake_that_lasts_holds_up_nobody_else(
     stores: ObjectStores, server: WebServer, trusting: Credentials, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """OpenSSL decodes all certificates of a server in one go, and a hostile one makes each last."""
     server.objects["/in"] = b"x"
-    loop, begun, may_go_on, handshake = (
-        asyncio.get_running_loop(),
-        asyncio.Event(),
-        threading.Event(),
-        ssl.SSLObject.do_handshake,
-    )
+    held, handshake = _Held(), ssl.SSLObject.do_handshake
 
     def slow(self: ssl.SSLObject) -> None:
         if not self.server_side:
-            loop.call_soon_threadsafe(begun.set)
-            assert may_go_on.wait(PATIENCE_SECONDS), "the event loop, or another read, waits, too"
+            held.wait()
         handshake(self)
 
     monkeypatch.setattr(ssl.SSLObject, "do_handshake", slow)
     read = asyncio.create_task(content(stores, at(server, "/in"), trusting))
-    await begun.wait()
+    await held.begun.wait()
     async with web_server() as another:
         another.objects["/in"] = b"y"
         assert await content(stores, at(another, "/in"), None) == b"y"
-    may_go_on.set()
+    held.may_go_on.set()
     assert await read == b"x"
 
 
@@ -253,23 +258,17 @@ async def test_certificates_of_a_secret_are_read_where_they_hold_up_nobody_else(
 ) -> None:
     """Python lets other threads run only while it loads them from a file."""
     server.objects["/in"] = b"x"
-    loop, begun, may_go_on, load = (
-        asyncio.get_running_loop(),
-        asyncio.Event(),
-        threading.Event(),
-        ssl.SSLContext.load_verify_locations,
-    )
+    held, load = _Held(), ssl.SSLContext.load_verify_locations
 
     def slow(self: ssl.SSLContext, cafile: str = "", *, cadata: str = "") -> None:
-        loop.call_soon_threadsafe(begun.set)
+        held.wait()
         assert not cadata, "other threads wait, too"
-        assert may_go_on.wait(PATIENCE_SECONDS), "the event loop waits, too"
         load(self, cafile)
 
     monkeypatch.setattr(ssl.SSLContext, "load_verify_locations", slow)
     read = asyncio.create_task(content(stores, at(server, "/in"), trusting))
-    await begun.wait()
-    may_go_on.set()
+    await held.begun.wait()
+    held.may_go_on.set()
     assert await read == b"x"
 
 
