@@ -59,6 +59,11 @@ class OpenAnswer:
         _end(self._response)
 
 
+def always() -> bool:
+    """True: nothing holds a request back."""
+    return True
+
+
 class BrokenOffError(Exception):
     """A body broke off before its end; the message says how."""
 
@@ -82,7 +87,7 @@ class ConnectionPool:
     ) -> None:
         if isinstance(proxy, str) and not proxy.startswith(("http://", "https://")):
             raise ValueError("the proxy must begin with http:// or https://")
-        self._may_write = _always if may_write is None else may_write
+        self._may_write = always if may_write is None else may_write
         self._transport = Transport(
             max_connections=max_connections,
             keepalive_seconds=_KEEPALIVE_SECONDS,
@@ -95,11 +100,11 @@ class ConnectionPool:
         """Close all connections."""
         await self._transport.aclose()
 
-    def _sending(self, method: str, policy: CallPolicy) -> Sending:
-        def may_begin() -> bool:
-            return method == "GET" or (self._may_write() and policy.may_begin())
+    def _sending(self, method: str, policy: CallPolicy, may_begin: Callable[[], bool]) -> Sending:
+        def may_send() -> bool:
+            return method == "GET" or (self._may_write() and may_begin())
 
-        return Sending(policy.pool_seconds, policy.connect_seconds, may_begin)
+        return Sending(policy.pool_seconds, policy.connect_seconds, may_send)
 
     async def exchange(
         self,
@@ -109,9 +114,13 @@ class ConnectionPool:
         content: bytes | None,
         seconds: float,
         policy: CallPolicy,
+        may_begin: Callable[[], bool] = always,
     ) -> Answer:
-        """Send one request and return its answer within `seconds`; redirects are answers. Raises NoAnswerError."""
-        sending = self._sending(method, policy)
+        """Send one request and return its answer within `seconds`; redirects are answers. Raises NoAnswerError.
+
+        `may_begin` is called like the pool's `may_write`.
+        """
+        sending = self._sending(method, policy, may_begin)
         # Kept outside the try: once there is a head, any failure means an answer that broke off.
         response: aiohttp.ClientResponse | None = None
         body, broken = None, None
@@ -137,22 +146,19 @@ class ConnectionPool:
         content: AsyncIterable[bytes] | None,
         seconds: float | None,
         policy: CallPolicy,
+        may_begin: Callable[[], bool] = always,
     ) -> OpenAnswer:
         """Send one request; return the head of its answer, within `seconds` if given. Raises NoAnswerError.
 
         Content is sent as it comes; an answer that arrives before its end stops the sending.
         """
-        sending = self._sending(method, policy)
+        sending = self._sending(method, policy, may_begin)
         try:
             async with asyncio.timeout(seconds):
                 return OpenAnswer(await self._transport.send(method, url, headers, content, sending), policy)
         except _FAILURES as error:
             withheld = isinstance(error, WithheldError)
             raise NoAnswerError(_reason(error, seconds), begun=sending.begun, withheld=withheld) from None
-
-
-def _always() -> bool:
-    return True
 
 
 def _end(response: aiohttp.ClientResponse) -> None:

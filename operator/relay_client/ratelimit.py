@@ -80,7 +80,10 @@ class RateLimiter:
         """
         longest = self._max_wait if max_wait_seconds is None else min(self._max_wait, max_wait_seconds)
         deadline = self._clock() + longest
-        self._affordable(deadline, priority=priority, ahead=self._waiting[priority])
+        ahead = self._waiting[priority]
+        if self._affordable(deadline, priority=priority, ahead=ahead) == 0 and not ahead:
+            self._bucket.take(self._clock())
+            return
         self._waiting[priority] += 1
         try:
             async with self._turn[priority]:

@@ -1,6 +1,5 @@
 """Whether and when a call is repeated in place. Pure."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
@@ -10,10 +9,6 @@ from relay_client.operations import Api
 
 MAX_RETRY_AFTER_SECONDS = 3600.0
 """The longest wait that the cloud can request."""
-
-
-def _always() -> bool:
-    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +42,6 @@ class CallPolicy:
     """
     outage_seconds: float = 5.0
     """Wait before one request of an operation that is held back."""
-    may_begin: Callable[[], bool] = _always
-    """Called right before the first byte of each request except a GET, as is the pool's own; False: nothing is sent."""
 
 
 def retry_after(value: str | None, wall_now: float) -> float | None:

@@ -331,7 +331,7 @@ def _assemble(settings: Settings, api: ApiAccess, kinds: Sequence[Kind[Parts]]) 
             secrets_for=accounts.webhook_secrets.of,
             seen_by=accounts.webhook_secrets.seen,
             on_event=EventRouter(cache, queue, accounts.unclaimed, accounts.heard).on_event,
-            deliveries=metrics.webhook_deliveries,
+            on_delivery=metrics.on_delivery,
             body_limit=settings.webhook_body_limit_bytes,
             deduplication_size=settings.webhook_deduplication_size,
         ),

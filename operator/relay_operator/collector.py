@@ -3,13 +3,14 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TypeAlias
 
 from prometheus_client import Gauge
 
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.cache import Cache
-from relay_operator.engine.entry import Entry
+from relay_operator.engine.entry import Entry, unchanged
 from relay_operator.engine.leftovers import Fate, Leftovers
 from relay_operator.engine.passes import Pass
 from relay_operator.engine.queue import Priority, Queue
@@ -17,6 +18,7 @@ from relay_operator.observability.metrics import Metrics
 
 Series: TypeAlias = tuple[Gauge, tuple[str, ...]]
 """A gauge and the values of its labels."""
+_SHOWN = attrgetter("reason", "unknown", "troubles", "doomed", "figures")
 INTERVAL = 10.0
 """Seconds between two updates of the gauges."""
 
@@ -62,9 +64,9 @@ class Collector:
         metrics.queue_oldest_seconds.set(0 if oldest is None else self.clock() - oldest)
 
     def _changed(self, key: ObjectKey, before: Entry | None, after: Entry | None) -> None:
-        was, adds = self._added(key, before), self._added(key, after)
-        if was == adds:
+        if unchanged(_SHOWN, before, after):
             return
+        was, adds = self._added(key, before), self._added(key, after)
         for series, value in was:
             objects, total = self._sums.pop(series)
             if objects > 1:

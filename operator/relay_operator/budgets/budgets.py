@@ -282,7 +282,7 @@ class Budgets:
         for granted in {key, *self._unwritten(account)}:
             said = self._said(granted)
             counts = NOTHING if granted == key else self._has(granted)
-            sums[granted.namespace] = sums.get(granted.namespace, NOTHING) - said + counts
+            sums[granted.namespace] = sums.get(granted.namespace, NOTHING).changed(counts, said)
         return sums
 
     def _sums(self, account: ObjectKey) -> dict[str, Commitment]:

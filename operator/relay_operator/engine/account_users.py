@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from relay_operator.api.meta import ObjectKey
 from relay_operator.api.references import AccountKind
@@ -19,6 +20,10 @@ def named_account(namespace: str, kind: str, name: str) -> ObjectKey:
     if kind == AccountKind.CLUSTER_CLOUD_ACCOUNT:
         return ObjectKey(AccountKind.CLUSTER_CLOUD_ACCOUNT, "", name)
     return ObjectKey(AccountKind.CLOUD_ACCOUNT, namespace, name)
+
+
+# Of known objects only: a stranger can ask the webhooks' receiver for any name.
+_account = lru_cache(maxsize=1024)(named_account)
 
 
 @dataclass(slots=True)
@@ -64,17 +69,17 @@ class AccountUsers:
 
     def account_in(self, namespace: str, reference: Reference) -> ObjectKey | None:
         """The account that a reference of an object in this namespace resolves to now; None without a default."""
-        return named_account(namespace, *reference) if reference[1] else self.default(namespace)
+        return _account(namespace, *reference) if reference[1] else self.default(namespace)
 
     def default(self, namespace: str) -> ObjectKey | None:
         """The namespace's own `default` account, else the cluster's; None if there is neither."""
-        kinds = (AccountKind.CLOUD_ACCOUNT, AccountKind.CLUSTER_CLOUD_ACCOUNT)
-        candidates = (named_account(namespace, kind, DEFAULT_NAME) for kind in kinds)
-        return next(filter(self.exists, candidates), None)
+        own = _account(namespace, AccountKind.CLOUD_ACCOUNT, DEFAULT_NAME)
+        shared = _account(namespace, AccountKind.CLUSTER_CLOUD_ACCOUNT, DEFAULT_NAME)
+        return own if self.exists(own) else shared if self.exists(shared) else None
 
 
 def _named(key: ObjectKey, reference: Reference | None) -> ObjectKey | None:
-    return named_account(key.namespace, *reference) if reference is not None and reference[1] else None
+    return _account(key.namespace, *reference) if reference is not None and reference[1] else None
 
 
 def _unnamed(key: ObjectKey, reference: Reference | None) -> str | None:

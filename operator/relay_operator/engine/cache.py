@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Final, TypeAlias
 
 from pydantic import JsonValue
@@ -9,7 +10,7 @@ from pydantic import JsonValue
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.account_users import AccountUsers, Reference
 from relay_operator.engine.commitment import NOTHING, Commitment, Commitments, Share
-from relay_operator.engine.entry import Entry, entry_of, version_of
+from relay_operator.engine.entry import Entry, entry_of, unchanged, version_of
 from relay_operator.engine.identity import Installation, gave, uids_in
 from relay_operator.engine.index import Index
 from relay_operator.engine.intent import uid_part
@@ -17,6 +18,11 @@ from relay_operator.engine.tombstones import Tombstones
 
 References: TypeAlias = tuple[tuple[ObjectKey, ...], tuple[ObjectKey, ...]]
 """The objects that an object names in its spec, and those that it holds."""
+_NAMED = attrgetter("token", "uid", "owned")
+_RECORDED = attrgetter("cloud_id", "aside")
+_ACCOUNTED = attrgetter("account", "over", "searching")
+_RELATED = attrgetter("named", "held", "deleting", "cloud_id", "ready")
+_COMMITTED = attrgetter("account", "committed", "reserved")
 _NO_IDS: Final[frozenset[str]] = frozenset()
 _NO_SHARES: Final[tuple[Share, Share]] = ((("", ""), NOTHING), (("", ""), NOTHING))
 
@@ -227,8 +233,6 @@ class Cache:
 
     def _commit(self, key: ObjectKey, before: Entry | None, after: Entry | None) -> None:
         former, present = _shares(before), _shares(after)
-        if former == present:
-            return
         for sums, was, is_now in zip((self._commitments, self._reserved), former, present, strict=True):
             sums.move(key.namespace, was, is_now)
         (account_before, had), (account_after, has) = former[0], present[0]
@@ -259,18 +263,22 @@ class Cache:
                 self.on_shared(holder)
 
     def _index(self, key: ObjectKey, before: Entry | None, after: Entry | None) -> None:
-        if (former := _names(before)) != (present := _names(after)):
-            for index, gave, gives in zip((self._by_token, self._by_uid, self._by_owner), former, present, strict=True):
+        if not unchanged(_NAMED, before, after):
+            names = zip((self._by_token, self._by_uid, self._by_owner), _names(before), _names(after), strict=True)
+            for index, gave, gives in names:
                 index.move(key, gave, gives)
-        self._record(key, _recorded(before), _recorded(after))
+        if not unchanged(_RECORDED, before, after):
+            self._record(key, _recorded(before), _recorded(after))
         if before is not None and before.cloud_id not in ("", after.cloud_id if after is not None else ""):
             self.on_left(key, before)
-        if (left := _accounts(before)) != (joined := _accounts(after)):
-            self._users.move(key, left[0], joined[0])
-            self._searching.move(key, left[1], joined[1])
-        self._relate(key, before, after)
+        if not unchanged(_ACCOUNTED, before, after):
+            (left, sought), (joined, seeks) = _accounts(before), _accounts(after)
+            self._users.move(key, left, joined)
+            self._searching.move(key, sought, seeks)
+        if not unchanged(_RELATED, before, after):
+            self._relate(key, before, after)
         self.on_changed(key, before, after)
-        if key.kind in self.priced:
+        if key.kind in self.priced and not unchanged(_COMMITTED, before, after):
             self._commit(key, before, after)
         was = None if before is None else before.owned
         is_now = None if after is None else after.owned

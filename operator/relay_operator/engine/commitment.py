@@ -40,11 +40,15 @@ class Commitment:
         )
 
     def __sub__(self, other: "Commitment") -> "Commitment":
+        return self.changed(NOTHING, other)
+
+    def changed(self, more: "Commitment", less: "Commitment") -> "Commitment":
+        """This and `more`, without `less`."""
         return Commitment(
-            self.cents - other.cents,
-            self.gpus - other.gpus,
-            self.billed - other.billed,
-            self.unpriced - other.unpriced,
+            self.cents + more.cents - less.cents,
+            self.gpus + more.gpus - less.gpus,
+            self.billed + more.billed - less.billed,
+            self.unpriced + more.unpriced - less.unpriced,
         )
 
     def covers(self, other: "Commitment") -> bool:
@@ -143,19 +147,17 @@ class Commitments:
     def move(self, namespace: str, former: Share, present: Share) -> None:
         """Count what an object has now instead of what it had."""
         (before, had), (after, has) = former, present
-        if had is has is NOTHING:
-            return
         if before == after:
-            self._add(namespace, after, has - had)
+            self._change(namespace, after, has, had)
         else:
-            self._add(namespace, before, NOTHING - had)
-            self._add(namespace, after, has)
+            self._change(namespace, before, NOTHING, had)
+            self._change(namespace, after, has, NOTHING)
 
-    def _add(self, namespace: str, reference: Reference, change: Commitment) -> None:
-        if change == NOTHING:
+    def _change(self, namespace: str, reference: Reference, more: Commitment, less: Commitment) -> None:
+        if more is less or more == less:
             return
         sums = self._sums.setdefault(namespace, {})
-        total = sums.pop(reference, NOTHING) + change
+        total = sums.pop(reference, NOTHING).changed(more, less)
         if total != NOTHING:
             sums[reference] = total
         if not sums:

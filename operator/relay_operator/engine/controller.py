@@ -36,7 +36,7 @@ from relay_operator.engine.report import Return, held, late_create
 from relay_operator.engine.served import ServedKinds
 from relay_operator.engine.status import conditions_of, dumped, of_every_pass, status_patch
 from relay_operator.engine.vanished import Vanished
-from relay_operator.observability.logs import log_action, log_context
+from relay_operator.observability.logs import LogContext, log_action
 
 logger = logging.getLogger(__name__)
 
@@ -104,7 +104,7 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         memory = self.memories.of(key, entry.uid)
         turn = Turn(key, entry.uid, engine.wall_clock(), taken.priority, engine.served.outdated)
         outcome, wrote = "error", False
-        with log_context(kind=key.kind, namespace=key.namespace, name=key.name, uid=entry.uid):
+        with LogContext(kind=key.kind, namespace=key.namespace, name=key.name, uid=entry.uid):
             try:
                 outcome, wrote = await self._pass(turn, entry, memory)
                 memory.kube_failures = 0

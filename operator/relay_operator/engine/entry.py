@@ -1,6 +1,6 @@
 """One object as the watch last reported it: compact JSON, and the values that are needed without parsing it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import orjson
@@ -31,10 +31,11 @@ from relay_operator.engine.ownership import Owned, owned
 
 LARGEST = 512 * 1024
 """The largest object, in bytes, for which anything is created: etcd takes three times as much, and status grows."""
+_READY, _UNKNOWN = ConditionType.READY.value, ConditionType.CREATE_OUTCOME_UNKNOWN.value
 _BAD = frozenset(
     [(kind.value, "True") for kind, doc in TYPES.items() if doc.polarity is Polarity.NEGATIVE]
     + [(kind.value, "False") for kind, doc in TYPES.items() if doc.polarity is Polarity.POSITIVE]
-) - {(ConditionType.READY.value, "False")}
+) - {(_READY, "False")}
 """Type and status of conditions that report trouble, except `Ready` False, which every new object has."""
 _OURS = frozenset({CREATE_INTENT, API_KEY_SECRET})
 _DROPPED_ANNOTATIONS = frozenset({"kubectl.kubernetes.io/last-applied-configuration"})
@@ -124,6 +125,11 @@ def _texts(value: JsonValue) -> Iterator[str]:
             yield from _texts(each)
 
 
+def unchanged(fields: Callable[[Entry], object], before: Entry | None, after: Entry | None) -> bool:
+    """Whether the object was and is there, with the same fields; most changes touch few of them."""
+    return before is not None and after is not None and fields(before) == fields(after)
+
+
 def others_wrote(before: Entry, after: Entry) -> bool:
     """Whether people recreated, changed, deleted or annotated the object between the two."""
     return (
@@ -154,8 +160,9 @@ def entry_of(raw: Mapping[str, JsonValue], installation: str) -> Entry:
     sent = intent if is_open(intent, status.get("createToken"), status.get("id")) else None
     account = part(status, "account") or _sent_with(sent) or part(spec, "accountRef")
     conditions = _conditions(status)
-    said = _said(conditions, ConditionType.READY)
-    ready = said.get("status") == "True" and status.get("observedGeneration") == metadata.get("generation")
+    told = {str(one.get("type")): one for one in reversed(conditions)}
+    readiness = told.get(_READY, {})
+    ready = readiness.get("status") == "True" and status.get("observedGeneration") == metadata.get("generation")
     uid = str(metadata.get("uid", ""))
     searching = (not status.get("id") and sent is not None) or _lacks_a_batch(status)
     named = references.named(metadata, spec)
@@ -176,8 +183,8 @@ def entry_of(raw: Mapping[str, JsonValue], installation: str) -> Entry:
         searching=searching,
         ready=ready,
         settled=ready and "nextScheduleTime" not in status,
-        reason=str(said.get("reason") or ""),
-        unknown=_said(conditions, ConditionType.CREATE_OUTCOME_UNKNOWN).get("reason") == Reason.CREATE_OUTCOME_UNKNOWN,
+        reason=str(readiness.get("reason") or ""),
+        unknown=told.get(_UNKNOWN, {}).get("reason") == Reason.CREATE_OUTCOME_UNKNOWN,
         troubles=tuple([str(one.get("type")) for one in conditions if (one.get("type"), one.get("status")) in _BAD]),
         doomed="deletionDeadline" in status,
         committed=committed,
@@ -237,11 +244,6 @@ def _asked(annotations: Mapping[str, JsonValue]) -> tuple[tuple[str, str], ...]:
 def _conditions(status: Mapping[str, JsonValue]) -> Sequence[Mapping[str, JsonValue]]:
     conditions = status.get("conditions")
     return [one for one in conditions if isinstance(one, dict)] if isinstance(conditions, list) else ()
-
-
-def _said(conditions: Sequence[Mapping[str, JsonValue]], kind: ConditionType) -> Mapping[str, JsonValue]:
-    """The condition of this type; empty if there is none."""
-    return next((one for one in conditions if one.get("type") == kind), {})
 
 
 def _number(value: JsonValue) -> int:

@@ -42,7 +42,9 @@ class Informer:
 
     def seen(self, kind: str, raw: Mapping[str, JsonValue]) -> None:
         """Process an object as it is, or was a moment ago."""
-        key = key_of(kind, raw)
+        self._seen(key_of(kind, raw), raw)
+
+    def _seen(self, key: ObjectKey, raw: Mapping[str, JsonValue]) -> None:
         before, after = self.cache.put(key, raw)
         if before is not None and before.uid != after.uid:
             self._ghost(key, before)
@@ -61,7 +63,7 @@ class Informer:
         """
         key = key_of(kind, raw)
         if self.queue.is_working(key) and self._is_there(key, uid_of(raw)):
-            self.seen(kind, raw)
+            self._seen(key, raw)
             return True
         return self.cache.knows(key, raw)
 

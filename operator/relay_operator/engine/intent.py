@@ -114,6 +114,7 @@ def common(recorded: str, other: str) -> str:
     return ",".join(f"{name}={digest}" for name, digest in digests(recorded).items() if known.get(name) == digest)
 
 
+@lru_cache(maxsize=256)  # objects with equal specs have equal records, at most 1,024 characters long
 def digests(recorded: str) -> Mapping[str, str]:
     """The digest of each field that was recorded."""
     return dict(part.split("=", 1) for part in recorded.split(",") if "=" in part)

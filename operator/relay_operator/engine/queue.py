@@ -194,7 +194,7 @@ class Queue(Generic[KeyT]):
                 continue
             free = self._free(lanes)
             if free < len(lanes):
-                heapq.heappush(self._parked.setdefault((lanes[free], gives_way), []), first)
+                self._park(first, lanes[free])
                 self._leave_place(lanes[free + 1 :])
                 continue
             self._leave_line(priority, key)
@@ -252,8 +252,16 @@ class Queue(Generic[KeyT]):
         self._in_line[line] += 1
         turn = self._last[line] = max(self._turns.get(priority, 0), self._last.get(line, 0)) + 1
         ready = (priority, gives_way, turn, next(self._order), key, lanes)
+        free = self._free(lanes)
+        if free < len(lanes):
+            self._park(ready, lanes[free])
+            return
         heapq.heappush(self._ready[gives_way], ready)
         self._wake_one()
+
+    def _park(self, ready: _Ready[KeyT], lane: Lane) -> None:
+        """Let the key wait until this lane has a free worker."""
+        heapq.heappush(self._parked.setdefault((lane, ready[1]), []), ready)
 
     def _wake_one(self) -> None:
         """Wake one worker, since one key needs only one."""
@@ -277,15 +285,22 @@ class Queue(Generic[KeyT]):
     def _promote(self) -> None:
         """Make due keys ready."""
         now = self.clock()
-        while self._due and self._due[0][0] <= now:
-            due, _, key = heapq.heappop(self._due)
-            current = self._delayed.get(key)
-            if current is not None and current[0] == due:
-                self.add(key, current[1])
+        while self._first_due() <= now:
+            _, _, key = heapq.heappop(self._due)
+            self.add(key, self._delayed[key][1])
+
+    def _first_due(self) -> float:
+        """When the first delayed key is due; times that no longer hold are dropped: no timer need ring for them."""
+        while self._due:
+            due, _, key = self._due[0]
+            if (current := self._delayed.get(key)) is not None and current[0] == due:
+                return due
+            heapq.heappop(self._due)
+        return inf
 
     def _arm(self) -> None:
         """Set the one timer, for the key that is due first."""
-        due = self._due[0][0] if self._due else inf
+        due = self._first_due()
         if due >= self._timer_due:
             return
         if self._timer is not None:

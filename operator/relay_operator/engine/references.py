@@ -30,8 +30,9 @@ def held(metadata: Mapping[str, JsonValue], status: Mapping[str, JsonValue]) -> 
 
 def held_aside(metadata: Mapping[str, JsonValue], status: Mapping[str, JsonValue]) -> tuple[ObjectKey, ...]:
     """The objects whose resources were given to its former resources."""
-    rows = _rows(status["former"]) if "former" in status else ()
-    return tuple(key for row in rows if "references" in row for key in _given(metadata, row))
+    if "former" not in status:
+        return ()
+    return tuple(key for row in _rows(status["former"]) if "references" in row for key in _given(metadata, row))
 
 
 def _given(metadata: Mapping[str, JsonValue], given: Mapping[str, JsonValue]) -> tuple[ObjectKey, ...]:

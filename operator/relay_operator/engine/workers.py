@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.passes import KindReconciler
 from relay_operator.engine.queue import Priority, Queue, Taken
-from relay_operator.observability.logs import log_context
+from relay_operator.observability.logs import LogContext
 
 logger = logging.getLogger(__name__)
 
@@ -76,6 +76,6 @@ class Workers:
             await self.reconcilers[key.kind].reconcile(taken)
         except Exception:
             # The last resort: an unforeseen error in one object must not end the work on others.
-            with log_context(kind=key.kind, namespace=key.namespace, name=key.name):
+            with LogContext(kind=key.kind, namespace=key.namespace, name=key.name):
                 logger.exception("a pass failed unexpectedly; the object is looked at again in a minute")
             self.queue.add_after(key, _MISTAKE_DELAY, Priority.RETRY)

@@ -3,14 +3,14 @@
 import json
 import logging
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Literal, TextIO
 
+import orjson
 from aiohttp import ClientError
 
 FIELDS = ("kind", "namespace", "name", "uid", "action", "outcome", "durationSeconds")
@@ -22,13 +22,16 @@ EXPECTED_ERRORS: tuple[type[BaseException], ...] = (OSError, TimeoutError, Clien
 _QUIET_LOGGERS = ("kopf", "aiohttp", "asyncio", "kubernetes")
 _EXTRA = "relay_fields"
 _MASK = "[redacted]"
+_PREFIXES = ("or_", "vl_", "whsec_")
 # Texts are redacted where they arise, with the secrets known there; this catches whatever else looks like a secret.
 _SECRETS = re.compile(
-    r"\b(?:or|vl|whsec)_[A-Za-z0-9][\w-]{5,}"
+    rf"\b(?:{'|'.join(_PREFIXES)})[A-Za-z0-9][\w-]{{5,}}"
     r"|(?i:\bbearer\s+)[^\s\"',;]+"
     r"|\beyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*"
     r"|(?<=://)[^\s/@\"']+:[^\s/@\"']+(?=@)"
 )
+_SIGNS = (*_PREFIXES, "bearer", "eyj", "://")
+"""In lower case: each text that `_SECRETS` finds something in has one of these, and looking for them is quick."""
 _context: ContextVar[Mapping[str, str]] = ContextVar("log_context", default=MappingProxyType({}))
 
 
@@ -37,15 +40,20 @@ def redact(text: str) -> str:
     return _SECRETS.sub(_MASK, text)
 
 
-@contextmanager
-def log_context(*, kind: str, namespace: str | None, name: str, uid: str | None = None) -> Iterator[None]:
-    """Add the object and its pass to every line that this task logs until the block ends."""
-    fields = {"kind": kind, "namespace": namespace, "name": name, "uid": uid}
-    token = _context.set({field: value for field, value in fields.items() if value})
-    try:
-        yield
-    finally:
-        _context.reset(token)
+class LogContext:
+    """Adds the object to every line that this task logs until the block ends."""
+
+    __slots__ = ("_fields", "_token")
+
+    def __init__(self, *, kind: str, namespace: str | None, name: str, uid: str | None = None) -> None:
+        fields = {"kind": kind, "namespace": namespace, "name": name, "uid": uid}
+        self._fields = {field: value for field, value in fields.items() if value}
+
+    def __enter__(self) -> None:
+        self._token = _context.set(self._fields)
+
+    def __exit__(self, *_: object) -> None:
+        _context.reset(self._token)
 
 
 def log_action(
@@ -57,7 +65,7 @@ def log_action(
     duration_seconds: float | None = None,
     level: int = logging.INFO,
 ) -> None:
-    """Log one action and its outcome; the object is that of the surrounding `log_context`."""
+    """Log one action and its outcome; the object is that of the surrounding `LogContext`."""
     if not logger.isEnabledFor(level):
         return
     fields: dict[str, str | float] = {"action": action, "outcome": outcome}
@@ -97,8 +105,9 @@ class _Lines(logging.Formatter):
     def told(self, record: logging.LogRecord) -> tuple[str, dict[str, str | float]]:
         """The message and the fields of a line."""
         message, fields = self._message(record), _fields(record)
-        # One search over all texts costs no more than one over a single text, and hardly ever finds anything.
-        if _SECRETS.search("\0".join(map(str, (message, *fields.values())))) is None:
+        # One look at all texts costs no more than one at a single text, and hardly ever finds anything.
+        texts = "\0".join(map(str, (message, *fields.values()))).lower()
+        if not any(sign in texts for sign in _SIGNS):
             return message, fields
         return redact(message), {field: _redacted(value) for field, value in fields.items()}
 
@@ -137,7 +146,11 @@ class JsonLines(_Lines):
         return _encoded(line)
 
 
-_encoded = json.JSONEncoder(ensure_ascii=False).encode
+def _encoded(line: dict[str, str | float]) -> str:
+    try:
+        return orjson.dumps(line).decode()
+    except orjson.JSONEncodeError:  # a lone surrogate, which is no Unicode
+        return json.dumps(line)
 
 
 class ConsoleLines(_Lines):

@@ -6,7 +6,7 @@ from typing import TypeAlias, TypeVar
 
 from relay_client import OPERATIONS, AnyOperation, CallPolicy, ConnectionPool
 from relay_client.answers import Answer
-from relay_client.pool import OpenAnswer
+from relay_client.pool import OpenAnswer, always
 
 _OTHER = "other"
 
@@ -38,9 +38,11 @@ class MeteredPool(ConnectionPool):
         content: bytes | None,
         seconds: float,
         policy: CallPolicy,
+        may_begin: Callable[[], bool] = always,
     ) -> Answer:
         """Send one request and return its answer. Raises NoAnswerError."""
-        return await self._metered(method, url, super().exchange(method, url, headers, content, seconds, policy))
+        answer = super().exchange(method, url, headers, content, seconds, policy, may_begin)
+        return await self._metered(method, url, answer)
 
     async def open(
         self,
@@ -50,9 +52,11 @@ class MeteredPool(ConnectionPool):
         content: AsyncIterable[bytes] | None,
         seconds: float | None,
         policy: CallPolicy,
+        may_begin: Callable[[], bool] = always,
     ) -> OpenAnswer:
         """Send one request and return the head of its answer. Raises NoAnswerError."""
-        return await self._metered(method, url, super().open(method, url, headers, content, seconds, policy))
+        answer = super().open(method, url, headers, content, seconds, policy, may_begin)
+        return await self._metered(method, url, answer)
 
     async def _metered(self, method: str, url: str, request: Awaitable[AnswerT]) -> AnswerT:
         started, status = self._clock(), None

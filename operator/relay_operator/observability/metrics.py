@@ -173,6 +173,7 @@ class Metrics:
         self._cloud_requests = cache(self.cloud_requests.labels)
         self._cloud_request_seconds = cache(self.cloud_request_seconds.labels)
         self._kubernetes_writes = cache(self.kubernetes_writes.labels)
+        self._webhook_deliveries = cache(self.webhook_deliveries.labels)
 
     def on_pass(self, kind: str, outcome: str, priority: str, waited: float, seconds: float) -> None:
         """Count one pass over an object, the time that the object waited, and the duration of the pass."""
@@ -188,6 +189,10 @@ class Metrics:
         """Count one request to the cloud; status None means no answer."""
         self._cloud_requests(operation, "none" if status is None else _status_label(status)).inc()
         self._cloud_request_seconds(operation).observe(seconds)
+
+    def on_delivery(self, outcome: str) -> None:
+        """Count one delivery of a webhook."""
+        self._webhook_deliveries(outcome).inc()
 
     def on_late_create(self, kind: str) -> None:
         """Count a create that the cloud acted on after the operator had given it up."""

@@ -8,7 +8,6 @@ from hashlib import blake2b
 from secrets import token_hex
 
 from aiohttp import web
-from prometheus_client import Counter
 
 from relay_client.signature import InvalidPayload, InvalidSignature, authenticate, event_in
 from relay_operator.api.meta import ObjectKey
@@ -41,7 +40,8 @@ class Receiver:
     """Where digests of the ids of an account's deliveries are kept, the oldest first; asked only if it has secrets."""
     on_event: Callable[[ObjectKey, Event], None]
     """Receives an event with a valid signature; MUST only enqueue. It may be replayed, late, or about anything."""
-    deliveries: Counter
+    on_delivery: Callable[[WebhookOutcome], None]
+    """Called with the outcome of each delivery, for metrics."""
     body_limit: int
     deduplication_size: int
     read_seconds: float = _READ_SECONDS
@@ -57,7 +57,7 @@ class Receiver:
 
     async def _deliver(self, request: web.Request) -> web.Response:
         outcome = await self._outcome(request)
-        self.deliveries.labels(outcome).inc()
+        self.on_delivery(outcome)
         response = web.Response(status=_STATUS[outcome])
         if response.status >= 400:
             response.force_close()  # the rest of an unwanted body is not worth reading

@@ -240,7 +240,7 @@ async def test_a_delivery_of_the_cloud_wakes_the_object_it_is_about(bench: Bench
         bench.accounts.webhook_secrets.of,
         bench.accounts.webhook_secrets.seen,
         lambda account, event: EventRouter(bench.cache, bench.queue, bench.accounts.unclaimed).on_event(account, event),
-        bench.metrics.webhook_deliveries,
+        bench.metrics.on_delivery,
         settings.webhook_body_limit_bytes,
         settings.webhook_deduplication_size,
     )

@@ -100,6 +100,19 @@ async def test_a_worker_that_waits_is_woken_by_its_place_in_the_lane(clock: Cloc
     assert (await waiting).key == "a/2"
 
 
+async def test_a_key_that_finds_its_lane_full_wakes_nobody(clock: Clock) -> None:
+    queue = _in_lanes(clock, in_lane=1)
+    queue.add("a/1", Priority.CHANGE)
+    assert await free_to_take(queue) == ["a/1"]
+    waiting = asyncio.create_task(queue.take())
+    await asyncio.sleep(0)
+    waiters = len(queue._waiters)
+    queue.add("a/2", Priority.CHANGE)
+    assert len(queue._waiters) == waiters
+    queue.done("a/1")
+    assert (await waiting).key == "a/2"
+
+
 async def test_those_that_give_way_do_not_keep_the_place_of_others_in_their_lane(clock: Clock) -> None:
     queue = _in_lanes(clock, in_lane=1)
     for key in ("batch:b/1", "a/1", "batch:a/1", "a/2"):

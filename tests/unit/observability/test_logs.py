@@ -10,7 +10,7 @@ import pytest
 from aiohttp import ServerDisconnectedError
 from pydantic import JsonValue
 
-from relay_operator.observability.logs import configure_logging, log_action, log_context, redact
+from relay_operator.observability.logs import LogContext, configure_logging, log_action, redact
 
 SECRETS = [
     "or_live_4f9a1c22d0b7",
@@ -56,7 +56,7 @@ def _raised(error: Exception) -> Exception:
 
 def test_an_action_is_one_line_that_names_the_object_and_the_outcome() -> None:
     stream = _configured()
-    with log_context(kind="GpuPod", namespace="team-a", name="trainer", uid="u-1"):
+    with LogContext(kind="GpuPod", namespace="team-a", name="trainer", uid="u-1"):
         log_action(
             logging.getLogger("relay_operator.engine"),
             "created pod-1",
@@ -106,15 +106,28 @@ def test_what_is_below_the_level_is_not_logged() -> None:
 def test_a_secret_is_found_in_each_field(field: str) -> None:
     stream = _configured()
     told = {"name": "a", "uid": "b", "action": "d", "outcome": "e", field: SECRETS[0]}
-    with log_context(kind="GpuPod", namespace="n", name=told["name"], uid=told["uid"]):
+    with LogContext(kind="GpuPod", namespace="n", name=told["name"], uid=told["uid"]):
         log_action(logging.getLogger("relay_operator"), "m", action=told["action"], outcome=told["outcome"])
     assert SECRETS[0] not in stream.getvalue()
     assert "[redacted]" in stream.getvalue()
 
 
+@pytest.mark.parametrize("text", [*SECRETS, "Bearer abc.def", "bEARER abc", "https://user:hunter2@example.com/v1"])
+def test_what_looks_like_a_secret_is_found_in_a_line(text: str) -> None:
+    stream = _configured()
+    log_action(logging.getLogger("relay_operator"), f"said {text}", action="a", outcome="b")
+    assert "[redacted]" in stream.getvalue()
+
+
+def test_a_lone_surrogate_does_not_cost_the_line() -> None:
+    stream = _configured()
+    log_action(logging.getLogger("relay_operator"), "said \ud800", action="a", outcome="b")
+    assert _lines(stream)[0]["message"] == "said \ud800"
+
+
 def test_the_object_is_not_named_after_its_block_ended() -> None:
     stream = _configured()
-    with log_context(kind="GpuPod", namespace="team-a", name="trainer"):
+    with LogContext(kind="GpuPod", namespace="team-a", name="trainer"):
         pass
     logging.getLogger("relay_operator").info("idle")
     (line,) = _lines(stream)
@@ -185,7 +198,7 @@ def test_a_text_with_line_breaks_cannot_pass_for_two_lines() -> None:
 
 def test_the_console_format_reads_as_text() -> None:
     stream = _configured("console")
-    with log_context(kind="GpuPod", namespace="team-a", name="trainer"):
+    with LogContext(kind="GpuPod", namespace="team-a", name="trainer"):
         log_action(logging.getLogger("relay_operator"), "created pod-1", action="Create", outcome="accepted")
     assert stream.getvalue().endswith(
         "INFO    created pod-1 kind=GpuPod namespace=team-a name=trainer action=Create outcome=accepted\n"

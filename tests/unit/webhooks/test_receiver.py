@@ -57,7 +57,7 @@ class _Endpoint:
             secrets_for=self._secrets_for,
             seen_by=self.seen.__getitem__,
             on_event=lambda account, event: self.events.append((account, event)),
-            deliveries=self.metrics.webhook_deliveries,
+            on_delivery=self.metrics.on_delivery,
             body_limit=LIMIT,
             deduplication_size=2,
             read_seconds=0.2,

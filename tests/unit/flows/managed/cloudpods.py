@@ -86,7 +86,7 @@ class Pods:
     def begin_change(self, call: str, cloud: Cloud) -> Failure | None:
         """The same for what is sent only if the guard of the request says so."""
         self.before_change(call)
-        if not cloud._policy.may_begin():
+        if not cloud._may_begin():
             raise CloudUnavailable(call, "not sent", outcome=Outcome.NOT_SENT)
         return self.begin(call)
 
