@@ -11,8 +11,6 @@ from itertools import islice
 from math import inf
 from typing import Final, NamedTuple
 
-import orjson
-
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import ObjectKey
 from relay_operator.budgets.limits import Funds, beyond_account, beyond_namespace, can_fit, counted, of_namespace
@@ -21,7 +19,6 @@ from relay_operator.engine.account import AccountReady
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.commitment import NOTHING, Commitment
 from relay_operator.engine.entry import LARGEST
-from relay_operator.engine.manifests import part
 from relay_operator.engine.queue import Priority, Queue
 
 _BEHIND: Final = "an older object waits for what is free"
@@ -328,8 +325,7 @@ class Budgets:
         self._known.add(account.key)
         for key, entry in self.cache.users(account.key):
             if entry.reason == Reason.WAITING_FOR_BUDGET and not entry.paused:
-                created = str(part(orjson.loads(entry.body), "metadata").get("creationTimestamp", ""))
-                age = Age(created, entry.uid, entry.generation)
+                age = Age(entry.created, entry.uid, entry.generation)
                 self._lines.join(key, age, _lines(account.key, key.namespace))
 
     def _call_behind(self, left: set[ObjectKey]) -> None:

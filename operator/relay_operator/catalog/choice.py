@@ -1,14 +1,10 @@
 """Chooses the account that reads the catalog. Pure."""
 
-import orjson
-
 from relay_operator.accounts.accounts import is_anothers
 from relay_operator.api.meta import ObjectKey
 from relay_operator.api.references import AccountKind
 from relay_operator.engine.account_users import DEFAULT_NAME
 from relay_operator.engine.cache import Cache
-from relay_operator.engine.entry import Entry
-from relay_operator.engine.manifests import part
 from relay_operator.settings import Settings
 
 _SHARED = ObjectKey(AccountKind.CLUSTER_CLOUD_ACCOUNT, "", DEFAULT_NAME)
@@ -23,9 +19,5 @@ def chosen(settings: Settings, cache: Cache) -> ObjectKey | None:
     known = {key: entry for key, entry in found if entry is not None and not is_anothers(settings, key, entry)}
     if _SHARED in known:
         return _SHARED
-    usable = [(_age(entry), key) for key, entry in known.items() if entry.settled and not entry.deleting]
-    return min(usable)[1] if usable else None
-
-
-def _age(entry: Entry) -> tuple[str, str]:
-    return str(part(orjson.loads(entry.body), "metadata").get("creationTimestamp", "")), entry.uid
+    usable = [(entry.created, entry.uid, key) for key, entry in known.items() if entry.settled and not entry.deleting]
+    return min(usable)[-1] if usable else None

@@ -9,7 +9,6 @@ from datetime import datetime
 from functools import partial
 from typing import Generic, assert_never
 
-import orjson
 from pydantic import ValidationError
 
 from relay_kube.kube import Conflict, JsonObject, Kube, KubeError, NotFound, Unavailable
@@ -26,7 +25,6 @@ from relay_operator.engine.flow import ActionT, FactsT, Flow, ObjT, ResultT, Tol
 from relay_operator.engine.identity import Installation, RecordedElsewhereError
 from relay_operator.engine.informer import keep_answer
 from relay_operator.engine.leftovers import Left, Leftover, Leftovers, LeftoversFullError
-from relay_operator.engine.manifests import part
 from relay_operator.engine.memory import Memories, Memory, MemoryT
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.passes import Pass
@@ -428,4 +426,4 @@ def _is_left_now(memory: Memory | None, entry: Entry) -> bool:
     """
     if memory is None or memory.uid != entry.uid or entry.deleting:
         return False
-    return part(orjson.loads(entry.body), "status").get("observedGeneration") != entry.generation
+    return entry.status().get("observedGeneration") != entry.generation

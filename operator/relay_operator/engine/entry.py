@@ -12,6 +12,7 @@ from relay_operator.api.meta import (
     ADOPT_ID,
     ANNOTATION_PREFIX,
     API_KEY_SECRET,
+    COST_CENTER,
     CREATE_INTENT,
     PLAN_ONLY,
     CreateIntent,
@@ -25,7 +26,7 @@ from relay_operator.engine.account_users import Reference
 from relay_operator.engine.commitment import Commitment, commitment
 from relay_operator.engine.figures import Figures, figures_of
 from relay_operator.engine.identity import is_foreign, is_recorded_for
-from relay_operator.engine.intent import aside, intent_of, is_open
+from relay_operator.engine.intent import aside, is_open
 from relay_operator.engine.manifests import held, part
 from relay_operator.engine.ownership import Owned, owned
 
@@ -42,10 +43,17 @@ _DROPPED_ANNOTATIONS = frozenset({"kubectl.kubernetes.io/last-applied-configurat
 
 
 class Entry(NamedTuple):
-    """One object: its JSON, and the values that are needed without parsing it."""
+    """One object: its JSON, and the values that are needed without parsing it.
+
+    People can make an object large: where many are looked through, none is parsed.
+    """
 
     body: bytes
+    status_at: int
+    """Where its status begins in `body`, which ends with it; 0 if it has none."""
     uid: str
+    created: str
+    """RFC 3339; empty if unknown."""
     version: int
     generation: int
     deleting: bool
@@ -58,6 +66,8 @@ class Entry(NamedTuple):
     """Cloud ids of former resources, which are the object's until they are gone."""
     token: str
     """The token of the create whose result status records."""
+    sent: CreateIntent | None
+    """Its own open intent; None if it has none that can be read."""
     attempted: bool
     """Whether an intent is present, open or closed: the object has, or may have, something in the cloud."""
     searching: bool
@@ -78,6 +88,8 @@ class Entry(NamedTuple):
     """What it costs, or may cost; counted for kinds with an hourly price."""
     reserved: Commitment
     """The part of that which only its intent says."""
+    cost_center: str
+    """Who pays for it."""
     figures: Figures
     """What it adds to the sums in metrics."""
     account: Reference
@@ -107,13 +119,15 @@ class Entry(NamedTuple):
         Conditions do not count, since they may report what belongs to others. Neither does `adopt-id` on an object that
         already has a resource: it adopts no other.
         """
-        if cloud_id.encode() not in self.body:
-            return False
-        raw = orjson.loads(self.body)
-        intent, status = intent_of(raw), {**part(raw, "status"), "conditions": None}
-        adopted = part(raw, "metadata", "annotations").get(ADOPT_ID) if not self.cloud_id else None
-        asked = {adopted, intent.name if intent is not None else None}
-        return cloud_id in asked or cloud_id in _texts(status)
+        adopted = dict(self.asked).get(ADOPT_ID) if not self.cloud_id else None
+        if cloud_id in {adopted, self.sent.name if self.sent is not None else None}:
+            return True
+        quoted = b'"%s"' % cloud_id.encode()  # parsing is slow, and hardly ever finds it
+        return quoted in self.body and cloud_id in _texts({**self.status(), "conditions": None})
+
+    def status(self) -> Mapping[str, JsonValue]:
+        """The status, parsed without the rest; empty if there is none."""
+        return part(orjson.loads(memoryview(self.body)[self.status_at : -1])) if self.status_at else {}
 
 
 def _texts(value: JsonValue) -> Iterator[str]:
@@ -168,9 +182,12 @@ def entry_of(raw: Mapping[str, JsonValue], installation: str) -> Entry:
     named = references.named(metadata, spec)
     recorded = status if is_recorded_for(status, uid, str(annotations.get(ADOPT_ID) or "")) else {}
     committed, reserved = commitment(intent, spec, status)
+    body, status_at = _compact(raw, metadata, annotations)
     return Entry(
-        body=_compact(raw, metadata, annotations),
+        body=body,
+        status_at=status_at,
         uid=uid,
+        created=str(metadata.get("creationTimestamp") or ""),
         version=comparable(metadata.get("resourceVersion")),
         generation=_number(metadata.get("generation")),
         deleting="deletionTimestamp" in metadata,
@@ -179,6 +196,7 @@ def entry_of(raw: Mapping[str, JsonValue], installation: str) -> Entry:
         cloud_id=str(recorded.get("id") or ""),
         aside=tuple(cloud_id for cloud_id, _ in aside(recorded) if cloud_id),
         token=str(recorded.get("createToken") or ""),
+        sent=sent if isinstance(sent, CreateIntent) else None,
         attempted=CREATE_INTENT in annotations,
         searching=searching,
         ready=ready,
@@ -189,6 +207,7 @@ def entry_of(raw: Mapping[str, JsonValue], installation: str) -> Entry:
         doomed="deletionDeadline" in status,
         committed=committed,
         reserved=reserved,
+        cost_center=str(part(metadata, "labels").get(COST_CENTER) or ""),
         figures=figures_of(status),
         account=(str(account.get("kind") or ""), str(account.get("name") or "")),
         over=status.get("cleared") is True,
@@ -200,11 +219,17 @@ def entry_of(raw: Mapping[str, JsonValue], installation: str) -> Entry:
 
 def _compact(
     raw: Mapping[str, JsonValue], metadata: Mapping[str, JsonValue], annotations: Mapping[str, JsonValue]
-) -> bytes:
+) -> tuple[bytes, int]:
+    """The object's JSON, with its status last, and where that begins."""
     kept = {name: value for name, value in metadata.items() if name != "managedFields"}
     kept["annotations"] = {name: value for name, value in annotations.items() if name not in _DROPPED_ANNOTATIONS}
+    rest = {name: value for name, value in raw.items() if name != "status"}
+    head = encoded({**rest, "metadata": kept})
     # Copied, since orjson returns a slice of a larger buffer: kept uncopied, it would waste twice its own size.
-    return memoryview(encoded({**raw, "metadata": kept})).tobytes()
+    if "status" not in raw:
+        return memoryview(head).tobytes(), 0
+    before = head[:-1] + b',"status":'
+    return b"".join((before, encoded(raw["status"]), b"}")), len(before)
 
 
 def _own_intent(

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 
+import orjson
 import pytest
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
@@ -44,6 +45,22 @@ def entry(**said: Json) -> Entry:
 )
 def test_an_object_says_the_ids_that_it_records_or_asks_for(said: dict[str, Json], *, says: bool) -> None:
     assert entry(**said).says("pod-1") is says
+
+
+def test_what_people_may_make_large_is_not_parsed_for_what_is_known_of_it() -> None:
+    labels: Json = {"e": "e", "gpurelay.dev/cost-center": "ml"}
+    metadata: Json = {"labels": labels, "creationTimestamp": "2026-03-01T12:00:00Z"}
+    one = entry(metadata=metadata, status={"id": "pod-1", "state": "running"})
+    blank = one._replace(body=b"e" * one.status_at + one.body[one.status_at :])
+    assert (blank.says("pod-1"), blank.says("e"), blank.cost_center, blank.created, blank.status()) == (
+        True,
+        False,
+        "ml",
+        "2026-03-01T12:00:00Z",
+        {"id": "pod-1", "state": "running"},
+    )
+    assert orjson.loads(one.body)["status"] == one.status()
+    assert entry().status() == {}
 
 
 def test_it_is_paused_if_people_say_so() -> None:

@@ -11,10 +11,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-import orjson
-
 from relay_kube.kube import CONFIG_MAPS, JsonObject, KubeError, NotFound, Refused
-from relay_operator.api.meta import ANNOTATION_PREFIX, COST_CENTER, ObjectKey
+from relay_operator.api.meta import ANNOTATION_PREFIX, ObjectKey
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.controller import Engine
 from relay_operator.engine.entry import Entry
@@ -48,7 +46,9 @@ class Departed:
 
     def note(self, key: ObjectKey, entry: Entry, account: ObjectKey | None) -> None:
         """Note that the object recorded this id, with this account, and no longer does."""
-        self._holders.setdefault(key.namespace, deque()).append((account, entry.cloud_id, _holder(key, entry)))
+        self._holders.setdefault(key.namespace, deque()).append(
+            (account, entry.cloud_id, Holder(key, entry.uid, entry.cost_center))
+        )
         self._number += 1
         if self._number > REMEMBERED:
             most = max(self._holders, key=lambda namespace: len(self._holders[namespace]))
@@ -151,7 +151,7 @@ class Bookkeeper:
         """The objects of these that use the account."""
         cache = self.engine.cache
         return [
-            _holder(key, entry)
+            Holder(key, entry.uid, entry.cost_center)
             for key in sorted(keys)
             if cache.account_of(key) == account and (entry := cache.get(key)) is not None
         ]
@@ -208,9 +208,3 @@ class Bookkeeper:
 
     def _where(self, page: Page) -> str:
         return page.account.namespace or self.namespace
-
-
-def _holder(key: ObjectKey, entry: Entry) -> Holder:
-    has_one = COST_CENTER.encode() in entry.body  # parsing is slow, and most objects have no such label
-    labels = part(orjson.loads(entry.body), "metadata", "labels") if has_one else {}
-    return Holder(key, entry.uid, str(labels.get(COST_CENTER) or ""))

@@ -13,8 +13,6 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
-import orjson
-
 from relay_client import CloudError, Unauthorized
 from relay_client.operations import INFERENCE_NAMES
 from relay_operator.api.cloudaccount import Orphans
@@ -225,9 +223,9 @@ class Sweeper:
         account = self.engine.cache.account_of(key)
         if account is None or account == ready.key:
             return account is not None
-        status, told = part(orjson.loads(entry.body), "status", "identity"), self.engine.cache.get(account)
-        before = part(orjson.loads(told.body), "status").get("organizationId") if told is not None else None
-        known = {status.get("organization"), self.organization_of(account) or before}
+        told = self.engine.cache.get(account)
+        before = told.status().get("organizationId") if told is not None else None
+        known = {part(entry.status(), "identity").get("organization"), self.organization_of(account) or before}
         return ready.organization_id in known
 
     async def _look_after(self, ready: AccountReady, policy: Orphans, memory: SweepMemory, now: datetime) -> None:

@@ -366,7 +366,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
             return CannotTell()
         observed = await self.resource.existing(account.cloud, obj)
         if observed is not None:
-            return CannotTell() if has_rival(self.cache, key, intent) else Found(observed)
+            return CannotTell() if has_rival(self.cache, key, intent, account) else Found(observed)
         return CannotTell() if await resource.may_exist(account.cloud, obj) else NotSeen()
 
     def _found(

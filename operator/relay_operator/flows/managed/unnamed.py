@@ -4,13 +4,11 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-import orjson
-
 from relay_operator.api.meta import CreateIntent, ObjectKey, Resource
 from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.cache import Cache
-from relay_operator.engine.intent import changed_fields, intent_of, sent_to
+from relay_operator.engine.intent import changed_fields, sent_to
 from relay_operator.flows.managed.resource import (
     CannotTell,
     ExternalResource,
@@ -41,7 +39,7 @@ async def found_unnamed(
     if another or not account.adoption_allowed:
         return CannotTell()
     alike = [(one, resource.identity(one)[0]) for one in await kind.alike(account.cloud, obj)]
-    if has_rival(cache, key, intent):  # only now: another may have sent its request while the list was read
+    if has_rival(cache, key, intent, account):  # only now: another may have sent its request while the list was read
         return CannotTell()
     free = [one for one, cloud_id in alike if not cache.with_cloud_id(cloud_id) - {key}]
     return led_to([(one, kind.made_at(one)) for one in free], intent.started_at)
@@ -59,18 +57,27 @@ def led_to(alike: Sequence[tuple[ObsT, datetime | None]], started_at: datetime) 
             return CannotTell()
 
 
-def has_rival(cache: Cache, key: ObjectKey, intent: CreateIntent) -> bool:
+def has_rival(cache: Cache, key: ObjectKey, intent: CreateIntent, account: AccountReady) -> bool:
     """Whether another object waits for the answer to an equal request to this organization: a resource may be either's.
 
     With whatever account: several may have keys of one organization.
     """
-    others = (cache.get(other) for other in cache.keys(key.kind) if other != key)
-    return any(entry is not None and entry.searching and _sent_the_same(entry.body, intent) for entry in others)
+    others = ((other, cache.get(other)) for other in cache.keys(key.kind) if other != key)
+    return any(
+        entry is not None and entry.searching and _is_alike(entry.sent, intent) and _reaches(cache, other, key, account)
+        for other, entry in others
+    )
 
 
-def _sent_the_same(body: bytes, intent: CreateIntent) -> bool:
-    if intent.spec_hash.encode() not in body:  # parsing is slow
-        return False
-    other = intent_of(orjson.loads(body))
+def _is_alike(other: CreateIntent | None, intent: CreateIntent) -> bool:
     where = sent_to(intent)
     return other is not None and other.spec_hash == intent.spec_hash and (not where or sent_to(other) in {"", where})
+
+
+def _reaches(cache: Cache, other: ObjectKey, key: ObjectKey, account: AccountReady) -> bool:
+    """Whether the other object can have sent a request to this organization: anybody can write an intent by hand."""
+    used = cache.account_of(other)
+    if used == account.key or other.namespace == key.namespace:
+        return True
+    told = cache.get(used) if used is not None else None
+    return told is not None and told.status().get("organizationId") == account.organization_id
