@@ -30,6 +30,7 @@ from relay_client import (
 )
 from relay_client.answers import Answer, NoAnswerError
 from relay_client.operations import LIST_WEBHOOK_DELIVERIES, WHOAMI
+from relay_client.pool import always
 from relay_wire.webhooks import WebhookDelivery
 
 _PATIENCE_SECONDS: Final = 10.0
@@ -106,7 +107,7 @@ async def _got(url: str) -> Answer:
     """The answer to a GET without a key. Raises Failure."""
     async with connections() as pool:
         try:
-            return await pool.exchange("GET", url, {}, None, _PATIENCE_SECONDS, CallPolicy())
+            return await pool.exchange("GET", url, {}, None, _PATIENCE_SECONDS, CallPolicy(), always)
         except NoAnswerError as silent:
             raise Failure(f"{url} does not answer: {silent.reason}") from None
         except ValueError as unfit:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import copy
 import random
 import time
 from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
@@ -41,7 +42,7 @@ class Runtime:
     random: Callable[[], float] = random.random
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Noted:
     """Records for later calls whether the cloud answers the operation."""
 
@@ -128,10 +129,9 @@ class Cloud:
 
         If it returns False, the call raises CloudUnavailable with the outcome NOT_SENT.
         """
-        guarded = object.__new__(type(self))
-        vars(guarded).update(vars(self))  # for every create: a tenth of what `copy.copy` costs
-        guarded._may_begin = may_begin
-        guarded._owns_pool = False
+        guarded = copy.copy(self)
+        guarded._may_begin = may_begin  # noqa: SLF001 - of this class
+        guarded._owns_pool = False  # noqa: SLF001
         return guarded
 
     async def organization_id(self) -> str:
@@ -236,7 +236,7 @@ class Cloud:
         headers = {**self._headers, "Accept": "*/*", **asked_for(position, etag)}
         seconds = self._policy.attempt_seconds
         try:
-            answer = await self._pool.open(DOWNLOAD_FILE.method, url, headers, None, seconds, self._policy)
+            answer = await self._pool.open(DOWNLOAD_FILE.method, url, headers, None, seconds, self._policy, always)
         except NoAnswerError as failure:
             raise error_without_answer(DOWNLOAD_FILE, failure, self._secrets(None)) from None
         if not answer.is_success and answer.status != NO_SUCH_RANGE:
@@ -283,8 +283,9 @@ class Cloud:
         headers = self._headers if content is None else self._headers_with_body
         with _Noted(self._outages, operation, self._runtime.clock):
             try:
-                request = operation.method, url, headers, content
-                answer = await self._pool.exchange(*request, seconds, self._policy, self._may_begin)
+                answer = await self._pool.exchange(
+                    operation.method, url, headers, content, seconds, self._policy, self._may_begin
+                )
             except NoAnswerError as failure:
                 raise error_without_answer(operation, failure, self._secrets(body)) from None
             return self._settled(operation, answer, body)

@@ -114,7 +114,7 @@ class ConnectionPool:
         content: bytes | None,
         seconds: float,
         policy: CallPolicy,
-        may_begin: Callable[[], bool] = always,
+        may_begin: Callable[[], bool],
     ) -> Answer:
         """Send one request and return its answer within `seconds`; redirects are answers. Raises NoAnswerError.
 
@@ -146,7 +146,7 @@ class ConnectionPool:
         content: AsyncIterable[bytes] | None,
         seconds: float | None,
         policy: CallPolicy,
-        may_begin: Callable[[], bool] = always,
+        may_begin: Callable[[], bool],
     ) -> OpenAnswer:
         """Send one request; return the head of its answer, within `seconds` if given. Raises NoAnswerError.
 

@@ -24,6 +24,7 @@ def named_account(namespace: str, kind: str, name: str) -> ObjectKey:
 
 # Of known objects only: a stranger can ask the webhooks' receiver for any name.
 _account = lru_cache(maxsize=1024)(named_account)
+_SHARED = named_account("", AccountKind.CLUSTER_CLOUD_ACCOUNT, DEFAULT_NAME)
 
 
 @dataclass(slots=True)
@@ -74,8 +75,7 @@ class AccountUsers:
     def default(self, namespace: str) -> ObjectKey | None:
         """The namespace's own `default` account, else the cluster's; None if there is neither."""
         own = _account(namespace, AccountKind.CLOUD_ACCOUNT, DEFAULT_NAME)
-        shared = _account(namespace, AccountKind.CLUSTER_CLOUD_ACCOUNT, DEFAULT_NAME)
-        return own if self.exists(own) else shared if self.exists(shared) else None
+        return own if self.exists(own) else _SHARED if self.exists(_SHARED) else None
 
 
 def _named(key: ObjectKey, reference: Reference | None) -> ObjectKey | None:

@@ -44,6 +44,8 @@ class Taken(Generic[KeyT]):
 class _Pending:
     priority: Priority
     since: float
+    number: int = -1
+    """Its number in order of arrival, once it is in a line."""
 
 
 class Lane(NamedTuple):
@@ -209,9 +211,9 @@ class Queue(Generic[KeyT]):
 
     def _is_current(self, ready: _Ready[KeyT]) -> bool:
         """Whether the key still waits for this; it may have been moved forward, or taken, since."""
-        priority, _, _, _, key, _ = ready
+        _, _, _, number, key, _ = ready
         waiting = self._pending.get(key)
-        return waiting is not None and waiting.priority == priority and key not in self._working
+        return waiting is not None and waiting.number == number and key not in self._working
 
     def _free(self, lanes: Lanes) -> int:
         """How many of the lanes have a free worker, from the innermost to the first that has none."""
@@ -251,10 +253,11 @@ class Queue(Generic[KeyT]):
         line = priority, self.shares.tenant(key)
         self._in_line[line] += 1
         turn = self._last[line] = max(self._turns.get(priority, 0), self._last.get(line, 0)) + 1
-        ready = (priority, gives_way, turn, next(self._order), key, lanes)
+        number = self._pending[key].number = next(self._order)
+        ready = (priority, gives_way, turn, number, key, lanes)
         free = self._free(lanes)
-        if free < len(lanes):
-            self._park(ready, lanes[free])
+        if free < len(lanes) and self._waiters and not (gives_way and self._giving_way >= self.shares.giving_way):
+            self._park(ready, lanes[free])  # as a worker would do that is woken for it
             return
         heapq.heappush(self._ready[gives_way], ready)
         self._wake_one()

@@ -41,7 +41,7 @@ def redact(text: str) -> str:
 
 
 class LogContext:
-    """Adds the object to every line that this task logs until the block ends."""
+    """Adds the object to every line that this task logs until the block ends; for one block."""
 
     __slots__ = ("_fields", "_token")
 

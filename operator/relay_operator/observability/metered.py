@@ -6,7 +6,7 @@ from typing import TypeAlias, TypeVar
 
 from relay_client import OPERATIONS, AnyOperation, CallPolicy, ConnectionPool
 from relay_client.answers import Answer
-from relay_client.pool import OpenAnswer, always
+from relay_client.pool import OpenAnswer
 
 _OTHER = "other"
 
@@ -38,7 +38,7 @@ class MeteredPool(ConnectionPool):
         content: bytes | None,
         seconds: float,
         policy: CallPolicy,
-        may_begin: Callable[[], bool] = always,
+        may_begin: Callable[[], bool],
     ) -> Answer:
         """Send one request and return its answer. Raises NoAnswerError."""
         answer = super().exchange(method, url, headers, content, seconds, policy, may_begin)
@@ -52,7 +52,7 @@ class MeteredPool(ConnectionPool):
         content: AsyncIterable[bytes] | None,
         seconds: float | None,
         policy: CallPolicy,
-        may_begin: Callable[[], bool] = always,
+        may_begin: Callable[[], bool],
     ) -> OpenAnswer:
         """Send one request and return the head of its answer. Raises NoAnswerError."""
         answer = super().open(method, url, headers, content, seconds, policy, may_begin)

@@ -250,3 +250,15 @@ async def test_what_moved_forward_gives_its_turn_back(clock: Clock) -> None:
     for key in ("a-6", "b-1", "b-2"):
         queue.add(key, Priority.POLL)
     assert await drained(queue) == ["a-6", "b-1", "b-2", "c-1"]
+
+
+async def test_what_moved_forward_has_no_second_place_when_it_is_added_again(clock: Clock) -> None:
+    queue = _in_lanes(clock)
+    queue.add("a/1", Priority.POLL)
+    queue.add("a/1", Priority.DELETE)
+    first = await taken(queue)
+    assert first is not None
+    queue.done(first.key)
+    queue.add("b/1", Priority.POLL)
+    queue.add("a/1", Priority.POLL)
+    assert await drained(queue) == ["b/1", "a/1"]

@@ -14,7 +14,7 @@ from relay_operator.flows.managed.plan import View
 from relay_operator.flows.managed.resource import Change, ExternalResource, Inputs, ObsT
 
 
-@dataclass(slots=True)  # not frozen: every pass makes one, and a frozen one takes five times as long to make
+@dataclass(slots=True)  # not frozen, as `View`
 class Facts(UsesAccount, Generic[SpecT, StatusT, ObsT]):
     """What a pass gathered; everything after is decided from it alone."""
 

@@ -133,7 +133,7 @@ class Value(Enum):
     TAKEN = auto()  # the Secret belongs to another object, or cannot be written
 
 
-@dataclass(slots=True)  # not frozen: every pass makes one, and a frozen one takes five times as long to make
+@dataclass(slots=True)  # not frozen: every pass makes one, and a frozen one is slow to make
 class View:
     """Everything a decision depends on."""
 
