@@ -1,10 +1,23 @@
 """Autoscaling inference clusters (section 2, "Cluster")."""
 
 from enum import StrEnum
+from typing import Annotated
 
 from pydantic import Field
 
-from relay_wire.base import Identifier, Lenient, ListOf, Name, Page, Port, Received, ResourceId, Sent, SentList
+from relay_wire.base import (
+    LONGEST_SECRET,
+    Identifier,
+    Lenient,
+    ListOf,
+    Name,
+    Page,
+    Port,
+    Received,
+    ResourceId,
+    Sent,
+    SentList,
+)
 from relay_wire.catalog import GpuModel
 
 
@@ -111,7 +124,7 @@ class ClusterDetail(Received):
     created_at: str
     updated_at: str
     status_reason: Lenient[str] = None
-    deploy_token: Lenient[str] = Field(default=None, repr=False)
+    deploy_token: Lenient[Annotated[str, Field(max_length=LONGEST_SECRET)]] = Field(default=None, repr=False)
     endpoint_url: Lenient[str] = None
     env_vars: Lenient[dict[str, str]] = Field(default=None, repr=False)
     gpu_model: Lenient[GpuModel] = None

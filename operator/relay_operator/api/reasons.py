@@ -203,8 +203,8 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         Reason.SPEC_INVALID: "The cloud refuses the spec, or status cannot be written: the message has the words of "
         "the cloud, or of the API server.",
         Reason.ENV_MISSING: "A Secret or ConfigMap that the spec refers to is missing, lacks the key or is too large.",
-        Reason.CONNECTION_REFUSED: "The Secret or ConfigMap of `connection` cannot be written: it is another's, or "
-        "the API server refuses it.",
+        Reason.CONNECTION_REFUSED: "The Secret or ConfigMap of `connection` cannot be written: it is another's, "
+        "its texts would be too long, or the API server refuses it.",
         Reason.EXPIRED: "It is no longer valid, and the spec does not ask for another: delete its Secret to get one. "
         "`rotateBeforeSeconds`, of a ProvisioningToken `renewBeforeSeconds`, replaces it in time.",
         Reason.SECRET_TAKEN: "The Secret of `secretName` exists and is not this object's, or cannot be written: "

@@ -191,6 +191,12 @@ def test_secrets_are_not_shown() -> None:
     assert "canary" not in repr(detail)
 
 
+def test_a_deploy_token_that_is_too_long_is_absent_and_never_cut() -> None:
+    longest = "x" * 4096
+    assert ClusterDetail.model_validate(DETAIL | {"deployToken": longest}).deploy_token == longest
+    assert ClusterDetail.model_validate(DETAIL | {"deployToken": f"{longest}x"}).deploy_token is None
+
+
 @pytest.mark.parametrize(
     ("model", "answer"),
     [(ClusterPage, {"items": [[]] * 3}), (Whoami, {"principalType": "", "organizationId": "o", "scopes": [[]] * 3})],

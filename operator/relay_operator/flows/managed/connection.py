@@ -1,9 +1,10 @@
 """Writes a workload's endpoint into a Secret or ConfigMap of its namespace. Never overwrites another owner's."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Final
 from urllib.parse import urlsplit
 
 from pydantic import JsonValue
@@ -21,6 +22,10 @@ from relay_operator.api.connection import Connection, ConnectionTarget
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.manifests import as_secret, is_owned_by, owner, part, unquoted
 from relay_operator.flows.managed.memory import ManagedMemory
+
+MOST_CHARACTERS: Final = 128 * 1024
+"""The most in the texts of one Secret or ConfigMap: twice what templates can have, and half of what Kubernetes takes if
+each character takes 4 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,20 +55,28 @@ def _host(url: str) -> str:
         return ""
 
 
-def filled(target: ConnectionTarget, values: Mapping[str, str]) -> dict[str, str]:
-    """The target's keys with their templates filled in; a placeholder without a value becomes empty."""
+def filled(target: ConnectionTarget, values: Mapping[str, str]) -> dict[str, str] | None:
+    """The target's keys with their templates filled in; None if the texts would have more than `MOST_CHARACTERS`.
+
+    A placeholder without a value becomes empty.
+    """
     if target.keys is None:
-        return dict(values)
-    return {key: _fill(template, values) for key, template in target.keys.items()}
+        texts = {name: [value] for name, value in values.items()}
+    else:
+        texts = {key: [*_pieces(template, values)] for key, template in target.keys.items()}
+    # Counted before anything is joined: a short template can name a long value hundreds of times.
+    if sum(len(piece) for pieces in texts.values() for piece in pieces) > MOST_CHARACTERS:
+        return None
+    return {key: "".join(pieces) for key, pieces in texts.items()}
 
 
-def _fill(template: str, values: Mapping[str, str]) -> str:
-    parts = template.split("{{")
-    text = parts[0]
-    for braced in parts[1:]:
+def _pieces(template: str, values: Mapping[str, str]) -> Iterator[str]:
+    """What the text consists of; no value is copied."""
+    first, *others = template.split("{{")
+    yield first
+    for braced in others:
         name, closed, rest = braced.partition("}}")
-        text += values.get(name.strip(), "") + rest if closed else "{{" + braced
-    return text
+        yield from (values.get(name.strip(), ""), rest) if closed else ("{{", braced)
 
 
 @dataclass(slots=True)
@@ -80,6 +93,11 @@ class ConnectionWriter:
             return None
         for kind, target in _targets(connection):
             data = filled(target, reached.values(secret=kind is SECRETS))
+            if data is None:
+                return (
+                    f"connection: {kind.plural} {target.name} would have more than {MOST_CHARACTERS:,} characters: "
+                    "put fewer placeholders into its keys"
+                )
             problem = await self._write(key, uid, kind, target, data, memory)
             if problem is not None:
                 return problem

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from relay_kube.kube import CONFIG_MAPS, SECRETS, Conflict, KubeError
 from relay_operator.api.connection import Connection, ConnectionTarget
 from relay_operator.api.meta import ObjectKey
-from relay_operator.flows.managed.connection import Reached, filled
+from relay_operator.flows.managed.connection import MOST_CHARACTERS, Reached, filled
 from relay_operator.flows.managed.memory import ManagedMemory
 from tests.unit.engine.apiserver import Call, Fault, Json, part
 from tests.unit.flows.managed.world import NAMESPACE, World
@@ -30,6 +30,33 @@ TEMPLATES: dict[str, tuple[dict[str, str] | None, dict[str, str]]] = {
 @pytest.mark.parametrize(("keys", "expected"), TEMPLATES.values(), ids=TEMPLATES)
 def test_a_template_is_filled_with(keys: dict[str, str] | None, expected: dict[str, str]) -> None:
     assert filled(ConnectionTarget(name="x", keys=keys), REACHED.values(secret=False)) == expected
+
+
+LONG = "\U0001d535" * 4096
+REPEATED: dict[str, tuple[dict[str, str] | None, Reached]] = {
+    "the token": ({f"k{at}": "{{deployToken}}" * 136 for at in range(32)}, Reached("https://x.example", "pod-1", LONG)),
+    "the host": ({f"k{at}": "{{host}}" * 256 for at in range(32)}, Reached(f"https://{LONG}", "pod-1")),
+    "without templates": (None, Reached("https://x.example", "pod-1", "x" * MOST_CHARACTERS)),
+}
+
+
+@pytest.mark.parametrize(("keys", "reached"), REPEATED.values(), ids=REPEATED)
+async def test_texts_that_would_be_too_long_are_not_built(
+    world: World, keys: dict[str, str] | None, reached: Reached
+) -> None:
+    assert filled(ConnectionTarget(name="x", keys=keys), reached.values(secret=True)) is None
+    told = await write(world, {"secret": {"name": "secret", **({"keys": dict(keys)} if keys else {})}}, reached=reached)
+    assert told.startswith("connection: secrets secret would have more than 131,072 characters: put fewer placeholders")
+    assert world.server.calls == []
+
+
+def test_texts_may_have_as_much_as_the_bound_in_all() -> None:
+    values = {"id": "x" * 1024}
+    keys = {f"k{at}": "{{id}}" * 32 for at in range(4)}
+    whole = filled(ConnectionTarget(name="x", keys=keys), values)
+    assert whole is not None
+    assert sum(map(len, whole.values())) == MOST_CHARACTERS
+    assert filled(ConnectionTarget(name="x", keys={**keys, "more": "x"}), values) is None
 
 
 def test_an_address_that_is_none_has_no_host() -> None:

@@ -6,7 +6,8 @@ from relay_kube.kube import SECRETS
 from relay_operator.flows.managed.connection import Reached
 from relay_operator.flows.managed.resource import Look
 from relay_wire.vms import VmRecord
-from tests.unit.flows.managed.running import made
+from tests.unit.engine.apiserver import Json
+from tests.unit.flows.managed.running import becomes, made
 from tests.unit.flows.managed.world import NAMESPACE, World
 
 
@@ -23,6 +24,19 @@ async def test_the_endpoint_is_written_for_others_and_what_is_in_the_way_is_told
     await world.settle()
     assert world.reason() == "Running"
     assert ("secrets", NAMESPACE, "taken") in world.server.objects
+
+
+async def test_texts_that_would_be_too_long_are_told_once_and_nothing_more_is_written(world: World) -> None:
+    keys: Json = {f"k{at}": "{{endpointUrl}}" * 136 for at in range(32)}
+    await made(world, connection={"configMap": {"name": "there", "keys": keys}})
+    await becomes(world, "running", endpoint_url=f"https://{'x' * 4000}.example/")
+    ready = world.condition()
+    assert ready is not None
+    assert (ready.reason, "configmaps there" in ready.message) == ("ConnectionRefused", True)
+    writes, looks = len(world.server.writes), len(world.resource.looks)
+    await world.wait(1500, step=5)
+    assert len(world.resource.looks) > looks
+    assert len(world.server.writes) == writes
 
 
 async def connected(world: World) -> None:
