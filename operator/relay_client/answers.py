@@ -1,7 +1,7 @@
 """What an answer means: a result, or an error with its outcome. Pure; the statuses are those of section 7."""
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
@@ -12,7 +12,7 @@ from relay_client import errors
 from relay_client.crowding import is_crowded
 from relay_client.errors import CloudError, Outcome
 from relay_client.operations import NOTHING, AnyOperation, Api, Operation
-from relay_client.redaction import presentable
+from relay_client.redaction import all_presentable, presentable
 from relay_client.retry import retry_after
 from relay_wire.errors import ErrorBody, ErrorCode, InferenceError, InferenceErrorBody
 
@@ -125,23 +125,25 @@ def about(operation: Operation[Any, ResultT], asked: str | None, result: ResultT
     raise errors.Unreadable(operation.name, text, status=200)
 
 
-def error_of(operation: AnyOperation, answer: Answer, wall_now: float, secrets: Iterable[str] = ()) -> CloudError:
+def error_of(operation: AnyOperation, answer: Answer, wall_now: float, secrets: Collection[str] = ()) -> CloudError:
     """The error that an answer other than 2xx means; `secrets` are strings that its message must not repeat."""
     said = _said(operation.api, answer)
-    code = _word(said.code, secrets)
+    texts = said.message or _unexplained(answer), said.code or "", said.type or ""
+    message, shown_code, shown_type = all_presentable(texts, secrets)
+    code = _word(said.code, shown_code)
     kind, outcome = _kind(answer.status, code, said_by_cloud=bool(said.message or said.code))
     return kind(
         operation.name,
-        presentable(said.message or _unexplained(answer), secrets),
+        message,
         status=answer.status,
         code=code,
-        error_type=_word(said.type, secrets),
+        error_type=_word(said.type, shown_type),
         retry_after=retry_after(answer.headers.get("retry-after"), wall_now),
         outcome=outcome,
     )
 
 
-def error_without_answer(operation: AnyOperation, failure: NoAnswerError, secrets: Iterable[str] = ()) -> CloudError:
+def error_without_answer(operation: AnyOperation, failure: NoAnswerError, secrets: Collection[str] = ()) -> CloudError:
     """The error for a missing answer; nothing happened only if no byte of the request was sent."""
     outcome = Outcome.UNKNOWN if failure.begun else Outcome.NOT_SENT
     kind = errors.Withheld if failure.withheld else errors.CloudUnavailable
@@ -182,11 +184,9 @@ def _said(api: Api, answer: Answer) -> InferenceError:
     return InferenceError()
 
 
-def _word(text: str | None, secrets: Iterable[str]) -> str | None:
+def _word(text: str | None, shown: str) -> str | None:
     """A word for programs, without secrets. A code of section 7 stays whole, even if a secret equals a part of it."""
-    if not text or text in _KNOWN_CODES:
-        return text or None
-    return presentable(text, secrets)[:_MAX_CODE_CHARS]
+    return shown[:_MAX_CODE_CHARS] if text and text not in _KNOWN_CODES else text or None
 
 
 def _unexplained(answer: Answer) -> str:

@@ -1,19 +1,26 @@
 """Makes the cloud's texts safe to show in logs, events, status and exceptions. Pure."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeVar, cast
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TypeAlias, TypeVar, cast
 
 from pydantic import BaseModel
 
 T = TypeVar("T")
+Span: TypeAlias = tuple[int, int]
+"""Where a secret begins in a text, and where it ends."""
 
 MAX_MESSAGE_CHARS = 500
 MAX_TEXT_CHARS = 4096
 """The most characters of each text in a result."""
 _READ_TIMES = 8
 """How many times as much of a text is read as may be shown, since masking and cleaning shorten it."""
+_READ_CHARS = _READ_TIMES * MAX_MESSAGE_CHARS
+MAX_PLACES = 5000
+"""The most places in texts that are compared with lines of secrets that begin alike, each line counted for itself."""
 _MASK = "[redacted]"
+_WITHHELD = f"{_MASK}, since it may repeat values of the request"
 _SECRETS = re.compile(r"(?i)\b(?:(?:or|vl|whsec)_[a-z0-9][\w-]{5,}|bearer\s+[^\s\"',;]+)")
 _CUT_SECRET = re.compile(r"(?i)\b(?:or|vl|whsec)_[\w-]{0,5}\Z")
 """The beginning of a secret, too short for `_SECRETS`, where a text was cut."""
@@ -22,27 +29,64 @@ _ODD_IN_ASCII = dict.fromkeys((*range(32), 127), " ")
 _MIN_SECRET_CHARS = 6
 
 
-def presentable(text: str, secrets: Iterable[str] = ()) -> str:
+def presentable(text: str, secrets: Collection[str] = ()) -> str:
     """The text on one line, without control characters and secrets, at most `MAX_MESSAGE_CHARS` long."""
-    lines = {line.strip() for secret in secrets for line in secret.splitlines()}
-    masked = sorted((line for line in lines if len(line) >= _MIN_SECRET_CHARS), key=len, reverse=True)
-    head = text[: _whole_secrets(text, masked)]
-    is_cut = len(head) < len(text)
-    for line in masked:
-        head = head.replace(line, _MASK)
-    head = _SECRETS.sub(_MASK, head)
+    return all_presentable([text], secrets)[0] if secrets else _presentable(text, [])
+
+
+def all_presentable(texts: Sequence[str], secrets: Collection[str]) -> list[str]:
+    """The texts as `presentable` makes them; none is shown if secrets may be in more than `MAX_PLACES`."""
+    spans = _spans(texts, secrets)
+    return [_WITHHELD] * len(texts) if spans is None else list(map(_presentable, texts, spans))
+
+
+def _presentable(text: str, spans: Sequence[Span]) -> str:
+    at = _cut_between(spans, min(len(text), _READ_CHARS))
+    is_cut = at < len(text)
+    head = _SECRETS.sub(_MASK, _masked(text[:at], [span for span in spans if span[1] <= at]))
     return _cut(_line(_CUT_SECRET.sub("", head) if is_cut else head), MAX_MESSAGE_CHARS, is_cut=is_cut)
 
 
-def _whole_secrets(text: str, longest_first: Sequence[str]) -> int:
-    """Where to cut the text before it is masked, so that no secret is cut in two."""
-    at = min(len(text), _READ_TIMES * MAX_MESSAGE_CHARS)
-    # The longest come last, since a cut before a short secret may lie in a longer one. What a cut before a long secret
-    # leaves of a shorter one that overlaps it, masking leaves as well.
-    for line in reversed(longest_first):
-        start = text.find(line, max(0, at - len(line) + 1), at + len(line) - 1)
-        at = at if start < 0 else start
+def _spans(texts: Sequence[str], secrets: Collection[str]) -> list[list[Span]] | None:
+    """Where lines of the secrets are in each text, if they begin in what is read; None if that takes too long to tell.
+
+    A megabyte of secrets is gone through once, and only lines that begin like some place in the texts are compared.
+    """
+    places: dict[str, list[tuple[int, int]]] = {}
+    for which, text in enumerate(texts):
+        for at in range(min(len(text) - _MIN_SECRET_CHARS + 1, _READ_CHARS)):
+            places.setdefault(text[at : at + _MIN_SECRET_CHARS], []).append((which, at))
+    long = (line.strip() for secret in secrets for line in secret.splitlines() if len(line) >= _MIN_SECRET_CHARS)
+    # The rest of a longer line lies behind all that is read.
+    lines = {line[:_READ_CHARS] for line in long if line[:_MIN_SECRET_CHARS] in places}
+    compared = ((line, *place) for line in lines for place in places[line[:_MIN_SECRET_CHARS]])
+    few = list(islice(compared, MAX_PLACES + 1))
+    if len(few) > MAX_PLACES:
+        return None
+    spans: list[list[Span]] = [[] for _ in texts]
+    for line, which, at in few:
+        if texts[which].startswith(line, at):
+            spans[which].append((at, at + len(line)))
+    return spans
+
+
+def _cut_between(spans: Iterable[Span], at: int) -> int:
+    """Where to cut a text before it is masked, so that no secret is cut in two."""
+    for start, end in sorted(spans, reverse=True):
+        at = start if start < at < end else at
     return at
+
+
+def _masked(text: str, spans: Iterable[Span]) -> str:
+    """The text with masks for the longest of overlapping spans, of which others keep what lies outside."""
+    taken, masked = bytearray(len(text)), list[Span]()
+    for start, end in sorted(spans, key=lambda span: (span[0] - span[1], span)):
+        if taken.find(1, start, end) < 0:
+            taken[start:end] = b"\1" * (end - start)
+            masked.append((start, end))
+    for start, end in sorted(masked, reverse=True):
+        text = text[:start] + _MASK + text[end:]
+    return text
 
 
 def legible(result: T, body: bytes) -> T:

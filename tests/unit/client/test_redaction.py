@@ -3,12 +3,15 @@
 import json
 import re
 import traceback
+from collections.abc import Iterator
+from random import Random
 
 import pytest
 
 from relay_client import CapacityExhausted, Cloud, CloudError
-from relay_client.operations import CREATE_POD, CREATE_WEBHOOK, GET_CLUSTER_DETAIL, GET_VM
-from relay_client.redaction import MAX_MESSAGE_CHARS, MAX_TEXT_CHARS, legible, presentable, secrets_in
+from relay_client.answers import Answer, error_of
+from relay_client.operations import CREATE_POD, CREATE_WEBHOOK, GET_CLUSTER_DETAIL, GET_VM, UPLOAD_FILE
+from relay_client.redaction import MAX_MESSAGE_CHARS, MAX_PLACES, MAX_TEXT_CHARS, legible, presentable, secrets_in
 from relay_wire.inference import BackendUpdate
 from relay_wire.pods import PodCreate
 from relay_wire.registry_credentials import RegistryCredentialCreate
@@ -74,6 +77,92 @@ def test_the_end_of_a_text_that_is_too_long_to_be_read_is_left_out_and_this_is_s
     assert presentable("a" + " " * 100_000 + "b") == "a…"
     assert presentable("a" + " " * 1000 + "b") == "a b"
     assert presentable("no such or_der" + " " * 100_000) == "no such or_der…"
+
+
+SHORT_LINES = "\n".join(f"{n:06}" for n in range(149_000))
+LONG_LINES = "\n".join(f"{n:05}" + "-value" * 16 for n in range(10_000))
+ONE_LINE = "".join(map(str, range(190_000)))
+SHAPES = {
+    "short lines": (SHORT_LINES, "no 148999, 000007 and 149000", "no [redacted], [redacted] and 149000"),
+    "lines": (LONG_LINES, "no 00007" + "-value" * 16 + "s", "no [redacted]s"),
+    "the beginning of a line": (LONG_LINES, "no 00007-value" * 3, "no 00007-value" * 3),
+    "one line": (ONE_LINE, f"no {ONE_LINE}{ONE_LINE}", "no…"),
+    "one line in all that is read": (ONE_LINE, ONE_LINE, "[redacted]…"),
+    "empty lines": ("\n" * 2**20, "no \n\n", "no"),
+    "a long text": (SHORT_LINES, "no 000007 " + "x" * 2**23, "no [redacted] " + "x" * (MAX_MESSAGE_CHARS - 15) + "…"),
+}
+
+
+@pytest.mark.parametrize(("secret", "text", "told"), SHAPES.values(), ids=SHAPES)
+def test_secrets_of_any_shape_are_masked(secret: str, text: str, told: str) -> None:
+    assert presentable(text, [secret]) == told
+
+
+FILLED = "".join(map(str, range(1000, 1975)))
+"""So long that masking it shows where what is read ends."""
+
+
+def masked_one_by_one(text: str, lines: list[str]) -> str:
+    """The text cut before a line that reaches beyond what is read, then without each line, the longest first."""
+    at = min(len(text), 4000)
+    for line in sorted(lines, key=len):
+        start = text.find(line, max(0, at - len(line) + 1), at + len(line) - 1)
+        at = at if start < 0 else start
+    head = text[:at]
+    for line in sorted(lines, key=len, reverse=True):
+        head = head.replace(line, "[redacted]")
+    return head
+
+
+@pytest.mark.parametrize("before", ["", FILLED], ids=["short", "cut"])
+def test_nothing_is_shown_that_masking_line_by_line_hides(before: str) -> None:
+    for seed in range(500):
+        chance = Random(seed)
+        end = "".join(chance.choices("ab", k=chance.randint(6, 150)))
+        parts = [end[chance.randint(0, len(end) - 6) :][: chance.randint(4, 20)] for _ in range(6)]
+        # Which of two lines of one length is masked first makes a difference where they overlap.
+        by_length = {len(part): part for part in [*parts, end[-6:]]}
+        told = presentable(before + end, [" \r\n ".join(by_length.values()), FILLED])
+        lines = [FILLED, *(line for line in by_length.values() if len(line) >= 6)]
+        expected = masked_one_by_one(before + end, lines)
+        assert not any(line in told for line in lines), seed
+        assert expected.startswith(told.removesuffix("…")), seed
+        assert told.endswith("…") or told == expected, seed
+
+
+@pytest.mark.parametrize("lines", [MAX_PLACES, MAX_PLACES + 1])
+def test_a_text_is_withheld_if_too_many_lines_may_be_in_it(lines: int) -> None:
+    secret = "\n".join(f"canary-{n}" for n in range(lines))
+    told = "no [redacted]" if lines == MAX_PLACES else "[redacted], since it may repeat values of the request"
+    assert presentable("no canary-7", [secret, secret]) == told
+
+
+def test_a_text_is_withheld_if_a_line_may_be_in_too_many_places_of_it() -> None:
+    withheld = "[redacted], since it may repeat values of the request"
+    secret = "a" * 3000
+    assert presentable("a" * 2**23, [f"{secret}b"]) == "a" * (MAX_MESSAGE_CHARS - 1) + "…"
+    assert presentable("a" * 2**23, [f"{secret}b\n{secret}c"]) == withheld
+
+
+class Counted(list[str]):
+    """Secrets that count how often they are gone through."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[str]:
+        self.times += 1
+        return super().__iter__()
+
+
+@pytest.mark.parametrize("alike", [1, MAX_PLACES])
+def test_the_secrets_are_gone_through_once_for_all_texts_of_an_error(alike: int) -> None:
+    secrets = Counted(f"canary-{n}" for n in range(alike))
+    said = {"message": "no canary-0", "code": "x canary-0", "type": "y canary-0"}
+    error = error_of(UPLOAD_FILE, Answer(400, {}, json.dumps({"error": said}).encode()), 0, secrets)
+    withheld = ["[redacted], since it may repeat values of the request"] * 3
+    told = ["no [redacted]", "x [redacted]", "y [redacted]"] if alike == 1 else withheld
+    assert [error.message, error.code, error.error_type] == told
+    assert secrets.times == 1
 
 
 async def shown(cloud: Cloud, server: ScriptedServer, said: str, body: PodCreate) -> str:
