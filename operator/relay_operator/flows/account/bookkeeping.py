@@ -10,6 +10,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
+from weakref import WeakValueDictionary
 
 from relay_kube.kube import CONFIG_MAPS, JsonObject, KubeError, NotFound, Refused
 from relay_operator.api.meta import ANNOTATION_PREFIX, ObjectKey
@@ -17,7 +18,7 @@ from relay_operator.engine.account import AccountReady
 from relay_operator.engine.controller import Engine
 from relay_operator.engine.entry import Entry
 from relay_operator.engine.manifests import is_owned_by, owner, part, texts
-from relay_operator.flows.account.owners import Evidence, Holder, Owners, owner_of, read
+from relay_operator.flows.account.owners import MOST_VALUES, Evidence, Holder, Owners, owner_of, read
 from relay_operator.flows.account.spend import Month, Owner, cents_by_id, month_of
 from relay_wire.base import RESOURCE_ID
 from relay_wire.billing import CurrentUsage
@@ -70,13 +71,13 @@ class Departed:
 _NOTHING: Final = Owners("", "")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class Books:
     """What one process knows of the owners of ids; None until it was read."""
 
     owners: Owners | None = None
-    stored: Owners | None = None
-    """The owners as the ConfigMap has them."""
+    is_stored: bool = True
+    """Whether the ConfigMap has the same owners."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,8 @@ class Bookkeeper:
     departed: Departed
     namespace: str
     """The operator's own namespace, which keeps the books of accounts that several namespaces share."""
+    kept: WeakValueDictionary[ObjectKey, Books] = field(default_factory=WeakValueDictionary)
+    """The books of all accounts."""
 
     async def account(
         self, page: Page, ready: AccountReady, usage: CurrentUsage, books: Books, now: datetime, *, read_only: bool
@@ -109,22 +112,38 @@ class Bookkeeper:
 
         The month is None if the ConfigMap cannot be read at the moment, since too little would be attributed.
         """
-        if books.owners is None:
+        before = books.owners
+        if before is None:
             if not usage.breakdown:
                 return month_of(usage, {}, now), ""
             try:
-                books.owners = books.stored = await self._read(page)
+                before = await self._read(page)
             except Refused as refused:
                 living = await self._found(page, ready, usage, _NOTHING)
                 return month_of(usage, living, now), f"the owners of what is gone cannot be read: {refused}"
             except KubeError as error:
                 logger.info("what %s spent cannot be shown: %s", page.account, error)
                 return None, ""
-        owners = books.owners.at(ready.organization_id, now)
+        owners = before.at(ready.organization_id, now)
         owners = owners.with_those(await self._found(page, ready, usage, owners))
-        books.owners = owners.fitting(cents_by_id(usage))
+        await self.engine.sleep(0)
+        cents = cents_by_id(usage)
+        await self.engine.sleep(0)
+        books.owners = owners.fitting(cents, most_values=self._room(page.account, books))
+        books.is_stored = books.is_stored and books.owners == before
+        await self.engine.sleep(0)
         trouble = "" if read_only else await self._save(page, books, books.owners)
         return month_of(usage, owners.current, now), trouble
+
+    def _room(self, account: ObjectKey, books: Books) -> int:
+        """How many values the account's book may have: those that the other accounts of its namespace leave."""
+        self.kept[account] = books
+        others = [
+            each.owners.values
+            for key, each in self.kept.items()
+            if key != account and account.namespace and key.namespace == account.namespace and each.owners is not None
+        ]
+        return MOST_VALUES - sum(others)
 
     async def _found(self, page: Page, ready: AccountReady, usage: CurrentUsage, owners: Owners) -> dict[str, Owner]:
         """The owner of each id in the usage, as far as it is known."""
@@ -167,7 +186,7 @@ class Bookkeeper:
 
     async def _save(self, page: Page, books: Books, owners: Owners) -> str:
         """Write the owners if they changed; returns why that was refused. After another error the next look retries."""
-        if owners == books.stored or not (owners.current or owners.last):
+        if books.is_stored or not (owners.current or owners.last):
             return ""
         try:
             await self._write(page, {"data": {_KEY: owners.text()}})
@@ -176,7 +195,7 @@ class Bookkeeper:
         except KubeError as error:
             logger.info("the owners of what %s used are not recorded yet: %s", page.account, error)
         else:
-            books.stored = owners
+            books.is_stored = True
         return ""
 
     async def _write(self, page: Page, data: JsonObject) -> None:

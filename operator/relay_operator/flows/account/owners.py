@@ -5,14 +5,22 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Annotated, Final, TypeAlias
 
+import orjson
 from pydantic import Field, ValidationError
 
+from relay_client.crowding import is_crowded
 from relay_operator.api.meta import Model, ObjectKey
 from relay_operator.engine.identity import gave, of_here, uids_in
 from relay_operator.flows.account.spend import Owner
+from relay_wire.base import ResourceId
 
 MOST_BYTES: Final = 900 * 1024
 """The longest text in a ConfigMap, which can hold a MiB."""
+MOST_VALUES: Final = 21_000
+"""The most brackets and commas of ids and owners in a text: an id has one of them, an owner four more."""
+_OF_AN_OWNER: Final = 4
+_OF_NO_OWNER: Final = 6
+"""Those of the text without owners."""
 
 _Word: TypeAlias = Annotated[str, Field(max_length=63)]
 
@@ -54,27 +62,34 @@ class Owners:
         return Owners(organization, month, last=self.current if follows else {})
 
     def with_those(self, found: Mapping[str, Owner]) -> "Owners":
-        return replace(self, current={**self.current, **found})
+        merged, alike = {**self.current, **found}, dict[Owner, Owner]()
+        return replace(self, current={one: alike.setdefault(owner, owner) for one, owner in merged.items()})
 
-    def fitting(self, cents: Mapping[str, int], most: int = MOST_BYTES) -> "Owners":
-        """As many owners as fit: drops the last month first, then the ids that cost least."""
-        owners = self if _size(self) <= most else replace(self, last={})
-        while owners.current and (size := _size(owners)) > most:
-            number = len(owners.current)
-            dearest = sorted(owners.current, key=lambda one: (-cents.get(one, 0), one))
-            kept = dearest[: min(number * most // size, number - 1)]
-            owners = replace(owners, current={one: owners.current[one] for one in kept})
-        return owners
+    @property
+    def values(self) -> int:
+        """How much of `MOST_VALUES` they take."""
+        return sum(len(ids) + _OF_AN_OWNER * len(set(ids.values())) for ids in (self.current, self.last))
+
+    def fitting(
+        self, cents: Mapping[str, int], most_bytes: int = MOST_BYTES, most_values: int = MOST_VALUES
+    ) -> "Owners":
+        """As many owners as fit: drops the last month first, then the ids that cost least, of these the newest."""
+        if self.values <= most_values and _size(self) <= most_bytes:
+            return self
+        empty = Owners(self.organization, self.month)
+        dearest = sorted(self.current, key=lambda one: -cents.get(one, 0))
+        room = most_bytes - _size(empty) + 1  # no comma before the first id
+        return replace(empty, current=_first(self.current, dearest, room, most_values))
 
     def text(self) -> str:
         """The text for the ConfigMap; equal owners give equal texts."""
-        kept = _Kept(
-            organization=self.organization,
-            month=self.month,
-            current=_grouped(self.current),
-            last=_grouped(self.last),
-        )
-        return kept.model_dump_json()
+        kept = {
+            "organization": self.organization,
+            "month": self.month,
+            "current": _grouped(self.current),
+            "last": _grouped(self.last),
+        }
+        return orjson.dumps(kept).decode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +135,13 @@ def owner_of(evidence: Evidence, installation: str, *, adoptable: bool) -> Owner
 
 
 def read(text: str, namespace: str) -> Owners | None:
-    """Parse a ConfigMap's text; None if it is malformed.
+    """Parse a ConfigMap's text; None if it is malformed, or has more values than `MOST_VALUES`.
 
     With a namespace, the account is that namespace's, and so is everything it pays for: whoever edits the ConfigMap
     cannot charge another namespace.
     """
+    if is_crowded(text.encode(), MOST_VALUES + _OF_NO_OWNER):
+        return None
     try:
         kept = _Kept.model_validate_json(text)
     except ValidationError:
@@ -138,30 +155,68 @@ class _Group(Model):
 
     namespace: _Word
     cost_center: _Word
-    ids: list[str]
+    ids: Annotated[list[ResourceId], Field(fail_fast=True)]
 
 
 class _Kept(Model):
     organization: str
     month: str
-    current: list[_Group]
-    last: list[_Group]
+    current: Annotated[list[_Group], Field(fail_fast=True)]
+    last: Annotated[list[_Group], Field(fail_fast=True)]
 
 
-def _grouped(owners: Mapping[str, Owner]) -> list[_Group]:
+_Written: TypeAlias = dict[str, str | list[str]]
+
+
+def _group(owner: Owner, ids: list[str]) -> _Written:
+    """A group as it is written."""
+    return {"namespace": owner.namespace, "costCenter": owner.cost_center, "ids": ids}
+
+
+def _grouped(owners: Mapping[str, Owner]) -> list[_Written]:
     groups: dict[Owner, list[str]] = {}
-    for cloud_id, owner in sorted(owners.items()):
-        groups.setdefault(owner, []).append(cloud_id)
-    return [_Group(namespace=one.namespace, cost_center=one.cost_center, ids=groups[one]) for one in sorted(groups)]
+    for cloud_id in sorted(owners):
+        groups.setdefault(owners[cloud_id], []).append(cloud_id)
+    return [_group(one, groups[one]) for one in sorted(groups)]
 
 
 def _flat(groups: Iterable[_Group], namespace: str) -> dict[str, Owner]:
-    own = (group for group in groups if namespace in ("", group.namespace))
-    return {cloud_id: Owner(group.namespace, group.cost_center) for group in own for cloud_id in group.ids}
+    found: dict[str, Owner] = {}
+    for group in groups:
+        if namespace in ("", group.namespace):
+            found |= dict.fromkeys(group.ids, Owner(group.namespace, group.cost_center))
+    return found
 
 
 def _size(owners: Owners) -> int:
-    return len(owners.text().encode(errors="replace"))
+    """The bytes of the text, in which a comma comes before each id and each group but the first."""
+    size = len(replace(owners, current={}, last={}).text().encode())
+    for ids in (owners.current, owners.last):
+        size += sum(map(_bytes_of_id, ids)) + sum(map(_bytes_of_owner, set(ids.values()))) - bool(ids)
+    return size
+
+
+def _bytes_of_id(cloud_id: str) -> int:
+    return len(cloud_id) + len('"",')
+
+
+def _bytes_of_owner(owner: Owner) -> int:
+    return len(orjson.dumps(_group(owner, [])))
+
+
+def _first(owners: Mapping[str, Owner], ids: Iterable[str], room: int, values: int) -> dict[str, Owner]:
+    """The first of these ids that have room, and their owners."""
+    kept, known = dict[str, Owner](), set[Owner]()
+    for cloud_id in ids:
+        owner = owners[cloud_id]
+        if owner not in known:
+            known.add(owner)
+            room, values = room - _bytes_of_owner(owner), values - _OF_AN_OWNER
+        room, values = room - _bytes_of_id(cloud_id), values - 1
+        if min(room, values) < 0:
+            break
+        kept[cloud_id] = owner
+    return kept
 
 
 def _month(moment: datetime) -> str:

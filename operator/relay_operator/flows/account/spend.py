@@ -43,13 +43,15 @@ NameT = TypeVar("NameT", bound=Hashable)
 
 def month_of(usage: CurrentUsage, owners: Mapping[str, Owner], now: datetime) -> Month:
     """The month by owner; what the breakdown lacks is unattributed, as are ids without an entry in `owners`."""
-    spent = Counter[Owner]()
+    spent, named = Counter[Owner](), Counter[Owner]()
     for cloud_id, cents in cents_by_id(usage).items():
         owner = owners.get(cloud_id)
         if owner is not None and cents > 0:
-            spent[owner._replace(cost_center=owner.cost_center or UNATTRIBUTED)] += cents
+            spent[owner] += cents
+    for owner, cents in spent.items():  # owners are fewer than ids
+        named[owner._replace(cost_center=owner.cost_center or UNATTRIBUTED)] += cents
     unattributed = max(usage.usage_cents - spent.total(), 0)
-    fair = _fair(spent)
+    fair = _fair(named)
     spend = Spend(
         since=now.replace(day=1, hour=0, minute=0, second=0, microsecond=0),
         observed_time=now.replace(microsecond=0),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -12,7 +13,8 @@ import pytest
 from relay_operator.api.meta import COST_CENTER, ObjectKey
 from relay_operator.engine.intent import cloud_name
 from relay_operator.flows.account.bookkeeping import REMEMBERED, Bookkeeper, Books, Departed, Page
-from relay_operator.flows.account.spend import Month
+from relay_operator.flows.account.owners import MOST_VALUES, Owners
+from relay_operator.flows.account.spend import Month, Owner
 from relay_wire.billing import CurrentUsage
 from tests.unit.engine.apiserver import Fault, Json, part
 from tests.unit.flows.managed.world import NAMESPACE, OPERATOR_NAMESPACE, World
@@ -43,6 +45,7 @@ class Kept:
 
     def _begin(self) -> None:
         self.books, self.departed, cache = Books(), Departed(), self.world.cache
+        self.bookkeeper = Bookkeeper(self.world.reconciler.engine, self.departed, OPERATOR_NAMESPACE)
         cache.on_left = lambda key, entry: self.departed.note(key, entry, cache.account_meant(key, entry))
         for page in (OWN, SHARED):
             metadata: JsonValue = {"name": page.account.name, "namespace": page.account.namespace, "uid": page.uid}
@@ -88,9 +91,10 @@ class Kept:
             for cloud_id, cents in self.cents.items()
         ]
         told = {"usageCents": sum(self.cents.values()), "usageHours": 1.0, "breakdown": [*self.without_id, *lines]}
-        bookkeeper = Bookkeeper(self.world.reconciler.engine, self.departed, OPERATOR_NAMESPACE)
         usage, now = CurrentUsage.model_validate(told), self.world.clock.wall()
-        month, self.trouble = await bookkeeper.account(self.page, state, usage, self.books, now, read_only=read_only)
+        month, self.trouble = await self.bookkeeper.account(
+            self.page, state, usage, self.books, now, read_only=read_only
+        )
         return month
 
     async def spent(self) -> dict[tuple[str, str], int]:
@@ -335,6 +339,48 @@ async def test_an_account_in_the_namespace_of_the_operator_and_a_shared_one_keep
         assert kept.trouble == ""
 
 
+async def test_the_accounts_of_a_namespace_have_room_together_and_a_shared_one_for_itself(kept: Kept) -> None:
+    beside = Page(ObjectKey("CloudAccount", NAMESPACE, "beside"), "uid-of-the-account-beside")
+    month, ids = kept.world.clock.wall().strftime("%Y-%m"), range(MOST_VALUES - 4 - (4 + 2))
+    full = Owners("org-1", month, {f"gone-{number}": Owner(NAMESPACE, "") for number in ids})
+    references: JsonValue = [{"uid": beside.uid}]
+    metadata: JsonValue = {"name": beside.name, "namespace": NAMESPACE, "ownerReferences": references}
+    kept.world.server.put("configmaps", {"metadata": metadata, "data": {"owners.json": full.text()}})
+    for number in range(3):
+        await kept.created(f"train-{number}", 300 + number)
+    kept.page, its = beside, kept.books
+    await kept.spent()
+    assert (its.owners, kept.writes) == (full, [])
+    kept.page, kept.books = OWN, Books()
+    assert await kept.spent() == {(NAMESPACE, "unattributed"): 903}
+    assert kept.books.owners is not None
+    assert set(kept.books.owners.current) == {"pod-2", "pod-3"}
+    del its
+    assert await kept.spent() == {(NAMESPACE, "unattributed"): 903}
+    assert set(kept.books.owners.current) == {"pod-1", "pod-2", "pod-3"}
+    kept.bookkeeper.kept.clear()
+    others = [Books(full) for _ in range(2)]
+    for number, books in enumerate(others):
+        kept.bookkeeper.kept[ObjectKey("ClusterCloudAccount", "", f"beside-{number}")] = books
+    await kept.spent()
+    assert len(kept.books.owners.current) == 3
+
+
+@pytest.mark.parametrize(
+    "ids", [[f"{number:03x}" for number in range(150_000)], ["pod-1", "../vms"]], ids=["too many", "no ids"]
+)
+async def test_a_book_that_nobody_wrote_so_is_written_again_and_not_kept(kept: Kept, ids: list[str]) -> None:
+    await kept.created("train", 300)
+    await kept.spent()
+    first = kept.books.owners
+    forged = Owners("org-1", kept.world.clock.wall().strftime("%Y-%m"), dict.fromkeys(ids, Owner(NAMESPACE, "")))
+    kept.world.server.edit("configmaps", NAMESPACE, "relay-spend-default", {"data": {"owners.json": forged.text()}})
+    await kept.restart()
+    await kept.spent()
+    assert kept.books.owners == first
+    assert kept.writes == ["POST configmaps", "PATCH configmaps"]
+
+
 @pytest.mark.parametrize("text", ["garbage", None])
 async def test_what_was_made_unreadable_is_written_anew(kept: Kept, text: str | None) -> None:
     await kept.created("train", 300)
@@ -372,3 +418,20 @@ async def test_others_have_their_turn_while_a_long_month_is_accounted_for(kept: 
     for number in range(500):
         kept.cents[kept.world.pods.add(f"by-hand-{number}").id] = 1
     assert await kept.spent() == {("unattributed", "unattributed"): 500}
+
+
+async def test_others_have_their_turn_between_the_steps_of_a_look_that_finds_nothing_new(kept: Kept) -> None:
+    await kept.created("train", 300)
+    await kept.spent()
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.create_task(others())
+    await kept.spent()
+    beside.cancel()
+    assert turns >= 3

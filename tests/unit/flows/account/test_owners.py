@@ -6,7 +6,7 @@ import pytest
 
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.intent import cloud_name
-from relay_operator.flows.account.owners import Evidence, Holder, Owners, owner_of, read
+from relay_operator.flows.account.owners import MOST_BYTES, MOST_VALUES, Evidence, Holder, Owners, owner_of, read
 from relay_operator.flows.account.spend import Owner
 
 NOW = datetime(2026, 3, 17, tzinfo=UTC)
@@ -109,6 +109,8 @@ def test_an_edited_text_has_nothing_paid_by_another_namespace_through_an_account
         "{}",
         '{"organization":"org-1","month":"2026-03","current":[{"namespace":"a"}],"last":[]}',
         Owners("org-1", "2026-03", {"pod-1": Owner("a" * 63, "")}).text().replace("aaa", "aaaa", 1),
+        Owners("org-1", "2026-03", {"pod/1": A}).text(),
+        Owners("org-1", "2026-03", last={"p" * 254: A}).text(),
     ],
 )
 def test_what_is_no_book_is_not_read(text: str) -> None:
@@ -138,6 +140,53 @@ def test_the_books_of_twenty_thousand_resources_fit_into_a_config_map() -> None:
     current = {f"cluster_{number:016x}": Owner(f"team-{number % 50}", "") for number in range(20_000)}
     owners = Owners("org-1", "2026-03", current, {"pod-0": A})
     assert owners.fitting({}) == owners
+
+
+def test_a_book_has_so_many_ids_and_what_cost_most_is_kept_then_what_was_known_first() -> None:
+    known = dict.fromkeys(("pod-3", "pod-2"), A)
+    owners = Owners("org-1", "2026-03", known).with_those({"pod-1": A, "pod-0": A, "pod-4": B})
+    assert owners.fitting({}, most_values=5 + 2 * 4) == owners
+    assert set(owners.fitting({"pod-0": 1}, most_values=4 + 4).current) == {"pod-0", "pod-3", "pod-2", "pod-1"}
+    assert set(owners.fitting({"pod-0": 1}, most_values=4 + 2).current) == {"pod-0", "pod-3"}
+    assert set(owners.fitting({"pod-4": 1}, most_values=4 + 2).current) == {"pod-4"}
+    assert owners.fitting({}, most_values=-1) == Owners("org-1", "2026-03")
+
+
+def test_the_fullest_book_is_read_and_a_fuller_one_is_not() -> None:
+    few = {f"p{number}": Owner("team-a", f"c{number % 2}") for number in range(MOST_VALUES)}
+    full = Owners("org-1", "2026-03", few, {"pod-0": A}).fitting({})
+    assert (full.last, len(full.current)) == ({}, MOST_VALUES - 2 * 4)
+    assert read(full.text(), "") == full
+    assert read(full.with_those({f"q{number}": A for number in range(8)}).text(), "") is None
+    many = Owners("org-1", "2026-03", {f"p{number}": Owner("a", f"{number}") for number in range(MOST_VALUES)})
+    full = many.fitting({})
+    assert len(full.current) == MOST_VALUES // 5
+    assert read(full.text(), "") == full
+
+
+def test_the_size_of_a_book_is_known_before_it_is_written() -> None:
+    odd = [Owner("team-ä", '"'), Owner("team-b", "\n\\"), Owner("team-b", "\x7f\u2028")]
+    for current, last in ((5, 4), (3, 0), (0, 1)):
+        ids = [{f"pod-{number}": odd[number % 3] for number in range(each)} for each in (current, last)]
+        owners = Owners('org-"1"', "2026-03", *ids)
+        size = len(owners.text().encode())
+        assert owners.fitting({}, size) == owners
+        assert owners.fitting({}, size - 1) != owners
+
+
+def test_what_costs_least_goes_until_the_text_fits_and_no_more() -> None:
+    long = {f"{number:05}".rjust(200, "x"): Owner("team-a", f"c{number % 7}") for number in range(5_000)}
+    size = len(Owners("org-1", "2026-03", long).fitting({}).text())
+    assert MOST_BYTES - 203 < size <= MOST_BYTES
+
+
+def test_the_ids_of_one_owner_share_it() -> None:
+    some, others = ({f"{kind}-{number}": Owner("team-a", "c") for number in range(9)} for kind in ("pod", "vm"))
+    owners = Owners("org-1", "2026-03", some).with_those(others)
+    kept = read(owners.text(), "")
+    assert kept is not None
+    for each in (owners, kept):
+        assert len({id(owner) for owner in each.current.values()}) == 1
 
 
 def test_a_clock_that_goes_back_into_the_last_month_forgets_no_owner() -> None:
