@@ -17,7 +17,7 @@ def differing(*fields: tuple[str, object, object]) -> tuple[str, ...]:
     A value that the cloud does not report, or that the spec leaves to the cloud, does not differ. A tuple in the spec
     accepts any of its items.
     """
-    return tuple(f"{name}: asked {_shown(asked)}, has {has}" for name, asked, has in fields if not _fits(asked, has))
+    return tuple(f"{name}: asked {_shown(asked)}, has {has}" for name, asked, has in fields if not fits(asked, has))
 
 
 def same_named(spec: object, observed: object, *names: str) -> tuple[tuple[str, object, object], ...]:
@@ -30,7 +30,8 @@ def in_order(words: Collection[str] | None) -> str:
     return ", ".join(sorted(set(words or ())))
 
 
-def _fits(asked: object, has: object) -> bool:
+def fits(asked: object, has: object) -> bool:
+    """Whether the cloud has what the spec asks, as `differing` tells it."""
     if has is None or has == "" or asked is None:
         return True
     if isinstance(asked, tuple):

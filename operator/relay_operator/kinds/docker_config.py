@@ -6,12 +6,16 @@ from typing import Final
 
 from pydantic import Field, ValidationError
 
+from relay_client.crowding import is_crowded
 from relay_operator.api.meta import Model
 
 KEY: Final = ".dockerconfigjson"
 """The key of such a Secret."""
 _HUB: Final = "index.docker.io/v1"
 _NAMES_OF_THE_HUB: Final = frozenset({"docker.io", "index.docker.io", "registry-1.docker.io"})
+_MOST_VALUES: Final = 2_000
+"""The most in a file: a Secret has room for a hundred thousand, which take half a second to decode."""
+_NOT_WRITTEN: Final = "it is not what `docker login` writes"
 
 
 class _Login(Model):
@@ -44,17 +48,20 @@ def same_server(server: str | None) -> str | None:
 
 def login(text: str, server: str | None) -> Login | str:
     """The login for `server`, or for the file's only server; if there is none, a message that says what is wrong."""
+    if is_crowded(text.encode(), _MOST_VALUES):
+        return f"{_NOT_WRITTEN}, with more than {_MOST_VALUES} values: leave in it only the servers that are used"
     try:
-        auths = {name: entry for name, entry in _File.model_validate_json(text).auths.items() if same_server(name)}
+        auths = _File.model_validate_json(text).auths
     except ValidationError:
-        return 'it is not what `docker login` writes: {"auths": {"<server>": {"auth": "..."}}}'
-    servers = {same_server(name) for name in auths}
+        return f'{_NOT_WRITTEN}: {{"auths": {{"<server>": {{"auth": "..."}}}}}}'
+    names = {name: bare for name in auths if (bare := same_server(name))}
+    servers = set(names.values())
     if not servers:
         return "it names no server"
     if server is None and len(servers) > 1:
         return f"it names {len(servers)} servers: say in spec.server which of them this is for, one object for each"
     wanted = servers.pop() if server is None else same_server(server)
-    name = next((name for name in auths if same_server(name) == wanted), None)
+    name = next((name for name, bare in names.items() if bare == wanted), None)
     if name is None:
         return f"it does not name the server {server}"
     username, password = _pair(auths[name])

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from heapq import nsmallest
+from itertools import islice
 from typing import Literal, TypeAlias
 
 from pydantic import Field, JsonValue
@@ -237,7 +239,9 @@ class GpuClusters(ExternalResource[GpuClusterSpec, GpuClusterStatus, SeenCluster
 
     def untold(self, obj: Cluster, observed: SeenCluster) -> Capacity:
         """The cloud does not report the price of clusters; a stopped one has that of its next start."""
-        summary, status = observed.summary, self.status(obj, observed)
+        summary, detail = observed.summary, observed.detail
+        told = {} if detail is None else fit_schema(GpuClusterStatus, _machine(detail))
+        status = obj.status.model_copy(update=told)
         model, replicas = summary.gpu_model_id or "", summary.replica_count
         gpus = status.gpu_count if status.gpu_count is not None else self.capacity(obj, model).gpus
         size = status.resource_size or obj.spec.resource_size or ""
@@ -320,9 +324,10 @@ class GpuClusters(ExternalResource[GpuClusterSpec, GpuClusterStatus, SeenCluster
         counts = f"{summary.active_replicas or 0} of {summary.replica_count} replicas healthy"
         if detail is None:
             return f"the cloud says {summary.status}, {counts}"
-        ailing = [f"{replica.id} {replica.status}" for replica in detail.replicas if not replica.healthy]
+        ailing = (f"{replica.id} {replica.status}" for replica in detail.replicas if not replica.healthy)
+        named = ", ".join(islice(ailing, _NAMED_REPLICAS))
         reason = f": {detail.status_reason}" if detail.status_reason else ""
-        which = f"; not healthy: {', '.join(ailing[:_NAMED_REPLICAS])}" if ailing else ""
+        which = f"; not healthy: {named}" if named else ""
         return f"the cloud says {detail.status}, {counts}{which}{reason}"
 
     def reached(self, observed: SeenCluster) -> Reached | None:
@@ -363,17 +368,25 @@ def _unchanged(summary: ClusterSummary, last: GpuClusterStatus) -> bool:
 
 
 def _detail_fields(detail: ClusterDetail) -> dict[str, object]:
-    rows = {row.id: row for row in map(_replica_status, detail.replicas)}  # one of each: the list is a map by id
-    shown = sorted(rows.values(), key=lambda row: (row.healthy, row.id))[:SHOWN_REPLICAS]
+    rows = {_shown_id(replica): replica for replica in detail.replicas}  # one of each: the list is a map by id
+    shown = nsmallest(SHOWN_REPLICAS, rows, key=lambda shown_id: (rows[shown_id].healthy, shown_id))
     return {
         "status_reason": detail.status_reason,
         "unhealthy_replicas": sum(not replica.healthy for replica in detail.replicas),
-        "replica_statuses": shown,
-        "gpu_count": detail.gpus_per_replica,
-        "resource_size": detail.resource_size,
+        "replica_statuses": [_replica_status(rows[shown_id]) for shown_id in shown],
         "tier": detail.tier,
         "disk_size_gb": detail.disk_size_gb,
+        **_machine(detail),
     }
+
+
+def _machine(detail: ClusterDetail) -> dict[str, object]:
+    """What the price of a replica depends on; apart from the rest, which goes through all replicas."""
+    return {"gpu_count": detail.gpus_per_replica, "resource_size": detail.resource_size}
+
+
+def _shown_id(replica: Replica) -> str:
+    return str(fit_schema(ReplicaStatus, {"id": replica.id})["id"])
 
 
 def _replica_status(replica: Replica) -> ReplicaStatus:

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from relay_client import Cloud, Unreadable, items_of, operations
 from relay_operator.api.conditions import Reason
-from relay_operator.api.meta import CreateIntent, ObjectKey, Resource, rfc3339
+from relay_operator.api.meta import CreateIntent, ObjectKey, Resource
 from relay_operator.api.nodereservation import (
     DEFINITION,
     LONGEST_ID,
@@ -24,15 +24,14 @@ from relay_operator.api.nodereservation import (
 from relay_operator.api.references import REFERENCES
 from relay_operator.engine.fit_schema import moment
 from relay_operator.flows.managed.resource import Change, Inputs, Progress
-from relay_operator.kinds.comparison import differing, in_order, same_named, texts
+from relay_operator.kinds.comparison import differing, texts
 from relay_operator.kinds.listed_parts import ListedParts
+from relay_operator.kinds.reservation_comparison import compared, equal_to, written
 from relay_wire.reservations import Reservation as Reserved
 from relay_wire.reservations import ReservationCreate
 
 NODE: Final = REFERENCES["nodeRef"]
 _ACTIVE, _RELEASED, _ENDED = "active", "released", "ended"
-_UNSENT_IS_EMPTY: Final = ("managing_org_ids", "ends_at", "contract_ref", "reason")
-"""Fields that a reservation has only if the create sent them; without `startsAt` it begins at once."""
 
 Reserving: TypeAlias = Resource[NodeReservationSpec, NodeReservationStatus]
 
@@ -55,8 +54,8 @@ class NodeReservations(ListedParts[NodeReservationSpec, NodeReservationStatus, R
         return ObjectKey(NODE, obj.metadata.namespace, obj.spec.node_ref.name)
 
     async def alike(self, cloud: Cloud, obj: Reserving) -> Sequence[Reserved]:
-        rows = await self.siblings(cloud, obj)
-        return [row for row in rows if row.status != _ENDED and self._equals(obj, row)]
+        rows, equals = await self.siblings(cloud, obj), equal_to(obj.spec)
+        return [row for row in rows if row.status != _ENDED and equals(row)]
 
     async def existing(self, cloud: Cloud, obj: Reserving) -> Reserved | None:
         return next(iter(await self.alike(cloud, obj)), None)
@@ -83,27 +82,14 @@ class NodeReservations(ListedParts[NodeReservationSpec, NodeReservationStatus, R
             "unitIds": texts(sorted(spec.unit_ids)),
             "allowedOrganizationIds": texts(sorted(spec.allowed_org_ids)),
             "managingOrganizationIds": texts(sorted(spec.managing_org_ids or ())),
-            "startsAt": _written(spec.starts_at),
-            "endsAt": _written(spec.ends_at),
+            "startsAt": written(spec.starts_at),
+            "endsAt": written(spec.ends_at),
             "contractRef": spec.contract_ref,
             "reason": spec.reason,
         }
 
     def differences(self, obj: Reserving, observed: Reserved) -> tuple[str, ...]:
-        spec, asked, allowed = obj.spec, set(obj.spec.allowed_org_ids), set(observed.allowed_org_ids)
-        as_asked = asked <= allowed and len(allowed - asked) <= 1  # the cloud adds its own organization
-        return differing(
-            ("unitIds", in_order(spec.unit_ids), in_order(observed.unit_ids)),
-            ("allowedOrganizationIds", in_order(asked), in_order(asked if as_asked else allowed)),
-            ("managingOrganizationIds", in_order(spec.managing_org_ids) or None, in_order(observed.managing_org_ids)),
-            ("startsAt", _written(spec.starts_at), _written(moment(observed.starts_at))),
-            ("endsAt", _written(spec.ends_at), _written(moment(observed.ends_at))),
-            *same_named(spec, observed, "contract_ref", "reason"),
-        )
-
-    def _equals(self, obj: Reserving, row: Reserved) -> bool:
-        more = (name for name in _UNSENT_IS_EMPTY if not getattr(obj.spec, name) and getattr(row, name))
-        return not self.differences(obj, row) and not any(more)
+        return differing(*compared(obj.spec)(observed))
 
     def changes(self, obj: Reserving, observed: Reserved, *, running: bool) -> tuple[Change, ...]:
         """The release or reclaim; empty before the reservation begins and after it ends."""
@@ -131,7 +117,3 @@ class NodeReservations(ListedParts[NodeReservationSpec, NodeReservationStatus, R
             "spot_workload_ids": guests[:SHOWN_WORKLOADS] or None,
             "spot_workloads": len(guests),
         }
-
-
-def _written(at: datetime | None) -> str | None:
-    return None if at is None else rfc3339(at)

@@ -1,6 +1,7 @@
 """How a ProviderNode maps to a node that the organization provides (section 3, "Provider node status")."""
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import Final, TypeAlias
 
 from pydantic import JsonValue
@@ -67,9 +68,9 @@ class ProviderNodes(Records[ProviderNodeSpec, ProviderNodeStatus, Machine]):
         return Found(await self._earning(cloud, found.resource)) if isinstance(found, Found) else found
 
     async def _earning(self, cloud: Cloud, node: Machine) -> EarningMachine:
-        """Of one node alone: a list may have thousands."""
+        """Of one node alone: a list may have thousands. Its GPUs, as many at times, stay as they were read."""
         earned = await self._earnings.recent(cloud, lambda: _earnings(cloud))
-        return EarningMachine.model_validate({**node.model_dump(by_alias=True), "earned": earned.get(node.id)})
+        return EarningMachine.model_validate({**dict(node), "earned": earned.get(node.id)})
 
     async def living(self, cloud: Cloud, unclaimed: UnclaimedIds) -> Mapping[str, str]:
         """Empty: an operator never brings in a node."""
@@ -115,12 +116,12 @@ class ProviderNodes(Records[ProviderNodeSpec, ProviderNodeStatus, Machine]):
 
     def told(self, obj: Node, observed: Machine) -> Mapping[str, object]:
         earned = observed.earned if isinstance(observed, EarningMachine) else None
-        gpus = None if observed.gpus is None else _shown(observed.gpus)
+        rows = None if observed.gpus is None else {gpu.id: gpu for gpu in observed.gpus}  # the list is a map by id
         return {
             **super().told(obj, observed),
             "state": observed.status,
-            "gpus": None if gpus is None else gpus[:SHOWN_GPUS],
-            "gpu_count": None if gpus is None else len(gpus),
+            "gpus": None if rows is None else list(map(_shown, islice(rows.values(), SHOWN_GPUS))),
+            "gpu_count": None if rows is None else len(rows),
             "earnings_cents": obj.status.earnings_cents if earned is None else earned,
         }
 
@@ -132,10 +133,8 @@ def _is_as_asked(asked: Wanted, has: str) -> bool:
     return asked is Wanted.ONLINE and has not in _HELD
 
 
-def _shown(gpus: list[ProviderGpu]) -> list[NodeGpu]:
-    rows = {gpu.id: gpu for gpu in gpus}  # one row for each id: the list is a map by id
-    told = ({"id": gpu.id, "gpu_model_id": gpu.gpu_model_id} for gpu in rows.values())
-    return [NodeGpu.model_validate(fit_schema(NodeGpu, row)) for row in told]
+def _shown(gpu: ProviderGpu) -> NodeGpu:
+    return NodeGpu.model_validate(fit_schema(NodeGpu, {"id": gpu.id, "gpu_model_id": gpu.gpu_model_id}))
 
 
 async def _earnings(cloud: Cloud) -> Mapping[str, int]:

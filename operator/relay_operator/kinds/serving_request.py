@@ -1,9 +1,10 @@
 """What a ServingDeployment asks for, by the cloud's field names, and how a deployment differs from it. Pure."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from pydantic import JsonValue
+from pydantic.alias_generators import to_camel
 
 from relay_client import Conflict, Outcome
 from relay_operator.api.inferencebackend import NativeFamily
@@ -40,6 +41,8 @@ _AS_WRITTEN: Final = {
     "extra_args",
 }
 """Fields that a request has as the spec has them."""
+_ATTRIBUTES: Final[Mapping[str, str]] = {to_camel(name): name for name in Deployment.model_fields}
+"""The attributes of a deployment, by the cloud's names."""
 
 
 def sent(spec: ServingDeploymentSpec) -> dict[str, JsonValue]:
@@ -73,24 +76,35 @@ def settings(spec: ServingDeploymentSpec) -> Mapping[str, JsonValue]:
 
 def taken_out(spec: ServingDeploymentSpec, row: Deployment, created_with: Collection[str]) -> tuple[str, ...]:
     """The fields of the create that the spec has no longer and the deployment still has: no request clears a field."""
-    gone = sorted(_more(spec, row).intersection(created_with))
+    gone = sorted(_more(_unset(sent(spec)), row).intersection(created_with))
     return tuple(f"{name}: taken out of the spec, and the cloud cannot clear it" for name in gone)
 
 
-def is_like(spec: ServingDeploymentSpec, row: Deployment) -> bool:
-    """Whether the deployment has everything that a create sends, and nothing else.
+def those_like(spec: ServingDeploymentSpec, rows: Iterable[Deployment]) -> Iterable[Deployment]:
+    """The deployments that have everything that a create sends, and nothing else.
 
-    Of the environment, the values that the spec does not write out may differ.
+    Of the environment, the values that the spec does not write out may differ. What is asked is worked out once for all
+    rows, of which most differ in a field that is cheap to compare.
     """
-    has, env = _shown(row), row.env or {}
+    asked, models = sent(spec), spec.gpu.candidates
+    unset, families = _unset(asked), asked.pop("nativeFamilies")
+    in_turn = sorted(asked.items(), key=lambda item: isinstance(item[1], list))  # arguments after texts and numbers
+    plain = [(_ATTRIBUTES[name], value) for name, value in in_turn]
     variables = {item.name: item.value for item in spec.env or ()}
-    return (
-        row.gpu_model_id in spec.gpu.candidates
-        and all(has[name] == value for name, value in sent(spec).items())
-        and not _more(spec, row)
-        and all(env.get(name) == value for name, value in variables.items() if value is not None)
-        and env.keys() <= variables.keys()
-    )
+    written = {name: value for name, value in variables.items() if value is not None}
+
+    def is_like(row: Deployment) -> bool:
+        env = row.env or {}
+        return (
+            row.gpu_model_id in models
+            and all(getattr(row, name) == value for name, value in plain)
+            and sorted(row.native_families or ()) == families
+            and not _more(unset, row)
+            and written.items() <= env.items()
+            and env.keys() <= variables.keys()
+        )
+
+    return filter(is_like, rows)
 
 
 def lasting_differences(spec: ServingDeploymentSpec, row: Deployment) -> tuple[str, ...]:
@@ -140,10 +154,14 @@ def require_within(spec: ServingDeploymentSpec, operation: str) -> None:
         raise Conflict(operation, text, code=REPLICAS_OUT_OF_BOUNDS, outcome=Outcome.NOT_SENT)
 
 
-def _more(spec: ServingDeploymentSpec, row: Deployment) -> set[str]:
-    """Optional fields that the deployment has and the spec has not."""
-    has, unset = _shown(row), {"nodePool": _COMMUNITY}
-    return {name for name in _OPTIONAL - sent(spec).keys() if has[name] and has[name] != unset.get(name)}
+def _unset(asked: Mapping[str, JsonValue]) -> Mapping[str, str | None]:
+    """Optional fields that a create does not send, and what a deployment has in their place."""
+    return {name: _COMMUNITY if name == "nodePool" else None for name in _OPTIONAL - asked.keys()}
+
+
+def _more(unset: Mapping[str, str | None], row: Deployment) -> set[str]:
+    """Those of the fields that the deployment has all the same."""
+    return {name for name, value in unset.items() if (has := getattr(row, _ATTRIBUTES[name])) and has != value}
 
 
 def _shown(row: Deployment) -> Mapping[str, JsonValue]:

@@ -40,7 +40,6 @@ from relay_operator.kinds.serving_request import (
     OF_A_RUNNING_GREEN,
     REPLICAS,
     changed,
-    is_like,
     is_within,
     lasting,
     lasting_differences,
@@ -49,6 +48,7 @@ from relay_operator.kinds.serving_request import (
     settings,
     taken_out,
     there,
+    those_like,
 )
 from relay_wire.serving import Deployment, DeploymentChange, DeploymentCreate, DeploymentStatus
 
@@ -95,7 +95,7 @@ class ServingDeployments(ExternalResource[ServingDeploymentSpec, ServingDeployme
 
     async def alike(self, cloud: Cloud, obj: Serving) -> Sequence[Seen]:
         listed = await self._lists.fresh(cloud, partial(_listed, cloud))
-        return tuple(Seen(row) for row in listed.values() if is_like(obj.spec, row))
+        return tuple(map(Seen, those_like(obj.spec, listed.values())))
 
     def made_at(self, observed: Seen) -> datetime | None:
         return moment(observed.row.created_at)

@@ -84,6 +84,16 @@ def test_what_cannot_be_used_is_told_without_what_is_in_it(text: str, server: st
     assert "a.io" not in told
 
 
+@pytest.mark.parametrize(("servers", "is_read"), [(990, True), (1_000, False)])
+def test_a_file_with_too_many_values_is_told_and_not_decoded(servers: int, is_read: bool) -> None:
+    text = config({**{f"{number}.io": {} for number in range(servers)}, "ghcr.io": ENTRY})
+    told = login(text, "ghcr.io")
+    assert isinstance(told, Login) is is_read
+    assert is_read or told == (
+        "it is not what `docker login` writes, with more than 2000 values: leave in it only the servers that are used"
+    )
+
+
 @pytest.mark.parametrize("name", ["GHCR.io", "https://ghcr.io", "http://ghcr.io/", "ghcr.io"])
 def test_spellings_of_one_server_are_the_same(name: str) -> None:
     assert same_server(name) == "ghcr.io"

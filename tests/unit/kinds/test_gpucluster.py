@@ -15,7 +15,14 @@ from relay_operator.engine.shared_lists import SharedLists
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed import predicates
 from relay_operator.flows.managed.resource import Look, NotSeen
-from relay_operator.kinds.gpucluster import GpuCluster, GpuClusters, GpuClusterStatus, ReplicaStatus, SeenCluster
+from relay_operator.kinds.gpucluster import (
+    SHOWN_REPLICAS,
+    GpuCluster,
+    GpuClusters,
+    GpuClusterStatus,
+    ReplicaStatus,
+    SeenCluster,
+)
 from relay_wire.clusters import ClusterDetail, ClusterSummary
 from tests.unit.client.scripted import Reply, scripted_server
 
@@ -64,6 +71,35 @@ def test_a_replica_is_told_with_its_node_nvlink_ssh_port_and_disk() -> None:
     assert shown.items() >= node.items()
     assert (shown["nvlinkEnabled"], shown["sshPort"]) == (True, 22)
     assert (shown["diskUsedGb"], shown["diskTotalGb"], shown["diskUpdatedAt"]) == (3, 50, "2026-01-01T01:00:00Z")
+
+
+def test_of_many_replicas_only_those_that_status_shows_are_converted(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, whole = list[object](), ReplicaStatus.model_validate
+
+    def noted(row: dict[str, JsonValue]) -> ReplicaStatus:
+        made.append(row["id"])
+        return whole(row)
+
+    monkeypatch.setattr(ReplicaStatus, "model_validate", noted)
+    ids = [f"rep-{number:03}" for number in reversed(range(3 * SHOWN_REPLICAS))]
+    long = [f"{'a' * 300}{end}" for end in "bc"]  # the same, as far as status shows them
+    rows: list[JsonValue] = [REPLICA | {"id": each, "healthy": not each.endswith("7")} for each in (*ids, *long)]
+    again = REPLICA | {"id": ids[0], "healthy": False, "nodeId": "n-2"}
+    detail = ClusterDetail.model_validate(DETAIL | {"replicas": [*rows, again], "gpusPerReplica": 3})
+    obj = GpuCluster.model_validate({"metadata": {"name": "llm", "namespace": "a"}, "spec": {"image": "i"}})
+    seen = SeenCluster(ClusterSummary.model_validate(SUMMARY), detail)
+    kind = GpuClusters(SharedLists(60.0, time.monotonic))
+    status = kind.status(obj, seen)
+    ailing = [*(each for each in sorted(ids) if each.endswith("7")), ids[0]]
+    healthy = [f"{'a' * 252}…", *(each for each in sorted(ids) if each not in ailing)]
+    shown = status.replica_statuses or []
+    assert [row.id for row in shown] == [*ailing, *healthy][:SHOWN_REPLICAS] == made
+    assert (shown[len(ailing) - 1].node_id, status.unhealthy_replicas) == ("n-2", len(ailing))
+    capacity = kind.untold(obj, seen)
+    assert (capacity.gpus, capacity.size, len(made)) == (3, "gpu-1x", SHOWN_REPLICAS)
+    assert kind.detail(seen).endswith(
+        f"; not healthy: {', '.join(f'rep-2{tens}7 healthy' for tens in (9, 8, 7, 6, 5))}"
+    )
 
 
 @pytest.mark.parametrize(("used", "shown"), [(0, 0), (1, 1), (GIB, 1), (GIB + 1, 2), (None, None)])

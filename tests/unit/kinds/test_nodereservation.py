@@ -28,6 +28,8 @@ from relay_wire.reservations import Reservation
 from tests.unit.client.scripted import Reply, page, scripted_server
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pydantic import JsonValue
 
     from relay_operator.flows.wiring import Parts
@@ -159,6 +161,35 @@ async def test_what_equals_all_that_is_sent_is_alike_until_it_ends() -> None:
     assert kind().made_at(reserved()) is None
     assert unnamed(kind())
     assert is_part(kind())
+
+
+class Noted(list[str]):
+    """Counts how often it is gone through."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[str]:
+        self.times += 1
+        return super().__iter__()
+
+
+async def test_what_is_asked_is_worked_out_once_for_all_rows_and_a_row_only_as_far_as_it_is_alike(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    units, reservations, obj = Noted(["node_1-gpu1", "node_1-gpu0"]), kind(), asked(WHOLE)
+    obj = obj.model_copy(update={"spec": obj.spec.model_copy(update={"unit_ids": units})})
+    own = [reserved(WHOLE, id=f"rsv_{number}") for number in range(9)]
+    theirs = Noted(["node_1-gpu0"])
+    odds: tuple[dict[str, JsonValue], ...] = ({"id": "odd_1", "reason": "x"}, {"id": "odd_2", "contractRef": "x"})
+    others = [reserved(WHOLE, **odd).model_copy(update={"unit_ids": theirs}) for odd in odds]
+
+    async def rows(*_: object) -> list[Reservation]:
+        return [*others, *own]
+
+    monkeypatch.setattr(reservations, "rows", rows)
+    async with Cloud("http://localhost", "or_key", organization_id="org-1") as cloud:
+        assert await reservations.alike(cloud, obj) == own
+    assert (units.times, theirs.times) == (1, 0)
 
 
 @pytest.mark.parametrize("more", ["managingOrganizationIds", "endsAt", "contractRef", "reason"])

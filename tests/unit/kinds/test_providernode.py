@@ -13,7 +13,7 @@ from relay_client import BadRequest, Cloud, NotFound, NotServed, Outcome
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import CreateIntent
 from relay_operator.api.parts import DeletionPolicy
-from relay_operator.api.providernode import SHOWN_GPUS, ProviderNode, ProviderNodeStatus
+from relay_operator.api.providernode import SHOWN_GPUS, NodeGpu, ProviderNode, ProviderNodeStatus
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.ending import parse
 from relay_operator.flows.managed.resource import Found, Inputs, Look, Progress, brought_in
@@ -213,6 +213,32 @@ def test_more_gpus_than_status_shows_are_counted_and_each_is_shown_once() -> Non
     assert (status.gpu_count, len({gpu.id for gpu in status.gpus or ()})) == (SHOWN_GPUS + 6, SHOWN_GPUS)
     odd = kind().status(node(), machine(gpus="two", workloads="some", location=["here"]))
     assert (odd.gpus, odd.gpu_count, odd.workloads, odd.location) == (None, None, None, None)
+
+
+def test_of_many_gpus_only_those_that_status_shows_are_converted(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, whole = list[object](), NodeGpu.model_validate
+
+    def noted(row: dict[str, JsonValue]) -> NodeGpu:
+        made.append(row["id"])
+        return whole(row)
+
+    monkeypatch.setattr(NodeGpu, "model_validate", noted)
+    many: list[JsonValue] = [{"id": f"gpu{number}"} for number in (*reversed(range(3 * SHOWN_GPUS)), 0)]
+    many.append({"id": f"gpu{3 * SHOWN_GPUS - 1}", "gpuModelId": "h100"})
+    status = kind().status(node(), machine(gpus=many))
+    shown = [(gpu.id, gpu.gpu_model_id) for gpu in status.gpus or ()]
+    assert [each[0] for each in shown] == [f"gpu{number}" for number in reversed(range(2 * SHOWN_GPUS, 3 * SHOWN_GPUS))]
+    assert shown[0][1] == "h100", "the last row of an id counts"
+    assert (status.gpu_count, len(made)) == (3 * SHOWN_GPUS, SHOWN_GPUS)
+
+
+async def test_what_a_node_earned_is_told_without_its_gpus_being_read_anew() -> None:
+    async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
+        nodes, status = kind(), ProviderNodeStatus()
+        server.will(listed(ROW), Reply(body=json.dumps(EARNED).encode()))
+        first, second = [await nodes.observe(cloud, "node_1", status, Look.ROUTINE) for _ in range(2)]
+    assert first == second == EarningMachine.model_validate(ROW | {"earned": 9})
+    assert [id(gpu) for gpu in first.gpus or ()] == [id(gpu) for gpu in second.gpus or ()]
 
 
 def test_deleting_leaves_the_node_even_if_the_rest_cannot_be_read() -> None:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pydantic import BaseModel
 
 from relay_client import Cloud, Conflict, NotFound, NotServed, Unreadable
 from relay_client.paging import MAX_PAGES
@@ -111,6 +112,23 @@ async def test_alike_is_what_has_every_field_that_is_sent_and_no_other() -> None
         assert await deployments.living(cloud, UnclaimedIds()) == {}
     assert deployments.made_at(Seen(own)) == datetime(2026, 1, 1, tzinfo=UTC)
     assert deployments.made_at(Seen(row(createdAt=None))) is None
+
+
+async def test_what_is_asked_is_worked_out_once_for_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    dumped, whole = list[str](), BaseModel.model_dump
+
+    def noted(part: BaseModel, **how: Any) -> dict[str, Any]:
+        dumped.append(type(part).__name__)
+        return whole(part, **how)
+
+    rows = [row(id=f"dep_{number}", env={"MODE": "fast"} if number else {}) for number in range(9)]
+    answer = page(*rows)
+    async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
+        server.will(answer)
+        monkeypatch.setattr(BaseModel, "model_dump", noted)
+        alike = await kind().alike(cloud, serving(env=[{"name": "MODE", "value": "fast"}]))
+    assert [each.row for each in alike] == rows[1:]
+    assert dumped == ["ServingDeploymentSpec"]
 
 
 async def test_all_are_read_by_one_list_and_what_it_lacks_is_asked_for() -> None:
