@@ -51,7 +51,9 @@ _READ_AS_GONE = frozenset({404, 410})
 _MAX_CODE_CHARS = 100
 _KNOWN_CODES = frozenset(ErrorCode)
 MAX_VALUES = 125_000
-"""The most values of an answer; as a list of the smallest items they take 0.2 to 0.5 s to read, and 90 MiB."""
+"""The most values of a list; of the smallest items they take 0.2 to 0.5 s to read, and 90 MiB."""
+MAX_VALUES_OF_ONE = 20_000
+"""The most values of an answer about one thing: many of them may be in memory at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +76,6 @@ class Answer:
     def proves_key(self) -> bool:
         """Whether the answer is an error that comes only after the key was found valid."""
         return self.status in _AFTER_AUTHENTICATION
-
-    @property
-    def is_crowded(self) -> bool:
-        """Whether the body has more than `MAX_VALUES` values."""
-        return is_crowded(self.body, MAX_VALUES)
 
 
 class NoAnswerError(Exception):
@@ -127,8 +124,8 @@ def about(operation: Operation[Any, ResultT], asked: str | None, result: ResultT
 
 def error_of(operation: AnyOperation, answer: Answer, wall_now: float, secrets: Collection[str] = ()) -> CloudError:
     """The error that an answer other than 2xx means; `secrets` are strings that its message must not repeat."""
-    said = _said(operation.api, answer)
-    texts = said.message or _unexplained(answer), said.code or "", said.type or ""
+    said = _said(operation, answer)
+    texts = said.message or _unexplained(operation, answer), said.code or "", said.type or ""
     message, shown_code, shown_type = all_presentable(texts, secrets)
     code = _word(said.code, shown_code)
     kind, outcome = _kind(answer.status, code, said_by_cloud=bool(said.message or said.code))
@@ -152,9 +149,13 @@ def error_without_answer(operation: AnyOperation, failure: NoAnswerError, secret
 
 def _decoded(operation: AnyOperation, answer: Answer) -> object:
     """The JSON of the body. Raises Unreadable if it has too many values, and ValueError if it is not JSON."""
-    if answer.is_crowded:
-        raise _unreadable(operation, answer, f"it has more than {MAX_VALUES} values")
+    if is_crowded(answer.body, _most_values(operation)):
+        raise _unreadable(operation, answer, f"it has more than {_most_values(operation)} values")
     return from_json(answer.body)
+
+
+def _most_values(operation: AnyOperation) -> int:
+    return MAX_VALUES if operation.is_long else MAX_VALUES_OF_ONE
 
 
 def _kind(status: int, code: str | None, *, said_by_cloud: bool) -> tuple[type[CloudError], Outcome | None]:
@@ -171,12 +172,12 @@ def _kind(status: int, code: str | None, *, said_by_cloud: bool) -> tuple[type[C
     return _BY_STATUS.get(status, errors.BadRequest), None
 
 
-def _said(api: Api, answer: Answer) -> InferenceError:
+def _said(operation: AnyOperation, answer: Answer) -> InferenceError:
     """What the error body says; the management API's body has no `type`, and is accepted from either API."""
-    if answer.broken is not None or answer.is_crowded:
+    if answer.broken is not None or is_crowded(answer.body, _most_values(operation)):
         return InferenceError()
     with contextlib.suppress(pydantic.ValidationError):
-        if api is Api.INFERENCE:
+        if operation.api is Api.INFERENCE:
             return InferenceErrorBody.model_validate_json(answer.body).error
     with contextlib.suppress(pydantic.ValidationError):
         body = ErrorBody.model_validate_json(answer.body)
@@ -189,12 +190,12 @@ def _word(text: str | None, shown: str) -> str | None:
     return shown[:_MAX_CODE_CHARS] if text and text not in _KNOWN_CODES else text or None
 
 
-def _unexplained(answer: Answer) -> str:
+def _unexplained(operation: AnyOperation, answer: Answer) -> str:
     if 300 <= answer.status < 400:
         where = answer.headers.get("location", "nowhere").partition("?")[0]
         return f"answered with a redirect to {where}, which is not followed: check the account's base URL"
-    if answer.is_crowded:
-        return f"HTTP {answer.status} came with more than {MAX_VALUES} values ({_looks(answer)})"
+    if is_crowded(answer.body, _most_values(operation)):
+        return f"HTTP {answer.status} came with more than {_most_values(operation)} values ({_looks(answer)})"
     return f"HTTP {answer.status} came without an error text of the cloud ({_looks(answer)})"
 
 

@@ -6,7 +6,7 @@ import copy
 import random
 import time
 from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, Final, Self, TypeVar, cast, overload
 
@@ -24,7 +24,7 @@ from relay_client.pool import ConnectionPool, OpenAnswer, always
 from relay_client.ranges import NO_SUCH_RANGE, Part, asked_for, part_of
 from relay_client.ratelimit import BudgetSpentError, RateLimiter
 from relay_client.redaction import legible, secrets_in
-from relay_client.retry import CallPolicy, pause
+from relay_client.retry import MAX_BYTES_OF_ONE, CallPolicy, pause
 from relay_client.uploads import AnsweredTooSoonError, FileForm, Outlet, send
 from relay_wire.files import FileObject
 
@@ -95,6 +95,8 @@ class Cloud:
         self._pool = ConnectionPool() if pool is None else pool
         self._limiter = limiter
         self._policy = CallPolicy() if policy is None else policy
+        most = min(MAX_BYTES_OF_ONE, self._policy.max_response_bytes)
+        self._policy_of_one = replace(self._policy, max_response_bytes=most)
         self._may_begin: Callable[[], bool] = always
         self._runtime = Runtime() if runtime is None else runtime
         # One for each URL: a wrong inference_url is another server, which may refuse a valid key.
@@ -204,7 +206,8 @@ class Cloud:
         headers = {**self._headers, "Content-Type": form.content_type}
 
         async def opened(body: Outlet) -> OpenAnswer:
-            return await self._pool.open(UPLOAD_FILE.method, url, headers, body, None, self._policy, self._may_begin)
+            policy = self._policy_of_one
+            return await self._pool.open(UPLOAD_FILE.method, url, headers, body, None, policy, self._may_begin)
 
         with _Noted(self._outages, UPLOAD_FILE, self._runtime.clock):
             try:
@@ -236,7 +239,9 @@ class Cloud:
         headers = {**self._headers, "Accept": "*/*", **asked_for(position, etag)}
         seconds = self._policy.attempt_seconds
         try:
-            answer = await self._pool.open(DOWNLOAD_FILE.method, url, headers, None, seconds, self._policy, always)
+            answer = await self._pool.open(
+                DOWNLOAD_FILE.method, url, headers, None, seconds, self._policy_of_one, always
+            )
         except NoAnswerError as failure:
             raise error_without_answer(DOWNLOAD_FILE, failure, self._secrets(None)) from None
         if not answer.is_success and answer.status != NO_SUCH_RANGE:
@@ -283,8 +288,9 @@ class Cloud:
         headers = self._headers if content is None else self._headers_with_body
         with _Noted(self._outages, operation, self._runtime.clock):
             try:
+                policy = self._policy if operation.is_long else self._policy_of_one
                 answer = await self._pool.exchange(
-                    operation.method, url, headers, content, seconds, self._policy, self._may_begin
+                    operation.method, url, headers, content, seconds, policy, self._may_begin
                 )
             except NoAnswerError as failure:
                 raise error_without_answer(operation, failure, self._secrets(body)) from None

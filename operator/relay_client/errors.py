@@ -196,4 +196,4 @@ class Truncated(Unreadable):
 
 
 class Oversized(Unreadable):
-    """The body of the answer is larger than `CallPolicy.max_response_bytes`, so the rest was not read."""
+    """The body of the answer is larger than `CallPolicy` allows, so the rest was not read."""

@@ -152,6 +152,21 @@ Name = Annotated[str, Field(min_length=1, max_length=63), Printable]
 Port = Annotated[int, Field(ge=1, le=65535)]
 """A TCP port. The bounds are assumed: section 2 gives none."""
 
+_MOST: Final = 2**31 - 1
+_LARGEST: Final = 10**30
+
+Whole = Annotated[int, AfterValidator(lambda number: max(-_LARGEST, min(number, _LARGEST)))]
+"""A received number; one beyond the bounds reads as the nearest. Of thousands of digits, no sum could be written."""
+
+Count = Annotated[int, Field(ge=0, le=_MOST)]
+"""A number of things."""
+
+ClampedCount = Annotated[int, AfterValidator(lambda number: max(0, min(number, _MOST)))]
+"""A received `Count` that must be there: an odd one reads as the nearest, so that the resource can still be ended."""
+
+Price = Annotated[int, Field(ge=0, le=10**15)]
+"""Received cents per hour."""
+
 LONGEST_SECRET: Final = 4096
 
 ShownOnce = Annotated[str, Field(min_length=1, max_length=LONGEST_SECRET, repr=False)]

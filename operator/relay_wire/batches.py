@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from pydantic import Field, JsonValue
 
-from relay_wire.base import Cursor, Lenient, ListOf, OptionalId, ResourceId, SnakeReceived, SnakeSent
+from relay_wire.base import Cursor, Lenient, ListOf, OptionalId, ResourceId, SnakeReceived, SnakeSent, Whole
 
 
 class BatchStatus(StrEnum):
@@ -53,17 +53,17 @@ class BatchCreate(SnakeSent):
 class BatchCounts(SnakeReceived):
     """Counts of records so far; records still to run are neither completed nor failed."""
 
-    total: int = 0
-    completed: int = 0
-    failed: int = 0
+    total: Whole = 0
+    completed: Whole = 0
+    failed: Whole = 0
 
 
 class BatchUsage(SnakeReceived):
     """Tokens so far, and their price in nano-USD with the batch discount applied."""
 
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost_nano_usd: int = 0
+    input_tokens: Whole = 0
+    output_tokens: Whole = 0
+    cost_nano_usd: Whole = 0
 
 
 class BatchProblem(SnakeReceived):
@@ -71,7 +71,7 @@ class BatchProblem(SnakeReceived):
 
     code: Lenient[str] = None
     message: Lenient[str] = None
-    line: Lenient[int] = None
+    line: Lenient[Whole] = None
 
 
 class BatchProblems(SnakeReceived):
@@ -91,12 +91,12 @@ class Batch(SnakeReceived):
     input_file_id: OptionalId = None
     completion_window: Lenient[str] = None
     status: str
-    created_at: Lenient[int] = None
-    expires_at: Lenient[int] = None
-    completed_at: Lenient[int] = None
-    failed_at: Lenient[int] = None
-    expired_at: Lenient[int] = None
-    cancelled_at: Lenient[int] = None
+    created_at: Lenient[Whole] = None
+    expires_at: Lenient[Whole] = None
+    completed_at: Lenient[Whole] = None
+    failed_at: Lenient[Whole] = None
+    expired_at: Lenient[Whole] = None
+    cancelled_at: Lenient[Whole] = None
     output_file_id: OptionalId = None
     error_file_id: OptionalId = None
     request_counts: BatchCounts = Field(default_factory=BatchCounts)

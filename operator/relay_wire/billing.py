@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from relay_wire.base import Lenient, LenientListOf, ListOf, NonEmpty, Page, Received, Sent
+from relay_wire.base import Lenient, LenientListOf, ListOf, NonEmpty, Page, Received, Sent, Whole
 
 
 class Transaction(Received):
@@ -12,7 +12,7 @@ class Transaction(Received):
 
     id: Lenient[str] = None
     type: Lenient[str] = None  # deposit, usage, credit, refund
-    amount_cents: Lenient[int] = None  # signed
+    amount_cents: Lenient[Whole] = None  # signed
     created_at: Lenient[str] = None
     description: Lenient[str] = None
 
@@ -20,12 +20,12 @@ class Transaction(Received):
 class Balance(Received):
     """The organization's balance; `available_cents` is what the deploy gate checks."""
 
-    balance_cents: int
-    available_cents: int  # balance less accrued usage; can be slightly negative
-    accrued_usage_cents: int
-    current_month_usage_cents: int
-    min_deposit_cents: Lenient[int] = None
-    monthly_spend_limit_cents: Lenient[int] = None  # None: unlimited
+    balance_cents: Whole
+    available_cents: Whole  # balance less accrued usage; can be slightly negative
+    accrued_usage_cents: Whole
+    current_month_usage_cents: Whole
+    min_deposit_cents: Lenient[Whole] = None
+    monthly_spend_limit_cents: Lenient[Whole] = None  # None: unlimited
     transactions: ListOf[Transaction]
 
 
@@ -37,17 +37,17 @@ class BillingBreakdownItem(Received):
     name: Lenient[str] = None
     gpu_model_id: Lenient[str] = None
     hours: Lenient[float] = None
-    cents: Lenient[int] = None
+    cents: Lenient[Whole] = None
 
 
 class CurrentUsage(Received):
     """Usage of the month to date; section 2 shows no type for its breakdown, so one that cannot be read is None."""
 
-    usage_cents: int
+    usage_cents: Whole
     usage_hours: float  # workload hours
     breakdown: LenientListOf[BillingBreakdownItem]
-    burn_per_hour_cents: Lenient[int] = None
-    auto_stop_floor_cents: Lenient[int] = None  # below it, the cloud stops the organization
+    burn_per_hour_cents: Lenient[Whole] = None
+    auto_stop_floor_cents: Lenient[Whole] = None  # below it, the cloud stops the organization
     projected_runway_hours: Lenient[float] = None  # None: nothing is being spent
 
 
@@ -55,7 +55,7 @@ class DailyUsage(Received):
     """Usage of one day; its fields are assumed, since section 2 does not show them."""
 
     date: str  # in UTC
-    usage_cents: int
+    usage_cents: Whole
     usage_hours: float  # workload hours
 
 
@@ -74,7 +74,7 @@ class ChargeOutcome(Received):
 
     charge_id: Lenient[str] = None
     status: str  # processing, succeeded, failed, requires_action
-    amount_cents: Lenient[int] = None
+    amount_cents: Lenient[Whole] = None
 
 
 class SetupIntent(Received):
@@ -101,8 +101,8 @@ class AutoRecharge(Received):
     """The auto-recharge settings in the cloud; defaults if never set."""
 
     enabled: bool
-    threshold_cents: int
-    amount_cents: int
+    threshold_cents: Whole
+    amount_cents: Whole
 
 
 class AutoRechargeUpdate(Sent):

@@ -4,9 +4,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from relay_wire.base import Identifier, Lenient, ListOf, Page, Received
+from relay_wire.base import Identifier, Lenient, ListOf, Page, Received, Whole
 
-Price = Annotated[int, Field(ge=0)]
+Price = Annotated[Whole, Field(ge=0)]
 """Cents per hour."""
 
 
@@ -15,7 +15,7 @@ class GpuModel(Received):
 
     id: Identifier
     name: Lenient[str] = None
-    memory_gb: Lenient[int] = None
+    memory_gb: Lenient[Whole] = None
     price_per_hour_cents: Lenient[Price] = None  # per GPU
 
 
@@ -24,23 +24,23 @@ class NodeClassCap(Received):
 
     node_id: Lenient[str] = None
     region: Lenient[str] = None
-    total_gpus: Lenient[int] = None
-    free_gpus: Lenient[int] = None
-    spot_free_gpus: Lenient[int] = None  # not part of free_gpus
-    reserved_free_gpus: Lenient[int] = None  # part of free_gpus
+    total_gpus: Lenient[Whole] = None
+    free_gpus: Lenient[Whole] = None
+    spot_free_gpus: Lenient[Whole] = None  # not part of free_gpus
+    reserved_free_gpus: Lenient[Whole] = None  # part of free_gpus
 
 
 class ClassAvailability(Received):
     """Capacity of one GPU model in one consumption mode, for the calling organization."""
 
-    total_gpus: int
-    free_gpus: int
-    max_placeable_gpus: int  # the largest single allocation: a workload lands on one node
-    placeable_gpu_counts: ListOf[int] = Field(default_factory=list)
-    spot_free_gpus: Lenient[int] = None  # not part of free_gpus; only with tier `spot`
-    spot_placeable_gpu_counts: Lenient[list[int]] = None
-    reserved_free_gpus: Lenient[int] = None  # part of free_gpus
-    tile_lattice: Lenient[list[int]] = None  # VM view only
+    total_gpus: Whole
+    free_gpus: Whole
+    max_placeable_gpus: Whole  # the largest single allocation: a workload lands on one node
+    placeable_gpu_counts: ListOf[Whole] = Field(default_factory=list)
+    spot_free_gpus: Lenient[Whole] = None  # not part of free_gpus; only with tier `spot`
+    spot_placeable_gpu_counts: Lenient[list[Whole]] = None
+    reserved_free_gpus: Lenient[Whole] = None  # part of free_gpus
+    tile_lattice: Lenient[list[Whole]] = None  # VM view only
     nodes: Lenient[list[NodeClassCap]] = None
 
 
@@ -65,8 +65,8 @@ class CpuPrice(Received):
 
     resource_size: str
     price_per_hour_cents: Lenient[Price] = None  # required; an odd one takes no other price away
-    vcpu: int  # cores
-    ram_mb: int  # MiB
+    vcpu: Whole  # cores
+    ram_mb: Whole  # MiB
 
 
 class Pricing(Received):

@@ -7,6 +7,8 @@ from pydantic import Field
 
 from relay_wire.base import (
     LONGEST_SECRET,
+    ClampedCount,
+    Count,
     Identifier,
     Lenient,
     ListOf,
@@ -17,6 +19,7 @@ from relay_wire.base import (
     ResourceId,
     Sent,
     SentList,
+    Whole,
 )
 from relay_wire.catalog import GpuModel
 
@@ -74,8 +77,8 @@ class ClusterSummary(Received):
     organization_id: str
     name: str
     status: str
-    active_replicas: Lenient[int] = None
-    replica_count: Lenient[int] = None
+    active_replicas: Lenient[Count] = None
+    replica_count: Lenient[Count] = None
     endpoint_url: Lenient[str] = None
     gpu_model_id: Lenient[str] = None
     created_at: Lenient[str] = None
@@ -85,14 +88,14 @@ class Replica(Received):
     """One replica of a cluster (section 2, "Cluster")."""
 
     id: Identifier
-    gpu_count: int
+    gpu_count: ClampedCount
     status: str  # healthy, unhealthy, terminated, or any other string
     healthy: bool
     nvlink_enabled: bool
     created_at: str
-    consecutive_failures: Lenient[int] = None
-    disk_total_bytes: Lenient[int] = None
-    disk_used_bytes: Lenient[int] = None
+    consecutive_failures: Lenient[Count] = None
+    disk_total_bytes: Lenient[Whole] = None
+    disk_used_bytes: Lenient[Whole] = None
     disk_updated_at: Lenient[str] = None
     endpoint_url: Lenient[str] = None
     internal_ip: Lenient[str] = None
@@ -101,8 +104,8 @@ class Replica(Received):
     node_id: Lenient[str] = None
     node_location: Lenient[str] = None
     node_region: Lenient[str] = None
-    port: Lenient[int] = None
-    ssh_port: Lenient[int] = None
+    port: Lenient[Count] = None
+    ssh_port: Lenient[Count] = None
     started_at: Lenient[str] = None
 
 
@@ -113,12 +116,12 @@ class ClusterDetail(Received):
     organization_id: str
     name: str
     status: str
-    gpus_per_replica: int
+    gpus_per_replica: ClampedCount
     resource_size: str
-    replica_count: int
+    replica_count: ClampedCount
     tier: str
     allow_fallback: bool
-    disk_size_gb: int
+    disk_size_gb: ClampedCount
     privileged: bool
     replicas: ListOf[Replica]
     created_at: str
@@ -130,12 +133,12 @@ class ClusterDetail(Received):
     gpu_model: Lenient[GpuModel] = None
     gpu_model_id: Lenient[str] = None
     health_check_path: Lenient[str] = None
-    health_check_port: Lenient[int] = None
+    health_check_port: Lenient[Count] = None
     health_checks: Lenient[list[str]] = None
     image_url: Lenient[str] = None
     notes: Lenient[str] = None
     preferred_regions: Lenient[list[str]] = None
-    container_port: Lenient[int] = None
+    container_port: Lenient[Count] = None
 
 
 ClusterPage = Page[ClusterSummary]

@@ -2,7 +2,7 @@
 
 from typing import Final, Literal
 
-from relay_wire.base import Cursor, Lenient, ListOf, ResourceId, SnakeReceived
+from relay_wire.base import Cursor, Lenient, ListOf, ResourceId, SnakeReceived, Whole
 
 BATCH_UPLOAD_LIMIT = 200_000_000
 """The most bytes of one uploaded file (section 8: 200 MB)."""
@@ -21,10 +21,10 @@ class FileObject(SnakeReceived):
 
     id: ResourceId
     object: Literal["file"] = "file"
-    bytes: Lenient[int] = None
-    created_at: Lenient[int] = None
+    bytes: Lenient[Whole] = None
+    created_at: Lenient[Whole] = None
     """Unix seconds, like all timestamps of the inference API (section 1)."""
-    expires_at: Lenient[int] = None
+    expires_at: Lenient[Whole] = None
     filename: Lenient[str] = None
     purpose: Lenient[str] = None
     status: Lenient[str] = None

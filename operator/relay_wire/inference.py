@@ -21,6 +21,7 @@ from relay_wire.base import (
     Sent,
     SentList,
     SnakeReceived,
+    Whole,
 )
 
 MOST = 2**31 - 1
@@ -341,8 +342,8 @@ class Backend(Received):
     native_families: ListOf[str] = Field(default_factory=list)
     auth: Lenient[str] = None
     transport: Lenient[str] = None
-    weight: Lenient[int] = None
-    max_concurrency: Lenient[int] = None
+    weight: Lenient[Whole] = None
+    max_concurrency: Lenient[Whole] = None
     created_at: Lenient[str] = None
 
 

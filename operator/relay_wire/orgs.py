@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from relay_wire.base import Identifier, Lenient, Page, Printable, Received, ResourceId, Sent
+from relay_wire.base import Identifier, Lenient, Page, Printable, Received, ResourceId, Sent, Whole
 
 GivenRole = Literal["admin", "member", "viewer"]
 """The roles with which a person can be added or invited."""
@@ -47,7 +47,7 @@ class Organization(Received):
     name: Lenient[str] = None
     slug: Lenient[str] = None
     billing_email: Lenient[str] = None
-    monthly_spend_limit_cents: Lenient[int] = None
+    monthly_spend_limit_cents: Lenient[Whole] = None
     created_at: Lenient[str] = None
 
 

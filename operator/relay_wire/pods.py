@@ -8,7 +8,19 @@ from typing import Literal
 
 from pydantic import Field
 
-from relay_wire.base import Identifier, Lenient, Name, NonEmpty, Page, Port, Received, Sent, SentList
+from relay_wire.base import (
+    ClampedCount,
+    Identifier,
+    Lenient,
+    Name,
+    NonEmpty,
+    Page,
+    Port,
+    Price,
+    Received,
+    Sent,
+    SentList,
+)
 
 
 class PodStatus(StrEnum):
@@ -50,9 +62,9 @@ class PodCapacity(Received):
 
     gpu_model_id: Identifier
     name: Lenient[str] = None
-    free_units: int  # over all nodes
-    max_gpu_count: int  # the largest single allocation
-    price_per_hour_cents: Lenient[int] = None  # per GPU
+    free_units: ClampedCount  # over all nodes
+    max_gpu_count: ClampedCount  # the largest single allocation
+    price_per_hour_cents: Lenient[Price] = None  # per GPU
 
 
 PodCapacityList = Page[PodCapacity]

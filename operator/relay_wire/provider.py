@@ -7,7 +7,19 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from relay_wire.base import Identifier, Lenient, ListOf, Page, Printable, Received, ResourceId, Sent, ShownOnce, Word
+from relay_wire.base import (
+    Identifier,
+    Lenient,
+    ListOf,
+    Page,
+    Printable,
+    Received,
+    ResourceId,
+    Sent,
+    ShownOnce,
+    Whole,
+    Word,
+)
 
 NodeStatus = Literal["online", "offline", "maintenance", "draining", "removed"]
 """The statuses of section 3, "Provider node status"."""
@@ -49,7 +61,7 @@ class ProviderNode(Received):
     id: ResourceId
     status: Word = ""
     gpus: Lenient[list[ProviderGpu]] = None
-    workloads: Lenient[int] = None
+    workloads: Lenient[Whole] = None
     location: Lenient[str] = None
     region: Lenient[str] = None
     node_pool: Lenient[str] = None
@@ -108,8 +120,8 @@ class ProvisioningToken(Received):
     name: Lenient[str] = None
     node_type: Lenient[str] = None
     node_pool: Lenient[str] = None
-    max_nodes: Lenient[int] = None
-    used_nodes: Lenient[int] = None
+    max_nodes: Lenient[Whole] = None
+    used_nodes: Lenient[Whole] = None
     expires_at: Lenient[str] = None
     created_at: Lenient[str] = None
 
@@ -124,14 +136,14 @@ class NodeEarnings(Received):
     """What one node earned."""
 
     node_id: Identifier
-    cents: int
+    cents: Whole
 
 
 class Payout(Received):
     """The payment for the calendar month from `periodStart` to `periodEnd`, which is the next month's start."""
 
     id: Identifier
-    amount_cents: int
+    amount_cents: Whole
     period_start: str
     period_end: str
     paid_at: str
@@ -140,7 +152,7 @@ class Payout(Received):
 class ProviderEarnings(Received):
     """All earnings ever, by node, and their payouts, newest first."""
 
-    total_cents: Lenient[int] = None
+    total_cents: Lenient[Whole] = None
     items: ListOf[NodeEarnings]
     payouts: Lenient[list[Payout]] = None
 

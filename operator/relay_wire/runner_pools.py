@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from relay_wire.base import Lenient, Name, Page, Printable, Received, ResourceId, Sent
+from relay_wire.base import Lenient, Name, Page, Printable, Received, ResourceId, Sent, Whole
 
 _Int64 = 2**63 - 1
 LONGEST_GRANT: Final = 4096
@@ -30,11 +30,11 @@ class RunnerPool(Received):
     id: ResourceId
     organization_id: Lenient[str] = None
     name: Lenient[str] = None
-    installation_id: Lenient[int] = None
+    installation_id: Lenient[Whole] = None
     vcs_owner: Lenient[str] = None
     vcs_owner_type: Lenient[str] = None
-    pool_ram_gb: Lenient[int] = None
-    disk_size_gb: Lenient[int] = None
+    pool_ram_gb: Lenient[Whole] = None
+    disk_size_gb: Lenient[Whole] = None
     created_at: Lenient[str] = None
 
 

@@ -5,7 +5,19 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, model_validator
 
-from relay_wire.base import Identifier, Lenient, ListOf, NonEmpty, Page, Printable, Received, ResourceId, Sent
+from relay_wire.base import (
+    Count,
+    Identifier,
+    Lenient,
+    ListOf,
+    NonEmpty,
+    Page,
+    Price,
+    Printable,
+    Received,
+    ResourceId,
+    Sent,
+)
 from relay_wire.base import Word as Said
 from relay_wire.inference import MOST, NativeFamily
 
@@ -15,7 +27,6 @@ Engine = Literal["vllm", "sglang", "trtllm"]
 RolloutStrategy = Literal["blue_green", "rolling"]
 GREEN: Final = "green"
 
-Count = Annotated[int, Field(ge=0, le=MOST)]
 AtLeastOne = Annotated[int, Field(ge=1, le=MOST)]
 Word = Annotated[str, Field(max_length=200)]
 Reference = Annotated[str, Field(max_length=2000)]
@@ -121,7 +132,7 @@ class ServingReplica(Received):
     id: Identifier
     status: Said = ""
     healthy: Lenient[bool] = None
-    gpu_count: Lenient[int] = None
+    gpu_count: Lenient[Count] = None
     node_id: Lenient[str] = None
     engine_image: Lenient[str] = None
     created_at: Lenient[str] = None
@@ -137,33 +148,33 @@ class Deployment(Received):
     engine: Lenient[str] = None
     served_model_id: Lenient[str] = None
     gpu_model_id: Lenient[str] = None
-    gpu_count_per_replica: Lenient[int] = None
-    replicas_min: Lenient[int] = None
-    replicas_max: Lenient[int] = None
-    replicas_desired: Lenient[int] = None
+    gpu_count_per_replica: Lenient[Count] = None
+    replicas_min: Lenient[Count] = None
+    replicas_max: Lenient[Count] = None
+    replicas_desired: Lenient[Count] = None
     version: Lenient[str] = None
     dtype: Lenient[str] = None
     quantization: Lenient[str] = None
-    max_model_len: Lenient[int] = None
+    max_model_len: Lenient[Count] = None
     engine_image: Lenient[str] = None
     env: Lenient[dict[str, str]] = Field(default=None, repr=False)
     extra_args: Lenient[list[str]] = Field(default=None, repr=False)
     weights_ref: Lenient[str] = None
     native_families: Lenient[list[str]] = None
-    max_concurrency_per_replica: Lenient[int] = None
-    backend_weight: Lenient[int] = None
+    max_concurrency_per_replica: Lenient[Count] = None
+    backend_weight: Lenient[Count] = None
     node_pool: Lenient[str] = None
-    min_prompt_bytes: Lenient[int] = None
-    max_prompt_bytes: Lenient[int] = None
+    min_prompt_bytes: Lenient[Count] = None
+    max_prompt_bytes: Lenient[Count] = None
     isolated: Lenient[bool] = None
     replica_runtime: Lenient[str] = None
     rollout_role: Lenient[str] = None
     rollout_strategy: Lenient[str] = None
-    max_unavailable: Lenient[int] = None
+    max_unavailable: Lenient[Count] = None
     status: Said = ""
     status_reason: Lenient[str] = None
-    replicas_ready: Lenient[int] = None
-    price_per_hour_cents: Lenient[int] = None  # of one replica
+    replicas_ready: Lenient[Count] = None
+    price_per_hour_cents: Lenient[Price] = None  # of one replica
     replicas: ListOf[ServingReplica] = Field(default_factory=list)
     created_at: Lenient[str] = None
     updated_at: Lenient[str] = None

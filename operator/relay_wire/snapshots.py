@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from relay_wire.base import Lenient, Name, Page, Received, ResourceId, Sent
+from relay_wire.base import Lenient, Name, Page, Received, ResourceId, Sent, Whole
 
 
 class SnapshotStatus(StrEnum):
@@ -28,7 +28,7 @@ class Snapshot(Received):
     name: Lenient[str] = None
     status: Lenient[str] = None
     status_reason: Lenient[str] = None
-    size_gb: Lenient[int] = None
+    size_gb: Lenient[Whole] = None
     created_at: Lenient[str] = None
     ready_at: Lenient[str] = None
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from relay_wire.base import Lenient, Name, Page, Port, Received, ResourceId, Sent, SentList, Word
+from relay_wire.base import Count, Lenient, Name, Page, Port, Price, Received, ResourceId, Sent, SentList, Word
 
 
 class VmStatus(StrEnum):
@@ -31,17 +31,17 @@ class VmRecord(Received):
     status: Word = ""
     status_reason: Lenient[str] = None
     gpu_model_id: Lenient[str] = None
-    gpu_count: Lenient[int] = None
+    gpu_count: Lenient[Count] = None
     endpoint_url: Lenient[str] = None  # production VMs: `https://<port>-<host>/`
-    volume_gb: Lenient[int] = None
+    volume_gb: Lenient[Count] = None
     public: Lenient[bool] = None
     created_at: Lenient[str] = None
     provisioning_stage: Lenient[str] = None
     resource_size: Lenient[str] = None
     tier: Lenient[str] = None
-    disk_size_gb: Lenient[int] = None
+    disk_size_gb: Lenient[Count] = None
     gpu_model_name: Lenient[str] = None
-    price_per_hour_cents: Lenient[int] = None  # of the whole workload
+    price_per_hour_cents: Lenient[Price] = None  # of the whole workload
     service_type: Lenient[str] = None
     managed_by: Lenient[str] = None
     capability_tier: Lenient[str] = None

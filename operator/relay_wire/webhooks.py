@@ -2,7 +2,19 @@
 
 from pydantic import Field
 
-from relay_wire.base import Identifier, Lenient, ListOf, NonEmpty, Page, Received, ResourceId, Sent, SentList, ShownOnce
+from relay_wire.base import (
+    Identifier,
+    Lenient,
+    ListOf,
+    NonEmpty,
+    Page,
+    Received,
+    ResourceId,
+    Sent,
+    SentList,
+    ShownOnce,
+    Whole,
+)
 
 
 class WebhookCreate(Sent):
@@ -49,11 +61,11 @@ class WebhookDelivery(Received):
     id: Identifier
     delivery_id: Lenient[str] = None  # the X-Relay-Delivery header, the same on retries
     event_type: Lenient[str] = None
-    attempt: Lenient[int] = None
-    status_code: Lenient[int] = None
+    attempt: Lenient[Whole] = None
+    status_code: Lenient[Whole] = None
     error: Lenient[str] = None
     requested_at: Lenient[str] = None
-    duration_ms: Lenient[int] = None
+    duration_ms: Lenient[Whole] = None
 
 
 WebhookList = Page[Webhook]

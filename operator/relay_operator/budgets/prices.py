@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Protocol
+from typing import Final, Protocol
 
 from relay_client import Cloud
 from relay_client.operations import GET_PRICING
@@ -12,7 +12,7 @@ from relay_operator.engine.shared_lists import SharedLists
 _MOST_PRICES = 2_000
 """For each of the two lists; a catalog has a few dozen."""
 _LONGEST_NAME = 253
-_DEAREST = 10**15
+DEAREST: Final = 10**15
 """More than any budget; a number in an answer may have thousands of digits."""
 
 
@@ -47,7 +47,7 @@ def quote(prices: Prices, asked: Capacity) -> int | None:
     """Cents per hour; the highest price if the cloud chooses. None if the catalog lacks a price for that."""
     of, name, count = (prices.gpu, asked.model, asked.gpus) if asked.gpus else (prices.cpu, asked.size, 1)
     price = of.get(name) if name else _highest(of.values())
-    return None if price is None else price * count * asked.replicas
+    return None if price is None else min(price * count * asked.replicas, DEAREST)
 
 
 def _highest(prices: Collection[int | None]) -> int | None:
@@ -85,7 +85,7 @@ async def _read(cloud: Cloud) -> Prices:
 
 def _kept(told: Iterable[tuple[str, int | None]]) -> Mapping[str, int | None]:
     """At most so many prices. One that is left out is unknown, and so is the highest: no request has an empty name."""
-    prices = {name: None if price is None else min(price, _DEAREST) for name, price in told}
+    prices = {name: None if price is None else min(price, DEAREST) for name, price in told}
     fitting = ((name, price) for name, price in prices.items() if len(name) <= _LONGEST_NAME)
     kept = dict(islice(fitting, _MOST_PRICES))
     return kept if len(kept) == len(prices) else {**kept, "": None}

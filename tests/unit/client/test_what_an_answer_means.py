@@ -30,7 +30,7 @@ from relay_client import (
     Unauthorized,
     Unreadable,
 )
-from relay_client.answers import MAX_VALUES, Answer, result_of
+from relay_client.answers import MAX_VALUES, MAX_VALUES_OF_ONE, Answer, result_of
 from relay_client.operations import (
     ATTACH_SSH_KEY,
     CREATE_POD,
@@ -42,6 +42,7 @@ from relay_client.operations import (
     UPDATE_MEMBER,
     UPDATE_ORGANIZATION,
 )
+from relay_client.retry import MAX_BYTES_OF_ONE
 from relay_wire.orgs import MemberUpdate, OrganizationUpdate
 from relay_wire.pods import PodCreate
 from relay_wire.ssh_keys import SshKeyAttach
@@ -252,7 +253,7 @@ async def test_a_body_that_drips_for_ever_ends_with_the_attempt(server: Scripted
 
 
 def test_an_answer_that_lacks_many_fields_is_kept_once_and_not_for_each_of_them() -> None:
-    items = 100_000
+    items = MAX_VALUES_OF_ONE - 10
     answer = Answer(200, {}, b'{"odd":[' + b",".join([b"0"] * items) + b"]}")
     tracemalloc.start()
     try:
@@ -265,33 +266,59 @@ def test_an_answer_that_lacks_many_fields_is_kept_once_and_not_for_each_of_them(
         tracemalloc.stop()
 
 
-def crowd(text: bytes) -> bytes:
+def crowd(text: bytes, most: int = MAX_VALUES, more: bytes = b"") -> bytes:
     """A list of as many machines as an answer may have values, with a text that nobody reads."""
-    return b'{"items":[' + b",".join([b'{"id":"a1"}'] * (MAX_VALUES // 2 - 1)) + b'],"x":"' + text + b'"}'
+    return b"{" + more + b'"items":[' + b",".join([b'{"id":"a1"}'] * (most // 2 - 1)) + b'],"x":"' + text + b'"}'
 
 
-CALLS: dict[str, Callable[[Cloud], Awaitable[object]]] = {
-    "a list": lambda cloud: cloud.call(LIST_VMS, orgId="org_1"),
-    "no result": lambda cloud: cloud.call(TERMINATE_VM, id="vm_1"),
-    "a create": lambda cloud: cloud.call(CREATE_POD, POD),
+CALLS: dict[str, tuple[Callable[[Cloud], Awaitable[object]], int]] = {
+    "a list": (lambda cloud: cloud.call(LIST_VMS, orgId="org_1"), MAX_VALUES),
+    "no result": (lambda cloud: cloud.call(TERMINATE_VM, id="vm_1"), MAX_VALUES_OF_ONE),
+    "a create": (lambda cloud: cloud.call(CREATE_POD, POD), MAX_VALUES_OF_ONE),
 }
 
 
-@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+@pytest.mark.parametrize(("call", "most"), CALLS.values(), ids=CALLS)
 async def test_an_answer_of_too_many_values_is_not_read(
-    call: Callable[[Cloud], Awaitable[object]], cloud: Cloud, server: ScriptedServer
+    call: Callable[[Cloud], Awaitable[object]], most: int, cloud: Cloud, server: ScriptedServer
 ) -> None:
-    server.will(Reply(200, crowd(b",")))
-    with pytest.raises(Unreadable, match=f"cannot read the answer: it has more than {MAX_VALUES} values") as caught:
+    server.will(Reply(200, crowd(b"", most, b'"y":1,')))
+    with pytest.raises(Unreadable, match=f"cannot read the answer: it has more than {most} values") as caught:
         await call(cloud)
     assert (type(caught.value), caught.value.outcome) == (Unreadable, Outcome.UNKNOWN)
     assert len(server.seen) == 1
 
 
 async def test_an_answer_of_as_many_values_as_allowed_is_read(cloud: Cloud, server: ScriptedServer) -> None:
-    server.will(Reply(200, crowd(b"\\n")))
+    server.will(Reply(200, crowd(b"\\n,[{")))
     page = await cloud.call(LIST_VMS, orgId="org_1")
     assert len(page.items) == MAX_VALUES // 2 - 1
+
+
+async def test_an_answer_about_one_thing_may_have_fewer_values(cloud: Cloud, server: ScriptedServer) -> None:
+    few, many = (crowd(b"", MAX_VALUES_OF_ONE + more, b'"id":"vm_1",') for more in (-2, 2))
+    server.will(Reply(200, few), Reply(200, many))
+    assert (await cloud.call(GET_VM, id="vm_1")).id == "vm_1"
+    with pytest.raises(Unreadable, match=f"it has more than {MAX_VALUES_OF_ONE} values"):
+        await cloud.call(GET_VM, id="vm_1")
+
+
+@pytest.mark.parametrize("status", [200, 409])
+async def test_an_answer_about_one_thing_may_be_smaller_than_a_list(
+    status: int, cloud: Cloud, server: ScriptedServer
+) -> None:
+    hidden = b'{"id":"vm_1","deployToken":"%s"}'
+    fitting, large = (hidden % (b"x" * (MAX_BYTES_OF_ONE - len(hidden) + more)) for more in (2, 3))
+    server.will(Reply(200, fitting), Reply(200, b'{"items":[%s]}' % large), Reply(200, large), Reply(status, large))
+    assert (await cloud.call(GET_VM, id="vm_1")).id == "vm_1"
+    assert len((await cloud.call(LIST_VMS, orgId="org_1")).items) == 1
+    with pytest.raises(Oversized, match=f"over {MAX_BYTES_OF_ONE} bytes"):
+        await cloud.call(GET_VM, id="vm_1")
+    with pytest.raises(CloudError, match=f"over {MAX_BYTES_OF_ONE} bytes") as caught:
+        await cloud.call(CREATE_POD, POD)
+    expected = (Oversized, UNKNOWN) if status == 200 else (Conflict, REJECTED)
+    assert (type(caught.value), caught.value.outcome) == expected
+    assert len(server.targets) == 4
 
 
 async def test_a_log_may_have_any_number_of_brackets_and_commas(cloud: Cloud, server: ScriptedServer) -> None:
@@ -305,8 +332,8 @@ async def test_a_log_may_have_any_number_of_brackets_and_commas(cloud: Cloud, se
 async def test_an_error_of_too_many_values_is_known_by_its_status_alone(
     status: int, kind: type[CloudError], more: str, cloud: Cloud, server: ScriptedServer
 ) -> None:
-    server.will(Reply(status, f'{{{more},"code":"NODE_AT_CAPACITY","x":[{"0," * MAX_VALUES}0]}}'.encode()))
-    with pytest.raises(CloudError, match=f"HTTP {status} came with more than {MAX_VALUES} values") as caught:
+    server.will(Reply(status, f'{{{more},"code":"NODE_AT_CAPACITY","x":[{"0," * MAX_VALUES_OF_ONE}0]}}'.encode()))
+    with pytest.raises(CloudError, match=f"HTTP {status} came with more than {MAX_VALUES_OF_ONE} values") as caught:
         await cloud.call(CREATE_POD, POD)
     assert (type(caught.value), caught.value.status, caught.value.code) == (kind, status, None)
 

@@ -1,11 +1,15 @@
 """Answers: what must be there, what may be missing, and what must not matter."""
 
+import contextlib
 import json
-from typing import Any
+from collections.abc import Iterator
+from typing import Annotated, Any, cast, get_args
 
 import pytest
-from pydantic import ValidationError, model_validator
+from pydantic import TypeAdapter, ValidationError, model_validator
+from pydantic_core import from_json
 
+from relay_client import OPERATIONS
 from relay_wire.account import Joined, Me, Membership, User, Whoami
 from relay_wire.api_keys import ApiKeyCreated, ApiKeyList, ApiKeySummary
 from relay_wire.base import Lenient, LenientListOf, Received
@@ -77,6 +81,7 @@ DETAIL: dict[str, Any] = {
     "createdAt": "2026-11-21T00:00:00Z",
     "updatedAt": "2026-11-21T00:00:00Z",
 }
+RECHARGE: dict[str, Any] = {"enabled": True, "thresholdCents": 1, "amountCents": 1}
 ODD: list[object] = [None, "odd", -1.5, [], {}, [None], {"odd": None}]
 
 
@@ -100,6 +105,54 @@ def test_no_optional_field_makes_a_workload_unreadable(
 def test_a_value_that_is_not_what_it_should_be_reads_as_absent() -> None:
     record = VmRecord.model_validate_json('{"id":"vm_1","gpuCount":"many","pricePerHourCents":2.5,"public":"perhaps"}')
     assert (record.gpu_count, record.price_per_hour_cents, record.public) == (None, None, None)
+
+
+HUGE = 10**4299
+BOUNDED: dict[str, tuple[type[Received], dict[str, Any], str, dict[int, int | None]]] = {
+    "a count": (VmRecord, {"id": "vm_1"}, "gpuCount", {2**31 - 1: 2**31 - 1, 2**31: None, -1: None, HUGE: None}),
+    "a count that must be": (ClusterDetail, DETAIL, "replicaCount", {-3: 0, 2**31: 2**31 - 1, HUGE: 2**31 - 1}),
+    "a price": (VmRecord, {"id": "vm_1"}, "pricePerHourCents", {10**15: 10**15, 10**15 + 1: None, -1: None}),
+    "money": (AutoRecharge, RECHARGE, "amountCents", {-5: -5, -HUGE: -(10**30), HUGE: 10**30}),
+}
+
+
+@pytest.mark.parametrize(("model", "least", "name", "numbers"), BOUNDED.values(), ids=BOUNDED)
+def test_a_number_beyond_its_bounds_is_absent_or_the_nearest(
+    model: type[Received], least: dict[str, Any], name: str, numbers: dict[int, int | None]
+) -> None:
+    for told, read in numbers.items():
+        assert model.model_validate(from_json(json.dumps(least | {name: told}))).model_dump()[name] == read
+
+
+def models(annotation: object) -> Iterator[type[Received]]:
+    """Every model in an annotation, and in the fields of these."""
+    if isinstance(annotation, type) and issubclass(annotation, Received):
+        yield annotation
+        for field in annotation.model_fields.values():
+            yield from models(field.annotation)
+    for part in get_args(annotation):
+        yield from models(part)
+
+
+def numbers_in(value: object) -> Iterator[int]:
+    match value:
+        case int():
+            yield value
+        case list():
+            for each in value:
+                yield from numbers_in(each)
+
+
+ANSWERED = dict.fromkeys(model for row in OPERATIONS for model in models(row.result))
+
+
+@pytest.mark.parametrize("model", ANSWERED, ids=lambda model: model.__name__)
+def test_no_number_of_an_answer_is_larger_than_sums_and_products_of_it_can_be_written(model: type[Received]) -> None:
+    for name, field in model.model_fields.items():
+        typed: TypeAdapter[object] = TypeAdapter(cast("Any", Annotated[field.annotation, None, *field.metadata]))
+        for told in (HUGE, -HUGE, [HUGE]):
+            with contextlib.suppress(ValidationError):
+                assert all(abs(number) <= 10**30 for number in numbers_in(typed.validate_python(told))), name
 
 
 def test_a_status_that_nobody_knows_is_kept_as_it_is() -> None:

@@ -11,7 +11,7 @@ from relay_operator.api.workload import PricedSpec, PricedStatus, SpecT, StatusT
 from relay_operator.budgets.budgets import Budgets
 from relay_operator.budgets.limits import can_fit
 from relay_operator.budgets.lines import Age
-from relay_operator.budgets.prices import Capacity, Pricing, quote
+from relay_operator.budgets.prices import DEAREST, Capacity, Pricing, quote
 from relay_operator.engine.account import AccountReady, Accounts
 from relay_operator.engine.actions import Stall, Wait
 from relay_operator.engine.commitment import Commitment, aside
@@ -243,7 +243,7 @@ def _own(obj: Resource[SpecT, StatusT]) -> Budget | None:
 
 def _at_least(cents: int | None, locked: int | None, wanted: Capacity) -> int | None:
     """The price, but at least the one that was locked at the create, if the catalog has become cheaper."""
-    return cents if cents is None or locked is None else max(cents, locked * wanted.replicas)
+    return cents if cents is None or locked is None else min(max(cents, locked * wanted.replicas), DEAREST)
 
 
 def _age(metadata: ObjectMeta) -> Age:

@@ -9,17 +9,22 @@ from pydantic import JsonValue
 from relay_client import CapacityExhausted, CloudUnavailable
 from relay_operator.api.cloudaccount import AccountBudget, NamespaceBudget, SharedBudget
 from relay_operator.api.meta import PLAN_ONLY, ObjectKey
+from relay_operator.api.servingdeployment import ServingDeployment
 from relay_operator.budgets.prices import Prices
 from relay_operator.engine.shared_lists import SharedLists
+from relay_operator.flows.managed.blue_green import costs, set_aside
 from relay_operator.flows.managed.funding import UNLIMITED, Ahead, Funding
 from relay_operator.kinds.gpucluster import GpuCluster, GpuClusters, SeenCluster
+from relay_operator.kinds.servingdeployment import Seen, ServingDeployments
 from relay_operator.kinds.sshkey import SshKey, SshKeys
 from relay_wire.clusters import ClusterSummary
+from relay_wire.serving import Deployment
 from tests.unit.flows.managed.cloudpods import refused
 from tests.unit.flows.managed.money import H100, TWO, limited
 from tests.unit.flows.managed.world import NAMESPACE, World
 
 if TYPE_CHECKING:
+    from relay_operator.api.workload import Blue
     from relay_operator.flows.wiring import Parts
 
 
@@ -133,6 +138,39 @@ async def test_a_cluster_has_the_catalogs_price_whether_or_not_something_limits_
     world.pricing.failure = CloudUnavailable("get_pricing", "no answer")
     unread = await funding.look(key, obj, ready, None, seen, "", Ahead())
     assert (unread.price, unread.refusal) == (None, None)
+
+
+@pytest.mark.parametrize("replicas", [-3, 0, 2**31 - 1, 10**4299], ids=["below", "none", "most", "beyond"])
+async def test_a_cluster_can_be_priced_and_set_aside_whatever_number_of_replicas_the_cloud_tells(
+    world: World, replicas: int
+) -> None:
+    spec: JsonValue = {"image": "i", "replicas": 3, "gpu": TWO, "budget": {"maxPricePerHourCents": 9999}}
+    status: JsonValue = {"id": "c-1", "gpuCount": 2**31 - 1}
+    obj = GpuCluster.model_validate({"metadata": {"name": "c", "namespace": NAMESPACE}, "spec": spec, "status": status})
+    summary = {"id": "c-1", "organizationId": "org-1", "name": "c", "status": "running", "replicaCount": replicas}
+    seen = SeenCluster(ClusterSummary.model_validate({**summary, "gpuModelId": "h100"}))
+    resource = GpuClusters(SharedLists(60.0, world.clock.monotonic))
+    funding = Funding(resource, world.account, world.budgets, world.pricing)
+    world.pricing.prices = Prices({"h100": 10**15}, {})
+    key = ObjectKey("GpuCluster", NAMESPACE, "c")
+    said = await funding.look(key, obj, world.account.ready, None, seen, "", Ahead(pays=True, beside=True))
+    (row,) = cast("list[Blue]", set_aside(obj.status, *costs(resource, obj, seen, said.price))["former"])
+    assert (row.price_per_hour_cents, (row.gpus or 0) < 2**63) == (10**15 if replicas else 0, True)
+
+
+async def test_a_locked_price_has_a_bound_with_all_replicas(world: World) -> None:
+    parts = SimpleNamespace(
+        settings=SimpleNamespace(poll_settled_seconds=300.0), engine=SimpleNamespace(clock=world.clock.monotonic)
+    )
+    metadata: JsonValue = {"name": "d", "namespace": NAMESPACE, "annotations": {PLAN_ONLY: "true"}}
+    spec: dict[str, JsonValue] = {"publicModelId": "m", "servedModelId": "m", "engine": "vllm", "gpu": TWO}
+    spec["replicas"] = {"min": 0, "max": 9, "desired": 1}
+    obj = ServingDeployment.model_validate({"metadata": metadata, "spec": spec, "status": {"id": "d-1"}})
+    row = {"id": "d-1", "status": "running", "gpuModelId": "h100", "replicasDesired": 2**31 - 1}
+    seen = Seen(Deployment.model_validate({**row, "pricePerHourCents": 10**15}))
+    funding = Funding(ServingDeployments(cast("Parts", parts)), world.account, world.budgets, world.pricing)
+    key = ObjectKey("ServingDeployment", NAMESPACE, "d")
+    assert (await funding.look(key, obj, world.account.ready, None, seen, "", Ahead())).quote == 10**15
 
 
 async def test_what_has_no_price_asks_for_none(world: World) -> None:
