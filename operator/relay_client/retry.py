@@ -9,9 +9,9 @@ from relay_client.operations import Api
 
 MAX_RETRY_AFTER_SECONDS = 3600.0
 """The longest wait that the cloud can request."""
-MAX_BYTES_OF_ONE = 3 * 512 * 1024
+MAX_BYTES_OF_ONE = 3 * 1024 * 1024
 """The most of an answer about one thing, of which many may be in memory at once; the environment that it repeats may
-have 1 MiB."""
+have 1 MiB, and three times as much with all its characters escaped."""
 
 
 @dataclass(frozen=True, slots=True)

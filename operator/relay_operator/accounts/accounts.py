@@ -440,7 +440,7 @@ def secret_namespace(account: AnyAccount) -> str:
 
 
 def _kept(who: Whoami) -> Whoami:
-    """What status shows of the answer: an answer may have 1.5 MiB, and that of every account is kept."""
+    """What status shows of the answer: an answer may have 3 MiB, and that of every account is kept."""
     scopes = sorted({scope[:_LONGEST_SCOPE] for scope in who.scopes})[:_MOST_SCOPES]
     name = who.organization_name and who.organization_name[:_LONGEST_NAME]
     return who.model_copy(update={"principal_type": "", "organization_name": name, "scopes": scopes})
