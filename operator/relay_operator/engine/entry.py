@@ -67,7 +67,7 @@ class Entry(NamedTuple):
     token: str
     """The token of the create whose result status records."""
     sent: CreateIntent | None
-    """Its own open intent; None if it has none that can be read."""
+    """Its own open intent; None if it has none that can be read, or if status records a resource and its account."""
     attempted: bool
     """Whether an intent is present, open or closed: the object has, or may have, something in the cloud."""
     searching: bool
