@@ -149,13 +149,17 @@ def error_without_answer(operation: AnyOperation, failure: NoAnswerError, secret
 
 def _decoded(operation: AnyOperation, answer: Answer) -> object:
     """The JSON of the body. Raises Unreadable if it has too many values, and ValueError if it is not JSON."""
-    if is_crowded(answer.body, _most_values(operation)):
+    if _is_crowded(operation, answer):
         raise _unreadable(operation, answer, f"it has more than {_most_values(operation)} values")
     return from_json(answer.body)
 
 
 def _most_values(operation: AnyOperation) -> int:
     return MAX_VALUES if operation.is_long else MAX_VALUES_OF_ONE
+
+
+def _is_crowded(operation: AnyOperation, answer: Answer) -> bool:
+    return is_crowded(answer.body, _most_values(operation))
 
 
 def _kind(status: int, code: str | None, *, said_by_cloud: bool) -> tuple[type[CloudError], Outcome | None]:
@@ -174,7 +178,7 @@ def _kind(status: int, code: str | None, *, said_by_cloud: bool) -> tuple[type[C
 
 def _said(operation: AnyOperation, answer: Answer) -> InferenceError:
     """What the error body says; the management API's body has no `type`, and is accepted from either API."""
-    if answer.broken is not None or is_crowded(answer.body, _most_values(operation)):
+    if answer.broken is not None or _is_crowded(operation, answer):
         return InferenceError()
     with contextlib.suppress(pydantic.ValidationError):
         if operation.api is Api.INFERENCE:
@@ -194,7 +198,7 @@ def _unexplained(operation: AnyOperation, answer: Answer) -> str:
     if 300 <= answer.status < 400:
         where = answer.headers.get("location", "nowhere").partition("?")[0]
         return f"answered with a redirect to {where}, which is not followed: check the account's base URL"
-    if is_crowded(answer.body, _most_values(operation)):
+    if _is_crowded(operation, answer):
         return f"HTTP {answer.status} came with more than {_most_values(operation)} values ({_looks(answer)})"
     return f"HTTP {answer.status} came without an error text of the cloud ({_looks(answer)})"
 

@@ -3,11 +3,9 @@
 from relay_operator.accounts.accounts import is_anothers
 from relay_operator.api.meta import ObjectKey
 from relay_operator.api.references import AccountKind
-from relay_operator.engine.account_users import DEFAULT_NAME
+from relay_operator.engine.account_users import SHARED_DEFAULT
 from relay_operator.engine.cache import Cache
 from relay_operator.settings import Settings
-
-_SHARED = ObjectKey(AccountKind.CLUSTER_CLOUD_ACCOUNT, "", DEFAULT_NAME)
 
 
 def chosen(settings: Settings, cache: Cache) -> ObjectKey | None:
@@ -17,7 +15,7 @@ def chosen(settings: Settings, cache: Cache) -> ObjectKey | None:
         return ObjectKey(AccountKind.CLOUD_ACCOUNT, namespace, name)
     found = ((key, cache.get(key)) for kind in AccountKind for key in cache.keys(kind))
     known = {key: entry for key, entry in found if entry is not None and not is_anothers(settings, key, entry)}
-    if _SHARED in known:
-        return _SHARED
+    if SHARED_DEFAULT in known:
+        return SHARED_DEFAULT
     usable = [(entry.created, entry.uid, key) for key, entry in known.items() if entry.settled and not entry.deleting]
     return min(usable)[-1] if usable else None

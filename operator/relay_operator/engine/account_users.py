@@ -24,7 +24,8 @@ def named_account(namespace: str, kind: str, name: str) -> ObjectKey:
 
 # Of known objects only: a stranger can ask the webhooks' receiver for any name.
 _account = lru_cache(maxsize=1024)(named_account)
-_SHARED = named_account("", AccountKind.CLUSTER_CLOUD_ACCOUNT, DEFAULT_NAME)
+SHARED_DEFAULT = named_account("", AccountKind.CLUSTER_CLOUD_ACCOUNT, DEFAULT_NAME)
+"""The account of objects that name none, in namespaces without one of their own."""
 
 
 @dataclass(slots=True)
@@ -75,7 +76,7 @@ class AccountUsers:
     def default(self, namespace: str) -> ObjectKey | None:
         """The namespace's own `default` account, else the cluster's; None if there is neither."""
         own = _account(namespace, AccountKind.CLOUD_ACCOUNT, DEFAULT_NAME)
-        return own if self.exists(own) else _SHARED if self.exists(_SHARED) else None
+        return next(filter(self.exists, (own, SHARED_DEFAULT)), None)
 
 
 def _named(key: ObjectKey, reference: Reference | None) -> ObjectKey | None:

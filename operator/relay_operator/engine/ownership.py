@@ -16,11 +16,10 @@ class Owned:
 
     owner: ObjectKey
     owner_uid: str
-    created: str
-    """RFC 3339, as `ended`; empty if unknown."""
     outcome: str
     """The condition that ended it, `Complete` or `Failed`; empty until it is finished."""
     ended: str
+    """RFC 3339; empty if unknown."""
 
 
 def owned(metadata: Mapping[str, JsonValue], status: Mapping[str, JsonValue]) -> Owned | None:
@@ -33,8 +32,7 @@ def owned(metadata: Mapping[str, JsonValue], status: Mapping[str, JsonValue]) ->
             return None
         namespace = str(metadata.get("namespace") or "")
         owner = ObjectKey(str(reference.get("kind")), namespace, str(reference.get("name")))
-        created = str(metadata.get("creationTimestamp") or "")
-        return Owned(owner, str(reference.get("uid")), created, *_ending(status))
+        return Owned(owner, str(reference.get("uid")), *_ending(status))
     return None
 
 

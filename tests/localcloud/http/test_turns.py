@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from relay_localcloud.http.turns import ROUNDS, Turns
+from tests.support.turns import others
 
 
 async def begin(turns: Turns, lane: str, began: list[str]) -> None:
@@ -47,18 +48,10 @@ async def test_while_one_comes_one_of_those_who_wait_begins() -> None:
 
 
 async def test_who_is_alone_waits_for_nobody() -> None:
-    turns, rounds = Turns(), 0
-
-    async def count() -> None:
-        nonlocal rounds
-        while True:
-            rounds += 1
-            await asyncio.sleep(0)
-
-    counting = asyncio.create_task(count())
-    await turns.of("one")
-    assert rounds == 0
-    counting.cancel()
+    turns = Turns()
+    with others() as counting:
+        await turns.of("one")
+        assert counting.turns == 0
 
 
 async def test_who_is_gone_takes_no_turn() -> None:

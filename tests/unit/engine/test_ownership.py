@@ -53,7 +53,7 @@ def told_by(cache: Cache) -> list[ObjectKey]:
 )
 def test_what_an_owner_asks_is_known_without_parsing(status: JsonValue, ending: tuple[str, str]) -> None:
     entry = Cache().put(KEY, raw(1, reference(), status=status))[1]
-    assert entry.owned == Owned(OWNER, "s1", "2026-11-21T12:00:00Z", *ending)
+    assert (entry.owned, entry.created) == (Owned(OWNER, "s1", *ending), "2026-11-21T12:00:00Z")
 
 
 @pytest.mark.parametrize(

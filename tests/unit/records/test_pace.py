@@ -3,6 +3,7 @@
 import asyncio
 
 from relay_operator.records.pace import TURNS, Pace
+from tests.support.turns import others
 
 
 class _Clock:
@@ -26,18 +27,10 @@ async def test_within_a_slice_nothing_is_given_up() -> None:
 
 
 async def test_after_a_slice_the_loop_gets_several_turns() -> None:
-    pace, turns = Pace(1, _Clock(1)), 0
-
-    async def others() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    working = asyncio.create_task(others())
-    await pace.turn()
-    working.cancel()
-    assert turns == TURNS
+    pace = Pace(1, _Clock(1))
+    with others() as working:
+        await pace.turn()
+    assert working.turns == TURNS
 
 
 async def test_many_streams_take_one_slice_at_a_time_and_in_order() -> None:

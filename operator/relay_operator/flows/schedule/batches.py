@@ -38,7 +38,7 @@ def children(entries: Mapping[ObjectKey, Entry]) -> tuple[Child, ...]:
 
 def _child(key: ObjectKey, entry: Entry) -> Child:
     known = entry.owned
-    created, ended = (moment(known.created), moment(known.ended)) if known is not None else (None, None)
+    created, ended = (moment(entry.created), moment(known.ended)) if known is not None else (None, None)
     return Child(
         name=key.name,
         uid=entry.uid,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -16,6 +15,7 @@ from relay_operator.flows.account.bookkeeping import REMEMBERED, Bookkeeper, Boo
 from relay_operator.flows.account.owners import MOST_VALUES, Owners
 from relay_operator.flows.account.spend import Month, Owner
 from relay_wire.billing import CurrentUsage
+from tests.support.turns import others
 from tests.unit.engine.apiserver import Fault, Json, part
 from tests.unit.flows.managed.world import NAMESPACE, OPERATOR_NAMESPACE, World
 
@@ -423,15 +423,6 @@ async def test_others_have_their_turn_while_a_long_month_is_accounted_for(kept: 
 async def test_others_have_their_turn_between_the_steps_of_a_look_that_finds_nothing_new(kept: Kept) -> None:
     await kept.created("train", 300)
     await kept.spent()
-    turns = 0
-
-    async def others() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    beside = asyncio.create_task(others())
-    await kept.spent()
-    beside.cancel()
-    assert turns >= 3
+    with others() as beside:
+        await kept.spent()
+    assert beside.turns >= 3
