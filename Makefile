@@ -86,14 +86,15 @@ coverage: $(VENV)/.installed ## unit tests of the engine, of budgets and of mana
 test-node: binaries ## the operator's image and chart on a whole Kubernetes node; Linux and root
 	$(BIN)/pytest --progress --durations=10 tests/node
 
-# A worker that plays fault plans keeps a quarter of a core busy; with more workers than the cores can carry, Leases expire.
-test-long: WORKERS = $(if $(RELAY_TEST_KUBECONFIG),0,$(shell $(PYTHON) -c 'import os; print(4 * (os.cpu_count() or 1))'))
+# Workers wait most of the time, more so with derived plans and histories; with more of them than the cores can carry, Leases expire.
+# Each has a control plane, a cloud and up to two operators: about 1 GB.
+a_core = $(if $(RELAY_TEST_KUBECONFIG),0,$(shell $(PYTHON) -c 'import os; print($(1) * (os.cpu_count() or 1))'))
 # Every part runs; the target fails at the end if one of them failed.
 test-long: binaries ## every fault plan, random histories (SEED), the largest counts; PLANS=2/4 plays the second quarter of the derived plans
 	trap 'exit 1' INT; failed=0; \
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --progress --durations=10 -m "long or every_run" --ignore=tests/faults || failed=1; \
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal --progress --durations=10 $(addprefix --ignore=,$(DERIVED) $(HISTORIES)) tests/faults || failed=1; \
-	$(BIN)/pytest -n $(WORKERS) --dist load --maxschedchunk=1 --progress --durations=10 -m long --plans=$(PLANS) --histories-from=$(SEED) $(HISTORIES) $(DERIVED) || failed=1; \
+	$(BIN)/pytest -n $(call a_core,4) --dist worksteal --progress --durations=10 $(addprefix --ignore=,$(DERIVED) $(HISTORIES)) tests/faults || failed=1; \
+	$(BIN)/pytest -n $(call a_core,6) --dist load --maxschedchunk=1 --progress --durations=10 -m long --plans=$(PLANS) --histories-from=$(SEED) $(HISTORIES) $(DERIVED) || failed=1; \
 	exit $$failed
 
 check: $(VENV)/.installed ## ruff, mypy --strict, import contracts, generated files up to date
