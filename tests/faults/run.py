@@ -51,7 +51,6 @@ class Ending:
     statuses: Mapping[str, object]
     created: int
     paid_for: int
-    left_alive: int
     results: Mapping[str, object]
 
 
@@ -98,9 +97,10 @@ class Run:
         secrets, exposed = await ground.canaries(), await ground.exposed()
         self.proxy.phase = ground.scenario.end
         await self._is_deleted()
-        await self._was_never_wrong()
-        self.proxy.phase = "leave"
         left = await ground.spent()
+        await self._was_never_wrong()
+        assert not left.alive, f"the finalizer is gone, and in the cloud there is still {left.alive}"
+        self.proxy.phase = "leave"
         calls = tuple(self.proxy.since(self._first))
         oracles.assert_told(self.proxy.late, calls)
         unmet = tuple(one.rule for one in self._armed if not one.met or self._never_came(one.rule))
@@ -108,7 +108,7 @@ class Run:
         await self._tells_no_secret(secrets, exposed)
         # An object forced away during its create may or may not get a resource, which is then ended.
         created, paid_for = (0, 0) if ground.scenario.forced else (left.created, len(left.paid_for))
-        ending = Ending(statuses, created, paid_for, len(left.alive), await ground.results())
+        ending = Ending(statuses, created, paid_for, await ground.results())
         return Played(ending, calls, unmet)
 
     def _never_came(self, rule: Rule) -> bool:
@@ -199,8 +199,6 @@ class Run:
         else:
             await kube.delete_all(scenario.kind.name)
         await self._eventually(self._is_gone, "everything is gone")
-        alive = (await self.ground.spent()).alive
-        assert not alive, f"the finalizer is gone, and in the cloud there is still {alive}"
 
     async def _is_gone(self) -> bool:
         with contextlib.suppress(KubeError, aiohttp.ClientError):

@@ -7,7 +7,6 @@ import contextlib
 import os
 import signal
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import aiohttp
@@ -209,10 +208,16 @@ class Stage:
 
     async def _freeze(self, held: Held, ground: Ground) -> None:
         frozen = self.frozen = await self._stopped_leader()
+        pid = frozen.process.pid
         self.thaw()
+
+        async def replaced() -> bool:
+            """Whether another leads, or somebody killed the frozen one: then what starts in its place may lead."""
+            return frozen.process.pid != pid or await self.another_leads(frozen)
+
         try:
             with self._telling_their_ends():
-                await eventually(partial(self.another_leads, frozen), within=_TO_LEAD, what="another operator leads")
+                await eventually(replaced, within=_TO_LEAD, what="another operator leads")
             if held.action.when is Moment.ACTED:  # The answer must be outdated when it arrives.
                 with contextlib.suppress(AssertionError):
                     await eventually(ground.at_rest, within=_TO_TAKE_OVER)

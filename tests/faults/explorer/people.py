@@ -29,6 +29,7 @@ _PAUSED: Final = f"{_ANNOTATION}paused"
 _THOUGHT: Final = 2.5
 _ENV: Final = [{"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": ENV_SECRET, "key": ENV_KEY}}}]
 _COMMAND: Final = "run: "
+_TAKEN: Final = " belongs to "
 # Reasons whose cause has been resolved by then, and the annotation that makes the operator try again.
 _NUDGED: Final = {
     "BalanceExhausted": "reconcile-at",
@@ -110,7 +111,7 @@ class People:
         kind, name = item["kind"], item["metadata"]["name"]
         annotations = item["metadata"].get("annotations", {})
         if reason == "CreateOutcomeUnknown" and _INTENT in annotations:
-            return await self._say(item, json.loads(annotations[_INTENT]))
+            return await self._say(item, json.loads(annotations[_INTENT]), message)
         if reason == "AdoptionRefused" and _ADOPT_ID in annotations:
             await self._kube.annotate(kind, name, {_ADOPT_ID: None})
             return "adopt-id removed"
@@ -124,11 +125,11 @@ class People:
         await self._kube.delete(kind, name)
         return f"deleted ({message})"
 
-    async def _say(self, item: Manifest, intent: Mapping[str, str]) -> str:
-        """Answers with what the cloud has under the intent's name; returns the annotation."""
+    async def _say(self, item: Manifest, intent: Mapping[str, str], message: str) -> str:
+        """Answers with what the cloud has under the intent's name, unless another object has it; returns the answer."""
         alive = await self._field.books.alive()
-        named = [one for one in alive if self._field.site.made[one] == intent["name"]]
-        said = {_ADOPT_ID: named[0]} if named else {f"{_ANNOTATION}retry-create": intent["token"]}
+        named = [one for one in alive if self._field.site.made[one] == intent["name"] and _TAKEN not in message]
+        said = {_ADOPT_ID: named[0]} if named else {_ADOPT_ID: None, f"{_ANNOTATION}retry-create": intent["token"]}
         await self._kube.annotate(item["kind"], item["metadata"]["name"], dict(said))
         if named:
             self._hand(item, named[0])
