@@ -100,6 +100,14 @@ class SharedOperator:
         return self.operator
 
 
+@pytest.fixture(scope="session", autouse=True)
+def kubectl_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """kubectl and helm keep what they learn of this run's clusters in a folder of the run, not in the user's home."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KUBECACHEDIR", str(tmp_path_factory.mktemp("kubectl")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def server_binaries(request: pytest.FixtureRequest) -> Iterator[binaries.ServerBinaries]:
     """The servers' programs; a first build shows its progress in spite of pytest's capturing."""

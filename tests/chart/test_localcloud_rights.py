@@ -20,6 +20,7 @@ from tests.support.kube import Kube, KubeError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
     from tests.support.controlplane import Cluster
     from tests.support.kube import Manifest
@@ -87,15 +88,23 @@ async def admin(cluster: Cluster) -> AsyncIterator[Kube]:
         yield kube
 
 
-@pytest_asyncio.fixture
-async def cloud_itself(cluster: Cluster, admin: Kube) -> AsyncIterator[Kube]:
-    """The API server as the chart's ServiceAccount, once the policies are in force; a team has a Secret there."""
-    await admin.apply(namespace(TEAM))
-    await admin.apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "key"}, "stringData": {"a": "b"}})
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def clouds_kubeconfig(cluster: Cluster) -> Path:
+    """Acts as the chart's ServiceAccount, whose policies are in force; a team has a Secret there."""
+    async with Kube(cluster.kubeconfig, TEAM) as admin:
+        await admin.apply(namespace(TEAM))
+        await admin.apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "key"}, "stringData": {"a": "b"}})
     kubeconfig = await chart.grant_access(cluster, NAMESPACE, *RUNTIME, chart=LOCALCLOUD)
     async with Kube(kubeconfig, TEAM) as kube:
         for where, body in (("/api/v1/namespaces", namespace("elsewhere")), (bindings(TEAM), binding("x", TEAM))):
             await eventually(partial(is_denied, kube, where, body), what="the policy is in force")
+    return kubeconfig
+
+
+@pytest_asyncio.fixture
+async def cloud_itself(clouds_kubeconfig: Path) -> AsyncIterator[Kube]:
+    """The API server as the chart's ServiceAccount."""
+    async with Kube(clouds_kubeconfig, TEAM) as kube:
         yield kube
 
 

@@ -205,12 +205,12 @@ async def test_webhooks_reach_the_leader_alone_and_metrics_come_from_every_repli
 
 
 async def test_crds_are_kept_when_the_chart_goes_and_are_those_of_the_folder() -> None:
-    crds = of_kind(await rendered("relay-system"), "CustomResourceDefinition")
+    crds = of_kind(await rendered("relay-system", crds=True), "CustomResourceDefinition")
     assert [one["spec"] for one in sorted(crds, key=lambda one: str(one["metadata"]["name"]))] == [
         one["spec"] for one in definitions()
     ]
     assert {one["metadata"]["annotations"]["helm.sh/resource-policy"] for one in crds} == {"keep"}
-    assert not of_kind(await rendered("relay-system", "crds.install=false"), "CustomResourceDefinition")
+    assert not of_kind(await rendered("relay-system"), "CustomResourceDefinition")
 
 
 def paths_of(values: dict[str, Any], prefix: str = "") -> Iterator[str]:

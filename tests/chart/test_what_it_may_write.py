@@ -17,6 +17,7 @@ from tests.support.kube import Kube, KubeError, Manifest
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
     from tests.support.controlplane import Cluster
 
@@ -57,11 +58,11 @@ async def admin(cluster: Cluster) -> AsyncIterator[Kube]:
         yield kube
 
 
-@pytest_asyncio.fixture
-async def operator_itself(cluster: Cluster, admin: Kube) -> AsyncIterator[Kube]:
-    """The API server as the chart's ServiceAccount, once the policies are in force."""
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def operators_kubeconfig(cluster: Cluster) -> Path:
+    """Acts as the chart's ServiceAccount, whose policies are in force."""
     kubeconfig = await chart.grant_access(cluster, NAMESPACE)
-    async with Kube(kubeconfig, NAMESPACE) as kube:
+    async with Kube(cluster.kubeconfig, NAMESPACE) as admin, Kube(kubeconfig, NAMESPACE) as kube:
         await admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TEAM}})
         for manifest in (pod("probe"), secret("probe"), config_map("probe")):
             await admin.apply(manifest)
@@ -69,6 +70,13 @@ async def operator_itself(cluster: Cluster, admin: Kube) -> AsyncIterator[Kube]:
             change = {"metadata": {"annotations": {"probe": "1"}}}
             look = partial(is_denied, kube, kind, "probe", change, namespace)
             await eventually(look, what="the policy is in force")
+    return kubeconfig
+
+
+@pytest_asyncio.fixture
+async def operator_itself(operators_kubeconfig: Path, admin: Kube) -> AsyncIterator[Kube]:
+    """The API server as the chart's ServiceAccount."""
+    async with Kube(operators_kubeconfig, NAMESPACE) as kube:
         yield kube
     for kind in ("Pod", "Secret"):
         await admin.delete_all(kind)
