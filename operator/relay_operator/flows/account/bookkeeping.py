@@ -6,7 +6,8 @@ except for objects that were created and deleted since the last look.
 """
 
 import logging
-from collections import deque
+from collections import Counter, OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -19,8 +20,7 @@ from relay_operator.engine.controller import Engine
 from relay_operator.engine.entry import Entry
 from relay_operator.engine.manifests import is_owned_by, owner, part, texts
 from relay_operator.flows.account.owners import MOST_VALUES, Evidence, Holder, Owners, owner_of, read
-from relay_operator.flows.account.spend import Month, Owner, cents_by_id, month_of
-from relay_wire.base import RESOURCE_ID
+from relay_operator.flows.account.spend import Month, Owner, cents_by_id, month_of, names_by_id
 from relay_wire.billing import CurrentUsage
 
 logger = logging.getLogger(__name__)
@@ -33,39 +33,51 @@ _CLUSTER_PREFIX: Final = "relay-cluster-spend-"
 _LONGEST_NAME = 253
 REMEMBERED = 10_000
 """Former holders remembered; of further ones, the oldest of the namespace with the most goes."""
+HOLDERS: Final = 16
+"""Holders of one id looked at in each namespace, so that no namespace hides another's."""
 _AT_ONCE = 500
-"""Ids processed before other work gets its turn."""
+"""Ids and their holders processed before other work gets its turn."""
 
 
 @dataclass(slots=True)
 class Departed:
     """Objects that recently stopped recording an id, so that one deleted between two looks is still known."""
 
-    _holders: dict[str, deque[tuple[ObjectKey | None, str, Holder]]] = field(default_factory=dict)
-    """By namespace, each the oldest first."""
+    _holders: dict[str, OrderedDict[tuple[ObjectKey | None, str, str], Holder]] = field(default_factory=dict)
+    """By namespace; then by account, cloud id and UID, the oldest first."""
     _number: int = 0
 
     def note(self, key: ObjectKey, entry: Entry, account: ObjectKey | None) -> None:
         """Note that the object recorded this id, with this account, and no longer does."""
-        self._holders.setdefault(key.namespace, deque()).append(
-            (account, entry.cloud_id, Holder(key, entry.uid, entry.cost_center))
-        )
-        self._number += 1
+        holders, row = self._holders.setdefault(key.namespace, OrderedDict()), (account, entry.cloud_id, entry.uid)
+        self._number += row not in holders
+        holders[row] = Holder(key, entry.uid, entry.cost_center)
+        holders.move_to_end(row)
         if self._number > REMEMBERED:
             most = max(self._holders, key=lambda namespace: len(self._holders[namespace]))
-            self._holders[most].popleft()
+            self._holders[most].popitem(last=False)
             self._number -= 1
             if not self._holders[most]:
                 del self._holders[most]
 
     def of(self, account: ObjectKey) -> dict[str, list[Holder]]:
-        """The former holders of each id that used this account, of each namespace the latest first."""
+        """The former holders of each id that used this account, of each namespace the latest first, and not all."""
         found: dict[str, list[Holder]] = {}
         for holders in self._holders.values():
-            for used, cloud_id, holder in reversed(holders):
+            for (used, cloud_id, _), holder in reversed(holders.items()):
                 if used == account:
                     found.setdefault(cloud_id, []).append(holder)
-        return found
+        return {cloud_id: _some(holders) for cloud_id, holders in found.items()}
+
+
+def _some(holders: Iterable[Holder]) -> list[Holder]:
+    """The first holders of each namespace."""
+    kept, numbers = list[Holder](), Counter[str]()
+    for holder in holders:
+        numbers[holder.key.namespace] += 1
+        if numbers[holder.key.namespace] <= HOLDERS:
+            kept.append(holder)
+    return kept
 
 
 _NOTHING: Final = Owners("", "")
@@ -148,32 +160,31 @@ class Bookkeeper:
     async def _found(self, page: Page, ready: AccountReady, usage: CurrentUsage, owners: Owners) -> dict[str, Owner]:
         """The owner of each id in the usage, as far as it is known."""
         found, departed, cache = dict[str, Owner](), self.departed.of(page.account), self.engine.cache
-        installation = self.engine.installation.name
-        for number, item in enumerate(usage.breakdown or (), start=1):
-            if number % _AT_ONCE == 0:
+        installation, work = self.engine.installation.name, 0
+        for cloud_id, name in names_by_id(usage).items():
+            if work >= _AT_ONCE:
                 await self.engine.sleep(0)
-            cloud_id = item.resource_id
-            if not cloud_id or not RESOURCE_ID.fullmatch(cloud_id):
-                continue
+                work = 0
+            keys, former = cache.with_cloud_id(cloud_id), departed.get(cloud_id, ())
+            work += 1 + len(keys) + len(former)
             known, before = owners.current.get(cloud_id), owners.last.get(cloud_id)
-            living = self._living(page.account, cache.with_cloud_id(cloud_id))
+            living = self._living(page.account, keys)
             if known is None or [one.owner for one in living] != [known]:  # otherwise the owner is known and lives
-                name = item.name or ""
                 living += self._living(page.account, cache.with_name(name, installation, but=""))
-                evidence = Evidence(name, living, departed.get(cloud_id, ()), known, before)
+                evidence = Evidence(name, living, former, known, before)
                 known = owner_of(evidence, installation, adoptable=ready.adoption_allowed)
             if known is not None:
                 found[cloud_id] = known
         return found
 
     def _living(self, account: ObjectKey, keys: frozenset[ObjectKey]) -> list[Holder]:
-        """The objects of these that use the account."""
+        """The objects of these that use the account, and not all."""
         cache = self.engine.cache
-        return [
+        return _some(
             Holder(key, entry.uid, entry.cost_center)
             for key in sorted(keys)
             if cache.account_of(key) == account and (entry := cache.get(key)) is not None
-        ]
+        )
 
     async def _read(self, page: Page) -> Owners:
         """The owners in the ConfigMap. Raises Refused, also if somebody else owns the ConfigMap, and KubeError."""

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from relay_operator.api.cloudaccount import MAX_SPENDERS, Spend, Spent
 from relay_operator.engine.fit_schema import fit_schema
+from relay_wire.base import RESOURCE_ID
 from relay_wire.billing import CurrentUsage
 
 UNATTRIBUTED: Final = "unattributed"
@@ -71,6 +72,16 @@ def cents_by_id(usage: CurrentUsage) -> Counter[str]:
         if item.resource_id:
             cents[item.resource_id] += max(item.cents or 0, 0)
     return cents
+
+
+def names_by_id(usage: CurrentUsage) -> dict[str, str]:
+    """The name of each resource in the breakdown, the last one told; empty if none is."""
+    names = dict[str, str]()
+    for item in usage.breakdown or ():
+        cloud_id = item.resource_id
+        if cloud_id and (item.name or cloud_id not in names) and RESOURCE_ID.fullmatch(cloud_id):
+            names[cloud_id] = item.name or ""
+    return names
 
 
 def worth_telling(before: Spend | None, after: Spend | None) -> bool:

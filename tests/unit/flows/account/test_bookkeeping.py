@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
 from relay_operator.api.meta import COST_CENTER, ObjectKey
+from relay_operator.engine.cache import Cache
+from relay_operator.engine.identity import gave
 from relay_operator.engine.intent import cloud_name
-from relay_operator.flows.account.bookkeeping import REMEMBERED, Bookkeeper, Books, Departed, Page
+from relay_operator.flows.account import owners
+from relay_operator.flows.account.bookkeeping import HOLDERS, REMEMBERED, Bookkeeper, Books, Departed, Page
 from relay_operator.flows.account.owners import MOST_VALUES, Owners
 from relay_operator.flows.account.spend import Month, Owner
 from relay_wire.billing import CurrentUsage
@@ -152,6 +155,24 @@ def test_former_holders_are_bounded_and_of_namespaces_with_equally_many_the_olde
         kept.records(key, "99887766-5678", f"pod-{number}")
         kept.world.cache.drop(key)
     assert kept.departed.of(SHARED.account).keys() == {f"pod-{number}" for number in range(2, REMEMBERED + 2)}
+
+
+def test_a_former_holder_counts_once_however_often_it_goes_and_as_the_latest(kept: Kept) -> None:
+    for name in ("train", "serve", "train", "train"):
+        key = ObjectKey("GpuPod", "team-a", name)
+        kept.records(key, f"uid-of-{name}", "pod-1")
+        if (entry := kept.world.cache.get(key)) is not None:
+            kept.departed.note(key, entry, SHARED.account)
+    assert [one.key.name for one in kept.departed.of(SHARED.account)["pod-1"]] == ["train", "serve"]
+
+
+def test_of_the_former_holders_of_an_id_each_namespace_has_its_latest(kept: Kept) -> None:
+    for namespace, number in [("team-a", 0), *(("team-b", number) for number in range(HOLDERS + 2))]:
+        key = ObjectKey("GpuPod", namespace, f"train-{number}")
+        kept.records(key, f"uid-{number}", "pod-1")
+        kept.world.cache.drop(key)
+    told = [(one.key.namespace, one.uid) for one in kept.departed.of(SHARED.account)["pod-1"]]
+    assert told == [("team-a", "uid-0"), *(("team-b", f"uid-{number}") for number in range(HOLDERS + 1, 1, -1))]
 
 
 async def test_what_came_and_went_before_a_process_died_that_had_not_looked_is_of_nobody(kept: Kept) -> None:
@@ -426,3 +447,49 @@ async def test_others_have_their_turn_between_the_steps_of_a_look_that_finds_not
     with others() as beside:
         await kept.spent()
     assert beside.turns >= 3
+
+
+async def test_an_id_on_many_lines_is_looked_for_once(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    record, asked, with_cloud_id = await kept.created("train", 300), list[str](), Cache.with_cloud_id
+
+    def counted(cache: Cache, cloud_id: str) -> frozenset[ObjectKey]:
+        asked.append(cloud_id)
+        return with_cloud_id(cache, cloud_id)
+
+    monkeypatch.setattr(Cache, "with_cloud_id", counted)
+    kept.without_id += [{"resourceId": record.id, "name": record.name, "cents": 0}] * 50
+    assert await kept.spent() == {(NAMESPACE, "unattributed"): 300}
+    assert asked == [record.id]
+
+
+async def test_of_the_holders_of_an_id_few_of_each_namespace_are_looked_at(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept.page, compared = SHARED, list[str]()
+
+    def counted(key: ObjectKey, uid: str, installation: str, name: str) -> bool:
+        compared.append(key.namespace)
+        return gave(key, uid, installation, name)
+
+    monkeypatch.setattr(owners, "gave", counted)
+    record = kept.world.pods.add("by-hand")
+    kept.cents[record.id] = 4
+    for namespace, number in [("team-b", 0), *(("team-a", number) for number in range(HOLDERS + 2))]:
+        kept.records(ObjectKey("GpuPod", namespace, f"train-{number}"), f"uid-{number}", record.id)
+    assert await kept.spent() == {("unattributed", "unattributed"): 4}
+    assert sorted(compared) == ["team-a"] * HOLDERS + ["team-b"]
+
+
+@pytest.mark.parametrize(("holders", "turns"), [(1, 3), (498, 3), (499, 4)])
+async def test_holders_count_when_others_have_their_turn(kept: Kept, holders: int, turns: int) -> None:
+    taken = list[float]()
+
+    async def sleep(seconds: float) -> None:
+        taken.append(seconds)
+
+    kept.bookkeeper = replace(kept.bookkeeper, engine=replace(kept.bookkeeper.engine, sleep=sleep))
+    for number in range(holders):
+        kept.records(ObjectKey("GpuPod", NAMESPACE, f"train-{number}"), f"uid-{number}", "pod-1", OWN.account)
+    kept.without_id += [{"resourceId": cloud_id, "name": "by-hand", "cents": 0} for cloud_id in ("pod-1", "pod-2")]
+    await kept.spent()
+    assert len(taken) == turns

@@ -7,7 +7,7 @@ import pytest
 from relay_operator.api.cloudaccount import MAX_SPENDERS, AccountStatus, Spend, Spent
 from relay_operator.crds.structural import structural
 from relay_operator.engine.status import dumped
-from relay_operator.flows.account.spend import Owner, month_of, worth_telling
+from relay_operator.flows.account.spend import Owner, month_of, names_by_id, worth_telling
 from relay_wire.billing import CurrentUsage
 from tests.unit.engine.structural import problems
 
@@ -126,3 +126,10 @@ def test_the_first_that_is_spent_is_told_at_once() -> None:
     assert worth_telling(None, nothing)
     assert not worth_telling(nothing, nothing.model_copy(update={"observed_time": NOW + timedelta(days=1)}))
     assert worth_telling(nothing, _spend(cents=1))
+
+
+def test_each_resource_has_the_last_name_told_of_it_and_what_is_no_id_none() -> None:
+    told = [("pod-1", "first"), ("pod-1", "last"), ("pod-1", None), ("pod-2", None), ("x" * 254, "x"), (None, "y")]
+    lines = [{"resourceId": cloud_id, "name": name, "cents": 0} for cloud_id, name in told]
+    usage = CurrentUsage.model_validate({"usageCents": 0, "usageHours": 0, "breakdown": lines})
+    assert names_by_id(usage) == {"pod-1": "last", "pod-2": ""}
