@@ -79,6 +79,16 @@ def in_turn(those: Iterable[FoundT], looked: Mapping[str, int], most: int) -> li
     return sorted(those, key=lambda one: looked.get(one.id, 0))[:most]
 
 
+def onward(strays: Iterable[Stray], after: str) -> list[Stray]:
+    """The strays by id, first those after `after`: if a look is forgotten, its stray keeps no other from a turn."""
+
+    def place(cloud_id: str) -> tuple[int, str]:
+        return len(cloud_id), cloud_id  # ids that count up keep their order
+
+    last = place(after)
+    return sorted(strays, key=lambda one: (place(one.id) <= last, place(one.id)))
+
+
 def to_end(record: Leftover, policy: Orphans, now: datetime, *, everywhere: bool, ours: bool) -> bool:
     """Whether to delete the leftover: a late create at once, an orphan after a day, a kept resource never.
 

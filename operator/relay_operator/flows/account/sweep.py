@@ -6,7 +6,7 @@ that is left over is recognized by its name, since each attempt's name comes fro
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -24,7 +24,7 @@ from relay_operator.engine.leftovers import Fate, Leftover, LeftoversFullError
 from relay_operator.engine.manifests import part
 from relay_operator.engine.queue import Priority
 from relay_operator.engine.traces import Traces
-from relay_operator.flows.account.strays import Standing, Stray, in_turn, standing, to_end, unseen
+from relay_operator.flows.account.strays import Standing, Stray, in_turn, onward, standing, to_end, unseen
 from relay_wire.billing import CurrentUsage
 
 logger = logging.getLogger(__name__)
@@ -33,6 +33,8 @@ _LOOKS = 10
 """The most requests about strays, late creates and other leftovers each, per sweep: other objects have to wait."""
 _FIRST = 2
 """The number of first sweeps of a process that read the lists in any case."""
+REMEMBERED: Final = 5_000
+"""Resources of an account whose hours are remembered, and as many whose last look is; forgotten ones are looked at."""
 _AT_ONCE = 500
 """Resources thought about before other work gets its turn."""
 _GONE = 2
@@ -62,14 +64,35 @@ class SweepMemory:
     """What one process remembers between the sweeps of an account; times are monotonic seconds."""
 
     hours: dict[str, float] = field(default_factory=dict)
-    """Hours in the usage, by resource id, at the last check whether the resource lives."""
+    """Hours in the usage, by resource id, at the last check whether the resource lives; the latest check is last."""
     missing: Counter[str] = field(default_factory=Counter)
     """How often in a row each leftover was not found."""
     looked: dict[str, int] = field(default_factory=dict)
     """The sweep in which each id was last looked at."""
+    after: str = ""
+    """The last id that was looked at without a remembered look: others like it have their turn from here on."""
     anxious_until: float = 0.0
     sweeps: int = 0
     """Sweeps so far. A new process knows of no create with an unknown outcome, so its first sweeps read the lists."""
+
+    def look(self, cloud_id: str) -> None:
+        """Note a look in this sweep."""
+        if cloud_id not in self.looked:
+            self.after = cloud_id
+        self.looked[cloud_id] = self.sweeps
+
+    def check(self, cloud_id: str, hours: float) -> None:
+        """Note a check at these hours."""
+        self.hours.pop(cloud_id, None)
+        self.hours[cloud_id] = hours
+        if len(self.hours) > REMEMBERED:
+            del self.hours[next(iter(self.hours))]
+
+    def only(self, found: Container[str], left: set[str]) -> None:
+        """Forget looks at what is no longer found, and at the rest the earliest, but none at a leftover."""
+        strays = [cloud_id for cloud_id in self.looked if cloud_id in found and cloud_id not in left]
+        kept = left.union(sorted(strays, key=self.looked.__getitem__)[-REMEMBERED:])
+        self.looked = {cloud_id: last for cloud_id, last in self.looked.items() if cloud_id in kept}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,15 +134,14 @@ class Sweeper:
             memory.hours = {cloud_id: told for cloud_id, told in memory.hours.items() if cloud_id in month}
         self.engine.leftovers.move(ready.organization_id, ready.key, lambda key: self._is_in_it(ready, key))
         fates = await self._fates(ready, found.values())
-        left = {record.id for record in self.engine.leftovers.of(ready.key)}
-        memory.looked = {cloud_id: last for cloud_id, last in memory.looked.items() if cloud_id in found.keys() | left}
-        for stray in in_turn(fates, memory.looked, _LOOKS):
-            memory.looked[stray.id] = memory.sweeps
+        memory.only(found, {record.id for record in self.engine.leftovers.of(ready.key)})
+        for stray in in_turn(onward(fates, memory.after), memory.looked, _LOOKS):
+            memory.look(stray.id)
             if not self._asked_for(ready, stray.kind, stray.id, stray.name):
                 with _tolerant(stray.kind):
                     await self._confirm(ready, stray, fates[stray], now)
                     if stray in hours:
-                        memory.hours[stray.id] = hours[stray]
+                        memory.check(stray.id, hours[stray])
         await self.engine.leftovers.save(())
         await self._look_after(ready, policy, memory, now)
         await self.engine.leftovers.save(())

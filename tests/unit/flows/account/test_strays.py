@@ -8,7 +8,7 @@ import pytest
 from relay_operator.api.cloudaccount import Orphans
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.leftovers import Fate, Leftover
-from relay_operator.flows.account.strays import Standing, Stray, in_turn, standing, to_end, unseen
+from relay_operator.flows.account.strays import Standing, Stray, in_turn, onward, standing, to_end, unseen
 from relay_wire.billing import CurrentUsage
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -96,3 +96,8 @@ def test_all_are_looked_at_in_turn() -> None:
         looked |= dict.fromkeys(chosen, sweep)
         order += chosen
     assert order == ["pod-0", "pod-1", "pod-2", "pod-3", "pod-4", "pod-0"]
+
+
+@pytest.mark.parametrize(("after", "order"), [("", "2 3 11"), ("2", "3 11 2"), ("10", "11 2 3"), ("11", "2 3 11")])
+def test_those_after_the_last_one_come_first(after: str, order: str) -> None:
+    assert [one.id for one in onward([Stray("GpuPod", one, "x") for one in ("3", "11", "2")], after)] == order.split()

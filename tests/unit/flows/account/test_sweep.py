@@ -13,9 +13,13 @@ from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.intent import cloud_name
 from relay_operator.engine.leftovers import Fate
+from relay_operator.flows.account import sweep
+from relay_operator.flows.account.sweep import SweepMemory
+from relay_operator.flows.managed.traces import ManagedTraces
+from relay_operator.kinds.gpupod import GpuPodStatus
 from relay_wire.billing import CurrentUsage
 from tests.unit.flows.account.swept import ORPHAN, Listed, Swept, used
-from tests.unit.flows.managed.cloudpods import MemoryPods, lost
+from tests.unit.flows.managed.cloudpods import MemoryPods, Pods, lost
 from tests.unit.flows.managed.world import NAMESPACE
 
 if TYPE_CHECKING:
@@ -24,6 +28,8 @@ if TYPE_CHECKING:
     from relay_client import Cloud
     from relay_operator.engine.entry import Entry
     from relay_operator.engine.unclaimed_ids import UnclaimedIds
+    from relay_operator.flows.managed.resource import Look
+    from relay_wire.vms import VmRecord
 
 
 class Refused(MemoryPods):
@@ -45,6 +51,29 @@ class Elsewhere(Refused):
     """A kind of an account whose inferenceUrl is that of another service."""
 
     error = Unauthorized(LIST_BATCHES.name, "who are you?")
+
+
+class Noted(Listed):
+    """A kind that notes what it is asked about."""
+
+    def __init__(self, pods: Pods) -> None:
+        super().__init__(pods)
+        self.asked: list[str] = []
+
+    async def observe(self, cloud: Cloud, cloud_id: str, last: GpuPodStatus, look: Look) -> VmRecord:
+        self.asked.append(cloud_id)
+        return await super().observe(cloud, cloud_id, last, look)
+
+
+class Found:
+    """What a sweep found, which cannot be gone through, only asked for an id."""
+
+    def __init__(self) -> None:
+        self.asked: list[object] = []
+
+    def __contains__(self, cloud_id: object) -> bool:
+        self.asked.append(cloud_id)
+        return cloud_id != "gone"
 
 
 @pytest.mark.parametrize(("kind", "refused"), [("GpuCluster", Refused), ("InferenceBatch", Elsewhere)])
@@ -131,6 +160,44 @@ async def test_a_sweep_asks_about_few_at_a_time(swept: Swept) -> None:
     await swept()
     assert len(swept.told()) == 20
     assert swept.world.pods.count("observe") == 20
+
+
+@pytest.mark.parametrize("listed", [True, False])
+async def test_each_has_its_turn_also_if_fewer_are_remembered(
+    swept: Swept, monkeypatch: pytest.MonkeyPatch, *, listed: bool
+) -> None:
+    """The listed ones cannot be looked at; those of the usage have ended."""
+    monkeypatch.setattr(sweep, "REMEMBERED", 5)
+    world, memory = swept.world, swept.memory
+    noted = Noted(world.pods)
+    swept.traces["GpuPod"] = ManagedTraces(noted, GpuPodStatus(), world.cache, world.flow.installation)
+    memory.sweeps, memory.anxious_until = 9, 1e9 if listed else 0.0
+    names = [cloud_name(NAMESPACE, f"gone-{number}", f"{number:08x}-89ab", "c0ffe", 1) for number in range(25)]
+    made = [world.pods.add(name, "running" if listed else "terminated") for name in names]
+    world.pods.hidden |= {one.id for one in made if listed}
+    for _ in range(3):
+        await swept(None if listed else used(*made))
+        assert len(memory.looked) <= 5 + 10
+        assert len(memory.hours) <= 5
+    assert (len(noted.asked), set(noted.asked)) == (30, {one.id for one in made})
+
+
+async def test_a_look_at_a_leftover_is_remembered_however_many_strays_are_looked_at(
+    swept: Swept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweep, "REMEMBERED", 1)
+    for number in range(12):
+        swept.world.pods.add(cloud_name(NAMESPACE, f"gone-{number}", f"{number:08x}-89ab", "c0ffe", 1))
+    for _ in range(3):
+        await swept()
+    assert swept.memory.looked.keys() == {cloud_id for _, cloud_id in swept.told()}
+
+
+def test_for_what_was_looked_at_not_all_that_is_found_is_gone_through() -> None:
+    memory, found = SweepMemory(looked={"pod-1": 1, "gone": 1, "pod-2": 2, "left": 1}), Found()
+    memory.only(found, {"left", "other"})
+    assert memory.looked == {"pod-1": 1, "pod-2": 2, "left": 1}
+    assert len(found.asked) == 4
 
 
 async def test_what_may_be_another_operators_costs_no_walk_through_all_objects(
