@@ -15,6 +15,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import islice
 
 from pydantic import JsonValue
 
@@ -27,10 +28,12 @@ from relay_kube.kube import (
     Refused,
     ResourceType,
 )
+from relay_operator.api.cloudaccount import MAX_OWNERLESS, Ownerless
 from relay_operator.api.meta import ANNOTATION_PREFIX, CREATE_INTENT, PAUSED, PLAN_ONLY, ObjectKey, rfc3339
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.config_maps import ConfigMaps
 from relay_operator.engine.entry import Entry, uid_of
+from relay_operator.engine.fit_schema import fit_schema, moment
 from relay_operator.engine.intent import aside, has
 from relay_operator.engine.leftovers import Fate, Leftover, Leftovers, LeftoversFullError
 from relay_operator.engine.manifests import held, part
@@ -77,6 +80,8 @@ class Vanished:
     _refused: dict[ObjectKey, str] = field(default_factory=dict)
     """Why the API server refuses the ConfigMap of an object."""
     _known: set[ObjectKey] = field(default_factory=set)
+    _shown: dict[ObjectKey, Ownerless] = field(default_factory=dict)
+    """What accounts show of the objects, which are too large to parse in each of an account's passes."""
     _persisting: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
@@ -230,11 +235,14 @@ class Vanished:
             await self._config_maps.delete(_name(key))
         self.drop(key)
 
-    def of(self, account: ObjectKey) -> tuple[JsonObject, ...]:
-        """The vanished objects of this account, as JSON with their kind."""
-        return tuple(
-            {"kind": key.kind, **self.body(key)} for key in sorted(self._known) if self.cache.account_of(key) == account
-        )
+    def of(self, account: ObjectKey) -> tuple[Ownerless, ...]:
+        """The vanished objects of this account, as many as its status shows."""
+        own = (self._shown[key] for key in sorted(self._known) if self.cache.account_of(key) == account)
+        return tuple(islice(own, MAX_OWNERLESS))
+
+    def show(self, key: ObjectKey, raw: Mapping[str, JsonValue]) -> None:
+        """Note what its account shows of an object."""
+        self._shown[key] = _ownerless(key, raw)
 
     def trouble(self, account: ObjectKey) -> str:
         """Why a resource of this account without an object is not recorded; empty if all are."""
@@ -245,6 +253,7 @@ class Vanished:
         self._saved.discard(key)
         self._refused.pop(key, None)
         self._known.discard(key)
+        self._shown.pop(key, None)
         self._tell_account(key)
         self.cache.drop(key)
         self.queue.add(key, Priority.REPAIR)  # the flow drops its memory of it
@@ -272,6 +281,7 @@ class Vanished:
         self.leftovers.retract(uid_of(raw))
         self.cache.put(key, _next_version(raw))
         self._known.add(key)
+        self.show(key, raw)
         self._tell_account(key)
         self.queue.add(key, Priority.DELETE)
 
@@ -316,6 +326,7 @@ class DepartedObject:
         before = await self.get(kind, namespace, name)
         after = _next_version(_merged(before, body))
         if held(part(after, "metadata")):
+            self.vanished.show(self.key, after)
             await self.vanished.save(self.key, after)
         else:
             await self.vanished.let_go(self.key)
@@ -323,6 +334,19 @@ class DepartedObject:
 
     async def delete(self, kind: ResourceType, namespace: str | None, name: str, *, uid: str, version: str) -> None:
         """Does nothing: the object is being deleted already."""
+
+
+def _ownerless(key: ObjectKey, raw: Mapping[str, JsonValue]) -> Ownerless:
+    """The entry in an account's status."""
+    left = has(raw)
+    told: dict[str, object] = {
+        "kind": key.kind,
+        "of": f"{key.namespace}/{key.name}",
+        "id": left.id or None,
+        "name": left.name or None,
+        "since": moment(str(part(raw, "metadata").get("deletionTimestamp"))),
+    }
+    return Ownerless.model_validate(fit_schema(Ownerless, told))
 
 
 def _next_version(raw: Mapping[str, JsonValue]) -> JsonObject:

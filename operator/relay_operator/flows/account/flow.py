@@ -33,7 +33,7 @@ from relay_operator.engine.report import Report, Return, held_by
 from relay_operator.flows.account.bookkeeping import Bookkeeper, Books, Page
 from relay_operator.flows.account.observer import AccountObserver
 from relay_operator.flows.account.plan import Action, End, Glance, Look, View, plan
-from relay_operator.flows.account.report import AccountFinding, OrganizationSeen, left_over, new_status, unclaimed_of
+from relay_operator.flows.account.report import AccountFinding, OrganizationSeen, left_over, new_status
 from relay_operator.flows.account.sweep import Sweeper, SweepMemory
 from relay_operator.observability.metrics import Metrics
 from relay_operator.settings import Settings
@@ -383,7 +383,7 @@ class AccountFlow:
             # Only a look does what `reconcile-at` requests.
             reconcile_at=before.reconcile_at if seen is None else account.metadata.echo(meta.RECONCILE_AT),
             held=held_by(account.metadata) if view.paused else None,
-            unclaimed=(*self._unclaimed(facts.key), *self._left(facts.key, Fate.LATE))[:MAX_OWNERLESS],
+            unclaimed=(*self.engine.vanished.of(facts.key), *self._left(facts.key, Fate.LATE))[:MAX_OWNERLESS],
             orphans=self._left(facts.key, Fate.ORPHAN),
             kept=self._left(facts.key, Fate.KEPT),
             deaf=memory.deaf,
@@ -418,10 +418,6 @@ class AccountFlow:
 
     def _heed(self, memory: AccountMemory, retry_after: float | None) -> None:
         memory.not_before = self.engine.clock() + advised(retry_after, self.settings.backoff_max_seconds)
-
-    def _unclaimed(self, key: ObjectKey) -> tuple[Ownerless, ...]:
-        """Vanished objects that have something in the cloud with this account."""
-        return tuple(unclaimed_of(raw) for raw in self.engine.vanished.of(key)[:MAX_OWNERLESS])
 
     def _left(self, key: ObjectKey, fate: Fate) -> tuple[Ownerless, ...]:
         records = (record for record in self.engine.leftovers.of(key) if record.fate is fate)

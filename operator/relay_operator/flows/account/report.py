@@ -1,11 +1,9 @@
 """The status of an account. Pure; a drifting balance is not worth a write."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-
-from pydantic import JsonValue
 
 from relay_operator.api.cloudaccount import AccountStatus, InUse, Ownerless, Spend, WebhookStatus
 from relay_operator.api.conditions import Condition, ConditionType, Reason
@@ -13,9 +11,7 @@ from relay_operator.engine import conditions
 from relay_operator.engine.account import AccountReady, AccountState
 from relay_operator.engine.conditions import Wanted
 from relay_operator.engine.fit_schema import fit_schema
-from relay_operator.engine.intent import has
 from relay_operator.engine.leftovers import Leftover
-from relay_operator.engine.manifests import part
 from relay_operator.engine.report import MAY_COME, unrecorded
 from relay_operator.flows.account import spend
 from relay_wire.account import Whoami
@@ -218,16 +214,3 @@ def left_over(record: Leftover) -> Ownerless:
     """The status entry of a leftover."""
     told = record.model_dump(include={"kind", "of", "id", "name", "since"})
     return Ownerless.model_validate(fit_schema(Ownerless, {name: value or None for name, value in told.items()}))
-
-
-def unclaimed_of(raw: Mapping[str, JsonValue]) -> Ownerless:
-    """The status entry of a vanished object."""
-    metadata, left = part(raw, "metadata"), has(raw)
-    told: dict[str, object] = {
-        "kind": raw.get("kind"),
-        "of": f"{metadata.get('namespace')}/{metadata.get('name')}",
-        "id": left.id or None,
-        "name": left.name or None,
-        "since": metadata.get("deletionTimestamp"),
-    }
-    return Ownerless.model_validate(fit_schema(Ownerless, told))

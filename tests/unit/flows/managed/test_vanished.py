@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from relay_kube.kube import NotFound
 from relay_operator.api.meta import ADOPT_ID, ANNOTATION_PREFIX, CREATE_INTENT, FINALIZER, PAUSED, PLAN_ONLY, ObjectKey
 from relay_operator.engine.leftovers import Fate, Leftover
-from relay_operator.engine.vanished import DepartedObject
+from relay_operator.engine.vanished import DepartedObject, Vanished
 from tests.unit.engine.apiserver import Fault, Json, part
 from tests.unit.flows.managed.cloudpods import POD, lost
 from tests.unit.flows.managed.world import BEGINNING, NAMESPACE, OPERATOR_NAMESPACE, World, at_the_status_write, many
@@ -403,7 +403,34 @@ async def test_an_account_knows_what_it_has_in_the_cloud_for_objects_that_vanish
     await _vanished(ending)
     await ending.settle()
     (left,) = ending.informer.vanished.of(account)
-    assert (left["kind"], part(left, "status")["id"]) == ("GpuPod", "pod-1")
+    assert (left.kind, left.id) == ("GpuPod", "pod-1")
     assert ending.informer.vanished.of(account._replace(name="another")) == ()
     await ending.wait(60)
     assert ending.informer.vanished.of(account) == ()
+
+
+async def test_what_an_account_shows_of_an_object_that_vanished_is_kept_without_the_object(
+    ending: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account, body, parsed = ObjectKey("CloudAccount", NAMESPACE, "default"), Vanished.body, list[ObjectKey]()
+
+    def counted(vanished: Vanished, key: ObjectKey) -> Json:
+        parsed.append(key)
+        return body(vanished, key)
+
+    await _vanished(ending)
+    await ending.settle()
+    monkeypatch.setattr(Vanished, "body", counted)
+    for _ in range(3):
+        (left,) = ending.informer.vanished.of(account)
+        assert (left.of, left.id, left.since) == (f"{NAMESPACE}/train", "pod-1", BEGINNING)
+    assert parsed == []
+
+
+async def test_an_account_shows_what_became_known_of_an_object_after_it_vanished(ending: World) -> None:
+    await _vanished(ending)
+    vanished, account = ending.informer.vanished, ObjectKey("CloudAccount", NAMESPACE, "default")
+    (key,) = [key for key in ending.cache.keys("GpuPod") if key.vanished]
+    changed: Json = {"status": {"id": "pod-7"}, "metadata": {"deletionTimestamp": "some day"}}
+    await DepartedObject(vanished, key).patch(ending.flow.type, NAMESPACE, "train", changed)
+    assert [(left.id, left.since) for left in vanished.of(account)] == [("pod-7", None)]
