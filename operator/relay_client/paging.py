@@ -130,6 +130,13 @@ def memory_of(item: object) -> int:
     return 512 + sys.getsizeof(written.decode()) + 72 * written.count(b",") + 512 * brackets
 
 
+def weigh(items: Iterable[object]) -> None:
+    """Count what is kept of an answer that is not read as a list."""
+    weight = WEIGHT.get()
+    if weight is not None:
+        weight.size += sum(map(memory_of, items))
+
+
 @dataclass(slots=True)
 class _Kept(Generic[ItemT]):
     """Items of a list, within the limits; once it is large, it is the only one in its room."""

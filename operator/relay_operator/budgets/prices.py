@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 from relay_client import Cloud
 from relay_client.operations import GET_PRICING
+from relay_client.paging import weigh
 from relay_operator.engine.shared_lists import SharedLists
 
 _MOST_PRICES = 2_000
@@ -77,10 +78,12 @@ class ListedPrices(Pricing):
 
 async def _read(cloud: Cloud) -> Prices:
     listed = await cloud.call(GET_PRICING)
-    return Prices(
+    prices = Prices(
         _kept((one.gpu_model_id, one.price_per_hour_cents) for one in listed.gpu),
         _kept((one.resource_size, one.price_per_hour_cents) for one in listed.cpu),
     )
+    weigh((*prices.gpu.items(), *prices.cpu.items()))
+    return prices
 
 
 def _kept(told: Iterable[tuple[str, int | None]]) -> Mapping[str, int | None]:

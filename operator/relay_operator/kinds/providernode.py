@@ -7,6 +7,7 @@ from typing import Final, TypeAlias
 from pydantic import JsonValue
 
 from relay_client import BadRequest, Cloud, CloudError, Outcome, operations
+from relay_client.paging import MAX_KEPT_ITEMS, weigh
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import CreateIntent, Resource
 from relay_operator.api.providernode import (
@@ -25,6 +26,7 @@ from relay_operator.flows.managed.resource import Change, Found, Inputs, Look, P
 from relay_operator.flows.wiring import Parts
 from relay_operator.kinds.comparison import differing
 from relay_operator.kinds.records import Records
+from relay_wire.base import RESOURCE_ID
 from relay_wire.provider import NodeStatusUpdate, ProviderGpu
 from relay_wire.provider import ProviderNode as Machine
 
@@ -140,6 +142,9 @@ def _shown(gpu: ProviderGpu) -> NodeGpu:
 async def _earnings(cloud: Cloud) -> Mapping[str, int]:
     """Cents by node id; empty if the cloud refuses, as it may to this key: the nodes are reported all the same."""
     try:
-        return {row.node_id: row.cents for row in (await cloud.call(operations.GET_PROVIDER_EARNINGS)).items}
+        rows = (await cloud.call(operations.GET_PROVIDER_EARNINGS)).items
     except CloudError:
         return {}
+    earned = dict([(row.node_id, row.cents) for row in rows if RESOURCE_ID.fullmatch(row.node_id)][:MAX_KEPT_ITEMS])
+    weigh(earned.items())
+    return earned

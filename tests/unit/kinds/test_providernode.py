@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from relay_client import BadRequest, Cloud, NotFound, NotServed, Outcome
+from relay_client.paging import MAX_KEPT_ITEMS
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import CreateIntent
 from relay_operator.api.parts import DeletionPolicy
@@ -116,6 +118,19 @@ async def test_a_key_that_may_not_know_what_was_earned_sees_the_nodes_and_asks_n
             await nodes.observe(cloud, "node_1", ProviderNodeStatus(), Look.EXACT)
         assert [each.target for each in server.seen].count(f"{PATH}/earnings") == 1
     assert nodes.status(node(earned=7), seen).earnings_cents == 7
+
+
+async def test_of_earnings_so_many_ids_are_kept_and_their_memory_counts() -> None:
+    ids = ["node_1", "n" * 254, "not/an/id", *(f"n{number}" for number in range(MAX_KEPT_ITEMS))]
+    rows: list[JsonValue] = [{"nodeId": each, "cents": 9} for each in ids]
+    async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
+        nodes = kind()
+        server.will(listed(ROW), Reply(body=json.dumps({"items": rows}).encode()))
+        await nodes.observe(cloud, "node_1", ProviderNodeStatus(), Look.ROUTINE)
+        earned = await nodes._earnings.recent(cloud, cast("Any", None))
+        sizes = [size for size, _ in cloud.lists.kept.values()]
+    assert (len(earned), [each in earned for each in ids[:4]]) == (MAX_KEPT_ITEMS, [True, False, False, True])
+    assert sizes[-1] > sum(map(sys.getsizeof, earned))
 
 
 async def test_a_list_that_is_not_there_says_nothing_of_the_node() -> None:
