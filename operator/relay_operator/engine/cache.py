@@ -13,7 +13,7 @@ from relay_operator.engine.commitment import NOTHING, Commitment, Commitments, S
 from relay_operator.engine.entry import Entry, entry_of, unchanged, version_of
 from relay_operator.engine.identity import Installation, gave, uids_in
 from relay_operator.engine.index import Index
-from relay_operator.engine.intent import uid_part
+from relay_operator.engine.intent import MAX_NAME, uid_part
 from relay_operator.engine.tombstones import Tombstones
 
 References: TypeAlias = tuple[tuple[ObjectKey, ...], tuple[ObjectKey, ...]]
@@ -122,6 +122,8 @@ class Cache:
 
     def with_name(self, cloud_name: str, installation: str, *, but: str) -> frozenset[ObjectKey]:
         """The objects that give this name to a resource of theirs, except the one with the UID `but`."""
+        if len(cloud_name) > MAX_NAME:  # no object gives it, and a cloud may send thousands that take long to look into
+            return frozenset()
         known = [(key, self._entries[key].uid) for uid in uids_in(cloud_name) for key in self._by_uid.of(uid)]
         return frozenset(key for key, uid in known if uid != but and gave(key, uid, installation, cloud_name))
 

@@ -9,9 +9,12 @@ from pydantic import JsonValue
 
 from relay_operator.api import meta
 from relay_operator.api.meta import ObjectKey
+from relay_operator.engine import cache as cache_module
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.entry import Entry
+from relay_operator.engine.identity import uids_in
 from relay_operator.engine.index import Index
+from relay_operator.engine.intent import MAX_NAME
 from tests.unit.engine.apiserver import Json
 from tests.unit.engine.cached import KEY, OPEN, OTHER, OWN, annotated, raw, users
 
@@ -134,6 +137,19 @@ def test_a_name_tells_which_object_gave_it() -> None:
         assert cache.with_name(name, "c0ffe", but="") == frozenset()
     cache.drop(KEY)
     assert cache.with_name("team-a-train-1234abcd56-c0ffe", "c0ffe", but="") == frozenset()
+
+
+def test_a_name_longer_than_any_object_gives_is_not_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = list[str]()
+
+    def noted(name: str) -> tuple[str, ...]:
+        looked.append(name)
+        return uids_in(name)
+
+    monkeypatch.setattr(cache_module, "uids_in", noted)
+    names = ["-" * (MAX_NAME - 11) + "-1234abcd56", "-" * (MAX_NAME - 10) + "-1234abcd56"]
+    assert [Cache().with_name(name, "c0ffe", but="") for name in names] == [frozenset(), frozenset()]
+    assert looked == names[:1]
 
 
 def test_an_id_is_found_by_who_records_it_now() -> None:

@@ -1,8 +1,9 @@
 """The resources of a managed kind, without an object."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Generic
+from typing import Final, Generic
 
 from relay_client import Cloud, NotFound
 from relay_operator.api.meta import ObjectKey
@@ -14,6 +15,9 @@ from relay_operator.engine.identity import Installation
 from relay_operator.engine.intent import MAX_NAME
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.resource import ExternalResource, Look, ObsT, Progress
+
+_AT_ONCE: Final = 500
+"""Names looked into before other work gets its turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +31,13 @@ class ManagedTraces(Generic[SpecT, StatusT, ObsT]):
 
     async def living(self, cloud: Cloud, unclaimed: UnclaimedIds) -> Mapping[str, str]:
         listed = await self.resource.living(cloud, unclaimed)
-        return {cloud_id: name for cloud_id, name in listed.items() if not self._anothers(name)}
+        found = dict[str, str]()
+        for number, (cloud_id, name) in enumerate(listed.items(), start=1):
+            if number % _AT_ONCE == 0:
+                await asyncio.sleep(0)
+            if not self._anothers(name):
+                found[cloud_id] = name
+        return found
 
     def _anothers(self, name: str) -> bool:
         """Whether an object of another kind gave the name: pods and VMs share a list."""

@@ -19,6 +19,7 @@ from relay_operator.flows.managed.resource import Change, Inputs
 from relay_operator.flows.managed.traces import ManagedTraces
 from relay_operator.kinds.gpupod import GpuPodStatus, Pod
 from relay_wire.vms import VmRecord
+from tests.support.turns import others
 from tests.unit.engine.apiserver import Json
 from tests.unit.flows.managed.cloudpods import MemoryPods, lost
 from tests.unit.flows.managed.references import ADA, BOB, given, put
@@ -278,3 +279,14 @@ async def test_what_an_object_of_another_kind_named_is_none_of_ours(referring: W
     put(referring, ObjectKey("GpuVm", NAMESPACE, "box"), 10, metadata={"uid": UID})
     traces = ManagedTraces(Listed(referring.pods), GpuPodStatus(), referring.cache, Installation("c0ffe"))
     assert await traces.living(referring.account.ready.cloud, UnclaimedIds()) == {"pod-1": "by-hand"}
+
+
+async def test_others_have_their_turn_while_the_names_of_a_long_list_are_looked_into(world: World) -> None:
+    class Listed(MemoryPods):
+        async def living(self, cloud: Cloud, unclaimed: UnclaimedIds) -> Mapping[str, str]:
+            return {f"pod-{number}": "by-hand" for number in range(1_500)}
+
+    traces = ManagedTraces(Listed(world.pods), GpuPodStatus(), world.cache, Installation("c0ffe"))
+    with others() as beside:
+        found = await traces.living(world.account.ready.cloud, UnclaimedIds())
+    assert (len(found), beside.turns) == (1_500, 3)
