@@ -19,6 +19,7 @@ _LEFT_OUT = frozenset(
         "unanswered",
         "kube_failures",
         "quiet_looks",
+        "events_until",
         "account",
         "connections",
         "env_digest",

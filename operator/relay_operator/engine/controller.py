@@ -20,7 +20,7 @@ from relay_operator.engine.account_users import DEFAULT_NAME
 from relay_operator.engine.backoff import Backoff, PollIntervals, RetryPolicy, jittered
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.entry import LARGEST, Entry
-from relay_operator.engine.events import Recorder, noteworthy
+from relay_operator.engine.events import Note, Recorder, noteworthy
 from relay_operator.engine.flow import ActionT, FactsT, Flow, ObjT, ResultT, Told, Turn
 from relay_operator.engine.identity import Installation, RecordedElsewhereError
 from relay_operator.engine.informer import keep_answer
@@ -70,6 +70,13 @@ class Engine:
     def leftovers(self) -> Leftovers:
         """The resources in the cloud that have no object."""
         return self.vanished.leftovers
+
+    def announce(self, key: ObjectKey, memory: Memory, note: Note) -> None:
+        """Record an Event of the object, unless it had too many lately."""
+        if memory.may_announce(self.clock()):
+            self.recorder.record(key, memory.uid, note)
+        else:
+            logger.debug("too many Events: one of %s is dropped", key)
 
 
 @dataclass(slots=True)
@@ -304,7 +311,7 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         """Record an Event if the status reports something new."""
         note = noteworthy(told.before.conditions, told.after.conditions, deleting=deleting)
         if note is not None:
-            self.engine.recorder.record(turn.key, turn.uid, note)
+            self.engine.announce(turn.key, self.memories.of(turn.key, turn.uid), note)
 
     def _with_late(self, turn: Turn, metadata: ObjectMeta, told: Told) -> Told:
         """Add the condition `LateCreate` as long as a resource that was created too late exists."""

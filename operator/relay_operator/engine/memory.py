@@ -5,11 +5,16 @@ Safety must not depend on it: a new process starts without it, and only takes lo
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.confirmation import ConfirmationDelays
 from relay_operator.engine.persist import Unwritten
+
+MOST_EVENTS: Final = 25
+"""Of one object at once; a cloud can change its mind each second, and others' Events need room."""
+_EVENT_SECONDS: Final = 300.0
+"""How long each of them counts."""
 
 
 @dataclass(slots=True)
@@ -25,6 +30,16 @@ class Memory:
     """Consecutive passes that did not change status: transitions are polled ever more slowly."""
     unwritten: Unwritten | None = None
     """What was paid for, until status records it."""
+    events_until: float = 0.0
+    """Until when Events that were recorded count (monotonic seconds), one after another."""
+
+    def may_announce(self, now: float) -> bool:
+        """Count one more Event of the object; False if it had too many lately."""
+        until = max(self.events_until, now) + _EVENT_SECONDS
+        if until - now > MOST_EVENTS * _EVENT_SECONDS:
+            return False
+        self.events_until = until
+        return True
 
 
 @dataclass(slots=True)

@@ -200,7 +200,7 @@ class ScheduleFlow:
             return
         memory.told[tell.matter] = tell
         kind = "Normal" if tell.matter in _NORMAL else "Warning"
-        self.engine.recorder.record(key, facts.written.metadata.uid, Note(kind, tell.matter, tell.text))
+        self.engine.announce(key, memory, Note(kind, tell.matter, tell.text))
 
     def tell(self, turn: Turn, facts: ScheduleFacts, action: Decision, result: Done, memory: ScheduleMemory) -> Told:
         schedule, trouble = facts.written.schedule, facts.trouble

@@ -8,6 +8,7 @@ from pydantic import JsonValue
 from relay_client import CapacityExhausted, Conflict, PaymentRequired
 from relay_kube.kube import CONFIG_MAPS
 from relay_operator.api.conditions import ConditionType
+from relay_operator.engine.memory import MOST_EVENTS
 from relay_operator.flows.managed.resource import Look
 from tests.unit.engine.apiserver import Fault, status_fault
 from tests.unit.flows.managed.cloudpods import lost, refused
@@ -334,6 +335,18 @@ async def test_trouble_is_told_as_an_event_once_and_its_end_too(world: World, st
         ("Warning", "WaitingForCapacity"),
         ("Normal", "Recovered"),
     ]
+
+
+async def test_a_cloud_that_changes_its_mind_again_and_again_is_told_of_so_often(world: World) -> None:
+    await made(world)
+    waiting = world.recorder._waiting
+    for number in range(MOST_EVENTS + 5):
+        await becomes(world, "running" if number % 2 else "failed")
+    assert waiting.qsize() == MOST_EVENTS
+    await world.wait(300)
+    for state in ("failed", "running"):
+        await becomes(world, state)
+    assert waiting.qsize() == MOST_EVENTS + 1
 
 
 @pytest.mark.parametrize("value", ["x" * 64, "x" * 65, "y" * 200_000])

@@ -14,7 +14,7 @@ from relay_operator.engine.account import AccountWaiting, pinned
 from relay_operator.engine.backoff import Backoff, jittered
 from relay_operator.engine.conditions import MESSAGE_LIMIT, Wanted
 from relay_operator.engine.intent import MAX_NAME, Unordered, changed_fields, cloud_name, fingerprints
-from relay_operator.engine.memory import Memories, Memory
+from relay_operator.engine.memory import MOST_EVENTS, Memories, Memory
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.plan import View
@@ -186,6 +186,13 @@ def test_a_namesake_of_another_uid_is_not_remembered() -> None:
     memories.drop(key)
     memories.drop(key)
     assert memories.of(key, "uid-2").uid == "uid-2"
+
+
+def test_an_object_has_so_many_events_at_once_and_then_one_in_five_minutes() -> None:
+    memory = Memory("uid-1")
+    moments = [*[10.0] * (MOST_EVENTS + 1), 309.0, 310.0, 310.0, *[1e6] * (MOST_EVENTS + 1)]
+    burst = [True] * MOST_EVENTS + [False]
+    assert [memory.may_announce(now) for now in moments] == [*burst, False, True, False, *burst]
 
 
 OWN, SHARED = (AccountRef(kind=kind, name="x") for kind in AccountKind)
