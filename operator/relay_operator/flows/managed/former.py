@@ -38,11 +38,6 @@ def name_of(row: Former) -> str | None:
     return None if row.name == row.id else row.name
 
 
-def is_named(row: Former, name: str) -> bool:
-    """Whether this may be the row's name in the cloud."""
-    return not name or name_of(row) in {name, None}
-
-
 def without(status: ManagedStatus, gone: Former) -> list[Former] | None:
     """The former resources without this one; None if none is left."""
     return [row for row in former(status) if row != gone] or None

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from math import inf
 from typing import Generic
 
 from relay_client.errors import CloudError, NotFound
@@ -18,10 +19,10 @@ from relay_operator.engine.confirmation import ConfirmationDelays
 from relay_operator.engine.flow import Turn
 from relay_operator.engine.identity import Installation, gave
 from relay_operator.engine.rules import Account
-from relay_operator.flows.managed import links, predicates, recovery, schedule
+from relay_operator.flows.managed import links, predicates, recovery, schedule, unended
 from relay_operator.flows.managed.blue_green import has_failed, standing
 from relay_operator.flows.managed.facts import Facts
-from relay_operator.flows.managed.former import STUCK, former, is_full, is_named, unused
+from relay_operator.flows.managed.former import STUCK, former, is_full, name_of, unused
 from relay_operator.flows.managed.funding import Ahead, Funding
 from relay_operator.flows.managed.inputs import InputReader, MissingInput, ReadInputs
 from relay_operator.flows.managed.links import Links
@@ -303,17 +304,20 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             return in_service, None
         lives = predicates.demand(obj) is Demand.EXIST
         unneeded = unused(obj.status, self.cache, turn.key, turn.now if lives else None)
-        refused = self._refused(obj, memory)
-        idle = next((row for row in unneeded if row.id not in refused), next(iter(unneeded), None))
+        left = {row.cloud_id: row.left(self.clock()) for row in memory.unended}
+        # What was not tried yet comes first, so that one that cannot be ended keeps no other from its end.
+        idle = min(unneeded, key=lambda row: left.get(row.id, -inf), default=None)
         if idle is None:
             memory.formers_missing = 0.0
         if idle is None or sight.seen is Seen.BLIND:
             return Former.KEPT, None
         ended, at = memory.former_terminated
         sent = ended == idle.id
-        alive = Former.REFUSED if idle.id in refused else Former.UNUSED
+        waits = left.get(idle.id, 0.0) > 0 and not predicates.refresh_asked(obj)
+        alive = Former.REFUSED if waits else Former.UNUSED
         try:
             observed = await self.resource.observe(account.cloud, idle.id, obj.status, Look.EXACT)
+            strange = self.looker.strange(obj, idle.id, name_of(idle), observed, account)
         except NotFound:
             memory.formers_missing = memory.formers_missing or self.clock()
             gone = self.clock() - memory.formers_missing >= self.delays.absence
@@ -322,17 +326,13 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             self.accounts.failed(account, error)
             return Former.KEPT, None
         memory.formers_missing = 0.0
-        _, name = self.resource.identity(observed)
-        if self.resource.progress(observed) is Progress.GONE or not is_named(idle, name):
+        if strange:
+            wait = self.longest_wait.total_seconds()
+            memory.unended = unended.foreign(memory.unended, idle.id, strange, self.clock(), wait)
+            return Former.REFUSED, idle
+        if self.resource.progress(observed) is Progress.GONE:
             return Former.GONE, idle
-        if not (name or account.admits):
-            return Former.KEPT, None
         return Former.GOING if sent and self.clock() - at < self.delays.termination else alive, idle
-
-    def _refused(self, obj: Resource[SpecT, StatusT], memory: ManagedMemory) -> frozenset[str]:
-        """Ids of former resources that the cloud is not asked to end for now; of none if people request a refresh."""
-        now, asked = self.clock(), predicates.refresh_asked(obj)
-        return frozenset(row.cloud_id for row in memory.unended if row.left(now) > 0 and not asked)
 
     def _gate(self, turn: Turn, obj: Resource[SpecT, StatusT], account: AccountReady, memory: ManagedMemory) -> Gate:
         """The gate of the next attempt: a wait ends once the account has more funds, another key, or another spec.

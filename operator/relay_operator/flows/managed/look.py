@@ -155,28 +155,43 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
             observed = await self.resource.observe(account.cloud, address, obj.status, look)
         except NotFound:
             return self._missing(obj, memory)
-        progress = self.resource.progress(observed)
-        _, name = self.resource.identity(observed)
-        if progress is Progress.GONE and not name and obj.status.cloud_name and not unnamed(self.resource):
-            raise Unreadable(
-                "observe", f"the answer says that {obj.status.id} is terminated and does not name it: not believed"
-            )
+        strange = self.strange(obj, obj.status.id or "", obj.status.cloud_name, observed, account)
         memory.missing = ("", 0.0)
         if memory.known[0] != obj.status.id:
             memory.known = (obj.status.id or "", self.clock())
         account.unclaimed.discard(obj.status.id or "")
-        if (name or not account.admits) and obj.status.cloud_name and name != obj.status.cloud_name:
-            shown = f"is the cloud's {name!r}, not" if name else "has no name in the cloud that shows it to be"
-            note = f"status.id {obj.status.id} {shown} {obj.status.cloud_name!r}"
-            return Sight(Seen.FOREIGN, note=note)
-        givers = frozenset() if obj.status.cloud_name or not name else self._givers(obj, observed)
-        if givers:
-            return Sight(Seen.FOREIGN, note=_belongs(obj.status.id or "", givers))
+        if strange:
+            return Sight(Seen.FOREIGN, note=strange)
+        progress = self.resource.progress(observed)
         ended, sent = memory.terminated
         sent_lately = ended == obj.status.id and self.clock() - sent < self.delays.termination
         if progress is not Progress.GONE and sent_lately:
             return Sight(Seen.GOING, observed, "a termination was sent; the cloud has not confirmed it")
         return Sight(_SEEN_BY_PROGRESS[progress], observed)
+
+    def strange(
+        self,
+        obj: Resource[SpecT, StatusT],
+        cloud_id: str,
+        recorded: str | None,
+        observed: ObsT,
+        account: AccountReady,
+    ) -> str:
+        """Why an answer about this id shows what is not the object's; empty if it is, as far as its name can tell.
+
+        `recorded` is its name in status. Raises Unreadable if it says `terminated`, and not of what.
+        """
+        _, name = self.resource.identity(observed)
+        gone = self.resource.progress(observed) is Progress.GONE
+        if gone and not name and recorded and not unnamed(self.resource):
+            raise Unreadable(
+                "observe", f"the answer says that {cloud_id} is terminated and does not name it: not believed"
+            )
+        if (name or not account.admits) and recorded and name != recorded:
+            shown = f"is the cloud's {name!r}, not" if name else "has no name in the cloud that shows it to be"
+            return f"the resource {cloud_id} {shown} {recorded!r}"
+        givers = frozenset() if recorded or not name else self._givers(obj, observed)
+        return _belongs(cloud_id, givers) if givers else ""
 
     async def _look_at_restored(
         self, turn: Turn, obj: Resource[SpecT, StatusT], account: AccountReady, memory: ManagedMemory

@@ -40,7 +40,7 @@ class ManagedMemory(SearchingMemory):
     former_terminated: tuple[str, float] = ("", 0.0)
     """The same of a former resource."""
     unended: tuple[Unended, ...] = ()
-    """Former resources that the cloud refused to end."""
+    """Former resources that cannot be ended now."""
     full: tuple[int, int] = (0, 0)
     """The generation of a spec, and the requests that the cloud refused for lack of room since the last resource."""
     sent: SentChange | None = None

@@ -113,7 +113,7 @@ class Former(Enum):
     NONE = auto()  # there is none
     KEPT = auto()  # each is in use, or could not be read
     UNUSED = auto()  # one is not in use
-    REFUSED = auto()  # the cloud refused to end it, and it is not asked again so soon
+    REFUSED = auto()  # the cloud refused to end it, or shows something else: that is not tried again so soon
     GOING = auto()  # its termination was sent; not confirmed
     GONE = auto()  # its termination is confirmed
     SERVING = auto()  # the old one serves until the new one is Ready

@@ -1,11 +1,11 @@
-"""Former resources that the cloud refuses to end: it is asked again later, and nothing else waits for that. Pure."""
+"""Former resources that cannot be ended now: this is tried again later, and nothing else waits for that. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from relay_client.errors import CloudError, clause
-from relay_operator.api.conditions import Reason
+from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.engine.backoff import RetryPolicy
 from relay_operator.engine.queue import Priority
 from relay_operator.engine.report import Report, refusal, refused
@@ -13,17 +13,17 @@ from relay_operator.engine.report import Report, refusal, refused
 
 @dataclass(frozen=True, slots=True)
 class Unended:
-    """A former resource that the cloud refused to end."""
+    """A former resource that the cloud refused to end, or shows something else in place of."""
 
     cloud_id: str
     refusal: Report
-    """The report on the last refusal."""
+    """The report on the last refusal, or on what the cloud shows."""
     failures: int
     """Consecutive refusals."""
     at: float
-    """When it was refused last, in monotonic seconds."""
+    """When that was, in monotonic seconds."""
     wait: float
-    """Seconds until the cloud is asked again."""
+    """Seconds until it is tried again."""
 
     def left(self, now: float) -> float:
         """How many of these seconds are left; zero or less if none is."""
@@ -34,13 +34,23 @@ def noted(
     rows: Sequence[Unended], cloud_id: str, error: CloudError | None, policy: RetryPolicy, now: float
 ) -> tuple[Unended, ...]:
     """The rows after the cloud was asked to end this resource; `error` is its refusal, None if it gave none."""
-    others = [row for row in rows if row.cloud_id != cloud_id]
     if error is None:
-        return tuple(others)
+        return tuple(row for row in rows if row.cloud_id != cloud_id)
     failures = 1 + sum(row.failures for row in rows if row.cloud_id == cloud_id)
     wait = policy.wait(refusal(error).retry, error.retry_after, failures)
+    return _with(rows, Unended(cloud_id, refused(error), failures, now, wait))
+
+
+def foreign(rows: Sequence[Unended], cloud_id: str, why: str, now: float, wait: float) -> tuple[Unended, ...]:
+    """The rows after the cloud showed something else under this id: that is not ended, and no evidence of an end."""
+    report = Report("False", ConditionType.STALLED, Reason.IDENTITY_MISMATCH, why)
+    return _with(rows, Unended(cloud_id, report, 1, now, wait))
+
+
+def _with(rows: Sequence[Unended], new: Unended) -> tuple[Unended, ...]:
+    others = [row for row in rows if row.cloud_id != new.cloud_id]
     # In a fixed order: which one the message names does not change with each attempt.
-    return tuple(sorted((*others, Unended(cloud_id, refused(error), failures, now, wait)), key=attrgetter("cloud_id")))
+    return tuple(sorted((*others, new), key=attrgetter("cloud_id")))
 
 
 def told(report: Report, row: Unended) -> Report:

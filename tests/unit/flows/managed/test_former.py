@@ -253,14 +253,58 @@ async def test_without_its_account_nothing_is_let_go(between: World) -> None:
     assert kept.pods.live == []
 
 
-async def test_what_has_another_name_is_dropped_and_left_alone(kept: World) -> None:
-    stranger = kept.pods.add("somebody-elses")
-    rows: JsonValue = [{"id": stranger.id, "name": "train"}]
+async def test_what_has_another_name_is_told_and_left_alone(kept: World) -> None:
+    """It is no evidence of an end, and others do not wait for it."""
+    strangers = [kept.pods.add("somebody-elses", state).id for state in ("running", "terminated")]
+    another = kept.pods.add("train").id
+    rows: JsonValue = [{"id": cloud_id, "name": "train"} for cloud_id in (*strangers, another)]
     kept.server.edit("gpupods", NAMESPACE, "train", {"status": {"former": rows}}, status=True)
-    assert former(kept) == [stranger.id]
+    await kept.wait(1200, step=10)
+    assert (former(kept), kept.pods.count("delete")) == (strangers, 1)
+    assert kept.pods.records[another].status == "terminated"
+    assert kept.stalled() == (
+        f"IdentityMismatch: the cloud says running; the former one, {strangers[0]}, cannot be ended: "
+        f"the resource {strangers[0]} is the cloud's 'somebody-elses', not 'train'"
+    )
+    kept.delete()
+    await kept.wait(600, step=5)
+    assert (kept.exists(), former(kept), kept.pods.count("delete")) == (True, strangers, 2)
+    assert kept.stalled().startswith("IdentityMismatch: ")
+    for cloud_id in strangers:
+        kept.pods.become(cloud_id, kept.pods.records[cloud_id].status, name="train")
+    await kept.wait(800, step=10)
+    assert (kept.exists(), kept.pods.live) == (False, [])
+
+
+async def test_what_has_the_name_of_another_object_is_told_and_left_alone(kept: World) -> None:
+    """Status could not hold the former one's name, and the other object does not know its id yet."""
+    kept.pods.listable = False
+    kept.pods.fail("create", lost(acted=True))
+    kept.apply("owner")
+    await kept.settle()
+    rows: JsonValue = [{"id": "pod-2", "name": "pod-2"}]
+    kept.server.edit("gpupods", NAMESPACE, "train", {"status": {"former": rows}}, status=True)
     await poll(kept)
-    assert former(kept) == []
-    assert kept.pods.count("delete") == 0
+    assert (former(kept), kept.pods.count("delete")) == (["pod-2"], 0)
+    assert kept.stalled().endswith("the resource pod-2 belongs to GpuPod/team-a/owner")
+
+
+async def test_a_nameless_answer_that_says_terminated_is_not_believed(kept: World) -> None:
+    (first,) = kept.pods.records
+    uses(kept, 10, first)
+    secret(kept, "second")
+    await poll(kept)
+    name = kept.pods.records[first].name
+    kept.pods.become(first, "terminated", name="")
+    uses(kept, 11)
+    await poll(kept)
+    assert (kept.reason(), former(kept), kept.pods.count("delete")) == ("Running", [first], 0)
+    kept.delete()
+    await kept.wait(60)
+    assert (kept.exists(), former(kept)) == (True, [first])
+    kept.pods.become(first, "terminated", name=name)
+    await poll(kept)
+    assert (kept.exists(), kept.pods.count("delete")) == (False, 1)
 
 
 async def test_one_that_the_cloud_cannot_be_asked_about_is_kept_for_now(kept: World) -> None:

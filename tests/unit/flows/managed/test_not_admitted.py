@@ -169,6 +169,7 @@ async def test_a_former_resource_that_the_cloud_does_not_name_is_neither_ended_n
     await expel(replaced)
     uses(replaced, 11)
     (first,) = former(replaced)
+    name = replaced.pods.records[first].name
     replaced.pods.become(first, "running", name="")
     replaced.delete()
     await replaced.wait(400)
@@ -176,4 +177,7 @@ async def test_a_former_resource_that_the_cloud_does_not_name_is_neither_ended_n
     assert [record.id for record in replaced.pods.live] == [first]
     replaced.account.admits = True
     await replaced.wait(400)
-    assert (replaced.exists(), replaced.pods.live) == (False, [])
+    assert (former(replaced), replaced.pods.live) == ([first], [])  # without a name, its end is not believed
+    replaced.pods.become(first, "terminated", name=name)
+    await replaced.wait(400)
+    assert not replaced.exists()
