@@ -297,7 +297,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
     ) -> tuple[Former, FormerResource | None]:
         """What to do about former resources, one at a time, and the one that it is about."""
         if not former(obj.status):
-            memory.formers_missing = 0.0
+            memory.formers_missing = ("", 0.0)
             return Former.NONE, None
         in_service = standing(self.resource, obj, sight.observed, difference, turn.now)
         if in_service is not None:
@@ -308,7 +308,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         # What was not tried yet comes first, so that one that cannot be ended keeps no other from its end.
         idle = min(unneeded, key=lambda row: left.get(row.id, -inf), default=None)
         if idle is None:
-            memory.formers_missing = 0.0
+            memory.formers_missing = ("", 0.0)
         if idle is None or sight.seen is Seen.BLIND:
             return Former.KEPT, None
         ended, at = memory.former_terminated
@@ -319,13 +319,14 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             observed = await self.resource.observe(account.cloud, idle.id, obj.status, Look.EXACT)
             strange = self.looker.strange(obj, idle.id, name_of(idle), observed, account)
         except NotFound:
-            memory.formers_missing = memory.formers_missing or self.clock()
-            gone = self.clock() - memory.formers_missing >= self.delays.absence
+            if memory.formers_missing[0] != idle.id:
+                memory.formers_missing = (idle.id, self.clock())
+            gone = self.clock() - memory.formers_missing[1] >= self.delays.absence
             return (Former.GONE if gone else Former.GOING) if sent else alive, idle
         except CloudError as error:
             self.accounts.failed(account, error)
             return Former.KEPT, None
-        memory.formers_missing = 0.0
+        memory.formers_missing = ("", 0.0)
         if strange:
             wait = self.longest_wait.total_seconds()
             memory.unended = unended.foreign(memory.unended, idle.id, strange, self.clock(), wait)

@@ -29,8 +29,8 @@ class ManagedMemory(SearchingMemory):
     """The id of the resource, and since when this process has known that it was created."""
     missing: tuple[str, float] = ("", 0.0)
     """The id that the cloud does not find, and since when."""
-    formers_missing: float = 0.0
-    """Since when the cloud has found no former resource that is to be ended; 0 if it found the last one."""
+    formers_missing: tuple[str, float] = ("", 0.0)
+    """The same of a former resource that is to be ended."""
     intent: CreateIntent | None = None
     """The last intent that this process opened, or saw open."""
     unsent: set[str] = field(default_factory=set)

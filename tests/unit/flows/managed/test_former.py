@@ -6,7 +6,7 @@ from itertools import cycle
 import pytest
 from pydantic import JsonValue
 
-from relay_client import BadRequest
+from relay_client import BadRequest, NotFound
 from relay_kube.kube import SECRETS
 from relay_operator.api import meta
 from relay_operator.api.conditions import ConditionType, Reason
@@ -145,7 +145,7 @@ async def test_no_more_than_fit_are_put_aside(kept: World) -> None:
     await kept.wait(310, step=10)
     assert 0 < len(former(kept)) < MAX_FORMER
     assert kept.reason() == "Creating"
-    await kept.wait(300, step=0.5)
+    await kept.wait(900, step=0.5)
     assert (kept.reason(), former(kept), len(kept.pods.created)) == ("Running", [], 2)
 
 
@@ -320,6 +320,22 @@ async def test_one_that_the_cloud_cannot_be_asked_about_is_kept_for_now(kept: Wo
     kept.pods.random_failure = lambda _call: None
     await poll(kept)
     assert former(kept) == []
+
+
+async def test_that_one_is_gone_says_nothing_of_the_next_one(kept: World) -> None:
+    """The cloud finds neither for a moment; one of the two is still there."""
+    there = kept.pods.add("train").id
+    rows: JsonValue = [{"id": "gone", "name": "train"}, {"id": there, "name": "train"}]
+    kept.server.edit("gpupods", NAMESPACE, "train", {"status": {"former": rows}}, status=True)
+    kept.pods.misses = lambda subject: subject == there
+    kept.pods.fail("delete", refused(NotFound), refused(NotFound))
+    while kept.pods.count("delete") < 2:
+        await kept.wait(1)
+    await kept.wait(4)
+    assert former(kept) == [there]
+    kept.pods.misses = lambda _subject: False
+    await kept.wait(100)
+    assert (former(kept), kept.pods.records[there].status) == ([], "terminated")
 
 
 async def test_the_object_waits_for_one_that_goes_slowly_and_asks_again(kept: World) -> None:
