@@ -134,6 +134,7 @@ class Sweeper:
             memory.hours = {cloud_id: told for cloud_id, told in memory.hours.items() if cloud_id in month}
         self.engine.leftovers.move(ready.organization_id, ready.key, lambda key: self._is_in_it(ready, key))
         fates = await self._fates(ready, found.values())
+        self._forget_found(ready, found.values(), memory)
         memory.only(found, {record.id for record in self.engine.leftovers.of(ready.key)})
         for stray in in_turn(onward(fates, memory.after), memory.looked, _LOOKS):
             memory.look(stray.id)
@@ -154,6 +155,20 @@ class Sweeper:
             if (fate := self._fate(ready, stray)) is not None:
                 fates[stray] = fate
         return fates
+
+    def _forget_found(self, ready: AccountReady, found: Iterable[Stray], memory: SweepMemory) -> None:
+        """Forget orphans of which only the name is known, if an object records the resource with that name by now."""
+        named = {record.name: record for record in self.engine.leftovers.of(ready.key) if record.by_name_alone}
+        for stray in found if named else ():
+            record = named.get(stray.name)
+            if record is not None and self._has_object(stray.id):
+                self._forget(record, memory)
+
+    def _has_object(self, cloud_id: str) -> bool:
+        """Whether an object records it. One being deleted, which may have recorded it just now, will be gone next."""
+        cache = self.engine.cache
+        holders = [cache.get(key) for key in cache.with_cloud_id(cloud_id)]
+        return any(holder is not None and not holder.deleting for holder in holders)
 
     def _fate(self, ready: AccountReady, stray: Stray) -> Fate | None:
         """The stray's fate; None to leave it alone, or if its object will find it."""
@@ -253,10 +268,8 @@ class Sweeper:
     async def _look_after(self, ready: AccountReady, policy: Orphans, memory: SweepMemory, now: datetime) -> None:
         """Delete the leftovers that are due, and forget those that are gone or have an object again."""
         for record in self._in_turn(ready, memory):
-            holders = [self.engine.cache.get(key) for key in self.engine.cache.with_cloud_id(record.id)]
-            if holders:
-                # An object being deleted may have recorded it just now, and will be gone next.
-                if any(holder is not None and not holder.deleting for holder in holders):
+            if self.engine.cache.with_cloud_id(record.id):
+                if self._has_object(record.id):
                     self._forget(record, memory)
                 continue
             with _tolerant(record.kind):

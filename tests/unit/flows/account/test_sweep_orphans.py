@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from relay_operator.api.cloudaccount import Orphans
-from relay_operator.api.meta import CREATE_INTENT, CreateIntent, Identity
+from relay_operator.api.meta import CREATE_INTENT, CreateIntent, Identity, ObjectKey
 from relay_operator.engine.leftovers import _MOST, Fate, Leftover
 from relay_wire.billing import CurrentUsage
 from tests.unit.engine.apiserver import Json
@@ -30,6 +30,21 @@ async def test_an_orphan_that_an_object_asks_for_is_left_to_it(swept: Swept) -> 
     swept.world.delete()
     await swept(policy=Orphans.DELETE)
     assert swept.world.pods.live == []
+
+
+@pytest.mark.parametrize("deleting", [False, True])
+async def test_an_orphan_of_which_only_the_name_is_known_is_forgotten_once_an_object_has_it(
+    swept: Swept, deleting: bool
+) -> None:
+    """Somebody adopted it, or a restored object did, before any sweep found it."""
+    made, leftovers = swept.world.pods.add(ORPHAN), swept.world.informer.vanished.leftovers
+    leftovers.note(leftover(Fate.ORPHAN, "", name=ORPHAN))
+    going: JsonValue = {"deletionTimestamp": "2026-11-20T00:00:00Z"} if deleting else {}
+    metadata: JsonValue = {"name": "adopter", "namespace": NAMESPACE, "uid": "its-own", **going}
+    key, status = ObjectKey("GpuPod", NAMESPACE, "adopter"), {"id": made.id}
+    swept.world.cache.put(key, {"kind": "GpuPod", "metadata": metadata, "status": status})
+    await swept()
+    assert swept.told() == ([(Fate.ORPHAN, "")] if deleting else [])
 
 
 async def test_more_than_a_namespace_may_leave_is_not_recorded_before_there_is_room(swept: Swept) -> None:
