@@ -65,9 +65,9 @@ async def test_of_a_huge_catalog_so_much_is_kept_and_what_the_cloud_would_choose
     async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
         server.will(Reply(body=text))
         prices = await ListedPrices(SharedLists(60.0, time.monotonic)).of(cloud)
-        sizes = [size for size, _ in cloud.lists.kept.values()]
+        weights = [weight for weight, _ in cloud.lists.kept.values()]
     assert (len(prices.gpu), len(prices.cpu)) == (2_001, 3)
-    assert sizes[-1] > sum(map(sys.getsizeof, (*prices.gpu, *prices.cpu)))
+    assert weights[-1] > sum(map(sys.getsizeof, (*prices.gpu, *prices.cpu)))
     asked = [Capacity("m0", 1), Capacity("m2999", 1), Capacity("", 1), Capacity(size="s"), Capacity(size="")]
     assert [quote(prices, each) for each in asked] == [200, None, None, 5, None]
     assert quote(prices, Capacity(size="dear")) == 10**15

@@ -39,10 +39,11 @@ async def test_an_orphan_of_which_only_the_name_is_known_is_forgotten_once_an_ob
     """Somebody adopted it, or a restored object did, before any sweep found it."""
     made, leftovers = swept.world.pods.add(ORPHAN), swept.world.informer.vanished.leftovers
     leftovers.note(leftover(Fate.ORPHAN, "", name=ORPHAN))
-    going: JsonValue = {"deletionTimestamp": "2026-11-20T00:00:00Z"} if deleting else {}
-    metadata: JsonValue = {"name": "adopter", "namespace": NAMESPACE, "uid": "its-own", **going}
-    key, status = ObjectKey("GpuPod", NAMESPACE, "adopter"), {"id": made.id}
-    swept.world.cache.put(key, {"kind": "GpuPod", "metadata": metadata, "status": status})
+    metadata: dict[str, JsonValue] = {"name": "adopter", "namespace": NAMESPACE, "uid": "its-own"}
+    if deleting:
+        metadata["deletionTimestamp"] = "2026-11-20T00:00:00Z"
+    key = ObjectKey("GpuPod", NAMESPACE, "adopter")
+    swept.world.cache.put(key, {"kind": "GpuPod", "metadata": metadata, "status": {"id": made.id}})
     await swept()
     assert swept.told() == ([(Fate.ORPHAN, "")] if deleting else [])
 
