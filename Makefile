@@ -14,13 +14,12 @@ PLANS ?= 1/1
 DERIVED := $(addprefix tests/faults/test_every_,batch_call.py batch_freeze.py freeze.py call.py start.py)
 HISTORIES := tests/faults/explorer/test_histories.py
 PASSED := .pytest_cache/passed
-ON_CLUSTER := $(addprefix tests/,cluster faults chart)
 COVERED := tests/unit/budgets tests/unit/engine tests/unit/flows/managed
 COMPILE = $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
           --no-annotate --custom-compile-command "make lock" --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help binaries demo dev test with-cluster without-cluster test-node image node node-down kind test-kind test-long coverage check generate pictures docs package release-check bench bench-large bench-peers controlplane controlplane-down lock
+.PHONY: help binaries demo dev test others units test-node image node node-down kind test-kind test-long coverage check generate pictures docs package release-check bench bench-large bench-peers controlplane controlplane-down lock
 
 help: ## what each target does
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,17 +64,18 @@ dev: $(VENV)/.installed ## the same, to work on the code: a program whose code c
 	@$(BIN)/python -m hack.dev $(if $(DEBUG),--debugged)
 
 test: binaries ## all tests except the long ones, and a sample of the fault plans; SEED=... takes the same sample again
-	@$(MAKE) --no-print-directory -j3 SEED=$(SEED) with-cluster without-cluster coverage
+	@$(MAKE) --no-print-directory -j3 SEED=$(SEED) others units coverage
 	$(BIN)/python -m hack.fidelity --ran $(PASSED)
 
-with-cluster:
-	@$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --progress --durations=10 \
-	  -m "not long" --sample=$(SEED) $(ON_CLUSTER)
+others:
+	@$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --progress --durations=10 --passed $(PASSED) \
+	  -m "not long" --sample=$(SEED) $(addprefix --ignore=,tests/unit tests/node)
 
-# In a run of their own, since every worker loads all tests of its run; it uses what CPU the other leaves, and then all.
-without-cluster:
-	@nice -n 5 $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --progress --durations=10 --passed $(PASSED) \
-	  -m "not long" --sample=$(SEED) $(addprefix --ignore=,$(ON_CLUSTER) tests/node $(COVERED))
+# In processes of their own: every worker loads all tests of its run, and half of all tests are unit tests.
+units: $(VENV)/.installed
+	@mkdir -p .pytest_cache
+	@$(BIN)/pytest -q -n 2 --dist loadfile -m "not long" $(addprefix --ignore=,$(COVERED)) tests/unit > .pytest_cache/units 2>&1 || { cat .pytest_cache/units; exit 1; }
+	@echo "tests/unit, except $(COVERED): $$(tail -n 1 .pytest_cache/units)"
 
 coverage: $(VENV)/.installed ## unit tests of the engine, of budgets and of managed kinds: every branch of these must be covered
 	@mkdir -p .pytest_cache

@@ -108,8 +108,6 @@ class Kube:
     def __init__(self, kubeconfig: Path, namespace: str = "default") -> None:
         self.kubeconfig = kubeconfig
         self.namespace = namespace
-        self.created: set[str] = set()
-        """Kinds of what was created or applied."""
         self._session: aiohttp.ClientSession | None = None
         self._ends = AsyncExitStack()
 
@@ -186,15 +184,13 @@ class Kube:
 
     async def create(self, manifest: Manifest) -> Manifest:
         """Creates the object with POST."""
-        path = RESOURCES[manifest["kind"]].path(self._namespace_of(manifest))
-        self.created.add(manifest["kind"])
-        return await self.call("POST", path, manifest)
+        resource = RESOURCES[manifest["kind"]]
+        return await self.call("POST", resource.path(self._namespace_of(manifest)), manifest)
 
     async def apply(self, manifest: Manifest, manager: str = FIELD_MANAGER, *, force: bool = True) -> Manifest:
         """Applies the manifest (server-side apply) and returns the object."""
         path = RESOURCES[manifest["kind"]].path(self._namespace_of(manifest), manifest["metadata"]["name"])
         params = {"fieldManager": manager, "force": str(force).lower()}
-        self.created.add(manifest["kind"])
         return await self.call("PATCH", path, manifest, content_type="application/apply-patch+yaml", params=params)
 
     async def replace(self, manifest: Manifest) -> Manifest:

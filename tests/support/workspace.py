@@ -13,7 +13,7 @@ from tests.support.kubectl import Kubectl
 from tests.support.manifests import api_key_secret, cloud_account, ready
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Iterable
 
     from tests.support.localcloud import LocalCloud, Organization
 
@@ -30,16 +30,10 @@ class Workspace:
 
     def __init__(self, kube: Kube, cloud: LocalCloud, organization: Organization) -> None:
         self.kube = kube
+        self.kubectl = Kubectl(kube.kubeconfig, kube.namespace)
         self.namespace = kube.namespace
         self.cloud = cloud
         self.organization = organization
-        self._kinds: Collection[str] = _WORKLOADS
-
-    @property
-    def kubectl(self) -> Kubectl:
-        """kubectl in the namespace. Nobody notes what it creates, so `remove` looks for every kind."""
-        self._kinds = _WORKLOADS
-        return Kubectl(self.kube.kubeconfig, self.namespace)
 
     @classmethod
     async def create(cls, kube: Kube, cloud: LocalCloud, label: str) -> Workspace:
@@ -52,9 +46,7 @@ class Workspace:
         await kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": kube.namespace}})
         await kube.create(api_key_secret(organization.api_key))
         await kube.create(cloud_account(cloud.management_url, cloud.inference_url))
-        own = cls(kube, cloud, organization)
-        own._kinds = kube.created
-        return own
+        return cls(kube, cloud, organization)
 
     async def apply(self, manifest: Manifest) -> Manifest:
         """Applies the manifest (server-side apply); returns the stored object."""
@@ -88,15 +80,11 @@ class Workspace:
         await eventually(look, lambda item: item is None, within=within, what=f"{kind} {name} is gone")
 
     async def remove(self, *, patience: float = 10.0, namespace_too: bool = NAMESPACES_END) -> None:
-        """Deletes what `kube` and kubectl created in the namespace.
+        """Deletes everything in the namespace; removes the finalizers of what is left after `patience` seconds.
 
-        Removes the finalizers of what is left after `patience` seconds: use 0 if no operator runs. Then empties
-        the organization's balance, so that the cloud stops what was left in it.
+        Use 0 if no operator runs. Then empties the organization's balance, so that the cloud stops what was left in it.
         """
-        possible = {*self._kinds}
-        if "InferenceBatchSchedule" in possible:
-            possible.add("InferenceBatch")
-        made = {kind for kind in possible.intersection(_WORKLOADS) if await self.kube.list(kind)}
+        made = {kind for kind in _WORKLOADS if await self.kube.list(kind)}
         for kind in made:
             await self.kube.delete_all(kind)
         if "InferenceBatchSchedule" in made:  # it may have created a batch since
