@@ -127,8 +127,8 @@ class People:
 
     async def _say(self, item: Manifest, intent: Mapping[str, str], message: str) -> str:
         """Answers with what the cloud has under the intent's name, unless another object has it; returns the answer."""
-        alive = await self._field.books.alive()
-        named = [one for one in alive if self._field.site.made[one] == intent["name"] and _TAKEN not in message]
+        alive = () if _TAKEN in message else await self._field.books.alive()
+        named = [one for one in alive if self._field.site.made[one] == intent["name"]]
         said = {_ADOPT_ID: named[0]} if named else {_ADOPT_ID: None, f"{_ANNOTATION}retry-create": intent["token"]}
         await self._kube.annotate(item["kind"], item["metadata"]["name"], dict(said))
         if named:

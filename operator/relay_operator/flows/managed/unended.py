@@ -35,7 +35,7 @@ def noted(
 ) -> tuple[Unended, ...]:
     """The rows after the cloud was asked to end this resource; `error` is its refusal, None if it gave none."""
     if error is None:
-        return tuple(row for row in rows if row.cloud_id != cloud_id)
+        return _without(rows, cloud_id)
     failures = 1 + sum(row.failures for row in rows if row.cloud_id == cloud_id)
     wait = policy.wait(refusal(error).retry, error.retry_after, failures)
     return _with(rows, Unended(cloud_id, refused(error), failures, now, wait))
@@ -48,9 +48,12 @@ def foreign(rows: Sequence[Unended], cloud_id: str, why: str, now: float, wait: 
 
 
 def _with(rows: Sequence[Unended], new: Unended) -> tuple[Unended, ...]:
-    others = [row for row in rows if row.cloud_id != new.cloud_id]
     # In a fixed order: which one the message names does not change with each attempt.
-    return tuple(sorted((*others, new), key=attrgetter("cloud_id")))
+    return tuple(sorted((*_without(rows, new.cloud_id), new), key=attrgetter("cloud_id")))
+
+
+def _without(rows: Sequence[Unended], cloud_id: str) -> tuple[Unended, ...]:
+    return tuple(row for row in rows if row.cloud_id != cloud_id)
 
 
 def told(report: Report, row: Unended) -> Report:
