@@ -73,7 +73,7 @@ def _cached(
             return tuple(found) if method == "items" else found, state
         case asked.Claim(cloud_id, key):
             taken = {other for other, claimed in state.processes[number].claims if claimed == cloud_id}
-            holders = (_cache(world, state, number).with_cloud_id(cloud_id) | taken) - {key}
+            holders = _cache(world, state, number).others(key, cloud_id) | (taken - {key})
             return holders, state if holders else _claimed(world, state, number, key, cloud_id)
         case asked.Unclaim(key):
             return None, _claimed(world, state, number, key, "")

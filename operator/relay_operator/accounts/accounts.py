@@ -35,6 +35,7 @@ from relay_operator.engine.account_users import DEFAULT_NAME, named_account
 from relay_operator.engine.backoff import advised
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.entry import Entry
+from relay_operator.engine.identity import endpoint_of
 from relay_operator.engine.manifests import part
 from relay_operator.engine.queue import Priority, Queue
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
@@ -372,7 +373,19 @@ class Accounts:
         adoption, serves = account.spec.allow_adoption, served_kinds(account, self._shared_kinds)
         grants, organization = granted_scopes(account), who.organization_id
         budget = account.spec.budget
-        return AccountReady(key, cloud, organization, connection.unclaimed, resend, adoption, serves, grants, budget)
+        return AccountReady(
+            key,
+            cloud,
+            organization,
+            connection.unclaimed,
+            resend,
+            adoption,
+            serves,
+            grants,
+            budget,
+            endpoint=endpoint_of(base_url),
+            inference_endpoint=endpoint_of(urls[1] or ""),
+        )
 
     def _not_allowed(self, account: AnyAccount) -> str | None:
         spec, own = account.spec, self._settings.namespace

@@ -172,6 +172,9 @@ class Identity(Model):
     name: str = Field(max_length=253, description="Its name.")
     uid: str = Field(max_length=64, description="Its UID.")
     organization: str = Field("", max_length=253, description="The organization in the cloud that it belongs to.")
+    endpoint: str = Field(
+        "", max_length=16, description="Which cloud that is: a hash of the URL of the API that it was created with."
+    )
 
 
 class MalformedIntent(ValueError):

@@ -9,6 +9,7 @@ from relay_operator.api.cloudaccount import AccountBudget
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import CreateIntent, Identity, ObjectKey
 from relay_operator.api.references import AccountKind, AccountRef
+from relay_operator.engine.leftovers import Reach
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 
 
@@ -31,6 +32,15 @@ class AccountReady:
     budget: AccountBudget | None = None
     admits: bool = True
     """Whether it admits the object's namespace; if not, the object can only end what the cloud shows as its own."""
+    endpoint: str = ""
+    """Which cloud it calls, as `endpoint_of` tells it; empty if unknown."""
+    inference_endpoint: str = ""
+    """The same for its inference API."""
+
+    @property
+    def reach(self) -> Reach:
+        """What it sees of what objects left."""
+        return Reach(self.key, self.organization_id, self.endpoint, self.inference_endpoint)
 
 
 @dataclass(frozen=True, slots=True)

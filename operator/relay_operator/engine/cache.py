@@ -11,7 +11,7 @@ from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.account_users import AccountUsers, Reference
 from relay_operator.engine.commitment import NOTHING, Commitment, Commitments, Share
 from relay_operator.engine.entry import Entry, entry_of, unchanged, version_of
-from relay_operator.engine.identity import Installation, gave, uids_in
+from relay_operator.engine.identity import INFERENCE, Installation, gave, uids_in
 from relay_operator.engine.index import Index
 from relay_operator.engine.intent import MAX_NAME, uid_part
 from relay_operator.engine.tombstones import Tombstones
@@ -47,6 +47,8 @@ class Cache:
     """Called with the entries of an object before and after every change of it; None if there is none."""
     installation: Installation = field(default_factory=Installation)
     """Set before the first object is put: it tells an object's own intent from another's."""
+    endpoints: tuple[str, str] = ("", "")
+    """Which clouds accounts use that name none, for the management and the inference API."""
     priced: frozenset[str] = frozenset()
     """Kinds with an hourly price."""
     without_account: frozenset[str] = frozenset()
@@ -112,12 +114,13 @@ class Cache:
         return entry
 
     def with_cloud_id(self, cloud_id: str) -> frozenset[ObjectKey]:
-        """The objects that record this cloud id in status, as that of their resource or of a former one."""
+        """The objects of all clouds that record this id in status, as that of their resource or of a former one."""
         return self._by_cloud_id.of(cloud_id)
 
     def others(self, key: ObjectKey, cloud_id: str | None, token: str | None = None) -> frozenset[ObjectKey]:
-        """The other objects that record this cloud id, or the create with this token."""
-        recording = self._by_cloud_id.of(cloud_id) - {key} if cloud_id else frozenset()
+        """The other objects that record this id of the object's cloud, or the create with this token."""
+        known = self._by_cloud_id.of(cloud_id) if cloud_id else frozenset()
+        recording = self._in_cloud_of(key, self._entries.get(key), known)
         return recording | self.creators(token, key) if token else recording
 
     def with_name(self, cloud_name: str, installation: str, *, but: str) -> frozenset[ObjectKey]:
@@ -164,7 +167,8 @@ class Cache:
 
         A claim lasts until `unclaim`, or until the object is dropped. It keeps two objects from recording one id.
         """
-        holders = (self.with_cloud_id(cloud_id) | self._by_claim.of(cloud_id)) - {key}
+        known = self.with_cloud_id(cloud_id) | self._by_claim.of(cloud_id)
+        holders = self._in_cloud_of(key, self._entries.get(key), known)
         if not holders:
             self._by_claim.move(key, self._claims.get(key), cloud_id)
             self._claims[key] = cloud_id
@@ -198,6 +202,10 @@ class Cache:
     def account_meant(self, key: ObjectKey, entry: Entry) -> ObjectKey | None:
         """The same for an entry, which need not be the cached one any more."""
         return self._users.account_of(key, entry.account)
+
+    def endpoint_of(self, key: ObjectKey) -> str:
+        """Which cloud the object's resource is in, or would be; empty if unknown. An account's is the one it calls."""
+        return self._endpoint(key, self._entries.get(key))
 
     def default_account(self, namespace: str) -> ObjectKey | None:
         """The account of objects in this namespace that do not name one; None without a default."""
@@ -256,12 +264,44 @@ class Cache:
             if (entry := self._entries.get(other)) is not None and (entry.deleting or not entry.settled):
                 self.on_related(other)
 
-    def _record(self, key: ObjectKey, former: frozenset[str], present: frozenset[str]) -> None:
+    def _in_cloud_of(self, key: ObjectKey, entry: Entry | None, holders: frozenset[ObjectKey]) -> frozenset[ObjectKey]:
+        """Of the objects, those other than this one whose resources are in its cloud: ids are a cloud's own.
+
+        What uses the same account or is in the same namespace always counts: nobody can hide a resource from its own
+        namespace with another URL.
+        """
+        others = holders - {key}
+        if not others:
+            return others
+        account = self._account(key, entry)
+        endpoint = self._endpoint(key, entry)
+
+        def counts(other: ObjectKey) -> bool:
+            theirs = self._entries.get(other)
+            same = other.namespace == key.namespace or self._account(other, theirs) == account
+            return same or self._endpoint(other, theirs) == endpoint
+
+        return frozenset(filter(counts, others))
+
+    def _account(self, key: ObjectKey, entry: Entry | None) -> ObjectKey | None:
+        return None if entry is None else self.account_meant(key, entry)
+
+    def _endpoint(self, key: ObjectKey, entry: Entry | None) -> str:
+        if entry is not None and entry.endpoint:
+            return entry.endpoint
+        account = self._account(key, entry)
+        told = self._entries.get(account) if account is not None else None
+        api = key.kind in INFERENCE
+        return (told.endpoints[api] or self.endpoints[api]) if told is not None else ""
+
+    def _record(self, key: ObjectKey, before: Entry | None, after: Entry | None) -> None:
+        former, present = _recorded(before), _recorded(after)
         for cloud_id in former ^ present:
             was, is_now = (cloud_id if cloud_id in ids else None for ids in (former, present))
             self._by_cloud_id.move(key, was, is_now)
             holders = self._by_cloud_id.of(cloud_id)
-            for holder in holders if holders - {key} else ():
+            others = self._in_cloud_of(key, before if was else after, holders)
+            for holder in (others | holders & {key}) if others else ():
                 self.on_shared(holder)
 
     def _index(self, key: ObjectKey, before: Entry | None, after: Entry | None) -> None:
@@ -270,7 +310,7 @@ class Cache:
             for index, gave, gives in names:
                 index.move(key, gave, gives)
         if not unchanged(_RECORDED, before, after):
-            self._record(key, _recorded(before), _recorded(after))
+            self._record(key, before, after)
         if before is not None and before.cloud_id not in ("", after.cloud_id if after is not None else ""):
             self.on_left(key, before)
         if not unchanged(_ACCOUNTED, before, after):

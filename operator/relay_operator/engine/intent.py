@@ -67,6 +67,7 @@ class Has:
     id: str
     name: str
     organization: str
+    endpoint: str
     part_of: str
 
 
@@ -78,10 +79,12 @@ def sent_to(intent: CreateIntent | None) -> str:
 def has(raw: Mapping[str, JsonValue]) -> Has:
     """What status records, or, if status lacks it, what the intent does."""
     status, intent = part(raw, "status"), intent_of(raw)
+    identity = part(status, "identity")
     return Has(
         id=str(status.get("id") or ""),
         name=str(status.get("cloudName") or (intent.name if intent is not None else "")),
-        organization=str(part(status, "identity").get("organization") or sent_to(intent)),
+        organization=str(identity.get("organization") or sent_to(intent)),
+        endpoint=str(identity.get("endpoint") or ""),
         part_of=str(status.get("partOf") or (intent.part_of if intent is not None else "")),
     )
 

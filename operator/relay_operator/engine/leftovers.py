@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import JsonValue, ValidationError
 
@@ -19,6 +19,7 @@ from relay_kube.kube import JsonObject, Kube, KubeError, Refused
 from relay_operator.api.meta import ANNOTATION_PREFIX, Model, ObjectKey, Time
 from relay_operator.engine.address import address
 from relay_operator.engine.config_maps import ConfigMaps
+from relay_operator.engine.identity import INFERENCE
 from relay_operator.engine.manifests import part
 
 logger = logging.getLogger(__name__)
@@ -61,6 +62,8 @@ class Leftover(Model):
     kind: str
     account: ObjectKey
     organization: str
+    endpoint: str = ""
+    """Which cloud it is in; empty if unknown, as in records of earlier releases: then every cloud may be it."""
     id: str = ""
     """Empty while only the name is known."""
     name: str = ""
@@ -90,7 +93,24 @@ class Leftover(Model):
     @property
     def config_map(self) -> str:
         """The name of its ConfigMap, the same whenever the resource is found again."""
-        return _config_map(self.organization, self.kind, self.id or self.name)
+        return _config_map(self.endpoint, self.organization, self.kind, self.id or self.name)
+
+
+class Reach(NamedTuple):
+    """What an account sees: its organization in its cloud. Another cloud can claim the same organization."""
+
+    account: ObjectKey | None
+    organization: str
+    endpoint: str
+    inference_endpoint: str
+
+    def endpoint_for(self, kind: str) -> str:
+        """The endpoint that gives the ids of this kind."""
+        return self.inference_endpoint if kind in INFERENCE else self.endpoint
+
+    def is_in_cloud_of(self, record: Leftover) -> bool:
+        """Whether the record is of this cloud, or may be."""
+        return record.endpoint in {"", self.endpoint_for(record.kind)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +121,7 @@ class Left:
     id: str
     name: str
     organization: str
+    endpoint: str = ""
     part_of: str = ""
 
 
@@ -288,33 +309,41 @@ class Leftovers:
         """How many records have each fate."""
         return Counter(record.fate for record in self._records.values())
 
-    def by_name(self, organization: str, kind: str, name: str) -> Leftover | None:
+    def by_name(self, reach: Reach, kind: str, name: str) -> Leftover | None:
         """The record that is only known by this name; None if there is none."""
-        record = self._records.get(_config_map(organization, kind, name))
-        return record if record is not None and not record.id else None
+        return next((record for record in self._recorded(reach, kind, name) if not record.id), None)
 
-    def move(self, organization: str, account: ObjectKey, sees: Callable[[ObjectKey], bool]) -> None:
+    def move(self, reach: Reach, sees: Callable[[ObjectKey], bool]) -> None:
         """Give the account the records of its organization whose own account does not see it, or is gone."""
         for blind in [other for other in self._by_account if not sees(other)]:
             for record in self.of(blind):
-                if record.organization == organization:
-                    self._put(record.model_copy(update={"account": account}))
+                if record.organization == reach.organization and reach.is_in_cloud_of(record):
+                    self._put(record.model_copy(update={"account": reach.account}))
                     self._unsaved.add(record.config_map)
 
-    def known(self, organization: str, kind: str, cloud_id: str) -> bool:
+    def known(self, reach: Reach, kind: str, cloud_id: str) -> bool:
         """Whether there is a record with this id."""
-        record = self._records.get(_config_map(organization, kind, cloud_id))
-        return record is not None and record.id == cloud_id
+        return any(record.id == cloud_id for record in self._recorded(reach, kind, cloud_id))
 
-    def kept(self, organization: str, cloud_id: str, name: str) -> bool:
+    def kept(self, reach: Reach, cloud_id: str, name: str) -> bool:
         """Whether the resource is kept on purpose, whatever else names it.
 
         Several can have one name: it decides only if the resource or the record has no id. Nor does the kind decide,
-        since kinds share lists in the cloud.
+        since kinds share lists in the cloud. A record of the account itself counts with any cloud: its URL may have
+        changed.
         """
+        organization = reach.organization
         alike = (self._records[each] for each in self._kept.get((organization, "", name), ()))
-        by_name = any(not (cloud_id and record.id) for record in alike)
-        return by_name or (organization, cloud_id, "") in self._kept
+        same = (self._records[each] for each in self._kept.get((organization, cloud_id, ""), ()))
+        candidates = (*(record for record in alike if not (cloud_id and record.id)), *same)
+        return any(record.account == reach.account or reach.is_in_cloud_of(record) for record in candidates)
+
+    def _recorded(self, reach: Reach, kind: str, what: str) -> Iterator[Leftover]:
+        """Yields the records of this id or name, of which one may not say in which cloud it is."""
+        for endpoint in dict.fromkeys((reach.endpoint_for(kind), "")):
+            record = self._records.get(_config_map(endpoint, reach.organization, kind, what))
+            if record is not None:
+                yield record
 
     def _put(self, record: Leftover) -> None:
         name = record.config_map
@@ -358,9 +387,10 @@ class Leftovers:
         return False
 
 
-def _config_map(organization: str, kind: str, what: str) -> str:
+def _config_map(endpoint: str, organization: str, kind: str, what: str) -> str:
     """The name of a record's ConfigMap; `what` is the id, or the name if no id is known."""
-    digest = hashlib.sha256(f"{organization}/{kind}/{what}".encode()).hexdigest()
+    where = f"{endpoint}/{organization}" if endpoint else organization
+    digest = hashlib.sha256(f"{where}/{kind}/{what}".encode()).hexdigest()
     return f"leftover-{kind.lower()}-{digest[:16]}"
 
 

@@ -63,11 +63,9 @@ async def tell(
 def _left(raw: Mapping[str, JsonValue]) -> tuple[Left, ...]:
     """What stays in the cloud, as far as it can be read."""
     own = has(raw)
-    present = [Left(Fate.KEPT, own.id, own.name, own.organization, own.part_of)] if own.id or own.name else []
-    return (
-        *present,
-        *(Left(Fate.KEPT, cloud_id, name, own.organization) for cloud_id, name in aside(part(raw, "status"))),
-    )
+    place = own.organization, own.endpoint
+    present = [Left(Fate.KEPT, own.id, own.name, *place, own.part_of)] if own.id or own.name else []
+    return (*present, *(Left(Fate.KEPT, cloud_id, name, *place) for cloud_id, name in aside(part(raw, "status"))))
 
 
 def _may_own(metadata: ObjectMeta, status: Mapping[str, JsonValue]) -> bool:

@@ -35,7 +35,7 @@ from relay_operator.engine.config_maps import ConfigMaps
 from relay_operator.engine.entry import Entry, uid_of
 from relay_operator.engine.fit_schema import fit_schema, moment
 from relay_operator.engine.intent import aside, has
-from relay_operator.engine.leftovers import Fate, Leftover, Leftovers, LeftoversFullError
+from relay_operator.engine.leftovers import Fate, Leftover, Leftovers, LeftoversFullError, Reach
 from relay_operator.engine.manifests import held, part
 from relay_operator.engine.persist import records
 from relay_operator.engine.queue import Priority, Queue
@@ -121,7 +121,7 @@ class Vanished:
                 "deletionTimestamp": rfc3339(self.wall_clock()),
             },
         }
-        if self._stays(departed):
+        if self._stays(key, departed):
             logger.info("%s: what it had in the cloud stays there on purpose", key)
             return key
         if own not in self._known and not self._has_room(key.namespace):
@@ -147,6 +147,7 @@ class Vanished:
                 kind=key.kind,
                 account=account,
                 organization=left.organization,
+                endpoint=left.endpoint,
                 id=cloud_id,
                 name=name,
                 part_of=left.part_of,
@@ -185,17 +186,18 @@ class Vanished:
                     if self.cache.get(key) is None or _answers(raw) != _answers(self.body(key)):
                         self._put(key, raw)
         self.leftovers.only(left, saved_before)
-        for key in [key for key in found if self._stays(self.body(key))]:
+        for key in [key for key in found if self._stays(key, self.body(key))]:
             await self.let_go(key)
         for key in (known_before & self._saved) - found:
             logger.warning("the ConfigMap of %s is deleted: letting go of what it has in the cloud", key)
             self.drop(key)
 
-    def _stays(self, raw: Mapping[str, JsonValue]) -> bool:
+    def _stays(self, key: ObjectKey, raw: Mapping[str, JsonValue]) -> bool:
         """Whether another process keeps the resource, or a former one of the same object, on purpose."""
-        left = has(raw)
+        left, account = has(raw), self.cache.account_meant(key, self.cache.entry_of(raw))
+        reach = Reach(account, left.organization, left.endpoint, left.endpoint)
         named = [(left.id, left.name), *aside(part(raw, "status"))]
-        return any(self.leftovers.kept(left.organization, cloud_id, name) for cloud_id, name in named)
+        return any(self.leftovers.kept(reach, cloud_id, name) for cloud_id, name in named)
 
     async def save(self, key: ObjectKey, raw: Mapping[str, JsonValue]) -> None:
         """Save the object. Raises KubeError, unless it is refused: then the object is known to this process only."""

@@ -96,12 +96,12 @@ class VmSnapshots(ListedParts[VmSnapshotSpec, VmSnapshotStatus, Taken]):
     async def existing(self, cloud: Cloud, obj: Shot) -> Taken | None:
         """Of several with this name, one that no other object has."""
         named = (taken for taken in await self.siblings(cloud, obj) if taken.name == obj.spec.name)
-        return min(named, key=lambda taken: bool(self._cache.with_cloud_id(taken.id) - {obj.key}), default=None)
+        return min(named, key=lambda taken: bool(self._cache.others(obj.key, taken.id)), default=None)
 
     async def may_exist(self, cloud: Cloud, obj: Shot) -> bool:
         """Whether one has no name in the list, and no other object has it."""
         rows = await self.siblings(cloud, obj)
-        return any(not taken.name and not self._cache.with_cloud_id(taken.id) - {obj.key} for taken in rows)
+        return any(not taken.name and not self._cache.others(obj.key, taken.id) for taken in rows)
 
     async def create(self, cloud: Cloud, obj: Shot, intent: CreateIntent, inputs: Inputs) -> Taken:
         name, vm_id = obj.spec.name, intent.part_of

@@ -41,7 +41,7 @@ class EventRouter:
         An event signed for one account never wakes an object of another.
         """
         self.heard(account)
-        owners = {key for cloud_id in event.resource_ids for key in self.cache.with_cloud_id(cloud_id)}
+        owners = {key for cloud_id in event.resource_ids for key in self.cache.others(account, cloud_id)}
         for key in owners:
             if self.cache.account_of(key) == account:
                 self._wake(key)

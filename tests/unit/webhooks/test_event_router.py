@@ -56,6 +56,14 @@ def router() -> Router:
     return Router()
 
 
+async def test_an_id_that_only_another_cloud_knows_wakes_who_searches(router: Router) -> None:
+    own: JsonValue = {"apiKeySecretRef": {}, "baseUrl": "https://own.example"}
+    router.cache.put(ANOTHER, {"metadata": {"uid": "u1", "resourceVersion": "2"}, "spec": own})
+    router.put(pod("records", "team-b"), {"id": "pod-1"})
+    searches = router.put(pod("searches"), {}, intent=True)
+    assert router.tell("pod-1") == {searches}
+
+
 def test_a_known_id_wakes_who_records_it_and_nobody_else(router: Router) -> None:
     records = router.put(pod("records"), {"id": "pod-1"}, intent=True)
     router.put(pod("searches"), {}, intent=True)

@@ -132,7 +132,7 @@ class Sweeper:
         if usage is not None and usage.breakdown is not None:
             month = {item.resource_id for item in usage.breakdown}
             memory.hours = {cloud_id: told for cloud_id, told in memory.hours.items() if cloud_id in month}
-        self.engine.leftovers.move(ready.organization_id, ready.key, lambda key: self._is_in_it(ready, key))
+        self.engine.leftovers.move(ready.reach, lambda key: self._is_in_it(ready, key))
         fates = await self._fates(ready, found.values())
         self._forget_found(ready, found.values(), memory)
         memory.only(found, {record.id for record in self.engine.leftovers.of(ready.key)})
@@ -161,24 +161,27 @@ class Sweeper:
         named = {record.name: record for record in self.engine.leftovers.of(ready.key) if record.by_name_alone}
         for stray in found if named else ():
             record = named.get(stray.name)
-            if record is not None and self._has_object(stray.id):
+            if record is not None and self._has_object(ready, stray.id):
                 self._forget(record, memory)
 
-    def _has_object(self, cloud_id: str) -> bool:
-        """Whether an object records it. One being deleted, which may have recorded it just now, will be gone next."""
+    def _has_object(self, ready: AccountReady, cloud_id: str) -> bool:
+        """Whether an object records this id of the account's cloud.
+
+        One being deleted, which may have recorded it just now, will be gone next.
+        """
         cache = self.engine.cache
-        holders = [cache.get(key) for key in cache.with_cloud_id(cloud_id)]
+        holders = [cache.get(key) for key in cache.others(ready.key, cloud_id)]
         return any(holder is not None and not holder.deleting for holder in holders)
 
     def _fate(self, ready: AccountReady, stray: Stray) -> Fate | None:
         """The stray's fate; None to leave it alone, or if its object will find it."""
         cache, leftovers, traces = self.engine.cache, self.engine.leftovers, self.traces[stray.kind]
-        if cache.with_cloud_id(stray.id) or not traces.ours(stray.name):
+        if cache.others(ready.key, stray.id) or not traces.ours(stray.name):
             return None
-        key, organization = traces.giver(stray.name), ready.organization_id
+        key = traces.giver(stray.name)
         entry = cache.get(key) if key is not None else None
-        known = leftovers.known(organization, stray.kind, stray.id) or (entry is not None and entry.says(stray.id))
-        if known or leftovers.kept(organization, stray.id, stray.name):
+        known = leftovers.known(ready.reach, stray.kind, stray.id) or (entry is not None and entry.says(stray.id))
+        if known or leftovers.kept(ready.reach, stray.id, stray.name):
             return None
         found = standing(
             given=entry is not None,
@@ -214,6 +217,7 @@ class Sweeper:
             kind=stray.kind,
             account=ready.key,
             organization=ready.organization_id,
+            endpoint=ready.endpoint,
             id=stray.id,
             name=stray.name,
             of=f"{key.namespace}/{key.name}" if key is not None else "",
@@ -225,7 +229,7 @@ class Sweeper:
         except LeftoversFullError as full:  # a later sweep finds the stray again
             logger.info("%s %s of %s is not recorded: %s", stray.kind, stray.id, ready.key, full)
             return
-        known_by_name = self.engine.leftovers.by_name(ready.organization_id, stray.kind, stray.name)
+        known_by_name = self.engine.leftovers.by_name(ready.reach, stray.kind, stray.name)
         if known_by_name is not None and known_by_name.fate is Fate.ORPHAN:
             self.engine.leftovers.forget(known_by_name)
         if fate is Fate.LATE:
@@ -261,6 +265,8 @@ class Sweeper:
         if account is None or account == ready.key:
             return account is not None
         told = self.engine.cache.get(account)
+        if told is not None and self.engine.cache.endpoint_of(key) != ready.reach.endpoint_for(key.kind):
+            return False
         before = told.status().get("organizationId") if told is not None else None
         known = {part(entry.status(), "identity").get("organization"), self.organization_of(account) or before}
         return ready.organization_id in known
@@ -268,8 +274,8 @@ class Sweeper:
     async def _look_after(self, ready: AccountReady, policy: Orphans, memory: SweepMemory, now: datetime) -> None:
         """Delete the leftovers that are due, and forget those that are gone or have an object again."""
         for record in self._in_turn(ready, memory):
-            if self.engine.cache.with_cloud_id(record.id):
-                if self._has_object(record.id):
+            if self.engine.cache.others(ready.key, record.id):
+                if self._has_object(ready, record.id):
                     self._forget(record, memory)
                 continue
             with _tolerant(record.kind):
@@ -297,9 +303,9 @@ class Sweeper:
         cache, leftovers = self.engine.cache, self.engine.leftovers
         giver = self.traces[record.kind].giver(record.name)
         entry = cache.get(giver) if giver is not None else None
-        if cache.with_cloud_id(record.id) or (entry is not None and entry.spared):
+        if cache.others(ready.key, record.id) or (entry is not None and entry.spared):
             return False
-        if leftovers.kept(ready.organization_id, record.id, record.name):
+        if leftovers.kept(ready.reach, record.id, record.name):
             return False
         searched = record.fate is Fate.ORPHAN
         return not self._asked_for(ready, record.kind, record.id, record.name, searched=searched)
@@ -309,7 +315,10 @@ class Sweeper:
         own = [
             record
             for record in self.engine.leftovers.of(ready.key)
-            if record.id and record.organization in {"", ready.organization_id} and record.kind in self.traces
+            if record.id
+            and record.organization in {"", ready.organization_id}
+            and ready.reach.is_in_cloud_of(record)
+            and record.kind in self.traces
         ]
         late = [record for record in own if record.fate is Fate.LATE]
         rest = [record for record in own if record.fate is not Fate.LATE]

@@ -127,7 +127,12 @@ class Actor:
             spec_hash="",  # the spec cannot change anything that was sent
             started_at=facts.now,
             account=f"{account.kind}/{account.name}",
-            identity=identity_of(metadata, self.installation.name, facts.usable_account.organization_id),
+            identity=identity_of(
+                metadata,
+                self.installation.name,
+                facts.usable_account.organization_id,
+                facts.usable_account.inference_endpoint,
+            ),
         )
         memory.unsent = intent.token
         await finalizer.open_intent(writer, metadata, intent)

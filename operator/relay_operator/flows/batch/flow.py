@@ -112,10 +112,11 @@ class BatchFlow:
     def leaves(self, facts: Facts) -> tuple[Left, ...]:
         """Batches that continue to run, by policy or because of `abandon`; of an unanswered create, the tag."""
         status = facts.obj.status
-        organization = status.identity.organization if status.identity is not None else ""
-        running = [Left(Fate.KEPT, part.batch_id or "", "", organization) for part in predicates.live(status)]
+        made_for = status.identity
+        place = (made_for.organization, made_for.endpoint) if made_for is not None else ("", "")
+        running = [Left(Fate.KEPT, part.batch_id or "", "", *place) for part in predicates.live(status)]
         tags = [str(tag_of(status.create_token or "", status, part)) for part in predicates.unanswered(status)]
-        return (*running, *(Left(Fate.KEPT, "", tag, organization) for tag in tags))
+        return (*running, *(Left(Fate.KEPT, "", tag, *place) for tag in tags))
 
     def unrecorded(self, result: Result, memory: BatchMemory, why: str) -> Result:
         # Another leader may not know yet that the batch is being ended: its marker leads it there.

@@ -190,7 +190,12 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
             spec_hash=fingerprints(sent),
             started_at=facts.now,
             account=f"{account.kind}/{account.name}",
-            identity=identity_of(facts.obj.metadata, self.installation.name, facts.usable_account.organization_id),
+            identity=identity_of(
+                facts.obj.metadata,
+                self.installation.name,
+                facts.usable_account.organization_id,
+                facts.usable_account.endpoint,
+            ),
             part_of=part_of(facts.obj.status),
             reserved=self._reservation(facts, token),
             env_digest=facts.env_digest,
@@ -223,12 +228,19 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
             return OutcomeUnknown(error, intent) if unknown else Rejected(error, intent)
         cloud_id, name = self.resource.identity(observed)
         memory.known = (cloud_id, self.clock())
-        if name and name != intent.name and not nameless(self.resource):
+        strange = self._strange_answer(facts.key, intent, cloud_id, name)
+        if strange:
             # The next pass writes it on the object, whose intent may tell less of what was sent than this one.
             memory.intent = (memory.intent or intent).model_copy(update={"answered": cloud_id})
-            told = f"the answer is about {cloud_id}, named {name!r}, and {intent.name!r} was to be created"
-            return OutcomeUnknown(Unreadable("create", told), intent)
+            return OutcomeUnknown(Unreadable("create", strange), intent)
         return Accepted(observed, intent, facts.ids)
+
+    def _strange_answer(self, key: ObjectKey, intent: CreateIntent, cloud_id: str, name: str) -> str:
+        """Why the answer to the create is about something else; empty if nothing shows that."""
+        if name and name != intent.name and not nameless(self.resource):
+            return f"the answer is about {cloud_id}, named {name!r}, and {intent.name!r} was to be created"
+        holders = self.cache.others(key, cloud_id)
+        return f"the answer is about {cloud_id}, which belongs to {min(map(str, holders))}" if holders else ""
 
     def _named(self, facts: Facts[SpecT, StatusT, ObsT], name: str) -> Change:
         return predicates.change_named(self.resource, _known(facts.observed), facts.change, name)

@@ -7,7 +7,7 @@ from typing import Generic
 from relay_client import BadRequest
 from relay_kube.kube import Refused, ResourceType
 from relay_operator.api.conditions import ConditionType, Reason
-from relay_operator.api.meta import CreateIntent, ObjectKey, Resource
+from relay_operator.api.meta import CreateIntent, Identity, ObjectKey, Resource
 from relay_operator.api.parts import DeletionPolicy
 from relay_operator.api.plan import Plan
 from relay_operator.api.workload import SpecT, StatusT
@@ -219,8 +219,7 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
         status, intent, seen = facts.obj.status, facts.intent, facts.view.seen
         is_open = predicates.intent_open(facts.obj, intent)
         fate = Fate.ORPHAN if seen is Seen.WITHHELD else Fate.KEPT
-        where = status.identity.organization if status.identity is not None else ""
-        aside = tuple(Left(fate, each.id, each.name, where) for each in former(status))
+        aside = tuple(Left(fate, each.id, each.name, *_place(status.identity)) for each in former(status))
         if seen in {Seen.NOTHING, Seen.GONE} or not (status.id or is_open):
             return aside
         recorded = status.identity if status.id else intent.identity if intent is not None else None
@@ -228,8 +227,7 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
         cache, uid = self.actor.cache, facts.obj.metadata.uid
         if fate is Fate.KEPT and not (status.id or cache.only_giver(facts.key, uid, name, self.installation.name)):
             return aside
-        where = recorded.organization if recorded is not None else ""
-        return (*aside, Left(fate, status.id or "", name, where, part_of(status)))
+        return (*aside, Left(fate, status.id or "", name, *_place(recorded), part_of(status)))
 
     def unrecorded(self, result: Result[ObsT], memory: ManagedMemory, why: str) -> Result[ObsT]:
         if isinstance(result, Accepted):
@@ -242,6 +240,11 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
     async def forget(self, key: ObjectKey, memory: ManagedMemory | None) -> None:
         """Takes the object out of the budgets' lines."""
         self.actor.budgets.leave(key)
+
+
+def _place(made_for: Identity | None) -> tuple[str, str]:
+    """The organization and the endpoint that something was created in."""
+    return (made_for.organization, made_for.endpoint) if made_for is not None else ("", "")
 
 
 def _with_connection(report: Report, memory: ManagedMemory) -> Report:

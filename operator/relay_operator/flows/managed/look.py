@@ -130,7 +130,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         if observed is None:
             return Sight(Seen.NOTHING)
         cloud_id, _ = self.resource.identity(observed)
-        holders = self.cache.with_cloud_id(cloud_id) - {key}
+        holders = self.cache.others(key, cloud_id)
         if holders:
             return Sight(Seen.TAKEN, note=_belongs(cloud_id, holders))
         barred, command = self._never_adopts(account), annotate(key, f"{meta.ADOPT_ID}={cloud_id}")
@@ -200,7 +200,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         key, cloud_id = turn.key, obj.status.id or ""
         if not account.adoption_allowed:
             return Sight(Seen.WITHHELD, note=f"the resource {cloud_id} {_FORMER} {_WITHHELD}")
-        holders = self.cache.with_cloud_id(cloud_id) - {key}
+        holders = self.cache.others(key, cloud_id)
         if holders:
             return Sight(Seen.WITHHELD, note=_belongs(cloud_id, holders))
         sight = await self._look_by_id(obj, account, memory, Look.EXACT)
@@ -245,7 +245,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
             return Sight(refused, note=barred)
         if not RESOURCE_ID.fullmatch(cloud_id):
             return Sight(refused, note=_NO_ID)
-        holders = self.cache.with_cloud_id(cloud_id) - {key}
+        holders = self.cache.others(key, cloud_id)
         if holders:
             return Sight(refused, note=_belongs(cloud_id, holders))
         try:
@@ -349,7 +349,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         again = memory.lacks(intent.name, self.clock(), self.delays)
         if again is not None:
             return Sight(Seen.UNSURE, note=note, decided_in=again)
-        if intent.answered and not self.cache.with_cloud_id(intent.answered) - {key}:
+        if intent.answered and not self.cache.others(key, intent.answered):
             return Sight(Seen.UNKNOWABLE, note=self._clue(intent))
         return Sight(Seen.ABSENT, note=note)
 
@@ -364,7 +364,8 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         if unnamed(self.resource):
             return f"look in the cloud for what equals the spec and was made at {rfc3339(intent.started_at)} or later"
         if intent.answered:
-            return f"the answer was about {intent.answered}, which has another name than {intent.name!r}: look at it"
+            why = f"has another name than {intent.name!r}, or belonged to another object"
+            return f"the answer was about {intent.answered}, which {why}: look at it"
         return f"look in the cloud for a resource named {intent.name!r}"
 
     async def _find(

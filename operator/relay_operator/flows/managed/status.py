@@ -14,6 +14,7 @@ from relay_operator.engine.actions import Keep
 from relay_operator.engine.backoff import RetryPolicy
 from relay_operator.engine.commitment import BILLED
 from relay_operator.engine.conditions import Wanted
+from relay_operator.engine.identity import through
 from relay_operator.engine.intent import changed_fields, named
 from relay_operator.engine.report import Report
 from relay_operator.engine.status import conditions_of, of_every_pass, storable, whole_seconds
@@ -261,7 +262,7 @@ def _owned(facts: Facts[SpecT, StatusT, ObsT], observed: ObsT, intent: CreateInt
     return {
         "id": cloud_id,
         "cloud_name": name or intent.name,
-        "identity": intent.identity,
+        "identity": through(intent.identity, facts.usable_account.endpoint),
         "create_token": intent.token,
         "attempt": intent.attempt,
         "spec_hash": intent.spec_hash,

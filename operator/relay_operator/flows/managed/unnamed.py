@@ -41,7 +41,7 @@ async def found_unnamed(
     alike = [(one, resource.identity(one)[0]) for one in await kind.alike(account.cloud, obj)]
     if has_rival(cache, key, intent, account):  # only now: another may have sent its request while the list was read
         return CannotTell()
-    free = [one for one, cloud_id in alike if not cache.with_cloud_id(cloud_id) - {key}]
+    free = [one for one, cloud_id in alike if not cache.others(key, cloud_id)]
     return led_to([(one, kind.made_at(one)) for one in free], intent.started_at)
 
 
@@ -80,4 +80,6 @@ def _reaches(cache: Cache, other: ObjectKey, key: ObjectKey, account: AccountRea
     if used == account.key or other.namespace == key.namespace:
         return True
     told = cache.get(used) if used is not None else None
-    return told is not None and told.status().get("organizationId") == account.organization_id
+    if told is None or cache.endpoint_of(other) != cache.endpoint_of(key):
+        return False
+    return told.status().get("organizationId") == account.organization_id

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from relay_operator.api.cloudaccount import Orphans
 from relay_operator.api.meta import ObjectKey
+from relay_operator.engine.identity import endpoint_of
 from relay_operator.engine.leftovers import Fate, Leftover
 from relay_operator.kinds.gpupod import GpuPodStatus
-from tests.unit.flows.account.swept import ACCOUNT, ORPHAN, Listed, Swept
+from tests.unit.flows.account.swept import ACCOUNT, ELSEWHERE, ORPHAN, Listed, Swept, asking
 from tests.unit.flows.managed.cloudpods import lost
 from tests.unit.flows.managed.world import BEGINNING
 
 if TYPE_CHECKING:
+    from pydantic import JsonValue
+
     from relay_client import Cloud
     from relay_operator.flows.managed.resource import Look
     from relay_wire.vms import VmRecord
@@ -88,6 +93,44 @@ async def test_what_an_account_left_is_looked_after_by_another_of_its_organizati
     await swept()
     assert swept.told() == [(Fate.ORPHAN, made.id)]
     assert [one.id for one in leftovers.of(gone)] == ["pod-7"]
+
+
+async def test_what_another_cloud_claims_to_have_is_neither_taken_over_nor_forgotten(swept: Swept) -> None:
+    gone, leftovers = ObjectKey("CloudAccount", "team-b", "default"), swept.world.informer.vanished.leftovers
+    swept.world.account.state = replace(swept.world.account.ready, endpoint="own")
+    for account, cloud_id in ((gone, "pod-7"), (ACCOUNT, "pod-8")):
+        record = Leftover(
+            fate=Fate.KEPT,
+            kind="GpuPod",
+            account=account,
+            organization="org-1",
+            endpoint="real",
+            id=cloud_id,
+            since=BEGINNING,
+        )
+        leftovers.note(record)
+    for _ in range(3):
+        await swept()
+    assert (swept.told(), [one.id for one in leftovers.of(gone)]) == ([(Fate.KEPT, "pod-8")], ["pod-7"])
+
+
+async def test_an_object_of_another_cloud_has_nothing_to_do_with_what_is_left(swept: Swept) -> None:
+    """It records the id of the orphan, and asks for it."""
+    made, cache = swept.world.pods.add(ORPHAN), swept.world.cache
+    swept.world.account.state = replace(swept.world.account.ready, endpoint=endpoint_of("https://real.example"))
+    cache.endpoints = (endpoint_of("https://real.example"), "")
+    swept.has(ACCOUNT)
+    spec: JsonValue = {"apiKeySecretRef": {}, "baseUrl": "https://own.example"}
+    cache.put(ELSEWHERE, {"metadata": {"uid": "a"}, "spec": spec, "status": {"organizationId": "org-1"}})
+    asking(swept, made.id, ELSEWHERE)
+    asking(swept, made.id, ELSEWHERE, "recording", id=made.id)
+    await swept()
+    assert swept.told() == [(Fate.ORPHAN, made.id)]
+    for _ in range(3):
+        await swept()
+    swept.world.clock.seconds += 2 * 86400
+    await swept(policy=Orphans.DELETE)
+    assert swept.world.pods.live == []
 
 
 async def test_what_was_only_known_by_its_name_is_told_once_when_it_is_found(swept: Swept) -> None:

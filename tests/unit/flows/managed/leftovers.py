@@ -3,7 +3,7 @@
 import json
 
 from relay_operator.api.meta import ObjectKey
-from relay_operator.engine.leftovers import Fate, Leftover
+from relay_operator.engine.leftovers import Fate, Leftover, Reach
 from tests.unit.engine.apiserver import part
 from tests.unit.flows.managed.world import BEGINNING, NAMESPACE, World
 
@@ -14,6 +14,11 @@ KEY = ObjectKey("GpuPod", NAMESPACE, "train")
 def leftover(fate: Fate, cloud_id: str = "pod-9", **said: str) -> Leftover:
     told = {"name": "its-name", "organization": "org-1", **said}
     return Leftover(fate=fate, kind="GpuPod", account=ACCOUNT, id=cloud_id, since=BEGINNING, **told)
+
+
+def reach(organization: str = "org-1", account: ObjectKey = ACCOUNT, endpoint: str = "") -> Reach:
+    """What an account sees whose two APIs are at the same place."""
+    return Reach(account, organization, endpoint, endpoint)
 
 
 def kept(world: World) -> list[tuple[Fate, str, str]]:

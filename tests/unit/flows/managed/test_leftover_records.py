@@ -16,7 +16,7 @@ from relay_operator.flows.managed.traces import ManagedTraces
 from relay_operator.kinds.gpupod import GpuPodStatus
 from tests.unit.engine.apiserver import Call, Fault, Json, part
 from tests.unit.flows.managed.cloudpods import lost
-from tests.unit.flows.managed.leftovers import ACCOUNT, KEY, kept, leftover, written
+from tests.unit.flows.managed.leftovers import ACCOUNT, KEY, kept, leftover, reach, written
 from tests.unit.flows.managed.world import BEGINNING, OPERATOR_NAMESPACE, World
 
 
@@ -102,11 +102,12 @@ async def test_a_fate_is_changed_but_never_from_kept(world: World) -> None:
         leftovers.note(leftover(fate, uid="1"))
         await leftovers.save()
     assert ([one.fate for one in leftovers.of(ACCOUNT)], leftovers.late("1")) == ([Fate.KEPT], ())
-    assert (leftovers.known("org-1", "GpuPod", "pod-9"), leftovers.known("org-2", "GpuPod", "pod-9")) == (True, False)
+    assert leftovers.known(reach("org-1"), "GpuPod", "pod-9")
+    assert not leftovers.known(reach("org-2"), "GpuPod", "pod-9")
     assert written(world) == [("kept", "pod-9")]
     leftovers.forget(leftovers.of(ACCOUNT)[0])
     await leftovers.save()
-    assert (kept(world), world.left_behind(), leftovers.known("org-1", "GpuPod", "pod-9")) == ([], [], False)
+    assert (kept(world), world.left_behind(), leftovers.known(reach("org-1"), "GpuPod", "pod-9")) == ([], [], False)
 
 
 async def test_what_another_process_keeps_meanwhile_stays_kept(world: World) -> None:

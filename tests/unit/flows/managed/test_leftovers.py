@@ -13,7 +13,7 @@ from relay_operator.kinds.gpupod import GpuPodStatus
 from tests.unit.engine.apiserver import Fault, Json, part
 from tests.unit.flows.managed.cloudpods import lost
 from tests.unit.flows.managed.copies import copy_of
-from tests.unit.flows.managed.leftovers import ACCOUNT, KEY, kept, leftover, written
+from tests.unit.flows.managed.leftovers import ACCOUNT, KEY, kept, leftover, reach, written
 from tests.unit.flows.managed.world import NAMESPACE, World
 
 
@@ -40,9 +40,9 @@ async def test_what_is_abandoned_in_mid_search_is_kept_by_its_name(world: World)
     await world.wait(10)
     leftovers = world.informer.vanished.leftovers
     assert (world.exists(), kept(world)) == (False, [(Fate.KEPT, "", f"{NAMESPACE}/train")])
-    assert leftovers.kept("org-1", "pod-1", world.pods.created[0])
-    assert not leftovers.kept("org-2", "pod-1", world.pods.created[0])
-    assert not leftovers.kept("org-1", "", "another")
+    assert leftovers.kept(reach("org-1"), "pod-1", world.pods.created[0])
+    assert not leftovers.kept(reach("org-2"), "pod-1", world.pods.created[0])
+    assert not leftovers.kept(reach("org-1"), "", "another")
 
 
 async def test_what_a_restored_object_searches_for_is_kept_by_its_name_if_it_is_abandoned(world: World) -> None:
@@ -58,7 +58,7 @@ async def test_what_a_restored_object_searches_for_is_kept_by_its_name_if_it_is_
     world.annotate(abandon="true")
     await world.wait(10)
     assert not world.exists()
-    assert world.informer.vanished.leftovers.kept("org-1", "pod-1", world.pods.created[0])
+    assert world.informer.vanished.leftovers.kept(reach("org-1"), "pod-1", world.pods.created[0])
 
 
 @pytest.mark.parametrize("spec", [{}, {"image": 7}])
@@ -166,19 +166,57 @@ async def test_what_an_account_left_that_is_gone_is_anothers(world: World) -> No
     leftovers, other = world.informer.vanished.leftovers, ObjectKey("CloudAccount", "team-b", "default")
     leftovers.note(leftover(Fate.ORPHAN))
     leftovers.note(leftover(Fate.ORPHAN, "pod-8", organization="org-2"))
-    leftovers.move("org-1", other, lambda key: key == ACCOUNT)
+    leftovers.move(reach("org-1", other), lambda key: key == ACCOUNT)
     assert leftovers.of(other) == ()
-    leftovers.move("org-1", other, lambda key: key == other)
+    leftovers.move(reach("org-1", other), lambda key: key == other)
     assert ([one.id for one in leftovers.of(other)], kept(world)) == (["pod-9"], [(Fate.ORPHAN, "pod-8", "")])
     await leftovers.save()
     assert sorted(written(world)) == [("orphan", "pod-8"), ("orphan", "pod-9")]
+
+
+async def test_what_an_account_left_stays_from_another_cloud_that_claims_its_organization(world: World) -> None:
+    leftovers, other = world.informer.vanished.leftovers, ObjectKey("CloudAccount", "team-b", "default")
+    leftovers.note(leftover(Fate.ORPHAN, endpoint="real"))
+    leftovers.move(reach(account=other, endpoint="own"), lambda key: key == other)
+    assert leftovers.of(other) == ()
+    leftovers.move(reach(account=other, endpoint="real"), lambda key: key == other)
+    assert [one.id for one in leftovers.of(other)] == ["pod-9"]
+
+
+@pytest.mark.parametrize(
+    ("recorded", "account", "endpoint", "counts"),
+    [
+        ("real", "another", "real", True),
+        ("own", "another", "real", False),
+        ("", "another", "real", True),
+        ("moved", "default", "real", True),
+    ],
+    ids=["the same cloud", "another cloud", "a record of an earlier release", "the account has another URL now"],
+)
+async def test_what_is_kept_in_one_cloud_says_nothing_of_another(
+    world: World, recorded: str, account: str, endpoint: str, *, counts: bool
+) -> None:
+    leftovers, asker = world.informer.vanished.leftovers, ACCOUNT._replace(name=account)
+    leftovers.note(leftover(Fate.KEPT, endpoint=recorded))
+    assert leftovers.kept(reach(account=asker, endpoint=endpoint), "pod-9", "") is counts
+    assert leftovers.kept(reach(account=asker, endpoint=endpoint), "", "its-name") is counts
+
+
+async def test_a_record_of_one_cloud_does_not_stand_for_that_of_another(world: World) -> None:
+    leftovers, here = world.informer.vanished.leftovers, reach(endpoint="real")
+    leftovers.note(leftover(Fate.KEPT, endpoint="own"))
+    assert not leftovers.known(here, "GpuPod", "pod-9")
+    leftovers.note(leftover(Fate.ORPHAN, endpoint="real"))
+    assert leftovers.known(here, "GpuPod", "pod-9")
+    await leftovers.save()
+    assert sorted(written(world)) == [("kept", "pod-9"), ("orphan", "pod-9")]
 
 
 async def test_what_is_only_known_by_its_name_is_found_by_it(world: World) -> None:
     leftovers = world.informer.vanished.leftovers
     leftovers.note(leftover(Fate.ORPHAN, ""))
     leftovers.note(leftover(Fate.ORPHAN, "pod-9", name="another"))
-    found = [leftovers.by_name("org-1", "GpuPod", name) for name in ("its-name", "another", "unheard")]
+    found = [leftovers.by_name(reach("org-1"), "GpuPod", name) for name in ("its-name", "another", "unheard")]
     assert [one is not None for one in found] == [True, False, False]
 
 
@@ -263,17 +301,17 @@ async def test_what_is_kept_is_found_by_its_id_or_its_name_alone(world: World) -
     leftovers = world.informer.vanished.leftovers
     leftovers.note(leftover(Fate.KEPT, "pod-9"))
     found = [
-        leftovers.kept("org-1", *one)
+        leftovers.kept(reach("org-1"), *one)
         for one in (("pod-9", ""), ("", "its-name"), ("its-name", "pod-9"), ("", ""), ("pod-8", "its-name"))
     ]
     assert found == [True, True, False, False, False]
     leftovers.note(leftover(Fate.KEPT, ""))  # the same name, and no id so far: it may be any of this name
-    assert leftovers.kept("org-1", "pod-8", "its-name")
+    assert leftovers.kept(reach("org-1"), "pod-8", "its-name")
     leftovers.forget(leftover(Fate.KEPT, ""))
     leftovers.note(leftover(Fate.KEPT, "batch-1", name=""))
-    assert [leftovers.kept("org-1", *one) for one in (("batch-1", ""), ("", ""))] == [True, False]
+    assert [leftovers.kept(reach("org-1"), *one) for one in (("batch-1", ""), ("", ""))] == [True, False]
     leftovers.forget(leftover(Fate.KEPT, "pod-9"))
-    assert not leftovers.kept("org-1", "pod-9", "its-name")
+    assert not leftovers.kept(reach("org-1"), "pod-9", "its-name")
 
 
 async def test_who_was_let_go_is_remembered_no_longer_than_the_object_is_there(world: World) -> None:

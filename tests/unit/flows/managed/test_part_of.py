@@ -19,6 +19,7 @@ from relay_operator.kinds.gpupod import GpuPod, GpuPodStatus, Pod
 from relay_wire.vms import VmRecord
 from tests.unit.engine.apiserver import Json, part
 from tests.unit.flows.managed.cloudpods import MemoryPods, lost
+from tests.unit.flows.managed.leftovers import reach
 from tests.unit.flows.managed.world import NAMESPACE, World
 
 AN_HOUR = 3600.0
@@ -229,8 +230,8 @@ async def test_what_stays_is_known_by_its_id_and_not_by_a_name_that_others_have(
     (kept,) = left(parts)
     assert (kept.fate, kept.address, kept.name) == (Fate.KEPT, "vm-1/pod-1", "nightly")
     leftovers = parts.informer.vanished.leftovers
-    assert leftovers.kept("org-1", "pod-1", "nightly")
-    assert not leftovers.kept("org-1", "pod-2", "nightly")
+    assert leftovers.kept(reach("org-1"), "pod-1", "nightly")
+    assert not leftovers.kept(reach("org-1"), "pod-2", "nightly")
 
 
 async def test_what_is_forced_away_is_told_with_what_it_is_part_of(parts: World) -> None:

@@ -29,14 +29,16 @@ def intent(key: ObjectKey, spec_hash: str = "model=1", organization: str = "org-
 
 
 def with_another(
-    namespace: str, account: ObjectKey, *, organization: str = "", **said: str
+    namespace: str, account: ObjectKey, *, organization: str = "", url: str = "", **said: str
 ) -> tuple[Cache, AccountReady]:
     """A cache with another object that waits for an answer, and what is known of its account."""
     cache = Cache()
     cache.installation.name = "here"
     other = ObjectKey("InferenceBackend", namespace, "another")
     if organization:
-        cache.put(account, {"metadata": {"name": account.name, "uid": "a"}, "status": {"organizationId": organization}})
+        spec: JsonValue = {"apiKeySecretRef": {}, "baseUrl": url}
+        status: JsonValue = {"organizationId": organization}
+        cache.put(account, {"metadata": {"name": account.name, "uid": "a"}, "spec": spec, "status": status})
     sent: JsonValue = intent(other, **said).to_annotation()
     metadata: JsonValue = {"name": "another", "namespace": namespace, "uid": "u", "annotations": {CREATE_INTENT: sent}}
     cache.put(other, {"metadata": metadata, "spec": {"accountRef": {"kind": account.kind, "name": account.name}}})
@@ -52,11 +54,20 @@ OWN = ObjectKey("CloudAccount", "team-b", "own")
         (with_another("team-a", ObjectKey("CloudAccount", "team-a", "gone")), True),
         (with_another("team-b", OWN, organization="org-1"), True),
         (with_another("team-b", OWN, organization="org-2"), False),
+        (with_another("team-b", OWN, organization="org-1", url="https://own.example"), False),
         (with_another("team-b", OWN), False),
         (with_another("team-b", OWN, organization="org-1", spec_hash="model=2"), False),
         (with_another("team-b", SHARED, organization="org-1"), True),
     ],
-    ids=["same namespace", "same organization", "another organization", "no account", "unlike", "a shared account"],
+    ids=[
+        "same namespace",
+        "same organization",
+        "another organization",
+        "another cloud",
+        "no account",
+        "unlike",
+        "a shared account",
+    ],
 )
 def test_a_rival_can_have_sent_to_the_same_organization(another: tuple[Cache, AccountReady], *, is_one: bool) -> None:
     cache, account = another

@@ -50,6 +50,23 @@ async def test_a_nameless_answer_of_what_goes_on_is_taken(world: World) -> None:
     assert world.status().state == "failed"
 
 
+async def test_a_create_that_is_answered_with_the_resource_of_another_object_is_found_out_about(world: World) -> None:
+    """The cloud gives it no name, so that only the object which records it shows whose it is."""
+    await made(world)
+    create = world.resource.create
+
+    async def confused(cloud: Cloud, obj: Pod, intent: CreateIntent, inputs: Inputs) -> VmRecord:
+        await create(cloud, obj, intent, inputs)
+        return world.pods.records["pod-1"].model_copy(update={"name": ""})
+
+    world.resource.create = confused  # type: ignore[method-assign]
+    world.apply("second")
+    await world.wait(600)
+    assert [world.status(name).id for name in ("train", "second")] == ["pod-1", "pod-2"]
+    assert [world.reason(name) for name in ("train", "second")] == ["Running", "Running"]
+    assert world.pods.count("create") == 2
+
+
 async def test_a_create_that_is_answered_with_anothers_resource_is_found_out_about(world: World) -> None:
     another, create = world.pods.add("another"), world.resource.create
 

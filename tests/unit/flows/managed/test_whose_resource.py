@@ -95,6 +95,24 @@ async def test_intent_and_status_say_for_whom(world: World) -> None:
     assert (world.status().identity, world.readable_intent().identity) == (recorded, recorded)
 
 
+async def test_the_cloud_that_is_recorded_is_the_one_that_was_called_whatever_the_intent_says(world: World) -> None:
+    """The status is lost, and the intent was edited."""
+    world.account.state = replace(world.account.ready, endpoint="own")
+    world.apply()
+    await world.settle()
+    sent = world.readable_intent()
+    assert sent.identity is not None
+    assert sent.identity.endpoint == "own"
+    forged = sent.model_copy(update={"identity": sent.identity.model_copy(update={"endpoint": "real"})})
+    cleared: Json = {"status": dict.fromkeys(part(world.raw(), "status")) | {"observedGeneration": -1}}
+    world.annotate(create_intent=forged.to_annotation())
+    world.server.edit("gpupods", NAMESPACE, "train", cleared, status=True)
+    await world.restart()
+    await world.wait(60)
+    recorded = world.status().identity
+    assert (world.status().id, recorded and recorded.endpoint) == ("pod-1", "own")
+
+
 @pytest.mark.parametrize("metadata", [{"name": "other"}, {"namespace": "team-b"}], ids=["name", "namespace"])
 async def test_a_copy_has_its_own(world: World, metadata: Json) -> None:
     world.apply()
