@@ -136,6 +136,11 @@ class Cloud:
         guarded._owns_pool = False  # noqa: SLF001
         return guarded
 
+    @property
+    def base_url(self) -> str:
+        """The management API, without a trailing slash."""
+        return self._urls[Api.MANAGEMENT]
+
     async def organization_id(self) -> str:
         """The organization of the key. Raises CloudError if it was not given and the cloud does not tell."""
         if self._organization_id is None:

@@ -22,7 +22,6 @@ from relay_operator.engine.backoff import Backoff, PollIntervals, RetryPolicy
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.controller import Engine
 from relay_operator.engine.events import Recorder
-from relay_operator.engine.identity import endpoint_of
 from relay_operator.engine.kind import Kind
 from relay_operator.engine.queue import Lane, Lanes, Priority, Queue, Shares
 from relay_operator.engine.served import ServedKinds
@@ -64,7 +63,7 @@ def assembled(
         on_shared=lambda holder: queue.add(holder, Priority.CHANGE),
         on_related=lambda key: queue.add(key, Priority.CHANGE),
         on_left=lambda key, entry: departed.note(key, entry, cache.account_meant(key, entry)),
-        endpoints=(endpoint_of(settings.default_base_url), endpoint_of(settings.default_inference_url)),
+        urls=(settings.default_base_url, settings.default_inference_url),
         priced=frozenset(kind.name for kind in kinds if issubclass(kind.definition.status, PricedStatus)),
         without_account=frozenset(kind.name for kind in kinds if not kind.uses_account),
     )

@@ -31,7 +31,7 @@ _PASSING = frozenset(
 _MOMENT = re.compile(r"(Time|Since|At|Deadline)$")
 # Fields of accounts: their identity, and what is read with amounts that depend on how long something has run: a cloud
 # that answers 404 has no amounts until the next look at them.
-_IDENTITY = frozenset({"organizationId", "organizationName", "identity", "secretPrefix", "url"})
+_IDENTITY = frozenset({"organizationId", "organizationName", "endpoint", "identity", "secretPrefix", "url"})
 _MONEY = frozenset(
     {"balanceCents", "availableCents", "burnPerHourCents", "runwayHours", "inUse", "spend"} | {"autoStopFloorCents"}
 )

@@ -402,6 +402,13 @@ class ModelCache:
     def account_meant(self, key: ObjectKey, entry: Entry) -> ObjectKey:
         return ACCOUNT
 
+    def endpoint(self, key: ObjectKey) -> str:
+        """Returns that of the only cloud, which nothing records."""
+        return ""
+
+    def endpoint_meant(self, key: ObjectKey, entry: Entry | None) -> str:
+        return ""
+
     def claim(self, cloud_id: str, key: ObjectKey) -> frozenset[ObjectKey]:
         return cast(frozenset[ObjectKey], self._script.ask(asked.Claim(cloud_id, key)))
 

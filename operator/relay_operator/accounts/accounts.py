@@ -34,8 +34,8 @@ from relay_operator.engine.account import AccountReady, AccountRefused, AccountS
 from relay_operator.engine.account_users import DEFAULT_NAME, named_account
 from relay_operator.engine.backoff import advised
 from relay_operator.engine.cache import Cache
+from relay_operator.engine.endpoints import called
 from relay_operator.engine.entry import Entry
-from relay_operator.engine.identity import endpoint_of
 from relay_operator.engine.manifests import part
 from relay_operator.engine.queue import Priority, Queue
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
@@ -72,6 +72,8 @@ class _Connection:
     state: AccountState | None = None
     last_usable: AccountReady | None = None
     who: Whoami | None = None
+    endpoint: str = ""
+    """Which cloud said so."""
     made_of: tuple[str, ...] = ()
     """Account uid, account generation and Secret version; a change requires a new Cloud."""
     seen: tuple[str, int] = ("", 0)
@@ -252,9 +254,11 @@ class Accounts:
             connection.who = _kept(connection.who.model_copy(update={"organization_name": name}))
 
     def organization_of(self, key: ObjectKey) -> str | None:
-        """The organization of the account's key; None if the cloud has not said yet."""
-        who = self.whoami(key)
-        return None if who is None else who.organization_id
+        """The organization of the account's key; None if the cloud that the account calls now has not said yet."""
+        connection = self._connections.get(key)
+        if connection is None or connection.who is None or connection.endpoint != self._cache.endpoint(key):
+            return None
+        return connection.who.organization_id
 
     def unclaimed(self, key: ObjectKey) -> UnclaimedIds:
         """Ids that this account's webhooks named and no object records."""
@@ -368,7 +372,8 @@ class Accounts:
                 f"{former}: put back a key of that organization, or create another account"
             )
             return AccountRefused(Reason.ACCOUNT_FORBIDDEN, message)
-        connection.who = _kept(who)
+        endpoints = called(urls[0], urls[1] or "")
+        connection.who, connection.endpoint = _kept(who), endpoints.management
         resend = account.spec.create_recovery is CreateRecovery.RETRY_BY_NAME
         adoption, serves = account.spec.allow_adoption, served_kinds(account, self._shared_kinds)
         grants, organization = granted_scopes(account), who.organization_id
@@ -383,8 +388,7 @@ class Accounts:
             serves,
             grants,
             budget,
-            endpoint=endpoint_of(base_url),
-            inference_endpoint=endpoint_of(urls[1] or ""),
+            endpoints=endpoints,
         )
 
     def _not_allowed(self, account: AnyAccount) -> str | None:

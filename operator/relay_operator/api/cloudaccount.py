@@ -309,6 +309,9 @@ class AccountStatus(ObjectStatus):
     """What the cloud says about the account's organization."""
 
     organization_id: str | None = Field(None, max_length=253, description="The organization of the key.")
+    endpoint: str | None = Field(
+        None, max_length=16, description="Which cloud said so: a hash of the URL of its management API."
+    )
     organization_name: str | None = Field(None, max_length=253, description="Its name.")
     scopes: list[Annotated[str, Field(max_length=64)]] | None = Field(
         None, max_length=64, json_schema_extra=as_set(), description="What the key may do."

@@ -7,8 +7,10 @@ from typing import Protocol, TypeAlias
 from relay_client import Cloud, CloudError
 from relay_operator.api.cloudaccount import AccountBudget
 from relay_operator.api.conditions import Reason
-from relay_operator.api.meta import CreateIntent, Identity, ObjectKey
+from relay_operator.api.meta import CreateIntent, Identity, ObjectKey, ObjectMeta
 from relay_operator.api.references import AccountKind, AccountRef
+from relay_operator.engine.endpoints import NOWHERE, Endpoints
+from relay_operator.engine.identity import identity_of
 from relay_operator.engine.leftovers import Reach
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 
@@ -32,15 +34,13 @@ class AccountReady:
     budget: AccountBudget | None = None
     admits: bool = True
     """Whether it admits the object's namespace; if not, the object can only end what the cloud shows as its own."""
-    endpoint: str = ""
-    """Which cloud it calls, as `endpoint_of` tells it; empty if unknown."""
-    inference_endpoint: str = ""
-    """The same for its inference API."""
+    endpoints: Endpoints = NOWHERE
+    """The clouds that it calls."""
 
     @property
     def reach(self) -> Reach:
         """What it sees of what objects left."""
-        return Reach(self.key, self.organization_id, self.endpoint, self.inference_endpoint)
+        return Reach(self.key, self.organization_id, self.endpoints)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,18 +96,41 @@ def pinned(ref: AccountRef | None, recorded: AccountRef | None, intent: CreateIn
     return (sent_with(intent) if intent is not None else None) or ref
 
 
-def elsewhere(recorded: Identity | None, account: AccountReady) -> AccountRefused | None:
-    """A refusal if another organization has the resource; None otherwise.
+def elsewhere(recorded: Identity | None, account: AccountReady, endpoint: str | None = None) -> AccountRefused | None:
+    """A refusal if another organization, or another cloud than that of `endpoint`, has the resource; None otherwise.
 
     A key of one organization proves nothing about a resource of another, least of all that it is gone.
     """
-    if recorded is None or recorded.organization in {"", account.organization_id}:
-        return None
-    message = (
-        f"what was created for this object is in the organization {recorded.organization}, and the key of "
-        f"{account.key} is of {account.organization_id}: give the account a key of the former"
-    )
-    return AccountRefused(Reason.IDENTITY_MISMATCH, message)
+    if recorded is not None and recorded.organization not in {"", account.organization_id}:
+        message = (
+            f"what was created for this object is in the organization {recorded.organization}, and the key of "
+            f"{account.key} is of {account.organization_id}: give the account a key of the former"
+        )
+        return AccountRefused(Reason.IDENTITY_MISMATCH, message)
+    if recorded is not None and endpoint is not None and moved(recorded, endpoint):
+        message = (
+            f"what was created for this object was created with another URL than {account.key} has now, whose cloud "
+            "may be another: give the account that URL again until the object is gone or finished"
+        )
+        return AccountRefused(Reason.IDENTITY_MISMATCH, message)
+    return None
+
+
+def identity_in(account: AccountReady, metadata: ObjectMeta, kind: str, installation: str) -> Identity:
+    """The identity of what is created for an object of this kind with the account."""
+    return identity_of(metadata, installation, account.organization_id, account.endpoints.of(kind))
+
+
+def as_called(intent: CreateIntent, account: AccountReady, now: Identity) -> CreateIntent:
+    """The intent with the account that was really called: anybody can write an intent by hand."""
+    called = {"organization": now.organization, "endpoint": now.endpoint}
+    made_for = (intent.identity or now).model_copy(update=called)
+    return intent.model_copy(update={"identity": made_for, "account": f"{account.key.kind}/{account.key.name}"})
+
+
+def moved(recorded: Identity | None, endpoint: str) -> bool:
+    """Whether the account calls another URL than was recorded: then its cloud's 404 proves nothing."""
+    return recorded is not None and bool(recorded.endpoint) and recorded.endpoint != endpoint
 
 
 def not_served(

@@ -10,8 +10,9 @@ from pydantic import JsonValue
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.account_users import AccountUsers, Reference
 from relay_operator.engine.commitment import NOTHING, Commitment, Commitments, Share
+from relay_operator.engine.endpoints import NOWHERE, Endpoints, called
 from relay_operator.engine.entry import Entry, entry_of, unchanged, version_of
-from relay_operator.engine.identity import INFERENCE, Installation, gave, uids_in
+from relay_operator.engine.identity import Installation, gave, uids_in
 from relay_operator.engine.index import Index
 from relay_operator.engine.intent import MAX_NAME, uid_part
 from relay_operator.engine.tombstones import Tombstones
@@ -23,6 +24,7 @@ _RECORDED = attrgetter("cloud_id", "aside")
 _ACCOUNTED = attrgetter("account", "over", "searching")
 _RELATED = attrgetter("named", "held", "deleting", "cloud_id", "ready")
 _COMMITTED = attrgetter("account", "committed", "reserved")
+_NO_CLAIM: Final = ("", "")
 _NO_IDS: Final[frozenset[str]] = frozenset()
 _NO_SHARES: Final[tuple[Share, Share]] = ((("", ""), NOTHING), (("", ""), NOTHING))
 
@@ -47,8 +49,8 @@ class Cache:
     """Called with the entries of an object before and after every change of it; None if there is none."""
     installation: Installation = field(default_factory=Installation)
     """Set before the first object is put: it tells an object's own intent from another's."""
-    endpoints: tuple[str, str] = ("", "")
-    """Which clouds accounts use that name none, for the management and the inference API."""
+    urls: tuple[str, str] = ("", "")
+    """The URLs of accounts that name none, of the management and of the inference API."""
     priced: frozenset[str] = frozenset()
     """Kinds with an hourly price."""
     without_account: frozenset[str] = frozenset()
@@ -61,7 +63,8 @@ class Cache:
     _by_uid: Index[str] = field(default_factory=Index)
     _by_reference: Index[ObjectKey] = field(default_factory=Index)
     _by_claim: Index[str] = field(default_factory=Index)
-    _claims: dict[ObjectKey, str] = field(default_factory=dict)
+    _claims: dict[ObjectKey, tuple[str, str]] = field(default_factory=dict)
+    """The ids that are claimed, each with the endpoint of the cloud that showed it."""
     _users: AccountUsers = field(init=False)
     _searching: AccountUsers = field(init=False)
     _commitments: Commitments = field(default_factory=Commitments)
@@ -147,10 +150,15 @@ class Cache:
         return self._by_token.of(token)
 
     def creators(self, token: str, key: ObjectKey) -> frozenset[ObjectKey]:
-        """The other objects that record this token, except vanished entries for surplus resources of this object."""
+        """The other objects of this kind and cloud that record this token.
+
+        Except vanished entries for surplus resources of this object.
+        """
         own = self._entries.get(key)
         surplus = f"{own.uid}-" if own is not None else "-"
-        return frozenset(other for other in self._by_token.of(token) - {key} if not other.vanished.startswith(surplus))
+        recording = (other for other in self._by_token.of(token) if other.kind == key.kind)
+        alike = frozenset(other for other in recording if not other.vanished.startswith(surplus))
+        return self._in_cloud_of(key, own, alike)
 
     def cloud_id_of(self, key: ObjectKey) -> str:
         """The cloud id that the object records; empty if it records none or does not exist."""
@@ -170,13 +178,15 @@ class Cache:
         known = self.with_cloud_id(cloud_id) | self._by_claim.of(cloud_id)
         holders = self._in_cloud_of(key, self._entries.get(key), known)
         if not holders:
-            self._by_claim.move(key, self._claims.get(key), cloud_id)
-            self._claims[key] = cloud_id
+            self.unclaim(key)
+            self._by_claim.move(key, None, cloud_id)
+            self._claims[key] = cloud_id, self.endpoint(key)
         return holders
 
     def unclaim(self, key: ObjectKey) -> None:
         """End the object's claim: from now on its status records the id."""
-        self._by_claim.move(key, self._claims.pop(key, None), None)
+        claimed, _ = self._claims.pop(key, _NO_CLAIM)
+        self._by_claim.move(key, claimed or None, None)
 
     def users(self, account: ObjectKey) -> tuple[tuple[ObjectKey, Entry], ...]:
         """The objects that use, or would use, the account, and that still need it."""
@@ -203,9 +213,13 @@ class Cache:
         """The same for an entry, which need not be the cached one any more."""
         return self._users.account_of(key, entry.account)
 
-    def endpoint_of(self, key: ObjectKey) -> str:
+    def endpoint(self, key: ObjectKey) -> str:
         """Which cloud the object's resource is in, or would be; empty if unknown. An account's is the one it calls."""
-        return self._endpoint(key, self._entries.get(key))
+        return self.endpoint_meant(key, self._entries.get(key))
+
+    def endpoint_meant(self, key: ObjectKey, entry: Entry | None) -> str:
+        """The same for an entry, which need not be the cached one any more."""
+        return self._endpoints(key, entry).of(key.kind)
 
     def default_account(self, namespace: str) -> ObjectKey | None:
         """The account of objects in this namespace that do not name one; None without a default."""
@@ -273,26 +287,28 @@ class Cache:
         others = holders - {key}
         if not others:
             return others
-        account = self._account(key, entry)
-        endpoint = self._endpoint(key, entry)
+        account, endpoints = self._account(key, entry), self._endpoints(key, entry)
 
         def counts(other: ObjectKey) -> bool:
             theirs = self._entries.get(other)
             same = other.namespace == key.namespace or self._account(other, theirs) == account
-            return same or self._endpoint(other, theirs) == endpoint
+            return same or self.endpoint_meant(other, theirs) == endpoints.of(other.kind)
 
         return frozenset(filter(counts, others))
 
     def _account(self, key: ObjectKey, entry: Entry | None) -> ObjectKey | None:
         return None if entry is None else self.account_meant(key, entry)
 
-    def _endpoint(self, key: ObjectKey, entry: Entry | None) -> str:
-        if entry is not None and entry.endpoint:
-            return entry.endpoint
+    def _endpoints(self, key: ObjectKey, entry: Entry | None) -> Endpoints:
+        """The clouds of the object's account; what the object records or claims stays in the one where it was."""
         account = self._account(key, entry)
         told = self._entries.get(account) if account is not None else None
-        api = key.kind in INFERENCE
-        return (told.endpoints[api] or self.endpoints[api]) if told is not None else ""
+        endpoints = NOWHERE
+        if told is not None:
+            base_url, inference_url = (own or default for own, default in zip(told.urls, self.urls, strict=True))
+            endpoints = called(base_url, inference_url)
+        known = (entry.endpoint if entry is not None else "") or self._claims.get(key, _NO_CLAIM)[1]
+        return endpoints.but(key.kind, known) if known else endpoints
 
     def _record(self, key: ObjectKey, before: Entry | None, after: Entry | None) -> None:
         former, present = _recorded(before), _recorded(after)

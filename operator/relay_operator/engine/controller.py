@@ -278,7 +278,7 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         of, needed = f"{key.namespace}/{key.name}", list[str]()
         for each in left:
             told = {"id": each.id, "name": each.name, "organization": each.organization, "of": of, "uid": turn.uid}
-            told |= {"endpoint": each.endpoint, "part_of": each.part_of}
+            told |= {"endpoint": each.endpoint or self.engine.cache.endpoint(key), "part_of": each.part_of}
             record = Leftover(fate=each.fate, kind=key.kind, account=self._account(key), since=turn.now, **told)
             self.engine.leftovers.note(record)
             needed.append(record.config_map)

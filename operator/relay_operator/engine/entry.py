@@ -26,7 +26,7 @@ from relay_operator.engine import references
 from relay_operator.engine.account_users import Reference
 from relay_operator.engine.commitment import Commitment, commitment
 from relay_operator.engine.figures import Figures, figures_of
-from relay_operator.engine.identity import endpoint_of, is_foreign, is_recorded_for
+from relay_operator.engine.identity import is_foreign, is_recorded_for
 from relay_operator.engine.intent import aside, is_open
 from relay_operator.engine.manifests import held, part
 from relay_operator.engine.ownership import Owned, owned
@@ -39,7 +39,7 @@ _BAD = frozenset(
     + [(kind.value, "False") for kind, doc in TYPES.items() if doc.polarity is Polarity.POSITIVE]
 ) - {(_READY, "False")}
 """Type and status of conditions that report trouble, except `Ready` False, which every new object has."""
-_NO_ENDPOINTS = ("", "")
+_NO_URLS = ("", "")
 _OURS = frozenset({CREATE_INTENT, API_KEY_SECRET})
 _DROPPED_ANNOTATIONS = frozenset({"kubectl.kubernetes.io/last-applied-configuration"})
 
@@ -68,8 +68,8 @@ class Entry(NamedTuple):
     """Cloud ids of former resources, which are the object's until they are gone."""
     endpoint: str
     """Which cloud these are in, as status records it; empty if it does not."""
-    endpoints: tuple[str, str]
-    """Which clouds an account itself names for the management and the inference API; empty if it names none."""
+    urls: tuple[str, str]
+    """The URLs that an account itself names for the management and the inference API; empty if it names none."""
     token: str
     """The token of the create whose result status records."""
     sent: CreateIntent | None
@@ -202,7 +202,7 @@ def entry_of(raw: Mapping[str, JsonValue], installation: str) -> Entry:
         cloud_id=str(recorded.get("id") or ""),
         aside=tuple(cloud_id for cloud_id, _ in aside(recorded) if cloud_id),
         endpoint=sys.intern(str(part(recorded, "identity").get("endpoint") or "")),
-        endpoints=_endpoints(spec) if "apiKeySecretRef" in spec else _NO_ENDPOINTS,
+        urls=_urls(spec) if "apiKeySecretRef" in spec else _NO_URLS,
         token=str(recorded.get("createToken") or ""),
         sent=sent if isinstance(sent, CreateIntent) else None,
         attempted=CREATE_INTENT in annotations,
@@ -279,8 +279,8 @@ def _conditions(status: Mapping[str, JsonValue]) -> Sequence[Mapping[str, JsonVa
     return [one for one in conditions if isinstance(one, dict)] if isinstance(conditions, list) else ()
 
 
-def _endpoints(spec: Mapping[str, JsonValue]) -> tuple[str, str]:
-    return endpoint_of(str(spec.get("baseUrl") or "")), endpoint_of(str(spec.get("inferenceUrl") or ""))
+def _urls(spec: Mapping[str, JsonValue]) -> tuple[str, str]:
+    return str(spec.get("baseUrl") or ""), str(spec.get("inferenceUrl") or "")
 
 
 def _number(value: JsonValue) -> int:

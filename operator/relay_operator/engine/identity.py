@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import pairwise
-from typing import Final, Protocol, TypeVar
-from urllib.parse import urlsplit
+from typing import Protocol, TypeVar
 
 from pydantic import JsonValue
 
@@ -23,10 +22,6 @@ from relay_operator.api.meta import (
 from relay_operator.engine.intent import UID_PART, cloud_name, uid_part
 
 _INSTALLATION = 5
-_ENDPOINT = 16
-INFERENCE: Final = frozenset({"InferenceBatch"})
-"""Kinds whose ids the inference API gives."""
-_PORTS = {"http": 80, "https": 443}
 _ATTEMPT = re.compile(r"-(\d{1,6})$")
 _UID = re.compile(rf"[0-9a-f]{{{UID_PART}}}")
 _LAST_WORDS = 3
@@ -88,17 +83,6 @@ def installation_of(cluster: str) -> str:
     return hashlib.sha256(cluster.encode()).hexdigest()[:_INSTALLATION]
 
 
-def endpoint_of(url: str) -> str:
-    """Sixteen characters of a hash of an API's URL, which tells one cloud from another; empty if it is not a URL."""
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname, parts.port or _PORTS.get(parts.scheme)
-    except ValueError:
-        return ""
-    told = f"{parts.scheme}://{host}:{port}{parts.path.rstrip('/')}"
-    return hashlib.sha256(told.encode()).hexdigest()[:_ENDPOINT] if host else ""
-
-
 def identity_of(metadata: ObjectMeta, installation: str, organization: str, endpoint: str) -> Identity:
     """The identity that is recorded with everything created for this object."""
     return Identity(
@@ -109,11 +93,6 @@ def identity_of(metadata: ObjectMeta, installation: str, organization: str, endp
         organization=organization,
         endpoint=endpoint,
     )
-
-
-def through(identity: Identity | None, endpoint: str) -> Identity | None:
-    """An intent's identity with the endpoint that was really called: anybody can write an intent by hand."""
-    return None if identity is None else identity.model_copy(update={"endpoint": endpoint})
 
 
 def whose(recorded: Identity, metadata: ObjectMeta, installation: str) -> Whose:

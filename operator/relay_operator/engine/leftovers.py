@@ -19,13 +19,15 @@ from relay_kube.kube import JsonObject, Kube, KubeError, Refused
 from relay_operator.api.meta import ANNOTATION_PREFIX, Model, ObjectKey, Time
 from relay_operator.engine.address import address
 from relay_operator.engine.config_maps import ConfigMaps
-from relay_operator.engine.identity import INFERENCE
+from relay_operator.engine.endpoints import Endpoints
 from relay_operator.engine.manifests import part
 
 logger = logging.getLogger(__name__)
 
 LABEL = f"{ANNOTATION_PREFIX}leftover"
 _RECORD = "resource.json"
+_NAMED = "named "
+"""Before a name, which might be the id of something else: anybody can write a name into an intent."""
 _TRIES = 3
 """Consecutive failures after which a write that is not refused does not seem to recover by itself."""
 _OTHERS = 20
@@ -93,7 +95,8 @@ class Leftover(Model):
     @property
     def config_map(self) -> str:
         """The name of its ConfigMap, the same whenever the resource is found again."""
-        return _config_map(self.endpoint, self.organization, self.kind, self.id or self.name)
+        by_name = f"{_NAMED}{self.name}" if self.endpoint else self.name
+        return _config_map(self.endpoint, self.organization, self.kind, self.id or by_name)
 
 
 class Reach(NamedTuple):
@@ -101,16 +104,11 @@ class Reach(NamedTuple):
 
     account: ObjectKey | None
     organization: str
-    endpoint: str
-    inference_endpoint: str
-
-    def endpoint_for(self, kind: str) -> str:
-        """The endpoint that gives the ids of this kind."""
-        return self.inference_endpoint if kind in INFERENCE else self.endpoint
+    endpoints: Endpoints
 
     def is_in_cloud_of(self, record: Leftover) -> bool:
         """Whether the record is of this cloud, or may be."""
-        return record.endpoint in {"", self.endpoint_for(record.kind)}
+        return record.endpoint in {"", self.endpoints.of(record.kind)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +120,7 @@ class Left:
     name: str
     organization: str
     endpoint: str = ""
+    """Empty if unknown: then it is where the object's account is."""
     part_of: str = ""
 
 
@@ -311,39 +310,57 @@ class Leftovers:
 
     def by_name(self, reach: Reach, kind: str, name: str) -> Leftover | None:
         """The record that is only known by this name; None if there is none."""
-        return next((record for record in self._recorded(reach, kind, name) if not record.id), None)
+        there = (record for record in self._recorded(reach, kind, f"{_NAMED}{name}", name) if not record.id)
+        return next((one for one in there if one.endpoint or one.account == reach.account), None)
 
-    def move(self, reach: Reach, sees: Callable[[ObjectKey], bool]) -> None:
-        """Give the account the records of its organization whose own account does not see it, or is gone."""
-        for blind in [other for other in self._by_account if not sees(other)]:
-            for record in self.of(blind):
-                if record.organization == reach.organization and reach.is_in_cloud_of(record):
+    def move(self, reach: Reach, sees: Callable[[ObjectKey, str], bool]) -> None:
+        """Give the account the records of its organization whose own account does not see it, or is gone.
+
+        `sees` is called with the account and the endpoint of a record, which may be empty.
+        """
+        for other in list(self._by_account):
+            for record in [record for record in self.of(other) if not sees(other, record.endpoint)]:
+                here = record.organization == reach.organization and reach.is_in_cloud_of(record)
+                if here and record.id:  # a name alone proves nothing
                     self._put(record.model_copy(update={"account": reach.account}))
                     self._unsaved.add(record.config_map)
 
     def known(self, reach: Reach, kind: str, cloud_id: str) -> bool:
         """Whether there is a record with this id."""
-        return any(record.id == cloud_id for record in self._recorded(reach, kind, cloud_id))
+        return any(record.id == cloud_id for record in self._recorded(reach, kind, cloud_id, cloud_id))
 
-    def kept(self, reach: Reach, cloud_id: str, name: str) -> bool:
+    def seen_in(self, reach: Reach, record: Leftover) -> None:
+        """Record that the cloud which the account calls by now has the resource: it is the same cloud.
+
+        The former record is forgotten once the new one is saved, at the next call. Raises LeftoversFullError.
+        """
+        here = record.model_copy(update={"endpoint": reach.endpoints.of(record.kind)})
+        if here.config_map in self.saved():
+            self.forget(record)
+        else:
+            self.note(here)
+
+    def kept(self, reach: Reach, cloud_id: str, name: str, *, any_cloud: bool = False) -> bool:
         """Whether the resource is kept on purpose, whatever else names it.
 
         Several can have one name: it decides only if the resource or the record has no id. Nor does the kind decide,
-        since kinds share lists in the cloud. A record of the account itself counts with any cloud: its URL may have
-        changed.
+        since kinds share lists in the cloud. A record of the account itself counts with any cloud, since its URL may
+        have changed; with `any_cloud`, each does.
         """
         organization = reach.organization
         alike = (self._records[each] for each in self._kept.get((organization, "", name), ()))
         same = (self._records[each] for each in self._kept.get((organization, cloud_id, ""), ()))
-        candidates = (*(record for record in alike if not (cloud_id and record.id)), *same)
-        return any(record.account == reach.account or reach.is_in_cloud_of(record) for record in candidates)
+        for record in (*(record for record in alike if not (cloud_id and record.id)), *same):
+            if any_cloud or record.account == reach.account or reach.is_in_cloud_of(record):
+                return True
+        return False
 
-    def _recorded(self, reach: Reach, kind: str, what: str) -> Iterator[Leftover]:
-        """Yields the records of this id or name, of which one may not say in which cloud it is."""
-        for endpoint in dict.fromkeys((reach.endpoint_for(kind), "")):
-            record = self._records.get(_config_map(endpoint, reach.organization, kind, what))
-            if record is not None:
-                yield record
+    def _recorded(self, reach: Reach, kind: str, known_as: str, formerly: str) -> Iterator[Leftover]:
+        """Yields the record of this cloud, and that of an earlier release, which names no cloud."""
+        endpoint = reach.endpoints.of(kind)
+        places = {(endpoint, known_as if endpoint else formerly), ("", formerly)}
+        names = (_config_map(where, reach.organization, kind, what) for where, what in sorted(places, reverse=True))
+        yield from filter(None, map(self._records.get, names))
 
     def _put(self, record: Leftover) -> None:
         name = record.config_map

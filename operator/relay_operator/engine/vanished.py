@@ -32,6 +32,7 @@ from relay_operator.api.cloudaccount import MAX_OWNERLESS, Ownerless
 from relay_operator.api.meta import ANNOTATION_PREFIX, CREATE_INTENT, PAUSED, PLAN_ONLY, ObjectKey, rfc3339
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.config_maps import ConfigMaps
+from relay_operator.engine.endpoints import Endpoints
 from relay_operator.engine.entry import Entry, uid_of
 from relay_operator.engine.fit_schema import fit_schema, moment
 from relay_operator.engine.intent import aside, has
@@ -147,7 +148,7 @@ class Vanished:
                 kind=key.kind,
                 account=account,
                 organization=left.organization,
-                endpoint=left.endpoint,
+                endpoint=left.endpoint or self.cache.endpoint_meant(key, entry),
                 id=cloud_id,
                 name=name,
                 part_of=left.part_of,
@@ -195,7 +196,7 @@ class Vanished:
     def _stays(self, key: ObjectKey, raw: Mapping[str, JsonValue]) -> bool:
         """Whether another process keeps the resource, or a former one of the same object, on purpose."""
         left, account = has(raw), self.cache.account_meant(key, self.cache.entry_of(raw))
-        reach = Reach(account, left.organization, left.endpoint, left.endpoint)
+        reach = Reach(account, left.organization, Endpoints(left.endpoint, left.endpoint))
         named = [(left.id, left.name), *aside(part(raw, "status"))]
         return any(self.leftovers.kept(reach, cloud_id, name) for cloud_id, name in named)
 

@@ -26,8 +26,8 @@ class MaybeUnlisted(Records[SpecT, StatusT, RecordT], Generic[SpecT, StatusT, Re
 
     def __init__(self, parts: Parts) -> None:
         super().__init__(parts)
-        self._ended: dict[tuple[str, str], None] = {}
-        """(organization id, cloud id) of the latest records that the cloud confirmed as deleted."""
+        self._ended: dict[tuple[str, str, str], None] = {}
+        """URL, organization and id of the latest records that the cloud confirmed as deleted."""
 
     @abstractmethod
     def as_made(self, cloud_id: str, last: StatusT) -> RecordT:
@@ -40,7 +40,7 @@ class MaybeUnlisted(Records[SpecT, StatusT, RecordT], Generic[SpecT, StatusT, Re
         except NotServed as error:
             if last.id != cloud_id:
                 raise
-            if (await cloud.organization_id(), cloud_id) in self._ended:
+            if (cloud.base_url, await cloud.organization_id(), cloud_id) in self._ended:
                 told = f"the cloud answered that it deleted the {self.noun} {cloud_id}"
                 raise NotFound(error.operation, told) from error
             return self.as_made(cloud_id, last)
@@ -57,7 +57,7 @@ class MaybeUnlisted(Records[SpecT, StatusT, RecordT], Generic[SpecT, StatusT, Re
                 raise NotFound(error.operation, f"the id {cloud_id} is not in the list", status=error.status) from error
             told = BY_HAND if listed else f"{BY_HAND}; {_UNSEEN}"
             raise NotServed(error.operation, told.format(cloud_id), status=error.status) from error
-        self._ended[await cloud.organization_id(), cloud_id] = None
+        self._ended[cloud.base_url, await cloud.organization_id(), cloud_id] = None
         if len(self._ended) > _REMEMBERED:
             del self._ended[next(iter(self._ended))]
 

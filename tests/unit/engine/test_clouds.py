@@ -5,7 +5,7 @@ from pydantic import JsonValue
 
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.cache import Cache
-from relay_operator.engine.identity import endpoint_of
+from relay_operator.engine.endpoints import Endpoints, called
 from tests.unit.engine.cached import KEY, OTHER, OWN, raw
 
 DEFAULT, REAL, INFERENCE = "https://default.example", "https://real.example", "https://inference.example"
@@ -16,7 +16,7 @@ BATCH = ObjectKey("InferenceBatch", "team-b", "theirs")
 
 def known(**urls: str) -> Cache:
     """A cache with two accounts, of which that of team-b names these URLs."""
-    cache = Cache(endpoints=(endpoint_of(DEFAULT), endpoint_of(INFERENCE)))
+    cache = Cache(urls=(DEFAULT, INFERENCE))
     told: dict[str, JsonValue] = {"apiKeySecretRef": {}, **urls}
     cache.put(OWN, raw(spec={"apiKeySecretRef": {}}, metadata={"name": "default"}))
     cache.put(OWNS, raw(spec=told, metadata={"name": "default"}))
@@ -25,7 +25,7 @@ def known(**urls: str) -> Cache:
 
 
 def made(url: str, cloud_id: str = "pod-1") -> JsonValue:
-    return {"id": cloud_id, "identity": {"uid": "u1", "endpoint": endpoint_of(url)}}
+    return {"id": cloud_id, "identity": {"uid": "u1", "endpoint": called(url, "").management}}
 
 
 @pytest.mark.parametrize(
@@ -37,17 +37,22 @@ def made(url: str, cloud_id: str = "pod-1") -> JsonValue:
     ],
 )
 def test_one_url_has_several_spellings(one: str, another: str) -> None:
-    assert endpoint_of(one) == endpoint_of(another) != ""
+    assert called(one, "").management == called(another, "").management != ""
 
 
 @pytest.mark.parametrize("another", ["http://cloud.example", "https://cloud.example:8443", "https://cloud.example/v2"])
 def test_other_urls_are_other_clouds(another: str) -> None:
-    assert endpoint_of("https://cloud.example") != endpoint_of(another)
+    assert called("https://cloud.example", "").management != called(another, "").management
 
 
-@pytest.mark.parametrize("url", ["", "cloud", "https://", "https://cloud.example:port", "https://[::1"])
-def test_what_is_not_a_url_is_no_cloud(url: str) -> None:
-    assert endpoint_of(url) == ""
+@pytest.mark.parametrize("url", ["cloud", "https://", "https://cloud.example:port", "https://[::1"])
+def test_what_cannot_be_called_is_a_cloud_of_its_own(url: str) -> None:
+    assert called(url, "").management not in {"", called("https://cloud.example", "").management}
+
+
+def test_without_a_url_nothing_is_known() -> None:
+    assert called("", "") == Endpoints("", "")
+    assert called(REAL, "").inference == ""
 
 
 @pytest.mark.parametrize(
@@ -77,7 +82,7 @@ def test_the_claim_of_an_object_of_another_cloud_holds_up_nobody() -> None:
 def test_what_was_made_in_one_cloud_stays_in_it_whatever_its_account_calls_now() -> None:
     cache = known(baseUrl=DEFAULT)
     cache.put(THEIRS, raw(status=made(REAL)))
-    assert (cache.others(KEY, "pod-1"), cache.endpoint_of(THEIRS)) == (frozenset(), endpoint_of(REAL))
+    assert (cache.others(KEY, "pod-1"), cache.endpoint(THEIRS)) == (frozenset(), called(REAL, "").management)
     cache.put(THEIRS, raw(2, status=made(DEFAULT)))
     assert cache.others(KEY, "pod-1") == {THEIRS}
 
@@ -105,13 +110,41 @@ def test_an_object_without_an_account_is_in_no_cloud_that_anybody_uses() -> None
     lost: JsonValue = {"accountRef": {"kind": "CloudAccount", "name": "gone"}}
     cache.put(THEIRS, raw(spec=lost, status={"id": "pod-1"}))
     assert cache.others(KEY, "pod-1") == frozenset()
-    assert cache.endpoint_of(THEIRS) == cache.endpoint_of(THEIRS._replace(name="unknown")) == ""
+    assert cache.endpoint(THEIRS) == cache.endpoint(THEIRS._replace(name="unknown")) == ""
 
 
-def test_the_ids_of_batches_are_those_of_the_inference_api() -> None:
-    cache = known(baseUrl=REAL)
+def test_the_ids_of_batches_are_those_of_the_inference_api_and_of_an_organization_of_the_other() -> None:
     mine = BATCH._replace(namespace="team-a")
-    for key in (mine, BATCH):
-        cache.put(key, raw(status={"id": "batch-1"}))
-    assert cache.others(mine, "batch-1") == {BATCH}
-    assert cache.endpoint_of(BATCH) == endpoint_of(INFERENCE)
+    for urls, holders in (({}, {BATCH}), ({"inferenceUrl": REAL}, set[ObjectKey]()), ({"baseUrl": REAL}, set())):
+        cache = known(**urls)
+        for key in (mine, BATCH):
+            cache.put(key, raw(status={"id": "batch-1"}))
+        assert cache.others(mine, "batch-1") == frozenset(holders)
+        assert cache.others(OWN, "batch-1") == {mine} | holders
+    assert cache.endpoint(mine) == called(DEFAULT, INFERENCE).inference != cache.endpoint(BATCH)
+
+
+def test_a_token_is_one_of_a_kind_and_of_a_cloud() -> None:
+    cache = known(baseUrl=REAL)
+    first, other = (BATCH._replace(namespace="team-a", name=name) for name in ("first", "other"))
+    for key in (first, other, BATCH, KEY._replace(name="pod")):
+        cache.put(key, raw(status={"createToken": "t1"}))
+    assert cache.others(first, None, "t1") == cache.creators("t1", first) == {other}
+
+
+def test_a_pod_and_a_batch_are_compared_by_what_each_api_belongs_to() -> None:
+    cache = known()
+    cache.put(KEY, raw(2, status=made(REAL)))
+    cache.put(BATCH, raw(status={"id": "pod-1"}))
+    assert cache.others(KEY, "pod-1") == {BATCH}
+
+
+def test_a_claim_is_about_the_cloud_that_showed_the_id() -> None:
+    """The object is paused, and its account has another URL by now."""
+    cache = known(baseUrl=REAL)
+    cache.put(THEIRS, raw(status={}))
+    cache.claim("pod-2", THEIRS)
+    cache.put(OWNS, raw(2, spec={"apiKeySecretRef": {}}, metadata={"name": "default"}))
+    assert cache.claim("pod-2", KEY) == frozenset()
+    cache.unclaim(THEIRS)
+    assert cache.claim("pod-2", THEIRS) == {KEY}

@@ -182,7 +182,18 @@ async def test_of_the_deleted_only_the_last_are_remembered(monkeypatch: pytest.M
         server.will(*[Reply(status=204)] * 3)
         for number in range(3):
             await each.delete(cloud, f"rnp_{number}")
-    assert list(each._ended) == [("org-1", "rnp_1"), ("org-1", "rnp_2")]
+    assert list(each._ended) == [(server.url, "org-1", "rnp_1"), (server.url, "org-1", "rnp_2")]
+
+
+async def test_what_one_cloud_deleted_another_still_has() -> None:
+    """A tenant's own cloud claims the organization of others, and gives its pool the id of theirs."""
+    each = kind()
+    async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
+        server.will(Reply(status=204))
+        await each.delete(cloud, "rnp_1")
+    async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
+        server.will(NO_METHOD, NO_METHOD)
+        assert (await each.observe(cloud, "rnp_1", KNOWN, Look.EXACT)).id == "rnp_1"
 
 
 @pytest.mark.parametrize("answer", [NO_ROUTE, NO_BODY, NO_METHOD], ids=["no route", "no body", "no method"])

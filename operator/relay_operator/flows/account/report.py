@@ -82,6 +82,7 @@ def new_status(before: AccountStatus, finding: AccountFinding) -> AccountStatus:
         organization = finding.who.organization_id
         # A truncated id is another id, so leave out one that does not fit.
         changed["organization_id"] = organization if len(organization) <= _LONGEST_ID else None
+        changed["endpoint"] = finding.state.endpoints.management or None
         changed["organization_name"] = finding.who.organization_name or None
         changed["scopes"] = finding.who.scopes or None
     if finding.seen is not None:

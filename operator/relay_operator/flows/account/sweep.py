@@ -7,7 +7,7 @@ that is left over is recognized by its name, since each attempt's name comes fro
 import logging
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -132,7 +132,7 @@ class Sweeper:
         if usage is not None and usage.breakdown is not None:
             month = {item.resource_id for item in usage.breakdown}
             memory.hours = {cloud_id: told for cloud_id, told in memory.hours.items() if cloud_id in month}
-        self.engine.leftovers.move(ready.reach, lambda key: self._is_in_it(ready, key))
+        self.engine.leftovers.move(ready.reach, partial(self._is_in_it, ready))
         fates = await self._fates(ready, found.values())
         self._forget_found(ready, found.values(), memory)
         memory.only(found, {record.id for record in self.engine.leftovers.of(ready.key)})
@@ -179,6 +179,8 @@ class Sweeper:
         if cache.others(ready.key, stray.id) or not traces.ours(stray.name):
             return None
         key = traces.giver(stray.name)
+        if key is not None and ready.key.namespace not in {"", key.namespace}:
+            return None  # the account cannot have created it for that object
         entry = cache.get(key) if key is not None else None
         known = leftovers.known(ready.reach, stray.kind, stray.id) or (entry is not None and entry.says(stray.id))
         if known or leftovers.kept(ready.reach, stray.id, stray.name):
@@ -195,15 +197,22 @@ class Sweeper:
             self.engine.queue.add(key, Priority.EVENT)
         return _FATES.get(found)
 
-    def _is_in_it(self, ready: AccountReady, account: ObjectKey) -> bool:
-        """Whether this account exists, and is of the same organization, or may be."""
+    def _is_in_it(self, ready: AccountReady, account: ObjectKey, endpoint: str) -> bool:
+        """Whether this account exists, and is of the same organization, or may be.
+
+        A record that names no endpoint stays with its account, whatever cloud that calls.
+        """
         in_it = self.organization_of(account) in {None, ready.organization_id}
-        return in_it and self.engine.cache.get(account) is not None
+        cache = self.engine.cache
+        here = not endpoint or cache.endpoint(account) == ready.endpoints.management
+        return in_it and here and cache.get(account) is not None
 
     def _sees(self, ready: AccountReady, account: ObjectKey | None) -> bool:
         """Whether no other account can take care of what was made for an object that now uses `account`."""
         other = self.organization_of(account) if account is not None else None
-        return account == ready.key or (other is not None and other != ready.organization_id)
+        if account is None or account == ready.key or other is None:
+            return account == ready.key
+        return (other, self.engine.cache.endpoint(account)) != (ready.organization_id, ready.endpoints.management)
 
     async def _confirm(self, ready: AccountReady, stray: Stray, fate: Fate, now: datetime) -> None:
         """Report and record the stray if it lives: lists and usage can lag."""
@@ -217,7 +226,7 @@ class Sweeper:
             kind=stray.kind,
             account=ready.key,
             organization=ready.organization_id,
-            endpoint=ready.endpoint,
+            endpoint=ready.endpoints.of(stray.kind),
             id=stray.id,
             name=stray.name,
             of=f"{key.namespace}/{key.name}" if key is not None else "",
@@ -241,8 +250,17 @@ class Sweeper:
         namespace, _, name = record.of.partition("/")
         self.engine.queue.add(ObjectKey(record.kind, namespace, name), Priority.CHANGE)
 
-    def _asked_for(self, ready: AccountReady, kind: str, cloud_id: str, name: str, *, searched: bool = False) -> bool:
-        """Whether an object claims this id, or, with `searched`, is searching for this name.
+    def _asked_for(
+        self,
+        ready: AccountReady,
+        kind: str,
+        cloud_id: str,
+        name: str,
+        *,
+        searched: bool = False,
+        any_cloud: bool = False,
+    ) -> bool:
+        """Whether an object claims this id, or, with `searched`, is searching for this name, here or in `any_cloud`.
 
         Only the object that gave the name may claim it, since nobody else may adopt the resource. If that object is
         missing, all objects of this organization count, which takes a walk through all.
@@ -254,20 +272,23 @@ class Sweeper:
             return entry.says(cloud_id)
         return any(
             (entry.says(cloud_id) or (searched and entry.searching and traces.is_searched(name, entry)))
-            and self._may_have(ready, key, entry)
+            and self._may_have(ready, key, entry, any_cloud=any_cloud)
             for key, entry in cache.items()
             if key.kind == kind
         )
 
-    def _may_have(self, ready: AccountReady, key: ObjectKey, entry: Entry) -> bool:
+    def _may_have(self, ready: AccountReady, key: ObjectKey, entry: Entry, *, any_cloud: bool) -> bool:
         """Whether the object can own something in this organization, by its account or by what its status records."""
         account = self.engine.cache.account_of(key)
         if account is None or account == ready.key:
             return account is not None
         told = self.engine.cache.get(account)
-        if told is not None and self.engine.cache.endpoint_of(key) != ready.reach.endpoint_for(key.kind):
+        status = told.status() if told is not None else {}
+        here = self.engine.cache.endpoint(key) == ready.endpoints.of(key.kind)
+        said_here = status.get("endpoint") in {None, ready.endpoints.management}
+        if told is not None and not (any_cloud or (here and said_here)):
             return False
-        before = told.status().get("organizationId") if told is not None else None
+        before = status.get("organizationId")
         known = {part(entry.status(), "identity").get("organization"), self.organization_of(account) or before}
         return ready.organization_id in known
 
@@ -285,6 +306,11 @@ class Sweeper:
         self, ready: AccountReady, record: Leftover, policy: Orphans, memory: SweepMemory, now: datetime
     ) -> None:
         name = await self.traces[record.kind].name_of(ready.cloud, record.address)
+        if record.endpoint != ready.endpoints.of(record.kind) and name == record.name and name:
+            with suppress(LeftoversFullError):  # it is seen again
+                self.engine.leftovers.seen_in(ready.reach, record)
+        if not ready.reach.is_in_cloud_of(record):  # another URL is called by now: its 404 proves nothing
+            return
         memory.missing[record.config_map] = memory.missing[record.config_map] + 1 if name is None else 0
         if memory.missing[record.config_map] >= _GONE:
             self._forget(record, memory)
@@ -303,22 +329,21 @@ class Sweeper:
         cache, leftovers = self.engine.cache, self.engine.leftovers
         giver = self.traces[record.kind].giver(record.name)
         entry = cache.get(giver) if giver is not None else None
-        if cache.others(ready.key, record.id) or (entry is not None and entry.spared):
+        # Of any cloud: one cloud may have been called by several URLs.
+        if cache.with_cloud_id(record.id) or (entry is not None and entry.spared):
             return False
-        if leftovers.kept(ready.reach, record.id, record.name):
+        if leftovers.kept(ready.reach, record.id, record.name, any_cloud=True):
             return False
         searched = record.fate is Fate.ORPHAN
-        return not self._asked_for(ready, record.kind, record.id, record.name, searched=searched)
+        asked_for = self._asked_for(ready, record.kind, record.id, record.name, searched=searched, any_cloud=True)
+        return not asked_for
 
     def _in_turn(self, ready: AccountReady, memory: SweepMemory) -> list[Leftover]:
         """The leftovers that this sweep looks at with this organization's key, late creates first."""
         own = [
             record
             for record in self.engine.leftovers.of(ready.key)
-            if record.id
-            and record.organization in {"", ready.organization_id}
-            and ready.reach.is_in_cloud_of(record)
-            and record.kind in self.traces
+            if record.id and record.organization in {"", ready.organization_id} and record.kind in self.traces
         ]
         late = [record for record in own if record.fate is Fate.LATE]
         rest = [record for record in own if record.fate is not Fate.LATE]

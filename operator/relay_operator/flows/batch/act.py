@@ -16,11 +16,11 @@ from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import InferenceBatch, PartStatus
 from relay_operator.api.meta import CreateIntent
 from relay_operator.engine import finalizer
-from relay_operator.engine.account import AccountReady, Accounts
+from relay_operator.engine.account import AccountReady, Accounts, identity_in
 from relay_operator.engine.actions import Ignore, Nothing, Release, Wait
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.fence import fence
-from relay_operator.engine.identity import Installation, identity_of
+from relay_operator.engine.identity import Installation
 from relay_operator.engine.intent import cloud_name
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.report import refusal
@@ -127,12 +127,7 @@ class Actor:
             spec_hash="",  # the spec cannot change anything that was sent
             started_at=facts.now,
             account=f"{account.kind}/{account.name}",
-            identity=identity_of(
-                metadata,
-                self.installation.name,
-                facts.usable_account.organization_id,
-                facts.usable_account.inference_endpoint,
-            ),
+            identity=identity_in(facts.usable_account, metadata, facts.key.kind, self.installation.name),
         )
         memory.unsent = intent.token
         await finalizer.open_intent(writer, metadata, intent)

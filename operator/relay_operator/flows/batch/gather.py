@@ -17,7 +17,9 @@ from relay_operator.engine.account import (
     AccountReady,
     AccountRefused,
     Accounts,
+    as_called,
     elsewhere,
+    identity_in,
     not_served,
     pinned,
 )
@@ -86,10 +88,15 @@ class Gatherer:
         made_for = obj.status.identity or (intent.identity if intent is not None else None)
         refused = not_served(key, account, ending=view.deleting)
         if view.phase is not Phase.NEW:
-            foreign = elsewhere(made_for, account) or self._withheld(obj, made_for, account)
+            foreign = elsewhere(made_for, account, account.endpoints.inference) or self._withheld(
+                obj, made_for, account
+            )
             refused = foreign or self._shared(key, obj) or refused
         if refused is not None:
             return Facts(key, obj, now, refused, replace(view, account=Account.of(refused)), obj.status, intent)
+        if intent is not None:
+            here = identity_in(account, obj.metadata, key.kind, self.installation.name)
+            intent = as_called(intent, account, here)
         if view.phase is Phase.ACTIVE and isinstance(written, MalformedIntent) and not obj.status.create_token:
             view = replace(view, sight=Sight.UNREADABLE)
             return Facts(key, obj, now, account, view, obj.status, intent, note=str(written))

@@ -8,8 +8,7 @@ from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import Ending, InferenceBatchStatus, InputStatus, OutputStatus, PartStatus
 from relay_operator.api.inferencebatch_spec import RecordRetry
 from relay_operator.api.meta import CreateIntent
-from relay_operator.engine.account import AccountReady, sent_with
-from relay_operator.engine.identity import through
+from relay_operator.engine.account import sent_with
 from relay_operator.flows.batch import actions, predicates
 from relay_operator.flows.batch.actions import Action
 from relay_operator.flows.batch.facts import Facts
@@ -41,7 +40,7 @@ def after(facts: Facts, action: Action, result: Result) -> InferenceBatchStatus:
     status = facts.status
     match result:
         case Begun(intent):
-            begun = _owner(facts, intent) | {"start_time": facts.now, "round": 1, "attempt": 1}
+            begun = _owner(intent) | {"start_time": facts.now, "round": 1, "attempt": 1}
             return _with(InferenceBatchStatus(), begun)
         case Paid(part, batch):
             paid = predicates.mirrored(part.model_copy(update={"sent_at": facts.now}), batch)
@@ -145,16 +144,15 @@ def _rebuilt(facts: Facts, found: Iterable[Batch]) -> Fields:
     for number in range(1, last.parts + 1):
         parts.setdefault((last.round, number), PartStatus(round=last.round, part=number, records=0))
     fields: Fields = {"parts": [parts[place] for place in sorted(parts)], "round": last.round, "attempt": last.attempt}
-    status = predicates.refreshed(_with(facts.status, {**fields, **_owner(facts, intent)}), ())
+    status = predicates.refreshed(_with(facts.status, {**fields, **_owner(intent)}), ())
     return {name: getattr(status, name) for name in type(status).model_fields}
 
 
-def _owner(facts: Facts, intent: CreateIntent) -> Fields:
-    endpoint = facts.account.inference_endpoint if isinstance(facts.account, AccountReady) else ""
+def _owner(intent: CreateIntent) -> Fields:
     return {
         "create_token": intent.token,
         "cloud_name": intent.name,
-        "identity": through(intent.identity, endpoint),
+        "identity": intent.identity,
         "account": sent_with(intent),
         "start_time": intent.started_at,
     }
@@ -164,7 +162,7 @@ def _closed(facts: Facts) -> Fields:
     status = facts.status
     if status.create_token != facts.known_intent.token:
         # Its deadline must not end it before its output was looked at: it may be finished, and have lost its status.
-        return {**_owner(facts, facts.known_intent), "start_time": facts.now, "round": 1, "attempt": 1}
+        return {**_owner(facts.known_intent), "start_time": facts.now, "round": 1, "attempt": 1}
     lost = predicates.unanswered(status)[0]
     return {"parts": _replaced(status, lost, lost.model_copy(update={"sent_at": None}))}
 

@@ -6,15 +6,15 @@ from typing import Generic, TypeVar, assert_never
 
 from relay_client import CapacityExhausted, Cloud, CloudError, Conflict, NotFound, Outcome, Unreadable
 from relay_kube import kube
-from relay_operator.api.meta import MOST_ATTEMPTS, CreateIntent, ObjectKey, ObjectMeta, Reservation
+from relay_operator.api.meta import MOST_ATTEMPTS, CreateIntent, Identity, ObjectKey, ObjectMeta, Reservation
 from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.budgets.budgets import Budgets
 from relay_operator.engine import finalizer
-from relay_operator.engine.account import Accounts
+from relay_operator.engine.account import Accounts, as_called, identity_in
 from relay_operator.engine.actions import Nothing
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.fence import SupersededError, fence
-from relay_operator.engine.identity import Installation, Whose, identity_of, whose_intent
+from relay_operator.engine.identity import Installation, Whose, whose_intent
 from relay_operator.engine.intent import cloud_name, common, fingerprints, named
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.flows.managed import actions, predicates
@@ -68,7 +68,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
             case actions.Adopt():
                 observed = _known(facts.observed)
                 intent = await self._intent_for_adoption(facts, observed, memory, writer)
-                return Accepted(observed, intent, self._given(facts, observed, intent))
+                return Accepted(observed, self._as_called(facts, intent), self._given(facts, observed, intent))
             case actions.Update(name):
                 await self._reserve(facts, memory, writer)
                 return await self._change(facts, self._named(facts, name), memory)
@@ -190,16 +190,17 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
             spec_hash=fingerprints(sent),
             started_at=facts.now,
             account=f"{account.kind}/{account.name}",
-            identity=identity_of(
-                facts.obj.metadata,
-                self.installation.name,
-                facts.usable_account.organization_id,
-                facts.usable_account.endpoint,
-            ),
+            identity=self._identity(facts),
             part_of=part_of(facts.obj.status),
             reserved=self._reservation(facts, token),
             env_digest=facts.env_digest,
         )
+
+    def _identity(self, facts: Facts[SpecT, StatusT, ObsT]) -> Identity:
+        return identity_in(facts.usable_account, facts.obj.metadata, facts.key.kind, self.installation.name)
+
+    def _as_called(self, facts: Facts[SpecT, StatusT, ObsT], intent: CreateIntent) -> CreateIntent:
+        return as_called(intent, facts.usable_account, self._identity(facts))
 
     async def _create(
         self, facts: Facts[SpecT, StatusT, ObsT], intent: CreateIntent, memory: ManagedMemory, *, again: bool = False
@@ -233,7 +234,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
             # The next pass writes it on the object, whose intent may tell less of what was sent than this one.
             memory.intent = (memory.intent or intent).model_copy(update={"answered": cloud_id})
             return OutcomeUnknown(Unreadable("create", strange), intent)
-        return Accepted(observed, intent, facts.ids)
+        return Accepted(observed, self._as_called(facts, intent), facts.ids)
 
     def _strange_answer(self, key: ObjectKey, intent: CreateIntent, cloud_id: str, name: str) -> str:
         """Why the answer to the create is about something else; empty if nothing shows that."""

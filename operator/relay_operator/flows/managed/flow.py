@@ -227,7 +227,8 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
         cache, uid = self.actor.cache, facts.obj.metadata.uid
         if fate is Fate.KEPT and not (status.id or cache.only_giver(facts.key, uid, name, self.installation.name)):
             return aside
-        return (*aside, Left(fate, status.id or "", name, *_place(recorded), part_of(status)))
+        where, endpoint = _place(recorded)  # the endpoint in an intent may be written by hand
+        return (*aside, Left(fate, status.id or "", name, where, endpoint if status.id else "", part_of(status)))
 
     def unrecorded(self, result: Result[ObsT], memory: ManagedMemory, why: str) -> Result[ObsT]:
         if isinstance(result, Accepted):

@@ -12,7 +12,7 @@ from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey, Resource
 from relay_operator.api.workload import Former as FormerResource
 from relay_operator.api.workload import SpecT, StatusT
-from relay_operator.engine.account import NOT_ASKED, AccountReady, Accounts, elsewhere, not_served, pinned
+from relay_operator.engine.account import NOT_ASKED, AccountReady, Accounts, elsewhere, moved, not_served, pinned
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.conditions import is_unfunded
 from relay_operator.engine.confirmation import ConfirmationDelays
@@ -128,7 +128,9 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
 
         named = obj.status.identity if has else sent.identity if sent is not None else None
         scopes = () if ending else self.resource.scopes(obj)
-        refused = elsewhere(named, account) or not_served(key, account, ending=ending, scopes=scopes)
+        # What has an id can be looked for by any URL; what was not found by another one proves nothing.
+        called = None if obj.status.id else account.endpoints.management
+        refused = elsewhere(named, account, called) or not_served(key, account, ending=ending, scopes=scopes)
         if refused is not None:
             view = View(demand=demand, finalizer=finalizer, account=Account.of(refused), seen=Seen.BLIND)
             return Facts(self.resource, key, obj, now, refused, view, known)
@@ -321,7 +323,9 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         except NotFound:
             if memory.formers_missing[0] != idle.id:
                 memory.formers_missing = (idle.id, self.clock())
-            gone = self.clock() - memory.formers_missing[1] >= self.delays.absence
+            absent = self.clock() - memory.formers_missing[1] >= self.delays.absence
+            here = memory.former_shown == (idle.id, account.endpoints.management)
+            gone = absent and (here or not moved(obj.status.identity, account.endpoints.management))
             return (Former.GONE if gone else Former.GOING) if sent else alive, idle
         except CloudError as error:
             self.accounts.failed(account, error)
@@ -331,6 +335,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             wait = self.longest_wait.total_seconds()
             memory.unended = unended.foreign(memory.unended, idle.id, strange, self.clock(), wait)
             return Former.REFUSED, idle
+        memory.former_shown = (idle.id, account.endpoints.management)
         if self.resource.progress(observed) is Progress.GONE:
             return Former.GONE, idle
         return Former.GOING if sent and self.clock() - at < self.delays.termination else alive, idle

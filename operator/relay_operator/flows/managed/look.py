@@ -9,7 +9,7 @@ from relay_operator.api import meta
 from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey, Resource, rfc3339
 from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine import identity
-from relay_operator.engine.account import AccountReady
+from relay_operator.engine.account import AccountReady, moved
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.commands import annotate
 from relay_operator.engine.confirmation import ConfirmationDelays
@@ -154,7 +154,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
             address = asked(obj.status, obj.status.id or "")
             observed = await self.resource.observe(account.cloud, address, obj.status, look)
         except NotFound:
-            return self._missing(obj, memory)
+            return self._missing(obj, account, memory)
         strange = self.strange(obj, obj.status.id or "", obj.status.cloud_name, observed, account)
         memory.missing = ("", 0.0)
         if memory.known[0] != obj.status.id:
@@ -209,12 +209,15 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         others = self._others(key, obj, sight.observed)
         return Sight(Seen.WITHHELD, note=_belongs(cloud_id, others)) if others else replace(sight, seen=Seen.FOUND)
 
-    def _missing(self, obj: Resource[SpecT, StatusT], memory: ManagedMemory) -> Sight[ObsT]:
+    def _missing(self, obj: Resource[SpecT, StatusT], account: AccountReady, memory: ManagedMemory) -> Sight[ObsT]:
         """The result of a 404, which is believed only when repeated, and never right after the create.
 
         Both count on this process's own clock, since the wall clock may step, or be another replica's.
         One that was seen terminated need not be repeated: the cloud forgets such a resource after a day (section 3).
         """
+        if moved(obj.status.identity, account.endpoints.management):
+            told = f"{account.key} has another URL now than {obj.status.id} was created with, and its cloud"
+            return Sight(Seen.FOREIGN, note=f"{told} does not find it, which proves nothing: give it that URL again")
         if memory.missing[0] != obj.status.id:
             memory.missing = (obj.status.id or "", self.clock())
         missing_since = memory.missing[1]
@@ -344,7 +347,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         return own if account.resend_unknown else min(own, told)
 
     def _not_seen(self, key: ObjectKey, intent: CreateIntent, memory: ManagedMemory) -> Sight[ObsT]:
-        """Count one more list without the intent's name; after an answer with another name, no number is enough."""
+        """Count one more list without the intent's name; after an answer about something else, none is enough."""
         note = f"{intent.name!r} is not in the cloud's list"
         again = memory.lacks(intent.name, self.clock(), self.delays)
         if again is not None:

@@ -29,6 +29,8 @@ class ManagedMemory(SearchingMemory):
     """The id of the resource, and since when this process has known that it was created."""
     missing: tuple[str, float] = ("", 0.0)
     """The id that the cloud does not find, and since when."""
+    former_shown: tuple[str, str] = ("", "")
+    """The former resource that the cloud showed last, and which cloud did."""
     formers_missing: tuple[str, float] = ("", 0.0)
     """The same of a former resource that is to be ended."""
     intent: CreateIntent | None = None

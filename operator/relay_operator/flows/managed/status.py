@@ -9,12 +9,11 @@ from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey, rf
 from relay_operator.api.references import HeldReference
 from relay_operator.api.workload import BlueGreenStatus, SpecT, StatusT, WorkloadStatus
 from relay_operator.engine import conditions
-from relay_operator.engine.account import pinned
+from relay_operator.engine.account import AccountReady, pinned
 from relay_operator.engine.actions import Keep
 from relay_operator.engine.backoff import RetryPolicy
 from relay_operator.engine.commitment import BILLED
 from relay_operator.engine.conditions import Wanted
-from relay_operator.engine.identity import through
 from relay_operator.engine.intent import changed_fields, named
 from relay_operator.engine.report import Report
 from relay_operator.engine.status import conditions_of, of_every_pass, storable, whole_seconds
@@ -24,7 +23,7 @@ from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.former import former, supersedes, with_present, without
 from relay_operator.flows.managed.plan import Difference, Former, Recovery, Seen
 from relay_operator.flows.managed.proposal import proposal
-from relay_operator.flows.managed.resource import ObsT, Progress, drain, is_part, shown_once
+from relay_operator.flows.managed.resource import ObsT, Progress, drain, is_part, nameless, shown_once
 from relay_operator.flows.managed.result import Accepted, Rejected, Result, Sent, Switched
 from relay_operator.flows.managed.workload import told
 
@@ -83,6 +82,8 @@ def new_status(
         changed.setdefault("adopted_before", None)  # asked again, it is adopted again
     if "former" not in changed:
         changed |= _former_in_time(facts)
+    if "id" not in changed and observed is not None:
+        changed |= _seen_in(facts, observed)
     doom = report.deletion_deadline or _doomed(obj.status, changed) or _retained(facts)
     changed.setdefault("deletion_deadline", doom)
     fields = type(obj.status).model_fields  # kinds that do not run have fewer fields
@@ -100,6 +101,19 @@ def _begun(status: StatusT, now: datetime) -> StatusT:
     if status.state and status.state_since is None:
         late.append("state_since")
     return status.model_copy(update=dict.fromkeys(late, now)) if late else status
+
+
+def _seen_in(facts: Facts[SpecT, StatusT, ObsT], observed: ObsT) -> Fields:
+    """The endpoint by which the resource was seen, if another was recorded: that it was shown proves the same cloud.
+
+    Its name shows it, where it has one. Former resources were not seen, so that with them the record stays.
+    """
+    status, account, (_, name) = facts.obj.status, facts.account, facts.resource.identity(observed)
+    if status.identity is None or not isinstance(account, AccountReady) or former(status) or facts.outdated:
+        return {}
+    shown = bool(status.id) and (nameless(facts.resource) or (bool(name) and name == status.cloud_name))
+    endpoint = account.endpoints.of(facts.key.kind)
+    return {"identity": status.identity.model_copy(update={"endpoint": endpoint})} if shown else {}
 
 
 def _former_in_time(facts: Facts[SpecT, StatusT, ObsT]) -> Fields:
@@ -262,7 +276,7 @@ def _owned(facts: Facts[SpecT, StatusT, ObsT], observed: ObsT, intent: CreateInt
     return {
         "id": cloud_id,
         "cloud_name": name or intent.name,
-        "identity": through(intent.identity, facts.usable_account.endpoint),
+        "identity": intent.identity,
         "create_token": intent.token,
         "attempt": intent.attempt,
         "spec_hash": intent.spec_hash,

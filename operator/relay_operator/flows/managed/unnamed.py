@@ -80,6 +80,6 @@ def _reaches(cache: Cache, other: ObjectKey, key: ObjectKey, account: AccountRea
     if used == account.key or other.namespace == key.namespace:
         return True
     told = cache.get(used) if used is not None else None
-    if told is None or cache.endpoint_of(other) != cache.endpoint_of(key):
-        return False
-    return told.status().get("organizationId") == account.organization_id
+    status = told.status() if told is not None else {}
+    same_cloud = status.get("endpoint") in {None, account.endpoints.management}
+    return same_cloud and status.get("organizationId") == account.organization_id

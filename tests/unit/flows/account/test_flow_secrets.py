@@ -12,6 +12,7 @@ from relay_client import Unauthorized
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.account import AccountReady, AccountRefused, AccountWaiting
+from relay_operator.engine.endpoints import called
 from tests.support.eventually import eventually
 from tests.unit.engine.apiserver import Fault, part
 from tests.unit.flows.account.passes import KEY, LOOK, Passes
@@ -35,6 +36,18 @@ async def test_of_a_large_answer_about_the_key_only_what_status_shows_is_kept(pa
     who = passes.accounts.whoami(KEY)
     assert who is not None
     assert len(who.organization_name or "") < 1000
+    assert passes.accounts.organization_of(KEY) == "org-1"
+
+
+async def test_an_organization_is_that_of_the_cloud_which_told_it(passes: Passes) -> None:
+    await passes.settled()
+    assert passes.status().endpoint == called(passes.cloud.url, "").management
+    there = passes.world.server.objects["cloudaccounts", NAMESPACE, "default"]
+    passes.world.server.edit("cloudaccounts", NAMESPACE, "default", {"spec": {"baseUrl": f"{passes.cloud.url}/other"}})
+    passes.world.cache.put(KEY, passes.world.server.objects["cloudaccounts", NAMESPACE, "default"])
+    assert passes.accounts.organization_of(KEY) is None
+    passes.world.server.edit("cloudaccounts", NAMESPACE, "default", {"spec": there["spec"]})
+    passes.world.cache.put(KEY, passes.world.server.objects["cloudaccounts", NAMESPACE, "default"])
     assert passes.accounts.organization_of(KEY) == "org-1"
 
 

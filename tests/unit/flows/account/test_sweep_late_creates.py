@@ -73,6 +73,23 @@ async def test_what_came_too_late_for_an_object_that_moved_is_ended_where_nobody
     assert swept.told() == told
 
 
+async def test_what_came_too_late_is_ended_if_the_object_uses_another_cloud_that_claims_the_organization(
+    swept: Swept,
+) -> None:
+    world, elsewhere = swept.world, ObjectKey("CloudAccount", NAMESPACE, "other")
+    world.server.put("cloudaccounts", {"metadata": {"name": "other", "namespace": NAMESPACE}})
+    world.apply(accountRef={"kind": "CloudAccount", "name": "other"})
+    await world.wait(10)
+    own: Json = {"apiKeySecretRef": {}, "baseUrl": "https://own.example"}
+    world.cache.put(elsewhere, {"metadata": {"name": "other", "uid": "a"}, "spec": own})
+    swept.organizations[elsewhere] = "org-1"
+    status: Json = {"account": {"kind": "CloudAccount", "name": "other"}}
+    world.server.edit("gpupods", NAMESPACE, "train", {"status": status}, status=True)
+    late = world.pods.add(cloud_name(NAMESPACE, "train", world.obj().metadata.uid, "c0ffe", 7))
+    await swept()
+    assert swept.told() == [(Fate.LATE, late.id)]
+
+
 async def late_of(swept: Swept) -> str:
     """The id of what the cloud created too late for the object `train`."""
     swept.world.apply()

@@ -9,7 +9,8 @@ import pytest
 
 from relay_operator.api.cloudaccount import Orphans
 from relay_operator.api.meta import ObjectKey
-from relay_operator.engine.identity import endpoint_of
+from relay_operator.engine.endpoints import Endpoints, called
+from relay_operator.engine.intent import cloud_name
 from relay_operator.engine.leftovers import Fate, Leftover
 from relay_operator.kinds.gpupod import GpuPodStatus
 from tests.unit.flows.account.swept import ACCOUNT, ELSEWHERE, ORPHAN, Listed, Swept, asking
@@ -95,42 +96,141 @@ async def test_what_an_account_left_is_looked_after_by_another_of_its_organizati
     assert [one.id for one in leftovers.of(gone)] == ["pod-7"]
 
 
+def real(swept: Swept) -> str:
+    """The account calls the cloud that those call which name none."""
+    endpoint = called("https://real.example", "").management
+    swept.world.account.state = replace(swept.world.account.ready, endpoints=Endpoints(endpoint))
+    swept.world.cache.urls = ("https://real.example", "")
+    swept.has(ACCOUNT)
+    return endpoint
+
+
+def left(account: ObjectKey, cloud_id: str, endpoint: str, fate: Fate = Fate.KEPT, name: str = "") -> Leftover:
+    told = {"organization": "org-1", "endpoint": endpoint, "id": cloud_id, "name": name}
+    return Leftover(fate=fate, kind="GpuPod", account=account, since=BEGINNING, **told)
+
+
 async def test_what_another_cloud_claims_to_have_is_neither_taken_over_nor_forgotten(swept: Swept) -> None:
     gone, leftovers = ObjectKey("CloudAccount", "team-b", "default"), swept.world.informer.vanished.leftovers
-    swept.world.account.state = replace(swept.world.account.ready, endpoint="own")
+    swept.world.account.state = replace(swept.world.account.ready, endpoints=Endpoints("own"))
     for account, cloud_id in ((gone, "pod-7"), (ACCOUNT, "pod-8")):
-        record = Leftover(
-            fate=Fate.KEPT,
-            kind="GpuPod",
-            account=account,
-            organization="org-1",
-            endpoint="real",
-            id=cloud_id,
-            since=BEGINNING,
-        )
-        leftovers.note(record)
+        leftovers.note(left(account, cloud_id, "real"))
     for _ in range(3):
         await swept()
     assert (swept.told(), [one.id for one in leftovers.of(gone)]) == ([(Fate.KEPT, "pod-8")], ["pod-7"])
 
 
-async def test_an_object_of_another_cloud_has_nothing_to_do_with_what_is_left(swept: Swept) -> None:
-    """It records the id of the orphan, and asks for it."""
-    made, cache = swept.world.pods.add(ORPHAN), swept.world.cache
-    swept.world.account.state = replace(swept.world.account.ready, endpoint=endpoint_of("https://real.example"))
-    cache.endpoints = (endpoint_of("https://real.example"), "")
-    swept.has(ACCOUNT)
-    spec: JsonValue = {"apiKeySecretRef": {}, "baseUrl": "https://own.example"}
-    cache.put(ELSEWHERE, {"metadata": {"uid": "a"}, "spec": spec, "status": {"organizationId": "org-1"}})
-    asking(swept, made.id, ELSEWHERE)
-    asking(swept, made.id, ELSEWHERE, "recording", id=made.id)
-    await swept()
-    assert swept.told() == [(Fate.ORPHAN, made.id)]
+async def test_what_is_seen_by_the_new_url_of_the_account_is_of_the_same_cloud(swept: Swept) -> None:
+    made, leftovers = swept.world.pods.add("nightly"), swept.world.informer.vanished.leftovers
+    leftovers.note(left(ACCOUNT, made.id, "former", name="nightly"))
+    endpoint = real(swept)
+    for _ in range(2):
+        await swept()
+    assert [(one.id, one.endpoint) for one in leftovers.of(ACCOUNT)] == [(made.id, endpoint)]
+    swept.world.pods.hidden.add(made.id)
+    for _ in range(2):
+        await swept()
+    assert swept.told() == []
+
+
+async def test_a_record_of_an_earlier_release_stays_with_its_account_until_that_is_gone(swept: Swept) -> None:
+    """A tenant's cloud claims the organization, and finds nothing."""
+    leftovers = swept.world.informer.vanished.leftovers
+    real(swept)
+    spec: JsonValue = {"apiKeySecretRef": {}, "baseUrl": "https://other.example"}
+    swept.world.cache.put(ELSEWHERE, {"metadata": {"uid": "a"}, "spec": spec})
+    swept.organizations[ELSEWHERE] = "org-1"
+    leftovers.note(left(ELSEWHERE, "pod-7", "", Fate.LATE))
     for _ in range(3):
         await swept()
+    assert [one.id for one in leftovers.of(ELSEWHERE)] == ["pod-7"]
+
+
+async def test_a_record_of_an_earlier_release_names_the_cloud_once_that_shows_the_resource(swept: Swept) -> None:
+    made, leftovers = swept.world.pods.add("nightly"), swept.world.informer.vanished.leftovers
+    leftovers.note(left(ACCOUNT, made.id, "", name="nightly"))
+    endpoint = real(swept)
+    for _ in range(2):
+        await swept()
+    assert [(one.id, one.endpoint) for one in leftovers.of(ACCOUNT)] == [(made.id, endpoint)]
+
+
+@pytest.mark.parametrize("endpoint", ["other", "real"])
+async def test_an_account_that_calls_another_cloud_does_not_see_what_is_left(swept: Swept, endpoint: str) -> None:
+    """Although that claims the same organization."""
+    here, leftovers = real(swept), swept.world.informer.vanished.leftovers
+    spec: JsonValue = {"apiKeySecretRef": {}, "baseUrl": f"https://{endpoint}.example"}
+    swept.world.cache.put(ELSEWHERE, {"metadata": {"uid": "a"}, "spec": spec})
+    swept.organizations[ELSEWHERE] = "org-1"
+    leftovers.note(left(ELSEWHERE, "pod-7", here))
+    await swept()
+    assert swept.told() == ([(Fate.KEPT, "pod-7")] if endpoint == "other" else [])
+
+
+@pytest.mark.parametrize("holds", ["records it", "asks for it", "keeps it"])
+async def test_what_is_somebodys_by_another_url_is_told_and_not_ended(swept: Swept, holds: str) -> None:
+    """The other cloud may be this one, or a tenant's own that claims everything."""
+    made, cache = swept.world.pods.add(ORPHAN), swept.world.cache
+    real(swept)
+    spec: JsonValue = {"apiKeySecretRef": {}, "baseUrl": "https://own.example"}
+    known: JsonValue = {"organizationId": "org-2" if holds == "records it" else "org-1"}
+    cache.put(ELSEWHERE, {"metadata": {"uid": "a"}, "spec": spec, "status": known})
+    kept = left(ELSEWHERE, made.id, called("https://own.example", "").management)
+    key = ObjectKey("GpuPod", "team-b", "asking")
+    match holds:
+        case "records it":
+            asking(swept, made.id, ELSEWHERE, id=made.id)
+        case "asks for it":
+            asking(swept, made.id, ELSEWHERE)
+        case _:
+            swept.organizations[ELSEWHERE] = "org-1"
+            swept.world.informer.vanished.leftovers.note(kept)
+    await swept()
+    assert swept.told() == [(Fate.ORPHAN, made.id)]
     swept.world.clock.seconds += 2 * 86400
     await swept(policy=Orphans.DELETE)
+    assert [one.id for one in swept.world.pods.live] == [made.id]
+    cache.drop(key)
+    swept.world.informer.vanished.leftovers.forget(kept)
+    await swept(policy=Orphans.DELETE)
     assert swept.world.pods.live == []
+
+
+async def test_an_organization_that_another_cloud_told_counts_no_longer_under_a_new_url(swept: Swept) -> None:
+    """The account has the URL of this cloud by now, and no key that it takes."""
+    made, cache = swept.world.pods.add(ORPHAN), swept.world.cache
+    real(swept)
+    told: JsonValue = {"organizationId": "org-1", "endpoint": "own"}
+    cache.put(ELSEWHERE, {"metadata": {"uid": "a"}, "spec": {"apiKeySecretRef": {}}, "status": told})
+    asking(swept, made.id, ELSEWHERE)
+    await swept()
+    assert swept.told() == [(Fate.ORPHAN, made.id)]
+
+
+async def test_an_account_has_created_nothing_for_an_object_of_another_namespace(swept: Swept) -> None:
+    """Its cloud lists what has the name that such an object gives."""
+    uid = "89abcdef-0123"
+    cache, key = swept.world.cache, ObjectKey("GpuPod", "team-b", "theirs")
+    cache.put(key, {"kind": "GpuPod", "metadata": {"name": "theirs", "namespace": "team-b", "uid": uid}})
+    swept.has(ELSEWHERE)
+    swept.organizations[ELSEWHERE] = "org-2"
+    swept.world.pods.add(cloud_name("team-b", "theirs", uid, "c0ffe", 1))
+    await swept()
+    assert (swept.told(), swept.late) == ([], [])
+
+
+async def test_a_late_batch_is_ended_by_the_inference_api(swept: Swept) -> None:
+    """Its record is about the cloud that gives batches their ids."""
+    swept.traces["InferenceBatch"] = swept.traces.pop("GpuPod")
+    swept.world.account.state = replace(swept.world.account.ready, endpoints=Endpoints("real", "inference"))
+    made = swept.world.pods.add(ORPHAN)
+    await swept()
+    (record,) = swept.world.informer.vanished.leftovers.of(ACCOUNT)
+    assert (record.id, record.endpoint) == (made.id, "inference")
+    swept.world.pods.hidden.add(made.id)
+    for _ in range(2):
+        await swept()
+    assert swept.told() == []
 
 
 async def test_what_was_only_known_by_its_name_is_told_once_when_it_is_found(swept: Swept) -> None:

@@ -9,10 +9,11 @@ import pytest
 
 from relay_client import Cloud
 from relay_operator.api.meta import ObjectKey
+from relay_operator.engine.account import AccountRefused
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.confirmation import ConfirmationDelays
 from relay_operator.engine.flow import Turn
-from relay_operator.engine.identity import Installation
+from relay_operator.engine.identity import Installation, identity_of
 from relay_operator.engine.queue import Priority, Queue
 from relay_operator.engine.shared_lists import SharedLists
 from relay_operator.flows.batch.facts import BatchMemory
@@ -82,6 +83,22 @@ async def test_running_parts_are_read_with_one_list_unless_something_changed(
         facts = await gatherer(cloud).gather(Turn(KEY, "uid-1", NOON, priority), obj, BatchMemory("uid-1"))
     assert facts.error is None
     assert server.targets == asked
+
+
+@pytest.mark.parametrize("endpoint", ["", "former"], ids=["as an earlier release recorded it", "another"])
+async def test_batches_are_not_looked_for_by_another_url(endpoint: str) -> None:
+    """A list without them would mean that they have to be created again."""
+    made_for = identity_of(batch().metadata, "", "org-1", endpoint)
+    obj = batch(status=status(*(sent(part) for part in PARTS), identity=made_for))
+    async with (
+        scripted_server() as server,
+        Cloud(server.url, "or_key_0123456789", inference_url=server.url, organization_id="org-1") as cloud,
+    ):
+        server.will(LIST)
+        facts = await gatherer(cloud).gather(Turn(KEY, "uid-1", NOON, Priority.POLL), obj, BatchMemory("uid-1"))
+    assert (len(server.targets), isinstance(facts.account, AccountRefused)) == ((0, True) if endpoint else (1, False))
+    # What is written on the object stays what was sent, until the account that is called has what was sent.
+    assert facts.known_intent.account == ("" if endpoint else "CloudAccount/default")
 
 
 async def test_the_end_of_a_batch_is_read_from_the_batch_itself() -> None:

@@ -21,7 +21,7 @@ from relay_operator.api.inferencebatch import (
     RequestCounts,
     Usage,
 )
-from relay_operator.api.meta import CreateIntent, Identity
+from relay_operator.api.meta import CreateIntent
 from relay_operator.engine.account import AccountWaiting
 from relay_operator.engine.actions import Keep, Nothing
 from relay_operator.flows.batch import actions
@@ -48,7 +48,6 @@ from relay_operator.flows.batch.transitions import GIVE_UP, after
 from relay_operator.records.problems import ProblemCode
 from relay_wire.batches import Batch
 from tests.unit.flows.batch.examples import NOON, TOKEN, batch, part, seen, sent, status
-from tests.unit.flows.managed.facts import account as account_ready
 
 INTENT = CreateIntent(
     token=TOKEN, name="ns-nightly", attempt=1, spec_hash="", started_at=NOON, account="CloudAccount/default"
@@ -88,14 +87,6 @@ def test_what_was_sent_is_known_by_its_intent_from_the_first_write() -> None:
     assert (begun.create_token, begun.cloud_name, begun.round, begun.attempt) == (TOKEN, "ns-nightly", 1, 1)
     assert begun.account is not None
     assert begun.start_time == NOON
-
-
-def test_the_cloud_that_is_recorded_is_that_of_the_inference_api() -> None:
-    made_for = Identity(installation="c0ffe", namespace="ns", name="nightly", uid="u1", endpoint="forged")
-    intent, given = INTENT.model_copy(update={"identity": made_for}), facts(InferenceBatchStatus(problems=None))
-    account = replace(account_ready(), endpoint="real", inference_endpoint="inference")
-    begun = led_to(replace(given, account=account), actions.Begin(), Begun(intent))
-    assert begun.identity == made_for.model_copy(update={"endpoint": "inference"})
 
 
 def test_a_paid_batch_has_its_id_and_its_marker() -> None:

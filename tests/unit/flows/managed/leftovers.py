@@ -3,6 +3,7 @@
 import json
 
 from relay_operator.api.meta import ObjectKey
+from relay_operator.engine.endpoints import Endpoints
 from relay_operator.engine.leftovers import Fate, Leftover, Reach
 from tests.unit.engine.apiserver import part
 from tests.unit.flows.managed.world import BEGINNING, NAMESPACE, World
@@ -18,7 +19,7 @@ def leftover(fate: Fate, cloud_id: str = "pod-9", **said: str) -> Leftover:
 
 def reach(organization: str = "org-1", account: ObjectKey = ACCOUNT, endpoint: str = "") -> Reach:
     """What an account sees whose two APIs are at the same place."""
-    return Reach(account, organization, endpoint, endpoint)
+    return Reach(account, organization, Endpoints(endpoint, endpoint))
 
 
 def kept(world: World) -> list[tuple[Fate, str, str]]:

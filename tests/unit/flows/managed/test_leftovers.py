@@ -1,10 +1,13 @@
 """What lives in the cloud without an object: what becomes of it, and what is told of it."""
 
+from dataclasses import replace
+
 import pytest
 
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import CREATE_INTENT, FINALIZER, ObjectKey
 from relay_operator.engine.account import AccountWaiting
+from relay_operator.engine.endpoints import called
 from relay_operator.engine.intent import MAX_NAME, cloud_name
 from relay_operator.engine.leftovers import Fate
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
@@ -166,9 +169,9 @@ async def test_what_an_account_left_that_is_gone_is_anothers(world: World) -> No
     leftovers, other = world.informer.vanished.leftovers, ObjectKey("CloudAccount", "team-b", "default")
     leftovers.note(leftover(Fate.ORPHAN))
     leftovers.note(leftover(Fate.ORPHAN, "pod-8", organization="org-2"))
-    leftovers.move(reach("org-1", other), lambda key: key == ACCOUNT)
+    leftovers.move(reach("org-1", other), lambda key, _endpoint: key == ACCOUNT)
     assert leftovers.of(other) == ()
-    leftovers.move(reach("org-1", other), lambda key: key == other)
+    leftovers.move(reach("org-1", other), lambda key, _endpoint: key == other)
     assert ([one.id for one in leftovers.of(other)], kept(world)) == (["pod-9"], [(Fate.ORPHAN, "pod-8", "")])
     await leftovers.save()
     assert sorted(written(world)) == [("orphan", "pod-8"), ("orphan", "pod-9")]
@@ -177,9 +180,9 @@ async def test_what_an_account_left_that_is_gone_is_anothers(world: World) -> No
 async def test_what_an_account_left_stays_from_another_cloud_that_claims_its_organization(world: World) -> None:
     leftovers, other = world.informer.vanished.leftovers, ObjectKey("CloudAccount", "team-b", "default")
     leftovers.note(leftover(Fate.ORPHAN, endpoint="real"))
-    leftovers.move(reach(account=other, endpoint="own"), lambda key: key == other)
+    leftovers.move(reach(account=other, endpoint="own"), lambda key, _endpoint: key == other)
     assert leftovers.of(other) == ()
-    leftovers.move(reach(account=other, endpoint="real"), lambda key: key == other)
+    leftovers.move(reach(account=other, endpoint="real"), lambda key, _endpoint: key == other)
     assert [one.id for one in leftovers.of(other)] == ["pod-9"]
 
 
@@ -210,6 +213,71 @@ async def test_a_record_of_one_cloud_does_not_stand_for_that_of_another(world: W
     assert leftovers.known(here, "GpuPod", "pod-9")
     await leftovers.save()
     assert sorted(written(world)) == [("kept", "pod-9"), ("orphan", "pod-9")]
+
+
+async def test_what_another_url_shows_is_recorded_as_in_that_cloud(world: World) -> None:
+    leftovers = world.informer.vanished.leftovers
+    record = leftover(Fate.KEPT, endpoint="former")
+    leftovers.note(record)
+    await leftovers.save()
+    leftovers.seen_in(reach(endpoint="other"), record)
+    leftovers.seen_in(reach(endpoint="other"), record)
+    assert sorted(one.endpoint for one in leftovers.of(ACCOUNT)) == ["former", "other"]  # the next process needs one
+    await leftovers.save()
+    leftovers.seen_in(reach(endpoint="other"), record)
+    await leftovers.save()
+    assert [(one.id, one.fate, one.endpoint) for one in leftovers.of(ACCOUNT)] == [("pod-9", Fate.KEPT, "other")]
+    assert written(world) == [("kept", "pod-9")]
+
+
+async def test_a_name_is_not_the_id_that_it_looks_like(world: World) -> None:
+    """Anybody can write an intent by hand, with the id of what somebody else left as its name."""
+    leftovers, here = world.informer.vanished.leftovers, reach(endpoint="real")
+    leftovers.note(leftover(Fate.LATE, "pod-9", endpoint="real"))
+    leftovers.note(leftover(Fate.ORPHAN, "", name="pod-9", endpoint="real"))
+    assert sorted((one.fate, one.id) for one in leftovers.of(ACCOUNT)) == [(Fate.LATE, "pod-9"), (Fate.ORPHAN, "")]
+    found = leftovers.by_name(here, "GpuPod", "pod-9")
+    assert found is not None
+    assert (found.id, leftovers.known(here, "GpuPod", "pod-9")) == ("", True)
+
+
+async def test_a_name_alone_is_not_handed_to_another_account(world: World) -> None:
+    leftovers, other = world.informer.vanished.leftovers, ObjectKey("CloudAccount", "team-b", "default")
+    leftovers.note(leftover(Fate.KEPT, ""))
+    leftovers.move(reach(account=other), lambda key, _endpoint: key == other)
+    assert leftovers.of(other) == ()
+
+
+async def test_a_record_of_an_earlier_release_that_has_only_a_name_is_its_accounts(world: World) -> None:
+    leftovers, other = world.informer.vanished.leftovers, ObjectKey("CloudAccount", "team-b", "default")
+    leftovers.note(leftover(Fate.ORPHAN, ""))
+    assert leftovers.by_name(reach(account=other, endpoint="own"), "GpuPod", "its-name") is None
+    assert leftovers.by_name(reach(endpoint="real"), "GpuPod", "its-name") is not None
+
+
+@pytest.mark.parametrize("gone", ["abandoned", "forced away", "unreadable"])
+async def test_what_is_left_of_an_open_create_is_in_the_cloud_of_the_account(world: World, gone: str) -> None:
+    world.cache.urls = ("https://real.example", "")
+    world.cache.put(ACCOUNT, {"metadata": {"name": "default", "uid": "a"}, "spec": {"apiKeySecretRef": {}}})
+    world.account.state = replace(world.account.ready, endpoints=called("https://real.example", ""))
+    world.pods.listable = False
+    world.pods.fail("create", lost(acted=True))
+    world.apply()
+    await world.wait(100)
+    sent = world.readable_intent()
+    assert sent.identity is not None
+    forged = sent.model_copy(update={"identity": sent.identity.model_copy(update={"endpoint": "forged"})})
+    world.annotate(create_intent=forged.to_annotation())
+    if gone == "forced away":
+        world.informer.vanished.orphan(KEY, world.raw())
+    else:
+        if gone == "unreadable":
+            world.server.edit("gpupods", NAMESPACE, "train", {"spec": {"image": 7}})
+        world.delete()
+        world.annotate(abandon="true")
+    await world.wait(10)
+    (record,) = world.informer.vanished.leftovers.of(ACCOUNT)
+    assert (record.name, record.endpoint) == (sent.name, called("https://real.example", "").management)
 
 
 async def test_what_is_only_known_by_its_name_is_found_by_it(world: World) -> None:

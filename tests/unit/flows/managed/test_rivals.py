@@ -1,5 +1,6 @@
 """Which other objects may have sent an equal request, so that a resource without a name may be theirs."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -8,6 +9,7 @@ from pydantic import JsonValue
 from relay_operator.api.meta import CREATE_INTENT, CreateIntent, Identity, ObjectKey
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.cache import Cache
+from relay_operator.engine.endpoints import Endpoints
 from relay_operator.flows.managed.unnamed import has_rival
 from tests.unit.flows.managed.facts import account as account_ready
 
@@ -29,20 +31,19 @@ def intent(key: ObjectKey, spec_hash: str = "model=1", organization: str = "org-
 
 
 def with_another(
-    namespace: str, account: ObjectKey, *, organization: str = "", url: str = "", **said: str
+    namespace: str, account: ObjectKey, *, organization: str = "", endpoint: str | None = None, **said: str
 ) -> tuple[Cache, AccountReady]:
     """A cache with another object that waits for an answer, and what is known of its account."""
     cache = Cache()
     cache.installation.name = "here"
     other = ObjectKey("InferenceBackend", namespace, "another")
     if organization:
-        spec: JsonValue = {"apiKeySecretRef": {}, "baseUrl": url}
-        status: JsonValue = {"organizationId": organization}
-        cache.put(account, {"metadata": {"name": account.name, "uid": "a"}, "spec": spec, "status": status})
+        status: JsonValue = {"organizationId": organization, "endpoint": endpoint}
+        cache.put(account, {"metadata": {"name": account.name, "uid": "a"}, "status": status})
     sent: JsonValue = intent(other, **said).to_annotation()
     metadata: JsonValue = {"name": "another", "namespace": namespace, "uid": "u", "annotations": {CREATE_INTENT: sent}}
     cache.put(other, {"metadata": metadata, "spec": {"accountRef": {"kind": account.kind, "name": account.name}}})
-    return cache, account_ready()
+    return cache, replace(account_ready(), endpoints=Endpoints("real"))
 
 
 OWN = ObjectKey("CloudAccount", "team-b", "own")
@@ -53,14 +54,16 @@ OWN = ObjectKey("CloudAccount", "team-b", "own")
     [
         (with_another("team-a", ObjectKey("CloudAccount", "team-a", "gone")), True),
         (with_another("team-b", OWN, organization="org-1"), True),
+        (with_another("team-b", OWN, organization="org-1", endpoint="real"), True),
         (with_another("team-b", OWN, organization="org-2"), False),
-        (with_another("team-b", OWN, organization="org-1", url="https://own.example"), False),
+        (with_another("team-b", OWN, organization="org-1", endpoint="own"), False),
         (with_another("team-b", OWN), False),
         (with_another("team-b", OWN, organization="org-1", spec_hash="model=2"), False),
         (with_another("team-b", SHARED, organization="org-1"), True),
     ],
     ids=[
         "same namespace",
+        "same organization, as an earlier release told it",
         "same organization",
         "another organization",
         "another cloud",

@@ -5,9 +5,12 @@ from dataclasses import replace
 
 import pytest
 
+from relay_operator.api import meta
 from relay_operator.api.conditions import ConditionType
 from relay_operator.api.meta import ADOPT_ID, CREATE_INTENT, PAUSED, CreateIntent, Identity, MalformedIntent, ObjectMeta
+from relay_operator.api.references import AccountKind, AccountRef
 from relay_operator.engine import identity
+from relay_operator.engine.endpoints import Endpoints
 from relay_operator.engine.identity import Whose
 from relay_operator.engine.intent import cloud_name
 from relay_operator.kinds.gpupod import GpuPodStatus
@@ -95,22 +98,25 @@ async def test_intent_and_status_say_for_whom(world: World) -> None:
     assert (world.status().identity, world.readable_intent().identity) == (recorded, recorded)
 
 
-async def test_the_cloud_that_is_recorded_is_the_one_that_was_called_whatever_the_intent_says(world: World) -> None:
-    """The status is lost, and the intent was edited."""
-    world.account.state = replace(world.account.ready, endpoint="own")
-    world.apply()
+@pytest.mark.parametrize("identified", [False, True], ids=["without an identity", "without an endpoint"])
+async def test_what_is_recorded_is_the_account_that_was_called_whatever_the_intent_says(
+    world: World, *, identified: bool
+) -> None:
+    """A hand-written intent finds the id of somebody else's resource in a cloud of one's own."""
+    world.account.state = replace(world.account.ready, endpoints=Endpoints("own"))
+    world.apply(annotations={meta.PAUSED: "true"})
     await world.settle()
-    sent = world.readable_intent()
-    assert sent.identity is not None
-    assert sent.identity.endpoint == "own"
-    forged = sent.model_copy(update={"identity": sent.identity.model_copy(update={"endpoint": "real"})})
-    cleared: Json = {"status": dict.fromkeys(part(world.raw(), "status")) | {"observedGeneration": -1}}
-    world.annotate(create_intent=forged.to_annotation())
-    world.server.edit("gpupods", NAMESPACE, "train", cleared, status=True)
-    await world.restart()
-    await world.wait(60)
+    name = cloud_name(NAMESPACE, "train", world.obj().metadata.uid, "c0ffe", 1)
+    found = world.pods.add(name)
+    forged = CreateIntent(token="abcdef", name=name, attempt=1, spec_hash="", started_at=world.clock.wall())
+    if identified:
+        forged = forged.model_copy(update={"identity": OWN.model_copy(update={"uid": world.obj().metadata.uid})})
+    world.annotate(create_intent=forged.to_annotation(), paused=None)
+    await world.settle()
     recorded = world.status().identity
-    assert (world.status().id, recorded and recorded.endpoint) == ("pod-1", "own")
+    assert world.status().id == found.id
+    assert recorded == OWN.model_copy(update={"uid": world.obj().metadata.uid, "endpoint": "own"})
+    assert world.status().account == AccountRef(kind=AccountKind.CLOUD_ACCOUNT, name="default")
 
 
 @pytest.mark.parametrize("metadata", [{"name": "other"}, {"namespace": "team-b"}], ids=["name", "namespace"])

@@ -1,0 +1,152 @@
+"""The account has another URL than a resource was created with: its cloud may be another."""
+
+from dataclasses import replace
+
+import pytest
+
+from relay_operator.api.conditions import ConditionType
+from relay_operator.api.meta import Identity
+from relay_operator.engine.endpoints import Endpoints
+from relay_operator.flows.managed import status as status_module
+from tests.unit.engine.apiserver import Json
+from tests.unit.flows.managed.cloudpods import lost
+from tests.unit.flows.managed.former import KeptPods, former, status
+from tests.unit.flows.managed.world import NAMESPACE, World
+
+
+def calls(world: World, endpoint: str) -> None:
+    world.account.state = replace(world.account.ready, endpoints=Endpoints(endpoint))
+
+
+@pytest.fixture
+async def made(world: World) -> World:
+    calls(world, "former")
+    world.apply(recovery={"onTerminated": "Recreate"})
+    await world.wait(60)
+    assert world.reason() == "Running"
+    calls(world, "other")
+    return world
+
+
+def recorded(world: World) -> str:
+    identity = status(world).identity if world.kind is KeptPods else world.status().identity
+    assert isinstance(identity, Identity)
+    return identity.endpoint
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+async def test_what_the_other_cloud_does_not_find_is_neither_recreated_nor_let_go(made: World, deleted: bool) -> None:
+    made.pods.hidden.add("pod-1")
+    if deleted:
+        made.delete()
+    made.hint()
+    await made.wait(2000)
+    assert (made.exists(), made.status().id, recorded(made), made.pods.count("create")) == (True, "pod-1", "former", 1)
+    assert "has another URL now than pod-1 was created with" in made.stalled()
+    calls(made, "former")
+    made.pods.hidden.clear()
+    await made.wait(600)
+    assert (made.exists(), made.pods.count("create"), len(made.pods.live)) == (not deleted, 1, 0 if deleted else 1)
+
+
+async def test_what_it_shows_is_there_and_its_404_is_believed_from_then_on(made: World) -> None:
+    made.hint()
+    await made.wait(600)
+    assert (made.reason(), recorded(made)) == ("Running", "other")
+    writes = made.server.writes
+    await made.wait(600)
+    assert made.server.writes == writes
+    del made.pods.records["pod-1"]
+    await made.wait(2000)
+    assert (made.status().id, made.pods.count("create")) == ("pod-2", 2)
+
+
+@pytest.mark.parametrize("name", ["", "somebody's"])
+async def test_what_does_not_have_its_name_there_does_not_show_the_same_cloud(made: World, name: str) -> None:
+    made.pods.records["pod-1"] = made.pods.records["pod-1"].model_copy(update={"name": name})
+    made.hint()
+    await made.wait(600)
+    assert (made.status().id, recorded(made)) == ("pod-1", "former")
+
+
+async def test_what_has_no_names_in_the_cloud_is_shown_by_its_id(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(status_module, "nameless", lambda _resource: True)
+    calls(world, "former")
+    world.apply()
+    await world.wait(60)
+    world.pods.records["pod-1"] = world.pods.records["pod-1"].model_copy(update={"name": ""})
+    calls(world, "other")
+    world.hint()
+    await world.wait(600)
+    assert (world.status().id, recorded(world)) == ("pod-1", "other")
+
+
+async def test_a_former_resource_that_the_other_cloud_showed_is_ended_there(world: World) -> None:
+    world.kind = KeptPods
+    world.assemble()
+    calls(world, "former")
+    world.apply()
+    await world.wait(60)
+    calls(world, "other")
+    beside = world.pods.add("nightly")
+    row: Json = {"former": [{"id": beside.id, "name": "nightly"}]}
+    world.server.edit("gpupods", NAMESPACE, "train", {"status": row}, status=True)
+    world.pods.on_call = lambda call: world.pods.hidden.add(beside.id) if call == "delete" else None
+    await world.wait(2000)
+    assert (former(world), recorded(world)) == ([], "other")
+
+
+async def test_a_create_without_an_answer_is_not_sent_to_another_cloud(world: World) -> None:
+    calls(world, "former")
+    world.pods.fail("create", lost(acted=True))
+    world.pods.listable = False
+    world.apply()
+    await world.settle()
+    calls(world, "other")
+    await world.wait(2000)
+    assert world.pods.count("create") == 1
+    assert "was created with another URL than" in world.stalled()
+    assert world.stalled().startswith("IdentityMismatch")
+    calls(world, "former")
+    world.pods.listable = True
+    await world.wait(600)
+    assert (world.status().id, recorded(world), world.pods.count("create")) == ("pod-1", "former", 1)
+
+
+async def test_a_former_resource_is_not_gone_since_the_other_cloud_does_not_find_it(world: World) -> None:
+    """The present one is seen there, which proves nothing of the former one."""
+    world.kind = KeptPods
+    world.assemble()
+    calls(world, "former")
+    world.apply()
+    await world.wait(60)
+    calls(world, "other")
+    world.server.edit(
+        "gpupods", NAMESPACE, "train", {"status": {"former": [{"id": "pod-9", "name": "n"}]}}, status=True
+    )
+    await world.wait(2000)
+    assert (former(world), recorded(world)) == (["pod-9"], "former")
+    calls(world, "former")
+    world.hint()
+    await world.wait(2000)
+    assert former(world) == []
+
+
+async def test_a_former_resource_stays_in_its_cloud(world: World) -> None:
+    """Neither is another created beside it, nor does the other cloud's 404 prove its end."""
+    world.kind = KeptPods
+    world.assemble()
+    calls(world, "former")
+    world.apply()
+    await world.wait(60)
+    (first,) = world.pods.records
+    row: Json = {"id": first, "name": world.pods.records[first].name}
+    calls(world, "other")
+    cleared: Json = {**dict.fromkeys(("id", "cloudName", "state")), "former": [row]}
+    world.server.edit("gpupods", NAMESPACE, "train", {"status": cleared}, status=True)
+    world.pods.hidden.add(first)
+    await world.wait(2000)
+    assert world.pods.count("create") == 1
+    assert former(world) == [first]
+    assert (status(world).id, recorded(world)) == (None, "former")
+    assert world.condition(ConditionType.STALLED) is not None
