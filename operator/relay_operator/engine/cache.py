@@ -279,7 +279,7 @@ class Cache:
                 self.on_related(other)
 
     def _in_cloud_of(self, key: ObjectKey, entry: Entry | None, holders: frozenset[ObjectKey]) -> frozenset[ObjectKey]:
-        """Of the objects, those other than this one whose resources are in its cloud: ids are a cloud's own.
+        """The others of these objects whose resources are in this one's cloud, or may be: an id is one of a cloud.
 
         What uses the same account or is in the same namespace always counts: nobody can hide a resource from its own
         namespace with another URL.
@@ -292,7 +292,8 @@ class Cache:
         def counts(other: ObjectKey) -> bool:
             theirs = self._entries.get(other)
             same = other.namespace == key.namespace or self._account(other, theirs) == account
-            return same or self.endpoint_meant(other, theirs) == endpoints.of(other.kind)
+            mine, its_own = endpoints.of(other.kind), self.endpoint_meant(other, theirs)
+            return same or mine == its_own or not (mine and its_own)
 
         return frozenset(filter(counts, others))
 

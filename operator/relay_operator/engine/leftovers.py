@@ -102,7 +102,7 @@ class Leftover(Model):
 class Reach(NamedTuple):
     """What an account sees: its organization in its cloud. Another cloud can claim the same organization."""
 
-    account: ObjectKey | None
+    account: ObjectKey
     organization: str
     endpoints: Endpoints
 
@@ -321,7 +321,9 @@ class Leftovers:
         for other in list(self._by_account):
             for record in [record for record in self.of(other) if not sees(other, record.endpoint)]:
                 here = record.organization == reach.organization and reach.is_in_cloud_of(record)
-                if here and record.id:  # a name alone proves nothing
+                # A name alone proves nothing: it counts among its namespace's own, and is never another's.
+                counted = record.endpoint and reach.account.namespace in {"", record.namespace}
+                if here and (record.id or counted):
                     self._put(record.model_copy(update={"account": reach.account}))
                     self._unsaved.add(record.config_map)
 

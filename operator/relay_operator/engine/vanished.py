@@ -196,7 +196,7 @@ class Vanished:
     def _stays(self, key: ObjectKey, raw: Mapping[str, JsonValue]) -> bool:
         """Whether another process keeps the resource, or a former one of the same object, on purpose."""
         left, account = has(raw), self.cache.account_meant(key, self.cache.entry_of(raw))
-        reach = Reach(account, left.organization, Endpoints(left.endpoint, left.endpoint))
+        reach = Reach(account or key, left.organization, Endpoints(left.endpoint, left.endpoint))
         named = [(left.id, left.name), *aside(part(raw, "status"))]
         return any(self.leftovers.kept(reach, cloud_id, name) for cloud_id, name in named)
 

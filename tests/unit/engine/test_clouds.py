@@ -105,12 +105,14 @@ def test_an_account_finds_what_its_own_cloud_gave_an_id() -> None:
     assert cache.others(OWNS, "pod-1") == frozenset()
 
 
-def test_an_object_without_an_account_is_in_no_cloud_that_anybody_uses() -> None:
+def test_an_object_without_an_account_may_be_in_any_cloud_unless_it_records_one() -> None:
     cache = known()
     lost: JsonValue = {"accountRef": {"kind": "CloudAccount", "name": "gone"}}
     cache.put(THEIRS, raw(spec=lost, status={"id": "pod-1"}))
-    assert cache.others(KEY, "pod-1") == frozenset()
+    assert cache.others(KEY, "pod-1") == {THEIRS}
     assert cache.endpoint(THEIRS) == cache.endpoint(THEIRS._replace(name="unknown")) == ""
+    cache.put(THEIRS, raw(2, spec=lost, status=made(REAL)))
+    assert cache.others(KEY, "pod-1") == frozenset()
 
 
 def test_the_ids_of_batches_are_those_of_the_inference_api_and_of_an_organization_of_the_other() -> None:

@@ -57,8 +57,9 @@ def router() -> Router:
 
 
 async def test_an_id_that_only_another_cloud_knows_wakes_who_searches(router: Router) -> None:
-    own: JsonValue = {"apiKeySecretRef": {}, "baseUrl": "https://own.example"}
-    router.cache.put(ANOTHER, {"metadata": {"uid": "u1", "resourceVersion": "2"}, "spec": own})
+    for account in (ACCOUNT, ANOTHER):
+        spec: JsonValue = {"apiKeySecretRef": {}, "baseUrl": f"https://{account.namespace}.example"}
+        router.cache.put(account, {"metadata": {"uid": "u1", "resourceVersion": "2"}, "spec": spec})
     router.put(pod("records", "team-b"), {"id": "pod-1"})
     searches = router.put(pod("searches"), {}, intent=True)
     assert router.tell("pod-1") == {searches}

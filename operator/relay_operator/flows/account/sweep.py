@@ -179,12 +179,14 @@ class Sweeper:
         if cache.others(ready.key, stray.id) or not traces.ours(stray.name):
             return None
         key = traces.giver(stray.name)
-        if key is not None and ready.key.namespace not in {"", key.namespace}:
-            return None  # the account cannot have created it for that object
         entry = cache.get(key) if key is not None else None
         known = leftovers.known(ready.reach, stray.kind, stray.id) or (entry is not None and entry.says(stray.id))
         if known or leftovers.kept(ready.reach, stray.id, stray.name):
             return None
+        if key is not None and ready.key.namespace not in {"", key.namespace}:
+            # The account has not created it for that object; it may be the only one that sees it.
+            seen = self.everywhere and self._sees(ready, cache.account_of(key))
+            return Fate.ORPHAN if seen else None
         found = standing(
             given=entry is not None,
             here=key is not None and self._sees(ready, cache.account_of(key)),

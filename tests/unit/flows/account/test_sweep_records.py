@@ -213,10 +213,14 @@ async def test_an_account_has_created_nothing_for_an_object_of_another_namespace
     cache, key = swept.world.cache, ObjectKey("GpuPod", "team-b", "theirs")
     cache.put(key, {"kind": "GpuPod", "metadata": {"name": "theirs", "namespace": "team-b", "uid": uid}})
     swept.has(ELSEWHERE)
-    swept.organizations[ELSEWHERE] = "org-2"
-    swept.world.pods.add(cloud_name("team-b", "theirs", uid, "c0ffe", 1))
+    swept.organizations[ELSEWHERE] = "org-1"
+    made = swept.world.pods.add(cloud_name("team-b", "theirs", uid, "c0ffe", 1))
     await swept()
-    assert (swept.told(), swept.late) == ([], [])
+    assert swept.told() == []
+    swept.organizations[ELSEWHERE] = "org-2"  # nobody else sees it now
+    await swept()
+    assert (swept.told(), swept.late) == ([(Fate.ORPHAN, made.id)], [])
+    assert swept.world.informer.vanished.leftovers.late(uid) == ()
 
 
 async def test_a_late_batch_is_ended_by_the_inference_api(swept: Swept) -> None:

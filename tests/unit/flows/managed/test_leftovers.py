@@ -241,11 +241,15 @@ async def test_a_name_is_not_the_id_that_it_looks_like(world: World) -> None:
     assert (found.id, leftovers.known(here, "GpuPod", "pod-9")) == ("", True)
 
 
-async def test_a_name_alone_is_not_handed_to_another_account(world: World) -> None:
+async def test_a_name_alone_is_not_handed_to_an_account_of_another_namespace(world: World) -> None:
     leftovers, other = world.informer.vanished.leftovers, ObjectKey("CloudAccount", "team-b", "default")
-    leftovers.note(leftover(Fate.KEPT, ""))
-    leftovers.move(reach(account=other), lambda key, _endpoint: key == other)
+    shared = ObjectKey("ClusterCloudAccount", "", "shared")
+    for endpoint in ("", "real"):
+        leftovers.note(leftover(Fate.KEPT, "", endpoint=endpoint))
+    leftovers.move(reach(account=other, endpoint="real"), lambda key, _endpoint: key == other)
     assert leftovers.of(other) == ()
+    leftovers.move(reach(account=shared, endpoint="real"), lambda key, _endpoint: key == shared)
+    assert [one.endpoint for one in leftovers.of(shared)] == ["real"]  # it counts for its object's namespace
 
 
 async def test_a_record_of_an_earlier_release_that_has_only_a_name_is_its_accounts(world: World) -> None:
