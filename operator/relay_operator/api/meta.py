@@ -213,7 +213,7 @@ class CreateIntent(Model):
     env_digest: str | None = Field(default=None, max_length=64)  # as in status; absent in older intents
     answered: str = Field(
         default="", pattern=rf"^({RESOURCE_ID.pattern})?$"
-    )  # the id in an answer that showed another name: what was made may have that name
+    )  # the id in an answer about something else: what was made may be that
 
     @property
     def account_parts(self) -> tuple[str, str]:
