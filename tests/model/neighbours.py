@@ -409,7 +409,7 @@ class ModelCache:
     def endpoint_meant(self, key: ObjectKey, entry: Entry | None) -> str:
         return ""
 
-    def claim(self, cloud_id: str, key: ObjectKey) -> frozenset[ObjectKey]:
+    def claim(self, cloud_id: str, key: ObjectKey, endpoint: str = "") -> frozenset[ObjectKey]:
         return cast(frozenset[ObjectKey], self._script.ask(asked.Claim(cloud_id, key)))
 
     def unclaim(self, key: ObjectKey) -> None:

@@ -170,17 +170,20 @@ class Cache:
         referring = self._by_reference.of(key)
         return frozenset(other for other in referring if key in self._entries[other].held)
 
-    def claim(self, cloud_id: str, key: ObjectKey) -> frozenset[ObjectKey]:
+    def claim(self, cloud_id: str, key: ObjectKey, endpoint: str = "") -> frozenset[ObjectKey]:
         """Claim an id that the object is about to record; returns the other holders, empty if the claim succeeded.
 
-        A claim lasts until `unclaim`, or until the object is dropped. It keeps two objects from recording one id.
+        `endpoint` is the cloud that showed it; empty for that of the object. A claim lasts until `unclaim`, or until
+        the object is dropped. It keeps two objects from recording one id.
         """
+        self.unclaim(key)
         known = self.with_cloud_id(cloud_id) | self._by_claim.of(cloud_id)
+        self._claims[key] = cloud_id, endpoint or self.endpoint(key)
         holders = self._in_cloud_of(key, self._entries.get(key), known)
-        if not holders:
-            self.unclaim(key)
+        if holders:
+            del self._claims[key]
+        else:
             self._by_claim.move(key, None, cloud_id)
-            self._claims[key] = cloud_id, self.endpoint(key)
         return holders
 
     def unclaim(self, key: ObjectKey) -> None:

@@ -32,9 +32,11 @@ NOWHERE: Final = Endpoints()
 
 @lru_cache(maxsize=1024)
 def called(base_url: str, inference_url: str) -> Endpoints:
-    """The endpoints of an account with these URLs; either may be empty."""
-    inference = _hashed(f"{_spelled(base_url)} {_spelled(inference_url)}") if inference_url else ""
-    return Endpoints(_hashed(_spelled(base_url)) if base_url else "", inference)
+    """The endpoints of an account with these URLs; the latter may be empty."""
+    if not base_url:
+        return NOWHERE
+    both = f"{_spelled(base_url)} {_spelled(inference_url)}"
+    return Endpoints(_hashed(_spelled(base_url)), _hashed(both))
 
 
 def _hashed(url: str) -> str:

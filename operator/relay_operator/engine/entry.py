@@ -128,8 +128,9 @@ class Entry(NamedTuple):
         adopted = dict(self.asked).get(ADOPT_ID) if not self.cloud_id else None
         if cloud_id in {adopted, self.sent.name if self.sent is not None else None}:
             return True
-        quoted = b'"%s"' % cloud_id.encode()  # parsing is slow, and hardly ever finds it
-        return quoted in self.body and cloud_id in _texts({**self.status(), "conditions": None})
+        if not self.status_at or self.body.find(b'"%s"' % cloud_id.encode(), self.status_at) < 0:
+            return False  # parsing is slow, and hardly ever finds it
+        return cloud_id in _texts({**self.status(), "conditions": None})
 
     def status(self) -> Mapping[str, JsonValue]:
         """The status, parsed without the rest; empty if there is none."""

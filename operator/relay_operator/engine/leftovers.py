@@ -35,7 +35,7 @@ _OTHERS = 20
 _MOST = 1000
 """The most records of a namespace's resources: each is a ConfigMap outside of the namespace's own quota."""
 _BY_NAME = 100
-"""The most of these that are orphans of which only the name is known."""
+"""The most of these of which only the name is known."""
 
 
 class LeftoversFullError(Refused):
@@ -79,8 +79,8 @@ class Leftover(Model):
 
     @property
     def by_name_alone(self) -> bool:
-        """Whether it may not even exist: anybody can write an intent by hand, and remove its finalizer."""
-        return self.fate is Fate.ORPHAN and not self.id
+        """Whether it may not even exist: anybody can write an intent by hand, and let go of it."""
+        return not self.id
 
     @property
     def address(self) -> str:
@@ -141,7 +141,7 @@ class Leftovers:
     """By organization, id and name; either id or name is empty."""
     _by_namespace: dict[str, set[str]] = field(default_factory=dict)
     _by_name: dict[str, set[str]] = field(default_factory=dict)
-    """The orphans that are only known by their name, by the namespace of their object."""
+    """Those that are only known by their name, by the namespace of their object."""
     _unsaved: set[str] = field(default_factory=set)
     _retracted: dict[str, Leftover] = field(default_factory=dict)
     """Records whose ConfigMap has to be deleted, by its name."""
@@ -296,9 +296,9 @@ class Leftovers:
         return False
 
     def of(self, account: ObjectKey) -> tuple[Leftover, ...]:
-        """The records of this account, the oldest first."""
+        """The records of this account, the oldest first, but those that are only a name last."""
         own = (self._records[name] for name in self._by_account.get(account, ()))
-        return tuple(sorted(own, key=lambda record: (record.since, record.config_map)))
+        return tuple(sorted(own, key=lambda record: (record.by_name_alone, record.since, record.id, record.name)))
 
     def late(self, uid: str) -> tuple[Leftover, ...]:
         """The late resources of the object with this UID that still exist."""
@@ -313,18 +313,23 @@ class Leftovers:
         there = (record for record in self._recorded(reach, kind, f"{_NAMED}{name}", name) if not record.id)
         return next((one for one in there if one.endpoint or one.account == reach.account), None)
 
-    def move(self, reach: Reach, sees: Callable[[ObjectKey, str], bool]) -> None:
+    def move(self, reach: Reach, sees: Callable[[ObjectKey, bool], bool]) -> None:
         """Give the account the records of its organization whose own account does not see it, or is gone.
 
-        `sees` is called with the account and the endpoint of a record, which may be empty.
+        `sees` is called with an account and with whether its record names a cloud. A namespace takes over no more than
+        it may have.
         """
         for other in list(self._by_account):
-            for record in [record for record in self.of(other) if not sees(other, record.endpoint)]:
+            blind = {named for named in (False, True) if not sees(other, named)}
+            for record in [one for one in self.of(other) if bool(one.endpoint) in blind] if blind else ():
                 here = record.organization == reach.organization and reach.is_in_cloud_of(record)
                 # A name alone proves nothing: it counts among its namespace's own, and is never another's.
                 counted = record.endpoint and reach.account.namespace in {"", record.namespace}
-                if here and (record.id or counted):
-                    self._put(record.model_copy(update={"account": reach.account}))
+                taken = record.model_copy(update={"account": reach.account})
+                full = any(len(own) >= most for own, most in self._bounded(taken))
+                fits = taken.namespace == record.namespace or not full
+                if here and fits and (record.id or counted):
+                    self._put(taken)
                     self._unsaved.add(record.config_map)
 
     def known(self, reach: Reach, kind: str, cloud_id: str) -> bool:

@@ -52,7 +52,11 @@ def test_what_cannot_be_called_is_a_cloud_of_its_own(url: str) -> None:
 
 def test_without_a_url_nothing_is_known() -> None:
     assert called("", "") == Endpoints("", "")
-    assert called(REAL, "").inference == ""
+    assert called("", INFERENCE) == Endpoints("", "")
+
+
+def test_without_an_inference_api_batches_are_in_no_others_cloud() -> None:
+    assert called(REAL, "").inference not in {"", called(DEFAULT, "").inference, called(REAL, INFERENCE).inference}
 
 
 @pytest.mark.parametrize(
@@ -150,3 +154,11 @@ def test_a_claim_is_about_the_cloud_that_showed_the_id() -> None:
     assert cache.claim("pod-2", KEY) == frozenset()
     cache.unclaim(THEIRS)
     assert cache.claim("pod-2", THEIRS) == {KEY}
+
+
+def test_a_claim_is_about_the_cloud_that_was_called_though_the_account_has_another_url_by_then() -> None:
+    cache = known()
+    cache.put(THEIRS, raw(status={}))
+    assert cache.claim("pod-1", THEIRS, called(REAL, "").management) == frozenset()
+    assert cache.claim("pod-1", KEY) == frozenset()
+    assert cache.claim("pod-1", THEIRS) == {KEY}

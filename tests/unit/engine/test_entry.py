@@ -7,6 +7,7 @@ import pytest
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from relay_operator.api.meta import CREATE_INTENT, CreateIntent, ObjectKey
+from relay_operator.engine import entry as entry_module
 from relay_operator.engine.entry import Entry, entry_of
 from tests.unit.engine.apiserver import Json
 
@@ -85,3 +86,11 @@ def test_what_is_nested_too_deeply_is_kept_so_far_that_it_is_still_refused() -> 
         deep = {"a": deep}
     with pytest.raises(ValidationError, match="recursion limit"):
         TypeAdapter(dict[str, JsonValue]).validate_json(entry(spec={"inline": [{"body": deep}]}).body)
+
+
+def test_only_the_status_is_looked_through_for_an_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    """People can make the rest as large as etcd takes."""
+    monkeypatch.setattr(entry_module, "_texts", None)
+    labels: Json = {"labels": {"of": "pod-1"}}
+    assert not entry(metadata=labels, status={"state": "running"}).says("pod-1")
+    assert not entry(metadata=labels).says("pod-1")

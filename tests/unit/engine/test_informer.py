@@ -70,7 +70,7 @@ async def test_intents_written_by_hand_leave_no_more_than_so_many_records(world:
     forced_away("with-an-id", {"id": "pod-1"})
     forced_away("of-another", namespace="team-b")
     assert leftovers.counts() == {Fate.ORPHAN: _BY_NAME + 2}
-    leftovers.forget(leftovers.of(ObjectKey("CloudAccount", NAMESPACE, "default"))[0])
+    leftovers.forget(leftovers.of(ObjectKey("CloudAccount", NAMESPACE, "default"))[-1])
     forced_away("in-its-place")
     assert leftovers.counts() == {Fate.ORPHAN: _BY_NAME + 2}
 

@@ -35,8 +35,10 @@ _FIRST = 2
 """The number of first sweeps of a process that read the lists in any case."""
 REMEMBERED: Final = 5_000
 """Resources of an account whose hours are remembered, and as many whose last look is; forgotten ones are looked at."""
-_AT_ONCE = 500
-"""Resources thought about before other work gets its turn."""
+_AT_ONCE, _OBJECTS_AT_ONCE = 500, 5_000
+"""Resources thought about, and objects looked through for one, before other work gets its turn."""
+_SLICE = 0.02
+"""Seconds after which it gets its turn in any case: who gives the names can make each of them costly."""
 _GONE = 2
 """Consecutive looks without the resource that prove its end."""
 _ANXIOUS = timedelta(days=1).total_seconds()
@@ -138,7 +140,7 @@ class Sweeper:
         memory.only(found, {record.id for record in self.engine.leftovers.of(ready.key)})
         for stray in in_turn(onward(fates, memory.after), memory.looked, _LOOKS):
             memory.look(stray.id)
-            if not self._asked_for(ready, stray.kind, stray.id, stray.name):
+            if not await self._is_asked_for(ready, stray):
                 with _tolerant(stray.kind):
                     await self._confirm(ready, stray, fates[stray], now)
                     if stray in hours:
@@ -148,17 +150,19 @@ class Sweeper:
         await self.engine.leftovers.save(())
 
     async def _fates(self, ready: AccountReady, found: Iterable[Stray]) -> dict[Stray, Fate]:
-        fates = dict[Stray, Fate]()
+        fates, since = dict[Stray, Fate](), self.engine.clock()
         for number, stray in enumerate(found, start=1):
-            if number % _AT_ONCE == 0:
+            if number % _AT_ONCE == 0 or self.engine.clock() - since > _SLICE:
                 await self.engine.sleep(0)
+                since = self.engine.clock()
             if (fate := self._fate(ready, stray)) is not None:
                 fates[stray] = fate
         return fates
 
     def _forget_found(self, ready: AccountReady, found: Iterable[Stray], memory: SweepMemory) -> None:
         """Forget orphans of which only the name is known, if an object records the resource with that name by now."""
-        named = {record.name: record for record in self.engine.leftovers.of(ready.key) if record.by_name_alone}
+        own = self.engine.leftovers.of(ready.key)
+        named = {record.name: record for record in own if record.by_name_alone and record.fate is Fate.ORPHAN}
         for stray in found if named else ():
             record = named.get(stray.name)
             if record is not None and self._has_object(ready, stray.id):
@@ -199,14 +203,14 @@ class Sweeper:
             self.engine.queue.add(key, Priority.EVENT)
         return _FATES.get(found)
 
-    def _is_in_it(self, ready: AccountReady, account: ObjectKey, endpoint: str) -> bool:
+    def _is_in_it(self, ready: AccountReady, account: ObjectKey, named: bool) -> bool:
         """Whether this account exists, and is of the same organization, or may be.
 
-        A record that names no endpoint stays with its account, whatever cloud that calls.
+        A record that names no cloud stays with its account, whatever that calls.
         """
         in_it = self.organization_of(account) in {None, ready.organization_id}
         cache = self.engine.cache
-        here = not endpoint or cache.endpoint(account) == ready.endpoints.management
+        here = not named or cache.endpoint(account) == ready.endpoints.management
         return in_it and here and cache.get(account) is not None
 
     def _sees(self, ready: AccountReady, account: ObjectKey | None) -> bool:
@@ -252,32 +256,46 @@ class Sweeper:
         namespace, _, name = record.of.partition("/")
         self.engine.queue.add(ObjectKey(record.kind, namespace, name), Priority.CHANGE)
 
-    def _asked_for(
-        self,
-        ready: AccountReady,
-        kind: str,
-        cloud_id: str,
-        name: str,
-        *,
-        searched: bool = False,
-        any_cloud: bool = False,
-    ) -> bool:
-        """Whether an object claims this id, or, with `searched`, is searching for this name, here or in `any_cloud`.
+    def _asked_for(self, ready: AccountReady, record: Leftover) -> bool:
+        """Whether an object claims what is left, wherever it may be, or, if it is an orphan, searches for it."""
+        claims = self._claims(ready, record, any_cloud=True, searched=record.fate is Fate.ORPHAN)
+        given = self._by_giver(record)
+        return any(claims(key, entry) for key, entry in self.engine.cache.items()) if given is None else given
 
-        Only the object that gave the name may claim it, since nobody else may adopt the resource. If that object is
-        missing, all objects of this organization count, which takes a walk through all.
+    async def _is_asked_for(self, ready: AccountReady, stray: Stray) -> bool:
+        """Whether an object of this cloud claims the stray."""
+        claims, given = self._claims(ready, stray, any_cloud=False, searched=False), self._by_giver(stray)
+        if given is not None:
+            return given
+        for number, (key, entry) in enumerate(self.engine.cache.items(), start=1):
+            if number % _OBJECTS_AT_ONCE == 0:
+                await self.engine.sleep(0)
+            if claims(key, entry):
+                return True
+        return False
+
+    def _by_giver(self, found: Stray | Leftover) -> bool | None:
+        """Whether the object that gave the name claims it: nobody else may adopt it; None without such an object."""
+        giver = self.traces[found.kind].giver(found.name)
+        entry = self.engine.cache.get(giver) if giver is not None else None
+        return entry.says(found.id) if entry is not None else None
+
+    def _claims(
+        self, ready: AccountReady, found: Stray | Leftover, *, any_cloud: bool, searched: bool
+    ) -> Callable[[ObjectKey, Entry], bool]:
+        """Returns whether an object claims what was found: all of this organization count, since its own is gone.
+
+        With `any_cloud`, those count whose cloud may be this one under another URL.
         """
-        cache, traces = self.engine.cache, self.traces[kind]
-        giver = traces.giver(name)
-        entry = cache.get(giver) if giver is not None else None
-        if entry is not None:
-            return entry.says(cloud_id)
-        return any(
-            (entry.says(cloud_id) or (searched and entry.searching and traces.is_searched(name, entry)))
-            and self._may_have(ready, key, entry, any_cloud=any_cloud)
-            for key, entry in cache.items()
-            if key.kind == kind
-        )
+        traces = self.traces[found.kind]
+
+        def claims(key: ObjectKey, entry: Entry) -> bool:
+            if key.kind != found.kind:
+                return False
+            seeks = searched and entry.searching and traces.is_searched(found.name, entry)
+            return (seeks or entry.says(found.id)) and self._may_have(ready, key, entry, any_cloud=any_cloud)
+
+        return claims
 
     def _may_have(self, ready: AccountReady, key: ObjectKey, entry: Entry, *, any_cloud: bool) -> bool:
         """Whether the object can own something in this organization, by its account or by what its status records."""
@@ -336,9 +354,7 @@ class Sweeper:
             return False
         if leftovers.kept(ready.reach, record.id, record.name, any_cloud=True):
             return False
-        searched = record.fate is Fate.ORPHAN
-        asked_for = self._asked_for(ready, record.kind, record.id, record.name, searched=searched, any_cloud=True)
-        return not asked_for
+        return not self._asked_for(ready, record)
 
     def _in_turn(self, ready: AccountReady, memory: SweepMemory) -> list[Leftover]:
         """The leftovers that this sweep looks at with this organization's key, late creates first."""

@@ -8,10 +8,10 @@ from typing import assert_never
 
 from pydantic import JsonValue
 
-from relay_client import Cloud, CloudError, Conflict, NotFound, Outcome, SourceStalled, Withheld
+from relay_client import Cloud, CloudError, Conflict, NotFound, Outcome, SourceStalled, Unreadable, Withheld
 from relay_client.operations import CANCEL_BATCH, CREATE_BATCH, GET_FILE
 from relay_kube import kube
-from relay_kube.kube import KubeError
+from relay_kube.kube import JsonObject, KubeError
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import InferenceBatch, PartStatus
 from relay_operator.api.meta import CreateIntent
@@ -204,6 +204,9 @@ class Actor:
         try:
             batch = await self._fenced(facts).call(CREATE_BATCH, self._request(facts, part))
             must_be_of(part, batch, facts.known_intent.token, CREATE_BATCH.name)
+            if others := self.cache.others(facts.key, batch.id):
+                told = f"the answer is about {batch.id}, which belongs to {min(map(str, others))}"
+                raise Unreadable(CREATE_BATCH.name, told)
         except CloudError as error:
             self.accounts.failed(account, error, facts.key)
             if error.outcome is Outcome.UNKNOWN:
@@ -230,7 +233,11 @@ class Actor:
         sent = part.model_copy(update={"sent_at": facts.now})
         marked = [sent if row is part else row for row in facts.status.parts or ()]
         rows: list[JsonValue] = [row.model_dump(mode="json", exclude_none=True) for row in marked]
-        await writer.status({"parts": rows})
+        patch: JsonObject = {"parts": rows}
+        made_for = facts.known_intent.identity
+        if made_for != facts.status.identity and made_for is not None:  # nothing was sent before, or by another URL
+            patch["identity"] = made_for.model_dump(mode="json", by_alias=True)
+        await writer.status(patch)
 
     async def _vanished(self, cloud: Cloud, part: PartStatus) -> bool:
         try:

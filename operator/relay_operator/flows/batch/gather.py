@@ -88,9 +88,8 @@ class Gatherer:
         made_for = obj.status.identity or (intent.identity if intent is not None else None)
         refused = not_served(key, account, ending=view.deleting)
         if view.phase is not Phase.NEW:
-            foreign = elsewhere(made_for, account, account.endpoints.inference) or self._withheld(
-                obj, made_for, account
-            )
+            called = None if predicates.nothing_sent(obj.status) else account.endpoints.of(key.kind)
+            foreign = elsewhere(made_for, account, called) or self._withheld(obj, made_for, account)
             refused = foreign or self._shared(key, obj) or refused
         if refused is not None:
             return Facts(key, obj, now, refused, replace(view, account=Account.of(refused)), obj.status, intent)

@@ -117,6 +117,11 @@ def live(status: InferenceBatchStatus) -> list[PartStatus]:
     return [part for part in status.parts or () if part.batch_id is not None and not over(part)]
 
 
+def nothing_sent(status: InferenceBatchStatus) -> bool:
+    """Whether the batch began, and the cloud was asked to create nothing yet."""
+    return status.create_token is not None and not live(status) and not unanswered(status)
+
+
 def unanswered(status: InferenceBatchStatus) -> list[PartStatus]:
     """Parts whose create was sent and whose batch is unknown."""
     return [part for part in status.parts or () if part.sent_at is not None and part.batch_id is None]

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 
 from pydantic import ValidationError
 
@@ -29,7 +30,7 @@ class BatchTraces:
     async def living(self, cloud: Cloud, unclaimed: UnclaimedIds) -> Mapping[str, str]:
         """The newest batches only, since a late create is among them."""
         page = await cloud.call(LIST_BATCHES, query={"limit": PAGE})
-        return {batch.id: name for batch in page.data if (name := _name(batch))}
+        return {batch.id: name for batch in page.data[:PAGE] if (name := _name(batch))}
 
     async def name_of(self, cloud: Cloud, cloud_id: str) -> str | None:
         batch = await unless_absent(cloud, GET_BATCH, cloud_id)
@@ -49,13 +50,18 @@ class BatchTraces:
 
     def is_searched(self, name: str, giver: Entry) -> bool:
         """Whether the object searches for this part, whose create had no answer; True if the object is unreadable."""
-        try:
-            batch = InferenceBatch.model_validate_json(giver.body)
-        except ValidationError:
-            return True
-        tag = PartTag.read(name)
-        lost = [(part.round, part.part) for part in predicates.unanswered(batch.status)]
-        return tag is not None and (tag.round, tag.part) in lost
+        tag, lost = PartTag.read(name), _lost(giver.body)
+        return lost is None or (tag is not None and (tag.round, tag.part) in lost)
+
+
+@lru_cache(maxsize=4)
+def _lost(body: bytes) -> frozenset[tuple[int, int]] | None:
+    """Rounds and parts whose create had no answer; None if the object is unreadable. A list has many of one object."""
+    try:
+        batch = InferenceBatch.model_validate_json(body)
+    except ValidationError:
+        return None
+    return frozenset((part.round, part.part) for part in predicates.unanswered(batch.status))
 
 
 def _name(batch: Batch) -> str | None:

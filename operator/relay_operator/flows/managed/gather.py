@@ -89,6 +89,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         self, turn: Turn, obj: Resource[SpecT, StatusT], memory: ManagedMemory
     ) -> Facts[SpecT, StatusT, ObsT]:
         """The facts; takes at most one look at the cloud, unless an adoption or a search needs more."""
+        self.cache.unclaim(turn.key)  # a claim lasts for one pass
         facts = await self._gather(turn, obj, memory)
         if facts.funded.asked and facts.funded.refusal is not None:
             memory.full = (0, 0)  # the first model may fit the limits sooner than this one
@@ -128,8 +129,8 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
 
         named = obj.status.identity if has else sent.identity if sent is not None else None
         scopes = () if ending else self.resource.scopes(obj)
-        # What has an id can be looked for by any URL; what was not found by another one proves nothing.
-        called = None if obj.status.id else account.endpoints.management
+        # What has an id or a name can be looked for by any URL; that it is not found by another one proves nothing.
+        called = account.endpoints.of(key.kind) if sent is None and not obj.status.id else None
         refused = elsewhere(named, account, called) or not_served(key, account, ending=ending, scopes=scopes)
         if refused is not None:
             view = View(demand=demand, finalizer=finalizer, account=Account.of(refused), seen=Seen.BLIND)
@@ -324,8 +325,9 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             if memory.formers_missing[0] != idle.id:
                 memory.formers_missing = (idle.id, self.clock())
             absent = self.clock() - memory.formers_missing[1] >= self.delays.absence
-            here = memory.former_shown == (idle.id, account.endpoints.management)
-            gone = absent and (here or not moved(obj.status.identity, account.endpoints.management))
+            here = account.endpoints.of(turn.key.kind)
+            shown = sight.observed is not None or memory.former_shown == (idle.id, here)
+            gone = absent and (shown or not moved(obj.status.identity, here))
             return (Former.GONE if gone else Former.GOING) if sent else alive, idle
         except CloudError as error:
             self.accounts.failed(account, error)
@@ -335,7 +337,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             wait = self.longest_wait.total_seconds()
             memory.unended = unended.foreign(memory.unended, idle.id, strange, self.clock(), wait)
             return Former.REFUSED, idle
-        memory.former_shown = (idle.id, account.endpoints.management)
+        memory.former_shown = (idle.id, account.endpoints.of(turn.key.kind))
         if self.resource.progress(observed) is Progress.GONE:
             return Former.GONE, idle
         return Former.GOING if sent and self.clock() - at < self.delays.termination else alive, idle

@@ -11,7 +11,7 @@ from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine import identity
 from relay_operator.engine.account import AccountReady, moved
 from relay_operator.engine.cache import Cache
-from relay_operator.engine.commands import annotate
+from relay_operator.engine.commands import annotate, let_go
 from relay_operator.engine.confirmation import ConfirmationDelays
 from relay_operator.engine.fence import shared
 from relay_operator.engine.flow import Turn
@@ -87,7 +87,6 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
     ) -> Sight[ObsT]:
         """The result of at most one look at the cloud, unless an adoption or a search needs more. Raises CloudError."""
         key = turn.key
-        self.cache.unclaim(key)
         is_open = predicates.intent_open(obj, intent)
         adopt_id = self._adopts(obj)
         deleting = predicates.demand(obj) is not Demand.EXIST
@@ -101,7 +100,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
             others = self.cache.others(key, obj.status.id)
             if others:
                 return Sight(Seen.FOREIGN, note=shared(obj.status.id, key, others))
-            return await self._look_by_id(obj, account, memory, _closeness(turn, obj))
+            return await self._look_by_id(key, obj, account, memory, _closeness(turn, obj))
         refused = ""
         if adopt_id and (is_open or not deleting):
             answer = await self._look_at_adoptee(key, obj, adopt_id, account, intent if is_open else None)
@@ -148,13 +147,18 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         return bool(living - {here}) or (entry.cloud_id == cloud_id and not before_it_went)
 
     async def _look_by_id(
-        self, obj: Resource[SpecT, StatusT], account: AccountReady, memory: ManagedMemory, look: Look
+        self,
+        key: ObjectKey,
+        obj: Resource[SpecT, StatusT],
+        account: AccountReady,
+        memory: ManagedMemory,
+        look: Look,
     ) -> Sight[ObsT]:
         try:
             address = asked(obj.status, obj.status.id or "")
             observed = await self.resource.observe(account.cloud, address, obj.status, look)
         except NotFound:
-            return self._missing(obj, account, memory)
+            return self._missing(key, obj, account, memory)
         strange = self.strange(obj, obj.status.id or "", obj.status.cloud_name, observed, account)
         memory.missing = ("", 0.0)
         if memory.known[0] != obj.status.id:
@@ -203,21 +207,23 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         holders = self.cache.others(key, cloud_id)
         if holders:
             return Sight(Seen.WITHHELD, note=_belongs(cloud_id, holders))
-        sight = await self._look_by_id(obj, account, memory, Look.EXACT)
+        sight = await self._look_by_id(key, obj, account, memory, Look.EXACT)
         if sight.observed is None or sight.seen is Seen.GONE:
             return sight
-        others = self._others(key, obj, sight.observed)
+        others = self._others(key, obj, sight.observed, account)
         return Sight(Seen.WITHHELD, note=_belongs(cloud_id, others)) if others else replace(sight, seen=Seen.FOUND)
 
-    def _missing(self, obj: Resource[SpecT, StatusT], account: AccountReady, memory: ManagedMemory) -> Sight[ObsT]:
+    def _missing(
+        self, key: ObjectKey, obj: Resource[SpecT, StatusT], account: AccountReady, memory: ManagedMemory
+    ) -> Sight[ObsT]:
         """The result of a 404, which is believed only when repeated, and never right after the create.
 
         Both count on this process's own clock, since the wall clock may step, or be another replica's.
         One that was seen terminated need not be repeated: the cloud forgets such a resource after a day (section 3).
         """
-        if moved(obj.status.identity, account.endpoints.management):
-            told = f"{account.key} has another URL now than {obj.status.id} was created with, and its cloud"
-            return Sight(Seen.FOREIGN, note=f"{told} does not find it, which proves nothing: give it that URL again")
+        if moved(obj.status.identity, account.endpoints.of(key.kind)):
+            told = f"{_moved(account)} does not find {obj.status.id}, which proves nothing"
+            return Sight(Seen.FOREIGN, note=f"{told}: give it that URL again, or, if it is gone, {let_go(key)}")
         if memory.missing[0] != obj.status.id:
             memory.missing = (obj.status.id or "", self.clock())
         missing_since = memory.missing[1]
@@ -270,7 +276,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         differs = self._differs(obj, observed) if intent is None or not by_name else ""
         if differs:
             return Sight(refused, note=differs)
-        holders = self.cache.claim(cloud_id, key)
+        holders = self.cache.claim(cloud_id, key, account.endpoints.of(key.kind))
         if holders:
             return Sight(refused, note=_belongs(cloud_id, holders))
         return Sight(Seen.FOUND if intent is not None else Seen.ADOPTEE, observed)
@@ -318,11 +324,11 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         finding = await self._find(turn.key, obj, intent, account)
         match finding:
             case Found(observed):
-                return self._found(turn.key, obj, intent, observed)
+                return self._found(turn.key, obj, intent, observed, account)
             case NotSeen() if intent.token == memory.discarded:
                 return Sight(Seen.ABSENT, note=f"{intent.name!r} was made, and is gone")
             case NotSeen():
-                return self._not_seen(turn.key, intent, memory)
+                return self._not_seen(turn.key, intent, account, memory)
             case CannotTell():
                 note = self._trace(obj, intent)
                 early = self._early(turn, intent, account, memory)
@@ -346,8 +352,13 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         told = self.delays.search - (turn.now - intent.started_at).total_seconds()
         return own if account.resend_unknown else min(own, told)
 
-    def _not_seen(self, key: ObjectKey, intent: CreateIntent, memory: ManagedMemory) -> Sight[ObsT]:
+    def _not_seen(
+        self, key: ObjectKey, intent: CreateIntent, account: AccountReady, memory: ManagedMemory
+    ) -> Sight[ObsT]:
         """Count one more list without the intent's name; after an answer about something else, none is enough."""
+        if moved(intent.identity, account.endpoints.of(key.kind)):
+            told = f"{_moved(account)} does not show {intent.name!r}, which proves nothing"
+            return Sight(Seen.UNKNOWABLE, note=told)
         note = f"{intent.name!r} is not in the cloud's list"
         again = memory.lacks(intent.name, self.clock(), self.delays)
         if again is not None:
@@ -389,21 +400,29 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         return CannotTell() if await resource.may_exist(account.cloud, obj) else NotSeen()
 
     def _found(
-        self, key: ObjectKey, obj: Resource[SpecT, StatusT], intent: CreateIntent, observed: ObsT
+        self,
+        key: ObjectKey,
+        obj: Resource[SpecT, StatusT],
+        intent: CreateIntent,
+        observed: ObsT,
+        account: AccountReady,
     ) -> Sight[ObsT]:
         """A resource with the intent's name is the object's, unless another one has it: then the intent is a copy."""
         if self.resource.progress(observed) is Progress.GONE and shown_once(self.resource):
             return Sight(Seen.ABSENT, note=f"{intent.name!r} was made, and is gone")
-        others = self._others(key, obj, observed)
+        others = self._others(key, obj, observed, account)
         if not others:
             return Sight(Seen.FOUND, observed)
         if self._restored(obj, intent) or self._gave(obj, obj.metadata.uid, intent):
             return Sight(Seen.WITHHELD, note=_belongs(self.resource.identity(observed)[0], others))
         return Sight(Seen.ABSENT, note=f"the intent was copied from {_first(others)}")
 
-    def _others(self, key: ObjectKey, obj: Resource[SpecT, StatusT], observed: ObsT) -> frozenset[ObjectKey]:
+    def _others(
+        self, key: ObjectKey, obj: Resource[SpecT, StatusT], observed: ObsT, account: AccountReady
+    ) -> frozenset[ObjectKey]:
         """The other objects that have it; if there are none, it is claimed for this object."""
-        return self._givers(obj, observed) or self.cache.claim(self.resource.identity(observed)[0], key)
+        cloud_id, _ = self.resource.identity(observed)
+        return self._givers(obj, observed) or self.cache.claim(cloud_id, key, account.endpoints.of(key.kind))
 
     def _givers(self, obj: Resource[SpecT, StatusT], observed: ObsT) -> frozenset[ObjectKey]:
         """Other objects that give its name: the answer to the create of one may be on its way."""
@@ -442,6 +461,10 @@ def _closeness(turn: Turn, obj: Resource[SpecT, StatusT]) -> Look:
 
 _FORMER = "was made for a former object of this name"
 _WITHHELD = "and is not taken over, since the account is shared and its spec.allowAdoption is not true"
+
+
+def _moved(account: AccountReady) -> str:
+    return f"{account.key} has another URL now than at the create, and its cloud"
 
 
 def _belongs(cloud_id: str, holders: frozenset[ObjectKey]) -> str:

@@ -68,4 +68,4 @@ class ManagedTraces(Generic[SpecT, StatusT, ObsT]):
 
     def is_searched(self, name: str, giver: Entry) -> bool:
         """Whether an open intent has this very name, not that of another attempt."""
-        return giver.searching and f'\\"{name}\\"'.encode() in giver.body
+        return giver.searching and giver.sent is not None and giver.sent.name == name

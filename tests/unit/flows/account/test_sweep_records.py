@@ -11,8 +11,10 @@ from relay_operator.api.cloudaccount import Orphans
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.endpoints import Endpoints, called
 from relay_operator.engine.intent import cloud_name
-from relay_operator.engine.leftovers import Fate, Leftover
+from relay_operator.engine.leftovers import Fate, Leftover, Leftovers
+from relay_operator.flows.account import sweep as sweep_module
 from relay_operator.kinds.gpupod import GpuPodStatus
+from tests.support.turns import others
 from tests.unit.flows.account.swept import ACCOUNT, ELSEWHERE, ORPHAN, Listed, Swept, asking
 from tests.unit.flows.managed.cloudpods import lost
 from tests.unit.flows.managed.world import BEGINNING
@@ -221,6 +223,33 @@ async def test_an_account_has_created_nothing_for_an_object_of_another_namespace
     await swept()
     assert (swept.told(), swept.late) == ([(Fate.ORPHAN, made.id)], [])
     assert swept.world.informer.vanished.leftovers.late(uid) == ()
+
+
+async def test_what_makes_a_stray_costly_takes_turns(swept: Swept, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever lists resources chooses their names, and with them the objects that are looked at."""
+    for number in range(20):
+        swept.world.pods.add(f"{ORPHAN}-{number}")
+
+    def known(*_: object) -> bool:
+        swept.world.clock.seconds += 0.03  # as long as it takes
+        return True
+
+    monkeypatch.setattr(Leftovers, "known", known)
+    with others() as beside:
+        await swept()
+    assert beside.turns >= 19
+
+
+async def test_the_objects_that_may_ask_for_an_orphan_are_looked_through_in_turns(
+    swept: Swept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweep_module, "_OBJECTS_AT_ONCE", 1)
+    made = swept.world.pods.add(ORPHAN)
+    for number in range(50):
+        asking(swept, f"another-{number}", ACCOUNT, f"asking-{number}")
+    with others() as beside:
+        await swept()
+    assert (swept.told(), beside.turns > 50) == ([(Fate.ORPHAN, made.id)], True)
 
 
 async def test_a_late_batch_is_ended_by_the_inference_api(swept: Swept) -> None:

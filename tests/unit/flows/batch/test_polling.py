@@ -9,7 +9,7 @@ import pytest
 
 from relay_client import Cloud
 from relay_operator.api.meta import ObjectKey
-from relay_operator.engine.account import AccountRefused
+from relay_operator.engine.account import AccountReady, AccountRefused
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.confirmation import ConfirmationDelays
 from relay_operator.engine.flow import Turn
@@ -24,7 +24,7 @@ from relay_operator.flows.batch.polls import BatchPolls
 from relay_operator.flows.batch.transfers import Transfers
 from tests.unit.client.scripted import Reply, scripted_server
 from tests.unit.flows.batch.acting import KEY, ready
-from tests.unit.flows.batch.examples import LONGEST_WAIT, NOON, TOKEN, batch, sent, status
+from tests.unit.flows.batch.examples import LONGEST_WAIT, NOON, TOKEN, batch, part, sent, status
 
 if TYPE_CHECKING:
     from relay_operator.engine.account import AccountReady
@@ -83,6 +83,14 @@ async def test_running_parts_are_read_with_one_list_unless_something_changed(
         facts = await gatherer(cloud).gather(Turn(KEY, "uid-1", NOON, priority), obj, BatchMemory("uid-1"))
     assert facts.error is None
     assert server.targets == asked
+
+
+async def test_a_batch_of_which_nothing_was_sent_goes_on_by_another_url() -> None:
+    made_for = identity_of(batch().metadata, "", "org-1", "former")
+    obj = batch(status=status(part(), identity=made_for))
+    async with Cloud("https://cloud.example", "or_key_0123456789", organization_id="org-1") as cloud:
+        facts = await gatherer(cloud).gather(Turn(KEY, "uid-1", NOON, Priority.POLL), obj, BatchMemory("uid-1"))
+    assert isinstance(facts.account, AccountReady)
 
 
 @pytest.mark.parametrize("endpoint", ["", "former"], ids=["as an earlier release recorded it", "another"])

@@ -1,9 +1,16 @@
 """Whose create a batch in the cloud may be."""
 
+import json
+
+from relay_client import Cloud
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.entry import entry_of
+from relay_operator.engine.unclaimed_ids import UnclaimedIds
+from relay_operator.flows.batch.names import TAG
+from relay_operator.flows.batch.polls import PAGE
 from relay_operator.flows.batch.traces import BatchTraces
+from tests.unit.client.scripted import Reply, scripted_server
 from tests.unit.engine.apiserver import Json
 from tests.unit.flows.batch.examples import TOKEN
 
@@ -21,3 +28,13 @@ def test_a_batch_of_an_object_that_cannot_be_read_is_left_to_it() -> None:
     traces, name = BatchTraces(cache), f"{TOKEN}/1/1/1/1"
     assert (traces.ours(name), traces.giver(name)) == (True, KEY)
     assert traces.is_searched(name, entry_of(raw, ""))
+
+
+async def test_of_a_longer_page_than_was_asked_for_the_rest_is_left() -> None:
+    rows = [{"id": f"batch_{number}", "status": "in_progress", "metadata": {TAG: "t"}} for number in range(PAGE + 1)]
+    async with (
+        scripted_server() as server,
+        Cloud(server.url, "or_key_0123456789", inference_url=server.url, organization_id="org-1") as cloud,
+    ):
+        server.will(Reply(200, json.dumps({"object": "list", "data": rows, "has_more": False}).encode()))
+        assert len(await BatchTraces(Cache()).living(cloud, UnclaimedIds())) == PAGE

@@ -84,6 +84,18 @@ async def test_an_id_that_another_claimed_during_the_look_is_not_adopted(world: 
     assert "belongs to" in world.message("second")
 
 
+async def test_a_claim_lasts_for_one_pass_also_of_an_object_that_is_paused_by_then(world: World) -> None:
+    """The adoption could not be written."""
+    found = world.pods.add("made-by-hand", fields=POD)
+    first = world.apply("first", annotations={meta.ADOPT_ID: found.id, meta.PAUSED: "true"})
+    await world.settle()
+    world.cache.claim(found.id, first)
+    world.hint("first")
+    world.apply("second", annotations={meta.ADOPT_ID: found.id})
+    await world.settle()
+    assert world.status("second").id == found.id
+
+
 async def test_a_refused_adoption_is_let_go_without_touching_what_it_named(world: World) -> None:
     found = world.pods.add("one", fields={"imageUrl": "another"})
     world.apply(annotations={meta.ADOPT_ID: found.id})

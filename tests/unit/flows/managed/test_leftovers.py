@@ -1,15 +1,17 @@
 """What lives in the cloud without an object: what becomes of it, and what is told of it."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import CREATE_INTENT, FINALIZER, ObjectKey
+from relay_operator.engine import leftovers as leftovers_module
 from relay_operator.engine.account import AccountWaiting
 from relay_operator.engine.endpoints import called
 from relay_operator.engine.intent import MAX_NAME, cloud_name
-from relay_operator.engine.leftovers import Fate
+from relay_operator.engine.leftovers import _BY_NAME, Fate, LeftoversFullError
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.traces import ManagedTraces
 from relay_operator.kinds.gpupod import GpuPodStatus
@@ -17,7 +19,7 @@ from tests.unit.engine.apiserver import Fault, Json, part
 from tests.unit.flows.managed.cloudpods import lost
 from tests.unit.flows.managed.copies import copy_of
 from tests.unit.flows.managed.leftovers import ACCOUNT, KEY, kept, leftover, reach, written
-from tests.unit.flows.managed.world import NAMESPACE, World
+from tests.unit.flows.managed.world import BEGINNING, NAMESPACE, World
 
 
 @pytest.mark.parametrize("policy", ["Orphan", "Stop"])
@@ -228,6 +230,33 @@ async def test_what_another_url_shows_is_recorded_as_in_that_cloud(world: World)
     await leftovers.save()
     assert [(one.id, one.fate, one.endpoint) for one in leftovers.of(ACCOUNT)] == [("pod-9", Fate.KEPT, "other")]
     assert written(world) == [("kept", "pod-9")]
+
+
+async def test_what_has_an_id_is_told_before_what_may_not_exist(world: World) -> None:
+    leftovers = world.informer.vanished.leftovers
+    leftovers.note(leftover(Fate.ORPHAN, "", name="by-hand"))
+    later = leftover(Fate.ORPHAN, "pod-9").model_copy(update={"since": BEGINNING + timedelta(days=1)})
+    leftovers.note(later)
+    assert [one.id for one in leftovers.of(ACCOUNT)] == ["pod-9", ""]
+
+
+async def test_of_names_alone_a_namespace_keeps_so_many_whatever_they_are_for(world: World) -> None:
+    leftovers = world.informer.vanished.leftovers
+    for number in range(_BY_NAME):
+        leftovers.note(leftover(Fate.KEPT if number % 2 else Fate.ORPHAN, "", name=f"by-hand-{number}"))
+    with pytest.raises(LeftoversFullError):
+        leftovers.note(leftover(Fate.KEPT, "", name="one-more"))
+    leftovers.note(leftover(Fate.KEPT, "pod-9"))
+
+
+async def test_a_namespace_takes_over_no_more_than_it_may_have(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leftovers_module, "_MOST", 2)
+    leftovers, other = world.informer.vanished.leftovers, ObjectKey("CloudAccount", "team-b", "default")
+    for number in range(2):
+        leftovers.note(leftover(Fate.ORPHAN, f"pod-{number}"))
+    leftovers.note(leftover(Fate.ORPHAN, "theirs").model_copy(update={"account": other}))
+    leftovers.move(reach(account=other), lambda key, _named: key == other)
+    assert (len(leftovers.of(other)), len(leftovers.of(ACCOUNT))) == (2, 1)
 
 
 async def test_a_name_is_not_the_id_that_it_looks_like(world: World) -> None:

@@ -42,7 +42,10 @@ async def test_what_the_other_cloud_does_not_find_is_neither_recreated_nor_let_g
     made.hint()
     await made.wait(2000)
     assert (made.exists(), made.status().id, recorded(made), made.pods.count("create")) == (True, "pod-1", "former", 1)
-    assert "has another URL now than pod-1 was created with" in made.stalled()
+    assert (
+        "another URL now than at the create, and its cloud does not find pod-1, which proves nothing" in made.stalled()
+    )
+    assert "gpurelay.dev/abandon=true" in made.stalled()
     calls(made, "former")
     made.pods.hidden.clear()
     await made.wait(600)
@@ -98,38 +101,43 @@ async def test_a_former_resource_that_the_other_cloud_showed_is_ended_there(worl
 
 async def test_a_create_without_an_answer_is_not_sent_to_another_cloud(world: World) -> None:
     calls(world, "former")
-    world.pods.fail("create", lost(acted=True))
-    world.pods.listable = False
+    world.pods.fail("create", lost(acted=False))
+    world.pods.fail("find", lost(acted=False))
     world.apply()
     await world.settle()
     calls(world, "other")
     await world.wait(2000)
-    assert world.pods.count("create") == 1
-    assert "was created with another URL than" in world.stalled()
-    assert world.stalled().startswith("IdentityMismatch")
+    assert (world.pods.count("create"), world.status().id) == (1, None)
+    assert "another URL now than at the create, and its cloud does not show" in world.stalled()
+    assert "gpurelay.dev/retry-create" in world.stalled()
     calls(world, "former")
-    world.pods.listable = True
+    world.hint()
+    await world.wait(4000)
+    assert (world.status().id, recorded(world), world.pods.count("create")) == ("pod-1", "former", 2)
+
+
+async def test_a_create_without_an_answer_is_found_by_another_url(world: World) -> None:
+    calls(world, "former")
+    world.pods.fail("create", lost(acted=True))
+    world.pods.fail("find", lost(acted=False))
+    world.apply()
+    await world.settle()
+    calls(world, "other")
     await world.wait(600)
-    assert (world.status().id, recorded(world), world.pods.count("create")) == ("pod-1", "former", 1)
+    assert (world.status().id, recorded(world), world.pods.count("create")) == ("pod-1", "other", 1)
 
 
-async def test_a_former_resource_is_not_gone_since_the_other_cloud_does_not_find_it(world: World) -> None:
-    """The present one is seen there, which proves nothing of the former one."""
+async def test_a_former_resource_is_gone_if_the_cloud_that_shows_the_present_one_does_not_find_it(world: World) -> None:
     world.kind = KeptPods
     world.assemble()
     calls(world, "former")
     world.apply()
     await world.wait(60)
     calls(world, "other")
-    world.server.edit(
-        "gpupods", NAMESPACE, "train", {"status": {"former": [{"id": "pod-9", "name": "n"}]}}, status=True
-    )
+    beside: Json = {"former": [{"id": "pod-9", "name": "n"}]}
+    world.server.edit("gpupods", NAMESPACE, "train", {"status": beside}, status=True)
     await world.wait(2000)
-    assert (former(world), recorded(world)) == (["pod-9"], "former")
-    calls(world, "former")
-    world.hint()
-    await world.wait(2000)
-    assert former(world) == []
+    assert (former(world), recorded(world)) == ([], "other")
 
 
 async def test_a_former_resource_stays_in_its_cloud(world: World) -> None:
