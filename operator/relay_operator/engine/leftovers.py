@@ -35,7 +35,7 @@ _OTHERS = 20
 _MOST = 1000
 """The most records of a namespace's resources: each is a ConfigMap outside of the namespace's own quota."""
 _BY_NAME = 100
-"""The most of these of which only the name is known."""
+"""The most of these of which only the name is known, kept ones apart."""
 
 
 class LeftoversFullError(Refused):
@@ -44,7 +44,8 @@ class LeftoversFullError(Refused):
     def __init__(self, namespace: str) -> None:
         told = (
             f"the namespace {namespace} has {_MOST} records of resources without an object, or {_BY_NAME} of which "
-            "only the name is known, and gets no more: end in the cloud what nobody needs, or adopt it"
+            "only the name is known, and gets no more: end in the cloud what nobody needs, or adopt it; an "
+            f"administrator deletes the ConfigMaps {LABEL} of names that stand for nothing"
         )
         super().__init__(0, told, "")
 
@@ -140,8 +141,8 @@ class Leftovers:
     _kept: dict[tuple[str, str, str], set[str]] = field(default_factory=dict)
     """By organization, id and name; either id or name is empty."""
     _by_namespace: dict[str, set[str]] = field(default_factory=dict)
-    _by_name: dict[str, set[str]] = field(default_factory=dict)
-    """Those that are only known by their name, by the namespace of their object."""
+    _by_name: dict[tuple[str, Fate], set[str]] = field(default_factory=dict)
+    """Those that are only known by their name, by the namespace of their object and by what becomes of them."""
     _unsaved: set[str] = field(default_factory=set)
     _retracted: dict[str, Leftover] = field(default_factory=dict)
     """Records whose ConfigMap has to be deleted, by its name."""
@@ -201,7 +202,7 @@ class Leftovers:
         """Yields the records that this one would join, and how many they may be."""
         yield self._by_namespace.get(record.namespace, ()), _MOST
         if record.by_name_alone:
-            yield self._by_name.get(record.namespace, ()), _BY_NAME
+            yield self._by_name.get((record.namespace, record.fate), ()), _BY_NAME
 
     def retract(self, uid: str) -> None:
         """Forget the orphans of the object with this UID: what it had is being ended."""
@@ -392,7 +393,7 @@ class Leftovers:
         if record.fate is Fate.LATE:
             yield self._late, record.uid
         if record.by_name_alone:
-            yield self._by_name, record.namespace
+            yield self._by_name, (record.namespace, record.fate)
         if record.fate is Fate.KEPT:
             if record.id:
                 yield self._kept, (record.organization, record.id, "")

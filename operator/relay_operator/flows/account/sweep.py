@@ -160,9 +160,8 @@ class Sweeper:
         return fates
 
     def _forget_found(self, ready: AccountReady, found: Iterable[Stray], memory: SweepMemory) -> None:
-        """Forget orphans of which only the name is known, if an object records the resource with that name by now."""
-        own = self.engine.leftovers.of(ready.key)
-        named = {record.name: record for record in own if record.by_name_alone and record.fate is Fate.ORPHAN}
+        """Forget what only its name is known of, if an object records the resource with that name by now."""
+        named = {record.name: record for record in self.engine.leftovers.of(ready.key) if record.by_name_alone}
         for stray in found if named else ():
             record = named.get(stray.name)
             if record is not None and self._has_object(ready, stray.id):

@@ -234,8 +234,8 @@ class Actor:
         marked = [sent if row is part else row for row in facts.status.parts or ()]
         rows: list[JsonValue] = [row.model_dump(mode="json", exclude_none=True) for row in marked]
         patch: JsonObject = {"parts": rows}
-        made_for = facts.known_intent.identity
-        if made_for != facts.status.identity and made_for is not None:  # nothing was sent before, or by another URL
+        made_for = facts.sent_for
+        if made_for is not None and made_for != facts.status.identity:
             patch["identity"] = made_for.model_dump(mode="json", by_alias=True)
         await writer.status(patch)
 

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from relay_client.errors import CloudError
 from relay_operator.api.inferencebatch import Ending, InferenceBatch, InferenceBatchStatus
-from relay_operator.api.meta import CreateIntent, ObjectKey
+from relay_operator.api.meta import CreateIntent, Identity, ObjectKey
 from relay_operator.engine.account import AccountState, UsesAccount
 from relay_operator.engine.memory import SearchingMemory
 from relay_operator.flows.batch.plan import View
@@ -43,6 +43,14 @@ class Facts(UsesAccount):
         if self.intent is None:
             raise AssertionError(f"{self.key}: the plan names something in the cloud without an intent")
         return self.intent
+
+    @property
+    def sent_for(self) -> Identity | None:
+        """Whose the next batch is, and in which cloud: the account may have got another URL before the first one."""
+        begun, now = self.status.identity, self.known_intent.identity
+        if begun is None or now is None:
+            return now or begun
+        return begun.model_copy(update={"organization": now.organization, "endpoint": now.endpoint})
 
 
 @dataclass(slots=True)

@@ -119,7 +119,8 @@ def live(status: InferenceBatchStatus) -> list[PartStatus]:
 
 def nothing_sent(status: InferenceBatchStatus) -> bool:
     """Whether the batch began, and the cloud was asked to create nothing yet."""
-    return status.create_token is not None and not live(status) and not unanswered(status)
+    sent = any(part.batch_id or part.sent_at for part in status.parts or ())
+    return status.create_token is not None and not sent
 
 
 def unanswered(status: InferenceBatchStatus) -> list[PartStatus]:

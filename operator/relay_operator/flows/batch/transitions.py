@@ -44,11 +44,11 @@ def after(facts: Facts, action: Action, result: Result) -> InferenceBatchStatus:
             return _with(InferenceBatchStatus(), begun)
         case Paid(part, batch):
             paid = predicates.mirrored(part.model_copy(update={"sent_at": facts.now}), batch)
-            fields: Fields = {"parts": _replaced(status, part, paid), "retry_time": None, **_sent(facts)}
+            fields: Fields = {"parts": _replaced(status, part, paid), "retry_time": None, "identity": facts.sent_for}
             return predicates.refreshed(_with(status, fields | _resumed(facts)), ())
         case Unknown(part, _):
             marked = part.model_copy(update={"sent_at": facts.now})
-            return _with(status, {"parts": _replaced(status, part, marked), **_sent(facts)})
+            return _with(status, {"parts": _replaced(status, part, marked), "identity": facts.sent_for})
         case NotPaid(part, error, vanished):
             if vanished:
                 return _with(
@@ -147,11 +147,6 @@ def _rebuilt(facts: Facts, found: Iterable[Batch]) -> Fields:
     fields: Fields = {"parts": [parts[place] for place in sorted(parts)], "round": last.round, "attempt": last.attempt}
     status = predicates.refreshed(_with(facts.status, {**fields, **_owner(intent)}), ())
     return {name: getattr(status, name) for name in type(status).model_fields}
-
-
-def _sent(facts: Facts) -> Fields:
-    """Which cloud it was sent to: before the first request, the account may have got another URL."""
-    return {"identity": facts.known_intent.identity or facts.status.identity}
 
 
 def _owner(intent: CreateIntent) -> Fields:

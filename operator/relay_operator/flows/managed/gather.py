@@ -130,7 +130,8 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         named = obj.status.identity if has else sent.identity if sent is not None else None
         scopes = () if ending else self.resource.scopes(obj)
         # What has an id or a name can be looked for by any URL; that it is not found by another one proves nothing.
-        called = account.endpoints.of(key.kind) if sent is None and not obj.status.id else None
+        searched = obj.status.id or (sent is not None and not nameless(self.resource))
+        called = None if searched else account.endpoints.of(key.kind)
         refused = elsewhere(named, account, called) or not_served(key, account, ending=ending, scopes=scopes)
         if refused is not None:
             view = View(demand=demand, finalizer=finalizer, account=Account.of(refused), seen=Seen.BLIND)

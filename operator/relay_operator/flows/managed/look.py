@@ -357,7 +357,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
     ) -> Sight[ObsT]:
         """Count one more list without the intent's name; after an answer about something else, none is enough."""
         if moved(intent.identity, account.endpoints.of(key.kind)):
-            told = f"{_moved(account)} does not show {intent.name!r}, which proves nothing"
+            told = f"{_moved(account)} does not show {intent.name!r}, which proves nothing: give it that URL again"
             return Sight(Seen.UNKNOWABLE, note=told)
         note = f"{intent.name!r} is not in the cloud's list"
         again = memory.lacks(intent.name, self.clock(), self.delays)

@@ -7,7 +7,7 @@ from relay_operator.api import meta
 from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey, Resource
 from relay_operator.api.parts import DeletionPolicy, OnInterrupted, PowerState, Recovery, UpdateType
 from relay_operator.api.workload import ManagedSpec, ManagedStatus, SpecT, StatusT
-from relay_operator.engine.account import AccountReady
+from relay_operator.engine.account import AccountReady, moved
 from relay_operator.engine.backoff import is_ahead
 from relay_operator.engine.intent import changed_fields, is_open
 from relay_operator.flows.managed import former, schedule
@@ -82,13 +82,16 @@ def undecided(
 ) -> Undecided:
     """What may be done about an unknown outcome: a person's answer precedes the account's policy.
 
-    For a kind without names, and after an answer with another name, nothing is sent again: that would create another.
+    For a kind without names, after an answer about something else, and to a cloud with another URL, nothing is sent
+    again: that would create another.
     """
     token, answered = (intent.token, intent.answered) if isinstance(intent, CreateIntent) else ("", "")
+    made_for = intent.identity if isinstance(intent, CreateIntent) else None
     answer = obj.metadata.annotations.get(meta.RETRY_CREATE, "")
     if answer and (answer == token or isinstance(intent, MalformedIntent)):
         return Undecided.GIVE_UP
-    resend = account.resend_unknown and token and not answered and not nameless(resource)
+    elsewhere = moved(made_for, account.endpoints.of(resource.definition.kind))
+    resend = account.resend_unknown and token and not answered and not nameless(resource) and not elsewhere
     return Undecided.RESEND if resend else Undecided.HOLD
 
 

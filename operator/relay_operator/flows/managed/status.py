@@ -108,12 +108,14 @@ def _seen_in(facts: Facts[SpecT, StatusT, ObsT], observed: ObsT) -> Fields:
 
     Its name shows it, where it has one. Former resources were not seen, so that with them the record stays.
     """
-    status, account, (_, name) = facts.obj.status, facts.account, facts.resource.identity(observed)
+    status, account = facts.obj.status, facts.account
     if status.identity is None or not isinstance(account, AccountReady) or former(status) or facts.outdated:
         return {}
+    endpoint, (_, name) = account.endpoints.of(facts.key.kind), facts.resource.identity(observed)
     shown = bool(status.id) and (nameless(facts.resource) or (bool(name) and name == status.cloud_name))
-    endpoint = account.endpoints.of(facts.key.kind)
-    return {"identity": status.identity.model_copy(update={"endpoint": endpoint})} if shown else {}
+    if not shown or status.identity.endpoint == endpoint:
+        return {}
+    return {"identity": status.identity.model_copy(update={"endpoint": endpoint})}
 
 
 def _former_in_time(facts: Facts[SpecT, StatusT, ObsT]) -> Fields:

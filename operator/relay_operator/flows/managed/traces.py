@@ -67,5 +67,5 @@ class ManagedTraces(Generic[SpecT, StatusT, ObsT]):
         return here or self.giver(name) is not None
 
     def is_searched(self, name: str, giver: Entry) -> bool:
-        """Whether an open intent has this very name, not that of another attempt."""
-        return giver.searching and giver.sent is not None and giver.sent.name == name
+        """Whether an open intent has this very name, not that of another attempt; True if it cannot be read."""
+        return giver.searching and (giver.sent is None or giver.sent.name == name)

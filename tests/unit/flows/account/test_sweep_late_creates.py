@@ -112,3 +112,15 @@ async def test_a_late_create_is_ended_whoever_else_says_its_id(swept: Swept) -> 
         asking(swept, late, account)
     await swept()
     assert late not in [one.id for one in swept.world.pods.live]
+
+
+async def test_what_an_intent_that_cannot_be_read_may_be_about_is_left_to_people(swept: Swept) -> None:
+    world = swept.world
+    world.pods.listable = False
+    world.pods.fail("create", lost(acted=True))
+    world.apply()
+    await world.wait(100)
+    world.annotate(create_intent="{")
+    await world.settle()
+    await swept()
+    assert (swept.told(), len(world.pods.live)) == ([], 1)

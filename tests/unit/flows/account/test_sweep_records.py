@@ -122,6 +122,15 @@ async def test_what_another_cloud_claims_to_have_is_neither_taken_over_nor_forgo
     assert (swept.told(), [one.id for one in leftovers.of(gone)]) == ([(Fate.KEPT, "pod-8")], ["pod-7"])
 
 
+@pytest.mark.parametrize("fate", [Fate.ORPHAN, Fate.KEPT])
+async def test_what_is_only_known_by_its_name_leaves_the_list_once_an_object_has_it(swept: Swept, fate: Fate) -> None:
+    made, world = swept.world.pods.add("nightly"), swept.world
+    world.informer.vanished.leftovers.note(left(ACCOUNT, "", "", fate, "nightly"))
+    asking(swept, "another", ACCOUNT, "adopted", id=made.id)
+    await swept()
+    assert swept.told() == []
+
+
 async def test_what_is_seen_by_the_new_url_of_the_account_is_of_the_same_cloud(swept: Swept) -> None:
     made, leftovers = swept.world.pods.add("nightly"), swept.world.informer.vanished.leftovers
     leftovers.note(left(ACCOUNT, made.id, "former", name="nightly"))

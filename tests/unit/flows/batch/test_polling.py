@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from relay_client import Cloud
+from relay_operator.api.inferencebatch import PartStatus
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.account import AccountReady, AccountRefused
 from relay_operator.engine.cache import Cache
@@ -85,12 +87,26 @@ async def test_running_parts_are_read_with_one_list_unless_something_changed(
     assert server.targets == asked
 
 
-async def test_a_batch_of_which_nothing_was_sent_goes_on_by_another_url() -> None:
+@pytest.mark.parametrize(
+    ("parts", "told", "goes_on"),
+    [
+        ([part()], {}, True),
+        ([sent(state="completed")], {}, False),
+        ([sent(state="completed"), part(2)], {}, False),
+        ([sent(state="completed")], {"completion_time": NOON}, False),
+        ([part()], {"completion_time": NOON}, False),
+    ],
+    ids=["nothing was sent", "its answers wait", "some do", "finished", "finished before anything was sent"],
+)
+async def test_a_batch_goes_on_by_another_url_only_if_nothing_was_sent(
+    parts: list[PartStatus], told: dict[str, datetime], *, goes_on: bool
+) -> None:
+    """Its answers are not in the other cloud, and would count as lost."""
     made_for = identity_of(batch().metadata, "", "org-1", "former")
-    obj = batch(status=status(part(), identity=made_for))
+    obj = batch(status=status(*parts, identity=made_for, **told))
     async with Cloud("https://cloud.example", "or_key_0123456789", organization_id="org-1") as cloud:
         facts = await gatherer(cloud).gather(Turn(KEY, "uid-1", NOON, Priority.POLL), obj, BatchMemory("uid-1"))
-    assert isinstance(facts.account, AccountReady)
+    assert isinstance(facts.account, AccountReady) is goes_on
 
 
 @pytest.mark.parametrize("endpoint", ["", "former"], ids=["as an earlier release recorded it", "another"])

@@ -7,6 +7,7 @@ import pytest
 from relay_operator.api.conditions import ConditionType
 from relay_operator.api.meta import Identity
 from relay_operator.engine.endpoints import Endpoints
+from relay_operator.flows.managed import gather as gather_module
 from relay_operator.flows.managed import status as status_module
 from tests.unit.engine.apiserver import Json
 from tests.unit.flows.managed.cloudpods import lost
@@ -99,7 +100,29 @@ async def test_a_former_resource_that_the_other_cloud_showed_is_ended_there(worl
     assert (former(world), recorded(world)) == ([], "other")
 
 
-async def test_a_create_without_an_answer_is_not_sent_to_another_cloud(world: World) -> None:
+async def test_a_lost_create_of_what_a_name_does_not_prove_is_not_looked_for_elsewhere(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What looks alike in the other cloud is somebody else's."""
+    calls(world, "former")
+    world.pods.fail("create", lost(acted=True))
+    world.pods.fail("find", lost(acted=False))
+    world.apply()
+    await world.settle()
+    monkeypatch.setattr(gather_module, "nameless", lambda _resource: True)
+    calls(world, "other")
+    await world.wait(600)
+    assert world.stalled().startswith("IdentityMismatch: what was created for this object was created with another URL")
+    assert world.status().id is None
+
+
+@pytest.mark.parametrize("listable", [True, False])
+@pytest.mark.parametrize("by_name", [False, True])
+async def test_a_create_without_an_answer_is_not_sent_to_another_cloud(
+    world: World, *, by_name: bool, listable: bool
+) -> None:
+    world.account.state = replace(world.account.ready, resend_unknown=by_name)
+    world.pods.listable = listable
     calls(world, "former")
     world.pods.fail("create", lost(acted=False))
     world.pods.fail("find", lost(acted=False))
@@ -108,8 +131,11 @@ async def test_a_create_without_an_answer_is_not_sent_to_another_cloud(world: Wo
     calls(world, "other")
     await world.wait(2000)
     assert (world.pods.count("create"), world.status().id) == (1, None)
-    assert "another URL now than at the create, and its cloud does not show" in world.stalled()
+    assert world.stalled().startswith("CreateOutcomeUnknown")
     assert "gpurelay.dev/retry-create" in world.stalled()
+    if not listable:
+        return
+    assert "another URL now than at the create, and its cloud does not show" in world.stalled()
     calls(world, "former")
     world.hint()
     await world.wait(4000)
