@@ -340,10 +340,12 @@ class Leftovers:
     def seen_in(self, reach: Reach, record: Leftover) -> None:
         """Record that the cloud which the account calls by now has the resource: it is the same cloud.
 
-        The former record is forgotten once the new one is saved, at the next call. Raises LeftoversFullError.
+        The former record is forgotten once one that protects as much is saved, at a later call. Raises
+        LeftoversFullError.
         """
         here = record.model_copy(update={"endpoint": reach.endpoints.of(record.kind)})
-        if here.config_map in self.saved():
+        there = self._records.get(here.config_map) if here.config_map in self.saved() else None
+        if there is not None and (there.fate is Fate.KEPT or record.fate is not Fate.KEPT):
             self.forget(record)
         else:
             self.note(here)

@@ -88,7 +88,8 @@ class Gatherer:
         made_for = obj.status.identity or (intent.identity if intent is not None else None)
         refused = not_served(key, account, ending=view.deleting)
         if view.phase is not Phase.NEW:
-            unsent = view.phase is Phase.ACTIVE and predicates.nothing_sent(obj.status)
+            cleared = view.phase is Phase.FINISHED and not obj.status.parts  # nothing is in the cloud
+            unsent = predicates.nothing_sent(obj.status) and (view.phase is Phase.ACTIVE or cleared)
             called = None if unsent else account.endpoints.of(key.kind)
             foreign = elsewhere(made_for, account, called) or self._withheld(obj, made_for, account)
             refused = foreign or self._shared(key, obj) or refused

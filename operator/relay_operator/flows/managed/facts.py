@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Generic
 
 from relay_client.errors import CloudError
-from relay_operator.api.meta import CreateIntent, ObjectKey, Resource
+from relay_operator.api.meta import CreateIntent, Identity, ObjectKey, Resource
 from relay_operator.api.workload import Former, SpecT, StatusT
 from relay_operator.engine.account import AccountState, UsesAccount
 from relay_operator.flows.managed.funding import UNLIMITED, Funded
@@ -54,6 +54,8 @@ class Facts(UsesAccount, Generic[SpecT, StatusT, ObsT]):
     """Seconds until a look can tell what this one could not: whether the resource exists."""
     funded: Funded = UNLIMITED
     """What budgets say."""
+    here: Identity | None = None
+    """What status records of where the resource is, if it records something else; None if it need not be written."""
     outdated: str = ""
     """Why nothing may be created, and what to do, since a CRD is older than this release; empty if none is."""
 

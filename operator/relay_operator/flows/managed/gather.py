@@ -9,10 +9,19 @@ from typing import Generic
 from relay_client.errors import CloudError, NotFound
 from relay_operator.api import meta
 from relay_operator.api.conditions import Reason
-from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey, Resource
+from relay_operator.api.meta import CreateIntent, Identity, MalformedIntent, ObjectKey, Resource
 from relay_operator.api.workload import Former as FormerResource
 from relay_operator.api.workload import SpecT, StatusT
-from relay_operator.engine.account import NOT_ASKED, AccountReady, Accounts, elsewhere, moved, not_served, pinned
+from relay_operator.engine.account import (
+    NOT_ASKED,
+    AccountReady,
+    Accounts,
+    elsewhere,
+    identity_in,
+    moved,
+    not_served,
+    pinned,
+)
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.conditions import is_unfunded
 from relay_operator.engine.confirmation import ConfirmationDelays
@@ -258,6 +267,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             error=sight.error,
             note=taken or funded.note or note or differs,
             related=linked.message,
+            here=self._here(turn.key, obj, account),
             used=used,
             change=change,
             former=idle,
@@ -271,6 +281,15 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             funded=funded,
             outdated=turn.outdated,
         )
+
+    def _here(self, key: ObjectKey, obj: Resource[SpecT, StatusT], account: AccountReady) -> Identity | None:
+        """The identity to record if the cloud shows the resource by another URL, or an early release recorded none."""
+        recorded, now = obj.status.identity, account.endpoints.of(key.kind)
+        if not obj.status.id or (recorded is not None and recorded.endpoint == now):
+            return None
+        if recorded is not None:
+            return recorded.model_copy(update={"endpoint": now})
+        return identity_in(account, obj.metadata, key.kind, self.installation.name)
 
     async def _value(
         self, turn: Turn, obj: Resource[SpecT, StatusT], memory: ManagedMemory, sight: Sight[ObsT], *, wanted: bool

@@ -9,7 +9,7 @@ from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey, rf
 from relay_operator.api.references import HeldReference
 from relay_operator.api.workload import BlueGreenStatus, SpecT, StatusT, WorkloadStatus
 from relay_operator.engine import conditions
-from relay_operator.engine.account import AccountReady, pinned
+from relay_operator.engine.account import pinned
 from relay_operator.engine.actions import Keep
 from relay_operator.engine.backoff import RetryPolicy
 from relay_operator.engine.commitment import BILLED
@@ -104,18 +104,15 @@ def _begun(status: StatusT, now: datetime) -> StatusT:
 
 
 def _seen_in(facts: Facts[SpecT, StatusT, ObsT], observed: ObsT) -> Fields:
-    """The endpoint by which the resource was seen, if another was recorded: that it was shown proves the same cloud.
+    """Where the resource was seen, if something else is recorded: that it was shown proves that it is the same cloud.
 
     Its name shows it, where it has one. Former resources were not seen, so that with them the record stays.
     """
-    status, account = facts.obj.status, facts.account
-    if status.identity is None or not isinstance(account, AccountReady) or former(status) or facts.outdated:
+    status, (_, name) = facts.obj.status, facts.resource.identity(observed)
+    if facts.here is None or former(status) or facts.outdated:
         return {}
-    endpoint, (_, name) = account.endpoints.of(facts.key.kind), facts.resource.identity(observed)
-    shown = bool(status.id) and (nameless(facts.resource) or (bool(name) and name == status.cloud_name))
-    if not shown or status.identity.endpoint == endpoint:
-        return {}
-    return {"identity": status.identity.model_copy(update={"endpoint": endpoint})}
+    shown = nameless(facts.resource) or (bool(name) and name == status.cloud_name)
+    return {"identity": facts.here} if shown else {}
 
 
 def _former_in_time(facts: Facts[SpecT, StatusT, ObsT]) -> Fields:

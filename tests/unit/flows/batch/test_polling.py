@@ -95,8 +95,16 @@ async def test_running_parts_are_read_with_one_list_unless_something_changed(
         ([sent(state="completed"), part(2)], {}, False),
         ([sent(state="completed")], {"completion_time": NOON}, False),
         ([part()], {"completion_time": NOON}, False),
+        ([], {"completion_time": NOON}, True),
     ],
-    ids=["nothing was sent", "its answers wait", "some do", "finished", "finished before anything was sent"],
+    ids=[
+        "nothing was sent",
+        "its answers wait",
+        "some do",
+        "finished",
+        "finished with an upload",
+        "finished with nothing",
+    ],
 )
 async def test_a_batch_goes_on_by_another_url_only_if_nothing_was_sent(
     parts: list[PartStatus], told: dict[str, datetime], *, goes_on: bool

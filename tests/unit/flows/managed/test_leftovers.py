@@ -232,6 +232,20 @@ async def test_what_another_url_shows_is_recorded_as_in_that_cloud(world: World)
     assert written(world) == [("kept", "pod-9")]
 
 
+async def test_what_is_kept_stays_so_although_another_account_told_of_it_as_an_orphan(world: World) -> None:
+    """That account had the new URL first."""
+    leftovers, other = world.informer.vanished.leftovers, ObjectKey("CloudAccount", "team-b", "default")
+    record = leftover(Fate.KEPT, endpoint="former")
+    leftovers.note(record)
+    leftovers.note(leftover(Fate.ORPHAN, endpoint="other").model_copy(update={"account": other}))
+    for _ in range(3):
+        await leftovers.save()
+        leftovers.seen_in(reach(endpoint="other"), record)
+    await leftovers.save()
+    assert written(world) == [("kept", "pod-9")]
+    assert leftovers.kept(reach(account=other, endpoint="other"), "pod-9", "")
+
+
 async def test_what_has_an_id_is_told_before_what_may_not_exist(world: World) -> None:
     leftovers = world.informer.vanished.leftovers
     leftovers.note(leftover(Fate.ORPHAN, "", name="by-hand"))

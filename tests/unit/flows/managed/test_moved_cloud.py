@@ -65,6 +65,24 @@ async def test_what_it_shows_is_there_and_its_404_is_believed_from_then_on(made:
     assert (made.status().id, made.pods.count("create")) == ("pod-2", 2)
 
 
+async def test_what_an_early_release_recorded_says_where_it_is_once_it_is_shown(world: World) -> None:
+    world.apply(recovery={"onTerminated": "Recreate"})
+    await world.wait(60)
+    world.server.edit("gpupods", NAMESPACE, "train", {"status": {"identity": None}}, status=True)
+    calls(world, "former")
+    world.hint()
+    await world.wait(600)
+    uid = world.obj().metadata.uid
+    assert world.status().identity == Identity(
+        installation="c0ffe", namespace=NAMESPACE, name="train", uid=uid, organization="org-1", endpoint="former"
+    )
+    calls(world, "other")
+    world.pods.hidden.add("pod-1")
+    world.hint()
+    await world.wait(2000)
+    assert (world.status().id, world.pods.count("create")) == ("pod-1", 1)
+
+
 @pytest.mark.parametrize("name", ["", "somebody's"])
 async def test_what_does_not_have_its_name_there_does_not_show_the_same_cloud(made: World, name: str) -> None:
     made.pods.records["pod-1"] = made.pods.records["pod-1"].model_copy(update={"name": name})
