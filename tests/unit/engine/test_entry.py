@@ -27,7 +27,7 @@ def entry(**said: Json) -> Entry:
         ({"metadata": {"annotations": {"gpurelay.dev/adopt-id": "pod-1"}}}, True),
         ({"status": {"id": "pod-1"}}, True),
         ({"status": {"id": "pod-2", "conditions": [{"type": "LateCreate", "message": "pod-1 is being ended"}]}}, False),
-        ({"status": {"parts": [{"batchId": "pod-1"}]}}, True),
+        ({"status": {"attempt": 1, "parts": [{"batchId": "pod-1"}]}}, True),
         ({"metadata": {"annotations": {CREATE_INTENT: ADOPTED}}}, True),
         ({"metadata": {"annotations": {"gpurelay.dev/adopt-id": "pod-12"}}, "status": {"id": "my-pod-1"}}, False),
         ({"metadata": {"annotations": {"note": "pod-1"}}, "spec": {"image": "pod-1"}}, False),

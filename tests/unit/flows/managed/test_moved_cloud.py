@@ -65,6 +65,13 @@ async def test_what_it_shows_is_there_and_its_404_is_believed_from_then_on(made:
     assert (made.status().id, made.pods.count("create")) == ("pod-2", 2)
 
 
+async def test_nothing_is_written_that_an_older_crd_would_drop(made: World) -> None:
+    made.reconciler.engine.served.outdated = "the CRDs are older"
+    made.hint()
+    await made.wait(600)
+    assert recorded(made) == "former"
+
+
 async def test_what_an_early_release_recorded_says_where_it_is_once_it_is_shown(world: World) -> None:
     world.apply(recovery={"onTerminated": "Recreate"})
     await world.wait(60)
