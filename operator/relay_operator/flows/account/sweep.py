@@ -286,12 +286,13 @@ class Sweeper:
 
         With `any_cloud`, those count whose cloud may be this one under another URL.
         """
-        traces = self.traces[found.kind]
+        traces, given = self.traces[found.kind], found.name.partition("/")[0].encode()
 
         def claims(key: ObjectKey, entry: Entry) -> bool:
             if key.kind != found.kind:
                 return False
-            seeks = searched and entry.searching and traces.is_searched(found.name, entry)
+            # Of others than the giver: an intent that cannot be read seeks only what it names.
+            seeks = searched and entry.searching and given in entry.body and traces.is_searched(found.name, entry)
             return (seeks or entry.says(found.id)) and self._may_have(ready, key, entry, any_cloud=any_cloud)
 
         return claims
@@ -303,9 +304,9 @@ class Sweeper:
             return account is not None
         told = self.engine.cache.get(account)
         status = told.status() if told is not None else {}
-        here = self.engine.cache.endpoint(key) == ready.endpoints.of(key.kind)
+        here = self.engine.cache.endpoint(key) in {"", ready.endpoints.of(key.kind)}
         said_here = status.get("endpoint") in {None, ready.endpoints.management}
-        if told is not None and not (any_cloud or (here and said_here)):
+        if not (any_cloud or (here and said_here)):
             return False
         before = status.get("organizationId")
         known = {part(entry.status(), "identity").get("organization"), self.organization_of(account) or before}

@@ -315,7 +315,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
             return strange
         if intent.token in memory.unsent:
             return Sight(Seen.ABSENT, note="the last attempt was written down and not sent")
-        originals = self.cache.with_token(intent.token) - {turn.key}
+        originals = self.cache.creators(intent.token, turn.key)
         originals |= self.cache.with_name(intent.name, self.installation.name, but=obj.metadata.uid)
         if originals:
             held = self._restored(obj, intent)

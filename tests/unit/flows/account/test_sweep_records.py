@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from relay_operator.api.cloudaccount import Orphans
-from relay_operator.api.meta import ObjectKey
+from relay_operator.api.meta import CREATE_INTENT, ObjectKey
 from relay_operator.engine.endpoints import Endpoints, called
 from relay_operator.engine.intent import cloud_name
 from relay_operator.engine.leftovers import Fate, Leftover, Leftovers
@@ -205,6 +205,30 @@ async def test_what_is_somebodys_by_another_url_is_told_and_not_ended(swept: Swe
     swept.world.informer.vanished.leftovers.forget(kept)
     await swept(policy=Orphans.DELETE)
     assert swept.world.pods.live == []
+
+
+async def test_an_intent_that_cannot_be_read_keeps_no_orphan_that_it_does_not_name(swept: Swept) -> None:
+    made, cache = swept.world.pods.add(ORPHAN), swept.world.cache
+    await swept()
+    swept.world.clock.seconds += 2 * 86400
+    metadata: JsonValue = {"uid": "u", "annotations": {CREATE_INTENT: '{"name": "' + ORPHAN}}
+    key = ObjectKey("GpuPod", ACCOUNT.namespace, "torn")
+    cache.put(key, {"metadata": metadata})
+    await swept(policy=Orphans.DELETE)
+    assert [one.id for one in swept.world.pods.live] == [made.id]
+    cache.drop(key)
+    cache.put(key, {"metadata": {"uid": "u2", "annotations": {CREATE_INTENT: "{"}}})
+    await swept(policy=Orphans.DELETE)
+    assert swept.world.pods.live == []
+
+
+async def test_what_another_cloud_recorded_hides_no_orphan_though_its_account_is_gone(swept: Swept) -> None:
+    made = swept.world.pods.add(ORPHAN)
+    real(swept)
+    identity: JsonValue = {"organization": "org-1", "uid": "asking-another", "endpoint": "own"}
+    asking(swept, "another", ELSEWHERE, id=made.id, identity=identity)
+    await swept()
+    assert swept.told() == [(Fate.ORPHAN, made.id)]
 
 
 async def test_an_organization_that_another_cloud_told_counts_no_longer_under_a_new_url(swept: Swept) -> None:

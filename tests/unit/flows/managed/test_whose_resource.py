@@ -7,7 +7,16 @@ import pytest
 
 from relay_operator.api import meta
 from relay_operator.api.conditions import ConditionType
-from relay_operator.api.meta import ADOPT_ID, CREATE_INTENT, PAUSED, CreateIntent, Identity, MalformedIntent, ObjectMeta
+from relay_operator.api.meta import (
+    ADOPT_ID,
+    CREATE_INTENT,
+    PAUSED,
+    CreateIntent,
+    Identity,
+    MalformedIntent,
+    ObjectKey,
+    ObjectMeta,
+)
 from relay_operator.api.references import AccountKind, AccountRef
 from relay_operator.engine import identity
 from relay_operator.engine.endpoints import Endpoints
@@ -158,6 +167,22 @@ async def test_what_a_copy_says_of_an_open_intent_is_nothing(world: World) -> No
     world.server.put("gpupods", copied)
     await world.wait(20)
     assert (world.status().id, world.status("other").id, len(world.pods.live)) == ("pod-1", "pod-2", 2)
+
+
+async def test_a_token_that_an_object_of_another_cloud_records_says_nothing(world: World) -> None:
+    """A tenant's own cloud shows what an intent with somebody's token names: the lost create is still looked for."""
+    world.pods.fail("create", lost(acted=True))
+    world.pods.fail("find", lost(acted=False))
+    world.cache.urls = ("https://real.example", "")
+    for namespace, url in ((NAMESPACE, ""), ("team-b", "https://own.example")):
+        account = ObjectKey("CloudAccount", namespace, "default")
+        world.cache.put(account, {"metadata": {"uid": "a"}, "spec": {"apiKeySecretRef": {}, "baseUrl": url}})
+    world.apply()
+    await world.settle()
+    copied: Json = {"createToken": world.readable_intent().token, "id": "pod-9"}
+    world.cache.put(ObjectKey("GpuPod", "team-b", "theirs"), {"metadata": {"uid": "b"}, "status": copied})
+    await world.wait(600)
+    assert (world.status().id, world.pods.count("create")) == ("pod-1", 1)
 
 
 async def test_an_intent_written_by_hand_finds_nothing_of_others(world: World) -> None:
