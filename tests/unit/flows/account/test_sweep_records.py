@@ -226,7 +226,8 @@ async def test_what_another_cloud_recorded_hides_no_orphan_though_its_account_is
     made = swept.world.pods.add(ORPHAN)
     real(swept)
     identity: JsonValue = {"organization": "org-1", "uid": "asking-another", "endpoint": "own"}
-    asking(swept, "another", ELSEWHERE, id=made.id, identity=identity)
+    gone: JsonValue = {"kind": ELSEWHERE.kind, "name": ELSEWHERE.name}
+    asking(swept, "another", ELSEWHERE, id=made.id, identity=identity, account=gone)
     await swept()
     assert swept.told() == [(Fate.ORPHAN, made.id)]
 
