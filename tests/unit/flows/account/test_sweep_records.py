@@ -225,9 +225,11 @@ async def test_an_intent_that_cannot_be_read_keeps_no_orphan_that_it_does_not_na
 async def test_what_another_cloud_recorded_hides_no_orphan_though_its_account_is_gone(swept: Swept) -> None:
     made = swept.world.pods.add(ORPHAN)
     real(swept)
-    identity: JsonValue = {"organization": "org-1", "uid": "asking-another", "endpoint": "own"}
-    gone: JsonValue = {"kind": ELSEWHERE.kind, "name": ELSEWHERE.name}
-    asking(swept, "another", ELSEWHERE, id=made.id, identity=identity, account=gone)
+    identity: JsonValue = {"organization": "org-1", "uid": "u1", "endpoint": "own"}
+    account: JsonValue = {"kind": ELSEWHERE.kind, "name": ELSEWHERE.name}
+    status: JsonValue = {"id": made.id, "identity": identity, "account": account}
+    key = ObjectKey("GpuPod", ELSEWHERE.namespace, "recording")
+    swept.world.cache.put(key, {"metadata": {"uid": "u1"}, "status": status})
     await swept()
     assert swept.told() == [(Fate.ORPHAN, made.id)]
 
