@@ -10,7 +10,7 @@ from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import CreateIntent, Identity, ObjectKey, ObjectMeta
 from relay_operator.api.references import AccountKind, AccountRef
 from relay_operator.engine.endpoints import NOWHERE, Endpoints
-from relay_operator.engine.identity import identity_of
+from relay_operator.engine.identity import identity_of, located
 from relay_operator.engine.leftovers import Reach
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 
@@ -101,13 +101,15 @@ def elsewhere(recorded: Identity | None, account: AccountReady, endpoint: str | 
 
     A key of one organization proves nothing about a resource of another, least of all that it is gone.
     """
-    if recorded is not None and recorded.organization not in {"", account.organization_id}:
+    if recorded is None:
+        return None
+    if recorded.organization not in {"", account.organization_id}:
         message = (
             f"what was created for this object is in the organization {recorded.organization}, and the key of "
             f"{account.key} is of {account.organization_id}: give the account a key of the former"
         )
         return AccountRefused(Reason.IDENTITY_MISMATCH, message)
-    if recorded is not None and endpoint is not None and moved(recorded, endpoint):
+    if endpoint is not None and moved(recorded, endpoint):
         message = (
             f"what was created for this object was created with another URL than {account.key} has now, whose cloud "
             "may be another: give the account that URL again until the object is gone or finished"
@@ -123,8 +125,7 @@ def identity_in(account: AccountReady, metadata: ObjectMeta, kind: str, installa
 
 def as_called(intent: CreateIntent, account: AccountReady, now: Identity) -> CreateIntent:
     """The intent with the account that was really called: anybody can write an intent by hand."""
-    called = {"organization": now.organization, "endpoint": now.endpoint}
-    made_for = (intent.identity or now).model_copy(update=called)
+    made_for = located(intent.identity or now, now)
     return intent.model_copy(update={"identity": made_for, "account": f"{account.key.kind}/{account.key.name}"})
 
 

@@ -294,9 +294,10 @@ class Cache:
 
         def counts(other: ObjectKey) -> bool:
             theirs = self._entries.get(other)
-            same = other.namespace == key.namespace or self._account(other, theirs) == account
+            if other.namespace == key.namespace or self._account(other, theirs) == account:
+                return True
             mine, its_own = endpoints.of(other.kind), self.endpoint_meant(other, theirs)
-            return same or mine == its_own or not (mine and its_own)
+            return mine == its_own or not (mine and its_own)
 
         return frozenset(filter(counts, others))
 

@@ -45,6 +45,16 @@ def _answers(annotations: Mapping[str, str]) -> list[str | None]:
     return [annotations.get(name) for name in _ANSWERS]
 
 
+def first(holders: frozenset[ObjectKey]) -> str:
+    """One of the objects, always the same."""
+    return min(map(str, holders))
+
+
+def about_anothers(cloud_id: str, holders: frozenset[ObjectKey]) -> str:
+    """The message about an answer to a create that has the id of another object's resource."""
+    return f"the answer is about {cloud_id}, which belongs to {first(holders)}"
+
+
 def shared(cloud_id: str, key: ObjectKey, others: frozenset[ObjectKey]) -> str:
     """The message about a resource that two objects record: either may be wrong, so that neither touches it."""
     whose = ", ".join(sorted(map(str, others)))

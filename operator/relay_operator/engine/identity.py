@@ -95,6 +95,16 @@ def identity_of(metadata: ObjectMeta, installation: str, organization: str, endp
     )
 
 
+def located(made_for: Identity, now: Identity) -> Identity:
+    """The identity, in the organization and the cloud of `now`."""
+    return made_for.model_copy(update={"organization": now.organization, "endpoint": now.endpoint})
+
+
+def place_of(made_for: Identity | None) -> tuple[str, str]:
+    """The organization and the endpoint that something was created in; empty if unknown."""
+    return (made_for.organization, made_for.endpoint) if made_for is not None else ("", "")
+
+
 def whose(recorded: Identity, metadata: ObjectMeta, installation: str) -> Whose:
     """For which object the identity was recorded: this one, a namesake that was restored, or another."""
     return _whose(recorded, (metadata.namespace, metadata.name), metadata.uid, installation)

@@ -189,7 +189,7 @@ class Leftovers:
         Raises LeftoversFullError if the record is new and its namespace has too many.
         """
         known = self._records.get(leftover.config_map)
-        if known is None and any(len(own) >= most for own, most in self._bounded(leftover)):
+        if known is None and self._is_full_for(leftover):
             raise LeftoversFullError(leftover.namespace)
         if known is None or (known.fate is not Fate.KEPT and (known.fate, known.of) != (leftover.fate, leftover.of)):
             logger.warning(
@@ -197,6 +197,9 @@ class Leftovers:
             )
             self._put(leftover)
             self._unsaved.add(leftover.config_map)
+
+    def _is_full_for(self, record: Leftover) -> bool:
+        return any(len(own) >= most for own, most in self._bounded(record))
 
     def _bounded(self, record: Leftover) -> Iterator[tuple[Collection[str], int]]:
         """Yields the records that this one would join, and how many they may be."""
@@ -323,13 +326,13 @@ class Leftovers:
         for other in list(self._by_account):
             blind = {named for named in (False, True) if not sees(other, named)}
             for record in [one for one in self.of(other) if bool(one.endpoint) in blind] if blind else ():
-                here = record.organization == reach.organization and reach.is_in_cloud_of(record)
+                if record.organization != reach.organization or not reach.is_in_cloud_of(record):
+                    continue
                 # A name alone proves nothing: it counts among its namespace's own, and is never another's.
                 counted = record.endpoint and reach.account.namespace in {"", record.namespace}
                 taken = record.model_copy(update={"account": reach.account})
-                full = any(len(own) >= most for own, most in self._bounded(taken))
-                fits = taken.namespace == record.namespace or not full
-                if here and fits and (record.id or counted):
+                fits = taken.namespace == record.namespace or not self._is_full_for(taken)
+                if fits and (record.id or counted):
                     self._put(taken)
                     self._unsaved.add(record.config_map)
 

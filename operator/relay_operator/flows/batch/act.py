@@ -19,7 +19,7 @@ from relay_operator.engine import finalizer
 from relay_operator.engine.account import AccountReady, Accounts, identity_in
 from relay_operator.engine.actions import Ignore, Nothing, Release, Wait
 from relay_operator.engine.cache import Cache
-from relay_operator.engine.fence import fence
+from relay_operator.engine.fence import about_anothers, fence
 from relay_operator.engine.identity import Installation
 from relay_operator.engine.intent import cloud_name
 from relay_operator.engine.object_writer import ObjectWriter
@@ -205,8 +205,7 @@ class Actor:
             batch = await self._fenced(facts).call(CREATE_BATCH, self._request(facts, part))
             must_be_of(part, batch, facts.known_intent.token, CREATE_BATCH.name)
             if others := self.cache.others(facts.key, batch.id):
-                told = f"the answer is about {batch.id}, which belongs to {min(map(str, others))}"
-                raise Unreadable(CREATE_BATCH.name, told)
+                raise Unreadable(CREATE_BATCH.name, about_anothers(batch.id, others))
         except CloudError as error:
             self.accounts.failed(account, error, facts.key)
             if error.outcome is Outcome.UNKNOWN:

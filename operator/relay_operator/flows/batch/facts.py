@@ -7,6 +7,7 @@ from relay_client.errors import CloudError
 from relay_operator.api.inferencebatch import Ending, InferenceBatch, InferenceBatchStatus
 from relay_operator.api.meta import CreateIntent, Identity, ObjectKey
 from relay_operator.engine.account import AccountState, UsesAccount
+from relay_operator.engine.identity import located
 from relay_operator.engine.memory import SearchingMemory
 from relay_operator.flows.batch.plan import View
 from relay_operator.flows.batch.result import WorkResult
@@ -50,7 +51,7 @@ class Facts(UsesAccount):
         begun, now = self.status.identity, self.known_intent.identity
         if begun is None or now is None:
             return now or begun
-        return begun.model_copy(update={"organization": now.organization, "endpoint": now.endpoint})
+        return located(begun, now)
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from relay_operator.api.meta import MOST_IN_A_ROW, CreateIntent, ObjectKey
 from relay_operator.engine import identity
 from relay_operator.engine.backoff import RetryPolicy
 from relay_operator.engine.flow import Told, Turn
-from relay_operator.engine.identity import Installation
+from relay_operator.engine.identity import Installation, place_of
 from relay_operator.engine.kind import resource_type
 from relay_operator.engine.leftovers import Fate, Left
 from relay_operator.engine.object_writer import ObjectWriter
@@ -112,8 +112,7 @@ class BatchFlow:
     def leaves(self, facts: Facts) -> tuple[Left, ...]:
         """Batches that continue to run, by policy or because of `abandon`; of an unanswered create, the tag."""
         status = facts.obj.status
-        made_for = status.identity
-        place = (made_for.organization, made_for.endpoint) if made_for is not None else ("", "")
+        place = place_of(status.identity)
         running = [Left(Fate.KEPT, part.batch_id or "", "", *place) for part in predicates.live(status)]
         tags = [str(tag_of(status.create_token or "", status, part)) for part in predicates.unanswered(status)]
         return (*running, *(Left(Fate.KEPT, "", tag, *place) for tag in tags))

@@ -13,7 +13,7 @@ from relay_operator.engine import finalizer
 from relay_operator.engine.account import Accounts, as_called, identity_in
 from relay_operator.engine.actions import Nothing
 from relay_operator.engine.cache import Cache
-from relay_operator.engine.fence import SupersededError, fence
+from relay_operator.engine.fence import SupersededError, about_anothers, fence
 from relay_operator.engine.identity import Installation, Whose, whose_intent
 from relay_operator.engine.intent import cloud_name, common, fingerprints, named
 from relay_operator.engine.object_writer import ObjectWriter
@@ -241,7 +241,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         if name and name != intent.name and not nameless(self.resource):
             return f"the answer is about {cloud_id}, named {name!r}, and {intent.name!r} was to be created"
         holders = self.cache.others(key, cloud_id)
-        return f"the answer is about {cloud_id}, which belongs to {min(map(str, holders))}" if holders else ""
+        return about_anothers(cloud_id, holders) if holders else ""
 
     def _named(self, facts: Facts[SpecT, StatusT, ObsT], name: str) -> Change:
         return predicates.change_named(self.resource, _known(facts.observed), facts.change, name)

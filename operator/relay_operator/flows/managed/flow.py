@@ -7,7 +7,7 @@ from typing import Generic
 from relay_client import BadRequest
 from relay_kube.kube import Refused, ResourceType
 from relay_operator.api.conditions import ConditionType, Reason
-from relay_operator.api.meta import CreateIntent, Identity, ObjectKey, Resource
+from relay_operator.api.meta import CreateIntent, ObjectKey, Resource
 from relay_operator.api.parts import DeletionPolicy
 from relay_operator.api.plan import Plan
 from relay_operator.api.workload import SpecT, StatusT
@@ -16,7 +16,7 @@ from relay_operator.engine.account import Accounts
 from relay_operator.engine.actions import Nothing, Release, Wait
 from relay_operator.engine.backoff import RetryPolicy
 from relay_operator.engine.flow import Told, Turn
-from relay_operator.engine.identity import Installation
+from relay_operator.engine.identity import Installation, place_of
 from relay_operator.engine.kind import resource_type
 from relay_operator.engine.leftovers import Fate, Left
 from relay_operator.engine.object_writer import ObjectWriter
@@ -219,7 +219,7 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
         status, intent, seen = facts.obj.status, facts.intent, facts.view.seen
         is_open = predicates.intent_open(facts.obj, intent)
         fate = Fate.ORPHAN if seen is Seen.WITHHELD else Fate.KEPT
-        aside = tuple(Left(fate, each.id, each.name, *_place(status.identity)) for each in former(status))
+        aside = tuple(Left(fate, each.id, each.name, *place_of(status.identity)) for each in former(status))
         if seen in {Seen.NOTHING, Seen.GONE} or not (status.id or is_open):
             return aside
         recorded = status.identity if status.id else intent.identity if intent is not None else None
@@ -227,7 +227,7 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
         cache, uid = self.actor.cache, facts.obj.metadata.uid
         if fate is Fate.KEPT and not (status.id or cache.only_giver(facts.key, uid, name, self.installation.name)):
             return aside
-        where, endpoint = _place(recorded)  # the endpoint in an intent may be written by hand
+        where, endpoint = place_of(recorded)  # the endpoint in an intent may be written by hand
         return (*aside, Left(fate, status.id or "", name, where, endpoint if status.id else "", part_of(status)))
 
     def unrecorded(self, result: Result[ObsT], memory: ManagedMemory, why: str) -> Result[ObsT]:
@@ -241,11 +241,6 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
     async def forget(self, key: ObjectKey, memory: ManagedMemory | None) -> None:
         """Takes the object out of the budgets' lines."""
         self.actor.budgets.leave(key)
-
-
-def _place(made_for: Identity | None) -> tuple[str, str]:
-    """The organization and the endpoint that something was created in."""
-    return (made_for.organization, made_for.endpoint) if made_for is not None else ("", "")
 
 
 def _with_connection(report: Report, memory: ManagedMemory) -> Report:

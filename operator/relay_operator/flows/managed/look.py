@@ -13,7 +13,7 @@ from relay_operator.engine.account import AccountReady, moved
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.commands import annotate, let_go
 from relay_operator.engine.confirmation import ConfirmationDelays
-from relay_operator.engine.fence import shared
+from relay_operator.engine.fence import first, shared
 from relay_operator.engine.flow import Turn
 from relay_operator.engine.identity import Installation, Whose
 from relay_operator.engine.intent import named
@@ -319,7 +319,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         originals |= self.cache.with_name(intent.name, self.installation.name, but=obj.metadata.uid)
         if originals:
             held = self._restored(obj, intent)
-            told = _belongs(repr(intent.name), originals) if held else f"the intent was copied from {_first(originals)}"
+            told = _belongs(repr(intent.name), originals) if held else f"the intent was copied from {first(originals)}"
             return Sight(Seen.WITHHELD if held else Seen.ABSENT, note=told)
         finding = await self._find(turn.key, obj, intent, account)
         match finding:
@@ -415,7 +415,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
             return Sight(Seen.FOUND, observed)
         if self._restored(obj, intent) or self._gave(obj, obj.metadata.uid, intent):
             return Sight(Seen.WITHHELD, note=_belongs(self.resource.identity(observed)[0], others))
-        return Sight(Seen.ABSENT, note=f"the intent was copied from {_first(others)}")
+        return Sight(Seen.ABSENT, note=f"the intent was copied from {first(others)}")
 
     def _others(
         self, key: ObjectKey, obj: Resource[SpecT, StatusT], observed: ObsT, account: AccountReady
@@ -468,11 +468,7 @@ def _moved(account: AccountReady) -> str:
 
 
 def _belongs(cloud_id: str, holders: frozenset[ObjectKey]) -> str:
-    return f"the resource {cloud_id} belongs to {_first(holders)}"
-
-
-def _first(holders: frozenset[ObjectKey]) -> str:
-    return min(map(str, holders))
+    return f"the resource {cloud_id} belongs to {first(holders)}"
 
 
 _NO_ID = (

@@ -112,6 +112,14 @@ def left(account: ObjectKey, cloud_id: str, endpoint: str, fate: Fate = Fate.KEP
     return Leftover(fate=fate, kind="GpuPod", account=account, since=BEGINNING, **told)
 
 
+async def is_forgotten(swept: Swept, cloud_id: str) -> None:
+    """Once the cloud does not find it twice."""
+    swept.world.pods.hidden.add(cloud_id)
+    for _ in range(2):
+        await swept()
+    assert swept.told() == []
+
+
 async def test_what_another_cloud_claims_to_have_is_neither_taken_over_nor_forgotten(swept: Swept) -> None:
     gone, leftovers = ObjectKey("CloudAccount", "team-b", "default"), swept.world.informer.vanished.leftovers
     swept.world.account.state = replace(swept.world.account.ready, endpoints=Endpoints("own"))
@@ -138,10 +146,7 @@ async def test_what_is_seen_by_the_new_url_of_the_account_is_of_the_same_cloud(s
     for _ in range(2):
         await swept()
     assert [(one.id, one.endpoint) for one in leftovers.of(ACCOUNT)] == [(made.id, endpoint)]
-    swept.world.pods.hidden.add(made.id)
-    for _ in range(2):
-        await swept()
-    assert swept.told() == []
+    await is_forgotten(swept, made.id)
 
 
 async def test_a_record_of_an_earlier_release_stays_with_its_account_until_that_is_gone(swept: Swept) -> None:
@@ -296,10 +301,7 @@ async def test_a_late_batch_is_ended_by_the_inference_api(swept: Swept) -> None:
     await swept()
     (record,) = swept.world.informer.vanished.leftovers.of(ACCOUNT)
     assert (record.id, record.endpoint) == (made.id, "inference")
-    swept.world.pods.hidden.add(made.id)
-    for _ in range(2):
-        await swept()
-    assert swept.told() == []
+    await is_forgotten(swept, made.id)
 
 
 async def test_what_was_only_known_by_its_name_is_told_once_when_it_is_found(swept: Swept) -> None:

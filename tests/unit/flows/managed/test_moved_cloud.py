@@ -29,6 +29,27 @@ async def made(world: World) -> World:
     return world
 
 
+@pytest.fixture
+async def kept(world: World) -> World:
+    """A pod of a kind that has former ones; the account has another URL by now."""
+    world.kind = KeptPods
+    world.assemble()
+    calls(world, "former")
+    world.apply()
+    await world.wait(60)
+    calls(world, "other")
+    return world
+
+
+async def unanswered(world: World, *, acted: bool) -> None:
+    """A create by the former URL whose outcome is not known."""
+    calls(world, "former")
+    world.pods.fail("create", lost(acted=acted))
+    world.pods.fail("find", lost(acted=False))
+    world.apply()
+    await world.settle()
+
+
 def recorded(world: World) -> str:
     identity = status(world).identity if world.kind is KeptPods else world.status().identity
     assert isinstance(identity, Identity)
@@ -110,30 +131,20 @@ async def test_what_has_no_names_in_the_cloud_is_shown_by_its_id(world: World, m
     assert (world.status().id, recorded(world)) == ("pod-1", "other")
 
 
-async def test_a_former_resource_that_the_other_cloud_showed_is_ended_there(world: World) -> None:
-    world.kind = KeptPods
-    world.assemble()
-    calls(world, "former")
-    world.apply()
-    await world.wait(60)
-    calls(world, "other")
-    beside = world.pods.add("nightly")
+async def test_a_former_resource_that_the_other_cloud_showed_is_ended_there(kept: World) -> None:
+    beside = kept.pods.add("nightly")
     row: Json = {"former": [{"id": beside.id, "name": "nightly"}]}
-    world.server.edit("gpupods", NAMESPACE, "train", {"status": row}, status=True)
-    world.pods.on_call = lambda call: world.pods.hidden.add(beside.id) if call == "delete" else None
-    await world.wait(2000)
-    assert (former(world), recorded(world)) == ([], "other")
+    kept.server.edit("gpupods", NAMESPACE, "train", {"status": row}, status=True)
+    kept.pods.on_call = lambda call: kept.pods.hidden.add(beside.id) if call == "delete" else None
+    await kept.wait(2000)
+    assert (former(kept), recorded(kept)) == ([], "other")
 
 
 async def test_a_lost_create_of_what_a_name_does_not_prove_is_not_looked_for_elsewhere(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What looks alike in the other cloud is somebody else's."""
-    calls(world, "former")
-    world.pods.fail("create", lost(acted=True))
-    world.pods.fail("find", lost(acted=False))
-    world.apply()
-    await world.settle()
+    await unanswered(world, acted=True)
     monkeypatch.setattr(gather_module, "nameless", lambda _resource: True)
     calls(world, "other")
     await world.wait(600)
@@ -148,11 +159,7 @@ async def test_a_create_without_an_answer_is_not_sent_to_another_cloud(
 ) -> None:
     world.account.state = replace(world.account.ready, resend_unknown=by_name)
     world.pods.listable = listable
-    calls(world, "former")
-    world.pods.fail("create", lost(acted=False))
-    world.pods.fail("find", lost(acted=False))
-    world.apply()
-    await world.settle()
+    await unanswered(world, acted=False)
     calls(world, "other")
     await world.wait(2000)
     assert (world.pods.count("create"), world.status().id) == (1, None)
@@ -168,44 +175,28 @@ async def test_a_create_without_an_answer_is_not_sent_to_another_cloud(
 
 
 async def test_a_create_without_an_answer_is_found_by_another_url(world: World) -> None:
-    calls(world, "former")
-    world.pods.fail("create", lost(acted=True))
-    world.pods.fail("find", lost(acted=False))
-    world.apply()
-    await world.settle()
+    await unanswered(world, acted=True)
     calls(world, "other")
     await world.wait(600)
     assert (world.status().id, recorded(world), world.pods.count("create")) == ("pod-1", "other", 1)
 
 
-async def test_a_former_resource_is_gone_if_the_cloud_that_shows_the_present_one_does_not_find_it(world: World) -> None:
-    world.kind = KeptPods
-    world.assemble()
-    calls(world, "former")
-    world.apply()
-    await world.wait(60)
-    calls(world, "other")
+async def test_a_former_resource_is_gone_if_the_cloud_that_shows_the_present_one_does_not_find_it(kept: World) -> None:
     beside: Json = {"former": [{"id": "pod-9", "name": "n"}]}
-    world.server.edit("gpupods", NAMESPACE, "train", {"status": beside}, status=True)
-    await world.wait(2000)
-    assert (former(world), recorded(world)) == ([], "other")
+    kept.server.edit("gpupods", NAMESPACE, "train", {"status": beside}, status=True)
+    await kept.wait(2000)
+    assert (former(kept), recorded(kept)) == ([], "other")
 
 
-async def test_a_former_resource_stays_in_its_cloud(world: World) -> None:
+async def test_a_former_resource_stays_in_its_cloud(kept: World) -> None:
     """Neither is another created beside it, nor does the other cloud's 404 prove its end."""
-    world.kind = KeptPods
-    world.assemble()
-    calls(world, "former")
-    world.apply()
-    await world.wait(60)
-    (first,) = world.pods.records
-    row: Json = {"id": first, "name": world.pods.records[first].name}
-    calls(world, "other")
+    (first,) = kept.pods.records
+    row: Json = {"id": first, "name": kept.pods.records[first].name}
     cleared: Json = {**dict.fromkeys(("id", "cloudName", "state")), "former": [row]}
-    world.server.edit("gpupods", NAMESPACE, "train", {"status": cleared}, status=True)
-    world.pods.hidden.add(first)
-    await world.wait(2000)
-    assert world.pods.count("create") == 1
-    assert former(world) == [first]
-    assert (status(world).id, recorded(world)) == (None, "former")
-    assert world.condition(ConditionType.STALLED) is not None
+    kept.server.edit("gpupods", NAMESPACE, "train", {"status": cleared}, status=True)
+    kept.pods.hidden.add(first)
+    await kept.wait(2000)
+    assert kept.pods.count("create") == 1
+    assert former(kept) == [first]
+    assert (status(kept).id, recorded(kept)) == (None, "former")
+    assert kept.condition(ConditionType.STALLED) is not None
