@@ -224,6 +224,14 @@ class Cache:
         """The same for an entry, which need not be the cached one any more."""
         return self._endpoints(key, entry).of(key.kind)
 
+    def called_by(self, account: ObjectKey) -> Endpoints:
+        """The clouds that the account calls; empty if there is no such account."""
+        told = self._entries.get(account)
+        if told is None:
+            return NOWHERE
+        base_url, inference_url = (own or default for own, default in zip(told.urls, self.urls, strict=True))
+        return called(base_url, inference_url)
+
     def default_account(self, namespace: str) -> ObjectKey | None:
         """The account of objects in this namespace that do not name one; None without a default."""
         return self._users.default(namespace)
@@ -307,11 +315,7 @@ class Cache:
     def _endpoints(self, key: ObjectKey, entry: Entry | None) -> Endpoints:
         """The clouds of the object's account; what the object records or claims stays in the one where it was."""
         account = self._account(key, entry)
-        told = self._entries.get(account) if account is not None else None
-        endpoints = NOWHERE
-        if told is not None:
-            base_url, inference_url = (own or default for own, default in zip(told.urls, self.urls, strict=True))
-            endpoints = called(base_url, inference_url)
+        endpoints = self.called_by(account) if account is not None else NOWHERE
         known = (entry.endpoint if entry is not None else "") or self._claims.get(key, _NO_CLAIM)[1]
         return endpoints.but(key.kind, known) if known else endpoints
 

@@ -30,7 +30,7 @@ from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.passes import Pass
 from relay_operator.engine.persist import Persistence, Recorded, Unwritten, never_taken
 from relay_operator.engine.queue import Priority, Queue, Taken
-from relay_operator.engine.report import Return, held, late_create
+from relay_operator.engine.report import Report, Return, held, late_create
 from relay_operator.engine.served import ServedKinds
 from relay_operator.engine.status import conditions_of, dumped, of_every_pass, status_patch
 from relay_operator.engine.vanished import Vanished
@@ -179,9 +179,9 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
     ) -> tuple[str, bool]:
         cache, here = self.engine.cache, self.engine.installation.name
 
-        async def release(metadata: ObjectMeta, left: tuple[Left, ...]) -> None:
+        async def release(metadata: ObjectMeta, left: tuple[Left, ...], hold: unreadable.Hold) -> None:
             own = tuple(each for each in left if each.id or cache.only_giver(turn.key, turn.uid, each.name, here))
-            await self._save(turn, self._note(turn, own))
+            await self._leave(turn, own, hold)
             await self._release(turn, metadata, writer)
 
         return await unreadable.tell(writer, entry.body, reason, problem, turn.now, release)
@@ -240,7 +240,7 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         """
         match action:
             case actions.Release():
-                await self._leave(turn, obj, self.flow.leaves(facts), writer)
+                await self._leave(turn, self.flow.leaves(facts), partial(self._hold, turn, obj, writer))
                 return await self._release(turn, obj.metadata, writer)
             case actions.Expire():
                 await writer.delete()
@@ -259,17 +259,19 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
             self.engine.queue.add(turn.key, Priority.REPAIR)
         return was_there
 
-    async def _leave(self, turn: Turn, obj: ObjT, left: tuple[Left, ...], writer: ObjectWriter) -> None:
+    async def _leave(self, turn: Turn, left: tuple[Left, ...], hold: unreadable.Hold) -> None:
         """Record what stays in the cloud before the finalizer is removed. Raises KubeError."""
+        named = [each.id or each.name for each in left]
         try:
             needed = self._note(turn, left)
         except LeftoversFullError as full:
-            await self._hold(turn, obj, str(full), left, writer)
+            await hold(held(str(full), named))
             raise
         try:
             await self._save(turn, needed)
         except KubeError:
-            await self._hold(turn, obj, self.engine.leftovers.trouble(needed), left, writer)
+            if trouble := self.engine.leftovers.trouble(needed):
+                await hold(held(trouble, named))
             raise
 
     def _note(self, turn: Turn, left: tuple[Left, ...]) -> list[str]:
@@ -296,11 +298,8 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         known = self.engine.cache.account_of(key)
         return known or ObjectKey(AccountKind.CLOUD_ACCOUNT, key.namespace, DEFAULT_NAME)
 
-    async def _hold(self, turn: Turn, obj: ObjT, trouble: str, left: tuple[Left, ...], writer: ObjectWriter) -> None:
+    async def _hold(self, turn: Turn, obj: ObjT, writer: ObjectWriter, report: Report) -> None:
         """Report that the object waits until what it leaves is recorded. Raises KubeError."""
-        if not trouble:
-            return
-        report = held(trouble, [each.id or each.name for each in left])
         wanted = conditions_of(obj.status.conditions, report, turn.now)
         always = of_every_pass(obj.status, obj.metadata, wanted, turn.now, looked=False)
         told = self._with_late(turn, obj.metadata, Told(obj.status, obj.status.model_copy(update=always), report))
@@ -322,7 +321,9 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         )
         if not late and len(others) == len(told.after.conditions):
             return told
-        shown = conditions.written(before, map(late_create, late[:1]), metadata.generation, turn.now)
+        calls = self.engine.cache.called_by
+        wanted = [late_create(one, reached=one.endpoint in {"", calls(one.account).of(one.kind)}) for one in late[:1]]
+        shown = conditions.written(before, wanted, metadata.generation, turn.now)
         return replace(told, after=told.after.model_copy(update={"conditions": [*others, *shown]}))
 
     async def _record(self, key: ObjectKey, memory: MemoryT, unwritten: Unwritten) -> Told | None:

@@ -45,7 +45,8 @@ class LeftoversFullError(Refused):
         told = (
             f"the namespace {namespace} has {_MOST} records of resources without an object, or {_BY_NAME} of which "
             "only the name is known, and gets no more: end in the cloud what nobody needs, or adopt it; an "
-            f"administrator deletes the ConfigMaps {LABEL} of names that stand for nothing"
+            f"administrator deletes the ConfigMaps {LABEL} of what no account can reach, and of names that stand "
+            "for nothing"
         )
         super().__init__(0, told, "")
 
@@ -329,7 +330,7 @@ class Leftovers:
                 if record.organization != reach.organization or not reach.is_in_cloud_of(record):
                     continue
                 # A name alone proves nothing: it counts among its namespace's own, and is never another's.
-                counted = record.endpoint and reach.account.namespace in {"", record.namespace}
+                counted = reach.account.namespace in {"", record.namespace}
                 taken = record.model_copy(update={"account": reach.account})
                 fits = taken.namespace == record.namespace or not self._is_full_for(taken)
                 if fits and (record.id or counted):

@@ -130,9 +130,15 @@ def unknown(reason: Reason, message: str, back: Return = Return.TRANSITION, *, s
     return Report("False", trouble, reason, message, back, extra=extra)
 
 
-def late_create(late: Leftover) -> Wanted:
-    """The condition about a resource that was created too late."""
+def late_create(late: Leftover, *, reached: bool) -> Wanted:
+    """The condition about a resource that was created too late, in a cloud that its account still calls or not."""
     what = f"the resource {late.id}, named {late.name!r}, is being ended"
+    if not reached:
+        what = (
+            f"the resource {late.id}, named {late.name!r}, cannot be ended, since {late.account} has another URL now: "
+            f"give it the former one until this is over, or, if the resource is gone, delete the ConfigMap "
+            f"{late.config_map} of the operator"
+        )
     message = f"the cloud acted on a create that had been given up: {what}"
     return Wanted(ConditionType.LATE_CREATE, "True", Reason.LATE_CREATE, message)
 

@@ -23,7 +23,9 @@ from relay_operator.engine.status import conditions_of, merge_patch
 logger = logging.getLogger(__name__)
 
 Outcome = Literal["Ignore", "Release", "Stall"]
-Release: TypeAlias = Callable[[ObjectMeta, tuple[Left, ...]], Awaitable[None]]
+Hold: TypeAlias = Callable[[Report], Awaitable[None]]
+"""Reports that the object waits until what it leaves in the cloud is recorded. Raises KubeError."""
+Release: TypeAlias = Callable[[ObjectMeta, tuple[Left, ...], Hold], Awaitable[None]]
 """Records what stays in the cloud, and removes the finalizer. Raises KubeError."""
 _TOO_MANY = f"the object cannot be read: it has more than 200 levels, or more than {MOST:,} lists and objects"
 _CONDITIONS: TypeAdapter[list[Condition]] = TypeAdapter(list[Condition])
@@ -50,11 +52,16 @@ async def tell(
     if deleting and FINALIZER not in metadata.finalizers:
         return "Ignore", False
     if deleting and (metadata.annotations.get(ABANDON) == "true" or not _may_own(metadata, status)):
-        await release(metadata, _left(raw))
+
+        async def hold(report: Report) -> None:
+            await _write(writer, metadata, status, report, now)
+
+        await release(metadata, _left(raw), hold)
         return "Release", False
     if deleting:
         message += "; the deletion waits for it (the annotation abandon lets go without touching the cloud)"
-    wrote = await _write(writer, metadata, status, reason, message, now)
+    report = Report("False", ConditionType.STALLED, reason, message, unseen=True)
+    wrote = await _write(writer, metadata, status, report, now)
     if wrote:
         logger.error("nothing can be made of the object: %s", message)
     return "Stall", wrote
@@ -80,15 +87,13 @@ async def _write(
     writer: ObjectWriter,
     metadata: ObjectMeta,
     status: Mapping[str, JsonValue],
-    reason: Reason,
-    message: str,
+    report: Report,
     now: datetime,
 ) -> bool:
     try:
         before = _CONDITIONS.validate_python(status.get("conditions") or [])
     except ValidationError:
         before = []
-    report = Report("False", ConditionType.STALLED, reason, message, unseen=True)
     written = conditions.written(before, conditions_of(before, report, now), metadata.generation, now)
     after: JsonObject = {
         **status,

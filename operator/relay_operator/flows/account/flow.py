@@ -383,6 +383,7 @@ class AccountFlow:
             # Only a look does what `reconcile-at` requests.
             reconcile_at=before.reconcile_at if seen is None else account.metadata.echo(meta.RECONCILE_AT),
             held=held_by(account.metadata) if view.paused else None,
+            outdated=bool(turn.outdated),
             unclaimed=(*self.engine.vanished.of(facts.key), *self._left(facts.key, Fate.LATE))[:MAX_OWNERLESS],
             orphans=self._left(facts.key, Fate.ORPHAN),
             kept=self._left(facts.key, Fate.KEPT),

@@ -71,6 +71,8 @@ class AccountFinding:
     """Why there is no webhook subscription, if the cloud did not answer; else empty."""
     unrecorded: str = ""
     """Why the last three fields, or their former values, cannot be recorded; empty if they can."""
+    outdated: bool = False
+    """Whether a CRD is older than this release."""
 
 
 def new_status(before: AccountStatus, finding: AccountFinding) -> AccountStatus:
@@ -82,7 +84,8 @@ def new_status(before: AccountStatus, finding: AccountFinding) -> AccountStatus:
         organization = finding.who.organization_id
         # A truncated id is another id, so leave out one that does not fit.
         changed["organization_id"] = organization if len(organization) <= _LONGEST_ID else None
-        changed["endpoint"] = finding.state.endpoints.management or None
+        if not finding.outdated:  # an older CRD would drop it, and each pass would write it again
+            changed["endpoint"] = finding.state.endpoints.management or None
         changed["organization_name"] = finding.who.organization_name or None
         changed["scopes"] = finding.who.scopes or None
     if finding.seen is not None:

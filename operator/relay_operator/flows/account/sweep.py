@@ -115,7 +115,8 @@ class Sweeper:
         """Whether the cloud may have, or be about to get, something that no object records."""
         if self.engine.cache.searching(account):
             memory.anxious_until = self.engine.clock() + _ANXIOUS
-        late = any(record.fate is Fate.LATE for record in self.engine.leftovers.of(account))
+        records = self.engine.leftovers.of(account)
+        late = any(record.fate is Fate.LATE and ready.reach.is_in_cloud_of(record) for record in records)
         unsure = memory.sweeps < _FIRST or self.engine.clock() < memory.anxious_until
         return late or unsure or any(ready.unclaimed.nameless())
 
@@ -186,15 +187,17 @@ class Sweeper:
         known = leftovers.known(ready.reach, stray.kind, stray.id) or (entry is not None and entry.says(stray.id))
         if known or leftovers.kept(ready.reach, stray.id, stray.name):
             return None
+        searched = entry is not None and traces.is_searched(stray.name, entry)
+        settled = key is None or not self.engine.queue.is_working(key)
         if key is not None and ready.key.namespace not in {"", key.namespace}:
             # The account has not created it for that object; it may be the only one that sees it.
-            seen = self.everywhere and self._sees(ready, cache.account_of(key))
+            seen = self.everywhere and settled and not searched and self._sees(ready, cache.account_of(key))
             return Fate.ORPHAN if seen else None
         found = standing(
             given=entry is not None,
             here=key is not None and self._sees(ready, cache.account_of(key)),
-            searched=entry is not None and traces.is_searched(stray.name, entry),
-            settled=key is None or not self.engine.queue.is_working(key),
+            searched=searched,
+            settled=settled,
             watched=self.everywhere,
         )
         if found is Standing.SEARCHED and key is not None:
@@ -257,13 +260,19 @@ class Sweeper:
 
     def _asked_for(self, ready: AccountReady, record: Leftover) -> bool:
         """Whether an object claims what is left, wherever it may be, or, if it is an orphan, searches for it."""
-        claims = self._claims(ready, record, any_cloud=True, searched=record.fate is Fate.ORPHAN)
-        given = self._by_giver(record)
+        orphan = record.fate is Fate.ORPHAN
+        claims, given = (
+            self._claims(ready, record, any_cloud=True, searched=orphan),
+            self._by_giver(record, searched=orphan),
+        )
         return any(claims(key, entry) for key, entry in self.engine.cache.items()) if given is None else given
 
     async def _is_asked_for(self, ready: AccountReady, stray: Stray) -> bool:
         """Whether an object of this cloud claims the stray."""
-        claims, given = self._claims(ready, stray, any_cloud=False, searched=False), self._by_giver(stray)
+        claims, given = (
+            self._claims(ready, stray, any_cloud=False, searched=False),
+            self._by_giver(stray, searched=False),
+        )
         if given is not None:
             return given
         for number, (key, entry) in enumerate(self.engine.cache.items(), start=1):
@@ -273,11 +282,17 @@ class Sweeper:
                 return True
         return False
 
-    def _by_giver(self, found: Stray | Leftover) -> bool | None:
-        """Whether the object that gave the name claims it: nobody else may adopt it; None without such an object."""
-        giver = self.traces[found.kind].giver(found.name)
+    def _by_giver(self, found: Stray | Leftover, *, searched: bool) -> bool | None:
+        """Whether the object that gave the name claims it: nobody else may adopt it; None without such an object.
+
+        With `searched`, a search for it is a claim, too.
+        """
+        traces = self.traces[found.kind]
+        giver = traces.giver(found.name)
         entry = self.engine.cache.get(giver) if giver is not None else None
-        return entry.says(found.id) if entry is not None else None
+        if entry is None:
+            return None
+        return entry.says(found.id) or (searched and traces.is_searched(found.name, entry))
 
     def _claims(
         self, ready: AccountReady, found: Stray | Leftover, *, any_cloud: bool, searched: bool

@@ -201,6 +201,7 @@ class Actor:
         if not self.leading():
             raise kube.NotLeading
         memory.unsent = ""  # from here on nothing proves that it was not sent
+        memory.searched = ""  # the cloud may act late on this request, too: its absence counts from here on
         try:
             batch = await self._fenced(facts).call(CREATE_BATCH, self._request(facts, part))
             must_be_of(part, batch, facts.known_intent.token, CREATE_BATCH.name)

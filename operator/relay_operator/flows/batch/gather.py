@@ -54,6 +54,8 @@ class _Sighted:
     found: tuple[Batch, ...] = ()
     status: InferenceBatchStatus | None = None
     note: str = ""
+    here: bool = False
+    """Whether the cloud that was asked showed one of the recorded batches, with its tag."""
 
 
 @dataclass(slots=True)
@@ -113,7 +115,7 @@ class Gatherer:
         memory.unanswered = 0
         facts = Facts(key, obj, now, account, view, seen.status or obj.status, intent, seen.found, note=seen.note)
         facts = replace(facts, outdated=turn.outdated)
-        return self._with_the_cloud(facts, seen.sight, memory)
+        return self._with_the_cloud(facts, seen, memory)
 
     def _recorded(
         self, key: ObjectKey, obj: InferenceBatch, written: CreateIntent | MalformedIntent | None, now: datetime
@@ -162,8 +164,10 @@ class Gatherer:
         what = obj.status.id or f"what was created with the token {obj.status.create_token}"
         return AccountRefused(Reason.IDENTITY_MISMATCH, shared(what, key, others))
 
-    def _with_the_cloud(self, facts: Facts, sight: Sight, memory: BatchMemory) -> Facts:
+    def _with_the_cloud(self, facts: Facts, seen: _Sighted, memory: BatchMemory) -> Facts:
         """The view with everything that the cloud showed."""
+        if seen.here and not facts.outdated:  # an earlier release recorded no endpoint
+            facts = replace(facts, status=facts.status.model_copy(update={"identity": facts.sent_for}))
         obj, status = facts.obj, facts.status
         running = predicates.live(status)
         told = [
@@ -180,7 +184,7 @@ class Gatherer:
         lacks = predicates.round_of(obj.spec, status, facts.now)
         view = replace(
             facts.view,
-            sight=sight,
+            sight=seen.sight,
             round=Round.UNPAID if lacks is Round.HELD and _asked(obj) else lacks,
             live=live,
             holds=predicates.holds(status),
@@ -250,7 +254,8 @@ class Gatherer:
                 seen.append((part, batch))
             elif self._is_missing(part, memory):
                 seen.append((part, batch or _gone(part)))
-        return _Sighted(status=predicates.refreshed(obj.status, seen))
+        here = any(batch is not None and batch.metadata is not None for batch in looked.values())
+        return _Sighted(status=predicates.refreshed(obj.status, seen), here=here)
 
     def _is_missing(self, part: PartStatus, memory: BatchMemory) -> bool:
         """Whether to believe that the batch, or its answers, are not there: only if repeated, never at first."""

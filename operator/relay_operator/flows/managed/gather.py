@@ -346,7 +346,8 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
                 memory.formers_missing = (idle.id, self.clock())
             absent = self.clock() - memory.formers_missing[1] >= self.delays.absence
             here = account.endpoints.of(turn.key.kind)
-            shown = sight.observed is not None or memory.former_shown == (idle.id, here)
+            present = sight.observed is not None and predicates.shown(self.resource, obj, sight.observed)
+            shown = present or memory.former_shown == (idle.id, here)
             gone = absent and (shown or not moved(obj.status.identity, here))
             return (Former.GONE if gone else Former.GOING) if sent else alive, idle
         except CloudError as error:

@@ -330,7 +330,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
             case NotSeen():
                 return self._not_seen(turn.key, intent, account, memory)
             case CannotTell():
-                note = self._trace(obj, intent)
+                note = self._trace(turn.key, obj, intent, account)
                 early = self._early(turn, intent, account, memory)
                 if early > 0:
                     return Sight(Seen.UNSURE, note=note, decided_in=early)
@@ -367,7 +367,14 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
             return Sight(Seen.UNKNOWABLE, note=self._clue(intent))
         return Sight(Seen.ABSENT, note=note)
 
-    def _trace(self, obj: Resource[SpecT, StatusT], intent: CreateIntent) -> str:
+    def _trace(self, key: ObjectKey, obj: Resource[SpecT, StatusT], intent: CreateIntent, account: AccountReady) -> str:
+        """What people can look for, and where."""
+        what = self._what(obj, intent)
+        if not moved(intent.identity, account.endpoints.of(key.kind)):
+            return what
+        return f"{_moved(account)} may be another: give it that URL again, or ask the cloud of that URL: {what}"
+
+    def _what(self, obj: Resource[SpecT, StatusT], intent: CreateIntent) -> str:
         if not nameless(self.resource) or (legible(obj) and unnamed(self.resource)):
             return self._clue(intent)
         since = rfc3339(intent.started_at)

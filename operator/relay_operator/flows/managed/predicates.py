@@ -95,6 +95,15 @@ def undecided(
     return Undecided.RESEND if resend else Undecided.HOLD
 
 
+def shown(resource: ExternalResource[SpecT, StatusT, ObsT], obj: Resource[SpecT, StatusT], observed: ObsT) -> bool:
+    """Whether what was looked at by the recorded id is that resource, by its name, if the kind has names in the cloud.
+
+    Then this cloud is the one in which it was created.
+    """
+    _, name = resource.identity(observed)
+    return nameless(resource) or (bool(name) and name == obj.status.cloud_name)
+
+
 def since_in(obj: Resource[SpecT, StatusT], state: str, now: datetime) -> datetime:
     """When the cloud was first seen to report this state; that may be now, and is not later."""
     return min(obj.status.state_since or now, now) if obj.status.state == state else now

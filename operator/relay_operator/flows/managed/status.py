@@ -23,7 +23,7 @@ from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.former import former, supersedes, with_present, without
 from relay_operator.flows.managed.plan import Difference, Former, Recovery, Seen
 from relay_operator.flows.managed.proposal import proposal
-from relay_operator.flows.managed.resource import ObsT, Progress, drain, is_part, nameless, shown_once
+from relay_operator.flows.managed.resource import ObsT, Progress, drain, is_part, shown_once
 from relay_operator.flows.managed.result import Accepted, Rejected, Result, Sent, Switched
 from relay_operator.flows.managed.workload import told
 
@@ -82,7 +82,7 @@ def new_status(
         changed.setdefault("adopted_before", None)  # asked again, it is adopted again
     if "former" not in changed:
         changed |= _former_in_time(facts)
-    if "id" not in changed and observed is not None:
+    if "identity" not in changed and observed is not None:
         changed |= _seen_in(facts, observed)
     doom = report.deletion_deadline or _doomed(obj.status, changed) or _retained(facts)
     changed.setdefault("deletion_deadline", doom)
@@ -104,15 +104,10 @@ def _begun(status: StatusT, now: datetime) -> StatusT:
 
 
 def _seen_in(facts: Facts[SpecT, StatusT, ObsT], observed: ObsT) -> Fields:
-    """Where the resource was seen, if something else is recorded: that it was shown proves that it is the same cloud.
-
-    Its name shows it, where it has one. Former resources were not seen, so that with them the record stays.
-    """
-    status, (_, name) = facts.obj.status, facts.resource.identity(observed)
-    if facts.here is None or former(status) or facts.outdated:
+    """Where the resource was seen, if something else is recorded: that it was shown proves the cloud is the same."""
+    if facts.here is None or facts.outdated:
         return {}
-    shown = nameless(facts.resource) or (bool(name) and name == status.cloud_name)
-    return {"identity": facts.here} if shown else {}
+    return {"identity": facts.here} if predicates.shown(facts.resource, facts.obj, observed) else {}
 
 
 def _former_in_time(facts: Facts[SpecT, StatusT, ObsT]) -> Fields:

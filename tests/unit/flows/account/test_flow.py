@@ -50,6 +50,15 @@ async def test_what_is_settled_writes_nothing_and_what_spends_little_writes_once
     assert passes.written() == ["PATCH cloudaccounts/status"]
 
 
+async def test_where_it_is_is_not_written_again_and_again_to_an_older_crd(passes: Passes) -> None:
+    passes.world.reconciler.engine.served.outdated = "the CRDs are older"
+    await passes.look()
+    assert passes.status().endpoint is None
+    passes.world.reconciler.engine.served.outdated = ""
+    await passes.look()
+    assert passes.status().endpoint is not None
+
+
 async def test_books_that_cannot_be_kept_are_told_with_the_account(passes: Passes) -> None:
     theirs: JsonValue = {"name": CONFIG_MAP[2], "namespace": NAMESPACE}
     passes.world.server.put("configmaps", {"metadata": theirs})

@@ -12,6 +12,7 @@ from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine import conditions
 from relay_operator.engine.account import AccountReady, AccountRefused, AccountState, AccountWaiting
+from relay_operator.engine.endpoints import Endpoints
 from relay_operator.engine.report import PAUSED
 from relay_operator.engine.status import status_patch
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
@@ -234,3 +235,10 @@ def test_what_cannot_be_written_down_of_what_is_left_is_told_and_makes_the_accou
     assert _says(status, ConditionType.READY) == ("True", "Available")
     again = new_status(status, _finding(ready))
     assert _says(again, ConditionType.LEFTOVER_UNRECORDED) is None
+
+
+@pytest.mark.parametrize("outdated", [False, True])
+def test_an_older_crd_would_drop_where_the_account_is(ready: AccountReady, *, outdated: bool) -> None:
+    state = replace(ready, endpoints=Endpoints("here"))
+    told = new_status(AccountStatus(), _finding(state, outdated=outdated))
+    assert told.endpoint == (None if outdated else "here")

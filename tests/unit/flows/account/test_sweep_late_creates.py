@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 import pytest
 
 from relay_operator.api.conditions import ConditionType
 from relay_operator.api.meta import ObjectKey
+from relay_operator.engine.endpoints import Endpoints
 from relay_operator.engine.intent import cloud_name
 from relay_operator.engine.leftovers import Fate
 from tests.unit.engine.apiserver import Json
-from tests.unit.flows.account.swept import ACCOUNT, ELSEWHERE, Swept, asking
+from tests.unit.flows.account.swept import ACCOUNT, ELSEWHERE, ORPHAN, Swept, asking
 from tests.unit.flows.managed.cloudpods import lost
+from tests.unit.flows.managed.leftovers import leftover
 from tests.unit.flows.managed.world import NAMESPACE
-
-if TYPE_CHECKING:
-    pass
 
 KEY = ObjectKey("GpuPod", NAMESPACE, "train")
 
@@ -124,3 +123,16 @@ async def test_what_an_intent_that_cannot_be_read_may_be_about_is_left_to_people
     await world.settle()
     await swept()
     assert (swept.told(), len(world.pods.live)) == ([], 1)
+
+
+@pytest.mark.parametrize(("endpoint", "anxious"), [("", True), ("here", True), ("former", False)])
+async def test_a_late_create_that_another_url_cannot_end_asks_for_no_frequent_sweeps(
+    swept: Swept, endpoint: str, *, anxious: bool
+) -> None:
+    account = swept.world.account
+    account.state = replace(account.ready, endpoints=Endpoints("here"))
+    swept.world.informer.vanished.leftovers.note(leftover(Fate.LATE, endpoint=endpoint))
+    swept.memory.sweeps = 9
+    stray = swept.world.pods.add(ORPHAN)  # which only a list shows
+    await swept()
+    assert ((Fate.ORPHAN, stray.id) in swept.told()) is anxious

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from relay_operator.api.cloudaccount import Orphans
-from relay_operator.api.meta import CREATE_INTENT, ObjectKey
+from relay_operator.api.meta import CREATE_INTENT, CreateIntent, ObjectKey
 from relay_operator.engine.endpoints import Endpoints, called
 from relay_operator.engine.intent import cloud_name
 from relay_operator.engine.leftovers import Fate, Leftover, Leftovers
+from relay_operator.engine.queue import Priority
 from relay_operator.flows.account import sweep as sweep_module
 from relay_operator.kinds.gpupod import GpuPodStatus
 from tests.support.turns import others
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from relay_client import Cloud
     from relay_operator.flows.managed.resource import Look
     from relay_wire.vms import VmRecord
+    from tests.unit.engine.apiserver import Json
 
 
 async def test_what_is_gone_is_told_until_two_looks_in_a_row_say_so(swept: Swept) -> None:
@@ -264,6 +266,47 @@ async def test_an_account_has_created_nothing_for_an_object_of_another_namespace
     await swept()
     assert (swept.told(), swept.late) == ([(Fate.ORPHAN, made.id)], [])
     assert swept.world.informer.vanished.leftovers.late(uid) == ()
+
+
+async def test_what_an_object_of_another_namespace_searches_for_is_left_to_it(swept: Swept) -> None:
+    """Its account may call the same cloud by another URL; the record is of a time when it did not search."""
+    uid, key = "89abcdef-0123", ObjectKey("GpuPod", "team-b", "theirs")
+    name = cloud_name("team-b", "theirs", uid, "c0ffe", 1)
+    intent = CreateIntent(token="t", name=name, attempt=1, spec_hash="", started_at=BEGINNING, account="")
+    metadata: Json = {"name": "theirs", "namespace": "team-b", "uid": uid}
+    bare: Json = {"kind": "GpuPod", "metadata": metadata}
+    searching: Json = {**bare, "metadata": metadata | {"annotations": {CREATE_INTENT: intent.to_annotation()}}}
+    swept.has(ELSEWHERE)
+    swept.organizations[ELSEWHERE] = "org-2"
+    swept.world.cache.put(key, searching)
+    made = swept.world.pods.add(name)
+    await swept()
+    assert swept.told() == []
+    swept.world.cache.put(key, bare)
+    await swept()
+    assert swept.told() == [(Fate.ORPHAN, made.id)]
+    swept.world.cache.put(key, searching)
+    swept.world.clock.seconds += 2 * 86400
+    await swept(policy=Orphans.DELETE)
+    assert made in swept.world.pods.live
+    swept.world.cache.put(key, bare)
+    await swept(policy=Orphans.DELETE)
+    assert made not in swept.world.pods.live
+
+
+async def test_a_stray_of_an_object_that_is_being_worked_on_is_left_alone(swept: Swept) -> None:
+    """Its create may be under way."""
+    uid, key = "89abcdef-0123", ObjectKey("GpuPod", "team-b", "theirs")
+    metadata: Json = {"name": "theirs", "namespace": "team-b", "uid": uid}
+    swept.world.cache.put(key, {"kind": "GpuPod", "metadata": metadata})
+    swept.has(ELSEWHERE)
+    swept.organizations[ELSEWHERE] = "org-2"
+    swept.world.pods.add(cloud_name("team-b", "theirs", uid, "c0ffe", 1))
+    queue = swept.world.reconciler.engine.queue
+    queue.add(key, Priority.EVENT)
+    await queue.take()
+    await swept()
+    assert swept.told() == []
 
 
 async def test_what_makes_a_stray_costly_takes_turns(swept: Swept, monkeypatch: pytest.MonkeyPatch) -> None:

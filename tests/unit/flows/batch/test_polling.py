@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,6 +15,7 @@ from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.account import AccountReady, AccountRefused
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.confirmation import ConfirmationDelays
+from relay_operator.engine.endpoints import Endpoints
 from relay_operator.engine.flow import Turn
 from relay_operator.engine.identity import Installation, identity_of
 from relay_operator.engine.queue import Priority, Queue
@@ -37,6 +39,8 @@ ROWS = [
     for part in PARTS
 ]
 LIST = Reply(200, json.dumps({"object": "list", "data": ROWS, "has_more": False}).encode())
+
+NOT_FOUND = Reply(404, b'{"error":{"message":"no","type":"not_found_error","code":null}}')
 
 
 class _Accounts:
@@ -131,6 +135,34 @@ async def test_batches_are_not_looked_for_by_another_url(endpoint: str) -> None:
     assert (len(server.targets), isinstance(facts.account, AccountRefused)) == ((0, True) if endpoint else (1, False))
     # What is written on the object stays what was sent, until the account that is called has what was sent.
     assert facts.known_intent.account == ("" if endpoint else "CloudAccount/default")
+
+
+@pytest.mark.parametrize(
+    ("row", "outdated", "recorded"),
+    [
+        (ROWS[0], "", "inference"),
+        (ROWS[0], "the CRDs are older", ""),  # they would not keep it, so that each look would write it
+        ({**ROWS[0], "metadata": None}, "", ""),
+        (None, "", ""),
+    ],
+    ids=["shown", "shown, with older CRDs", "shown without its tag", "not shown"],
+)
+async def test_the_cloud_that_shows_a_batch_of_an_earlier_release_is_recorded(
+    row: dict[str, Any] | None, outdated: str, recorded: str
+) -> None:
+    """Else a 404 by another URL would be believed as long as the batch runs."""
+    made_for = identity_of(batch().metadata, "", "org-1", "")
+    obj = batch(status=status(sent(1), identity=made_for))
+    async with (
+        scripted_server() as server,
+        Cloud(server.url, "or_key_0123456789", inference_url=server.url, organization_id="org-1") as cloud,
+    ):
+        server.will(Reply(200, json.dumps(row).encode()) if row else NOT_FOUND, LIST)
+        endpoints = Endpoints("management", "inference")
+        looking = gatherer(cloud)
+        looking.accounts = cast("Any", _Accounts(replace(ready(cloud), endpoints=endpoints)))
+        facts = await looking.gather(Turn(KEY, "uid-1", NOON, Priority.POLL, outdated), obj, BatchMemory("uid-1"))
+    assert facts.status.identity == made_for.model_copy(update={"endpoint": recorded})
 
 
 async def test_the_end_of_a_batch_is_read_from_the_batch_itself() -> None:

@@ -24,6 +24,7 @@ from relay_operator.api.inferencebatch import (
 from relay_operator.api.meta import CreateIntent
 from relay_operator.engine.account import AccountWaiting
 from relay_operator.engine.actions import Keep, Nothing
+from relay_operator.engine.identity import identity_of
 from relay_operator.flows.batch import actions
 from relay_operator.flows.batch.actions import Action
 from relay_operator.flows.batch.facts import Facts
@@ -162,7 +163,11 @@ def test_what_is_surely_absent_may_be_sent() -> None:
 
 
 def test_uploads_become_parts_of_their_round() -> None:
-    first = recorded(status(), Uploaded((part(inputFileId="f"),), 10, "digest"))
+    made_for = identity_of(batch().metadata, "", "org-1", "inference")
+    uploaded = facts(status(), Uploaded((part(inputFileId="f"),), 10, "digest"))
+    uploaded = replace(uploaded, intent=INTENT.model_copy(update={"identity": made_for}))
+    first = led_to(uploaded, actions.Record())
+    assert first.identity == made_for  # in whose cloud the files are
     assert first.input == InputStatus(digest="digest", records=10)
     assert [row.input_file_id for row in first.parts or ()] == ["f"]
     done = sent(state="completed", completed=8, failed=2)

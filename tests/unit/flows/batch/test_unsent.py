@@ -11,11 +11,12 @@ import pytest
 from relay_client import Cloud
 from relay_kube.kube import NotLeading, Unavailable
 from relay_operator.engine.cache import Cache
+from relay_operator.engine.confirmation import ConfirmationDelays
 from relay_operator.flows.batch.actions import Begin, Submit
 from relay_operator.flows.batch.facts import BatchMemory, Facts
 from relay_operator.flows.batch.names import TAG, PartTag
 from relay_operator.flows.batch.plan import Phase, View
-from relay_operator.flows.batch.result import Begun, Paid
+from relay_operator.flows.batch.result import Begun, Paid, Unknown
 from relay_operator.objectstores.addresses import StorePolicy
 from relay_operator.objectstores.stores import ObjectStores
 from tests.unit.client.scripted import Reply, scripted_server
@@ -94,3 +95,20 @@ async def test_who_leads_no_longer_after_the_marker_sends_no_create() -> None:
                 await actor.act(facts, Submit(), memory, cast("Any", _Writer(reads=True)))
         assert server.targets == []
     assert memory.unsent == f"{TOKEN}/1/1"
+
+
+async def test_lists_before_a_create_say_nothing_of_it() -> None:
+    """The cloud may act late on this one, too, though an earlier create of the part was never seen."""
+    obj, cache, memory = batch(status=status(part(inputFileId="file_1"))), Cache(), BatchMemory("uid-1")
+    metadata = obj.metadata.model_dump(mode="json", exclude_none=True)
+    cache.put(KEY, cast("Json", {"kind": "InferenceBatch", "metadata": metadata, "status": {"createToken": TOKEN}}))
+    what, delays = f"{TOKEN}/1/1", ConfirmationDelays()
+    while memory.lacks(what, 10_000.0 * memory.not_seen, delays) is not None:
+        memory.lacks(what, 5_000.0 + 10_000.0 * memory.not_seen, delays)
+    async with ObjectStores(StorePolicy()) as stores, scripted_server() as server:
+        server.will(Reply(500, b"{}"))
+        async with Cloud(server.url, "or_key_0123456789", inference_url=server.url, organization_id="org-1") as cloud:
+            facts = Facts(KEY, obj, NOON, ready(cloud), View(phase=Phase.ACTIVE), obj.status, INTENT)
+            came = await acting(stores, cache).act(facts, Submit(), memory, cast("Any", _Writer(reads=True)))
+    assert isinstance(came, Unknown)
+    assert memory.lacks(what, 1e6, delays) == delays.unknown

@@ -1,11 +1,13 @@
 """A namespace leaves only so much behind: what the operator keeps of it does not count for its own quota."""
 
+import json
+
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.leftovers import _MOST, Fate
 from relay_operator.engine.vanished import _LARGEST
 from relay_operator.engine.vanished import _MOST as _MOST_VANISHED
-from tests.unit.engine.apiserver import Json
+from tests.unit.engine.apiserver import Json, part
 from tests.unit.flows.managed.leftovers import ACCOUNT, leftover
 from tests.unit.flows.managed.world import NAMESPACE, World
 
@@ -73,3 +75,19 @@ async def test_what_vanishes_beyond_so_many_bytes_is_reported_and_not_ended(worl
     take_over(world, "large", "id-1", note="x" * _LARGEST)
     take_over(world, "next", "id-2")
     assert [record.id for record in world.informer.vanished.leftovers.of(ACCOUNT)] == ["id-2"]
+
+
+async def test_an_object_that_cannot_be_read_tells_why_it_stays(world: World) -> None:
+    world.apply()
+    await world.wait(10)
+    fill(world)
+    world.server._validate = lambda _raw: None  # an API server whose CRD had no such bound
+    world.server.edit("gpupods", NAMESPACE, "train", {"status": {"attempt": 10**12}}, status=True)
+    world.annotate(abandon="true")
+    world.delete()
+    await world.wait(60)
+    told = part(world.raw(), "status")["conditions"]
+    assert f"the namespace {NAMESPACE} has {_MOST} records" in json.dumps(told)
+    world.informer.vanished.leftovers.forget(leftover(Fate.KEPT, "former-0"))
+    await world.wait(600)
+    assert (world.exists(), len(world.pods.live)) == (False, 1)

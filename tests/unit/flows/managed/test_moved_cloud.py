@@ -8,10 +8,10 @@ from relay_operator.api.conditions import ConditionType
 from relay_operator.api.meta import Identity
 from relay_operator.engine.endpoints import Endpoints
 from relay_operator.flows.managed import gather as gather_module
-from relay_operator.flows.managed import status as status_module
+from relay_operator.flows.managed import predicates
 from tests.unit.engine.apiserver import Json
 from tests.unit.flows.managed.cloudpods import lost
-from tests.unit.flows.managed.former import KeptPods, former, status
+from tests.unit.flows.managed.former import KeptPods, former, status, uses
 from tests.unit.flows.managed.world import NAMESPACE, World
 
 
@@ -120,7 +120,7 @@ async def test_what_does_not_have_its_name_there_does_not_show_the_same_cloud(ma
 
 
 async def test_what_has_no_names_in_the_cloud_is_shown_by_its_id(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(status_module, "nameless", lambda _resource: True)
+    monkeypatch.setattr(predicates, "nameless", lambda _resource: True)
     calls(world, "former")
     world.apply()
     await world.wait(60)
@@ -166,6 +166,8 @@ async def test_a_create_without_an_answer_is_not_sent_to_another_cloud(
     assert world.stalled().startswith("CreateOutcomeUnknown")
     assert "gpurelay.dev/retry-create" in world.stalled()
     if not listable:
+        assert "another URL now than at the create, and its cloud may be another" in world.stalled()
+        assert "ask the cloud of that URL: look in the cloud for a resource named" in world.stalled()
         return
     assert "another URL now than at the create, and its cloud does not show" in world.stalled()
     calls(world, "former")
@@ -186,6 +188,31 @@ async def test_a_former_resource_is_gone_if_the_cloud_that_shows_the_present_one
     kept.server.edit("gpupods", NAMESPACE, "train", {"status": beside}, status=True)
     await kept.wait(2000)
     assert (former(kept), recorded(kept)) == ([], "other")
+
+
+async def test_what_is_shown_with_a_former_one_that_is_used_is_there(kept: World) -> None:
+    beside: Json = {"former": [{"id": "pod-9", "name": "n"}]}
+    kept.server.edit("gpupods", NAMESPACE, "train", {"status": beside}, status=True)
+    uses(kept, 10, "pod-9")
+    await kept.wait(2000)
+    assert (former(kept), recorded(kept)) == (["pod-9"], "other")
+
+
+async def test_what_is_set_aside_when_the_cloud_shows_it_is_there(kept: World) -> None:
+    (first,) = kept.pods.records
+    uses(kept, 10, first)
+    kept.server.edit("gpupods", NAMESPACE, "train", {"spec": {"image": "b", "updateStrategy": {"type": "Recreate"}}})
+    await kept.wait(2000)
+    assert (former(kept), recorded(kept), kept.pods.count("create")) == ([first], "other", 2)
+
+
+async def test_a_former_resource_is_not_gone_because_something_without_its_name_is_shown(kept: World) -> None:
+    (first,) = kept.pods.records
+    kept.pods.records[first] = kept.pods.records[first].model_copy(update={"name": ""})
+    beside: Json = {"former": [{"id": "pod-9", "name": "n"}]}
+    kept.server.edit("gpupods", NAMESPACE, "train", {"status": beside}, status=True)
+    await kept.wait(2000)
+    assert (former(kept), recorded(kept)) == (["pod-9"], "former")
 
 
 async def test_a_former_resource_stays_in_its_cloud(kept: World) -> None:
