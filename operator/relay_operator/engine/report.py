@@ -135,9 +135,9 @@ def late_create(late: Leftover, *, reached: bool) -> Wanted:
     what = f"the resource {late.id}, named {late.name!r}, is being ended"
     if not reached:
         what = (
-            f"the resource {late.id}, named {late.name!r}, cannot be ended, since {late.account} has another URL now: "
-            f"give it the former one until this is over, or, if the resource is gone, delete the ConfigMap "
-            f"{late.config_map} of the operator"
+            f"the resource {late.id}, named {late.name!r}, cannot be ended, since {late.account} no longer calls the "
+            "URL that it was created with: give that URL to it, or to another account of the organization, until this "
+            f"is over, or, if the resource is gone, delete the operator's ConfigMap {late.config_map}"
         )
     message = f"the cloud acted on a create that had been given up: {what}"
     return Wanted(ConditionType.LATE_CREATE, "True", Reason.LATE_CREATE, message)

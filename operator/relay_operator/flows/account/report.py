@@ -84,7 +84,7 @@ def new_status(before: AccountStatus, finding: AccountFinding) -> AccountStatus:
         organization = finding.who.organization_id
         # A truncated id is another id, so leave out one that does not fit.
         changed["organization_id"] = organization if len(organization) <= _LONGEST_ID else None
-        if not finding.outdated:  # an older CRD would drop it, and each pass would write it again
+        if not finding.outdated or before.endpoint:  # an older CRD drops it, and each pass would write it again
             changed["endpoint"] = finding.state.endpoints.management or None
         changed["organization_name"] = finding.who.organization_name or None
         changed["scopes"] = finding.who.scopes or None

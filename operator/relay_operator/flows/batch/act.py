@@ -42,6 +42,7 @@ from relay_operator.flows.batch.result import (
     Result,
     StoppedError,
     Unknown,
+    Uploaded,
     WorkRefused,
     WorkResult,
     WorkTroubled,
@@ -152,14 +153,15 @@ class Actor:
     async def _work(
         self, work: Work, obj: InferenceBatch, account: AccountReady, intent: CreateIntent, *, search: bool
     ) -> WorkResult:
+        first = (obj.status.round or 1) == 1
         match work:
-            case Work.SEND if (obj.status.round or 1) > 1:
-                return await self.sending.again(obj, account.cloud, intent, search=search)
-            case Work.SEND if obj.spec.input.file_id is not None and not account.adoption_allowed:
+            case Work.SEND if first and obj.spec.input.file_id is not None and not account.adoption_allowed:
                 text = "the account is shared and does not say allowAdoption: input.fileId could name anybody's file"
                 return WorkTroubled(Reason.ADOPTION_REFUSED, text, stalled=True)
             case Work.SEND:
-                return await self.sending.first(obj, account.cloud, intent, search=search)
+                send = self.sending.first if first else self.sending.again
+                sent = await send(obj, account.cloud, intent, search=search)
+                return replace(sent, made_for=intent.identity) if isinstance(sent, Uploaded) else sent
             case Work.PUBLISH:
                 return await self.publishing.publish(obj, account.cloud, intent)
             case Work.CLEAR:
@@ -235,7 +237,7 @@ class Actor:
         rows: list[JsonValue] = [row.model_dump(mode="json", exclude_none=True) for row in marked]
         patch: JsonObject = {"parts": rows}
         made_for = facts.sent_for
-        if made_for is not None and made_for != facts.status.identity:
+        if made_for is not None and made_for != facts.obj.status.identity:  # as stored: a crash leaves no more
             patch["identity"] = made_for.model_dump(mode="json", by_alias=True)
         await writer.status(patch)
 

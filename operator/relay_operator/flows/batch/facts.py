@@ -7,8 +7,8 @@ from relay_client.errors import CloudError
 from relay_operator.api.inferencebatch import Ending, InferenceBatch, InferenceBatchStatus
 from relay_operator.api.meta import CreateIntent, Identity, ObjectKey
 from relay_operator.engine.account import AccountState, UsesAccount
-from relay_operator.engine.identity import located
 from relay_operator.engine.memory import SearchingMemory
+from relay_operator.flows.batch import predicates
 from relay_operator.flows.batch.plan import View
 from relay_operator.flows.batch.result import WorkResult
 from relay_wire.batches import Batch
@@ -48,10 +48,7 @@ class Facts(UsesAccount):
     @property
     def sent_for(self) -> Identity | None:
         """Whose the next batch is, and in which cloud: the account may have got another URL before the first one."""
-        begun, now = self.status.identity, self.known_intent.identity
-        if begun is None or now is None:
-            return now or begun
-        return located(begun, now)
+        return predicates.made_for(self.status, self.known_intent.identity)
 
 
 @dataclass(slots=True)

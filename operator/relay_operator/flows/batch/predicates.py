@@ -19,10 +19,11 @@ from relay_operator.api.inferencebatch import (
     Usage,
 )
 from relay_operator.api.inferencebatch_spec import BatchDeletionPolicy, InferenceBatchSpec, RecordRetry
-from relay_operator.api.meta import CreateIntent, MalformedIntent
+from relay_operator.api.meta import CreateIntent, Identity, MalformedIntent
 from relay_operator.engine import conditions
 from relay_operator.engine.backoff import is_ahead
 from relay_operator.engine.fit_schema import fit_schema
+from relay_operator.engine.identity import located
 from relay_operator.flows.batch.plan import BatchDemand, Holds, Phase, Round
 from relay_operator.records.problems import ProblemCode
 from relay_wire.batches import FINAL, Batch, BatchStatus
@@ -110,6 +111,12 @@ def this_round(status: InferenceBatchStatus) -> list[PartStatus]:
 def over(part: PartStatus) -> bool:
     """Whether the part's batch is final."""
     return part.state in _OVER
+
+
+def made_for(status: InferenceBatchStatus, now: Identity | None) -> Identity | None:
+    """Whose the batch is, as it began, in the organization and the cloud of `now`; None if neither is known."""
+    begun = status.identity
+    return now or begun if begun is None or now is None else located(begun, now)
 
 
 def live(status: InferenceBatchStatus) -> list[PartStatus]:

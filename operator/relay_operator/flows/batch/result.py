@@ -17,7 +17,7 @@ from relay_operator.api.inferencebatch import (
     RequestCounts,
     Usage,
 )
-from relay_operator.api.meta import CreateIntent
+from relay_operator.api.meta import CreateIntent, Identity
 from relay_operator.engine.actions import Nothing
 from relay_operator.records.problems import Problems
 from relay_operator.records.results import Reasons
@@ -35,6 +35,8 @@ class Uploaded:
     """In a later round: records that had failed before."""
     reasons: tuple[FailureReason, ...] = ()
     """In a later round: why records had failed before, whether sent again or not."""
+    made_for: Identity | None = None
+    """Whose the files are, and in which cloud: the account may have got another URL since."""
 
 
 @dataclass(frozen=True, slots=True)

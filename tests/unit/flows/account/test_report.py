@@ -237,8 +237,13 @@ def test_what_cannot_be_written_down_of_what_is_left_is_told_and_makes_the_accou
     assert _says(again, ConditionType.LEFTOVER_UNRECORDED) is None
 
 
-@pytest.mark.parametrize("outdated", [False, True])
-def test_an_older_crd_would_drop_where_the_account_is(ready: AccountReady, *, outdated: bool) -> None:
+@pytest.mark.parametrize(
+    ("outdated", "before", "after"), [(False, None, "here"), (True, None, None), (True, "former", "here")]
+)
+def test_an_older_crd_would_drop_where_the_account_is(
+    ready: AccountReady, *, outdated: bool, before: str | None, after: str | None
+) -> None:
+    """What stands there shows that this kind's CRD keeps it, and must not stand beside another cloud's organization."""
     state = replace(ready, endpoints=Endpoints("here"))
-    told = new_status(AccountStatus(), _finding(state, outdated=outdated))
-    assert told.endpoint == (None if outdated else "here")
+    told = new_status(AccountStatus(endpoint=before), _finding(state, outdated=outdated))
+    assert told.endpoint == after

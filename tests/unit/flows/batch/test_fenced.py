@@ -11,6 +11,7 @@ from relay_client import Cloud
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import InferenceBatch
 from relay_operator.engine.cache import Cache
+from relay_operator.engine.identity import identity_of
 from relay_operator.flows.batch.actions import Start, Work
 from relay_operator.flows.batch.facts import BatchMemory, Facts
 from relay_operator.flows.batch.gather import job_of
@@ -24,6 +25,7 @@ from tests.unit.engine.apiserver import Json
 from tests.unit.flows.batch.acting import INTENT, KEY, acting, ready
 from tests.unit.flows.batch.examples import NOON, batch, status
 
+SENT_FOR = INTENT.model_copy(update={"identity": identity_of(batch().metadata, "", "org-1", "inference")})
 FILE = Reply(200, b'{"id":"file_1","object":"file"}')
 
 
@@ -40,7 +42,7 @@ async def _sent(folder: Path, *, generation: int) -> tuple[WorkResult, list[str]
         server.will(FILE)
         cloud = Cloud(server.url, "or_key_0123456789", inference_url=server.url, organization_id="org-1")
         actor = acting(stores, cache)
-        facts = Facts(KEY, obj, NOON, ready(cloud), View(phase=Phase.ACTIVE), obj.status, INTENT)
+        facts = Facts(KEY, obj, NOON, ready(cloud), View(phase=Phase.ACTIVE), obj.status, SENT_FOR)
         job = job_of(facts)
         assert job is not None
         await actor.act(facts, Start(Work.SEND), BatchMemory("uid-1", clean=True), cast("Any", None))
@@ -57,7 +59,8 @@ async def _sent(folder: Path, *, generation: int) -> tuple[WorkResult, list[str]
 async def test_an_upload_is_sent_only_while_its_decision_stands(tmp_path: Path, generation: int) -> None:
     came, asked = await _sent(tmp_path, generation=generation)
     if generation == 0:
-        assert (type(came), asked) == (Uploaded, ["POST /v1/files"])
+        assert isinstance(came, Uploaded)
+        assert (came.made_for, asked) == (SENT_FOR.identity, ["POST /v1/files"])
     else:
         assert isinstance(came, WorkTroubled)
         assert (came.reason, asked) == (Reason.WAITING_FOR_RETRY, [])

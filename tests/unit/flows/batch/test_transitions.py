@@ -164,9 +164,7 @@ def test_what_is_surely_absent_may_be_sent() -> None:
 
 def test_uploads_become_parts_of_their_round() -> None:
     made_for = identity_of(batch().metadata, "", "org-1", "inference")
-    uploaded = facts(status(), Uploaded((part(inputFileId="f"),), 10, "digest"))
-    uploaded = replace(uploaded, intent=INTENT.model_copy(update={"identity": made_for}))
-    first = led_to(uploaded, actions.Record())
+    first = recorded(status(), Uploaded((part(inputFileId="f"),), 10, "digest", made_for=made_for))
     assert first.identity == made_for  # in whose cloud the files are
     assert first.input == InputStatus(digest="digest", records=10)
     assert [row.input_file_id for row in first.parts or ()] == ["f"]

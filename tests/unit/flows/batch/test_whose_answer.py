@@ -86,8 +86,9 @@ async def test_a_create_that_is_answered_with_the_batch_of_another_object_has_an
     assert type(came) is (Unknown if namespace == "ns" else Paid)
 
 
-async def test_the_cloud_that_is_asked_first_is_recorded_before_it_is_asked() -> None:
-    """When the batch began, the account had another URL, or no inference API."""
+@pytest.mark.parametrize("shown", [False, True])
+async def test_the_cloud_that_is_asked_first_is_recorded_before_it_is_asked(*, shown: bool) -> None:
+    """When the batch began, the account had another URL, or no inference API; `shown`: another part's look tells."""
     began, now = (identity_of(batch().metadata, "", "org-1", endpoint) for endpoint in ("former", "inference"))
     forged = now.model_copy(update={"uid": "another"})  # in the annotation, which people can write
     obj, cache, patches = batch(status=status(part(inputFileId="file_1"), identity=began)), Cache(), list[Json]()
@@ -102,7 +103,8 @@ async def test_the_cloud_that_is_asked_first_is_recorded_before_it_is_asked() ->
         server.will(Reply(200, json.dumps({"id": "batch_1", "status": "validating", "metadata": OWN}).encode()))
         async with Cloud(server.url, "or_key_0123456789", inference_url=server.url, organization_id="org-1") as cloud:
             intent = INTENT.model_copy(update={"identity": forged})
-            facts = Facts(KEY, obj, NOON, ready(cloud), View(phase=Phase.ACTIVE), obj.status, intent)
+            known = obj.status.model_copy(update={"identity": now}) if shown else obj.status
+            facts = Facts(KEY, obj, NOON, ready(cloud), View(phase=Phase.ACTIVE), known, intent)
             came = await acting(stores, cache).act(facts, Submit(), BatchMemory("uid-1"), cast("Any", Writer()))
     assert [cast("Json", patch["identity"])["endpoint"] for patch in patches] == ["inference"]
     assert after(facts, Submit(), came).identity == now

@@ -379,7 +379,7 @@ async def test_the_object_tells_of_a_late_create_that_another_url_cannot_end(
     told = world.condition(ConditionType.LATE_CREATE)
     assert told is not None
     assert ("is being ended" in told.message) is reached
-    assert ("cannot be ended, since CloudAccount" in told.message) is not reached
+    assert ("cannot be ended, since CloudAccount/team-a/default no longer calls" in told.message) is not reached
 
 
 class TestTraces:
