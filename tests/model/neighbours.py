@@ -14,6 +14,7 @@ from relay_kube import kube
 from relay_kube.kube import JsonObject, ResourceType
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.account import AccountReady
+from relay_operator.engine.endpoints import NOWHERE, Endpoints
 from relay_operator.engine.entry import Entry, entry_of
 from relay_operator.engine.identity import Installation
 from relay_operator.engine.intent import cloud_name
@@ -408,6 +409,9 @@ class ModelCache:
 
     def endpoint_meant(self, key: ObjectKey, entry: Entry | None) -> str:
         return ""
+
+    def called_by(self, account: ObjectKey) -> Endpoints:
+        return NOWHERE
 
     def claim(self, cloud_id: str, key: ObjectKey, endpoint: str = "") -> frozenset[ObjectKey]:
         return cast(frozenset[ObjectKey], self._script.ask(asked.Claim(cloud_id, key)))

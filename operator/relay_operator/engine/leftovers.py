@@ -45,8 +45,7 @@ class LeftoversFullError(Refused):
         told = (
             f"the namespace {namespace} has {_MOST} records of resources without an object, or {_BY_NAME} of which "
             "only the name is known, and gets no more: end in the cloud what nobody needs, or adopt it; an "
-            f"administrator deletes the ConfigMaps {LABEL} of what no account can reach, and of names that stand "
-            "for nothing"
+            f"administrator deletes the ConfigMaps {LABEL} of what no account reaches or has"
         )
         super().__init__(0, told, "")
 
