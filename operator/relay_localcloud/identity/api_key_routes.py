@@ -50,18 +50,18 @@ def revoke_api_key(_: OrganizationWriter, organization_id: OrganizationId, key_i
 
 
 def granted_scopes(creator: Principal, scopes: list[str] | None) -> list[str]:
-    """The scopes of a key that this caller creates, by default the creator's own.
+    """The scopes of a key that this caller creates, as it names them, without repetitions; by default its own.
 
     ApiError 400 for unknown scopes, 403 for scopes that the creator lacks.
     """
-    wanted = creator.scopes if scopes is None else scopes
+    wanted = [scope for scope in SCOPES if scope in creator.scopes] if scopes is None else list(dict.fromkeys(scopes))
     unknown = [scope for scope in wanted if scope not in SCOPES]
     if unknown:
         raise ApiError(400, f"scopes: there is no scope {unknown[0]!r}; there are {', '.join(SCOPES)}.")
     beyond = [scope for scope in wanted if scope not in creator.scopes]
     if beyond:
         raise ApiError(403, f"scopes: {beyond[0]} is more than the caller has.")
-    return [scope for scope in SCOPES if scope in wanted]
+    return wanted
 
 
 def _require_shorter_life(creator: Principal, expires_at: int | None) -> None:

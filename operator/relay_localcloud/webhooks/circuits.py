@@ -1,8 +1,7 @@
 """Circuit breakers for receivers that do not answer: after several hung calls in a row they are called less often.
 
 A call that falls due while its receiver rests counts as a failed attempt, so its delivery follows the same schedule of
-retries. The longest rest is shorter than the wait before the last attempt, so a receiver that recovered gets that one.
-Pure.
+retries. The last attempt is always made: a receiver that recovered meanwhile gets every event. Pure.
 """
 
 from dataclasses import dataclass

@@ -138,6 +138,11 @@ class Call:
         return "replay" in self.item.payload
 
     @property
+    def is_last(self) -> bool:
+        """Whether no other attempt follows."""
+        return self.number > len(RETRY_AFTER)
+
+    @property
     def headers(self) -> dict[str, str]:
         """The headers of section 6."""
         return {
@@ -214,7 +219,8 @@ class Deliveries(Outbound):
         if call is None:
             return
         limit_seconds = self._store.settings.webhook_timeout_seconds
-        rests_until = None if call.is_replay else self._circuits.admit(call.webhook_id, at, seconds(limit_seconds))
+        always = call.is_replay or call.is_last
+        rests_until = None if always else self._circuits.admit(call.webhook_id, at, seconds(limit_seconds))
         outcomes = await self._posted(call, limit_seconds) if rests_until is None else [_not_called(rests_until)]
         await self._turns.of(lane)
         with self._store.transaction(at=at) as tx:
@@ -298,7 +304,7 @@ def _conclude(tx: Tx, call: Call, outcomes: list[Outcome]) -> None:
     still_queued = due.remove(tx.connection, call.item.id)
     webhook_faults.release_held(tx, call.webhook_id, call.item.subject)
     delivered = any(outcome.delivered for outcome in outcomes)
-    if delivered or not still_queued or call.number > len(RETRY_AFTER):
+    if delivered or not still_queued or call.is_last:
         return
     payload = {**call.item.payload, "attempt": call.number + 1}
     tx.schedule(call.at + RETRY_AFTER[call.number - 1], ATTEMPT, call.item.subject, payload, lane=call.webhook_id)

@@ -55,7 +55,7 @@ async def test_a_key_that_makes_no_sense_is_400_and_makes_nothing(organization: 
 
 async def test_scopes_given_twice_count_once(organization: Organization) -> None:
     created = await organization.ok("POST", CREATE, {"name": "k", "scopes": ["vms:write", "vms:read", "vms:read"]})
-    assert created["scopes"] == ["vms:read", "vms:write"]
+    assert created["scopes"] == ["vms:write", "vms:read"]
 
 
 async def test_unknown_fields_of_a_create_are_accepted_and_flagged(organization: Organization) -> None:

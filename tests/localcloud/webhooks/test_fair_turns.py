@@ -99,3 +99,23 @@ async def test_a_receiver_that_hangs_again_and_again_is_called_less_often_and_ge
         assert len(receiver.received) == 1
         await server.advance(300)
         assert len({call.delivery for call in receiver.received}) == HANGS_ALLOWED + 31
+
+
+async def test_a_receiver_that_hung_gets_the_last_attempt_of_every_delivery(start_server: StartServer) -> None:
+    server = start_server("--ephemeral", "--clock", "frozen")
+    await server.ok("PATCH", "/settings", {"webhookTimeoutSeconds": 0.1})
+    async with Receiver(hang=asyncio.Event()) as receiver:
+        organization = await server.organization()
+        await create_webhook(organization, receiver, "vm.terminated")
+        for _ in range(8):
+            await make_event(organization)
+        await settle(organization)
+        for wait in (10, 60):
+            await server.advance(wait)
+        assert HANGS_ALLOWED <= len(receiver.received) <= 24
+        assert receiver.hang is not None
+        receiver.hang.set()
+        receiver.received.clear()
+        await server.ok("PATCH", "/settings", {"webhookTimeoutSeconds": 60})
+        await server.advance(300)
+        assert len({call.delivery for call in receiver.received}) == 8
