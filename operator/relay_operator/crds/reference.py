@@ -26,8 +26,8 @@ _BOUNDS: Final = (
     ("pattern", "pattern `{}`"),
 )
 _READERS: Final = (
-    "`kubectl wait --for=condition=Ready`, `helm --wait`, Flux and, with our [health checks](../gitops.md#argo-cd), "
-    "Argo CD read these as they read those of Kubernetes' own kinds."
+    "`kubectl wait --for=condition=Ready`, `helm --wait` (of Helm 4), Flux and, with our "
+    "[health checks](../gitops.md#argo-cd), Argo CD read these as they read those of Kubernetes' own kinds."
 )
 _CHART_SETS: Final = (
     "The operator reads them from its environment, once; `relay-operator settings` prints them as well. Lists are "
