@@ -25,7 +25,9 @@ _BEHIND: Final = "an older object waits for what is free"
 _BEGINS_SECONDS: Final = 900.0
 """How long what was not paid in full when its object was released may take until the organization's burn shows it."""
 _PLANS_AT_ONCE: Final = 32
-"""How many plans are looked at when something becomes free; the next look at the account looks at all of its plans."""
+"""How many plans are looked at when something becomes free."""
+_PLANS_AT_A_LOOK: Final = 500
+"""How many plans of an account are looked at after a look at it: everybody waits for that. They take turns."""
 
 
 class _Grant(NamedTuple):
@@ -201,7 +203,8 @@ class Budgets:
         for left in before.left:
             self._left.pop(left, None)
         self._call_next(key)
-        self._call_planned([each for each, refused in self._planned.items() if refused.account.key == key])
+        own = (each for each, refused in self._planned.items() if refused.account.key == key)
+        self._call_planned(list(islice(own, _PLANS_AT_A_LOOK)))
         began = any(cents > before.cents.get(each, 0) - lapsed[each] for each, cents in now.cents.items())
         return began or self._lines.first(Line(key)) is not None
 

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 from pydantic import JsonValue
 
 from relay_operator.api.meta import ObjectKey
-from relay_operator.engine.account_users import AccountUsers, Reference
+from relay_operator.engine.account_users import DEFAULT_NAME, AccountUsers, Reference
 from relay_operator.engine.commitment import NOTHING, Commitment, Commitments, Share
 from relay_operator.engine.endpoints import NOWHERE, Endpoints, called
 from relay_operator.engine.entry import Entry, entry_of, unchanged, version_of
@@ -260,10 +260,11 @@ class Cache:
                     self.on_related(other)
 
     def _summed(self, commitments: Commitments, account: ObjectKey) -> dict[str, Commitment]:
-        sums: dict[str, Commitment] = {}
-        for namespace, reference, total in commitments.of(account.namespace):
-            if self._users.account_in(namespace, reference) == account:
-                sums[namespace] = sums.get(namespace, NOTHING) + total
+        sums = dict(commitments.naming(account))
+        if account.name == DEFAULT_NAME:
+            for namespace, total in commitments.defaulting(account.namespace):
+                if self._users.default(namespace) == account:
+                    sums[namespace] = sums.get(namespace, NOTHING) + total
         return sums
 
     def _commit(self, key: ObjectKey, before: Entry | None, after: Entry | None) -> None:

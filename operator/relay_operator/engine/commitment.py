@@ -6,8 +6,8 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from relay_operator.api.meta import CreateIntent, MalformedIntent, Reservation
-from relay_operator.engine.account_users import Reference
+from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey, Reservation
+from relay_operator.engine.account_users import Reference, named_account
 from relay_operator.engine.intent import is_open
 from relay_operator.engine.manifests import part
 
@@ -140,9 +140,12 @@ Share = tuple[Reference, Commitment]
 
 @dataclass(slots=True)
 class Commitments:
-    """Sums by namespace and by account reference. O(1) per change."""
+    """Sums by account and namespace. O(1) per change."""
 
-    _sums: dict[str, dict[Reference, Commitment]] = field(default_factory=dict)
+    _naming: dict[ObjectKey, dict[str, Commitment]] = field(default_factory=dict)
+    """Of objects that name an account, which need not exist."""
+    _defaulting: dict[str, Commitment] = field(default_factory=dict)
+    """Of objects that name none, by namespace: its default changes as accounts come and go."""
 
     def move(self, namespace: str, former: Share, present: Share) -> None:
         """Count what an object has now instead of what it had."""
@@ -156,14 +159,19 @@ class Commitments:
     def _change(self, namespace: str, reference: Reference, more: Commitment, less: Commitment) -> None:
         if more is less or more == less:
             return
-        sums = self._sums.setdefault(namespace, {})
-        total = sums.pop(reference, NOTHING).changed(more, less)
+        account = named_account(namespace, *reference) if reference[1] else None
+        sums = self._defaulting if account is None else self._naming.setdefault(account, {})
+        total = sums.pop(namespace, NOTHING).changed(more, less)
         if total != NOTHING:
-            sums[reference] = total
-        if not sums:
-            del self._sums[namespace]
+            sums[namespace] = total
+        elif account is not None and not sums:
+            del self._naming[account]
 
-    def of(self, namespace: str) -> Iterator[tuple[str, Reference, Commitment]]:
-        """Namespace, account reference and sum; an empty namespace means all."""
-        namespaces = [namespace] if namespace else self._sums
-        return ((one, *each) for one in namespaces for each in self._sums.get(one, {}).items())
+    def naming(self, account: ObjectKey) -> Mapping[str, Commitment]:
+        """Of objects that name the account, by namespace: the work does not depend on what others name."""
+        return self._naming.get(account, {})
+
+    def defaulting(self, namespace: str) -> Iterator[tuple[str, Commitment]]:
+        """Namespace and sum of objects that name no account; an empty namespace means all."""
+        namespaces = [namespace] if namespace in self._defaulting else [] if namespace else self._defaulting
+        return ((one, self._defaulting[one]) for one in namespaces)

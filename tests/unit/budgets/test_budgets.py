@@ -5,6 +5,7 @@ from pydantic import JsonValue
 
 from relay_operator.api.cloudaccount import AccountBudget, NamespaceBudget, SharedBudget
 from relay_operator.api.meta import CREATE_INTENT, ObjectKey
+from relay_operator.budgets import budgets as budgets_module
 from relay_operator.engine.commitment import Commitment
 from relay_operator.engine.entry import LARGEST
 from tests.unit.budgets.desk import ONE, REF, TWO, Desk, account, age, burn, each
@@ -86,6 +87,23 @@ def test_plans_that_do_not_fit_let_the_others_have_their_turn(desk: Desk) -> Non
         assert desk.plans(desk.has("a", f"n-{number}"), TWO, burn(150))
     assert desk.plans(desk.has("b"), ONE, burn(150))
     assert [takes(desk, cents) for cents in (50, 49, 48, 47)] == [[], [], [], ["b"]]
+
+
+def test_a_look_goes_through_so_many_plans_and_the_others_have_their_turn(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(budgets_module, "_PLANS_AT_A_LOOK", 10)
+    monkeypatch.setattr(budgets_module, "_PLANS_AT_ONCE", 0)
+    takes(desk, 150)
+    for number in range(25):
+        assert desk.plans(desk.has("a", f"n-{number}"), TWO, burn(150))
+    assert desk.plans(desk.has("b"), ONE, burn(150))
+    takes(desk, 50)
+    called = list[list[str]]()
+    for _ in range(3):
+        desk.look(burn(150))
+        called.append(desk.called())
+    assert called == [[], [], ["b"]]
 
 
 @pytest.mark.parametrize("how", ["leaves", "asks"])

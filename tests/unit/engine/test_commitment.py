@@ -1,5 +1,7 @@
 """What an object is counted with in a budget, from its intent and its status."""
 
+import sys
+
 import pytest
 from pydantic import JsonValue
 
@@ -164,3 +166,36 @@ def test_who_names_no_account_counts_for_the_default_that_there_is() -> None:
     assert (known.committed(SHARED)["team-a"].cents, known.committed(OWN)) == (200, {})
     known.put(OWN, pod())
     assert (known.committed(SHARED), known.committed(OWN)["team-a"].cents) == ({}, 200)
+
+
+def calls_of(known: Cache, account: ObjectKey) -> int:
+    """How many functions a sum calls."""
+    called = 0
+
+    def count(*_: object) -> None:
+        nonlocal called
+        called += 1
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        known.committed(account)
+    finally:
+        sys.setprofile(before)
+    return called
+
+
+@pytest.mark.parametrize("account", [OWN, SHARED])
+def test_a_sum_does_not_look_at_what_others_name(account: ObjectKey) -> None:
+    """Anybody can name thousands of accounts that do not exist, and everybody waits for a sum."""
+    known = Cache(priced=frozenset({"GpuPod"}))
+    before = calls_of(known, account)
+    for number in range(100):
+        spec: Json = {"accountRef": {"kind": account.kind, "name": f"none-{number}"}}
+        metadata: Json = {"uid": f"u-{number}", "resourceVersion": "1"}
+        status: Json = {"id": "p", "state": "running", "pricePerHourCents": 100}
+        raw: Json = {"metadata": metadata, "spec": spec, "status": status}
+        known.put(ObjectKey("GpuPod", "team-a", f"n-{number}"), raw)
+    other = account._replace(name="none-1")
+    assert known.committed(other) == {"team-a": Commitment(100, 0, 100)}
+    assert calls_of(known, account) == before
