@@ -14,7 +14,7 @@ from relay_kube import kube
 from relay_kube.kube import JsonObject, KubeError
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import InferenceBatch, PartStatus
-from relay_operator.api.meta import CreateIntent
+from relay_operator.api.meta import CreateIntent, ObjectKey
 from relay_operator.engine import finalizer
 from relay_operator.engine.account import AccountReady, Accounts, identity_in
 from relay_operator.engine.actions import Ignore, Nothing, Release, Wait
@@ -140,15 +140,23 @@ class Actor:
             raise AssertionError(f"{facts.key}: the plan starts work that the phase does not have")
         if self.transfers.has_other(facts.key, job):
             memory.clean = False  # nothing records what it uploaded
-        obj = facts.obj.model_copy(update={"status": facts.status})
-        search = not memory.clean
+        key, status, search = facts.key, facts.status, not memory.clean
+        generation = facts.obj.metadata.generation
         asked = replace(account, cloud=self._fenced(facts))
-        self.transfers.start(
-            facts.key,
-            job,
-            str(account.key),
-            lambda: self._guarded(account, self._work(work, obj, asked, intent, search=search)),
-        )
+
+        async def begun() -> WorkResult:
+            # Read only now: thousands of jobs may wait for a place, each with half a mebibyte of records in its spec.
+            obj = self._read(key, job.uid, generation)
+            return await self._work(work, obj.model_copy(update={"status": status}), asked, intent, search=search)
+
+        self.transfers.start(key, job, str(account.key), lambda: self._guarded(account, begun()))
+
+    def _read(self, key: ObjectKey, uid: str, generation: int) -> InferenceBatch:
+        """The object as the watch last told of it. Raises Withheld if it is another one, or has changed."""
+        entry = self.cache.get(key)
+        if entry is None or (entry.uid, entry.generation) != (uid, generation):
+            raise Withheld("read", "it is not what was decided on")
+        return InferenceBatch.model_validate_json(entry.body)
 
     async def _work(
         self, work: Work, obj: InferenceBatch, account: AccountReady, intent: CreateIntent, *, search: bool

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from relay_operator.api.inferencebatch import InferenceBatch, InferenceBatchStatus, PartStatus, RequestCounts, Usage
 from relay_wire.batches import Batch
+
+if TYPE_CHECKING:
+    from tests.unit.engine.apiserver import Json
 
 NOON = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 TOKEN = "t0ken"
@@ -28,6 +32,12 @@ def batch(
     body = {"metadata": metadata, "spec": fields | spec}
     obj = InferenceBatch.model_validate(body)
     return obj if status is None else obj.model_copy(update={"status": status})
+
+
+def as_seen(obj: InferenceBatch) -> Json:
+    """The batch as the watch tells of it."""
+    told: Json = json.loads(obj.model_dump_json(by_alias=True, exclude_none=True))
+    return told
 
 
 def part(number: int = 1, of_round: int = 1, **told: Any) -> PartStatus:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ipaddress import ip_network
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 
@@ -21,11 +21,8 @@ from relay_operator.objectstores.stores import ObjectStores
 from tests.support.eventually import eventually
 from tests.unit.client.scripted import Hang, Reply, scripted_server
 from tests.unit.flows.batch.acting import INTENT, KEY, acting, ready
-from tests.unit.flows.batch.examples import NOON, batch
+from tests.unit.flows.batch.examples import NOON, as_seen, batch
 from tests.unit.records.streams import file, record
-
-if TYPE_CHECKING:
-    from tests.unit.engine.apiserver import Json
 
 
 @pytest.mark.virtual_time
@@ -35,8 +32,7 @@ async def test_an_input_that_stalls_is_unavailable_and_the_cloud_is_not(tmp_path
         web.will(Reply(200, file([record("a")]), announced=1000, linger=True))
         server.will(Hang())
         obj, cache = batch(output={"url": f"file://{tmp_path}"}, input={"url": f"{web.url}/in.jsonl"}), Cache()
-        metadata = obj.metadata.model_dump(mode="json", exclude_none=True)
-        cache.put(KEY, cast("Json", {"kind": "InferenceBatch", "metadata": metadata}))
+        cache.put(KEY, as_seen(obj))
         quick = CallPolicy(idle_seconds=0.3, total_seconds=0.3)
         async with Cloud(
             server.url, "or_key_0123456789", inference_url=server.url, organization_id="org-1", policy=quick
