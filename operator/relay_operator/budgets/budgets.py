@@ -75,8 +75,8 @@ class Budgets:
     """Grants that the objects may not show yet."""
     _planned: dict[ObjectKey, _Refused] = field(default_factory=dict)
     """Plans without room: they take no place in a line, and are called once they would be granted."""
-    _funds: dict[tuple[ObjectKey, str], Funds] = field(default_factory=dict)
-    """By account and organization: a recreated account may have the key of another one."""
+    _funds: dict[ObjectKey, tuple[str, Funds]] = field(default_factory=dict)
+    """By account, with its organization: a recreated account may have the key of another one."""
     _left: dict[ObjectKey, _Left] = field(default_factory=dict)
     """Resources that stay without an object, until a look at the account shows them in the organization's burn."""
     _lapsed: dict[ObjectKey, Counter[str]] = field(default_factory=dict)
@@ -197,7 +197,7 @@ class Budgets:
         """
         key, now = account.key, self.paid(account)
         lapsed = now.lapsed - before.lapsed
-        self._funds[key, account.organization_id] = Funds(account.budget, available_cents, burn_cents, before.cents)
+        self._funds[key] = account.organization_id, Funds(account.budget, available_cents, burn_cents, before.cents)
         self._lapsed[key] = lapsed
         self._doubted.discard(key)
         for left in before.left:
@@ -207,6 +207,14 @@ class Budgets:
         self._call_planned(list(islice(own, _PLANS_AT_A_LOOK)))
         began = any(cents > before.cents.get(each, 0) - lapsed[each] for each, cents in now.cents.items())
         return began or self._lines.first(Line(key)) is not None
+
+    def forget(self, account: ObjectKey) -> None:
+        """Forget what is known of an account that is gone: accounts come and go without end."""
+        self._funds.pop(account, None)
+        self._lapsed.pop(account, None)
+        self._admitted.pop(account, None)
+        self._known.discard(account)
+        self._doubted.discard(account)
 
     def is_doubted(self, account: ObjectKey) -> bool:
         """Whether an object waits only because what ended since the last look may have ended before it."""
@@ -257,7 +265,11 @@ class Budgets:
         in_namespace = "" if of_each is None else beyond_namespace(of_each, own, need)
         totals = (*others.values(), *self._left_behind(account.key).values())
         together = sum((counted(of_each, total) for total in totals), NOTHING)
-        funds, lapsed = self._funds.get((account.key, account.organization_id)), Counter(self._lapsed.get(account.key))
+        organization, known = self._funds.get(account.key, ("", None))
+        funds, lapsed = (
+            known if organization == account.organization_id else None,
+            Counter(self._lapsed.get(account.key)),
+        )
         if not runs:
             lapsed[key.namespace] += self._said(key).billed
         in_account = beyond_account(budget, funds, lapsed, together, need)

@@ -141,9 +141,10 @@ class Cache:
         given = any(gave(key, each, installation, cloud_name) for each in uids_in(cloud_name))
         return given and not self.with_name(cloud_name, installation, but=uid)
 
-    def owned_by(self, uid: str) -> dict[ObjectKey, Entry]:
-        """The objects that the object with this UID controls."""
-        return {key: self._entries[key] for key in self._by_owner.of(uid)}
+    def owned_by(self, owner: ObjectKey, uid: str) -> dict[ObjectKey, Entry]:
+        """The objects that this object with this UID controls; in other namespaces, anybody can write that it does."""
+        entries = {key: self._entries[key] for key in self._by_owner.of(uid)}
+        return {key: entry for key, entry in entries.items() if entry.owned is not None and entry.owned.owner == owner}
 
     def with_token(self, token: str) -> frozenset[ObjectKey]:
         """The objects whose status records the create with this token."""

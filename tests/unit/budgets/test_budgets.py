@@ -1,5 +1,8 @@
 """Grants and lines over a cache: what counts, for whom, and who is called when there is room."""
 
+from collections.abc import Sized
+from dataclasses import replace
+
 import pytest
 from pydantic import JsonValue
 
@@ -345,3 +348,25 @@ def test_who_uses_another_account_by_now_holds_up_nobody(desk: Desk) -> None:
     desk.cache.drop(there)
     desk.budgets.leave(there)
     assert desk.asks(young, ONE, burn(100)) == ""
+
+
+def known_of_accounts(desk: Desk) -> int:
+    budgets = desk.budgets
+    kept: list[Sized] = [budgets._funds, budgets._lapsed, budgets._admitted, budgets._known, budgets._doubted]
+    return sum(map(len, kept))
+
+
+def test_what_is_known_of_accounts_that_are_gone_does_not_grow(desk: Desk) -> None:
+    """Anybody can create and delete accounts without end, and give them the keys of ever new organizations."""
+    for number in range(20):
+        ready = account(burn(150), f"org-{number % 3}")
+        ready = replace(ready, key=ready.key._replace(name=f"account-{number}"))
+        key = desk.has("a")
+        desk.budgets.looked(ready, 1000, 0, desk.budgets.paid(ready))
+        assert desk.budgets.ask(key, age(key), ready, ONE) == ""
+        desk.budgets.forget(ready.key)
+    assert known_of_accounts(desk) == 0
+    for number in range(20):
+        ready = account(burn(150), f"org-{number}")
+        desk.budgets.looked(ready, 1000, 0, desk.budgets.paid(ready))
+    assert known_of_accounts(desk) <= 3

@@ -215,7 +215,7 @@ def test_nothing_is_found_by_looking_at_every_object() -> None:
     cache.put(OWN, raw())
     cache.put(KEY, raw(metadata=OPEN | {"ownerReferences": [reference]}, status={"createToken": "t0"}))
     cache.put(OTHER, raw(status={"id": "pod-1"}))
-    assert cache.with_token("t0") == set(cache.owned_by("o1")) == {KEY}
+    assert cache.with_token("t0") == set(cache.owned_by(ObjectKey("X", "", "x"), "o1")) == {KEY}
     assert (users(cache, OWN), cache.searching(OWN)) == ({"train", "other"}, (KEY,))
     assert cache.claim("pod-1", KEY) == {OTHER}
     cache.drop(KEY)

@@ -69,12 +69,23 @@ def test_what_an_object_controls_is_found_by_its_uid() -> None:
     cache = Cache()
     cache.put(KEY, raw(1, reference()))
     cache.put(OTHER, raw(1, reference(), uid="u2"))
-    assert set(cache.owned_by("s1")) == {KEY, OTHER}
+    assert set(cache.owned_by(OWNER, "s1")) == {KEY, OTHER}
     cache.put(KEY, raw(2, reference(STEPFATHER, "s2")))
-    assert (set(cache.owned_by("s1")), set(cache.owned_by("s2"))) == ({OTHER}, {KEY})
+    assert (set(cache.owned_by(OWNER, "s1")), set(cache.owned_by(STEPFATHER, "s2"))) == ({OTHER}, {KEY})
     cache.drop(OTHER)
     cache.put(KEY, raw(3))
-    assert (cache.owned_by("s1"), cache.owned_by("s2")) == ({}, {})
+    assert (cache.owned_by(OWNER, "s1"), cache.owned_by(STEPFATHER, "s2")) == ({}, {})
+
+
+@pytest.mark.parametrize(
+    "elsewhere", [OWNER._replace(namespace="another"), STEPFATHER], ids=["in another namespace", "of another name"]
+)
+def test_who_writes_the_uid_of_anothers_is_not_its_own(elsewhere: ObjectKey) -> None:
+    """Kubernetes deletes an object with an owner elsewhere, unless it has a finalizer."""
+    cache = Cache()
+    key = KEY._replace(namespace=elsewhere.namespace)
+    cache.put(key, raw(1, reference(elsewhere), namespace=elsewhere.namespace))
+    assert cache.owned_by(OWNER, "s1") == {}
 
 
 def test_an_owner_is_told_of_what_comes_finishes_begins_to_go_and_goes() -> None:

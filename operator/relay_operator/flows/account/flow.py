@@ -451,6 +451,7 @@ class AccountFlow:
             except KubeError as error:
                 logger.warning("the Secret %s of %s may keep a finalizer: %s", memory.holds, key, error)
         self.accounts.forget(key)
+        self.budgets.forget(key)
         self.metrics.forget_account(key.namespace, key.name)
 
     def _observer(self) -> AccountObserver:

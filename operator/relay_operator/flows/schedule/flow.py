@@ -115,7 +115,7 @@ class ScheduleFlow:
 
     async def gather(self, turn: Turn, obj: Written, memory: ScheduleMemory) -> ScheduleFacts:
         found, trouble = _timetable(obj.schedule)
-        view = _view(obj.schedule, found, self.engine.cache.owned_by(turn.uid), turn.now)
+        view = _view(obj.schedule, found, self.engine.cache.owned_by(turn.key, turn.uid), turn.now)
         return ScheduleFacts(obj, turn.now, view, trouble)
 
     def plan(self, facts: ScheduleFacts) -> Decision:
@@ -206,7 +206,7 @@ class ScheduleFlow:
         schedule, trouble = facts.written.schedule, facts.trouble
         if result.refused:
             trouble = Trouble(Reason.TEMPLATE_REFUSED, result.refused)
-        children = batches.children(self.engine.cache.owned_by(turn.uid))
+        children = batches.children(self.engine.cache.owned_by(turn.key, turn.uid))
         finding = ScheduleFinding(children, turn.now, result.started, action.next, trouble)
         report = report_of(schedule, finding, tuple(self._looks(turn, action, memory)))
         after = new_status(schedule, finding)

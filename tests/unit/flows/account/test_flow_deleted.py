@@ -88,3 +88,12 @@ async def test_what_is_only_told_holds_no_deleted_account(passes: Passes, fate: 
     left(passes, fate)
     delete(passes)
     assert not await passes.go_on()
+
+
+async def test_what_is_known_of_the_money_of_an_account_that_is_gone_is_forgotten(passes: Passes) -> None:
+    await passes.settled()
+    budgets = passes.world.budgets
+    assert KEY in budgets._funds
+    passes.world.cache.drop(KEY)
+    await passes.flow.forget(KEY, None)
+    assert KEY not in budgets._funds

@@ -38,7 +38,7 @@ def test_the_batches_are_read_from_what_the_cache_keeps() -> None:
     cache.put(ObjectKey(KIND, "team-a", "b1"), batch() | {"status": {"conditions": [complete]}})
     cache.put(ObjectKey(KIND, "team-a", "b2"), batch(uid="u2", deletionTimestamp="2026-11-21T13:00:00Z"))
     cache.put(ObjectKey("GpuPod", "team-a", "not-a-batch"), batch(uid="u3"))
-    assert sorted(children(cache.owned_by("s1")), key=lambda one: one.name) == [
+    assert sorted(children(cache.owned_by(SCHEDULE, "s1")), key=lambda one: one.name) == [
         Child("b1", "u1", NOON, Outcome.COMPLETE, ended=at(13)),
         Child("b2", "u2", NOON, Outcome.ACTIVE, deleting=True),
     ]
@@ -50,7 +50,7 @@ def test_a_time_that_only_the_api_server_accepts_counts_as_absent(time: str) -> 
     cache = Cache()
     complete: JsonValue = {"type": "Complete", "status": "True", "lastTransitionTime": time}
     cache.put(ObjectKey(KIND, "team-a", "b1"), batch() | {"status": {"conditions": [complete]}})
-    assert children(cache.owned_by("s1")) == (Child("b1", "u1", NOON, Outcome.COMPLETE),)
+    assert children(cache.owned_by(SCHEDULE, "s1")) == (Child("b1", "u1", NOON, Outcome.COMPLETE),)
 
 
 def test_a_batch_is_the_template_with_a_name_an_owner_and_its_time() -> None:
