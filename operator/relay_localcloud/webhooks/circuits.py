@@ -1,10 +1,11 @@
 """Circuit breakers for receivers that do not answer: after several hung calls in a row they are called less often.
 
 A call that falls due while its receiver rests counts as a failed attempt, so its delivery follows the same schedule of
-retries. The last attempt is always made: a receiver that recovered meanwhile gets every event. Pure.
+retries. A last attempt is made unless a call that began since it fell due hung: a receiver that recovered meanwhile
+gets every event. Pure.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from relay_localcloud.kernel.instants import SECOND
@@ -22,7 +23,9 @@ _MOST: Final = 10_000
 @dataclass(frozen=True, slots=True)
 class _Circuit:
     hangs: int
-    rests_until: int = 0
+    hung_at: int
+    """The beginning of the latest call that hung."""
+    rests_until: int
 
     @property
     def rest(self) -> int:
@@ -40,14 +43,17 @@ class Circuits:
     def __init__(self) -> None:
         self._by_id: dict[str, _Circuit] = {}
 
-    def admit(self, webhook_id: str, at: int, limit: int) -> int | None:
-        """None if a call may be made, else when the rest ends; after a rest, admits one call and then rests again."""
+    def admit(self, webhook_id: str, at: int, limit: int, last_due: int | None = None) -> int | None:
+        """None if a call may be made, else when the rest ends; after a rest, admits one call and then rests again.
+
+        `last_due` is when a last attempt fell due; None for others.
+        """
         circuit = self._by_id.get(webhook_id)
-        if circuit is None or not circuit.rest:
+        if circuit is None or not circuit.rest or (last_due is not None and last_due > circuit.hung_at):
             return None
         if at < circuit.rests_until:
             return circuit.rests_until
-        self._by_id[webhook_id] = _Circuit(circuit.hangs, at + limit + circuit.rest)
+        self._by_id[webhook_id] = replace(circuit, rests_until=at + limit + circuit.rest)
         return None
 
     def ended(self, webhook_id: str, at: int, limit: int, *, hung: bool) -> None:
@@ -55,8 +61,9 @@ class Circuits:
         former = self._by_id.pop(webhook_id, None)
         if not hung:
             return
-        circuit = _Circuit(1 if former is None else former.hangs + 1)
-        self._by_id[webhook_id] = _Circuit(circuit.hangs, at + limit + circuit.rest)
+        hangs, hung_at = (1, at) if former is None else (former.hangs + 1, max(former.hung_at, at))
+        circuit = _Circuit(hangs, hung_at, 0)
+        self._by_id[webhook_id] = replace(circuit, rests_until=at + limit + circuit.rest)
         if len(self._by_id) > _MOST:
             del self._by_id[next(iter(self._by_id))]
 

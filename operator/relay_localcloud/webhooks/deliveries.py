@@ -219,12 +219,16 @@ class Deliveries(Outbound):
         if call is None:
             return
         limit_seconds = self._store.settings.webhook_timeout_seconds
-        always = call.is_replay or call.is_last
-        rests_until = None if always else self._circuits.admit(call.webhook_id, at, seconds(limit_seconds))
+        rests_until = self._rest(call, seconds(limit_seconds))
         outcomes = await self._posted(call, limit_seconds) if rests_until is None else [_not_called(rests_until)]
         await self._turns.of(lane)
         with self._store.transaction(at=at) as tx:
             _conclude(tx, call, outcomes)
+
+    def _rest(self, call: Call, limit: int) -> int | None:
+        """Until when the receiver rests; None if it is called."""
+        last_due = call.item.due_at if call.is_last else None
+        return None if call.is_replay else self._circuits.admit(call.webhook_id, call.at, limit, last_due)
 
     async def _posted(self, call: Call, limit_seconds: float) -> list[Outcome]:
         caller = await self._caller()

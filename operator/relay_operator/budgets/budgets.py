@@ -215,6 +215,9 @@ class Budgets:
         self._admitted.pop(account, None)
         self._known.discard(account)
         self._doubted.discard(account)
+        for key in [key for key, left in self._left.items() if left.account == account]:
+            if self._left[key].shown_from <= self.queue.clock():  # else another of this name may not show it yet
+                del self._left[key]
 
     def is_doubted(self, account: ObjectKey) -> bool:
         """Whether an object waits only because what ended since the last look may have ended before it."""

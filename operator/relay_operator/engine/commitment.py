@@ -173,5 +173,6 @@ class Commitments:
 
     def defaulting(self, namespace: str) -> Iterator[tuple[str, Commitment]]:
         """Namespace and sum of objects that name no account; an empty namespace means all."""
-        namespaces = [namespace] if namespace in self._defaulting else [] if namespace else self._defaulting
+        one_of_them = [namespace] if namespace in self._defaulting else []
+        namespaces = one_of_them if namespace else self._defaulting
         return ((one, self._defaulting[one]) for one in namespaces)

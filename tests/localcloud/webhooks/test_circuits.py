@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from relay_localcloud.kernel.instants import SECOND
 from relay_localcloud.webhooks.circuits import FIRST_REST, HANGS_ALLOWED, LONGEST_REST, Circuits
 from relay_localcloud.webhooks.deliveries import RETRY_AFTER
@@ -64,3 +66,13 @@ def test_receivers_that_hung_are_forgotten_beyond_very_many() -> None:
     assert circuits.admit("wh_1", 0, LIMIT) is not None
     circuits.ended("one more", 0, LIMIT, hung=True)
     assert circuits.admit("wh_1", 0, LIMIT) is None
+
+
+@pytest.mark.parametrize(("due", "called"), [(SECOND, False), (SECOND + 1, True)])
+def test_a_last_attempt_is_made_unless_a_call_that_began_since_it_fell_due_hung(due: int, *, called: bool) -> None:
+    circuits = Circuits()
+    hung(circuits, HANGS_ALLOWED, at=LIMIT + SECOND)  # which began at the first second
+    assert circuits.admit("wh_1", LIMIT + SECOND, LIMIT) is not None
+    assert (circuits.admit("wh_1", LIMIT + SECOND, LIMIT, due) is None) is called
+    circuits.ended("wh_1", 0, LIMIT, hung=True)  # an earlier one, that ends later
+    assert (circuits.admit("wh_1", LIMIT + SECOND, LIMIT, due) is None) is called

@@ -353,6 +353,7 @@ def test_who_uses_another_account_by_now_holds_up_nobody(desk: Desk) -> None:
 def known_of_accounts(desk: Desk) -> int:
     budgets = desk.budgets
     kept: list[Sized] = [budgets._funds, budgets._lapsed, budgets._admitted, budgets._known, budgets._doubted]
+    kept.append(budgets._left)
     return sum(map(len, kept))
 
 
@@ -364,6 +365,9 @@ def test_what_is_known_of_accounts_that_are_gone_does_not_grow(desk: Desk) -> No
         key = desk.has("a")
         desk.budgets.looked(ready, 1000, 0, desk.budgets.paid(ready))
         assert desk.budgets.ask(key, age(key), ready, ONE) == ""
+        orphan = desk.has("o", f"left-{number}", ref={"kind": ready.key.kind, "name": ready.key.name})
+        desk.budgets.leaves_behind(orphan)
+        desk.cache.drop(orphan)
         desk.budgets.forget(ready.key)
     assert known_of_accounts(desk) == 0
     for number in range(20):

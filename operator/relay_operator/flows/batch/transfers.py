@@ -34,7 +34,9 @@ class Job:
 @dataclass(slots=True)
 class _Running:
     job: Job
-    task: asyncio.Task[WorkResult]
+    work: LongWork
+    """As it was decided last, until the job has its place."""
+    task: asyncio.Task[WorkResult] = field(init=False)
 
 
 @dataclass(slots=True)
@@ -53,16 +55,17 @@ class Transfers:
     def start(self, key: ObjectKey, job: Job, account: str, work: LongWork) -> None:
         """Start the job once there is a place; the same job continues if it runs, another job of the object is dropped.
 
-        `account` is the account whose connection the work uses.
+        `account` is the account whose connection the work uses. A job that waits does what was decided last.
         """
         running = self._running.get(key)
         if running is not None and running.job == job:
+            running.work = work
             return
         self.drop(key)
-        run = self._run(Share(key.namespace, account), work)
-        task = asyncio.create_task(run, name=f"{job.work.name.lower()} {key}")
-        self._running[key] = _Running(job, task)
-        task.add_done_callback(lambda done: self._ended(key, done))
+        running = self._running[key] = _Running(job, work)
+        run = self._run(Share(key.namespace, account), running)
+        running.task = asyncio.create_task(run, name=f"{job.work.name.lower()} {key}")
+        running.task.add_done_callback(lambda done: self._ended(key, done))
 
     def state(self, key: ObjectKey, job: Job) -> Transfer:
         """The state of exactly this job."""
@@ -99,10 +102,10 @@ class Transfers:
             await asyncio.wait(tasks)
             logger.info("long work has ended: the next leader does it again (%d under way)", len(tasks))
 
-    async def _run(self, share: Share, work: LongWork) -> WorkResult:
+    async def _run(self, share: Share, running: _Running) -> WorkResult:
         async with self.places.one(share):
             try:
-                return await self._watched(work)
+                return await self._watched(running.work)
             except asyncio.CancelledError:
                 if _told_to_end():
                     raise

@@ -118,3 +118,30 @@ async def test_a_job_that_waits_for_its_place_holds_no_records() -> None:
         assert spec() is None
     await actor.transfers.close()
     await cloud.aclose()
+
+
+async def test_a_job_that_waits_does_what_was_decided_last(tmp_path: Path) -> None:
+    """While it waits, people may delete the batch, or change what may change."""
+    lines = [{"customId": "a", "body": {"messages": [{"role": "user", "content": "hello"}]}}]
+    obj, cache = batch(output={"url": f"file://{tmp_path}"}, input={"inline": lines}), Cache()
+    async with ObjectStores(StorePolicy(file_roots=(PurePosixPath(tmp_path),))) as stores, scripted_server() as server:
+        server.will(FILE)
+        cloud = Cloud(server.url, "or_key_0123456789", inference_url=server.url, organization_id="org-1")
+        actor, memory = acting(stores, cache), BatchMemory("uid-1", clean=True)
+        async with actor.transfers.places.one(Share("another", "another")):
+            for generation in (0, 1):
+                told = obj.model_copy(update={"metadata": obj.metadata.model_copy(update={"generation": generation})})
+                raw = as_seen(told)
+                part(raw, "metadata")["resourceVersion"] = str(generation + 1)
+                cache.put(KEY, raw)
+                facts = Facts(KEY, told, NOON, ready(cloud), View(phase=Phase.ACTIVE), told.status, SENT_FOR)
+                await actor.act(facts, Start(Work.SEND), memory, cast("Any", None))
+        job = job_of(facts)
+        assert job is not None
+
+        async def state() -> Transfer:
+            return actor.transfers.state(KEY, job)
+
+        await eventually(state, lambda told: told is Transfer.DONE, every=0.01)
+        await cloud.aclose()
+        assert isinstance(actor.transfers.result(KEY), Uploaded)
