@@ -206,3 +206,12 @@ def test_what_grows_counts_once(desk: Desk) -> None:
     a = desk.has("a", id="p", state="running", pricePerHourCents=100)
     desk.burn = 100
     assert desk.asks(a, TWO, burn(200)) == ""
+
+
+def test_what_a_recreated_account_may_not_show_yet_counts(desk: Desk) -> None:
+    """The account is replaced while what an object left begins to run."""
+    a, b, limit = desk.has("a", id="p", state="deploying", pricePerHourCents=100), desk.has("b"), burn(150)
+    desk.budgets.leaves_behind(a)
+    desk.cache.drop(a)
+    desk.budgets.forget(SHARED)
+    assert "100 are taken: 50 too much" in desk.asks(b, ONE, limit)
