@@ -269,10 +269,8 @@ class Budgets:
         totals = (*others.values(), *self._left_behind(account.key).values())
         together = sum((counted(of_each, total) for total in totals), NOTHING)
         organization, known = self._funds.get(account.key, ("", None))
-        funds, lapsed = (
-            known if organization == account.organization_id else None,
-            Counter(self._lapsed.get(account.key)),
-        )
+        funds = known if organization == account.organization_id else None
+        lapsed = Counter(self._lapsed.get(account.key))
         if not runs:
             lapsed[key.namespace] += self._said(key).billed
         in_account = beyond_account(budget, funds, lapsed, together, need)

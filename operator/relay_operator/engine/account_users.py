@@ -67,11 +67,7 @@ class AccountUsers:
         """
         if key.kind in self.without:
             return key if key.kind in _ACCOUNTS else None
-        return self.account_in(key.namespace, reference)
-
-    def account_in(self, namespace: str, reference: Reference) -> ObjectKey | None:
-        """The account that a reference of an object in this namespace resolves to now; None without a default."""
-        return _account(namespace, *reference) if reference[1] else self.default(namespace)
+        return _account(key.namespace, *reference) if reference[1] else self.default(key.namespace)
 
     def default(self, namespace: str) -> ObjectKey | None:
         """The namespace's own `default` account, else the cluster's; None if there is neither."""

@@ -143,8 +143,8 @@ class Cache:
 
     def owned_by(self, owner: ObjectKey, uid: str) -> dict[ObjectKey, Entry]:
         """The objects that this object with this UID controls; in other namespaces, anybody can write that it does."""
-        entries = {key: self._entries[key] for key in self._by_owner.of(uid)}
-        return {key: entry for key, entry in entries.items() if entry.owned is not None and entry.owned.owner == owner}
+        entries = ((key, self._entries[key]) for key in self._by_owner.of(uid))
+        return {key: entry for key, entry in entries if entry.owned is not None and entry.owned.owner == owner}
 
     def with_token(self, token: str) -> frozenset[ObjectKey]:
         """The objects whose status records the create with this token."""

@@ -261,20 +261,16 @@ class Sweeper:
     def _asked_for(self, ready: AccountReady, record: Leftover) -> bool:
         """Whether an object claims what is left, wherever it may be, or, if it is an orphan, searches for it."""
         orphan = record.fate is Fate.ORPHAN
-        claims, given = (
-            self._claims(ready, record, any_cloud=True, searched=orphan),
-            self._by_giver(record, searched=orphan),
-        )
+        given = self._by_giver(record, searched=orphan)
+        claims = self._claims(ready, record, any_cloud=True, searched=orphan)
         return any(claims(key, entry) for key, entry in self.engine.cache.items()) if given is None else given
 
     async def _is_asked_for(self, ready: AccountReady, stray: Stray) -> bool:
         """Whether an object of this cloud claims the stray."""
-        claims, given = (
-            self._claims(ready, stray, any_cloud=False, searched=False),
-            self._by_giver(stray, searched=False),
-        )
+        given = self._by_giver(stray, searched=False)
         if given is not None:
             return given
+        claims = self._claims(ready, stray, any_cloud=False, searched=False)
         for number, (key, entry) in enumerate(self.engine.cache.items(), start=1):
             if number % _OBJECTS_AT_ONCE == 0:
                 await self.engine.sleep(0)

@@ -210,8 +210,8 @@ def _uploaded(facts: Facts, came: Uploaded) -> Fields:
     if all(part in (status.parts or ()) for part in came.parts):
         return {}  # already recorded, though the API server's answer was lost: `retried` must not count twice
     others = [part for part in status.parts or () if part.round != status.round]
-    fields: Fields = {"parts": [*others, *came.parts], "suspended": None}
-    fields["identity"] = predicates.made_for(status, came.made_for)
+    made_for = predicates.made_for(status, came.made_for)
+    fields: Fields = {"parts": [*others, *came.parts], "suspended": None, "identity": made_for}
     if status.round == 1:
         fields["input"] = InputStatus(digest=came.digest, records=came.records)
     elif len(others) == len(status.parts or ()):  # not if a vanished file was uploaded again
