@@ -54,7 +54,7 @@ class Sifted:
 
 def sifted(lines: Iterable[bytes], knows: Knows) -> bytes:
     """The lines without known changes; the API server's bookmarks tell how far the stream went."""
-    return b"".join(line + b"\n" for line in map(_shallow, lines) if not _is_known(line, knows))
+    return b"".join([_shallow(line) + b"\n" for line in lines if not _is_known(line, knows)])
 
 
 def sifted_page(body: bytes, knows: Knows) -> bytes:
@@ -72,7 +72,7 @@ def sifted_page(body: bytes, knows: Knows) -> bytes:
 def _is_known(line: bytes, knows: Knows) -> bool:
     """Whether the line tells a known change; not so for everything else, including deletions."""
     try:
-        event = orjson.loads(line)
+        event = decoded(line, objects=2)
     except orjson.JSONDecodeError:
         return False
     match event:
