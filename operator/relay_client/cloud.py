@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import copy
 import random
 import time
 from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
@@ -130,8 +131,9 @@ class Cloud:
 
         If it returns False, the call raises CloudUnavailable with the outcome NOT_SENT.
         """
-        guarded = object.__new__(type(self))  # `copy.copy` takes four times as long
-        vars(guarded).update(vars(self), _may_begin=may_begin, _owns_pool=False)
+        guarded = copy.copy(self)
+        guarded._may_begin = may_begin  # noqa: SLF001 - of this class
+        guarded._owns_pool = False  # noqa: SLF001
         return guarded
 
     @property

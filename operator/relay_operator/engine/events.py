@@ -59,16 +59,16 @@ def noteworthy(before: Sequence[Condition], after: Sequence[Condition], *, delet
 
 
 def _trouble(written: Sequence[Condition], *, deleting: bool) -> Condition | None:
-    told = {condition.type: condition for condition in written}
-    stalled = told.get(ConditionType.STALLED)
+    stalled = conditions.find(written, ConditionType.STALLED)
     if stalled is not None:
         return stalled
-    reconciling = told.get(ConditionType.RECONCILING)
+    reconciling = conditions.find(written, ConditionType.RECONCILING)
     if reconciling is not None:
         held_up = deleting and reconciling.reason not in {Reason.DELETING, Reason.STOPPING}
         if held_up or reconciling.reason in _WARNED:
             return reconciling
-    return told.get(ConditionType.LEFTOVER_UNRECORDED) or told.get(ConditionType.OUTPUT_MAY_NOT_FIT)
+    left = conditions.find(written, ConditionType.LEFTOVER_UNRECORDED)
+    return left or conditions.find(written, ConditionType.OUTPUT_MAY_NOT_FIT)
 
 
 @dataclass(slots=True)
