@@ -92,7 +92,7 @@ async def cost(
         by_day = days_of(series)
         say(as_json(by_day) if output is Output.JSON else table(_DAYS, by_day))
         return
-    used = await _told(kubectl, paying, base_url, lambda cloud: cloud.call(GET_CURRENT_USAGE))
+    used = await _told(kubectl, paying, base_url, lambda cloud: cloud.call(GET_CURRENT_USAGE, large=True))
     rows = shares(found, used)
     if all_namespaces:
         rows += of_no_object(found, used)

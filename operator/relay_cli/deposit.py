@@ -46,7 +46,7 @@ async def deposit(
     options = [*kubectl.options(), *([f"--base-url={base_url}"] if base_url else [])]
     command = shlex.join(["kubectl", "relay", "deposit", account, str(cents), "--idempotency-key", key, *options])
     async with accounts.cloud_of(kubectl, await accounts.called(kubectl, account), base_url) as cloud:
-        if not yes and not agreed(question(cents, await cloud.call(WHOAMI), await cloud.call(GET_BALANCE))):
+        if not yes and not agreed(question(cents, await cloud.call(WHOAMI), await cloud.call(GET_BALANCE, large=True))):
             raise Failure(f"declined: nothing was charged{' by this attempt' if repeated else ''}")
         # From here on the key is on the screen, however this process ends.
         complain(f"charging with the idempotency key {key}")

@@ -124,7 +124,7 @@ def ahead(headers: Mapping[str, str], now: float) -> float | None:
 
 async def _deliveries(cloud: Cloud, webhook_id: str) -> list[WebhookDelivery] | Failure:
     try:
-        return (await cloud.call(LIST_WEBHOOK_DELIVERIES, id=webhook_id)).items
+        return (await cloud.call(LIST_WEBHOOK_DELIVERIES, id=webhook_id, large=True)).items
     except CloudError as error:
         return Failure(str(error))
 
@@ -139,7 +139,7 @@ async def _probed(cloud: Cloud) -> list[AnyOperation] | Failure:
 
 async def _is_served(cloud: Cloud, row: AnyOperation) -> bool:
     try:
-        await cloud.call(row)
+        await cloud.call(row, large=True)
     except (NotServed, NotFound, Unreadable):
         return False
     except Forbidden:  # the check of scopes reports it

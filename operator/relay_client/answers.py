@@ -11,8 +11,9 @@ from pydantic_core import from_json
 from relay_client import errors
 from relay_client.crowding import is_crowded
 from relay_client.errors import CloudError, Outcome
+from relay_client.memory import memory_of
 from relay_client.operations import NOTHING, AnyOperation, Api, Operation
-from relay_client.redaction import all_presentable, presentable
+from relay_client.redaction import all_presentable, legible, presentable
 from relay_client.retry import retry_after
 from relay_wire.errors import ErrorBody, ErrorCode, InferenceError, InferenceErrorBody
 
@@ -50,10 +51,14 @@ _BY_ID = frozenset({"GET", "DELETE"})
 _READ_AS_GONE = frozenset({404, 410})
 _MAX_CODE_CHARS = 100
 _KNOWN_CODES = frozenset(ErrorCode)
-MAX_VALUES = 125_000
-"""The most values of a list; of the smallest items they take 0.2 to 0.5 s to read, and 90 MiB."""
-MAX_VALUES_OF_ONE = 20_000
-"""The most values of an answer about one thing: many of them may be in memory at once."""
+MAX_VALUES = 20_000
+"""Of an answer: many of them may be in memory at once."""
+MAX_VALUES_OF_LARGE = 125_000
+"""Of a large answer; of the smallest items they take 0.2 to 0.5 s to read, and 90 MiB."""
+MAX_MEMORY = 8 * 1024**2
+"""Of an answer once it is read, in bytes; one wide character makes a text four times as large as its JSON."""
+_SMALL = 2**14
+"""In bytes: no answer of this size takes so much memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +93,11 @@ class NoAnswerError(Exception):
         self.withheld = withheld
 
 
-def result_of(operation: Operation[Any, ResultT], answer: Answer) -> ResultT:
-    """The result of a 2xx answer. Raises Unreadable if the answer is not the operation's."""
+def result_of(operation: Operation[Any, ResultT], answer: Answer, *, large: bool = False) -> ResultT:
+    """The result of a 2xx answer, with texts as `legible` leaves them.
+
+    Raises Unreadable if the answer is not the operation's, and Oversized if it is too large, or `large` if not allowed.
+    """
     if answer.broken is not None:
         kind, how = (errors.Oversized, "is too large") if answer.oversized else (errors.Truncated, "broke off")
         raise kind(operation.name, presentable(f"the answer {how} ({_looks(answer)})"), status=answer.status)
@@ -106,11 +114,15 @@ def result_of(operation: Operation[Any, ResultT], answer: Answer) -> ResultT:
     model = cast("type[pydantic.BaseModel]", operation.result)
     try:
         # Decoded first: each error of a validation of JSON has a copy of its own of what the error is about.
-        return cast("ResultT", model.model_validate(_decoded(operation, answer)))
+        result = model.model_validate(_decoded(operation, answer, MAX_VALUES_OF_LARGE if large else MAX_VALUES))
     except pydantic.ValidationError as error:
         raise _unreadable(operation, answer, _complaint(error)) from None
     except ValueError as error:
         raise _unreadable(operation, answer, f"body: Invalid JSON: {error}") from None
+    result = legible(result, answer.body)
+    if not large and len(answer.body) > _SMALL and memory_of(result) > MAX_MEMORY:
+        raise _unreadable(operation, answer, f"it takes more than {MAX_MEMORY >> 20} MiB of memory", errors.Oversized)
+    return cast("ResultT", result)
 
 
 def about(operation: Operation[Any, ResultT], asked: str | None, result: ResultT) -> ResultT:
@@ -125,7 +137,7 @@ def about(operation: Operation[Any, ResultT], asked: str | None, result: ResultT
 def error_of(operation: AnyOperation, answer: Answer, wall_now: float, secrets: Collection[str] = ()) -> CloudError:
     """The error that an answer other than 2xx means; `secrets` are strings that its message must not repeat."""
     said = _said(operation, answer)
-    texts = said.message or _unexplained(operation, answer), said.code or "", said.type or ""
+    texts = said.message or _unexplained(answer), said.code or "", said.type or ""
     message, shown_code, shown_type = all_presentable(texts, secrets)
     code = _word(said.code, shown_code)
     kind, outcome = _kind(answer.status, code, said_by_cloud=bool(said.message or said.code))
@@ -147,19 +159,11 @@ def error_without_answer(operation: AnyOperation, failure: NoAnswerError, secret
     return kind(operation.name, presentable(failure.reason, secrets), outcome=outcome)
 
 
-def _decoded(operation: AnyOperation, answer: Answer) -> object:
-    """The JSON of the body. Raises Unreadable if it has too many values, and ValueError if it is not JSON."""
-    if _is_crowded(operation, answer):
-        raise _unreadable(operation, answer, f"it has more than {_most_values(operation)} values")
+def _decoded(operation: AnyOperation, answer: Answer, most: int) -> object:
+    """The JSON of the body. Raises Oversized if it has more than `most` values, and ValueError if it is not JSON."""
+    if is_crowded(answer.body, most):
+        raise _unreadable(operation, answer, f"it has more than {most} values", errors.Oversized)
     return from_json(answer.body)
-
-
-def _most_values(operation: AnyOperation) -> int:
-    return MAX_VALUES if operation.is_long else MAX_VALUES_OF_ONE
-
-
-def _is_crowded(operation: AnyOperation, answer: Answer) -> bool:
-    return is_crowded(answer.body, _most_values(operation))
 
 
 def _kind(status: int, code: str | None, *, said_by_cloud: bool) -> tuple[type[CloudError], Outcome | None]:
@@ -178,7 +182,7 @@ def _kind(status: int, code: str | None, *, said_by_cloud: bool) -> tuple[type[C
 
 def _said(operation: AnyOperation, answer: Answer) -> InferenceError:
     """What the error body says; the management API's body has no `type`, and is accepted from either API."""
-    if answer.broken is not None or _is_crowded(operation, answer):
+    if answer.broken is not None or is_crowded(answer.body, MAX_VALUES):
         return InferenceError()
     with contextlib.suppress(pydantic.ValidationError):
         if operation.api is Api.INFERENCE:
@@ -194,12 +198,12 @@ def _word(text: str | None, shown: str) -> str | None:
     return shown[:_MAX_CODE_CHARS] if text and text not in _KNOWN_CODES else text or None
 
 
-def _unexplained(operation: AnyOperation, answer: Answer) -> str:
+def _unexplained(answer: Answer) -> str:
     if 300 <= answer.status < 400:
         where = answer.headers.get("location", "nowhere").partition("?")[0]
         return f"answered with a redirect to {where}, which is not followed: check the account's base URL"
-    if _is_crowded(operation, answer):
-        return f"HTTP {answer.status} came with more than {_most_values(operation)} values ({_looks(answer)})"
+    if is_crowded(answer.body, MAX_VALUES):
+        return f"HTTP {answer.status} came with more than {MAX_VALUES} values ({_looks(answer)})"
     return f"HTTP {answer.status} came without an error text of the cloud ({_looks(answer)})"
 
 
@@ -209,7 +213,7 @@ def _must_not_be_foreign(operation: AnyOperation, answer: Answer) -> None:
         raise _unreadable(operation, answer, "the body is HTML")
     if answer.body and "json" in content_type:
         try:
-            _decoded(operation, answer)
+            _decoded(operation, answer, MAX_VALUES)
         except ValueError:
             raise _unreadable(operation, answer, "the body is not JSON") from None
 
@@ -218,10 +222,11 @@ def _content_type(answer: Answer) -> str:
     return answer.headers.get("content-type", "").lower()
 
 
-def _unreadable(operation: AnyOperation, answer: Answer, reason: str) -> errors.Unreadable:
-    return errors.Unreadable(
-        operation.name, presentable(f"cannot read the answer: {reason} ({_looks(answer)})"), status=answer.status
-    )
+def _unreadable(
+    operation: AnyOperation, answer: Answer, reason: str, kind: type[errors.Unreadable] = errors.Unreadable
+) -> errors.Unreadable:
+    text = presentable(f"cannot read the answer: {reason} ({_looks(answer)})")
+    return kind(operation.name, text, status=answer.status)
 
 
 def _looks(answer: Answer) -> str:

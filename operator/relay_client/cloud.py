@@ -23,8 +23,8 @@ from relay_client.operations import DOWNLOAD_FILE, UPLOAD_FILE, WHOAMI, AnyOpera
 from relay_client.pool import ConnectionPool, OpenAnswer, always
 from relay_client.ranges import NO_SUCH_RANGE, Part, asked_for, part_of
 from relay_client.ratelimit import BudgetSpentError, RateLimiter
-from relay_client.redaction import legible, secrets_in
-from relay_client.retry import MAX_BYTES_OF_ONE, CallPolicy, pause
+from relay_client.redaction import secrets_in
+from relay_client.retry import MAX_BYTES, CallPolicy, pause
 from relay_client.uploads import AnsweredTooSoonError, FileForm, Outlet, send
 from relay_wire.files import FileObject
 
@@ -95,8 +95,8 @@ class Cloud:
         self._pool = ConnectionPool() if pool is None else pool
         self._limiter = limiter
         self._policy = CallPolicy() if policy is None else policy
-        most = min(MAX_BYTES_OF_ONE, self._policy.max_response_bytes)
-        self._policy_of_one = replace(self._policy, max_response_bytes=most)
+        most = min(MAX_BYTES, self._policy.max_response_bytes)
+        self._policy_of_small = replace(self._policy, max_response_bytes=most)
         self._may_begin: Callable[[], bool] = always
         self._runtime = Runtime() if runtime is None else runtime
         # One for each URL: a wrong inference_url is another server, which may refuse a valid key.
@@ -149,7 +149,12 @@ class Cloud:
 
     @overload
     async def call(
-        self, operation: Operation[None, ResultT], *, query: Mapping[str, str | int] | None = None, **path_params: str
+        self,
+        operation: Operation[None, ResultT],
+        *,
+        query: Mapping[str, str | int] | None = None,
+        large: bool = False,
+        **path_params: str,
     ) -> ResultT: ...
 
     @overload
@@ -159,6 +164,7 @@ class Cloud:
         body: BodyT,
         *,
         query: Mapping[str, str | int] | None = None,
+        large: bool = False,
         **path_params: str,
     ) -> ResultT: ...
 
@@ -168,12 +174,15 @@ class Cloud:
         body: object = None,
         *,
         query: Mapping[str, str | int] | None = None,
+        large: bool = False,
         **path_params: str,
     ) -> ResultT:
         """Perform one operation; path parameters are keyword arguments, and `orgId` is filled in.
 
         Raises CloudError; its `outcome` says whether anything may have changed. Repeatable operations are retried
-        in place, briefly; others are sent at most once.
+        in place, briefly; others are sent at most once. An answer may take tens of megabytes only if it is a text, or
+        `large` is True: whoever sets it takes turns, drops the answer before anything else is awaited, or is one of
+        few.
         """
         if not isinstance(body, operation.body):
             raise TypeError(f"{operation.name} takes a {operation.body.__name__}, not a {type(body).__name__}")
@@ -188,9 +197,8 @@ class Cloud:
         worst = Outcome.NOT_SENT
         for attempt in count(1):
             try:
-                return about(
-                    operation, path_params.get("id"), await self._attempt(operation, url, content, model, deadline)
-                )
+                result = await self._attempt(operation, url, content, model, deadline, large=large)
+                return about(operation, path_params.get("id"), result)
             except CloudError as error:
                 worst = error.outcome = worse(worst, error.outcome)
                 repeatable, random = operation.repeatable, self._runtime.random
@@ -211,7 +219,7 @@ class Cloud:
         headers = {**self._headers, "Content-Type": form.content_type}
 
         async def opened(body: Outlet) -> OpenAnswer:
-            policy = self._policy_of_one
+            policy = self._policy_of_small
             return await self._pool.open(UPLOAD_FILE.method, url, headers, body, None, policy, self._may_begin)
 
         with _Noted(self._outages, UPLOAD_FILE, self._runtime.clock):
@@ -245,7 +253,7 @@ class Cloud:
         seconds = self._policy.attempt_seconds
         try:
             answer = await self._pool.open(
-                DOWNLOAD_FILE.method, url, headers, None, seconds, self._policy_of_one, always
+                DOWNLOAD_FILE.method, url, headers, None, seconds, self._policy_of_small, always
             )
         except NoAnswerError as failure:
             raise error_without_answer(DOWNLOAD_FILE, failure, self._secrets(None)) from None
@@ -284,6 +292,8 @@ class Cloud:
         content: bytes | None,
         body: BaseModel | None,
         deadline: float,
+        *,
+        large: bool,
     ) -> ResultT:
         await self._admit(operation, (deadline - self._runtime.clock()) / 2)
         # Giving up an unrepeatable call leaves its outcome unknown, so waiting for admission does not shorten its time.
@@ -293,20 +303,26 @@ class Cloud:
         headers = self._headers if content is None else self._headers_with_body
         with _Noted(self._outages, operation, self._runtime.clock):
             try:
-                policy = self._policy if operation.is_long else self._policy_of_one
+                policy = self._policy if large or operation.result is str else self._policy_of_small
                 answer = await self._pool.exchange(
                     operation.method, url, headers, content, seconds, policy, self._may_begin
                 )
             except NoAnswerError as failure:
                 raise error_without_answer(operation, failure, self._secrets(body)) from None
-            return self._settled(operation, answer, body)
+            return self._settled(operation, answer, body, large=large)
 
-    def _settled(self, operation: Operation[Any, ResultT], answer: Answer, body: BaseModel | None) -> ResultT:
+    def _settled(
+        self, operation: Operation[Any, ResultT], answer: Answer, body: BaseModel | None, *, large: bool = False
+    ) -> ResultT:
         if not answer.is_success:
             raise self._error(operation, answer, body)
-        result = result_of(operation, answer)
+        try:
+            result = result_of(operation, answer, large=large)
+        except errors.Oversized:
+            self._circuits[operation.api].accepted()
+            raise
         self._circuits[operation.api].accepted()
-        return result if operation.result is str else legible(result, answer.body)
+        return result
 
     def _error(self, operation: AnyOperation, answer: Answer, body: BaseModel | None) -> CloudError:
         error = error_of(operation, answer, self._runtime.wall_clock(), self._secrets(body))

@@ -20,7 +20,7 @@
     │   └── Withheld            not sent: its sender may no longer send
     └── Unreadable              an answer that is not the cloud's: HTML, a redirect, a 404 without its error body
         ├── Truncated           an answer that broke off
-        └── Oversized           an answer that is larger than `max_response_bytes`
+        └── Oversized           an answer that is larger than allowed
 
 `outcome` is a value, not a class, because the same failure can mean different things: a refused connection did nothing,
 but one that broke after the request had begun may have created something that is paid for.
@@ -196,4 +196,4 @@ class Truncated(Unreadable):
 
 
 class Oversized(Unreadable):
-    """The body of the answer is larger than `CallPolicy` allows, so the rest was not read."""
+    """The answer has more bytes or values, or takes more memory, than allowed."""

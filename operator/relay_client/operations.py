@@ -3,9 +3,9 @@
 `Operation` rows are values: `Cloud.call(CREATE_POD, PodCreate(...))`. A new call needs a wire model and a row.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from relay_wire.account import Me, Whoami
 from relay_wire.api_keys import ApiKeyCreate, ApiKeyCreated, ApiKeyList
@@ -55,9 +55,6 @@ ResultT_co = TypeVar("ResultT_co", covariant=True)
 NOTHING: type[None] = type(None)
 """No request body, or an answer whose body does not matter."""
 
-_ROWS: Final = frozenset({"items", "data", "gpu", "transactions", "breakdown"})
-"""Fields of results with a row for each of any number of things; the rows of one thing, as its replicas, are few."""
-
 
 class Api(StrEnum):
     """The two halves of the cloud, each with its own URL and error body (section 1)."""
@@ -86,12 +83,6 @@ class Operation(Generic[BodyT, ResultT_co]):
     api: Api = Api.MANAGEMENT
     streamed: bool = False
     """Whether its body or result is a file: then use `Cloud.upload` or `Cloud.download`, not `Cloud.call`."""
-    is_long: bool = field(init=False)
-    """Whether its answer is a list or a text; any other is about one thing, and has tighter bounds."""
-
-    def __post_init__(self) -> None:
-        is_long = self.result is str or not _ROWS.isdisjoint(getattr(self.result, "model_fields", ()))
-        object.__setattr__(self, "is_long", is_long)  # the class is frozen
 
 
 AnyOperation: TypeAlias = Operation[Any, object]

@@ -1,16 +1,15 @@
 """Reads paged lists to their end: by cursor (section 1, "Pagination"), files and batches by `after` (section 2)."""
 
-import sys
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Final, Generic, Protocol, Self, TypeVar
-
-from pydantic_core import to_json
+from typing import Final, Generic, Protocol, TypeVar
 
 from relay_client.cloud import Cloud
-from relay_client.errors import Unreadable
-from relay_client.list_room import ListRoom
+from relay_client.errors import Oversized, Unreadable
+from relay_client.list_room import ListTurn
+from relay_client.memory import memory_of
 from relay_client.operations import LIST_BATCHES, LIST_CLUSTERS, LIST_FILES, AnyOperation, Operation
 from relay_wire.base import Page
 from relay_wire.batches import Batch
@@ -18,6 +17,7 @@ from relay_wire.clusters import ClusterSummary
 from relay_wire.files import FileObject
 
 ItemT = TypeVar("ItemT")
+PageT = TypeVar("PageT")
 ItemT_co = TypeVar("ItemT_co", bound="_Identified", covariant=True)
 
 MAX_PAGES = 1000
@@ -25,7 +25,7 @@ MAX_KEPT_ITEMS = 20_000
 MAX_KEPT_BYTES = 48 * 1024**2
 """The most memory of one list, as `memory_of` counts it, since each page may be as large as an answer may."""
 LARGE = 4 * 1024**2
-"""In bytes of memory: what has more is read alone in its room."""
+"""In bytes of memory: what has more is read alone in its room, as is what has a large page."""
 
 
 @dataclass(slots=True)
@@ -47,9 +47,25 @@ class Listing(Generic[ItemT]):
     complete: bool
 
 
+async def read(
+    cloud: Cloud,
+    operation: Operation[None, PageT],
+    turn: ListTurn | None,
+    query: Mapping[str, str | int] | None = None,
+    **path_params: str,
+) -> PageT:
+    """One page, which may be large only in its turn, if it has one: then it is asked for again. Raises CloudError."""
+    if turn is not None and not turn.taken:
+        with suppress(Oversized):  # an error that is handled keeps the answer in memory
+            return await cloud.call(operation, query=query, large=False, **path_params)
+        await turn.take()
+    return await cloud.call(operation, query=query, large=True, **path_params)
+
+
 async def pages(
     cloud: Cloud,
     operation: Operation[None, Page[ItemT]],
+    turn: ListTurn | None = None,
     *,
     query: Mapping[str, str | int] | None = None,
     limit: int | None = None,
@@ -63,7 +79,7 @@ async def pages(
     seen: set[str] = set()
     asked = dict(query or {}) | ({} if limit is None else {"limit": limit})
     for _ in range(max_pages):
-        page = await cloud.call(operation, query=asked, **path_params)
+        page = await read(cloud, operation, turn, asked, **path_params)
         yield page
         cursor = page.next_cursor
         if not cursor:
@@ -88,8 +104,9 @@ async def listing(
     Raises CloudError, rather than return a part, if a page cannot be read.
     """
     complete = False
-    async with _Kept[ItemT](operation.name, cloud.lists) as kept:
-        async for page in pages(cloud, operation, query=query, limit=limit, max_pages=max_pages, **path_params):
+    async with ListTurn(cloud.lists) as turn:
+        kept = _Kept[ItemT](operation.name, turn)
+        async for page in pages(cloud, operation, turn, query=query, limit=limit, max_pages=max_pages, **path_params):
             await kept.keep(page.items)
             complete = not page.next_cursor
     return Listing(tuple(kept.items), complete)
@@ -111,23 +128,15 @@ async def items_of(
     return found.items
 
 
-async def gathered(cloud: Cloud, operation: AnyOperation, items: AsyncIterable[ItemT]) -> list[ItemT]:
-    """The items as a list; `operation` names them in errors. Raises Unreadable if they are too many."""
-    async with _Kept[ItemT](operation.name, cloud.lists) as kept:
-        async for item in items:
-            await kept.keep([item])
-    return kept.items
+async def gathered(operation: AnyOperation, items: AsyncIterable[ItemT], turn: ListTurn) -> list[ItemT]:
+    """The items as a list, in the turn in which they are read; `operation` names them in errors.
 
-
-def memory_of(item: object) -> int:
-    """At least the bytes of memory that an item takes.
-
-    One wide character makes every character of its text take up to four bytes, and so it does in the whole JSON. Each
-    value and each object takes more than its JSON.
+    Raises Unreadable if they are too many.
     """
-    written = to_json(item, exclude_none=True)
-    brackets = written.count(b"{") + written.count(b"[")
-    return 512 + sys.getsizeof(written.decode()) + 72 * written.count(b",") + 512 * brackets
+    kept = _Kept[ItemT](operation.name, turn)
+    async for item in items:
+        await kept.keep([item])
+    return kept.items
 
 
 def weigh(items: Iterable[object]) -> None:
@@ -142,17 +151,9 @@ class _Kept(Generic[ItemT]):
     """Items of a list, within the limits; once it is large, it is the only one in its room."""
 
     operation: str
-    room: ListRoom
+    turn: ListTurn
     items: list[ItemT] = field(default_factory=list)
     _bytes: int = 0
-    _has_turn: bool = False
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._has_turn:
-            self.room.turn.release()
 
     async def keep(self, more: Iterable[ItemT]) -> None:
         """Add items. Raises Unreadable, rather than keep a part, if they are too many."""
@@ -163,9 +164,8 @@ class _Kept(Generic[ItemT]):
             if len(self.items) >= MAX_KEPT_ITEMS or self._bytes > MAX_KEPT_BYTES:
                 most = f"{MAX_KEPT_ITEMS} items, or {MAX_KEPT_BYTES >> 20} MiB of memory"
                 raise Unreadable(self.operation, f"the list has more than {most}", status=200)
-            if self._bytes > LARGE and not self._has_turn:
-                await self.room.turn.acquire()
-                self._has_turn = True
+            if self._bytes > LARGE:
+                await self.turn.take()
             self.items.append(item)
             if weight is not None:
                 weight.size += size
@@ -190,28 +190,33 @@ class _AfterPage(Protocol[ItemT_co]):
     def last_id(self) -> str | None: ...
 
 
-async def batches(cloud: Cloud, *, limit: int | None = None) -> AsyncGenerator[Batch, None]:
+async def batches(
+    cloud: Cloud, turn: ListTurn | None = None, *, limit: int | None = None
+) -> AsyncGenerator[Batch, None]:
     """All batches of the organization, newest first, read page by page; `limit` is the page size.
 
-    Raises CloudError, rather than end early, if a page cannot be read or the list does not end.
+    Large pages wait for the `turn`, if it is given. Raises CloudError, rather than end early, if a page cannot be read
+    or the list does not end.
     """
-    async for batch in _after(cloud, LIST_BATCHES, limit):
+    async for batch in _after(cloud, LIST_BATCHES, turn, limit):
         yield batch
 
 
-async def files(cloud: Cloud, *, limit: int | None = None) -> AsyncGenerator[FileObject, None]:
+async def files(
+    cloud: Cloud, turn: ListTurn | None = None, *, limit: int | None = None
+) -> AsyncGenerator[FileObject, None]:
     """All files of the organization, read as in `batches`."""
-    async for file in _after(cloud, LIST_FILES, limit):
+    async for file in _after(cloud, LIST_FILES, turn, limit):
         yield file
 
 
 async def _after(
-    cloud: Cloud, operation: Operation[None, _AfterPage[ItemT_co]], limit: int | None
+    cloud: Cloud, operation: Operation[None, _AfterPage[ItemT_co]], turn: ListTurn | None, limit: int | None
 ) -> AsyncIterator[ItemT_co]:
     seen: set[str] = set()
     query: dict[str, str | int] = {} if limit is None else {"limit": limit}
     for _ in range(MAX_PAGES):
-        page = await cloud.call(operation, query=query)
+        page = await read(cloud, operation, turn, query)
         for item in page.data:
             yield item
         if not page.has_more:

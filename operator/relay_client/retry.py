@@ -9,9 +9,9 @@ from relay_client.operations import Api
 
 MAX_RETRY_AFTER_SECONDS = 3600.0
 """The longest wait that the cloud can request."""
-MAX_BYTES_OF_ONE = 3 * 1024 * 1024
-"""The most of an answer about one thing, of which many may be in memory at once; the environment that it repeats may
-have 1 MiB, and three times as much with all its characters escaped."""
+MAX_BYTES = 3 * 1024 * 1024
+"""The most of an answer, of which many may be in memory at once; an environment that it repeats may have 1 MiB, and
+three times as much with all its characters escaped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class CallPolicy:
     max_backoff_seconds: float = 5.0
     """Also the longest `Retry-After` that is waited for in place."""
     max_response_bytes: int = 8 * 1024 * 1024
-    """Of a list or a text; an answer about one thing has at most `MAX_BYTES_OF_ONE`."""
+    """Of a text, or a list that is read as a large one; any other answer has at most `MAX_BYTES`."""
     recheck_seconds: float = 300.0
     """Wait after a 401 before the key is tried again."""
     outage_failures: int = 0

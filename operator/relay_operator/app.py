@@ -71,7 +71,7 @@ async def run(settings: Settings, kinds: Sequence[Kind[Parts]] = KINDS) -> int:
     status = 0
     try:
         async with AsyncExitStack() as stack:
-            api = await stack.enter_async_context(api_access())
+            api = await stack.enter_async_context(api_access(settings.connections))
             replica = _assemble(settings, api, kinds)
             await replica.serve(stop, stack)
     except* (

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import Enum, auto
+from typing import Final
 
 from pydantic import JsonValue
 
@@ -36,6 +38,21 @@ from relay_operator.observability.metered import MeteredPool
 from relay_operator.observability.metrics import Metrics
 from relay_operator.proxies import Proxies
 from relay_operator.settings import Settings
+
+_FEW: Final = 8
+"""The fewest workers that are a few, if a quarter of all is not less."""
+_USUAL_BYTES: Final = 2**16
+"""An object with more is large: parsed, it may take more than a megabyte."""
+
+
+class _Load(Enum):
+    """What a worker has in memory."""
+
+    USUAL = auto()
+    ACCOUNT = auto()
+    """A usage of up to 17,000 lines."""
+    LARGE = auto()
+    GIVES_WAY = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +87,7 @@ def assembled(
     queue = Queue[ObjectKey](time.monotonic, _shares(settings.workers, cache, kinds))
     vanished = Vanished(kube, settings.namespace, cache, queue, _now, frozenset(kind.name for kind in kinds))
     shared_kinds = frozenset(kind.name for kind in kinds if kind.shared_by_default)
-    pool = MeteredPool(metrics.on_cloud_request, time.monotonic, leading, proxies)
+    pool = MeteredPool(metrics.on_cloud_request, time.monotonic, leading, settings.connections, proxies)
     accounts = Accounts(settings, kube, cache, queue, pool, shared_kinds)
     collector = Collector(cache, queue, metrics, vanished.leftovers, time.monotonic)
     recorder = Recorder(kube, identity, _now)
@@ -107,28 +124,40 @@ def used_with_accounts(kinds: Sequence[Kind[Parts]]) -> dict[str, str]:
 def _shares(workers: int, cache: Cache, kinds: Sequence[Kind[Parts]]) -> Shares[ObjectKey]:
     """Shares of the workers: half for the accounts of a namespace, or for a shared account, which is of none.
 
-    Of that, one account in one namespace has three quarters; of the workers for kinds that give way, a quarter of all,
-    half. Thus a cloud that hangs delays no other account's objects, and one namespace, with all its accounts and a
+    Of that, one account in one namespace has three quarters, and what takes much memory a few: accounts, the large
+    objects of a namespace, and the kinds that give way, which have a few of all workers, and half as many of an
+    owner's. Thus a cloud that hangs delays no other account's objects, and one namespace, with all its accounts and a
     shared one, delays no other's. Namespaces take turns.
     """
-    give_way, giving_way = {kind.name for kind in kinds if kind.gives_way}, max(workers // 4, 1)
+    give_way, few = {kind.name for kind in kinds if kind.gives_way}, max(min(_FEW, workers // 4), workers // 12, 1)
     of_account, of_owner = max(workers * 3 // 8, 1), max(workers // 2, 1)
-    of_owner_giving_way = max(giving_way // 2, 1)
+
+    def load_of(key: ObjectKey, account: ObjectKey | None) -> _Load:
+        if key == account:
+            return _Load.ACCOUNT
+        if key.kind in give_way:
+            return _Load.GIVES_WAY
+        entry = cache.get(key)
+        return _Load.USUAL if entry is None or len(entry.body) <= _USUAL_BYTES else _Load.LARGE
 
     @functools.lru_cache(1024)
-    def lanes(account: ObjectKey | None, namespace: str, gives_way: bool) -> Lanes:
-        if account is None:
-            return ()
-        owner = account.namespace or account
-        one = Lane((account, namespace), of_account)
-        inner = Lane(("giving way", owner), of_owner_giving_way) if gives_way else one
-        return inner, Lane(("all", owner), of_owner)
+    def lanes_of(account: ObjectKey | None, namespace: str, load: _Load) -> Lanes:
+        owner = namespace if account is None else account.namespace or account
+        inner = {
+            _Load.USUAL: Lane((account, namespace), of_account),
+            _Load.ACCOUNT: Lane((load, owner), few),
+            _Load.LARGE: Lane((load, owner, namespace), few),
+            _Load.GIVES_WAY: Lane((load, owner), max(few // 2, 1)),
+        }
+        return inner[load], Lane(("all", owner), of_owner)
+
+    def lanes(key: ObjectKey) -> Lanes:
+        account = cache.account_of(key)
+        load = load_of(key, account)
+        return () if account is None and load is not _Load.LARGE else lanes_of(account, key.namespace, load)
 
     return Shares(
-        gives_way=lambda key: key.kind in give_way,
-        giving_way=giving_way,
-        lanes=lambda key: lanes(cache.account_of(key), key.namespace, key.kind in give_way),
-        tenant=lambda key: key.namespace,
+        gives_way=lambda key: key.kind in give_way, giving_way=few, lanes=lanes, tenant=lambda key: key.namespace
     )
 
 

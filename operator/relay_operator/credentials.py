@@ -16,7 +16,6 @@ import yaml
 
 from relay_kube.kube import ApiAccess
 
-_CONNECTIONS = 100
 _READ_AGAIN_SECONDS = 60.0
 """Seconds between two reads of the token: a Pod gets a new one long before the old one expires."""
 
@@ -73,11 +72,11 @@ class _Headers:
 
 
 @asynccontextmanager
-async def api_access(clock: Callable[[], float] = time.monotonic) -> AsyncIterator[ApiAccess]:
-    """Connections to the API server, closed with the context. Raises CredentialsError, OSError."""
+async def api_access(connections: int, clock: Callable[[], float] = time.monotonic) -> AsyncIterator[ApiAccess]:
+    """At most so many connections to the API server, closed with the context. Raises CredentialsError, OSError."""
     found = credentials()
     async with aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=_CONNECTIONS, ssl=found.as_ssl_context()),
+        connector=aiohttp.TCPConnector(limit=connections, ssl=found.as_ssl_context()),
         headers={"User-Agent": "relay-operator"},
         cookie_jar=aiohttp.DummyCookieJar(),
         read_bufsize=2**21,  # a whole page of a list

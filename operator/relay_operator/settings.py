@@ -14,6 +14,7 @@ from relay_operator.observability.logs import redact
 from relay_wire.files import BATCH_UPLOAD_LIMIT
 
 PREFIX = "RELAY_"
+_SPARE_CONNECTIONS = 64
 _DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _LISTEN = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[^\s:\[\]]+):(?P<port>[0-9]{1,5})")
 
@@ -160,11 +161,12 @@ class Settings(BaseSettings):
     lease_retry_seconds: Seconds = Field(2, description="Time between two attempts to take or renew the Lease.")
 
     workers: int = Field(
-        32,
+        96,
         ge=1,
         le=1024,
         description="Objects reconciled at once: at most half of them with the accounts of one namespace, or with one "
-        "shared account, and three eighths with one account in one namespace. At most a quarter are batches.",
+        "shared account, and three eighths with one account in one namespace. At most eight, or a "
+        "twelfth if that is more, are batches.",
     )
     poll_transition_seconds: Seconds = Field(5, description="Interval of looking at an object that is changing.")
     poll_settled_seconds: Seconds = Field(300, description="Interval of looking at an object that is as asked.")
@@ -229,6 +231,11 @@ class Settings(BaseSettings):
     def may_hold_secret(self, name: str) -> bool:
         """Whether an account's Secret may get a finalizer: only if it can be removed at the namespace's end."""
         return not self.watch_namespaces or name in self.account_secret_names
+
+    @property
+    def connections(self) -> int:
+        """The most connections to the API server, and to all clouds: some are used by others than workers."""
+        return self.workers + _SPARE_CONNECTIONS
 
     def store_policy(self) -> StorePolicy:
         """What batches may reach besides public addresses."""

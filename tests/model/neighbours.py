@@ -95,8 +95,12 @@ class ModelCloud:
         *,
         id: str = "",  # noqa: A002
         query: Mapping[str, object] | None = None,
+        large: bool = False,
     ) -> Any:
-        """Asks the script and returns the answer as the operation's result; lists have one page. Raises CloudError."""
+        """Asks the script and returns the answer as the operation's result; lists have one page. Raises CloudError.
+
+        No answer is `large`.
+        """
         match operation:
             case operations.CREATE_CLUSTER:
                 assert isinstance(body, ClusterCreate)

@@ -15,13 +15,20 @@ from relay_operator.proxies import Proxies
 from relay_operator.settings import Settings
 from tests.unit.engine.apiserver import Json
 
-WORKERS = 32
+WORKERS = 96
+
+
+OWN: Json = {"name": "own"}
 
 
 @pytest.fixture
 def parts() -> tuple[Queue[ObjectKey], Cache]:
+    return parts_with(WORKERS)
+
+
+def parts_with(workers: int) -> tuple[Queue[ObjectKey], Cache]:
     metrics = process_metrics("1.0.0", used_with_accounts(KINDS))
-    settings, kube = Settings(workers=WORKERS), cast("Any", None)
+    settings, kube = Settings(workers=workers), cast("Any", None)
     engine = assembled(settings, kube, KINDS, metrics, "me", lambda: True, Proxies()).parts.engine
     return engine.queue, engine.cache
 
@@ -37,10 +44,11 @@ async def test_namespaces_take_turns_however_many_objects_each_has(parts: tuple[
 @pytest.mark.parametrize(
     ("kinds", "accounts", "held"),
     [
-        (["GpuPod", "InferenceBatch"], 1, [12, 4]),
-        (["GpuPod"], 2, [16]),
-        (["GpuPod"], 9, [16]),
+        (["GpuPod", "InferenceBatch"], 1, [36, 4]),
+        (["GpuPod"], 2, [48]),
+        (["GpuPod"], 9, [48]),
         (["InferenceBatch"], 9, [4]),
+        (["GpuPod", "CloudAccount"], 1, [36, 8]),
     ],
 )
 async def test_the_clouds_of_one_namespace_that_hang_leave_workers_to_the_others(
@@ -64,6 +72,50 @@ async def test_the_clouds_of_one_namespace_that_hang_leave_workers_to_the_others
     assert Counter(key.kind for key in taken[:-2]) == dict(zip(kinds, held, strict=True))
 
 
+SHARED: Json = {"kind": "ClusterCloudAccount", "name": "shared"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "account", "size", "held"),
+    [
+        ("GpuPod", OWN, 60_000, 36),
+        ("GpuPod", OWN, 70_000, 8),
+        ("GpuPod", SHARED, 70_000, 8),
+        ("InferenceBatchSchedule", OWN, 70_000, 8),
+    ],
+)
+async def test_few_workers_have_large_objects_of_a_namespace(
+    parts: tuple[Queue[ObjectKey], Cache], kind: str, account: Json, size: int, held: int
+) -> None:
+    queue, cache = parts
+
+    def add(namespace: str, name: str, priority: Priority) -> None:
+        key = ObjectKey(kind, namespace, name)
+        cache.put(key, {"kind": kind, "metadata": {"name": name}, "spec": {"accountRef": account, "x": "x" * size}})
+        queue.add(key, priority)
+
+    for number in range(60):
+        add("busy", f"large-{number}", Priority.DELETE)
+    add("quiet", "large", Priority.POLL)
+    taken = Counter([(await queue.take()).key.namespace for _ in range(held + 1)])
+    assert taken == {"busy": held, "quiet": 1}
+
+
+@pytest.mark.parametrize(("workers", "batches"), [(4, 1), (16, 4), (32, 8), (96, 8), (192, 16)])
+async def test_batches_have_a_few_of_the_workers_and_one_owner_half_of_these(workers: int, batches: int) -> None:
+    queue, cache = parts_with(workers)
+    for owner in ("one", "other", "third"):
+        for number in range(20):
+            key = ObjectKey("InferenceBatch", owner, f"batch-{number}")
+            cache.put(key, {"kind": key.kind, "metadata": {"name": key.name}, "spec": {"accountRef": OWN}})
+            queue.add(key, Priority.CHANGE)
+    pod = ObjectKey("GpuPod", "quiet", "pod")
+    queue.add(pod, Priority.REPAIR)
+    taken = [(await queue.take()).key for _ in range(batches + 1)]
+    assert taken[-1] == pod
+    assert Counter(key.namespace for key in taken[:-1]).most_common(1)[0][1] <= max(batches // 2, 1)
+
+
 async def test_a_namespace_with_all_its_accounts_and_a_shared_one_leaves_workers_to_the_others(
     parts: tuple[Queue[ObjectKey], Cache],
 ) -> None:
@@ -75,10 +127,10 @@ async def test_a_namespace_with_all_its_accounts_and_a_shared_one_leaves_workers
         cache.put(key, {"kind": key.kind, "metadata": {"name": name}, "spec": {"accountRef": account}})
         queue.add(key, Priority.CHANGE)
 
-    for number in range(40):
+    for number in range(60):
         add("busy", f"own-{number}", {"name": f"account-{number}"})
         add("busy", f"shared-{number}", shared)
-    for name in "abcd":
+    for name in "abcdefghijkl":
         add("quiet", name, shared)
     taken = Counter([(await queue.take()).key.namespace for _ in range(WORKERS)])
-    assert taken == {"busy": WORKERS // 2 + WORKERS * 3 // 8, "quiet": 4}
+    assert taken == {"busy": WORKERS // 2 + WORKERS * 3 // 8, "quiet": 12}

@@ -142,7 +142,7 @@ def _shown(gpu: ProviderGpu) -> NodeGpu:
 async def _earnings(cloud: Cloud) -> Mapping[str, int]:
     """Cents by node id; empty if the cloud refuses, as it may to this key: the nodes are reported all the same."""
     try:
-        rows = (await cloud.call(operations.GET_PROVIDER_EARNINGS)).items
+        rows = (await cloud.call(operations.GET_PROVIDER_EARNINGS, large=True)).items
     except CloudError:
         return {}
     earned = dict([(row.node_id, row.cents) for row in rows if RESOURCE_ID.fullmatch(row.node_id)][:MAX_KEPT_ITEMS])

@@ -24,9 +24,10 @@ class MeteredPool(ConnectionPool):
         on_request: RequestObserver,
         clock: Callable[[], float],
         may_write: Callable[[], bool],
+        max_connections: int,
         proxy: Callable[[str], str | None] | None = None,
     ) -> None:
-        super().__init__(may_write=may_write, proxy=proxy)
+        super().__init__(may_write=may_write, max_connections=max_connections, proxy=proxy)
         self._on_request = on_request
         self._clock = clock
 

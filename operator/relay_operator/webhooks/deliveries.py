@@ -38,7 +38,7 @@ async def why_missing(cloud: Cloud, webhook_id: str, evidence: Evidence) -> str 
     The list of attempts is assumed (section 6 does not show it): a cloud without it is judged by polling alone.
     """
     try:
-        attempts = (await cloud.call(LIST_WEBHOOK_DELIVERIES, id=webhook_id)).items
+        attempts = (await cloud.call(LIST_WEBHOOK_DELIVERIES, id=webhook_id, large=True)).items
     except Unauthorized:
         raise
     except CloudError:

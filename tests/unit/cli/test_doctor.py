@@ -8,11 +8,12 @@ import pytest
 
 from relay_cli.__main__ import main
 from relay_cli.accounts import UrlNotAccepted
-from relay_cli.doctor import _probed, ahead, compared
+from relay_cli.doctor import _is_served, _probed, ahead, compared
 from relay_cli.failures import Failure
 from relay_cli.findings import Reached, Seen, Verdict, findings
 from relay_cli.kubectl import Forbidden, parsed
 from relay_client import OPERATIONS, Cloud
+from relay_client.answers import MAX_VALUES
 from relay_client.operations import CREATE_POD, GET_CURRENT_USAGE, LIST_VMS
 from relay_operator.api.cloudaccount import CloudAccount
 from relay_wire.account import Whoami
@@ -131,6 +132,13 @@ def test_a_missing_assumed_operation_is_a_warning_and_a_missing_documented_one_i
     )
     both = [one.verdict for one in findings(_seen(missing=[LIST_VMS, CREATE_POD])) if one.check == "operations"]
     assert both == [WRONG, WARNING]
+
+
+async def test_a_long_answer_is_served() -> None:
+    async with scripted_server() as server, Cloud(server.url, "sk_key", organization_id="org_1") as cloud:
+        usage = b'{"usageCents":0,"usageHours":0,"breakdown":[%s{}]}' % (b"{}," * MAX_VALUES)
+        server.will(Reply(200, usage))
+        assert await _is_served(cloud, GET_CURRENT_USAGE)
 
 
 async def test_a_probe_that_fails_is_a_warning_and_says_nothing_of_the_key() -> None:

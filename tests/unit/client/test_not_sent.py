@@ -21,6 +21,7 @@ from relay_client import (
     RateLimiter,
     Unauthorized,
 )
+from relay_client.answers import MAX_VALUES
 from relay_client.operations import CREATE_CLUSTER, CREATE_POD, GET_VM
 from relay_wire.clusters import ClusterCreate
 from relay_wire.pods import PodCreate
@@ -170,6 +171,7 @@ async def test_a_refused_key_is_not_used_again_until_the_recheck(
     [
         (Reply(403, b'{"error":"scope"}'), True),
         (Reply(409, b'{"error":"clash"}'), True),
+        (Reply(200, b'{"more":[%s0]}' % (b"0," * MAX_VALUES)), True),
         (Reply(200, b"<html>", content_type="text/html"), False),
         (Reply(503, b'{"error":"down"}'), False),
         (Reply(429, b'{"error":"slow"}'), False),

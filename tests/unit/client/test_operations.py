@@ -159,17 +159,3 @@ def test_nothing_that_makes_or_restarts_something_is_repeated_in_place() -> None
         "toggle_webhook",
         "regenerate_webhook_secret",
     }
-
-
-def test_every_list_may_have_a_long_answer_and_nothing_about_one_thing_may() -> None:
-    long = {row.name for row in OPERATIONS if row.is_long}
-    assert {name for name in long if not name.startswith("list_")} == {
-        "get_gpu_availability",
-        "get_pricing",
-        "get_balance",
-        "get_current_usage",
-        "get_pod_capacity",
-        "get_provider_earnings",
-        "get_vm_logs",
-    }
-    assert {row.name for row in OPERATIONS if row.name.startswith("list_")} <= long

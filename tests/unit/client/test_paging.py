@@ -10,12 +10,25 @@ from urllib.parse import parse_qs
 import pytest
 from pydantic import BaseModel, JsonValue
 
-from relay_client import Cloud, CloudError, CloudUnavailable, Unreadable, items_of, list_clusters, listing, paging
+from relay_client import (
+    Cloud,
+    CloudError,
+    CloudUnavailable,
+    Unreadable,
+    answers,
+    items_of,
+    list_clusters,
+    listing,
+    paging,
+)
+from relay_client.list_room import ListTurn
+from relay_client.memory import memory_of
 from relay_client.operations import LIST_CLUSTERS, LIST_PROVIDER_NODES
-from relay_client.paging import gathered, memory_of
+from relay_client.paging import gathered
 from relay_wire.clusters import ClusterSummary
 from relay_wire.provider import ProviderNode
 from relay_wire.reservations import Reservation
+from tests.support.eventually import eventually
 from tests.unit.client.scripted import Reply, ScriptedServer
 
 
@@ -127,10 +140,17 @@ async def test_large_lists_of_one_room_are_read_one_after_another(
             if each == "a":
                 await goes_on.wait()
 
-    first = asyncio.create_task(gathered(cloud, LIST_CLUSTERS, rows("a", "b")))
+    async def kept(cloud: Cloud, *ids: str) -> list[ClusterSummary]:
+        async with ListTurn(cloud.lists) as turn:
+            return await gathered(LIST_CLUSTERS, rows(*ids), turn)
+
+    def begun(cloud: Cloud, *ids: str) -> asyncio.Task[list[ClusterSummary]]:
+        return asyncio.create_task(kept(cloud, *ids))
+
+    first = begun(cloud, "a", "b")
     await asyncio.sleep(0)
-    second = asyncio.create_task(gathered(cloud.guarded(lambda: True), LIST_CLUSTERS, rows("c", "d")))
-    third = asyncio.create_task(gathered(cloud, LIST_CLUSTERS, rows("e")))
+    second = begun(cloud.guarded(lambda: True), "c", "d")
+    third = begun(cloud, "e")
     for _ in range(5):
         await asyncio.sleep(0)
     assert (second.done(), third.done()) == (not waits, not waits)
@@ -140,7 +160,27 @@ async def test_large_lists_of_one_room_are_read_one_after_another(
         ["a", "b"],
         ["c", "d"],
     ]
-    assert not cloud.lists.turn.locked()
+    assert not cloud.lists.lock.locked()
+
+
+async def test_a_large_page_is_read_in_the_turn_of_its_list(
+    cloud: Cloud, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "MAX_VALUES", 12)
+    path, large, large_last = "GET /v1/orgs/org_1/clusters", page("a", "b", "c", cursor="1"), page("e", "f", "g")
+    server.will(large, page("d"), large, large_last)
+
+    async def asked() -> bool:
+        return bool(server.seen)
+
+    async with cloud.lists.lock:
+        waiting = asyncio.create_task(list_clusters(cloud))
+        await eventually(asked, every=0.01)
+        assert [cluster.id for cluster in (await list_clusters(cloud)).items] == ["d"]
+        assert len(server.seen) == 2
+    assert [cluster.id for cluster in (await waiting).items] == ["a", "b", "c", "e", "f", "g"]
+    assert server.targets == [path, path, path, f"{path}?cursor=1"]
+    assert not cloud.lists.lock.locked()
 
 
 async def test_a_list_with_too_many_pages_is_not_complete(cloud: Cloud, server: ScriptedServer) -> None:

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from relay_client import Cloud, CloudError, CloudUnavailable, Unreadable, batches, files, gathered, paging
+from relay_client.list_room import ListTurn
 from relay_client.operations import LIST_BATCHES
 from relay_client.paging import MAX_PAGES
 from tests.unit.client.conftest import KEY, Timeline
@@ -55,12 +56,14 @@ async def test_what_is_kept_of_them_has_a_bound(
 ) -> None:
     monkeypatch.setattr(paging, "MAX_KEPT_ITEMS", 1)
     server.will(page("d", "c", more=True), page("b", more=True), page("a"))
+    turn = ListTurn(inference.lists)
     async with inference:
-        kept = await gathered(inference, LIST_BATCHES, (each async for each in batches(inference) if each.id == "b"))
+        all_ = batches(inference, turn)
+        kept = await gathered(LIST_BATCHES, (each async for each in all_ if each.id == "b"), turn)
         assert [batch.id for batch in kept] == ["b"]
         server.will(page("d", "c", more=True))
         with pytest.raises(Unreadable, match="list_batches: 200: the list has more than 1 items"):
-            await gathered(inference, LIST_BATCHES, batches(inference))
+            await gathered(LIST_BATCHES, batches(inference, turn), turn)
 
 
 @pytest.mark.parametrize("empty", [page(), Reply(200, b'{"data":null,"has_more":false}')])

@@ -30,7 +30,7 @@ from relay_client import (
     Unauthorized,
     Unreadable,
 )
-from relay_client.answers import MAX_VALUES, MAX_VALUES_OF_ONE, Answer, result_of
+from relay_client.answers import MAX_MEMORY, MAX_VALUES, MAX_VALUES_OF_LARGE, Answer, result_of
 from relay_client.operations import (
     ATTACH_SSH_KEY,
     CREATE_POD,
@@ -42,7 +42,8 @@ from relay_client.operations import (
     UPDATE_MEMBER,
     UPDATE_ORGANIZATION,
 )
-from relay_client.retry import MAX_BYTES_OF_ONE
+from relay_client.redaction import MAX_TEXT_CHARS
+from relay_client.retry import MAX_BYTES
 from relay_wire.orgs import MemberUpdate, OrganizationUpdate
 from relay_wire.pods import PodCreate
 from relay_wire.ssh_keys import SshKeyAttach
@@ -253,7 +254,7 @@ async def test_a_body_that_drips_for_ever_ends_with_the_attempt(server: Scripted
 
 
 def test_an_answer_that_lacks_many_fields_is_kept_once_and_not_for_each_of_them() -> None:
-    items = MAX_VALUES_OF_ONE - 10
+    items = MAX_VALUES - 10
     answer = Answer(200, {}, b'{"odd":[' + b",".join([b"0"] * items) + b"]}")
     tracemalloc.start()
     try:
@@ -266,15 +267,15 @@ def test_an_answer_that_lacks_many_fields_is_kept_once_and_not_for_each_of_them(
         tracemalloc.stop()
 
 
-def crowd(text: bytes, most: int = MAX_VALUES, more: bytes = b"") -> bytes:
+def crowd(text: bytes, most: int = MAX_VALUES_OF_LARGE, more: bytes = b"") -> bytes:
     """A list of as many machines as an answer may have values, with a text that nobody reads."""
     return b"{" + more + b'"items":[' + b",".join([b'{"id":"a1"}'] * (most // 2 - 1)) + b'],"x":"' + text + b'"}'
 
 
 CALLS: dict[str, tuple[Callable[[Cloud], Awaitable[object]], int]] = {
-    "a list": (lambda cloud: cloud.call(LIST_VMS, orgId="org_1"), MAX_VALUES),
-    "no result": (lambda cloud: cloud.call(TERMINATE_VM, id="vm_1"), MAX_VALUES_OF_ONE),
-    "a create": (lambda cloud: cloud.call(CREATE_POD, POD), MAX_VALUES_OF_ONE),
+    "a list": (lambda cloud: cloud.call(LIST_VMS, orgId="org_1", large=True), MAX_VALUES_OF_LARGE),
+    "no result": (lambda cloud: cloud.call(TERMINATE_VM, id="vm_1"), MAX_VALUES),
+    "a create": (lambda cloud: cloud.call(CREATE_POD, POD), MAX_VALUES),
 }
 
 
@@ -285,22 +286,42 @@ async def test_an_answer_of_too_many_values_is_not_read(
     server.will(Reply(200, crowd(b"", most, b'"y":1,')))
     with pytest.raises(Unreadable, match=f"cannot read the answer: it has more than {most} values") as caught:
         await call(cloud)
-    assert (type(caught.value), caught.value.outcome) == (Unreadable, Outcome.UNKNOWN)
+    assert (type(caught.value), caught.value.outcome) == (Oversized, Outcome.UNKNOWN)
     assert len(server.seen) == 1
 
 
 async def test_an_answer_of_as_many_values_as_allowed_is_read(cloud: Cloud, server: ScriptedServer) -> None:
     server.will(Reply(200, crowd(b"\\n,[{")))
-    page = await cloud.call(LIST_VMS, orgId="org_1")
-    assert len(page.items) == MAX_VALUES // 2 - 1
+    page = await cloud.call(LIST_VMS, orgId="org_1", large=True)
+    assert len(page.items) == MAX_VALUES_OF_LARGE // 2 - 1
 
 
-async def test_an_answer_about_one_thing_may_have_fewer_values(cloud: Cloud, server: ScriptedServer) -> None:
-    few, many = (crowd(b"", MAX_VALUES_OF_ONE + more, b'"id":"vm_1",') for more in (-2, 2))
+async def test_an_answer_that_is_not_large_has_fewer_values(cloud: Cloud, server: ScriptedServer) -> None:
+    few, many = (crowd(b"", MAX_VALUES + more, b'"id":"vm_1",') for more in (-2, 2))
     server.will(Reply(200, few), Reply(200, many))
     assert (await cloud.call(GET_VM, id="vm_1")).id == "vm_1"
-    with pytest.raises(Unreadable, match=f"it has more than {MAX_VALUES_OF_ONE} values"):
+    with pytest.raises(Oversized, match=f"it has more than {MAX_VALUES} values"):
         await cloud.call(GET_VM, id="vm_1")
+
+
+def machines(texts: int, text: bytes) -> Answer:
+    one = b'{"id":"vm_1","organizationId":"o","name":"a","status":"running","statusReason":"%s"}' % text
+    return Answer(200, {}, b'{"items":[%s]}' % b",".join([one] * texts))
+
+
+def test_an_answer_that_is_not_large_takes_less_memory() -> None:
+    few = MAX_MEMORY // (2 * 4 * MAX_TEXT_CHARS)
+    wide, plain = rb"\ud83d\ude00" + b"x" * (MAX_TEXT_CHARS - 1), b"x{," * (MAX_TEXT_CHARS // 3)
+    assert len(result_of(LIST_VMS, machines(few, wide)).items) == few
+    assert len(result_of(LIST_VMS, machines(3 * few, plain)).items) == 3 * few
+    with pytest.raises(Oversized, match="cannot read the answer: it takes more than 8 MiB of memory"):
+        result_of(LIST_VMS, machines(3 * few, wide))
+    assert len(result_of(LIST_VMS, machines(3 * few, wide), large=True).items) == 3 * few
+
+
+def test_a_text_that_is_cut_counts_as_what_is_left_of_it() -> None:
+    (machine,) = result_of(LIST_VMS, machines(1, rb"\ud83d\ude00" + b"x" * MAX_MEMORY)).items
+    assert len(machine.status_reason or "") == MAX_TEXT_CHARS
 
 
 @pytest.mark.parametrize("status", [200, 409])
@@ -308,13 +329,13 @@ async def test_an_answer_about_one_thing_may_be_smaller_than_a_list(
     status: int, cloud: Cloud, server: ScriptedServer
 ) -> None:
     hidden = b'{"id":"vm_1","deployToken":"%s"}'
-    fitting, large = (hidden % (b"x" * (MAX_BYTES_OF_ONE - len(hidden) + more)) for more in (2, 3))
+    fitting, large = (hidden % (b"x" * (MAX_BYTES - len(hidden) + more)) for more in (2, 3))
     server.will(Reply(200, fitting), Reply(200, b'{"items":[%s]}' % large), Reply(200, large), Reply(status, large))
     assert (await cloud.call(GET_VM, id="vm_1")).id == "vm_1"
-    assert len((await cloud.call(LIST_VMS, orgId="org_1")).items) == 1
-    with pytest.raises(Oversized, match=f"over {MAX_BYTES_OF_ONE} bytes"):
+    assert len((await cloud.call(LIST_VMS, orgId="org_1", large=True)).items) == 1
+    with pytest.raises(Oversized, match=f"over {MAX_BYTES} bytes"):
         await cloud.call(GET_VM, id="vm_1")
-    with pytest.raises(CloudError, match=f"over {MAX_BYTES_OF_ONE} bytes") as caught:
+    with pytest.raises(CloudError, match=f"over {MAX_BYTES} bytes") as caught:
         await cloud.call(CREATE_POD, POD)
     expected = (Oversized, UNKNOWN) if status == 200 else (Conflict, REJECTED)
     assert (type(caught.value), caught.value.outcome) == expected
@@ -322,7 +343,7 @@ async def test_an_answer_about_one_thing_may_be_smaller_than_a_list(
 
 
 async def test_a_log_may_have_any_number_of_brackets_and_commas(cloud: Cloud, server: ScriptedServer) -> None:
-    text = "[{,}]" * MAX_VALUES
+    text = "[{,}]" * MAX_VALUES_OF_LARGE
     server.will(Reply(200, text.encode(), content_type="text/plain"))
     assert await cloud.call(GET_VM_LOGS, id="vm_1") == text
 
@@ -332,8 +353,8 @@ async def test_a_log_may_have_any_number_of_brackets_and_commas(cloud: Cloud, se
 async def test_an_error_of_too_many_values_is_known_by_its_status_alone(
     status: int, kind: type[CloudError], more: str, cloud: Cloud, server: ScriptedServer
 ) -> None:
-    server.will(Reply(status, f'{{{more},"code":"NODE_AT_CAPACITY","x":[{"0," * MAX_VALUES_OF_ONE}0]}}'.encode()))
-    with pytest.raises(CloudError, match=f"HTTP {status} came with more than {MAX_VALUES_OF_ONE} values") as caught:
+    server.will(Reply(status, f'{{{more},"code":"NODE_AT_CAPACITY","x":[{"0," * MAX_VALUES}0]}}'.encode()))
+    with pytest.raises(CloudError, match=f"HTTP {status} came with more than {MAX_VALUES} values") as caught:
         await cloud.call(CREATE_POD, POD)
     assert (type(caught.value), caught.value.status, caught.value.code) == (kind, status, None)
 

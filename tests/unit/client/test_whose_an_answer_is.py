@@ -71,9 +71,9 @@ async def test_an_answer_about_another_resource_is_unreadable(operation: AnyOper
     others = {"modelId": "llama"} if "{modelId}" in operation.path else {}
     server.will(answer(id="its-own"), answer(id="another"))
     async with both_apis(server) as cloud:
-        await cloud.call(operation, query=None, id="its-own", **others)
+        await cloud.call(operation, query=None, large=False, id="its-own", **others)
         with pytest.raises(Unreadable, match="it is about another, and its-own was asked for") as unreadable:
-            await cloud.call(operation, query=None, id="its-own", **others)
+            await cloud.call(operation, query=None, large=False, id="its-own", **others)
     assert unreadable.value.outcome is Outcome.UNKNOWN
 
 

@@ -1,10 +1,13 @@
 """Every request to the cloud is told of once, whatever it carries."""
 
 import contextlib
+import time
 from collections.abc import AsyncIterator
 from itertools import count
 
-from relay_client import Cloud, CloudError
+import pytest
+
+from relay_client import CallPolicy, Cloud, CloudError
 from relay_client.operations import GET_VM
 from relay_operator.observability.metered import MeteredPool
 from tests.unit.client.scripted import Drop, Reply, scripted_server
@@ -20,7 +23,7 @@ async def chunks() -> AsyncIterator[bytes]:
 async def test_calls_uploads_and_each_request_of_a_download_are_told() -> None:
     told: list[tuple[str, int | None, float]] = []
     ticks = count()
-    pool = MeteredPool(lambda *request: told.append(request), lambda: float(next(ticks)), lambda: True)
+    pool = MeteredPool(lambda *request: told.append(request), lambda: float(next(ticks)), lambda: True, 10)
     async with scripted_server() as server, contextlib.aclosing(pool):
         server.will(Reply(200, b'{"id":"x"}'), Reply(200, b'{"id":"file_1"}'), Drop(), CUT, REST)
         cloud = Cloud(server.url, "or_test_key_0123456789", inference_url=server.url, pool=pool)
@@ -37,3 +40,14 @@ async def test_calls_uploads_and_each_request_of_a_download_are_told() -> None:
         ("download_file", 200, 1.0),
         ("download_file", 206, 1.0),
     ]
+
+
+async def test_it_has_as_many_connections_as_it_is_told() -> None:
+    pool = MeteredPool(lambda *_: None, time.monotonic, lambda: True, 1)
+    async with scripted_server() as server, contextlib.aclosing(pool):
+        server.will(Reply(200, b"123", announced=6, drip=60), Reply(200, b'{"id":"x"}'))
+        policy = CallPolicy(pool_seconds=0.1, max_attempts=1)
+        cloud = Cloud(server.url, "or_test_key_0123456789", inference_url=server.url, pool=pool, policy=policy)
+        async with cloud.download("file_1"):
+            with pytest.raises(CloudError, match="no connection is free"):
+                await cloud.call(GET_VM, id="x")

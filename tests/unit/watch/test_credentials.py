@@ -81,7 +81,7 @@ def test_without_any_credentials_one_is_told_where_to_put_them(tmp_path: Path, m
 
 
 async def test_a_token_that_rotates_is_read_again_and_kept_while_none_is_there(file: Path) -> None:
-    async with api_access(iter([0.0, 59.0, 60.0, 119.0, 121.0]).__next__) as access:
+    async with api_access(1, iter([0.0, 59.0, 60.0, 119.0, 121.0]).__next__) as access:
 
         def sent() -> str:
             return access.headers()["Authorization"].removeprefix("Bearer ")
@@ -90,6 +90,13 @@ async def test_a_token_that_rotates_is_read_again_and_kept_while_none_is_there(f
         assert [sent(), sent()] == [SECRET, "two"]
         write(file, "")
         assert [sent(), sent()] == ["two", "two"]
+
+
+@pytest.mark.usefixtures("file")
+async def test_connections_have_a_bound() -> None:
+    async with api_access(7) as access:
+        assert access.session.connector is not None
+        assert access.session.connector.limit == 7
 
 
 @pytest.mark.usefixtures("file")

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from relay_client import Cloud
+from relay_client.answers import MAX_VALUES
 from relay_operator.webhooks.deliveries import Evidence, failing, unheard, why_missing
 from relay_wire.webhooks import WebhookDelivery
 from tests.unit.client.conftest import QUICK
@@ -51,5 +52,5 @@ async def test_attempts_before_this_process_listened_do_not_count_even_if_the_fi
         assert await why_missing(cloud, "wh-1", evidence) is None
         assert await why_missing(cloud, "wh-1", evidence) is None
         new = [{**old[0], "id": "d-new", "requestedAt": "2026-01-01T00:01:00Z"}, *old]
-        server.will(Reply(body=json.dumps({"items": new}).encode()))
+        server.will(Reply(body=json.dumps({"items": new, "more": [0] * MAX_VALUES}).encode()))
         assert await why_missing(cloud, "wh-1", evidence) == ""

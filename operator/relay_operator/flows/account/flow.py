@@ -244,14 +244,14 @@ class AccountFlow:
         state, intervals = facts.usable, self.engine.intervals
         memory.glance_at = self.engine.clock() + _GLANCES * intervals.transition
         try:
-            balance = await state.cloud.call(GET_BALANCE)
+            available = (await state.cloud.call(GET_BALANCE, large=True)).available_cents
         except CloudError as error:
             self.accounts.failed(state, error)
             self._heed(memory, error.retry_after)
             if isinstance(error, Forbidden):  # this key can never read the balance
                 memory.glance_at = self.engine.clock() + intervals.settled
             return Nothing()
-        rose = self.accounts.funds(facts.key, balance.available_cents)
+        rose = self.accounts.funds(facts.key, available)
         return await self._look(facts, memory, read_only=read_only) if rose else Nothing()
 
     async def _look(self, facts: AccountFacts, memory: AccountMemory, *, read_only: bool) -> Looked:

@@ -34,7 +34,7 @@ from relay_operator.flows.account.report import OrganizationSeen
 from relay_operator.webhooks.deliveries import why_missing
 from relay_operator.webhooks.receiver import webhook_url
 from relay_operator.webhooks.subscription import SecretNameTakenError, Subscribed, Subscriber, subscribe, unsubscribe
-from relay_wire.billing import AutoRechargeUpdate
+from relay_wire.billing import AutoRechargeUpdate, Balance
 from relay_wire.orgs import OrganizationUpdate
 
 ResultT = TypeVar("ResultT")
@@ -105,8 +105,8 @@ class AccountObserver:
         if webhook is not None and webhook.id:
             missing = await why_missing(cloud, webhook.id, self.accounts.evidence(account.key))
         # The specification describes this route, and every cloud serves it: if it fails, the cloud is not well.
-        balance = await parts.ask(cloud.call(GET_BALANCE), "the balance cannot be read", shows_health=True)
-        usage = await parts.ask(_assumed(cloud.call(GET_CURRENT_USAGE)), "the usage cannot be read")
+        balance = await parts.ask(_balance(cloud), "the balance cannot be read", shows_health=True)
+        usage = await parts.ask(_assumed(cloud.call(GET_CURRENT_USAGE, large=True)), "the usage cannot be read")
         if usage is not None and usage.breakdown is None:
             parts.notes.append("what the usage was spent on cannot be read")
         if parts.failed is not None and not parts.answered:
@@ -159,6 +159,11 @@ class AccountObserver:
             return None, f"the operator may not keep the signing secret in {who.namespace}/{who.secret_name}: {refused}"
         self.accounts.webhook_secrets.put(account.key, subscribed.secret)
         return _shown(who, subscribed, url), ""
+
+
+async def _balance(cloud: Cloud) -> Balance:
+    """The balance without the transactions, of which there may be many."""
+    return (await cloud.call(GET_BALANCE, large=True)).model_copy(update={"transactions": []})
 
 
 def subscriber(account: AnyAccount) -> Subscriber:

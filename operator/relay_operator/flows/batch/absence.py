@@ -22,4 +22,4 @@ async def must_have_access(cloud: Cloud) -> None:
 
     Without access the cloud answers 404 to everything (section 7, "Batch and file endpoints"), the list included.
     """
-    await cloud.call(LIST_BATCHES, query={"limit": 1})
+    await cloud.call(LIST_BATCHES, query={"limit": 1}, large=True)

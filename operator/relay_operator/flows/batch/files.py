@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from relay_client import Cloud, NoInferenceUrl
+from relay_client.list_room import ListTurn
 from relay_client.operations import DELETE_FILE, GET_FILE, LIST_FILES, Operation
 from relay_client.paging import files, gathered
 from relay_operator.api.inferencebatch import InferenceBatch, InferenceBatchStatus, PartStatus
@@ -26,9 +27,10 @@ LIST_LIMIT = 200
 async def ours(cloud: Cloud, intent: CreateIntent) -> list[FileObject]:
     """The files uploaded for an object, with duplicates from uploads whose answer was lost. Raises CloudError."""
     prefix = file_prefix(intent)
-    listed = files(cloud, limit=LIST_LIMIT)
-    mine = (file async for file in listed if (file.filename or "").startswith(prefix))
-    return await gathered(cloud, LIST_FILES, mine)
+    async with ListTurn(cloud.lists) as turn:
+        listed = files(cloud, turn, limit=LIST_LIMIT)
+        mine = (file async for file in listed if (file.filename or "").startswith(prefix))
+        return await gathered(LIST_FILES, mine, turn)
 
 
 async def clear(obj: InferenceBatch, cloud: Cloud, intent: CreateIntent, *, search: bool) -> Cleared:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from relay_client import Cloud, CloudError, Unreadable
+from relay_client.list_room import ListTurn
 from relay_client.operations import GET_BATCH, LIST_BATCHES
 from relay_client.paging import batches, gathered
 from relay_operator.api import meta
@@ -310,8 +311,9 @@ async def _tagged(cloud: Cloud, obj: InferenceBatch, token: str, file_id: str | 
             return file_id is not None and batch.input_file_id == file_id
         return PartTag.of(batch, token) is not None and batch.metadata.get(OBJECT, own) == own
 
-    own_batches = (batch async for batch in batches(cloud, limit=PAGE) if may_be(batch))
-    return await gathered(cloud, LIST_BATCHES, own_batches)
+    async with ListTurn(cloud.lists) as turn:
+        own_batches = (batch async for batch in batches(cloud, turn, limit=PAGE) if may_be(batch))
+        return await gathered(LIST_BATCHES, own_batches, turn)
 
 
 def _place(batch: Batch, token: str) -> tuple[int, int] | None:

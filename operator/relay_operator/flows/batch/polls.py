@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
 from relay_client import Cloud
+from relay_client.list_room import ListTurn
 from relay_client.operations import GET_BATCH, LIST_BATCHES
 from relay_client.paging import batches, gathered
 from relay_operator.engine.shared_lists import SharedLists
@@ -42,12 +43,13 @@ class BatchPolls:
 
 async def _list(cloud: Cloud, wanted: set[str]) -> Mapping[str, Batch]:
     """List the newest batches, until all wanted ones were seen or single reads would have been cheaper."""
-    return {batch.id: batch for batch in await gathered(cloud, LIST_BATCHES, _newest(cloud, wanted))}
+    async with ListTurn(cloud.lists) as turn:
+        return {batch.id: batch for batch in await gathered(LIST_BATCHES, _newest(cloud, wanted, turn), turn)}
 
 
-async def _newest(cloud: Cloud, wanted: set[str]) -> AsyncIterator[Batch]:
+async def _newest(cloud: Cloud, wanted: set[str], turn: ListTurn) -> AsyncIterator[Batch]:
     missing, seen = set(wanted), 0
-    async for batch in batches(cloud, limit=PAGE):
+    async for batch in batches(cloud, turn, limit=PAGE):
         seen += 1
         if batch.id in missing:
             missing.discard(batch.id)

@@ -29,7 +29,7 @@ class BatchTraces:
 
     async def living(self, cloud: Cloud, unclaimed: UnclaimedIds) -> Mapping[str, str]:
         """The newest batches only, since a late create is among them."""
-        page = await cloud.call(LIST_BATCHES, query={"limit": PAGE})
+        page = await cloud.call(LIST_BATCHES, query={"limit": PAGE}, large=True)
         return {batch.id: name for batch in page.data[:PAGE] if (name := _name(batch))}
 
     async def name_of(self, cloud: Cloud, cloud_id: str) -> str | None:

@@ -40,6 +40,8 @@ class MoneyCloud:
     """Of the month, by the names of what it was used for; the ids are made of them."""
     available: int | None = 10**6
     """What is left; None if the key may not read it."""
+    transactions: int = 0
+    """How many it tells of with the balance."""
     breakdown: JsonValue = None
     """What it answers as the breakdown of the usage, if not a line for each of `cents`."""
     asked: list[str] = field(default_factory=list)
@@ -90,8 +92,9 @@ class MoneyCloud:
             case "balance" if self.available is None:
                 return web.json_response({"error": {"message": "no billing:read"}}, status=403)
             case "balance":
+                paid = [{"id": f"tx-{number}", "amountCents": 1} for number in range(self.transactions)]
                 left = {"balanceCents": 10**6, "availableCents": self.available, "accruedUsageCents": 0}
-                return web.json_response({**left, "currentMonthUsageCents": used, "transactions": []})
+                return web.json_response({**left, "currentMonthUsageCents": used, "transactions": paid})
             case "usage" if self.breakdown is not None:
                 told = {"usageCents": used, "usageHours": 1.0, "burnPerHourCents": 249}
                 return web.json_response({**told, "breakdown": self.breakdown})

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from relay_client.answers import MAX_VALUES
 from relay_operator.api.cloudaccount import AccountBudget
 from relay_operator.api.meta import ObjectKey
 from relay_operator.budgets.lines import Age
@@ -94,6 +95,16 @@ async def test_a_breakdown_that_cannot_be_read_is_said_and_changes_neither_the_b
     assert await passes.look() == before
     assert passes.status().burn_per_hour_cents == 249
     assert passes.condition("Ready") == ("True", "the key works; what the usage was spent on cannot be read")
+
+
+async def test_a_long_usage_and_a_long_list_of_transactions_are_read(passes: Passes) -> None:
+    passes.cloud.breakdown = [{"resourceId": f"id-{number}", "cents": 1} for number in range(MAX_VALUES // 2)]
+    passes.cloud.transactions = MAX_VALUES // 2
+    await passes.settled()
+    assert passes.condition("Ready") == ("True", "the key works")
+    await passes.refuse(ObjectKey("GpuPod", NAMESPACE, "train"))
+    passes.cloud.available = 5 * 10**6
+    assert "usage" in await passes.glances(12)
 
 
 async def test_a_router_that_knows_none_of_the_clouds_paths_is_not_taken_for_the_cloud(passes: Passes) -> None:

@@ -3,6 +3,7 @@
 import json
 
 from relay_client import Cloud
+from relay_client.answers import MAX_VALUES
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.entry import entry_of
@@ -31,7 +32,8 @@ def test_a_batch_of_an_object_that_cannot_be_read_is_left_to_it() -> None:
 
 
 async def test_of_a_longer_page_than_was_asked_for_the_rest_is_left() -> None:
-    rows = [{"id": f"batch_{number}", "status": "in_progress", "metadata": {TAG: "t"}} for number in range(PAGE + 1)]
+    row: Json = {"status": "in_progress", "metadata": {TAG: "t"}}
+    rows = [{"id": f"batch_{number}", **row} for number in range(MAX_VALUES // 4)]
     async with (
         scripted_server() as server,
         Cloud(server.url, "or_key_0123456789", inference_url=server.url, organization_id="org-1") as cloud,
