@@ -26,6 +26,7 @@ from relay_client import (
     Forbidden,
     NotFound,
     NotServed,
+    Oversized,
     Unreadable,
 )
 from relay_client.answers import Answer, NoAnswerError
@@ -140,6 +141,8 @@ async def _probed(cloud: Cloud) -> list[AnyOperation] | Failure:
 async def _is_served(cloud: Cloud, row: AnyOperation) -> bool:
     try:
         await cloud.call(row, large=True)
+    except Oversized:
+        return True
     except (NotServed, NotFound, Unreadable):
         return False
     except Forbidden:  # the check of scopes reports it

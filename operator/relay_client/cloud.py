@@ -204,7 +204,8 @@ class Cloud:
                 repeatable, random = operation.repeatable, self._runtime.random
                 wait = pause(error, operation.api, attempt, self._policy, random()) if repeatable else None
                 if wait is None or self._runtime.clock() + wait >= deadline:
-                    raise
+                    error.__context__ = None  # whoever keeps the error keeps no answer
+                    raise error.with_traceback(None)  # noqa: B904 - it is the error itself
             await self._runtime.sleep(wait)
         raise AssertionError("the attempts are counted without end")
 

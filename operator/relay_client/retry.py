@@ -36,7 +36,7 @@ class CallPolicy:
     max_backoff_seconds: float = 5.0
     """Also the longest `Retry-After` that is waited for in place."""
     max_response_bytes: int = 8 * 1024 * 1024
-    """Of a text, or a list that is read as a large one; any other answer has at most `MAX_BYTES`."""
+    """Of a text, and of an answer that may be large; any other has at most `MAX_BYTES`."""
     recheck_seconds: float = 300.0
     """Wait after a 401 before the key is tried again."""
     outage_failures: int = 0

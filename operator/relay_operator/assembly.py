@@ -46,12 +46,11 @@ _USUAL_BYTES: Final = 2**16
 
 
 class _Load(Enum):
-    """What a worker has in memory."""
+    """What a worker does for an account."""
 
     USUAL = auto()
     ACCOUNT = auto()
-    """A usage of up to 17,000 lines."""
-    LARGE = auto()
+    """It looks at the account itself, whose usage has up to 17,000 lines."""
     GIVES_WAY = auto()
 
 
@@ -124,37 +123,33 @@ def used_with_accounts(kinds: Sequence[Kind[Parts]]) -> dict[str, str]:
 def _shares(workers: int, cache: Cache, kinds: Sequence[Kind[Parts]]) -> Shares[ObjectKey]:
     """Shares of the workers: half for the accounts of a namespace, or for a shared account, which is of none.
 
-    Of that, one account in one namespace has three quarters, and what takes much memory a few: accounts, the large
-    objects of a namespace, and the kinds that give way, which have a few of all workers, and half as many of an
+    Of that, one account in one namespace has three quarters. What takes much memory has a few: the accounts of a
+    namespace, its large objects, and the kinds that give way, which have a few of all workers, and half as many of an
     owner's. Thus a cloud that hangs delays no other account's objects, and one namespace, with all its accounts and a
     shared one, delays no other's. Namespaces take turns.
     """
     give_way, few = {kind.name for kind in kinds if kind.gives_way}, max(min(_FEW, workers // 4), workers // 12, 1)
     of_account, of_owner = max(workers * 3 // 8, 1), max(workers // 2, 1)
 
-    def load_of(key: ObjectKey, account: ObjectKey | None) -> _Load:
-        if key == account:
-            return _Load.ACCOUNT
-        if key.kind in give_way:
-            return _Load.GIVES_WAY
-        entry = cache.get(key)
-        return _Load.USUAL if entry is None or len(entry.body) <= _USUAL_BYTES else _Load.LARGE
-
     @functools.lru_cache(1024)
-    def lanes_of(account: ObjectKey | None, namespace: str, load: _Load) -> Lanes:
-        owner = namespace if account is None else account.namespace or account
+    def lanes_of(account: ObjectKey, namespace: str, load: _Load) -> Lanes:
+        owner = account.namespace or account
         inner = {
             _Load.USUAL: Lane((account, namespace), of_account),
             _Load.ACCOUNT: Lane((load, owner), few),
-            _Load.LARGE: Lane((load, owner, namespace), few),
             _Load.GIVES_WAY: Lane((load, owner), max(few // 2, 1)),
         }
         return inner[load], Lane(("all", owner), of_owner)
 
     def lanes(key: ObjectKey) -> Lanes:
-        account = cache.account_of(key)
-        load = load_of(key, account)
-        return () if account is None and load is not _Load.LARGE else lanes_of(account, key.namespace, load)
+        entry, gives_way = cache.get(key), key.kind in give_way
+        if entry is not None and len(entry.body) > _USUAL_BYTES and not gives_way:
+            return (Lane(("large", key.namespace), few),)
+        account = None if entry is None else cache.account_meant(key, entry)
+        if account is None:
+            return ()
+        usual = _Load.GIVES_WAY if gives_way else _Load.USUAL
+        return lanes_of(account, key.namespace, _Load.ACCOUNT if key == account else usual)
 
     return Shares(
         gives_way=lambda key: key.kind in give_way, giving_way=few, lanes=lanes, tenant=lambda key: key.namespace

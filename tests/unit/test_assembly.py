@@ -72,31 +72,32 @@ async def test_the_clouds_of_one_namespace_that_hang_leave_workers_to_the_others
     assert Counter(key.kind for key in taken[:-2]) == dict(zip(kinds, held, strict=True))
 
 
-SHARED: Json = {"kind": "ClusterCloudAccount", "name": "shared"}
-
-
 @pytest.mark.parametrize(
     ("kind", "account", "size", "held"),
     [
-        ("GpuPod", OWN, 60_000, 36),
-        ("GpuPod", OWN, 70_000, 8),
-        ("GpuPod", SHARED, 70_000, 8),
-        ("InferenceBatchSchedule", OWN, 70_000, 8),
+        ("GpuPod", {"name": "own"}, 60_000, 36),
+        ("GpuPod", {"name": "own"}, 70_000, 8),
+        ("GpuPod", {"name": "own-{}"}, 70_000, 8),
+        ("GpuPod", {"kind": "ClusterCloudAccount", "name": "shared"}, 70_000, 8),
+        ("GpuPod", {"kind": "ClusterCloudAccount", "name": "shared-{}"}, 70_000, 8),
+        ("InferenceBatch", {"name": "own-{}"}, 70_000, 4),
+        ("InferenceBatchSchedule", {}, 70_000, 8),
     ],
 )
 async def test_few_workers_have_large_objects_of_a_namespace(
-    parts: tuple[Queue[ObjectKey], Cache], kind: str, account: Json, size: int, held: int
+    parts: tuple[Queue[ObjectKey], Cache], kind: str, account: dict[str, str], size: int, held: int
 ) -> None:
     queue, cache = parts
 
-    def add(namespace: str, name: str, priority: Priority) -> None:
-        key = ObjectKey(kind, namespace, name)
-        cache.put(key, {"kind": kind, "metadata": {"name": name}, "spec": {"accountRef": account, "x": "x" * size}})
+    def add(namespace: str, number: int, priority: Priority) -> None:
+        key = ObjectKey(kind, namespace, f"large-{number}")
+        ref: Json = {word: text.format(number) for word, text in account.items()}
+        cache.put(key, {"kind": kind, "metadata": {"name": key.name}, "spec": {"accountRef": ref, "x": "x" * size}})
         queue.add(key, priority)
 
     for number in range(60):
-        add("busy", f"large-{number}", Priority.DELETE)
-    add("quiet", "large", Priority.POLL)
+        add("busy", number, Priority.DELETE)
+    add("quiet", 60, Priority.POLL)
     taken = Counter([(await queue.take()).key.namespace for _ in range(held + 1)])
     assert taken == {"busy": held, "quiet": 1}
 

@@ -148,7 +148,8 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         Reason.ADOPTING: "An existing resource is being taken over.",
         Reason.CONFLICT: "The cloud refuses this in the present state, or something else has the name; the operator "
         "tries again.",
-        Reason.RATE_LIMITED: "The cloud asks for fewer requests; the operator tries again later.",
+        Reason.RATE_LIMITED: "The cloud asks for fewer requests, or the `rateLimit` of the account is used up; the "
+        "operator tries again later.",
         Reason.UPLOADING: "The records are being read, checked and uploaded; nothing is paid yet.",
         Reason.SUBMITTING: "The batch is being created in the cloud.",
         Reason.RETRYING: "Some records have no answer, or failed in a way that `retryPolicy` repeats; only these are "

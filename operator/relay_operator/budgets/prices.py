@@ -77,7 +77,7 @@ class ListedPrices(Pricing):
 
 
 async def _read(cloud: Cloud) -> Prices:
-    listed = await cloud.call(GET_PRICING)
+    listed = await cloud.call(GET_PRICING, large=True)
     prices = Prices(
         _kept((one.gpu_model_id, one.price_per_hour_cents) for one in listed.gpu),
         _kept((one.resource_size, one.price_per_hour_cents) for one in listed.cpu),

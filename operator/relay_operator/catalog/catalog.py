@@ -171,7 +171,7 @@ async def _listing(account: AccountReady) -> Listing | Trouble:
         source=str(account.key),
         models=models,
         availability=await items_of(cloud, GET_GPU_AVAILABILITY),
-        pricing=await cloud.call(GET_PRICING),
+        pricing=await cloud.call(GET_PRICING, large=True),
         locations=await items_of(cloud, LIST_LOCATIONS),
         templates=await items_of(cloud, LIST_VM_TEMPLATES),
     )

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 from pydantic import Field, JsonValue
 
-from relay_client import Cloud, items_of, operations
+from relay_client import Cloud, Oversized, items_of, operations
 from relay_operator.api.conditions import Reason
 from relay_operator.api.definition import READY, Column, Scale, definition_of
 from relay_operator.api.meta import GROUP, CreateIntent, Model, ObjectKey, Resource, Time
@@ -178,7 +178,10 @@ class GpuClusters(ExternalResource[GpuClusterSpec, GpuClusterStatus, SeenCluster
         return await self._detailed(cloud, cloud_id)
 
     async def _detailed(self, cloud: Cloud, cloud_id: str) -> SeenCluster:
-        answer = await cloud.call(operations.GET_CLUSTER_DETAIL, id=cloud_id)
+        try:
+            answer = await cloud.call(operations.GET_CLUSTER_DETAIL, id=cloud_id)
+        except Oversized:  # with thousands of replicas; it can still be scaled, stopped and ended
+            return SeenCluster(await cloud.call(operations.GET_CLUSTER, id=cloud_id))
         alive = [replica for replica in answer.replicas if replica.status != _TERMINATED]
         detail = answer.model_copy(update={"replicas": alive})
         healthy = sum(replica.healthy for replica in detail.replicas)

@@ -1,6 +1,7 @@
 """The error table: what each answer to a create means, and whether money could have been spent."""
 
 import asyncio
+import gc
 import gzip
 import tracemalloc
 from collections.abc import Awaitable, Callable
@@ -322,6 +323,26 @@ def test_an_answer_that_is_not_large_takes_less_memory() -> None:
 def test_a_text_that_is_cut_counts_as_what_is_left_of_it() -> None:
     (machine,) = result_of(LIST_VMS, machines(1, rb"\ud83d\ude00" + b"x" * MAX_MEMORY)).items
     assert len(machine.status_reason or "") == MAX_TEXT_CHARS
+
+
+async def test_an_error_keeps_nothing_of_the_answer(cloud: Cloud, server: ScriptedServer) -> None:
+    wrong = b'{"items":[{"id":null,"name":"%s"}]}' % (b"x" * MAX_BYTES)
+    server.will(*[Reply(200, wrong)] * 3)
+    await failed(cloud)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        errors = [await failed(cloud), await failed(cloud)]
+        assert tracemalloc.get_traced_memory()[0] < MAX_BYTES
+    finally:
+        tracemalloc.stop()
+    assert [type(error) for error in errors] == [Unreadable, Unreadable]
+
+
+async def failed(cloud: Cloud) -> CloudError:
+    with pytest.raises(CloudError) as caught:
+        await cloud.call(LIST_VMS, orgId="org_1", large=True)
+    return caught.value
 
 
 @pytest.mark.parametrize("status", [200, 409])

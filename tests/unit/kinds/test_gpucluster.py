@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from relay_client import Cloud
+from relay_client.answers import MAX_VALUES
 from relay_operator.engine.shared_lists import SharedLists
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed import predicates
@@ -117,6 +118,18 @@ async def test_a_replica_that_is_terminated_counts_as_nothing() -> None:
     status = kind.status(obj, seen)
     assert (status.unhealthy_replicas, [row.id for row in status.replica_statuses or ()]) == (0, ["rep-1"])
     assert kind.detail(seen) == "the cloud says running, 1 of 1 replicas healthy"
+
+
+async def test_one_with_more_replicas_than_can_be_read_is_seen_without_them() -> None:
+    obj = GpuCluster.model_validate({"metadata": {"name": "llm", "namespace": "a"}, "spec": {"image": "i"}})
+    kind = GpuClusters(SharedLists(60.0, time.monotonic))
+    many: list[JsonValue] = [REPLICA] * (MAX_VALUES // len(REPLICA))
+    async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
+        detailed, summary = (Reply(body=json.dumps(body).encode()) for body in (DETAIL | {"replicas": many}, SUMMARY))
+        server.will(detailed, summary)
+        seen = await kind.observe(cloud, "cl-1", GpuClusterStatus(), Look.EXACT)
+    assert server.targets == ["GET /v1/clusters/cl-1/detail", "GET /v1/clusters/cl-1"]
+    assert kind.status(obj, seen).state == "running"
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,12 @@ from relay_client.operations import LIST_BATCHES, Operation
 ResultT = TypeVar("ResultT")
 
 
-async def unless_absent(cloud: Cloud, operation: Operation[None, ResultT], cloud_id: str) -> ResultT | None:
+async def unless_absent(
+    cloud: Cloud, operation: Operation[None, ResultT], cloud_id: str, *, large: bool = False
+) -> ResultT | None:
     """The result of an operation on one batch or file; None if the cloud does not have it. Raises CloudError."""
     try:
-        return await cloud.call(operation, id=cloud_id)
+        return await cloud.call(operation, id=cloud_id, large=large)
     except NotFound:
         await must_have_access(cloud)
         return None

@@ -8,8 +8,10 @@ from relay_client import Cloud
 from relay_client.list_room import ListTurn
 from relay_client.operations import GET_BATCH, LIST_BATCHES
 from relay_client.paging import batches, gathered
+from relay_operator.api.inferencebatch import SHOWN_PROBLEMS
 from relay_operator.engine.shared_lists import SharedLists
 from relay_operator.flows.batch.absence import unless_absent
+from relay_operator.flows.batch.names import OBJECT, TAG
 from relay_wire.batches import FINAL, Batch
 
 PAGE = 100
@@ -38,7 +40,20 @@ class BatchPolls:
             rows = await self.lists.recent(cloud, lambda: _list(cloud, set(asked)))
             # The end is read once more: nobody looks again, and a row may lack the files with what was paid for.
             listed = {each: row for each, row in rows.items() if row.status not in FINAL}
-        return {each: listed.get(each) or await unless_absent(cloud, GET_BATCH, each) for each in wanted}
+        return {each: listed.get(each) or await _read(cloud, each) for each in wanted}
+
+
+async def _read(cloud: Cloud, batch_id: str) -> Batch | None:
+    """One batch, of its problems those that are shown, of its metadata what is ours: a pass reads up to 128 batches."""
+    batch = await unless_absent(cloud, GET_BATCH, batch_id, large=True)
+    if batch is None:
+        return None
+    few: dict[str, object] = {}
+    if batch.errors is not None:
+        few["errors"] = batch.errors.model_copy(update={"data": batch.errors.data[:SHOWN_PROBLEMS]})
+    if batch.metadata is not None:
+        few["metadata"] = {name: batch.metadata[name] for name in (OBJECT, TAG) if name in batch.metadata}
+    return batch.model_copy(update=few)
 
 
 async def _list(cloud: Cloud, wanted: set[str]) -> Mapping[str, Batch]:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from relay_client import Cloud
-from relay_operator.api.inferencebatch import PartStatus
+from relay_client.answers import MAX_VALUES
+from relay_operator.api.inferencebatch import SHOWN_PROBLEMS, PartStatus
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.account import AccountReady, AccountRefused
 from relay_operator.engine.cache import Cache
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from relay_operator.engine.account import AccountReady
 
 PARTS = range(1, 5)
-ROWS = [
+ROWS: list[dict[str, Any]] = [
     {"id": f"batch_1_{part}", "status": "in_progress", "metadata": {TAG: str(PartTag(TOKEN, 1, part, 4, 1))}}
     for part in PARTS
 ]
@@ -89,6 +90,20 @@ async def test_running_parts_are_read_with_one_list_unless_something_changed(
         facts = await gatherer(cloud).gather(Turn(KEY, "uid-1", NOON, priority), obj, BatchMemory("uid-1"))
     assert facts.error is None
     assert server.targets == asked
+
+
+async def test_of_a_batch_only_what_is_shown_or_needed_is_kept() -> None:
+    problems = [{"message": f"line {number}", "line": number} for number in range(MAX_VALUES)]
+    told = {**ROWS[0], "errors": {"data": problems}}
+    told["metadata"] = {"team": "ml", **ROWS[0]["metadata"]}
+    async with scripted_server() as server, Cloud(server.url, "or_key", inference_url=server.url) as cloud:
+        server.will(Reply(200, json.dumps(told).encode()))
+        polls = BatchPolls(SharedLists(2.5, lambda: 0.0), 600.0, lambda: 0.0)
+        (seen,) = (await polls.look(cloud, ["batch_1_1"], exact=True)).values()
+    assert seen is not None
+    assert seen.errors is not None
+    assert seen.metadata == ROWS[0]["metadata"]
+    assert [problem.line for problem in seen.errors.data] == list(range(SHOWN_PROBLEMS))
 
 
 @pytest.mark.parametrize(
