@@ -51,7 +51,7 @@ SOMETIMES: Final[Mapping[tuple[Side, str, str], str]] = {
     },
 }
 """Requests that a phase may do without, and why."""
-_WHEN_FORCED: Final = frozenset({CLUSTER.terminate, "DELETE configmaps"})
+_WHEN_FORCED: Final = frozenset({POD.terminate, CLUSTER.terminate, "DELETE configmaps"})
 """Requests whose phase, if they are sent at all, depends on whether the operator is faster than the removal of a
 finalizer."""
 

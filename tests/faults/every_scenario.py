@@ -43,6 +43,11 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
     "namesake-in-mid-create": Scenario(
         CLUSTER, "llm", (steps.NAMESAKE_IN_MID_CREATE,), (*_CLUSTER, "namesake"), forced=True
     ),
+    "namesake-in-mid-create-of-a-pod": Scenario(
+        POD, "trainer", (steps.NAMESAKE_IN_MID_CREATE,), (*_POD, "namesake", "namesake-in-mid-create"), forced=True
+    ),
+    "kept-pod": Scenario(POD, "trainer", (steps.ORPHAN,), _POD, kept=True),
+    "kept-cluster": Scenario(CLUSTER, "llm", (steps.STOP_AND_KEEP,), _CLUSTER, kept=True),
     "lost-status": Scenario(CLUSTER, "llm", (steps.LOSE_STATUS,), _CLUSTER),
     "moved-pod": Scenario(POD, "trainer", (steps.MOVE,), _POD),
     "schedule": Scenario(SCHEDULE, "nightly", (steps.FIRE,)),

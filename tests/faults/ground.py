@@ -128,11 +128,12 @@ class Ground:
         )
 
     async def told(self) -> set[str]:
-        """Returns ids that accounts report as orphans, since people forced their objects away; else empty."""
-        if not self.scenario.forced:
+        """Returns ids that accounts report: as orphans, if objects were forced away; as kept, if people left them."""
+        may_stay = [what for what, is_so in (("orphans", self.scenario.forced), ("kept", self.scenario.kept)) if is_so]
+        if not may_stay:
             return set()
         statuses = [one.get("status", {}) for one in await self.kube.list("CloudAccount")]
-        return {one.get("id", "") for each in statuses for one in each.get("orphans") or ()}
+        return {one.get("id", "") for each in statuses for what in may_stay for one in each.get(what) or ()}
 
     async def settled(self) -> bool:
         """Whether every object matches its spec, has nothing else in the cloud, and the accounts are Ready."""
@@ -218,7 +219,7 @@ class Ground:
 
     async def leave(self) -> None:
         """Deletes the rest in order and waits until it cannot disturb the next plan."""
-        if self.scenario.forced:  # orphans would keep their GPUs
+        if self.scenario.forced or self.scenario.kept:  # what stays would keep its GPUs
             for cloud_id in tuple(self.site.made):
                 await self.books.end(cloud_id)
         await self.kube.delete_all("CloudAccount")

@@ -24,7 +24,17 @@ if TYPE_CHECKING:
 # Fields that differ from run to run. `attempt` also counts creates that are known to have failed.
 _PASSING = frozenset(
     {"id", "cloudName", "createToken", "attempt", "envDigest", "endpointUrl", "nodeId", "observedGeneration", "message"}
-    | {"orphans", "digest", "batchId", "inputFileId", "outputFileId", "errorFileId", "answersVersion", "errorsVersion"}
+    | {
+        "orphans",
+        "kept",
+        "digest",
+        "batchId",
+        "inputFileId",
+        "outputFileId",
+        "errorFileId",
+        "answersVersion",
+        "errorsVersion",
+    }
     | {"nodeRegion", "nodeLocation", "nodeHostname"}  # depends on free capacity
     | {"adoptedBefore"}  # what people asked for once
 )

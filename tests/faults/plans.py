@@ -42,7 +42,8 @@ class Plan(Saved):
     """One scenario and all its faults.
 
     `word` is the person's answer; except with AS_FOUND, the object must ask for it. `always`: every sample has it.
-    `waits_long`: nothing may be written even in the time of several periodic looks.
+    `waits_long`: nothing may be written even in the time of several periodic looks. `quiet`: seconds in which nothing
+    may be written, if more than that.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Plan(Saved):
     cloud: tuple[CloudFault, ...] = ()
     always: bool = False
     waits_long: bool = False
+    quiet: float = 0.0
 
     @property
     def disturbs(self) -> bool:

@@ -178,13 +178,14 @@ class Run:
                 seen.extend(written)
                 start, since = len(self.proxy.log), time.monotonic()
             looks = sum(one.call.operation in self.ground.scenario.kind.look for one in calls)
-            quiet_for = _LONG_QUIET if self.plan.waits_long or not self.plan.disturbs else _QUIET
+            usual = _LONG_QUIET if self.plan.waits_long or not self.plan.disturbs else _QUIET
+            quiet_for = max(usual, self.plan.quiet)
             long_enough = looks >= _QUIET_LOOKS and time.monotonic() - since >= quiet_for
             over = not awaited or time.monotonic() - began >= _ROUNDS
             return long_enough and over and await self.ground.settled()
 
         try:
-            await self._eventually(quiet, "the operator is quiet")
+            await self._eventually(quiet, "the operator is quiet", WITHIN + self.plan.quiet)
         except AssertionError as busy:
             raise AssertionError(f"{busy}\nwritten after everything was Ready:\n" + "\n".join(seen[-20:])) from busy
 
@@ -244,7 +245,7 @@ class Run:
             elif time.monotonic() - self._asked_at > _THOUGHT:
                 await self.ground.say(Word.AS_FOUND)
 
-    async def _eventually(self, look: Check, what: str) -> None:
+    async def _eventually(self, look: Check, what: str, within: float = WITHIN) -> None:
         """Waits for a condition; a failure reports an oracle that was broken, else the statuses and the last calls."""
 
         async def look_and_answer() -> bool:
@@ -253,7 +254,7 @@ class Run:
             return await look()
 
         try:
-            await self._in_time(look_and_answer, what)
+            await self._in_time(look_and_answer, what, within)
         except AssertionError as late:
             await self._was_never_wrong()
             item = await self.ground.found() or {}
@@ -263,14 +264,14 @@ class Run:
             told += ["last calls:", *called]
             raise AssertionError("\n".join([str(late), *told])) from late
 
-    async def _in_time(self, look: Check, what: str) -> None:
-        """Waits for `WITHIN` seconds, not counting the time in which a call is held or an operator frozen."""
-        within = WITHIN
+    async def _in_time(self, look: Check, what: str, at_most: float) -> None:
+        """Waits for so many seconds, not counting the time in which a call is held or an operator frozen."""
+        within = at_most
         while True:
             try:
                 await eventually(look, within=within, what=what, every=_EVERY, pause=self.proxy.written)
             except AssertionError:
-                within = min(self.proxy.let_go_at + WITHIN - time.monotonic(), WITHIN)
+                within = min(self.proxy.let_go_at + at_most - time.monotonic(), at_most)
                 if within <= 0:
                     raise
             else:

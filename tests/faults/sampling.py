@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _EVERY_TIME: Final = frozenset({"", "pod", "cluster", "batch", "bucket", "suspended"})
+"""The kinds of objects of which every run plays a test; of all others together it plays one."""
 PLANTED: Final = "test_a_planted_bug_is_caught"
 SHARES: Final = 12
 """The number of shares of a scenario's plans: so many that no worker has a long one at the end."""

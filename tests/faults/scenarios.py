@@ -85,6 +85,8 @@ class Scenario:
     """Patterns of operations that belong to this scenario although every account's looks send them too."""
     forced: bool = False
     """Whether people remove a finalizer: the object's resource may then stay, if the account reports it."""
+    kept: bool = False
+    """Whether people leave a resource in the cloud on purpose: it stays, if the account reports it as kept."""
     only: str = ""
     """The only phase whose requests get plans; empty: every phase."""
     at_once: int = 1

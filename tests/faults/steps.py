@@ -112,6 +112,18 @@ async def _move(ground: Ground) -> None:
     await ground.workspace.apply(moved)
 
 
+def _left(phase: str, policy: str) -> Step:
+    async def act(ground: Ground) -> None:
+        """Deletes the object with a policy that leaves its resource in the cloud; another takes its name."""
+        kind, name = ground.scenario.kind.name, ground.scenario.object
+        await ground.kube.patch(kind, name, {"spec": {"deletionPolicy": policy}})
+        await ground.kube.delete(kind, name)
+        await ground.workspace.is_gone(kind, name, within=60)
+        await ground.workspace.apply(workload(ground.scenario))
+
+    return Step(phase, act)
+
+
 def _restored(phase: str, *, status: bool) -> Step:
     async def act(ground: Ground) -> None:
         """Loses the object but not its resource; a backup tool recreates the object, with another UID."""
@@ -163,6 +175,7 @@ BLUE_GREEN = changed(
 )
 ROTATE = Step("rotate", _rotate)
 COPY = Step("copy", _copy)
+ORPHAN, STOP_AND_KEEP = _left("orphan", "Orphan"), _left("stop and keep", "Stop")
 NAMESAKE_IN_MID_CREATE = Step("namesake in mid-create", _replace_in_mid_create)
 NAMESAKE = Step("namesake", _replace_by_namesake)
 LOSE_STATUS = Step("lose status", _lose_status)

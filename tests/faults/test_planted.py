@@ -50,6 +50,7 @@ _TWO = "for an object that had"
 PLANTED = {
     "the-finalizer-goes-without-looking": Planted("pod", "the finalizer is gone, and in the cloud there is still"),
     "what-is-deleted-is-let-go-alive": Planted("moved-pod", "alive in the cloud"),
+    "what-is-kept-is-not-told": Planted("kept-pod", "alive in the cloud"),
     "an-open-intent-reads-as-not-created": Planted("cluster", _TWO, (Rule(Side.CLOUD, CLUSTER.create, _KILLED),)),
     "absence-is-believed-at-once": Planted("cluster", _TWO, (Rule(Side.CLOUD, CLUSTER.create, Late(1.5)),)),
     "who-leads-no-more-goes-on": Planted(

@@ -36,10 +36,11 @@ async def test_the_leader_hands_over_in_order_during_a_create(pair_plays: Plays,
     await pair_plays.holds(Plan(f"{scenario} leader told to stop during the create", scenario, (rule,)))
 
 
+@pytest.mark.parametrize("scenario", ["namesake-in-mid-create", "namesake-in-mid-create-of-a-pod"])
 @pytest.mark.parametrize("when", [Moment.BEFORE, Moment.ACTED])
-async def test_the_leader_is_frozen_while_it_creates_a_cluster_that_a_namesake_replaces(
-    pair_plays: Plays, when: Moment
+async def test_the_leader_is_frozen_while_it_creates_what_a_namesake_replaces(
+    pair_plays: Plays, when: Moment, scenario: str
 ) -> None:
     frozen = Hold(when, Deed.FREEZE_OPERATOR)
-    rule = Rule(Side.CLOUD, CLUSTER.create, frozen, phase=NAMESAKE_IN_MID_CREATE.phase)
-    await pair_plays.holds(Plan(f"leader frozen {when} the create of what goes", "namesake-in-mid-create", (rule,)))
+    rule = Rule(Side.CLOUD, SCENARIOS[scenario].kind.create, frozen, phase=NAMESAKE_IN_MID_CREATE.phase)
+    await pair_plays.holds(Plan(f"{scenario}: leader frozen {when} the create of what goes", scenario, (rule,)))

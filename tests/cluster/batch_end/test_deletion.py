@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.cluster.batch_side import (
+    CANCEL_BATCH,
     CREATE_BATCH,
     KIND,
     NAME,
@@ -79,9 +80,10 @@ async def test_with_orphan_the_cloud_goes_on(brisk_private_workspace: Workspace)
     assert [each["status"] for each in await batches_in_cloud(workspace)] == ["in_progress"]
 
 
+@pytest.mark.parametrize("refused", [0, 5], ids=["", "whose cancelling fails"])
 @pytest.mark.parametrize("replaced", [True, False], ids=["a namesake", "nothing"])
 async def test_what_is_paid_for_while_a_batch_is_forced_away_is_cancelled(
-    brisk_private_workspace: Workspace, *, replaced: bool
+    brisk_private_workspace: Workspace, *, replaced: bool, refused: int
 ) -> None:
     """Its create is answered only when another object, or none, has its name."""
     workspace = brisk_private_workspace
@@ -90,6 +92,8 @@ async def test_what_is_paid_for_while_a_batch_is_forced_away_is_cancelled(
     await put_prompts(workspace, ALL)
     await workspace.becomes("CloudAccount", "default")
     fault = await control.fault(CREATE_BATCH, {"delaySeconds": 3}, organizationId=organization.id, count=1)
+    if refused:
+        await control.fault(CANCEL_BATCH, {"status": 503}, organizationId=organization.id, count=refused)
 
     async def sent() -> bool:
         told = {one["id"]: one for one in (await control.call("GET", "/faults"))["items"]}
@@ -109,6 +113,7 @@ async def test_what_is_paid_for_while_a_batch_is_forced_away_is_cancelled(
 
     wanted = ["cancelled", "in_progress"] if replaced else ["cancelled"]
     await eventually(states, lambda seen: seen == wanted, what="what was made for the former one is cancelled")
+    assert await count(workspace, CANCEL_BATCH) == refused + 1
 
 
 async def test_the_annotation_abandon_lets_go_without_touching_the_cloud(brisk_private_workspace: Workspace) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cluster.cloud_log import BY_ITSELF, changes
+from tests.cluster.cloud_log import BY_ITSELF, changes, count
 from tests.support.eventually import eventually
 from tests.support.manifests import condition, gpu_cluster, gpu_pod, ready
 
@@ -66,6 +66,26 @@ async def test_stopped_outside_it_is_started_again(workspace: Workspace, kind: s
     await eventually(lambda: changes(workspace), lambda made: made == [create, stop, restart], what=what)
     started = (await workspace.becomes(kind, "one", _running))["status"]
     assert started["id"] == before["id"]
+
+
+@KINDS
+async def test_it_is_started_once_however_long_the_cloud_shows_it_stopped(
+    brisk_workspace: Workspace, kind: str, manifest: Manifest
+) -> None:
+    workspace, organization = brisk_workspace, brisk_workspace.organization
+    create, read, stop, restart, _ = BY_ITSELF[kind]
+    await workspace.apply(manifest | {"spec": manifest["spec"] | {"powerState": "Stopped"}})
+    await workspace.becomes(kind, "one", _stopped)
+    before = await changes(workspace)
+    as_before = await workspace.cloud.control.fault(read, {"staleSeconds": 86_400}, organizationId=organization.id)
+    await _power(workspace, kind, "Running")
+    await eventually(lambda: count(workspace, restart), bool, what="it is started")
+    reads = await count(workspace, read)
+    await eventually(lambda: count(workspace, read), lambda seen: seen > reads + 3, what="it is looked at again")
+    await workspace.cloud.control.end_fault(as_before)
+    await workspace.becomes(kind, "one", _running)
+    assert await changes(workspace) == [*before, restart]
+    assert before in ([create], [create, stop])
 
 
 @KINDS
