@@ -35,10 +35,12 @@ class World:
     cluster: Manifest
     elsewhere: str
     """A pod of another organization."""
+    made_by_hand: str
+    """A cluster that no object has."""
 
     @property
     def ids(self) -> set[str]:
-        return {self.pod["status"]["id"], self.cluster["status"]["id"], self.elsewhere}
+        return {self.pod["status"]["id"], self.cluster["status"]["id"], self.elsewhere, self.made_by_hand}
 
     @property
     def intent(self) -> Json:
@@ -105,6 +107,9 @@ def _cases(item: Manifest, world: World) -> dict[str, Bad]:
             "IdentityMismatch",
             "is also recorded by GpuCluster/",
         ),
+        "an id of another kind that nobody records": Bad(
+            {}, {"id": world.made_by_hand, **own}, "TerminatedExternally", world.made_by_hand, anew
+        ),
         "an id of another organization": Bad(
             {}, {"id": world.elsewhere, **own}, "TerminatedExternally", world.elsewhere, anew
         ),
@@ -135,8 +140,11 @@ async def _others(workspace: Workspace) -> World:
     other = await workspace.cloud.control.create_organization(f"{workspace.namespace}-other")
     body = {"image": "pytorch/pytorch:2.9.0", "name": "elsewhere", "gpuModelId": "l40s", "gpuCount": 1, "volumeGb": 50}
     elsewhere = await other.call("POST", "/v1/pods", body)
+    body = {"name": "by-hand", "replicaCount": 1, "gpuModelId": "l40s", "gpusPerReplica": 1, "imageUrl": "vllm"}
+    path = f"/v1/orgs/{workspace.organization.id}/clusters/create"
+    by_hand = await workspace.organization.call("POST", path, body | {"containerPort": 8000})
     pod, cluster = [await workspace.becomes(kind, "victim") for kind in ("GpuPod", "GpuCluster")]
-    return World(pod, cluster, elsewhere["id"])
+    return World(pod, cluster, elsewhere["id"], by_hand["id"])
 
 
 async def _put_right(workspace: Workspace, number: int, world: World) -> str:
@@ -175,7 +183,7 @@ async def test_bad_records_end_nothing_of_others(brisk_workspace: Workspace) -> 
     workspace, kube = brisk_workspace, brisk_workspace.kube
     world = await _others(workspace)
     numbers = range(len(_cases(world.pod, world)))
-    at_once = asyncio.Semaphore(4)  # the cloud has a GPU for each of so many
+    at_once = asyncio.Semaphore(3)  # the cloud has a GPU for each of so many
 
     async def put_right(number: int) -> str:
         async with at_once:
@@ -183,7 +191,8 @@ async def test_bad_records_end_nothing_of_others(brisk_workspace: Workspace) -> 
 
     made = await asyncio.gather(*map(put_right, numbers))
     assert len(set(made)) == len(numbers)
-    created = [CREATE_CLUSTER, *[CREATE_POD] * (1 + len(numbers))]
+    created = [CREATE_CLUSTER, CREATE_CLUSTER, *[CREATE_POD] * (1 + len(numbers))]
     assert sorted(await changes(workspace)) == sorted([*created, *[TERMINATE_VM] * len(numbers)])
     for kind in ("GpuPod", "GpuCluster"):
         assert ready(await kube.get(kind, "victim"))
+    assert (await workspace.organization.cluster(world.made_by_hand))["status"] != "terminated"
