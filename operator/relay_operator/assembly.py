@@ -10,16 +10,14 @@ from datetime import UTC, datetime
 from enum import Enum, auto
 from typing import Final
 
-from pydantic import JsonValue
-
 from relay_kube.kube import Kube
 from relay_operator.accounts.accounts import Accounts
-from relay_operator.api.meta import GROUP, ObjectKey
+from relay_operator.api.meta import ObjectKey
 from relay_operator.api.workload import PricedStatus
 from relay_operator.budgets.budgets import Budgets
 from relay_operator.budgets.prices import ListedPrices
 from relay_operator.collector import Collector
-from relay_operator.crds.definitions import object_schema
+from relay_operator.crds.needed import needed
 from relay_operator.engine.backoff import Backoff, PollIntervals, RetryPolicy
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.controller import Engine
@@ -106,7 +104,7 @@ def assembled(
         ),
         wall_clock=_now,
         on_pass=collector.on_pass,
-        served=ServedKinds(functools.cache(lambda: _needed(kinds)), _remedy(settings.namespace)),
+        served=ServedKinds(needed, _remedy(settings.namespace)),
     )
     disabled = frozenset(kind.name for kind in kinds if kind.assumed and kind.name not in settings.assumed_kinds)
     pricing = ListedPrices(SharedLists(settings.poll_settled_seconds, time.monotonic))
@@ -154,11 +152,6 @@ def _shares(workers: int, cache: Cache, kinds: Sequence[Kind[Parts]]) -> Shares[
     return Shares(
         gives_way=lambda key: key.kind in give_way, giving_way=few, lanes=lanes, tenant=lambda key: key.namespace
     )
-
-
-def _needed(kinds: Sequence[Kind[Parts]]) -> dict[str, tuple[str, dict[str, JsonValue]]]:
-    """The CRD's name and the schema of its objects, by kind. Takes a tenth of a second of CPU."""
-    return {kind.name: (f"{kind.definition.plural}.{GROUP}", object_schema(kind.definition)) for kind in kinds}
 
 
 def _remedy(namespace: str) -> str:

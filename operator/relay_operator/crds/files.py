@@ -14,13 +14,15 @@ from relay_operator.crds.access import (
     in_own_namespace,
     in_watched_namespaces,
 )
-from relay_operator.crds.definitions import DEFINITIONS, custom_resource_definition
+from relay_operator.crds.definitions import DEFINITIONS, custom_resource_definition, object_schema
+from relay_operator.crds.needed import FILE, as_json
 from relay_operator.crds.reference import conditions_page, kind_page, rights_page, settings_page
 from relay_operator.crds.structural import Schema, as_object
 
 _NOTICE: Final = "Generated from the models by `make generate`; edits here are lost."
 _CHART: Final = "charts/relay-operator/templates"
 _ARGOCD: Final = "charts/relay-operator/argocd"
+_NEEDED: Final = f"operator/relay_operator/crds/{FILE}"
 _OPERATORS_RIGHTS: Final = (
     ("watched", "In watched namespaces", in_watched_namespaces(DEFINITIONS)),
     ("ending", "In all namespaces, if `watchNamespaces` names some", for_the_end_of_namespaces(DEFINITIONS)),
@@ -39,6 +41,7 @@ def generated_files() -> dict[str, str]:
         files[f"crds/{name}"] = f"# {_NOTICE}\n{_yaml(crd)}"
         files[f"{_CHART}/crds/{name}"] = _chart_crd(crd)
         files[f"docs/reference/{definition.singular}.md"] = kind_page(definition)
+    files[_NEEDED] = as_json((each.kind, each.plural, object_schema(each)) for each in DEFINITIONS)
     files[f"{_CHART}/_rules.tpl"] = _rules()
     files["docs/reference/conditions.md"] = conditions_page()
     files["docs/reference/rights.md"] = rights_page((where, rules) for _, where, rules in _OPERATORS_RIGHTS)

@@ -42,7 +42,7 @@ class ServedKinds:
     """What is known of the cluster's CRDs; until they have been read, they count as up to date."""
 
     needed: Callable[[], Mapping[str, tuple[str, Mapping[str, JsonValue]]]] = dict
-    """Returns the name of the CRD and the schema of its objects, by kind; expensive, and called per comparison."""
+    """Returns the name of the CRD and the fields of its objects, by kind; called for each comparison."""
     remedy: str = ""
     """The command that updates the CRDs."""
     outdated: str = ""

@@ -5,13 +5,16 @@ import copy
 import pytest
 from pydantic import JsonValue
 
+from relay_operator.api.definition import Definition
 from relay_operator.api.meta import GROUP, VERSION
 from relay_operator.crds.definitions import DEFINITIONS, object_schema
+from relay_operator.crds.needed import needed
 from relay_operator.engine.served import ServedKinds, dropped
 from tests.unit.engine.apiserver import Json, part
 
 KIND = next(definition for definition in DEFINITIONS if definition.kind == "GpuPod")
-NEEDED = object_schema(KIND)
+SCHEMA = object_schema(KIND)
+NEEDED = needed()[KIND.kind][1]
 
 
 def _properties(schema: Json, *path: str) -> Json:
@@ -32,13 +35,15 @@ def _known() -> ServedKinds:
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda definition: definition.kind)
-def test_a_crd_of_this_release_keeps_everything(definition: object) -> None:
-    schema = object_schema(next(each for each in DEFINITIONS if each is definition))
-    assert list(dropped(schema, schema)) == []
+def test_a_crd_of_this_release_keeps_everything(definition: Definition) -> None:
+    schema, (_, fields) = object_schema(definition), needed()[definition.kind]
+    assert list(dropped(fields, schema)) == []
+    assert list(dropped(fields, {})) == list(dropped(schema, {})) == list(part(schema, "properties"))
+    assert list(dropped(schema, fields)) == []
 
 
 def test_every_field_that_would_be_dropped_is_found_wherever_it_is() -> None:
-    served = copy.deepcopy(NEEDED)
+    served = copy.deepcopy(SCHEMA)
     del _properties(served, "status")["identity"]
     del _properties(served, "spec", "gpu")["count"]
     conditions = part(_properties(served, "status"), "conditions")
@@ -47,20 +52,20 @@ def test_every_field_that_would_be_dropped_is_found_wherever_it_is() -> None:
 
 
 def test_a_crd_that_keeps_all_it_is_given_drops_nothing() -> None:
-    served = copy.deepcopy(NEEDED)
+    served = copy.deepcopy(SCHEMA)
     _properties(served)["status"] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     _properties(served, "spec")["gpu"] = {"type": "object", "additionalProperties": True}
     assert list(dropped(NEEDED, served)) == []
 
 
 def test_a_newer_crd_is_as_good() -> None:
-    served = copy.deepcopy(NEEDED)
+    served = copy.deepcopy(SCHEMA)
     _properties(served, "status")["later"] = {"type": "string"}
     assert list(dropped(NEEDED, served)) == []
 
 
 def test_what_is_told_names_the_fields_and_the_command_until_the_crd_keeps_all() -> None:
-    known, old = _known(), copy.deepcopy(NEEDED)
+    known, old = _known(), copy.deepcopy(SCHEMA)
     for name in ("identity", "createToken", "cloudName", "attempt"):
         del _properties(old, "status")[name]
     known.learn(_document(old))
@@ -68,7 +73,7 @@ def test_what_is_told_names_the_fields_and_the_command_until_the_crd_keeps_all()
     assert "gpupods.gpurelay.dev" in told
     assert "status.attempt, status.cloudName, status.createToken and 1 more" in told
     assert told.endswith("run: apply them")
-    known.learn(_document(NEEDED))
+    known.learn(_document(SCHEMA))
     assert known.outdated == ""
 
 
@@ -81,16 +86,3 @@ def test_what_is_not_told_of_our_kinds_says_nothing_against_them(document: Json)
     known = _known()
     known.learn(document)
     assert known.outdated == ""
-
-
-def test_what_is_needed_is_not_worked_out_before_the_first_comparison() -> None:
-    asked: list[str] = []
-
-    def needed() -> dict[str, tuple[str, Json]]:
-        asked.append("asked")
-        return {"GpuPod": ("gpupods.gpurelay.dev", NEEDED)}
-
-    served = ServedKinds(needed, "apply them")
-    assert (served.outdated, asked) == ("", [])
-    served.learn(_document(NEEDED))
-    assert (served.outdated, asked) == ("", ["asked"])
