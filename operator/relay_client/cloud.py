@@ -197,8 +197,12 @@ class Cloud:
         worst = Outcome.NOT_SENT
         for attempt in count(1):
             try:
-                result = await self._attempt(operation, url, content, model, deadline, large=large)
-                return about(operation, path_params.get("id"), result)
+                # Not in a variable, which an error of `about` would keep.
+                return about(
+                    operation,
+                    path_params.get("id"),
+                    await self._attempt(operation, url, content, model, deadline, large=large),
+                )
             except CloudError as error:
                 worst = error.outcome = worse(worst, error.outcome)
                 repeatable, random = operation.repeatable, self._runtime.random

@@ -122,9 +122,9 @@ def _shares(workers: int, cache: Cache, kinds: Sequence[Kind[Parts]]) -> Shares[
     """Shares of the workers: half for the accounts of a namespace, or for a shared account, which is of none.
 
     Of that, one account in one namespace has three quarters. What takes much memory has a few: the accounts of a
-    namespace, its large objects, and the kinds that give way, which have a few of all workers, and half as many of an
-    owner's. Thus a cloud that hangs delays no other account's objects, and one namespace, with all its accounts and a
-    shared one, delays no other's. Namespaces take turns.
+    namespace; its large objects, of the quarter for all large objects; the kinds that give way, all together, and half
+    as many of an owner's. Thus a cloud that hangs delays no other account's objects, and one namespace, with all its
+    accounts and a shared one, delays no other's. Namespaces take turns.
     """
     give_way, few = {kind.name for kind in kinds if kind.gives_way}, max(min(_FEW, workers // 4), workers // 12, 1)
     of_account, of_owner = max(workers * 3 // 8, 1), max(workers // 2, 1)
@@ -141,9 +141,9 @@ def _shares(workers: int, cache: Cache, kinds: Sequence[Kind[Parts]]) -> Shares[
 
     def lanes(key: ObjectKey) -> Lanes:
         entry, gives_way = cache.get(key), key.kind in give_way
-        if entry is not None and len(entry.body) > _USUAL_BYTES and not gives_way:
-            return (Lane(("large", key.namespace), few),)
         account = None if entry is None else cache.account_meant(key, entry)
+        if entry is not None and len(entry.body) > _USUAL_BYTES and not gives_way and key != account:
+            return Lane(("large", key.namespace), few), Lane("large", max(workers // 4, 1))
         if account is None:
             return ()
         usual = _Load.GIVES_WAY if gives_way else _Load.USUAL

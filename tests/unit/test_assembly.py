@@ -82,6 +82,7 @@ async def test_the_clouds_of_one_namespace_that_hang_leave_workers_to_the_others
         ("GpuPod", {"kind": "ClusterCloudAccount", "name": "shared-{}"}, 70_000, 8),
         ("InferenceBatch", {"name": "own-{}"}, 70_000, 4),
         ("InferenceBatchSchedule", {}, 70_000, 8),
+        ("CloudAccount", {}, 70_000, 8),
     ],
 )
 async def test_few_workers_have_large_objects_of_a_namespace(
@@ -92,7 +93,8 @@ async def test_few_workers_have_large_objects_of_a_namespace(
     def add(namespace: str, number: int, priority: Priority) -> None:
         key = ObjectKey(kind, namespace, f"large-{number}")
         ref: Json = {word: text.format(number) for word, text in account.items()}
-        cache.put(key, {"kind": kind, "metadata": {"name": key.name}, "spec": {"accountRef": ref, "x": "x" * size}})
+        many = size if kind != "CloudAccount" or number % 2 else 0  # an account takes as much memory if it is small
+        cache.put(key, {"kind": kind, "metadata": {"name": key.name}, "spec": {"accountRef": ref, "x": "x" * many}})
         queue.add(key, priority)
 
     for number in range(60):
@@ -100,6 +102,19 @@ async def test_few_workers_have_large_objects_of_a_namespace(
     add("quiet", 60, Priority.POLL)
     taken = Counter([(await queue.take()).key.namespace for _ in range(held + 1)])
     assert taken == {"busy": held, "quiet": 1}
+
+
+async def test_large_objects_of_all_namespaces_leave_workers_to_the_others(
+    parts: tuple[Queue[ObjectKey], Cache],
+) -> None:
+    queue, cache = parts
+    for number in range(20 * WORKERS):
+        key = ObjectKey("GpuPod", f"busy-{number % 20}", f"large-{number}")
+        cache.put(key, {"kind": key.kind, "metadata": {"name": key.name}, "spec": {"x": "x" * 70_000}})
+        queue.add(key, Priority.DELETE)
+    small = ObjectKey("GpuPod", "quiet", "small")
+    queue.add(small, Priority.POLL)
+    assert [(await queue.take()).key for _ in range(WORKERS // 4 + 1)][-1] == small
 
 
 @pytest.mark.parametrize(("workers", "batches"), [(4, 1), (16, 4), (32, 8), (96, 8), (192, 16)])

@@ -4,6 +4,7 @@ from typing import Final
 
 import yaml
 
+from relay_operator.api.gpumodel import DEFINITION as GPU_MODEL
 from relay_operator.api.meta import GROUP
 from relay_operator.crds import argocd
 from relay_operator.crds.access import (
@@ -41,7 +42,9 @@ def generated_files() -> dict[str, str]:
         files[f"crds/{name}"] = f"# {_NOTICE}\n{_yaml(crd)}"
         files[f"{_CHART}/crds/{name}"] = _chart_crd(crd)
         files[f"docs/reference/{definition.singular}.md"] = kind_page(definition)
-    files[_NEEDED] = as_json((each.kind, each.plural, object_schema(each)) for each in DEFINITIONS)
+    files[_NEEDED] = as_json(
+        (each.kind, each.plural, object_schema(each)) for each in DEFINITIONS if each is not GPU_MODEL
+    )
     files[f"{_CHART}/_rules.tpl"] = _rules()
     files["docs/reference/conditions.md"] = conditions_page()
     files["docs/reference/rights.md"] = rights_page((where, rules) for _, where, rules in _OPERATORS_RIGHTS)

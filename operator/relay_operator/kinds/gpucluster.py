@@ -175,13 +175,17 @@ class GpuClusters(ExternalResource[GpuClusterSpec, GpuClusterStatus, SeenCluster
             summary = (await self._lists.recent(cloud, lambda: _listed(cloud))).get(cloud_id)
             if summary is not None and _unchanged(summary, last):
                 return SeenCluster(summary)
-        return await self._detailed(cloud, cloud_id)
+        # What is brought in is compared with the spec first, so it has to be read whole.
+        return await self._seen(cloud, cloud_id) if last.id else await self._detailed(cloud, cloud_id)
 
-    async def _detailed(self, cloud: Cloud, cloud_id: str) -> SeenCluster:
+    async def _seen(self, cloud: Cloud, cloud_id: str) -> SeenCluster:
         try:
-            answer = await cloud.call(operations.GET_CLUSTER_DETAIL, id=cloud_id)
+            return await self._detailed(cloud, cloud_id)
         except Oversized:  # with thousands of replicas; it can still be scaled, stopped and ended
             return SeenCluster(await cloud.call(operations.GET_CLUSTER, id=cloud_id))
+
+    async def _detailed(self, cloud: Cloud, cloud_id: str) -> SeenCluster:
+        answer = await cloud.call(operations.GET_CLUSTER_DETAIL, id=cloud_id)
         alive = [replica for replica in answer.replicas if replica.status != _TERMINATED]
         detail = answer.model_copy(update={"replicas": alive})
         healthy = sum(replica.healthy for replica in detail.replicas)
@@ -201,7 +205,7 @@ class GpuClusters(ExternalResource[GpuClusterSpec, GpuClusterStatus, SeenCluster
     async def find(self, cloud: Cloud, name: str, unclaimed: UnclaimedIds) -> SearchResult[SeenCluster]:
         listed = await self._lists.fresh(cloud, lambda: _listed(cloud))
         found = by_name(listed.values(), name, _lives)
-        return Found(await self._detailed(cloud, found.resource.id)) if isinstance(found, Found) else found
+        return Found(await self._seen(cloud, found.resource.id)) if isinstance(found, Found) else found
 
     async def living(self, cloud: Cloud, unclaimed: UnclaimedIds) -> Mapping[str, str]:
         listed = await self._lists.recent(cloud, lambda: _listed(cloud))

@@ -69,7 +69,7 @@ async def test_stopped_outside_it_is_started_again(workspace: Workspace, kind: s
 
 
 @KINDS
-async def test_it_is_started_once_however_long_the_cloud_shows_it_stopped(
+async def test_it_is_not_started_again_while_the_cloud_still_shows_it_stopped(
     brisk_workspace: Workspace, kind: str, manifest: Manifest
 ) -> None:
     workspace, organization = brisk_workspace, brisk_workspace.organization

@@ -7,12 +7,13 @@ from pydantic import JsonValue
 
 from relay_operator.api.definition import Definition
 from relay_operator.api.meta import GROUP, VERSION
-from relay_operator.crds.definitions import DEFINITIONS, object_schema
+from relay_operator.crds.definitions import object_schema
 from relay_operator.crds.needed import needed
 from relay_operator.engine.served import ServedKinds, dropped
+from relay_operator.kinds import KINDS
 from tests.unit.engine.apiserver import Json, part
 
-KIND = next(definition for definition in DEFINITIONS if definition.kind == "GpuPod")
+KIND = next(kind.definition for kind in KINDS if kind.name == "GpuPod")
 SCHEMA = object_schema(KIND)
 NEEDED = needed()[KIND.kind][1]
 
@@ -34,7 +35,7 @@ def _known() -> ServedKinds:
     return ServedKinds(lambda: {"GpuPod": ("gpupods.gpurelay.dev", NEEDED)}, "apply them")
 
 
-@pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda definition: definition.kind)
+@pytest.mark.parametrize("definition", [kind.definition for kind in KINDS], ids=lambda definition: definition.kind)
 def test_a_crd_of_this_release_keeps_everything(definition: Definition) -> None:
     schema, (_, fields) = object_schema(definition), needed()[definition.kind]
     assert list(dropped(fields, schema)) == []

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from relay_client import Cloud
+from relay_client import Cloud, Oversized
 from relay_client.answers import MAX_VALUES
 from relay_operator.engine.shared_lists import SharedLists
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
@@ -127,7 +127,11 @@ async def test_one_with_more_replicas_than_can_be_read_is_seen_without_them() ->
     async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
         detailed, summary = (Reply(body=json.dumps(body).encode()) for body in (DETAIL | {"replicas": many}, SUMMARY))
         server.will(detailed, summary)
-        seen = await kind.observe(cloud, "cl-1", GpuClusterStatus(), Look.EXACT)
+        seen = await kind.observe(cloud, "cl-1", GpuClusterStatus(id="cl-1"), Look.EXACT)
+        server.will(detailed, summary)
+        with pytest.raises(Oversized):
+            await kind.observe(cloud, "cl-1", GpuClusterStatus(), Look.EXACT)
+        del server.seen[2:]
     assert server.targets == ["GET /v1/clusters/cl-1/detail", "GET /v1/clusters/cl-1"]
     assert kind.status(obj, seen).state == "running"
 

@@ -33,7 +33,7 @@ class BatchTraces:
         return {batch.id: name for batch in page.data[:PAGE] if (name := _name(batch))}
 
     async def name_of(self, cloud: Cloud, cloud_id: str) -> str | None:
-        batch = await unless_absent(cloud, GET_BATCH, cloud_id)
+        batch = await unless_absent(cloud, GET_BATCH, cloud_id, large=True)
         return None if batch is None else _name(batch)
 
     async def end(self, cloud: Cloud, cloud_id: str) -> None:
