@@ -1,6 +1,6 @@
 """Reads paged lists to their end: by cursor (section 1, "Pagination"), files and batches by `after` (section 2)."""
 
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -56,7 +56,7 @@ async def read(
 ) -> PageT:
     """One page, which may be large only in its turn, if it has one: then it is asked for again. Raises CloudError."""
     if turn is not None and not turn.taken:
-        with suppress(Oversized):  # an error that is handled keeps the answer in memory
+        with suppress(Oversized):
             return await cloud.call(operation, query=query, large=False, **path_params)
         await turn.take()
     return await cloud.call(operation, query=query, large=True, **path_params)
@@ -128,14 +128,14 @@ async def items_of(
     return found.items
 
 
-async def gathered(operation: AnyOperation, items: AsyncIterable[ItemT], turn: ListTurn) -> list[ItemT]:
-    """The items as a list, in the turn in which they are read; `operation` names them in errors.
-
-    Raises Unreadable if they are too many.
-    """
-    kept = _Kept[ItemT](operation.name, turn)
-    async for item in items:
-        await kept.keep([item])
+async def gathered(
+    cloud: Cloud, operation: AnyOperation, items: Callable[[ListTurn], AsyncIterable[ItemT]]
+) -> list[ItemT]:
+    """The items as one list, in its turn; `operation` names them in errors. Raises Unreadable if they are too many."""
+    async with ListTurn(cloud.lists) as turn:
+        kept = _Kept[ItemT](operation.name, turn)
+        async for item in items(turn):
+            await kept.keep([item])
     return kept.items
 
 

@@ -24,17 +24,8 @@ if TYPE_CHECKING:
 # Fields that differ from run to run. `attempt` also counts creates that are known to have failed.
 _PASSING = frozenset(
     {"id", "cloudName", "createToken", "attempt", "envDigest", "endpointUrl", "nodeId", "observedGeneration", "message"}
-    | {
-        "orphans",
-        "kept",
-        "digest",
-        "batchId",
-        "inputFileId",
-        "outputFileId",
-        "errorFileId",
-        "answersVersion",
-        "errorsVersion",
-    }
+    | {"orphans", "digest", "batchId", "inputFileId", "outputFileId", "errorFileId", "answersVersion", "errorsVersion"}
+    | {"kept"}  # each with its name in the cloud
     | {"nodeRegion", "nodeLocation", "nodeHostname"}  # depends on free capacity
     | {"adoptedBefore"}  # what people asked for once
 )

@@ -16,8 +16,6 @@ from relay_operator.settings import Settings
 from tests.unit.engine.apiserver import Json
 
 WORKERS = 96
-
-
 OWN: Json = {"name": "own"}
 
 

@@ -4,7 +4,6 @@ from typing import Final
 
 import yaml
 
-from relay_operator.api.gpumodel import DEFINITION as GPU_MODEL
 from relay_operator.api.meta import GROUP
 from relay_operator.crds import argocd
 from relay_operator.crds.access import (
@@ -19,6 +18,7 @@ from relay_operator.crds.definitions import DEFINITIONS, custom_resource_definit
 from relay_operator.crds.needed import FILE, as_json
 from relay_operator.crds.reference import conditions_page, kind_page, rights_page, settings_page
 from relay_operator.crds.structural import Schema, as_object
+from relay_operator.kinds import KINDS
 
 _NOTICE: Final = "Generated from the models by `make generate`; edits here are lost."
 _CHART: Final = "charts/relay-operator/templates"
@@ -42,9 +42,8 @@ def generated_files() -> dict[str, str]:
         files[f"crds/{name}"] = f"# {_NOTICE}\n{_yaml(crd)}"
         files[f"{_CHART}/crds/{name}"] = _chart_crd(crd)
         files[f"docs/reference/{definition.singular}.md"] = kind_page(definition)
-    files[_NEEDED] = as_json(
-        (each.kind, each.plural, object_schema(each)) for each in DEFINITIONS if each is not GPU_MODEL
-    )
+    own = (kind.definition for kind in KINDS)
+    files[_NEEDED] = as_json((each.kind, each.plural, object_schema(each)) for each in own)
     files[f"{_CHART}/_rules.tpl"] = _rules()
     files["docs/reference/conditions.md"] = conditions_page()
     files["docs/reference/rights.md"] = rights_page((where, rules) for _, where, rules in _OPERATORS_RIGHTS)

@@ -21,7 +21,6 @@ from relay_client import (
     listing,
     paging,
 )
-from relay_client.list_room import ListTurn
 from relay_client.memory import memory_of
 from relay_client.operations import LIST_CLUSTERS, LIST_PROVIDER_NODES
 from relay_client.paging import gathered
@@ -145,17 +144,10 @@ async def test_large_lists_of_one_room_are_read_one_after_another(
             if each == "a":
                 await goes_on.wait()
 
-    async def kept(cloud: Cloud, *ids: str) -> list[ClusterSummary]:
-        async with ListTurn(cloud.lists) as turn:
-            return await gathered(LIST_CLUSTERS, rows(*ids), turn)
-
-    def begun(cloud: Cloud, *ids: str) -> asyncio.Task[list[ClusterSummary]]:
-        return asyncio.create_task(kept(cloud, *ids))
-
-    first = begun(cloud, "a", "b")
+    first = asyncio.create_task(gathered(cloud, LIST_CLUSTERS, lambda _: rows("a", "b")))
     await asyncio.sleep(0)
-    second = begun(cloud.guarded(lambda: True), "c", "d")
-    third = begun(cloud, "e")
+    second = asyncio.create_task(gathered(cloud.guarded(lambda: True), LIST_CLUSTERS, lambda _: rows("c", "d")))
+    third = asyncio.create_task(gathered(cloud, LIST_CLUSTERS, lambda _: rows("e")))
     for _ in range(5):
         await asyncio.sleep(0)
     assert (second.done(), third.done()) == (not waits, not waits)

@@ -1,6 +1,7 @@
 """Files and batches in pages by `after`: walked to the end, as far as the caller goes, and never without one."""
 
 import json
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -8,6 +9,7 @@ from relay_client import Cloud, CloudError, CloudUnavailable, Unreadable, batche
 from relay_client.list_room import ListTurn
 from relay_client.operations import LIST_BATCHES
 from relay_client.paging import MAX_PAGES
+from relay_wire.batches import Batch
 from tests.unit.client.conftest import KEY, Timeline
 from tests.unit.client.scripted import Reply, ScriptedServer
 
@@ -56,14 +58,16 @@ async def test_what_is_kept_of_them_has_a_bound(
 ) -> None:
     monkeypatch.setattr(paging, "MAX_KEPT_ITEMS", 1)
     server.will(page("d", "c", more=True), page("b", more=True), page("a"))
-    turn = ListTurn(inference.lists)
+
+    def wanted(turn: ListTurn) -> AsyncIterator[Batch]:
+        return (each async for each in batches(inference, turn) if each.id == "b")
+
     async with inference:
-        all_ = batches(inference, turn)
-        kept = await gathered(LIST_BATCHES, (each async for each in all_ if each.id == "b"), turn)
+        kept = await gathered(inference, LIST_BATCHES, wanted)
         assert [batch.id for batch in kept] == ["b"]
         server.will(page("d", "c", more=True))
         with pytest.raises(Unreadable, match="list_batches: 200: the list has more than 1 items"):
-            await gathered(LIST_BATCHES, batches(inference, turn), turn)
+            await gathered(inference, LIST_BATCHES, lambda turn: batches(inference, turn))
 
 
 @pytest.mark.parametrize("empty", [page(), Reply(200, b'{"data":null,"has_more":false}')])

@@ -27,10 +27,12 @@ LIST_LIMIT = 200
 async def ours(cloud: Cloud, intent: CreateIntent) -> list[FileObject]:
     """The files uploaded for an object, with duplicates from uploads whose answer was lost. Raises CloudError."""
     prefix = file_prefix(intent)
-    async with ListTurn(cloud.lists) as turn:
+
+    def mine(turn: ListTurn) -> AsyncIterator[FileObject]:
         listed = files(cloud, turn, limit=LIST_LIMIT)
-        mine = (file async for file in listed if (file.filename or "").startswith(prefix))
-        return await gathered(LIST_FILES, mine, turn)
+        return (file async for file in listed if (file.filename or "").startswith(prefix))
+
+    return await gathered(cloud, LIST_FILES, mine)
 
 
 async def clear(obj: InferenceBatch, cloud: Cloud, intent: CreateIntent, *, search: bool) -> Cleared:

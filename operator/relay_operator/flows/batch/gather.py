@@ -1,6 +1,6 @@
 """The one place that reads: object, account, cloud and long work become `Facts`. It writes nothing."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -311,9 +311,10 @@ async def _tagged(cloud: Cloud, obj: InferenceBatch, token: str, file_id: str | 
             return file_id is not None and batch.input_file_id == file_id
         return PartTag.of(batch, token) is not None and batch.metadata.get(OBJECT, own) == own
 
-    async with ListTurn(cloud.lists) as turn:
-        own_batches = (batch async for batch in batches(cloud, turn, limit=PAGE) if may_be(batch))
-        return await gathered(LIST_BATCHES, own_batches, turn)
+    def own_batches(turn: ListTurn) -> AsyncIterator[Batch]:
+        return (batch async for batch in batches(cloud, turn, limit=PAGE) if may_be(batch))
+
+    return await gathered(cloud, LIST_BATCHES, own_batches)
 
 
 def _place(batch: Batch, token: str) -> tuple[int, int] | None:

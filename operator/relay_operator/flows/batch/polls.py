@@ -58,8 +58,8 @@ async def _read(cloud: Cloud, batch_id: str) -> Batch | None:
 
 async def _list(cloud: Cloud, wanted: set[str]) -> Mapping[str, Batch]:
     """List the newest batches, until all wanted ones were seen or single reads would have been cheaper."""
-    async with ListTurn(cloud.lists) as turn:
-        return {batch.id: batch for batch in await gathered(LIST_BATCHES, _newest(cloud, wanted, turn), turn)}
+    found = await gathered(cloud, LIST_BATCHES, lambda turn: _newest(cloud, wanted, turn))
+    return {batch.id: batch for batch in found}
 
 
 async def _newest(cloud: Cloud, wanted: set[str], turn: ListTurn) -> AsyncIterator[Batch]:
