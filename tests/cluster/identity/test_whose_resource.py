@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
 
+from relay_operator.api.meta import CreateIntent
 from tests.cluster.account_refs.test_cluster_account import admit
 from tests.cluster.cloud_log import BY_ITSELF, changes, count
 from tests.cluster.identity.by_hand import copy, has_its_own, paused_copy, recreate_account
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from tests.support.kube import Manifest
 
 INTENT = "gpurelay.dev/create-intent"
+PAUSED = "gpurelay.dev/paused"
 FINALIZER = "gpurelay.dev/cloud-resource"
 KINDS = pytest.mark.parametrize("manifest", [gpu_pod("one"), gpu_cluster("one", replicas=1)], ids=["pod", "cluster"])
 
@@ -135,6 +138,36 @@ async def test_an_intent_written_by_hand_takes_nothing_over_on_a_shared_account(
     await workspace.kube.delete("GpuCluster", "thief")
     await workspace.is_gone("GpuCluster", "thief")
     assert await _running(workspace, "GpuCluster", victim["status"]["id"])
+
+
+async def test_an_intent_written_by_hand_ends_nothing_that_somebody_made_without_the_operator(
+    brisk_workspace: Workspace, shared_account: str
+) -> None:
+    workspace, kube, organization = brisk_workspace, brisk_workspace.kube, brisk_workspace.organization
+    await kube.patch("Namespace", workspace.namespace, {"metadata": {"labels": {"team": "ml"}}})
+    body = {"name": "production", "replicaCount": 1, "imageUrl": "nginx"}
+    made = await organization.call("POST", f"/v1/orgs/{organization.id}/clusters/create", body)
+    account = {"kind": "ClusterCloudAccount", "name": shared_account}
+    intent = CreateIntent(
+        token="0" * 32,
+        name="production",
+        attempt=1,
+        spec_hash="",
+        started_at=datetime.now(UTC),
+        account="/".join(account.values()),
+    )
+    thief = gpu_cluster("thief", replicas=1, accountRef=account)
+    thief["metadata"] |= {
+        "annotations": {INTENT: intent.to_annotation(), PAUSED: "true"},
+        "finalizers": [FINALIZER],
+    }
+    await workspace.apply(thief)
+    await workspace.becomes("GpuCluster", "thief", lambda item: condition(item, "Paused"))
+    await kube.delete("GpuCluster", "thief")
+    await kube.annotate("GpuCluster", "thief", {PAUSED: None})
+    await workspace.is_gone("GpuCluster", "thief")
+    assert (await organization.cluster(made["id"]))["status"] != "terminated"
+    assert await changes(workspace) == [BY_ITSELF["GpuCluster"][0]], "by hand"
 
 
 async def test_a_namesake_of_another_spec_gets_nothing_of_what_was_forced_away_in_mid_create(

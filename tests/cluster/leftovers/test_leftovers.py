@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import json
-from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 from relay_operator.engine.intent import cloud_name
+from tests.cluster.admission import refusing
 from tests.cluster.cloud_log import BY_ITSELF, CREATE_POD, READ_VM, count, left
 from tests.conftest import OPERATOR_NAMESPACE
 from tests.support.eventually import eventually
-from tests.support.kube import KubeError
+from tests.support.kube import RESOURCES
 from tests.support.manifests import condition, gpu_cluster, gpu_pod, ready
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from contextlib import AbstractAsyncContextManager
 
     from tests.support.kube import Manifest
     from tests.support.operator import Operator
     from tests.support.workspace import Workspace
 
 KINDS = pytest.mark.parametrize("manifest", [gpu_pod("one"), gpu_cluster("one", replicas=1)], ids=["pod", "cluster"])
+REFUSAL = "no ConfigMap more is taken"
 POD = pytest.mark.parametrize("manifest", [gpu_pod("one")], ids=["pod"])
 
 
@@ -190,41 +191,15 @@ async def test_an_object_that_is_forced_away_leaves_an_orphan(brisk_workspace: W
     assert await left(workspace) == [running["status"]["id"]]
 
 
-@asynccontextmanager
-async def no_records(workspace: Workspace) -> AsyncIterator[None]:
+def no_records(workspace: Workspace) -> AbstractAsyncContextManager[None]:
     """An admission policy that lets nobody write down what is left of this workspace."""
     kube, name = workspace.kube, f"no-records-{workspace.namespace}"
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
     expression = f"!has(object.data) || !object.data.exists(key, object.data[key].contains('{workspace.namespace}/'))"
-    rehearsal = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": name, "namespace": OPERATOR_NAMESPACE},
-        "data": {"rehearsal": f"{workspace.namespace}/"},
-    }
-    policy = {
-        "matchConstraints": {"resourceRules": [rule]},
-        "validations": [{"expression": expression, "message": "no ConfigMap more is taken"}],
-    }
-    version, kind = "admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy"
-    binding = {"policyName": name, "validationActions": ["Deny"]}
-    await kube.apply({"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": policy})
-    await kube.apply({"apiVersion": version, "kind": f"{kind}Binding", "metadata": {"name": name}, "spec": binding})
-
-    async def refused() -> bool:
-        try:
-            await kube.apply(rehearsal)
-        except KubeError:
-            return True
-        await kube.delete("ConfigMap", name, namespace=OPERATOR_NAMESPACE)
-        return False
-
-    try:
-        await eventually(refused, what="the policy is in force")
-        yield
-    finally:
-        for each in (f"{kind}Binding", kind):
-            await kube.delete(each, name)
+    record = {"metadata": {"name": name}, "data": {"rehearsal": f"{workspace.namespace}/"}}
+    path = RESOURCES["ConfigMap"].path(OPERATOR_NAMESPACE)
+    rehearsal = partial(kube.call, "POST", path, record, params={"dryRun": "All"})
+    return refusing(kube, name, rule, expression, REFUSAL, rehearsal)
 
 
 @POD
@@ -240,7 +215,7 @@ async def test_an_object_says_that_it_waits_for_the_record_of_what_it_leaves(
         stalled = condition(told, "Stalled")
         assert stalled["reason"] == "LeftoverUnrecorded"
         assert stalled["message"].startswith(f"{running['status']['id']} stays in the cloud")
-        assert "no ConfigMap more is taken" in stalled["message"]
+        assert REFUSAL in stalled["message"]
         account = await workspace.becomes(
             "CloudAccount", "default", lambda item: condition(item or {}, "LeftoverUnrecorded")
         )
