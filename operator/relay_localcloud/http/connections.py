@@ -1,6 +1,7 @@
 """One connection of HTTP/1.1, with bounds on what a client may send before it is authenticated."""
 
 import asyncio
+from collections.abc import Callable
 from enum import Enum, auto
 from http import HTTPStatus
 from typing import Any, Final
@@ -63,6 +64,24 @@ class _Flow(FlowControl):
             super().resume_reading()
 
 
+class _Answering(asyncio.Transport):
+    """The transport as the answer to one request knows it: the connection decides when it closes."""
+
+    def __init__(self, transport: asyncio.Transport, close: Callable[[], None]) -> None:
+        super().__init__()
+        self._transport = transport
+        self._close = close
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self._transport.write(data)
+
+    def is_closing(self) -> bool:
+        return self._transport.is_closing()
+
+    def close(self) -> None:
+        self._close()
+
+
 class Connection(HttpToolsProtocol):
     """Requests can end their connection; a head that is too large is answered 431, one that is too slow 408.
 
@@ -76,6 +95,7 @@ class Connection(HttpToolsProtocol):
     _bytes_without = 0  # progress of the parser
     _anew = b""  # a head that is to be parsed in place of the one that has just been
     _refused = False
+    _ends_with_body = False
     _deadline: asyncio.TimerHandle | None = None
 
     def __init__(
@@ -202,6 +222,7 @@ class Connection(HttpToolsProtocol):
             self._anew = self._head_without(b"upgrade")
         else:
             super().on_headers_complete()
+            self.cycle.transport = _Answering(self.transport, self._close_answered)
             self._move(_At.BODY)  # only now: a URL that is none is refused above, before its request begins
 
     def on_body(self, body: bytes) -> None:
@@ -213,6 +234,17 @@ class Connection(HttpToolsProtocol):
         if not (self._is_over or self._anew):
             self._move(_At.BETWEEN)
             super().on_message_complete()
+            if self._ends_with_body:
+                self.transport.close()
+
+    def _close_answered(self) -> None:
+        """Close after an answer; if that was whole before its request, only once the rest has come, or is late.
+
+        A client that still sends would miss the answer: the kernel resets a connection that closes unread.
+        """
+        self._ends_with_body = self._at is _At.BODY and self.cycle.response_complete
+        if not self._ends_with_body:
+            self.transport.close()
 
     def _head_without(self, header: bytes) -> bytes:
         """The complete head, written again without this header."""

@@ -1,9 +1,8 @@
 """Who may use the inference API: which key is sent (section 5, rule 8), and the conditions for its organization.
 
-An endpoint declares them with its first parameter, so that they come before the body. `InferenceReader`: a key with the
-scope `inference`, 403 otherwise. `InferenceCaller`: also an organization in good standing, 403 otherwise.
-`PayingCaller`: also one whose available balance is not below the spending floor, 402 otherwise. For batches it must
-have access to them as well, 404 otherwise.
+An endpoint declares them with its first parameter, so that they come before the body. `InferenceCaller`: a key with the
+scope `inference`, of an organization in good standing, 403 otherwise. `PayingCaller`: also one whose available balance
+is not below the spending floor, 402 otherwise. For batches it must have access to them as well, 404 otherwise.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -89,16 +88,14 @@ def _caller(*conditions: Callable[[Tx, str], None]) -> Callable[[Request, Curren
         assert principal is not None  # Authentication has refused all others
         if SCOPE not in principal.scopes:
             raise InferenceError(*INSUFFICIENT_SCOPE, f"This needs a key with the scope {SCOPE}.")
-        if conditions:
-            with cloud.store.transaction() as tx:
-                for require in conditions:
-                    require(tx, principal.organization_id)
+        with cloud.store.transaction() as tx:
+            for require in conditions:
+                require(tx, principal.organization_id)
         return principal
 
     return caller
 
 
-InferenceReader = Annotated[Principal, Depends(_caller())]
 InferenceCaller = Annotated[Principal, Depends(_caller(require_standing))]
 PayingCaller = Annotated[Principal, Depends(_caller(require_standing, require_funds))]
 BatchCaller = Annotated[Principal, Depends(_caller(require_standing, _with_batch_access))]

@@ -16,7 +16,7 @@ from relay_localcloud.http.principal import ResourceId
 from relay_localcloud.http.routing import Router
 from relay_localcloud.inference import frames, invoke
 from relay_localcloud.inference.bodies import AskedBody
-from relay_localcloud.inference.callers import InferenceReader, PayingCaller
+from relay_localcloud.inference.callers import InferenceCaller, PayingCaller
 from relay_localcloud.inference.catalog import find_model, listed
 from relay_localcloud.inference.charges import Usage, charge
 from relay_localcloud.inference.errors import MODEL_NOT_FOUND, InferenceError
@@ -76,7 +76,7 @@ async def answer_messages(
 
 
 @router.get("/v1/models", response_model=ModelList, summary="List models")
-def list_models(caller: InferenceReader, tx: Tx) -> dict[str, object]:
+def list_models(caller: InferenceCaller, tx: Tx) -> dict[str, object]:
     """Answers all of them, the built-in ones first."""
     models = listed(tx, caller.organization_id)
     ends = {"first_id": models[0]["id"], "last_id": models[-1]["id"]}
@@ -84,7 +84,7 @@ def list_models(caller: InferenceReader, tx: Tx) -> dict[str, object]:
 
 
 @router.get("/v1/models/{id}", response_model=Model, summary="A model", openapi_extra=ASSUMED)
-def get_model(caller: InferenceReader, model_id: ResourceId, tx: Tx) -> dict[str, object]:
+def get_model(caller: InferenceCaller, model_id: ResourceId, tx: Tx) -> dict[str, object]:
     """Answers it as the list does."""
     model = next((model for model in listed(tx, caller.organization_id) if model["id"] == model_id), None)
     if model is None:

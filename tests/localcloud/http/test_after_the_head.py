@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -163,6 +164,17 @@ async def test_a_body_that_comes_after_its_answer_does_not_keep_the_connection(s
         await reader.readuntil(b"}")
         writer.write(rest)
         await ended(reader)
+
+
+async def test_an_answer_that_precedes_a_long_body_is_read_though_its_connection_closes(served: Served) -> None:
+    """The client sends all of its request before it reads, as most do."""
+    with socket.create_connection(("127.0.0.1", served.port), timeout=PATIENCE_SECONDS) as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**16)
+        head = b"POST / HTTP/1.1\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % ENDLESS
+        await asyncio.to_thread(client.sendall, head + b"x" * ENDLESS)
+        answer = await asyncio.to_thread(client.makefile("rb").read)
+    assert answer.startswith(ANSWERED)
+    assert answer.endswith(b"}")
 
 
 async def test_nor_does_one_that_comes_byte_by_byte(served: Served) -> None:
