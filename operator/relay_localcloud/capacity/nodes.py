@@ -16,6 +16,7 @@ from sqlalchemy import (
     Select,
     and_,
     bindparam,
+    case,
     func,
     literal,
     or_,
@@ -92,6 +93,15 @@ ROOM: Final = tuple(
     if field.name in nodes.c
 )
 """The columns of a node that placement reads."""
+
+shown_status: Final = case(
+    (nodes.c.removed_at.is_not(None), "removed"),
+    (nodes.c.hold == CORDONED, "draining"),
+    (nodes.c.hold.is_not(None), nodes.c.hold),
+    (nodes.c.reporting, "online"),
+    else_="offline",
+)
+"""`Node.status` of a row."""
 
 _CHANGE_FREE: Final = Prepared(
     update(nodes).where(nodes.c.id == bindparam("node")).values(free_count=nodes.c.free_count + bindparam("by"))

@@ -9,6 +9,7 @@ from sqlalchemy import (
     ColumnElement,
     Integer,
     RowMapping,
+    Select,
     bindparam,
     delete,
     func,
@@ -87,24 +88,28 @@ def remove(tx: Tx, organization_id: str, user_id: str) -> None:
 
 def member(tx: Tx, organization_id: str, user_id: str) -> RowMapping:
     """A member with e-mail and name; ApiError 404 if the user is not a member."""
-    for row in every(tx, organization_id, user_id):
-        return row
-    raise not_found("member", user_id)
+    query = _members(organization_id).where(tables.members.c.user_id == user_id)
+    row = tx.connection.execute(query).mappings().first()
+    if row is None:
+        raise not_found("member", user_id)
+    return row
 
 
-def every(tx: Tx, organization_id: str, user_id: str | None = None) -> Sequence[RowMapping]:
-    """The members of an organization, or only this user, in the order in which they joined."""
+def after(tx: Tx, organization_id: str, place: int, count: int) -> list[tuple[int, RowMapping]]:
+    """The first `count` members above a place in the order in which they joined, each with its own place."""
+    query = _members(organization_id).where(place < _FIRST_COME).order_by(_FIRST_COME).limit(count)
+    rows = tx.connection.execute(query.add_columns(_FIRST_COME.label("place"))).mappings()
+    return [(row["place"], row) for row in rows]
+
+
+def _members(organization_id: str) -> Select[tuple[str, str, str | None, str, int]]:
     of_member, user, said = tables.members.c, tables.users.c, tables.profiles.c
-    query = (
+    return (
         select(of_member.user_id, user.email, said.full_name, of_member.role, of_member.joined_at)
         .join_from(tables.members, tables.users, of_member.user_id == user.id)
         .join(tables.profiles, said.user_id == user.id, isouter=True)
         .where(of_member.organization_id == organization_id)
-        .order_by(_FIRST_COME)
     )
-    if user_id is not None:
-        query = query.where(of_member.user_id == user_id)
-    return tx.connection.execute(query).mappings().all()
 
 
 def memberships(tx: Tx, user_id: str) -> Sequence[RowMapping]:

@@ -1,5 +1,6 @@
 """Organizations, their members and roles (section 4, "Organizations"); the control interface sends invites."""
 
+from functools import partial
 from typing import Annotated
 
 from sqlalchemy import RowMapping
@@ -10,6 +11,7 @@ from relay_localcloud.http.arguments import Depends, Path
 from relay_localcloud.http.bodies import Answer, Body
 from relay_localcloud.http.exchange import exchange_of
 from relay_localcloud.http.openapi import ASSUMED
+from relay_localcloud.http.pages import PageRequest
 from relay_localcloud.http.principal import (
     ANY_SCOPE,
     MemberReader,
@@ -65,9 +67,9 @@ def update_organization(
 
 
 @router.get("/v1/orgs/{orgId}/members", response_model=Page[Member], summary="List members")
-def list_members(_: MemberReader, organization_id: OrganizationId, tx: Tx) -> Answer:
-    """Answers `{items}` in the order in which they joined; every role may read it."""
-    return {"items": [_member(row) for row in members.every(tx, organization_id)]}
+def list_members(_: MemberReader, organization_id: OrganizationId, page: PageRequest, tx: Tx) -> Answer:
+    """Answers a page in the order in which they joined; every role may read it."""
+    return page.oldest("members", organization_id, partial(members.after, tx, organization_id), _member)
 
 
 @router.post("/v1/orgs/{orgId}/members/add", summary="Add a member")

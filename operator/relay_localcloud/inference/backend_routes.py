@@ -13,6 +13,7 @@ from relay_localcloud.http.arguments import Path
 from relay_localcloud.http.bodies import Body
 from relay_localcloud.http.errors import ApiError, not_found
 from relay_localcloud.http.openapi import ASSUMED
+from relay_localcloud.http.pages import PageRequest, among
 from relay_localcloud.http.principal import CatalogWriter, Principal, ResourceId
 from relay_localcloud.http.routing import Router
 from relay_localcloud.http.web_addresses import is_base_address
@@ -33,6 +34,8 @@ router = Router("Inference catalog")
 ModelId = Annotated[str, Path("modelId"), Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,199}$")]
 
 
+_AFTER_SERVERS: Final = 10**15
+"""Below the places of all deployments, and above those of all servers."""
 _BACKENDS: Final = "/v1/inference/models/{modelId}/backends"
 _BACKEND: Final = f"{_BACKENDS}/{{id}}"
 
@@ -47,19 +50,19 @@ def create_backend(
     return _shown(backends.add(tx, cloud.vault, caller.organization_id, model_id, body))
 
 
-@router.get(_BACKENDS, summary="The servers behind a model", openapi_extra=ASSUMED)
-def list_backends(caller: CatalogWriter, model_id: ModelId, tx: Tx) -> Page[Backend]:
-    """Answers `{items}`: the built-in engine, servers, then deployments, each the oldest first."""
-    items = _behind(tx, caller, model_id)
-    if not items:
+@router.get(_BACKENDS, response_model=Page[Backend], summary="The servers behind a model", openapi_extra=ASSUMED)
+def list_backends(caller: CatalogWriter, model_id: ModelId, page: PageRequest, tx: Tx) -> dict[str, object]:
+    """Answers a page: the built-in engine, servers, then deployments, each the oldest first."""
+    placed = _behind(tx, caller, model_id)
+    if not placed:
         raise not_found("model", model_id)
-    return Page(items=items)
+    return page.oldest(f"backends of {model_id}", caller.organization_id, among(placed), lambda each: each)
 
 
 @router.get(_BACKEND, summary="A server behind a model", openapi_extra=ASSUMED)
 def get_backend(caller: CatalogWriter, model_id: ModelId, backend_id: ResourceId, tx: Tx) -> Backend:
     """Answers it without its key."""
-    found = next((each for each in _behind(tx, caller, model_id) if each.id == backend_id), None)
+    found = next((each for _, each in _behind(tx, caller, model_id) if each.id == backend_id), None)
     if found is None:
         raise not_found("backend", backend_id)
     return found
@@ -89,18 +92,23 @@ def delete_backend(caller: CatalogWriter, model_id: ModelId, backend_id: Resourc
     BACKENDS.remove(tx, id=_registered(tx, caller, model_id, backend_id).id)
 
 
-def _behind(tx: Tx, caller: Principal, model_id: str) -> list[Backend]:
-    items = [_shown_built_in(BUILT_IN[model_id])] if model_id in BUILT_IN else []
-    items += [_shown(row) for row in BACKENDS.all(tx, organization_id=caller.organization_id, model_id=model_id)]
+def _behind(tx: Tx, caller: Principal, model_id: str) -> list[tuple[int, Backend]]:
+    """What answers for a model, each with its place in the list."""
+    built_in = [(0, _shown_built_in(BUILT_IN[model_id]))] if model_id in BUILT_IN else []
+    rows = BACKENDS.all(tx, organization_id=caller.organization_id, model_id=model_id)
     published = traffic.of_organization(tx, caller.organization_id)
-    return items + [_shown_deployment(each) for each in published if each.model_id == model_id]
+    return [
+        *built_in,
+        *((row.sequence, _shown(row)) for row in rows),
+        *((_AFTER_SERVERS + each.sequence, _shown_deployment(each)) for each in published if each.model_id == model_id),
+    ]
 
 
 def _registered(tx: Tx, caller: Principal, model_id: str, backend_id: str) -> Registered:
     found = BACKENDS.find(tx, id=backend_id, organization_id=caller.organization_id, model_id=model_id)
     if found is not None:
         return found
-    other = next((each for each in _behind(tx, caller, model_id) if each.id == backend_id), None)
+    other = next((each for _, each in _behind(tx, caller, model_id) if each.id == backend_id), None)
     if other is None:
         raise not_found("backend", backend_id)
     if other.endpoint == BUILT_IN_ENDPOINT:

@@ -190,6 +190,14 @@ class Rows(Generic[_RowT]):
         found = page.run(tx.connection, before=before, count=count, **_parameters(equal))
         return [self.of(row) for row in found]
 
+    def after(
+        self, tx: Tx, place: int, count: int, *where: ColumnElement[bool], **equal: object
+    ) -> list[tuple[int, _RowT]]:
+        """The first `count` rows above a place in the table's order, each with its own place, the oldest first."""
+        query = self._those(self._order > place, *where, *self._are(equal)).add_columns(self._order.label("place"))
+        found = tx.connection.execute(query.order_by(self._order).limit(count), _parameters(equal))
+        return [(place, self.of(values)) for *values, place in found]
+
     def _those(self, *where: ColumnElement[bool]) -> Select[Any]:
         return select(*self.columns.values()).where(*where)
 

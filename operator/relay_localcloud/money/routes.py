@@ -1,6 +1,7 @@
 """Balance, usage, deposits, saved cards and auto-recharge (section 4, "Billing")."""
 
 import secrets
+from functools import partial
 from typing import Annotated, Final
 
 from pydantic import Field
@@ -9,13 +10,14 @@ from relay_localcloud.http.arguments import Path, Query
 from relay_localcloud.http.bodies import Answer, Body
 from relay_localcloud.http.errors import not_found
 from relay_localcloud.http.openapi import ASSUMED
+from relay_localcloud.http.pages import PageRequest
 from relay_localcloud.http.principal import BillingReader, OrganizationId, OrganizationWriter
 from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel.instants import HOUR, timestamp
 from relay_localcloud.kernel.rows import shown
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import accrual, alarms, billing, payments, usage
-from relay_localcloud.money.ledger import CARDS, TRANSACTIONS
+from relay_localcloud.money.ledger import CARDS, TRANSACTIONS, Card
 from relay_localcloud.money.usage import Day, Used
 from relay_wire.billing import (
     AutoRecharge,
@@ -110,10 +112,10 @@ def create_setup_intent(_: OrganizationWriter, organization_id: OrganizationId, 
 
 
 @router.get("/v1/orgs/{orgId}/billing/payment-methods", response_model=PaymentMethodList, summary="The saved cards")
-def list_payment_methods(_: BillingReader, organization_id: OrganizationId, tx: Tx) -> Answer:
-    """Answers `{items}`, the default card, which is the oldest, first; brand, last4 and expiry only."""
-    cards = CARDS.all(tx, organization_id=organization_id)
-    return {"items": [shown(card, "id", "brand", "last4", "exp_month", "exp_year") for card in cards]}
+def list_payment_methods(_: BillingReader, organization_id: OrganizationId, page: PageRequest, tx: Tx) -> Answer:
+    """Answers a page, the default card, which is the oldest, first; brand, last4 and expiry only."""
+    rows = partial(CARDS.after, tx, organization_id=organization_id)
+    return page.oldest("payment methods", organization_id, rows, _card)
 
 
 @router.delete("/v1/orgs/{orgId}/billing/payment-methods/{paymentMethodId}", summary="Forget a saved card")
@@ -139,6 +141,10 @@ def set_auto_recharge(
     """Saves all three; they hold at once."""
     alarms.set_recharge(tx, organization_id, body)
     return alarms.recharge_settings(tx, organization_id)
+
+
+def _card(card: Card) -> dict[str, object]:
+    return shown(card, "id", "brand", "last4", "exp_month", "exp_year")
 
 
 def _line(used: Used, cents: int) -> dict[str, object]:

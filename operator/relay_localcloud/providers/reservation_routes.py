@@ -4,6 +4,7 @@ The owner of the node creates and deletes them; it and the managing organization
 """
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Final
 
 from sqlalchemy import select
@@ -19,6 +20,7 @@ from relay_localcloud.capacity.reservations import (
 from relay_localcloud.http.bodies import Body
 from relay_localcloud.http.errors import ApiError, not_found
 from relay_localcloud.http.openapi import ASSUMED
+from relay_localcloud.http.pages import PageRequest, among
 from relay_localcloud.http.principal import MemberReader, OrganizationId, OrganizationWriter, ResourceId
 from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel import tables
@@ -49,10 +51,12 @@ def create_reservation(
 
 
 @router.get(PATH, response_model=ReservationList, summary="The reservations of a node", openapi_extra=ASSUMED)
-def list_reservations(_: MemberReader, organization_id: OrganizationId, node_id: NodeId, tx: Tx) -> dict[str, object]:
-    """Answers `{items}`, oldest first, those that ended included; a managing organization sees what it manages."""
-    items = [_shown(tx, reservation) for reservation in _visible(tx, organization_id, node_id)]
-    return {"items": items}
+def list_reservations(
+    _: MemberReader, organization_id: OrganizationId, node_id: NodeId, page: PageRequest, tx: Tx
+) -> dict[str, object]:
+    """Answers a page, oldest first, those that ended included; a managing organization sees what it manages."""
+    rows = among([(each.sequence, each) for each in _visible(tx, organization_id, node_id)])
+    return page.oldest(f"reservations of {node_id}", organization_id, rows, partial(_shown, tx))
 
 
 @router.get(f"{PATH}/{{id}}", response_model=ReservationAnswer, summary="Get a reservation", openapi_extra=ASSUMED)

@@ -2,19 +2,21 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping
-from typing import Annotated
+from functools import partial
+from typing import Annotated, Final
 
 from pydantic import Field
-from sqlalchemy import distinct, func, select
+from sqlalchemy import bindparam, distinct, func, select
 
 from relay_localcloud.capacity import claims, nodes
-from relay_localcloud.capacity.nodes import Node
+from relay_localcloud.capacity.nodes import NODES, Node
 from relay_localcloud.http.arguments import Path, Query
 from relay_localcloud.http.bodies import Body
+from relay_localcloud.http.pages import PageRequest
 from relay_localcloud.http.principal import EarningsReader, OrganizationId, OrganizationWriter, ProviderReader
 from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel.instants import SECOND, timestamp
+from relay_localcloud.kernel.prepared import Prepared
 from relay_localcloud.kernel.rows import shown
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.providers import applications, earnings, node_events
@@ -31,6 +33,11 @@ from relay_wire.provider import (
 
 router = Router("Providers")
 
+_HOLDERS: Final = Prepared(
+    select(func.count(distinct(claims.claims.c.holder_id))).where(claims.claims.c.node_id == bindparam("node"))
+)
+"""How many pods, VMs and replicas hold GPUs of a node."""
+
 NodeId = Annotated[str, Path("nodeId")]
 IncludeRemoved = Annotated[bool, Query("includeRemoved"), Field(description="Removed nodes, too.")]
 StatusFilter = Annotated[NodeStatus | None, Query(), Field(description="Only nodes of this status, removed ones too.")]
@@ -40,18 +47,22 @@ StatusFilter = Annotated[NodeStatus | None, Query(), Field(description="Only nod
 def list_provider_nodes(
     _: ProviderReader,
     organization_id: OrganizationId,
+    page: PageRequest,
     tx: Tx,
     include_removed: IncludeRemoved = False,
     status: StatusFilter = None,
 ) -> dict[str, object]:
-    """Answers `{items}` in the order in which the nodes came: those enrolled, and those of the organization alone."""
-    owned = nodes.owned(tx, organization_id)
+    """Answers a page in the order in which the nodes came: those enrolled, and those of the organization alone."""
+    where = [nodes.owned_by(organization_id)]
     if status is not None:
-        owned = [node for node in owned if node.status == status]
+        where.append(nodes.shown_status == status)
     elif not include_removed:
-        owned = [node for node in owned if node.removed_at is None]
-    held = _held(tx, organization_id)
-    return {"items": [_shown(node, held) for node in owned]}
+        where.append(nodes.nodes.c.removed_at.is_(None))
+
+    def rows(after: int, count: int) -> list[tuple[int, Node]]:
+        return NODES.after(tx, after, count, *where)
+
+    return page.oldest("provider nodes", organization_id, rows, partial(_shown, tx))
 
 
 @router.patch("/v1/orgs/{orgId}/provider/nodes/{nodeId}", response_model=ProviderNode, summary="Set a node's status")
@@ -61,7 +72,7 @@ def update_provider_node(
     """Answers the node. Draining and maintenance keep new workloads off it, removal ends what it carries for good."""
     applications.owned_node(tx, organization_id, node_id)
     node_events.set_by_owner(tx, node_id, body.status)
-    return _shown(nodes.get(tx, node_id), _held(tx, organization_id))
+    return _shown(tx, nodes.get(tx, node_id))
 
 
 @router.get("/v1/orgs/{orgId}/provider/stats", response_model=ProviderStats, summary="Node and token stats")
@@ -90,20 +101,11 @@ def provider_earnings(_: EarningsReader, organization_id: OrganizationId, tx: Tx
     }
 
 
-def _shown(node: Node, held: Mapping[str, int]) -> dict[str, object]:
+def _shown(tx: Tx, node: Node) -> dict[str, object]:
     """A node as its provider sees it (section 3, "Provider node status"): how many workloads it has, but not whose."""
     gpus = [{"id": unit_id, "gpuModelId": node.gpu_model_id} for unit_id in node.unit_ids]
-    used = {"gpus": gpus, "workloads": held.get(node.id, 0)}
+    used = {"gpus": gpus, "workloads": _HOLDERS.run(tx.connection, node=node.id).fetchone()[0]}
     return {**shown(node, "id", "status"), **used, **shown(node, "location", "region", "node_pool", "created_at")}
-
-
-def _held(tx: Tx, organization_id: str) -> dict[str, int]:
-    """By node, how many pods, VMs and replicas hold its GPUs; unused nodes are absent."""
-    claim = claims.claims.c
-    holders = func.count(distinct(claim.holder_id)).label("holders")
-    query = select(claim.node_id, holders).select_from(claims.claims).join(nodes.nodes)
-    rows = tx.connection.execute(query.where(nodes.owned_by(organization_id)).group_by(claim.node_id))
-    return {row.node_id: row.holders for row in rows}
 
 
 def _node_stats(tx: Tx, organization_id: str) -> dict[str, int]:

@@ -6,12 +6,14 @@ Only the digest of a token is stored. A revoked token leaves the list; its row s
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Final
 
 from sqlalchemy import ForeignKeyConstraint, Index, UniqueConstraint
 
 from relay_localcloud.http.bodies import OptionalBody
 from relay_localcloud.http.errors import ApiError, not_found
+from relay_localcloud.http.pages import PageRequest
 from relay_localcloud.http.principal import OrganizationId, OrganizationWriter, ProviderReader, ResourceId
 from relay_localcloud.http.routing import Router
 from relay_localcloud.identity import credentials
@@ -94,10 +96,13 @@ def create_provisioning_token(
 @router.get(
     "/v1/orgs/{orgId}/provider/tokens", response_model=ProvisioningTokenList, summary="List provisioning tokens"
 )
-def list_provisioning_tokens(_: ProviderReader, organization_id: OrganizationId, tx: Tx) -> dict[str, object]:
-    """Answers `{items}`, oldest first, expired and used-up tokens included."""
+def list_provisioning_tokens(
+    _: ProviderReader, organization_id: OrganizationId, page: PageRequest, tx: Tx
+) -> dict[str, object]:
+    """Answers a page, oldest first, expired and used-up tokens included."""
     require_provider(tx, organization_id)
-    return {"items": [_shown(token) for token in TOKENS.all(tx, organization_id=organization_id, revoked_at=None)]}
+    rows = partial(TOKENS.after, tx, organization_id=organization_id, revoked_at=None)
+    return page.oldest("provisioning tokens", organization_id, rows, _shown)
 
 
 @router.delete("/v1/orgs/{orgId}/provider/tokens/{id}", status_code=204, summary="Revoke a provisioning token")

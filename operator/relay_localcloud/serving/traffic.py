@@ -20,6 +20,7 @@ from relay_wire.serving import GREEN, DeploymentStatus
 class Published:
     """A deployment that is published as a backend of its model, with its healthy replicas, the oldest first."""
 
+    sequence: int
     id: str
     organization_id: str
     model_id: str
@@ -51,6 +52,7 @@ def _published(*conditions: ColumnElement[bool]) -> Prepared:
     upstream = gateway_upstreams.c.image == r.engine_image
     query = (
         select(
+            d.sequence,
             d.id,
             d.organization_id,
             d.public_model_id,
@@ -94,7 +96,8 @@ def of_organization(tx: Tx, organization_id: str) -> list[Published]:
 def _grouped(found: Sequence[tuple[Any, ...]]) -> list[Published]:
     grouped: dict[str, Published] = {}
     members: dict[str, dict[str, str | None]] = {}
-    for identifier, owner, model, served, apis, weight, cap, pool, low, high, role, since, engine, each, url in found:
+    for place, identifier, *rest in found:
+        owner, model, served, apis, weight, cap, pool, low, high, role, since, engine, each, url = rest
         mine = members.setdefault(identifier, {})
         if each is not None:
             mine[each] = url
@@ -103,6 +106,6 @@ def _grouped(found: Sequence[tuple[Any, ...]]) -> list[Published]:
             families = frozenset(json.loads(apis))
             port, is_green = ENGINE_PORTS[engine], role == GREEN
             grouped[identifier] = Published(
-                identifier, owner, model, served, families, weight, cap, lane, is_green, since, port, mine
+                place, identifier, owner, model, served, families, weight, cap, lane, is_green, since, port, mine
             )
     return list(grouped.values())

@@ -7,6 +7,7 @@ may be removed at any time; replicas created after that pull without it.
 
 import json
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from pydantic_core import from_json
@@ -15,6 +16,7 @@ from sqlalchemy import Index
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.http.bodies import Answer, Body
 from relay_localcloud.http.errors import ApiError, not_found
+from relay_localcloud.http.pages import PageRequest
 from relay_localcloud.http.principal import OrganizationId, ResourceId, ToolingReader, ToolingWriter
 from relay_localcloud.http.routing import Router
 from relay_localcloud.http.web_addresses import is_base_address
@@ -83,9 +85,10 @@ def create_registry_credential(
 @router.get(
     "/v1/orgs/{orgId}/registry-credentials", response_model=RegistryCredentialList, summary="List registry credentials"
 )
-def list_registry_credentials(_: ToolingReader, organization_id: OrganizationId, tx: Tx) -> Answer:
-    """Answers `{items}`, oldest first, without secrets."""
-    return {"items": [_shown(row) for row in CREDENTIALS.all(tx, organization_id=organization_id)]}
+def list_registry_credentials(_: ToolingReader, organization_id: OrganizationId, page: PageRequest, tx: Tx) -> Answer:
+    """Answers a page, oldest first, without secrets."""
+    rows = partial(CREDENTIALS.after, tx, organization_id=organization_id)
+    return page.oldest("registry credentials", organization_id, rows, _shown)
 
 
 @router.delete("/v1/orgs/{orgId}/registry-credentials/{id}", summary="Remove a registry credential")

@@ -1,6 +1,7 @@
 """Runner pools (sections 2 and 4; all but create are assumed); this cloud runs nothing in them, and they are free."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from sqlalchemy import Index
@@ -10,6 +11,7 @@ from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.http.bodies import Answer, Body
 from relay_localcloud.http.errors import ApiError, not_found
 from relay_localcloud.http.openapi import ASSUMED
+from relay_localcloud.http.pages import PageRequest
 from relay_localcloud.http.principal import OrganizationId, ResourceId, ToolingReader, ToolingWriter
 from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel.rows import Rows, shown
@@ -59,9 +61,10 @@ def create_runner_pool(
 @router.get(
     "/v1/orgs/{orgId}/runner-pools", response_model=RunnerPoolList, summary="List runner pools", openapi_extra=ASSUMED
 )
-def list_runner_pools(_: ToolingReader, organization_id: OrganizationId, tx: Tx) -> Answer:
-    """Answers `{items}`, oldest first."""
-    return {"items": [_shown(pool) for pool in POOLS.all(tx, organization_id=organization_id)]}
+def list_runner_pools(_: ToolingReader, organization_id: OrganizationId, page: PageRequest, tx: Tx) -> Answer:
+    """Answers a page, oldest first."""
+    rows = partial(POOLS.after, tx, organization_id=organization_id)
+    return page.oldest("runner pools", organization_id, rows, _shown)
 
 
 @router.get("/v1/orgs/{orgId}/runner-pools/{id}", summary="Get a runner pool", openapi_extra=ASSUMED)

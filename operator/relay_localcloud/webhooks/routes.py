@@ -1,5 +1,7 @@
 """Webhook subscriptions (section 4, "Webhook management"); all operations except create are assumed."""
 
+from functools import partial
+
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.http.bodies import Answer, Body, OptionalBody
 from relay_localcloud.http.errors import ApiError, not_found
@@ -56,9 +58,10 @@ def create_webhook(
 
 
 @router.get("/v1/orgs/{orgId}/webhooks", response_model=WebhookList, summary="List webhooks", openapi_extra=ASSUMED)
-def list_webhooks(_: ToolingReader, organization_id: OrganizationId, tx: Tx) -> Answer:
-    """Answers `{items}`, oldest first, without secrets."""
-    return {"items": [_shown(row) for row in WEBHOOKS.all(tx, organization_id=organization_id)]}
+def list_webhooks(_: ToolingReader, organization_id: OrganizationId, page: PageRequest, tx: Tx) -> Answer:
+    """Answers a page, oldest first, without secrets."""
+    rows = partial(WEBHOOKS.after, tx, organization_id=organization_id)
+    return page.oldest("webhooks", organization_id, rows, _shown)
 
 
 @router.delete("/v1/orgs/{orgId}/webhooks/{id}", summary="Delete a webhook", openapi_extra=ASSUMED)

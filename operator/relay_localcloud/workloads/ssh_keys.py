@@ -5,6 +5,7 @@ Listing and deleting are assumed.
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -15,6 +16,7 @@ from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.http.bodies import Body
 from relay_localcloud.http.errors import ApiError, not_found
 from relay_localcloud.http.openapi import ASSUMED
+from relay_localcloud.http.pages import PageRequest
 from relay_localcloud.http.principal import OrganizationId, ResourceId, ToolingReader, ToolingWriter, VmWriter
 from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel.rows import Rows, shown
@@ -86,9 +88,10 @@ def add_key(tx: Tx, organization_id: str, body: SshKeyCreate) -> KeyRow:
 
 
 @router.get("/v1/orgs/{orgId}/ssh-keys", response_model=SshKeyList, summary="List SSH keys", openapi_extra=ASSUMED)
-def list_ssh_keys(_: ToolingReader, organization_id: OrganizationId, tx: Tx) -> dict[str, object]:
-    """Answers `{items}`, oldest first."""
-    return {"items": [_shown(row) for row in KEYS.all(tx, organization_id=organization_id)]}
+def list_ssh_keys(_: ToolingReader, organization_id: OrganizationId, page: PageRequest, tx: Tx) -> dict[str, object]:
+    """Answers a page, oldest first."""
+    rows = partial(KEYS.after, tx, organization_id=organization_id)
+    return page.oldest("SSH keys", organization_id, rows, _shown)
 
 
 @router.delete("/v1/orgs/{orgId}/ssh-keys/{id}", status_code=204, summary="Remove an SSH key", openapi_extra=ASSUMED)

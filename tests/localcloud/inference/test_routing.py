@@ -73,7 +73,7 @@ async def test_a_stream_counts_at_its_replica_from_when_it_was_sent_there_until_
     upstreams = Upstreams(lambda: 0.0, Vault(bytes(KEY_BYTES)), Reach.everywhere())
     apis, lane = frozenset({"chat_completions"}), Lane("community", 0, 0)
     replicas = dict.fromkeys(("rep_1", "rep_2"))
-    deployment = Published("dep", "org", "echo", "echo", apis, 1, 1, lane, False, 0, 8000, replicas)
+    deployment = Published(1, "dep", "org", "echo", "echo", apis, 1, 1, lane, False, 0, 8000, replicas)
     model = Model("echo", (), BUILT_IN["echo"], (deployment,))
     body: JsonValue = {"model": "echo", "stream": True, "messages": [{"role": "user", "content": "x"}]}
     asked = Question.read(Family.CHAT_COMPLETIONS, body)
