@@ -11,6 +11,7 @@ from aiohttp import web
 from relay_localcloud.gateway.directory import Directory
 from relay_localcloud.gateway.endpoints import Endpoint, IdTarget, Target
 from relay_localcloud.http.errors import ApiError
+from relay_localcloud.identity.credentials import KEY_PREFIX, LEGACY_KEY_PREFIX
 from relay_localcloud.runtimes.runtime import Way
 
 _API_KEY: Final = frozenset({"x-api-key"})
@@ -34,7 +35,7 @@ def admit(endpoint: Endpoint, headers: Mapping[str, str], directory: Directory) 
 
 def is_known(endpoint: Endpoint, headers: Mapping[str, str], directory: Directory) -> bool:
     """Whether a request to a private endpoint has a cached key that admits it."""
-    key, _ = _credential(headers)
+    key, _ = _credential(endpoint, headers)
     return _is_deploy_token(endpoint, key) or directory.remembers(key, endpoint.organization_id)
 
 
@@ -46,7 +47,7 @@ def _is_deploy_token(endpoint: Endpoint, key: str) -> bool:
 def _check_right(endpoint: Endpoint, headers: Mapping[str, str], directory: Directory) -> frozenset[str]:
     if endpoint.public:
         return frozenset()
-    key, consumed = _credential(headers)
+    key, consumed = _credential(endpoint, headers)
     if not key:
         raise ApiError(
             401,
@@ -63,13 +64,21 @@ def _check_right(endpoint: Endpoint, headers: Mapping[str, str], directory: Dire
     return consumed
 
 
-def _credential(headers: Mapping[str, str]) -> tuple[str, frozenset[str]]:
-    """The key of a request, a bearer token rather than `x-api-key`, and the headers that may carry keys."""
+def _credential(endpoint: Endpoint, headers: Mapping[str, str]) -> tuple[str, frozenset[str]]:
+    """The key of a request, a bearer token rather than `x-api-key` if both may be keys, and the headers that carry it.
+
+    Any other Authorization beside `x-api-key` belongs to the application.
+    """
+    key = headers.get("x-api-key", "").strip()
     scheme, _, token = headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer":
-        return token.strip() or headers.get("x-api-key", "").strip(), _ANY_KEY
-    # Authorization with another scheme belongs to the application; the key is in x-api-key.
-    return headers.get("x-api-key", "").strip(), _API_KEY
+    token = token.strip()
+    if scheme.lower() != "bearer" or (key and token and not _may_be_key(endpoint, token)):
+        return key, _API_KEY
+    return token or key, _ANY_KEY
+
+
+def _may_be_key(endpoint: Endpoint, token: str) -> bool:
+    return token.startswith((KEY_PREFIX, LEGACY_KEY_PREFIX)) or _is_deploy_token(endpoint, token)
 
 
 class Passage:

@@ -29,13 +29,51 @@ async def test_a_private_endpoint_takes_the_key_and_keeps_it_to_itself(
     assert key not in str(seen)
 
 
-async def test_both_headers_are_consumed_and_the_bearer_token_decides(organization: Organization) -> None:
+async def test_of_two_keys_the_bearer_token_decides_and_neither_is_forwarded(organization: Organization) -> None:
     workload = await running(organization)
     key = organization.api_key
-    seen = await workload.echoed("GET", "/", headers={"Authorization": f"Bearer {key}", "x-api-key": key})
-    assert seen["headers"].keys().isdisjoint({"authorization", "x-api-key"})
-    wrong = await workload.call("GET", "/", headers={"Authorization": "Bearer or_wrong", "x-api-key": key})
-    assert wrong.refusal == (401, "unauthorized")
+    for other in (key, "or_wrong", "of-nobody"):
+        seen = await workload.echoed("GET", "/", headers={"Authorization": f"Bearer {key}", "x-api-key": other})
+        assert seen["headers"].keys().isdisjoint({"authorization", "x-api-key"})
+    for wrong in ("or_wrong", "vl_wrong"):
+        answer = await workload.call("GET", "/", headers={"Authorization": f"Bearer {wrong}", "x-api-key": key})
+        assert answer.refusal == (401, "unauthorized")
+
+
+@pytest.mark.parametrize("token", ["of-the-application", "eyJhbGciOiJIUzI1NiJ9.e30.c2lnbmVk", "OR_", "a b"])
+async def test_beside_x_api_key_a_bearer_token_that_is_no_key_is_the_applications_own(
+    organization: Organization, token: str
+) -> None:
+    workload = await running(organization)
+    own = {"Authorization": f"Bearer {token}", "x-api-key": organization.api_key}
+    seen = (await workload.echoed("GET", "/", headers=own))["headers"]
+    assert seen["authorization"] == f"Bearer {token}"
+    assert "x-api-key" not in seen
+
+
+async def test_beside_x_api_key_an_empty_bearer_token_is_nobodys(organization: Organization) -> None:
+    workload = await running(organization)
+    headers = {"Authorization": "Bearer ", "x-api-key": organization.api_key}
+    assert (
+        (await workload.echoed("GET", "/", headers=headers))["headers"]
+        .keys()
+        .isdisjoint({"authorization", "x-api-key"})
+    )
+
+
+@pytest.mark.parametrize("key", ["", "or_wrong", "of-nobody"])
+async def test_the_applications_own_token_admits_nobody(organization: Organization, key: str) -> None:
+    workload = await running(organization)
+    own = {"Authorization": "Bearer of-the-application", "x-api-key": key}
+    assert (await workload.call("GET", "/", headers=own)).refusal == (401, "unauthorized")
+
+
+async def test_beside_x_api_key_of_another_organization_the_applications_own_token_is_403(
+    organization: Organization, server: Server
+) -> None:
+    workload = await running(organization)
+    own = {"Authorization": "Bearer of-the-application", "x-api-key": (await server.organization()).api_key}
+    assert (await workload.call("GET", "/", headers=own)).refusal == (403, "forbidden")
 
 
 async def test_an_authorization_that_is_no_bearer_token_is_the_applications_own(organization: Organization) -> None:
@@ -51,6 +89,7 @@ async def test_an_authorization_that_is_no_bearer_token_is_the_applications_own(
         {"Authorization": "Bearer or_" + "0" * 48},
         {"x-api-key": "or_" + "0" * 48},
         {"Authorization": "Bearer "},
+        {"Authorization": "Bearer of-the-application"},
         {"Authorization": "Basic dTpw"},
         {"x-api-key": "or_\N{LATIN SMALL LETTER E WITH ACUTE}"},
     ],
@@ -138,6 +177,12 @@ async def test_a_cluster_takes_its_deploy_token_and_keys_of_its_organization(org
         seen = await workload.echoed("GET", "/", key=key)
         assert "authorization" not in seen["headers"]
     assert (await workload.call("GET", "/", headers={"x-api-key": detail["deployToken"]})).status == 200
+    both = {"Authorization": f"Bearer {detail['deployToken']}", "x-api-key": "of-nobody"}
+    assert (
+        (await workload.echoed("GET", "/", headers=both))["headers"].keys().isdisjoint({"authorization", "x-api-key"})
+    )
+    own = {"Authorization": "Bearer of-the-application", "x-api-key": detail["deployToken"]}
+    assert (await workload.echoed("GET", "/", headers=own))["headers"]["authorization"] == own["Authorization"]
     assert (await workload.call("GET", "/", key=other["deployToken"])).refusal == (401, "unauthorized")
     assert (await workload.call("GET", "/", headers={})).refusal == (401, "unauthorized")
 

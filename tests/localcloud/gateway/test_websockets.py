@@ -19,6 +19,7 @@ from tests.localcloud.support.gateway import (
     opening,
     refusal_of,
     running,
+    set_upstream,
 )
 from tests.support.eventually import PATIENCE_SECONDS
 
@@ -187,6 +188,23 @@ async def test_a_private_workload_takes_sockets_with_the_key_and_the_echo_repeat
         await socket.send_str("one")
         await socket.send_bytes(b"two")
         assert (await socket.receive_str(), await socket.receive_bytes()) == ("one", b"two")
+
+
+async def test_a_private_workload_takes_sockets_with_the_key_beside_the_applications_own_token(
+    organization: Organization, upstream: Upstream, talker: Talker
+) -> None:
+    await set_upstream(organization.server, "talks:1", upstream.url)
+    workload = await running(organization, image="talks:1")
+    made = await organization.ok("POST", "/v1/orgs/{org}/api-keys/create", {"name": "short"})
+    own = {"Authorization": "Bearer of-the-application", "x-api-key": made["key"]}
+    async with socket_to(workload, headers=own) as socket:
+        await socket.send_str("one")
+        assert await socket.receive_str() == "ONE"
+        (seen,) = talker.requests
+        assert seen.headers["Authorization"] == "Bearer of-the-application"
+        assert "x-api-key" not in seen.headers
+        await organization.call("DELETE", f"/v1/orgs/{{org}}/api-keys/{made['id']}")
+        assert (await socket.receive()).type is WSMsgType.CLOSE
 
 
 @pytest.mark.parametrize(

@@ -56,12 +56,13 @@ class _Gateway:
         directory = Directory(self.store, lambda: 0)
         self.connections = Connections(directory, Names(), UnderWay(), self.turns)
 
-    async def visit(self, label: str, key: str | None) -> tuple[bytes, list[str]]:
+    async def visit(self, label: str, key: str | None, *more: str) -> tuple[bytes, list[str]]:
         """The status of an answer, and whose turns it took."""
         self.turns.lanes.clear()
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
-        authorization = "" if key is None else f"Authorization: Bearer {key}\r\n"
-        head = f"GET / HTTP/1.1\r\nHost: {label}.localhost\r\n{authorization}Connection: close\r\n\r\n"
+        authorization = () if key is None else (f"Authorization: Bearer {key}",)
+        lines = ("GET / HTTP/1.1", f"Host: {label}.localhost", *authorization, *more, "Connection: close")
+        head = "".join(f"{line}\r\n" for line in (*lines, ""))
         writer.write(head.encode("latin-1"))
         answered = await reader.read()
         writer.close()
@@ -96,6 +97,8 @@ async def test_who_is_not_let_in_takes_the_turn_of_all_who_are_refused(gateway: 
 async def test_who_is_let_in_takes_that_of_the_organization_once_the_key_is_known(gateway: _Gateway) -> None:
     assert await gateway.visit("private", gateway.key) == (b"200", [REFUSED])
     assert await gateway.visit("private", gateway.key) == (b"200", [gateway.organization_id])
+    own = ("of-the-application", f"x-api-key: {gateway.key}")
+    assert await gateway.visit("private", *own) == (b"200", [gateway.organization_id])
 
 
 async def test_strangers_take_one_beside_that_of_the_organization(gateway: _Gateway) -> None:
