@@ -245,7 +245,10 @@ RULES: Mapping[str, Rule] = {
         _replaced(gather, "elsewhere", _nothing),
     ),
     "own names": Rule(
-        "8. an intent finds nothing that adopt-id might not", "forged", "I5", _replaced(Looker, "_strange", _nothing)
+        "8. an intent finds nothing that adopt-id might not",
+        "forged",
+        "I5",
+        _replaced(Looker, "_unsearchable", _nothing),
     ),
     "what an intent led to": Rule(
         "8. while an intent is open, adopt-id takes only what it may have led to",

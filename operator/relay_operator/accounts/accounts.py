@@ -161,19 +161,24 @@ class Accounts:
             known = connection.state
             if known is not None and not self._is_stale(connection, entry):
                 return known
+            # If the API server cannot be asked, others go on with what is known.
+            connection.fresh_until = self._clock() + self._rereads_after(known)
             state = await self._look(key, entry, connection)
             connection.state, connection.seen = state, (entry.uid, entry.generation)
             connection.suspected = connection.doubted = False
+            connection.fresh_until = self._clock() + self._rereads_after(state)
             if isinstance(state, AccountReady):
                 connection.last_usable = state
                 if connection.usable_since is None:
                     connection.usable_since = self._clock()
-            if not isinstance(state, AccountReady):
-                connection.fresh_until = self._clock() + self._settings.poll_transition_seconds
             # Another key or spec may allow what was refused before: a scope, a namespace.
             if type(state) is not type(known) or (isinstance(state, AccountReady) and state is not known):
                 self._wake(key, first=known is None)
             return state
+
+    def _rereads_after(self, state: AccountState | None) -> float:
+        is_ready = isinstance(state, AccountReady)
+        return self._settings.secret_reread_seconds if is_ready else self._settings.poll_transition_seconds
 
     def deaf_for(self, account: AccountReady) -> float:
         """Seconds for which to create nothing, since the account's webhooks would not be received yet."""
@@ -308,7 +313,6 @@ class Accounts:
         return changed or troubled or self._clock() >= connection.fresh_until
 
     async def _look(self, key: ObjectKey, entry: Entry, connection: _Connection) -> AccountState:
-        connection.fresh_until = self._clock() + self._settings.secret_reread_seconds
         try:
             account = parse_account(key, entry)
         except ValidationError as invalid:

@@ -104,7 +104,7 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         entry = engine.cache.get(key)
         is_anothers = entry is not None and self.anothers is not None and self.anothers(key, entry)
         if entry is None or (is_anothers and not _is_left_now(left, entry)):
-            await self.flow.forget(key, self.memories.drop(key))
+            await self._forget(key, left)
             return
         memory = self.memories.of(key, entry.uid)
         turn = Turn(key, entry.uid, engine.wall_clock(), taken.priority, engine.served.outdated)
@@ -114,11 +114,22 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
                 outcome, wrote = await self._pass(turn, entry, memory)
                 memory.kube_failures = 0
                 if is_anothers:
-                    await self.flow.forget(key, self.memories.drop(key))
+                    await self._forget(key, memory)
             except KubeError as error:
                 self._not_taken(key, memory, error)
             finally:
                 engine.on_pass(Pass(taken, outcome, engine.clock() - started, wrote))
+
+    async def _forget(self, key: ObjectKey, memory: MemoryT | None) -> None:
+        """Drop what is remembered of the object, unless the API server has to be asked again for that."""
+        try:
+            await self.flow.forget(key, memory)
+        except KubeError as error:
+            if memory is None:
+                raise
+            self._not_taken(key, memory, error)
+        else:
+            self.memories.drop(key)
 
     def _not_taken(self, key: ObjectKey, memory: MemoryT, error: KubeError) -> None:
         memory.kube_failures += 1
@@ -255,7 +266,7 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
             # Nothing else holds the object. The watch may have begun too late to report its end, and objects
             # that it used wait for that.
             self.engine.cache.drop(turn.key, turn.uid)
-            self.engine.leftovers.was_let_go(turn.uid)
+            self.engine.leftovers.take_let_go(turn.uid)
             self.engine.queue.add(turn.key, Priority.REPAIR)
         return was_there
 

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping
 
 from relay_kube.kube import Unavailable
-from relay_operator.api.meta import ABANDON, ADOPT_ID, ObjectKey, ObjectMeta
+from relay_operator.api.meta import ABANDON, ADOPT_ID, RETRY_CREATE, ObjectKey, ObjectMeta
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.commands import let_go
 
-_ANSWERS = (ADOPT_ID, ABANDON)
+_ANSWERS = (ADOPT_ID, ABANDON, RETRY_CREATE)
 """Annotations that say what becomes of the object's resource; they change no generation."""
 
 

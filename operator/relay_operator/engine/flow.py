@@ -80,7 +80,7 @@ ResultT = TypeVar("ResultT")
 
 
 class Flow(Protocol[ObjT, FactsT, ActionT, ResultT, MemoryT]):
-    """How the objects of one kind go through a pass; `gather`, `act` and `forget` do I/O, the others are pure."""
+    """How the objects of one kind go through a pass; `gather`, `act` and `forget` do I/O, the others none."""
 
     @property
     def type(self) -> ResourceType: ...

@@ -79,7 +79,7 @@ class Informer:
         key = key_of(kind, raw)
         if vanished(raw):
             self.vanished.take_over(key, raw)
-        elif not self.vanished.leftovers.was_let_go(uid_of(raw)) and self._is_there(key, uid_of(raw)):
+        elif not self.vanished.leftovers.take_let_go(uid_of(raw)) and self._is_there(key, uid_of(raw)):
             self._forced_away(key, raw)
         self._drop(key, uid_of(raw), version_of(raw))
 
@@ -90,7 +90,7 @@ class Informer:
 
     def _ghost(self, key: ObjectKey, entry: Entry) -> None:
         """Process an object that was deleted without an event."""
-        if not self.vanished.leftovers.was_let_go(entry.uid):
+        if not self.vanished.leftovers.take_let_go(entry.uid):
             self._forced_away(key, json.loads(entry.body))
 
     def _forced_away(self, key: ObjectKey, raw: Mapping[str, JsonValue]) -> None:

@@ -409,8 +409,8 @@ class Leftovers:
         """Note that the operator removes this object's finalizer."""
         self._let_go.add(uid)
 
-    def was_let_go(self, uid: str) -> bool:
-        """Whether the operator removed the finalizer of this object, which is gone; true only once."""
+    def take_let_go(self, uid: str) -> bool:
+        """Return whether the operator removed the finalizer of this object, which is gone, and forget that."""
         if uid in self._let_go:
             self._let_go.discard(uid)
             return True

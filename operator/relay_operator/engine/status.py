@@ -1,4 +1,4 @@
-"""The desired status, and the smallest patch that leads to it. Pure; only `controller` writes it."""
+"""The desired status, and the smallest patch that leads to it. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta

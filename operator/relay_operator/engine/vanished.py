@@ -21,6 +21,7 @@ from pydantic import JsonValue
 
 from relay_kube.kube import (
     CONFIG_MAPS,
+    Conflict,
     JsonObject,
     Kube,
     KubeError,
@@ -183,15 +184,25 @@ class Vanished:
                 if known is not None:
                     key, raw = known
                     found.add(key)
-                    self._saved.add(key)
-                    if self.cache.get(key) is None or _answers(raw) != _answers(self.body(key)):
-                        self._put(key, raw)
+                    self._take_up(key, raw)
         self.leftovers.only(left, saved_before)
         for key in [key for key in found if self._stays(key, self.body(key))]:
             await self.let_go(key)
         for key in (known_before & self._saved) - found:
             logger.warning("the ConfigMap of %s is deleted: letting go of what it has in the cloud", key)
             self.drop(key)
+
+    def _take_up(self, key: ObjectKey, raw: JsonObject) -> None:
+        """Go on with an object as a ConfigMap has it; an id that only this process knows stays, and is saved again."""
+        known = self.body(key) if key in self._known else {}
+        here, there = records(known).every_id, records(raw).every_id
+        if here <= there:
+            self._saved.add(key)
+            if not known or here < there or _answers(raw) != _answers(known):
+                self._put(key, raw)
+        elif _answers(raw) != _answers(known):
+            self._saved.discard(key)
+            self._put(key, {**raw, "status": part(known, "status")})
 
     def _stays(self, key: ObjectKey, raw: Mapping[str, JsonValue]) -> bool:
         """Whether another process keeps the resource, or a former one of the same object, on purpose."""
@@ -325,8 +336,11 @@ class DepartedObject:
         *,
         subresource: str | None = None,
     ) -> JsonObject:
-        """Apply a merge patch; removing the finalizer ends the object. Raises KubeError."""
+        """Apply a merge patch; removing the finalizer ends the object. Raises KubeError, among them Conflict."""
         before = await self.get(kind, namespace, name)
+        version, read = (part(each, "metadata").get("resourceVersion") for each in (before, body))
+        if read not in {version, None}:
+            raise Conflict(409, "Conflict", f"{self.key} was completed meanwhile")
         after = _next_version(_merged(before, body))
         if held(part(after, "metadata")):
             self.vanished.show(self.key, after)

@@ -28,6 +28,7 @@ def put(cache: Cache, version: int, **changed: JsonValue) -> None:
         ({"annotations": {"gpurelay.dev/paused": "false"}}, True),
         ({"annotations": {"gpurelay.dev/abandon": "true"}}, False),
         ({"annotations": {"gpurelay.dev/adopt-id": "pod-9"}}, False),
+        ({"annotations": {"gpurelay.dev/retry-create": "yes"}}, False),
         ({"annotations": {"gpurelay.dev/restarted-at": "now"}}, True),
     ],
 )
@@ -40,7 +41,7 @@ def test_what_people_do_meanwhile_counts(changed: dict[str, JsonValue], stands: 
     assert holds() is stands
 
 
-@pytest.mark.parametrize("answer", ["abandon", "adopt-id"])
+@pytest.mark.parametrize("answer", ["abandon", "adopt-id", "retry-create"])
 def test_an_answer_that_was_known_does_not_count(answer: str) -> None:
     cache, annotations = Cache(), {f"gpurelay.dev/{answer}": "true"}
     put(cache, 1, annotations={**annotations})

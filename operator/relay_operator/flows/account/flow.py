@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import islice
 
-from relay_client import CloudError, Forbidden, Unauthorized
+from relay_client import Cloud, CloudError, Forbidden, Unauthorized
 from relay_client.operations import GET_BALANCE
 from relay_kube.kube import JsonObject, KubeError, Refused, ResourceType
 from relay_operator.accounts import key_secret
@@ -23,6 +23,7 @@ from relay_operator.engine.account import AccountReady, AccountRefused, AccountS
 from relay_operator.engine.actions import Ignore, Nothing, Wait
 from relay_operator.engine.backoff import Backoff, advised, jittered
 from relay_operator.engine.controller import Engine
+from relay_operator.engine.fence import fence
 from relay_operator.engine.flow import Told, Turn
 from relay_operator.engine.kind import resource_type
 from relay_operator.engine.leftovers import Fate, Left
@@ -202,7 +203,7 @@ class AccountFlow:
             case Glance(read_only):
                 return await self._glance(facts, memory, read_only=read_only)
             case End(unsubscribe):
-                return await self._end(facts, writer, unsubscribe=unsubscribe)
+                return await self._end(facts, memory, writer, unsubscribe=unsubscribe)
             case _:
                 return Nothing()
 
@@ -216,7 +217,7 @@ class AccountFlow:
                 try:
                     await key_secret.release(kube, metadata.namespace, held, metadata.uid)
                 except Refused as refused:
-                    memory.unheld, wanted = f"the Secret {held} keeps a finalizer: {refused}", held
+                    memory.unheld, wanted = _keeps_finalizer(held, refused), held
             change: JsonObject = {}
             if meta.FINALIZER not in metadata.finalizers:
                 change["finalizers"] = [*metadata.finalizers, meta.FINALIZER]
@@ -260,7 +261,7 @@ class AccountFlow:
         await self._learn_admitted(state)
         paid = self.budgets.paid(state)
         try:
-            seen = await self._observer().look(account, state.cloud, read_only=read_only)
+            seen = await self._observer().look(account, self._fenced(facts), read_only=read_only)
             unsettled = self.budgets.looked(
                 state,
                 seen.balance.available_cents if seen.balance is not None else None,
@@ -344,19 +345,25 @@ class AccountFlow:
             notes=(*seen.notes, trouble) if trouble else seen.notes,
         )
 
-    async def _end(self, facts: AccountFacts, writer: ObjectWriter, *, unsubscribe: bool) -> Result:
-        account, state = facts.account, facts.state
-        metadata = account.metadata
-        if unsubscribe and isinstance(state, AccountReady):
+    async def _end(
+        self, facts: AccountFacts, memory: AccountMemory, writer: ObjectWriter, *, unsubscribe: bool
+    ) -> Result:
+        account, metadata = facts.account, facts.account.metadata
+        memory.unheld = ""
+        if unsubscribe:
             try:
-                await self._observer().end(account, state.cloud)
+                await self._observer().end(account, self._fenced(facts))
             except CloudError as error:
                 logger.warning("the webhook subscription cannot be removed: %s", error)
                 if not facts.view.overdue:
                     return Nothing()
         held = metadata.annotations.get(meta.API_KEY_SECRET)
         if held:
-            await key_secret.release(self.engine.kube, metadata.namespace, held, metadata.uid)
+            try:
+                await key_secret.release(self.engine.kube, metadata.namespace, held, metadata.uid)
+            except Refused as refused:
+                memory.unheld = _keeps_finalizer(held, refused)
+                return Nothing()
         await finalizer.release(writer, metadata)
         return Ended()
 
@@ -366,7 +373,8 @@ class AccountFlow:
         if isinstance(result, Ended):
             gone = Report(None, None, Reason.DELETING, "nothing depends on it: let go", Return.NEVER)
             return Told(before, before, gone, name="Release")
-        if isinstance(action, End | Ignore) or action == Wait(Reason.DELETING):
+        ending = isinstance(action, End) and not memory.unheld
+        if ending or isinstance(action, Ignore) or action == Wait(Reason.DELETING):
             return Told(before, before, _quietly(Reason.DELETING, "", soon, Priority.DELETE), name="Wait")
         state, seen = (result.state, result.seen) if isinstance(result, Looked) else (facts.state, None)
         finding = AccountFinding(
@@ -379,6 +387,7 @@ class AccountFlow:
             unavailable_after=self.settings.unavailable_after_failures,
             seen=seen,
             deleting=view.deleting,
+            unheld=memory.unheld if isinstance(action, End) else "",
             ending_late=view.in_use and facts.in_use.total() == 0,
             # Only a look does what `reconcile-at` requests.
             reconcile_at=before.reconcile_at if seen is None else account.metadata.echo(meta.RECONCILE_AT),
@@ -441,18 +450,25 @@ class AccountFlow:
         return result
 
     async def forget(self, key: ObjectKey, memory: AccountMemory | None) -> None:
-        """Forget an account that is gone, or is another operator's by now, which wakes the objects that use it here."""
+        """Forget an account that is gone, or is another operator's by now, which wakes the objects that use it here.
+
+        Raises KubeError if the API server cannot be asked.
+        """
         if memory is not None and self.engine.cache.get(key) is not None:
             await self.accounts.state(key)
         if memory is not None and memory.holds:
             # Somebody removed the account's finalizer by hand; its Secret must not stay behind undeletable.
             try:
                 await key_secret.release(self.engine.kube, key.namespace, memory.holds, memory.uid)
-            except KubeError as error:
-                logger.warning("the Secret %s of %s may keep a finalizer: %s", memory.holds, key, error)
+            except Refused as refused:
+                logger.warning("the Secret %s of %s may keep a finalizer: %s", memory.holds, key, refused)
         self.accounts.forget(key)
         self.budgets.forget(key)
         self.metrics.forget_account(key.namespace, key.name)
+
+    def _fenced(self, facts: AccountFacts) -> Cloud:
+        """The account's Cloud, which sends no change once people have written another account."""
+        return facts.usable.cloud.guarded(fence(self.engine.cache, facts.key, facts.account.metadata, None))
 
     def _observer(self) -> AccountObserver:
         return AccountObserver(self.engine.kube, self.accounts, self.settings.webhook_public_url)
@@ -460,6 +476,10 @@ class AccountFlow:
     @property
     def _random(self) -> Callable[[], float]:
         return self.engine.retry_policy.random
+
+
+def _keeps_finalizer(secret: str, refused: Refused) -> str:
+    return f"the Secret {secret} keeps a finalizer: {refused}"
 
 
 def _quietly(reason: Reason, message: str, seconds: float, priority: Priority) -> Report:

@@ -61,6 +61,8 @@ class AccountFinding:
     deleting: bool = False
     ending_late: bool = False
     """Whether nothing but a late create still needs an account that is being deleted."""
+    unheld: str = ""
+    """Why the Secret of an account that ends cannot be released; else empty."""
     reconcile_at: str | None = None
     held: Wanted | None = None
     """The condition of an account whose annotations hold back every change."""
@@ -163,6 +165,8 @@ def _usable(before: AccountStatus, finding: AccountFinding) -> Iterator[Wanted]:
     if depending:
         message = f"kept while objects depend on it: {', '.join(depending)}; delete them first"
         yield Wanted(ConditionType.STALLED, "True", Reason.IN_USE, message)
+    elif finding.unheld:
+        yield Wanted(ConditionType.STALLED, "True", Reason.DELETING, finding.unheld)
     elif finding.deleting and finding.ending_late:
         message = "kept until the late creates in status.unclaimed have ended, for a day at most"
         yield Wanted(ConditionType.RECONCILING, "True", Reason.DELETING, message)

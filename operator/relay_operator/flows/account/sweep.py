@@ -378,11 +378,11 @@ class Sweeper:
         rest = [record for record in own if record.fate is not Fate.LATE]
         chosen = [*in_turn(late, memory.looked, _LOOKS), *in_turn(rest, memory.looked, _LOOKS)]
         memory.looked |= {record.id: memory.sweeps for record in chosen}
+        memory.missing = Counter({record.config_map: memory.missing[record.config_map] for record in own})
         return chosen
 
     def _forget(self, record: Leftover, memory: SweepMemory) -> None:
         logger.info("%s %s is gone, or has an object again: it leaves the list", record.kind, record.id)
         self.engine.leftovers.forget(record)
-        del memory.missing[record.config_map]
         if record.fate is Fate.LATE:
             self._wake(record)

@@ -136,7 +136,10 @@ def unanswered(status: InferenceBatchStatus) -> list[PartStatus]:
 
 
 def unsettled(status: InferenceBatchStatus, written: Intent) -> bool:
-    """Whether a create may have been sent whose outcome is not recorded."""
+    """Whether a create may have been sent whose outcome is not recorded.
+
+    Once there is a token, the markers of the parts tell, even if the intent cannot be read.
+    """
     is_open = written is not None and (
         written.token != status.create_token if isinstance(written, CreateIntent) else not status.create_token
     )

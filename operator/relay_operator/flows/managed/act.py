@@ -62,7 +62,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
                 found, _ = self.resource.identity(_known(facts.observed))
                 memory.shown = Shown()
                 address = asked(facts.obj.status, found)
-                result = await self._send(facts, lambda cloud: self.resource.delete(cloud, address))
+                result = await self._send(facts, lambda cloud: self.resource.delete(cloud, address), ending=found)
                 memory.discarded = facts.intent.token if isinstance(result, Sent) and facts.intent is not None else ""
                 return result
             case actions.Adopt():
@@ -113,7 +113,11 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         attempt = last % MOST_ATTEMPTS + 1
         intent = self._intent(facts, self._name(obj.metadata, attempt), attempt)
         memory.unsent.add(intent.token)
-        await finalizer.open_intent(writer, obj.metadata, intent)
+        try:
+            await finalizer.open_intent(writer, obj.metadata, intent)
+        except (kube.Conflict, kube.Refused):
+            memory.unsent.discard(intent.token)  # it surely did not land: such tokens would be kept without end
+            raise
         memory.intent = intent
         return intent
 
@@ -225,6 +229,8 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
                 memory.full = (facts.obj.metadata.generation, facts.full + 1)
             # A name clash means that something of this name exists: search for it, do not count a refusal.
             clash = isinstance(error, Conflict) and not nameless(self.resource)
+            if error.outcome is Outcome.UNKNOWN:
+                memory.awaited = ("", 0.0)  # a webhook may name what this very request made
             unknown = again or error.outcome is Outcome.UNKNOWN or clash
             return OutcomeUnknown(error, intent) if unknown else Rejected(error, intent)
         cloud_id, name = self.resource.identity(observed)

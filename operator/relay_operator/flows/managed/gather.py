@@ -1,4 +1,4 @@
-"""The one place that reads: object, account, cloud and inputs become `Facts`. It writes nothing."""
+"""The one place that reads: object, account, cloud and inputs become `Facts`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace

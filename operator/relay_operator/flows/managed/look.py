@@ -1,4 +1,4 @@
-"""What an object has in the cloud: read by its id, adopted by its name, or searched for. Reads only."""
+"""What an object has in the cloud: read by its id, adopted by its name, or searched for. Asks for nothing but reads."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -310,9 +310,9 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         memory: ManagedMemory,
     ) -> Sight[ObsT]:
         """Find out what became of a create whose answer is unknown."""
-        strange = self._strange(obj, intent, account)
-        if strange is not None:
-            return strange
+        unsearchable = self._unsearchable(obj, intent, account)
+        if unsearchable is not None:
+            return unsearchable
         if intent.token in memory.unsent:
             return Sight(Seen.ABSENT, note="the last attempt was written down and not sent")
         originals = self.cache.creators(intent.token, turn.key)
@@ -442,7 +442,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
     def _gave(self, obj: Resource[SpecT, StatusT], uid: str, intent: CreateIntent) -> bool:
         return identity.gave(obj.metadata, uid, self.installation.name, intent.name)
 
-    def _strange(
+    def _unsearchable(
         self, obj: Resource[SpecT, StatusT], intent: CreateIntent, account: AccountReady
     ) -> Sight[ObsT] | None:
         """The result for an intent that may not be searched for; None if it may.

@@ -25,6 +25,8 @@ from relay_operator.settings import Settings
 from tests.unit.flows.managed.world import NAMESPACE, OPERATOR_NAMESPACE, World
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pydantic import JsonValue
 
 KEY, UID = ObjectKey("CloudAccount", NAMESPACE, "default"), "1234abcd-5678-4ef0-9abc-def012345678"
@@ -60,6 +62,8 @@ class MoneyCloud:
     """Paths' last parts for which the cloud answers that it cannot."""
     refusing: tuple[str, ...] = ()
     """Paths' last parts for which the cloud refuses the key."""
+    on_read: Callable[[str], None] = lambda _: None
+    """Called before each answer to a GET, with the path's last part."""
     limited: dict[str, int] = field(default_factory=dict)
     """Retry-After by path's last part, for which the cloud limits the rate."""
 
@@ -81,6 +85,8 @@ class MoneyCloud:
         self.asked.append(request.path.rpartition("/")[2])
         if request.method != "GET":
             self.changed.append(self.asked[-1])
+        else:
+            self.on_read(self.asked[-1])
         await self.answers.wait()
         trouble = self._trouble(self.asked[-1])
         if trouble is not None:

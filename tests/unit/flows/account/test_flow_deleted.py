@@ -9,6 +9,7 @@ import pytest
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.leftovers import Fate, Leftover
+from tests.unit.engine.apiserver import Fault, part
 from tests.unit.flows.account.passes import KEY, LOOK, Passes
 from tests.unit.flows.managed.world import NAMESPACE
 
@@ -97,3 +98,33 @@ async def test_what_is_known_of_the_money_of_an_account_that_is_gone_is_forgotte
     passes.world.cache.drop(KEY)
     await passes.flow.forget(KEY, None)
     assert KEY not in budgets._funds
+
+
+def held(passes: Passes) -> bool:
+    """Whether the account's Secret has the account's finalizer."""
+    return "finalizers" in part(passes.world.server.objects["secrets", NAMESPACE, "key"], "metadata")
+
+
+async def test_a_secret_that_may_not_be_released_is_told_by_the_account_that_it_holds(passes: Passes) -> None:
+    await passes.settled()
+    refused = Fault(403, method="PATCH", plural="secrets", times=99)
+    passes.world.server.faults.append(refused)
+    delete(passes)
+    assert await passes.go_on()
+    assert "the Secret key keeps a finalizer" in passes.condition("Stalled")[1]
+    passes.world.server.faults.remove(refused)
+    assert not await passes.go_on()
+    assert not held(passes)
+
+
+@pytest.mark.parametrize(("status", "released"), [(500, True), (403, False)])
+async def test_the_secret_of_an_account_that_was_forced_away_is_released(
+    passes: Passes, status: int, *, released: bool
+) -> None:
+    await passes.settled()
+    assert held(passes)
+    passes.world.server.faults.append(Fault(status, method="PATCH", plural="secrets"))
+    passes.world.cache.drop(KEY)
+    for _ in range(2):
+        await passes.go_on()
+    assert held(passes) is not released

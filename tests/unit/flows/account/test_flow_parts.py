@@ -174,3 +174,14 @@ async def test_numbers_that_no_gauge_can_hold_do_not_keep_an_account_from_being_
     await passes.look()
     assert passes.condition("Ready")[0] == "True"
     assert passes.status().available_cents == 2**63 - 1
+
+
+async def test_what_people_change_while_the_cloud_is_read_is_not_written_over(passes: Passes) -> None:
+    await passes.settled()
+    passes.change({"autoRecharge": {"enabled": True, "thresholdCents": 1000, "amountCents": 5000}})
+    passes.cloud.on_read = lambda asked: passes.change({"autoRecharge": None}) if asked == "auto-recharge" else None
+    await passes.look()
+    assert "auto-recharge" in passes.cloud.asked
+    assert passes.cloud.changed == []
+    await passes.look()
+    assert passes.condition("Ready") == ("True", "the key works")

@@ -16,7 +16,7 @@ from relay_operator.flows.batch.actions import Begin, Submit
 from relay_operator.flows.batch.facts import BatchMemory, Facts
 from relay_operator.flows.batch.names import TAG, PartTag
 from relay_operator.flows.batch.plan import Phase, View
-from relay_operator.flows.batch.result import Begun, Paid, Unknown
+from relay_operator.flows.batch.result import Begun, NotPaid, Paid, Unknown
 from relay_operator.objectstores.addresses import StorePolicy
 from relay_operator.objectstores.stores import ObjectStores
 from tests.unit.client.scripted import Reply, scripted_server
@@ -112,3 +112,17 @@ async def test_lists_before_a_create_say_nothing_of_it() -> None:
             came = await acting(stores, cache).act(facts, Submit(), memory, cast("Any", _Writer(reads=True)))
     assert isinstance(came, Unknown)
     assert memory.lacks(what, 1e6, delays) == delays.unknown
+
+
+async def test_a_create_that_is_withheld_is_unsent() -> None:
+    """People changed the batch between its marker and its create."""
+    obj, cache, memory = batch(status=status(part(inputFileId="file_1"))), Cache(), BatchMemory("uid-1")
+    metadata = obj.metadata.model_dump(mode="json", exclude_none=True) | {"generation": 2}
+    cache.put(KEY, cast("Json", {"kind": "InferenceBatch", "metadata": metadata, "status": {"createToken": TOKEN}}))
+    async with ObjectStores(StorePolicy()) as stores, scripted_server() as server:
+        async with Cloud(server.url, "or_key_0123456789", inference_url=server.url, organization_id="org-1") as cloud:
+            facts = Facts(KEY, obj, NOON, ready(cloud), View(phase=Phase.ACTIVE), obj.status, INTENT)
+            result = await acting(stores, cache).act(facts, Submit(), memory, cast("Any", _Writer(reads=True)))
+        assert isinstance(result, NotPaid)
+        assert server.targets == []
+    assert memory.unsent == f"{TOKEN}/1/1"

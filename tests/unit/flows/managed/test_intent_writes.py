@@ -20,6 +20,16 @@ async def test_nothing_is_sent_when_the_intent_is_not_taken(world: World, status
     assert world.pods.created == [world.readable_intent().name]
 
 
+@pytest.mark.parametrize("status", [409, 422])
+async def test_intents_that_are_never_taken_are_not_remembered(world: World, status: int) -> None:
+    """An admission policy may refuse them for days."""
+    world.server.faults.append(metadata_fault(status, times=1000))
+    world.apply()
+    await world.wait(60)
+    (key,) = world.cache.keys()
+    assert [memory.unsent for memory in [world.reconciler.memories.get(key)] if memory is not None] == [set()]
+
+
 async def test_somebody_elses_change_between_reading_and_the_intent_stops_the_create(world: World) -> None:
     def label(_: Call) -> None:
         world.server.before = lambda _: None

@@ -167,3 +167,16 @@ async def test_absence_counts_from_the_last_request(world: World) -> None:
     while not world.status().attempt:
         await world.wait(1)
     assert world.clock.seconds >= last + 590
+
+
+async def test_each_repetition_waits_for_a_webhook_about_the_one_before(world: World) -> None:
+    """The cloud takes a name twice, and answers nothing."""
+    world.account.state = replace(world.account.ready, resend_unknown=True)
+    world.pods.listable = False
+    world.pods.fail("create", *[lost(acted=False)] * 9)
+    world.apply()
+    sent = []
+    for _ in range(4):
+        await world.wait(50)
+        sent.append(len(world.pods.sent))
+    assert sent == [1, 2, 3, 4]

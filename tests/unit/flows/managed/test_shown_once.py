@@ -3,10 +3,11 @@
 import pytest
 
 from relay_client import Cloud, Forbidden
+from relay_operator.api.meta import ADOPT_ID, PAUSED
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.resource import SearchResult
 from relay_wire.vms import VmRecord
-from tests.unit.engine.apiserver import Fault, part
+from tests.unit.engine.apiserver import Fault, Json, part
 from tests.unit.flows.managed.cloudpods import MemoryPods, lost, refused
 from tests.unit.flows.managed.shown_once import CANARY, SECRET, PodsWithAValue, kept, put_secret, secret
 from tests.unit.flows.managed.world import NAMESPACE, World
@@ -73,6 +74,22 @@ async def test_what_a_lost_answer_led_to_is_ended_and_another_is_made(showing: W
     assert (showing.reason(), [record.id for record in showing.pods.live]) == ("Running", ["pod-2"])
     assert kept(showing) == ("pod-2", f"{CANARY}pod-2")
     assert len(showing.pods.created) == 2
+
+
+async def test_what_a_lost_answer_led_to_is_not_ended_once_another_object_records_it(showing: World) -> None:
+    """Somebody puts back one that adopted it in the moment before."""
+
+    def restore() -> None:
+        showing.apply("restored", annotations={ADOPT_ID: "pod-1", PAUSED: "true"})
+        recorded: Json = {"status": {"id": "pod-1", "cloudName": showing.pods.records["pod-1"].name}}
+        showing.server.edit("gpupods", NAMESPACE, "restored", recorded, status=True)
+
+    showing.pods.fail("create", lost(acted=True))
+    showing.apply()
+    await showing.one_pass()
+    showing.pods.once_before_change(restore)
+    await showing.wait(10)
+    assert showing.pods.records["pod-1"].status != "terminated"
 
 
 async def test_what_a_lost_answer_led_to_may_leave_the_list_as_it_ends(showing: World) -> None:

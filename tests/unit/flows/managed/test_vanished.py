@@ -8,7 +8,7 @@ import orjson
 import pytest
 from pydantic import JsonValue
 
-from relay_kube.kube import NotFound
+from relay_kube.kube import Conflict, NotFound
 from relay_operator.api.meta import ADOPT_ID, ANNOTATION_PREFIX, CREATE_INTENT, FINALIZER, PAUSED, PLAN_ONLY, ObjectKey
 from relay_operator.engine.leftovers import Fate, Leftover
 from relay_operator.engine.vanished import DepartedObject, Vanished
@@ -318,6 +318,67 @@ async def test_whoever_deletes_the_config_map_lets_go_of_it(ending: World) -> No
     await ending.wait(600)
     assert (ending.pods.count("delete"), len(ending.pods.live)) == (asked, 1)
     assert list(ending.cache.keys()) == []
+
+
+def kept(world: World) -> dict[str, JsonValue]:
+    """The object in the only ConfigMap."""
+    (config_map,) = world.left_behind()
+    read: dict[str, JsonValue] = json.loads(str(part(config_map, "data")["object.json"]))
+    return read
+
+
+async def paid_and_unknown(world: World) -> dict[str, JsonValue]:
+    """It vanished while the result of its create was unknown; returns the status that tells what the create made."""
+    world.pods.listable = False
+    world.pods.fail("create", lost(acted=True))
+    world.apply()
+    await world.one_pass()
+    token = getattr(world.intent(), "token", "")
+    world.vanish()
+    await world.wait(120)
+    assert (len(world.pods.live), part(kept(world), "status").get("id")) == (1, None)
+    return {**part(kept(world), "status"), "id": "pod-1", "createToken": token}
+
+
+async def test_an_id_that_another_process_handed_over_is_heeded(world: World) -> None:
+    """The other one had sent the create, and got the answer after it had lost its Lease."""
+    status = await paid_and_unknown(world)
+    body: Json = {"data": {"object.json": json.dumps({**kept(world), "status": status})}}
+    (config_map,) = world.left_behind()
+    world.server.edit("configmaps", OPERATOR_NAMESPACE, str(part(config_map, "metadata")["name"]), body)
+    await world.informer.vanished.load()
+    await world.wait(60)
+    assert (world.pods.live, world.left_behind()) == ([], [])
+
+
+@pytest.mark.parametrize("answers", [{}, {f"{ANNOTATION_PREFIX}note": "seen"}], ids=["alone", "with an annotation"])
+async def test_an_id_that_its_config_map_lacks_is_written_there(world: World, answers: Json) -> None:
+    status = await paid_and_unknown(world)
+    raw = {**kept(world), "status": status}
+    (config_map,), vanished = world.left_behind(), world.informer.vanished
+    outage = Fault(500, method="PATCH", plural="configmaps", times=1000)
+    world.server.faults.append(outage)
+    await vanished.hand_over(ObjectKey("GpuPod", NAMESPACE, "train"), raw)
+    name, noted = str(part(config_map, "metadata")["name"]), {"metadata": {"annotations": answers}}
+    world.server.edit("configmaps", OPERATOR_NAMESPACE, name, noted)
+    await vanished.load()
+    world.server.faults.remove(outage)
+    world.pods.fail("delete", *[lost(acted=False)] * 3)
+    await world.reconciler.persist()
+    assert part(kept(world), "status").get("id") == "pod-1"
+    await world.restart()
+    await world.wait(60)
+    assert (world.pods.live, world.left_behind()) == ([], [])
+
+
+async def test_it_is_not_let_go_by_a_pass_that_did_not_know_its_id(ending: World) -> None:
+    await _vanished(ending)
+    (key,) = [key for key in ending.cache.keys("GpuPod") if key.vanished]
+    stale: Json = {"metadata": {"resourceVersion": "1", "finalizers": None}}
+    with pytest.raises(Conflict):
+        await DepartedObject(ending.informer.vanished, key).patch(ending.flow.type, NAMESPACE, "train", stale)
+    await ending.wait(60)
+    assert (ending.pods.live, ending.left_behind()) == ([], [])
 
 
 async def test_people_answer_on_the_config_map(world: World) -> None:
