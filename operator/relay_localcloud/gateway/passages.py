@@ -11,7 +11,7 @@ from aiohttp import web
 from relay_localcloud.gateway.directory import Directory
 from relay_localcloud.gateway.endpoints import Endpoint, IdTarget, Target
 from relay_localcloud.http.errors import ApiError
-from relay_localcloud.identity.credentials import KEY_PREFIX, LEGACY_KEY_PREFIX
+from relay_localcloud.identity.credentials import KEY_PREFIX, LEGACY_KEY_PREFIX, SESSION_PREFIX
 from relay_localcloud.runtimes.runtime import Way
 
 _API_KEY: Final = frozenset({"x-api-key"})
@@ -72,13 +72,14 @@ def _credential(endpoint: Endpoint, headers: Mapping[str, str]) -> tuple[str, fr
     key = headers.get("x-api-key", "").strip()
     scheme, _, token = headers.get("authorization", "").partition(" ")
     token = token.strip()
-    if scheme.lower() != "bearer" or (key and token and not _may_be_key(endpoint, token)):
+    if scheme.lower() != "bearer" or (key and token and not _may_be_ours(endpoint, token)):
         return key, _API_KEY
     return token or key, _ANY_KEY
 
 
-def _may_be_key(endpoint: Endpoint, token: str) -> bool:
-    return token.startswith((KEY_PREFIX, LEGACY_KEY_PREFIX)) or _is_deploy_token(endpoint, token)
+def _may_be_ours(endpoint: Endpoint, token: str) -> bool:
+    """Whether it has the form of a credential of this cloud, which no workload may see."""
+    return token.startswith((KEY_PREFIX, LEGACY_KEY_PREFIX, SESSION_PREFIX)) or _is_deploy_token(endpoint, token)
 
 
 class Passage:

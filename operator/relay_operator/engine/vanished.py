@@ -202,7 +202,7 @@ class Vanished:
                 self._put(key, raw)
         elif _answers(raw) != _answers(known):
             self._saved.discard(key)
-            self._put(key, {**raw, "status": part(known, "status")})
+            self._put(key, {**raw, "status": dict(part(known, "status"))})
 
     def _stays(self, key: ObjectKey, raw: Mapping[str, JsonValue]) -> bool:
         """Whether another process keeps the resource, or a former one of the same object, on purpose."""

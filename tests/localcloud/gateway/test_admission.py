@@ -35,7 +35,7 @@ async def test_of_two_keys_the_bearer_token_decides_and_neither_is_forwarded(org
     for other in (key, "or_wrong", "of-nobody"):
         seen = await workload.echoed("GET", "/", headers={"Authorization": f"Bearer {key}", "x-api-key": other})
         assert seen["headers"].keys().isdisjoint({"authorization", "x-api-key"})
-    for wrong in ("or_wrong", "vl_wrong"):
+    for wrong in ("or_wrong", "vl_wrong", organization.user_session_token):
         answer = await workload.call("GET", "/", headers={"Authorization": f"Bearer {wrong}", "x-api-key": key})
         assert answer.refusal == (401, "unauthorized")
 

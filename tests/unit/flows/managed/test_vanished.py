@@ -359,7 +359,8 @@ async def test_an_id_that_its_config_map_lacks_is_written_there(world: World, an
     outage = Fault(500, method="PATCH", plural="configmaps", times=1000)
     world.server.faults.append(outage)
     await vanished.hand_over(ObjectKey("GpuPod", NAMESPACE, "train"), raw)
-    name, noted = str(part(config_map, "metadata")["name"]), {"metadata": {"annotations": answers}}
+    name = str(part(config_map, "metadata")["name"])
+    noted: Json = {"metadata": {"annotations": answers}}
     world.server.edit("configmaps", OPERATOR_NAMESPACE, name, noted)
     await vanished.load()
     world.server.faults.remove(outage)
