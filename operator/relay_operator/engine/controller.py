@@ -125,9 +125,8 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         try:
             await self.flow.forget(key, memory)
         except KubeError as error:
-            if memory is None:
-                raise
-            self._not_taken(key, memory, error)
+            if memory is not None:
+                self._not_taken(key, memory, error)
         else:
             self.memories.drop(key)
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from relay_kube.kube import Unavailable
 from relay_operator.api.meta import ObjectKey
 from tests.unit.engine.apiserver import Fault
 from tests.unit.flows.managed.world import NAMESPACE, World
@@ -49,3 +50,22 @@ async def test_what_was_never_managed_here_is_left_as_it_is(passed_on: World) ->
     passed_on.apply("theirs")
     await passed_on.wait(60)
     assert (passed_on.condition(name="theirs"), len(passed_on.pods.created)) == (None, 1)
+
+
+async def test_what_keeps_it_from_being_forgotten_is_tried_again(
+    passed_on: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forgotten, failing = [], [KEY, ObjectKey("GpuPod", NAMESPACE, "theirs")]
+
+    async def forget(_: object, key: ObjectKey, memory: object) -> None:
+        if key in failing:
+            failing.remove(key)
+            raise Unavailable(500, "Scripted", "scripted")
+        forgotten.append((key, memory is None))
+
+    monkeypatch.setattr(type(passed_on.flow), "forget", forget)
+    passed_on.apply("theirs")
+    passed_on.hint()
+    await passed_on.wait(60)
+    assert (failing, forgotten[0]) == ([], (KEY, False))
+    assert passed_on.reconciler.memories.get(KEY) is None
