@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 from pydantic import JsonValue, ValidationError
 
 from relay_kube.kube import NAMESPACES, ApiAccess, JsonObject, Kube, KubeError, Refused, ResourceType
-from relay_operator.accounts.accounts import parse_account
+from relay_operator.accounts.account_object import parse_account
 from relay_operator.api.cloudaccount import urls_passed
 from relay_operator.api.meta import PLAN_ONLY, ObjectKey
 from relay_operator.api.plan import Plan

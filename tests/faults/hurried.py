@@ -16,7 +16,7 @@ import aiohttp
 from relay_client import CallPolicy
 from relay_kube import kube
 from relay_operator import __main__ as operator
-from relay_operator.accounts import accounts
+from relay_operator.accounts import connecting
 from relay_operator.objectstores import buckets
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ COMMAND = (sys.executable, str(Path(__file__)))
 
 def main(arguments: Sequence[str]) -> int:
     """Runs `relay-operator` with short timeouts; returns its exit code."""
-    vars(accounts)["CallPolicy"] = partial(CallPolicy, attempt_seconds=PATIENCE, total_seconds=PATIENCE)
+    vars(connecting)["CallPolicy"] = partial(CallPolicy, attempt_seconds=PATIENCE, total_seconds=PATIENCE)
     vars(kube)["_TIMEOUT"] = aiohttp.ClientTimeout(total=PATIENCE)
     options = buckets._options
     vars(buckets)["_options"] = lambda *its: {**options(*its), "read_timeout": timedelta(seconds=PATIENCE)}

@@ -1,45 +1,27 @@
 """Resolves an object's accountRef to a `Cloud`: account, Secret, key, organization; cached by key."""
 
-import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from weakref import WeakValueDictionary
 
-import orjson
-from pydantic import ValidationError
-
-from relay_client import (
-    CallPolicy,
-    Cloud,
-    CloudError,
-    ConnectionPool,
-    PaymentRequired,
-    RateLimiter,
-    Runtime,
-    Unauthorized,
-)
-from relay_client.errors import clause
+from relay_client import CloudError, ConnectionPool, PaymentRequired, Unauthorized
 from relay_client.list_room import ListRoom
-from relay_client.operations import INFERENCE_NAMES, WHOAMI
-from relay_kube.kube import Kube, Refused
-from relay_operator.accounts.key_secret import ApiKey, NoKey, read_api_key
+from relay_client.operations import INFERENCE_NAMES
+from relay_kube.kube import Kube
+from relay_operator.accounts.connecting import Connection, Connector, kept, limiter
 from relay_operator.accounts.namespace_selector import Admission
 from relay_operator.accounts.shortage import Shortage
-from relay_operator.api.cloudaccount import CloudAccount, ClusterCloudAccount, CreateRecovery, RateLimit
+from relay_operator.api.cloudaccount import RateLimit
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import ObjectKey
 from relay_operator.api.references import AccountKind, AccountRef
 from relay_operator.engine.account import AccountReady, AccountRefused, AccountState, AccountWaiting
 from relay_operator.engine.account_users import DEFAULT_NAME, named_account
-from relay_operator.engine.backoff import advised
 from relay_operator.engine.cache import Cache
-from relay_operator.engine.endpoints import called
 from relay_operator.engine.entry import Entry
-from relay_operator.engine.manifests import part
 from relay_operator.engine.queue import Priority, Queue
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
-from relay_operator.objectstores.allowed_urls import why_refused
 from relay_operator.settings import Settings
 from relay_operator.webhooks.deliveries import Evidence
 from relay_operator.webhooks.signing_secrets import SigningSecrets
@@ -47,48 +29,6 @@ from relay_wire.account import Whoami
 
 _DEAF_SECONDS = 20.0
 """How long an account's first create waits for its webhook subscription, which a cloud may never make."""
-_RECHECK_SECONDS = 300.0
-"""How long after the cloud refused a key the operator tries the same key again."""
-_OUTAGE_FAILURES = 10
-"""Failures in a row of one operation before its requests are held back; a single object hardly reaches this."""
-
-_LONGEST_SCOPE = _MOST_SCOPES = 64
-_LONGEST_NAME = 256
-"""More than status shows, so that it marks what is cut."""
-
-AnyAccount = CloudAccount | ClusterCloudAccount
-
-
-@dataclass(slots=True)
-class _Connection:
-    """What is known of one account; `state` is None before the first look at it."""
-
-    limiter: RateLimiter
-    rate_limit: RateLimit
-    shortage: Shortage
-    lists: ListRoom
-    unclaimed: UnclaimedIds = field(default_factory=UnclaimedIds)
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    state: AccountState | None = None
-    last_usable: AccountReady | None = None
-    who: Whoami | None = None
-    endpoint: str = ""
-    """Which cloud said so."""
-    made_of: tuple[str, ...] = ()
-    """Account uid, account generation and Secret version; a change requires a new Cloud."""
-    seen: tuple[str, int] = ("", 0)
-    fresh_until: float = 0.0
-    recheck_at: float = 0.0
-    suspected: bool = False
-    """Whether the cloud refused the key to any caller."""
-    doubted: bool = False
-    """Whether the inference URL refused the key: only the management API tells whether the key or the URL is wrong."""
-    doubt_at: float = float("-inf")
-    """When the next refusal of the inference URL raises a doubt: a wrong URL refuses for as long as it is wrong."""
-    usable_since: float | None = None
-    evidence: Evidence = field(default_factory=Evidence)
-    listening: bool = False
-    """Whether the webhook subscription exists, or is known to be impossible."""
 
 
 class Accounts:
@@ -105,14 +45,12 @@ class Accounts:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings = settings
-        self._allowed = settings.allowed_prefixes()
-        self._kube = kube
         self._cache = cache
         self._queue = queue
         self._clock = clock
-        self._shared_kinds = shared_kinds
         self._pool = pool
-        self._connections: dict[ObjectKey, _Connection] = {}
+        self._connector = Connector(settings, kube, cache, pool, shared_kinds, clock)
+        self._connections: dict[ObjectKey, Connection] = {}
         self._rooms: WeakValueDictionary[str | ObjectKey, ListRoom] = WeakValueDictionary()
         self._admission = Admission(kube, clock)
         self.webhook_secrets = SigningSecrets(settings.webhook_secret_overlap_seconds, clock)
@@ -163,7 +101,7 @@ class Accounts:
                 return known
             # If the API server cannot be asked, others go on with what is known.
             connection.fresh_until = self._clock() + self._rereads_after(known)
-            state = await self._look(key, entry, connection)
+            state = await self._connector.look(key, entry, connection)
             connection.state, connection.seen = state, (entry.uid, entry.generation)
             connection.suspected = connection.doubted = False
             connection.fresh_until = self._clock() + self._rereads_after(state)
@@ -224,8 +162,8 @@ class Accounts:
         if isinstance(error, Unauthorized) and connection.state is account:
             if error.operation not in INFERENCE_NAMES:
                 connection.suspected = True
-            elif self._clock() >= connection.doubt_at:
-                connection.doubted, connection.doubt_at = True, self._clock() + _RECHECK_SECONDS
+            else:
+                connection.doubt(self._clock())
         refused = whose if isinstance(error, PaymentRequired) else None
         if refused is not None and connection.shortage.refused(refused, self._clock()):
             self._queue.add(account.key, Priority.CHANGE)  # the balance that a later deposit is compared with
@@ -256,7 +194,7 @@ class Accounts:
         """Record the organization's current name in the answer of `whoami`."""
         connection = self._connections.get(key)
         if connection is not None and connection.who is not None:
-            connection.who = _kept(connection.who.model_copy(update={"organization_name": name}))
+            connection.who = kept(connection.who.model_copy(update={"organization_name": name}))
 
     def organization_of(self, key: ObjectKey) -> str | None:
         """The organization of the account's key; None if the cloud that the account calls now has not said yet."""
@@ -282,197 +220,19 @@ class Accounts:
             if not (first and entry.settled):
                 self._queue.add(dependent, Priority.CHANGE)
 
-    def _connection(self, key: ObjectKey) -> _Connection:
+    def _connection(self, key: ObjectKey) -> Connection:
         known = self._connections.get(key)
         if known is None:
             shortage = Shortage(2 * self._settings.backoff_max_seconds)
             # A namespace has one room for the lists of all its accounts, however many it has.
             lists = self._rooms.setdefault(key.namespace or key, ListRoom())
-            known = self._connections[key] = _Connection(_limiter(RateLimit()), RateLimit(), shortage, lists)
+            known = self._connections[key] = Connection(limiter(RateLimit()), RateLimit(), shortage, lists)
         return known
 
-    def _connect(
-        self, urls: tuple[str, str | None], api_key: str, organization_id: str | None, connection: _Connection
-    ) -> Cloud:
-        return Cloud(
-            urls[0],
-            api_key,
-            inference_url=urls[1],
-            organization_id=organization_id,
-            pool=self._pool,
-            limiter=connection.limiter,
-            lists=connection.lists,
-            policy=CallPolicy(recheck_seconds=_RECHECK_SECONDS, outage_failures=_OUTAGE_FAILURES),
-            runtime=Runtime(clock=self._clock),
-            user_agent="relay-operator",
-        )
-
-    def _is_stale(self, connection: _Connection, entry: Entry) -> bool:
+    def _is_stale(self, connection: Connection, entry: Entry) -> bool:
         changed = connection.seen != (entry.uid, entry.generation)
         troubled = connection.suspected or connection.doubted
         return changed or troubled or self._clock() >= connection.fresh_until
-
-    async def _look(self, key: ObjectKey, entry: Entry, connection: _Connection) -> AccountState:
-        try:
-            account = parse_account(key, entry)
-        except ValidationError as invalid:
-            problem = invalid.errors(include_url=False, include_input=False)[0]
-            return AccountRefused(Reason.SPEC_INVALID, f"the {key} cannot be read: {problem['msg']}")
-        refusal = self._not_allowed(account)
-        if refusal is not None:
-            return AccountRefused(Reason.ACCOUNT_NOT_ALLOWED, refusal)
-        api_key = await self._api_key(account)
-        if isinstance(api_key, NoKey):
-            connection.made_of = ()  # the same key may come back, and is tried then
-            if account.metadata.deletion_timestamp is not None and connection.last_usable is not None:
-                return connection.last_usable  # in a dying namespace, the Secret may go before the paid resources
-            return AccountWaiting(Reason.SECRET_MISSING, api_key.message)
-        made_of = (entry.uid, str(entry.generation), api_key.version)
-        if connection.state is not None and connection.made_of == made_of:
-            same = await self._unchanged(connection)
-            if same is not None:
-                return same
-        state = await self._connected(key, account, api_key, connection)
-        connection.made_of = made_of  # only now: a look that was cancelled has not tried this key
-        return state
-
-    async def _unchanged(self, connection: _Connection) -> AccountState | None:
-        """The state, if this same key need not be tried again; else None."""
-        now, state = self._clock(), connection.state
-        if isinstance(state, AccountReady) and connection.doubted:
-            connection.suspected = connection.suspected or await _refuses_key(state.cloud)
-        if isinstance(state, AccountReady) and connection.suspected:
-            connection.recheck_at = now + _RECHECK_SECONDS
-            return _unauthorized("the cloud refuses the API key")
-        if isinstance(state, AccountReady) or now < connection.recheck_at:
-            return state
-        return None
-
-    async def _connected(
-        self, key: ObjectKey, account: AnyAccount, api_key: ApiKey, connection: _Connection
-    ) -> AccountState:
-        connection.recheck_at = 0.0  # what was refused before was another key, or is tried again now
-        _limit(connection, account.spec.rate_limit or RateLimit())
-        base_url = account.spec.base_url or self._settings.default_base_url
-        urls = base_url, account.spec.inference_url or self._settings.default_inference_url or None
-        try:
-            who = await self._connect(urls, api_key.value, None, connection).call(WHOAMI)
-            cloud = self._connect(urls, api_key.value, who.organization_id, connection)
-        except Unauthorized as error:
-            connection.recheck_at = self._clock() + _RECHECK_SECONDS
-            return _unauthorized(error.message)
-        except CloudError as error:
-            connection.recheck_at = self._clock() + advised(error.retry_after, self._settings.backoff_max_seconds)
-            return AccountWaiting(Reason.CLOUD_UNAVAILABLE, error.message)
-        except ValueError as unfit:
-            connection.recheck_at = self._clock() + _RECHECK_SECONDS
-            return _unauthorized(str(unfit))
-        # The key of another organization gets "not found" for these resources, so the operator must never ask with it.
-        former = connection.who.organization_id if connection.who else account.status.organization_id
-        if former and former != who.organization_id and any(depends(key, one) for _, one in self._cache.users(key)):
-            connection.recheck_at = self._clock() + _RECHECK_SECONDS
-            message = (
-                f"the key belongs to the organization {who.organization_id}, and the objects of this account are in "
-                f"{former}: put back a key of that organization, or create another account"
-            )
-            return AccountRefused(Reason.ACCOUNT_FORBIDDEN, message)
-        endpoints = called(urls[0], urls[1] or "")
-        connection.who, connection.endpoint = _kept(who), endpoints.management
-        resend = account.spec.create_recovery is CreateRecovery.RETRY_BY_NAME
-        adoption, serves = account.spec.allow_adoption, served_kinds(account, self._shared_kinds)
-        grants, organization = granted_scopes(account), who.organization_id
-        budget = account.spec.budget
-        return AccountReady(
-            key,
-            cloud,
-            organization,
-            connection.unclaimed,
-            resend,
-            adoption,
-            serves,
-            grants,
-            budget,
-            endpoints=endpoints,
-        )
-
-    def _not_allowed(self, account: AnyAccount) -> str | None:
-        spec, own = account.spec, self._settings.namespace
-        if isinstance(account, ClusterCloudAccount) and (elsewhere := secret_namespace(account)) != own:
-            left = f"; it is left to the release in {elsewhere}" if self._settings.watch_namespaces else ""
-            return f"apiKeySecretRef.namespace must be the operator's own namespace, {own}{left}"
-        if not spec.base_url and not self._settings.default_base_url:
-            return "spec.baseUrl is not set, and the operator has no default (RELAY_DEFAULT_BASE_URL)"
-        for url in (spec.base_url, spec.inference_url):
-            refusal = why_refused(url, self._allowed) if url else None
-            if refusal is not None:
-                return refusal
-        return None
-
-    async def _api_key(self, account: AnyAccount) -> ApiKey | NoKey:
-        ref, namespace = account.spec.api_key_secret_ref, secret_namespace(account)
-        try:
-            return await read_api_key(self._kube, namespace, ref.name, ref.key)
-        except Refused as refused:
-            return NoKey(f"the Secret {ref.name} in the namespace {namespace} may not be read: {refused}")
-
-
-def depends(account: ObjectKey, user: Entry) -> bool:
-    """Whether a user of the account may have something in the cloud that only this account can end.
-
-    An object that only names a shared account does not count: the account may not even admit its namespace.
-    """
-    return account.kind == AccountKind.CLOUD_ACCOUNT or bool(user.cloud_id) or user.attempted
-
-
-def is_anothers(settings: Settings, key: ObjectKey, entry: Entry) -> bool:
-    """Whether another operator manages the account: each with watched namespaces has those with a key in its own.
-
-    Such an operator sees only some of the account's users. One that sees all manages all, since nobody else would.
-    """
-    if not settings.watch_namespaces or key.kind != AccountKind.CLUSTER_CLOUD_ACCOUNT:
-        return False
-    return part(orjson.loads(entry.body), "spec", "apiKeySecretRef").get("namespace") != settings.namespace
-
-
-def parse_account(key: ObjectKey, entry: Entry) -> AnyAccount:
-    """Parse the account in the cache. Raises ValidationError."""
-    model = CloudAccount if key.kind == AccountKind.CLOUD_ACCOUNT else ClusterCloudAccount
-    return model.model_validate_json(entry.body)
-
-
-def served_kinds(account: AnyAccount, by_default: frozenset[str]) -> frozenset[str] | None:
-    """The kinds that the account may be used for; None if all are allowed."""
-    if isinstance(account, CloudAccount):
-        return None
-    allowed = account.spec.allowed_kinds
-    return by_default if allowed is None else frozenset(allowed)
-
-
-def granted_scopes(account: AnyAccount) -> frozenset[str] | None:
-    """The scopes that a key created with the account may have; None if all are allowed."""
-    return None if isinstance(account, CloudAccount) else frozenset(account.spec.allowed_scopes or ())
-
-
-def secret_namespace(account: AnyAccount) -> str:
-    """The namespace of the account's Secrets."""
-    if isinstance(account, ClusterCloudAccount):
-        return account.spec.api_key_secret_ref.namespace
-    return account.metadata.namespace
-
-
-def _kept(who: Whoami) -> Whoami:
-    """What status shows of the answer: an answer may have 3 MiB, and that of every account is kept."""
-    scopes = sorted({scope[:_LONGEST_SCOPE] for scope in who.scopes})[:_MOST_SCOPES]
-    name = who.organization_name and who.organization_name[:_LONGEST_NAME]
-    return who.model_copy(update={"principal_type": "", "organization_name": name, "scopes": scopes})
-
-
-async def _refuses_key(cloud: Cloud) -> bool:
-    try:
-        await cloud.call(WHOAMI)
-    except CloudError as error:  # any other says nothing about the key
-        return isinstance(error, Unauthorized)
-    return False
 
 
 def _missing(key: ObjectKey) -> str:
@@ -497,16 +257,3 @@ def _no_default(namespace: str) -> str:
         f"the namespace {namespace} has no CloudAccount named {DEFAULT_NAME}, and no ClusterCloudAccount of that name "
         "admits it: create one, or name an account in accountRef"
     )
-
-
-def _unauthorized(message: str) -> AccountRefused:
-    return AccountRefused(Reason.ACCOUNT_UNAUTHORIZED, f"{clause(message)}: put a valid key into the Secret")
-
-
-def _limiter(rate_limit: RateLimit) -> RateLimiter:
-    return RateLimiter(rate_limit.requests_per_second, burst=float(max(rate_limit.burst, 2)))
-
-
-def _limit(connection: _Connection, rate_limit: RateLimit) -> None:
-    if connection.rate_limit != rate_limit:
-        connection.rate_limit, connection.limiter = rate_limit, _limiter(rate_limit)

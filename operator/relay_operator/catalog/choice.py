@@ -1,6 +1,6 @@
 """Chooses the account that reads the catalog. Pure."""
 
-from relay_operator.accounts.accounts import is_anothers
+from relay_operator.accounts.account_object import is_anothers
 from relay_operator.api.meta import ObjectKey
 from relay_operator.api.references import AccountKind
 from relay_operator.engine.account_users import SHARED_DEFAULT

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import cast
 
-from relay_operator.accounts.accounts import Accounts, AnyAccount, is_anothers
+from relay_operator.accounts.account_object import AnyAccount, is_anothers
+from relay_operator.accounts.accounts import Accounts
 from relay_operator.api.definition import Definition
 from relay_operator.api.inferencebatch import DEFINITION as BATCH
 from relay_operator.api.workload import SpecT, StatusT
@@ -19,6 +20,7 @@ from relay_operator.engine.controller import Controller, Engine
 from relay_operator.engine.passes import KindReconciler
 from relay_operator.engine.shared_lists import SharedLists
 from relay_operator.engine.traces import Traces
+from relay_operator.flows.account.act import Actor as AccountActor
 from relay_operator.flows.account.bookkeeping import Bookkeeper, Departed
 from relay_operator.flows.account.flow import AccountFlow
 from relay_operator.flows.account.sweep import Sweeper
@@ -103,8 +105,8 @@ def accounts(definition: Definition, model: type[AnyAccount]) -> Callable[[Parts
             parts.accounts.organization_of,
         )
         bookkeeper = Bookkeeper(engine, parts.departed, settings.namespace)
-        shared = engine, settings, parts.accounts, metrics, parts.plurals, sweeper, bookkeeper, parts.budgets
-        flow = AccountFlow(definition, model, *shared)
+        actor = AccountActor(engine, settings, parts.accounts, metrics, sweeper, bookkeeper, parts.budgets)
+        flow = AccountFlow(definition, model, parts.plurals, actor)
         return Controller(engine, flow, partial(is_anothers, settings))
 
     return controller

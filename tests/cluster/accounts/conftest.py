@@ -27,6 +27,7 @@ from relay_operator.engine.informer import key_of
 from relay_operator.engine.passes import KindReconciler
 from relay_operator.engine.queue import Priority, Queue, Taken
 from relay_operator.engine.vanished import Vanished
+from relay_operator.flows.account.act import Actor
 from relay_operator.flows.account.bookkeeping import Bookkeeper, Departed
 from relay_operator.flows.account.flow import AccountFlow
 from relay_operator.flows.account.sweep import Sweeper
@@ -111,11 +112,11 @@ class Bench:
         plurals = {"GpuPod": "gpupods", "GpuCluster": "gpuclusters", "InferenceBatch": "inferencebatches"}
         bookkeeper = Bookkeeper(self.engine, self.departed, OPERATOR_NAMESPACE)
         budgets = Budgets(self.engine.cache, self.engine.queue)
-        shared = self.engine, settings, self.accounts, self.metrics, plurals, sweeper, bookkeeper, budgets
+        actor = Actor(self.engine, settings, self.accounts, self.metrics, sweeper, bookkeeper, budgets)
         self.controllers: dict[str, KindReconciler] = {
-            CLOUD_ACCOUNT.kind: Controller(self.engine, AccountFlow(CLOUD_ACCOUNT, CloudAccount, *shared)),
+            CLOUD_ACCOUNT.kind: Controller(self.engine, AccountFlow(CLOUD_ACCOUNT, CloudAccount, plurals, actor)),
             CLUSTER_CLOUD_ACCOUNT.kind: Controller(
-                self.engine, AccountFlow(CLUSTER_CLOUD_ACCOUNT, ClusterCloudAccount, *shared)
+                self.engine, AccountFlow(CLUSTER_CLOUD_ACCOUNT, ClusterCloudAccount, plurals, actor)
             ),
         }
 

@@ -7,7 +7,7 @@ import pytest
 
 from relay_client import OPERATIONS
 from relay_kube.kube import JsonObject
-from relay_operator.accounts.accounts import granted_scopes, served_kinds
+from relay_operator.accounts.account_object import granted_scopes, served_kinds
 from relay_operator.accounts.key_secret import ApiKey, NoKey, api_key_in
 from relay_operator.accounts.namespace_selector import admits
 from relay_operator.api.cloudaccount import CloudAccount, ClusterCloudAccount, LabelSelector

@@ -17,6 +17,7 @@ from relay_operator.engine.account import AccountReady
 from relay_operator.engine.controller import Controller
 from relay_operator.engine.intent import cloud_name
 from relay_operator.engine.queue import Priority, Taken
+from relay_operator.flows.account.act import Actor
 from relay_operator.flows.account.bookkeeping import Bookkeeper, Departed
 from relay_operator.flows.account.flow import AccountFlow
 from relay_operator.flows.account.sweep import Sweeper
@@ -140,9 +141,8 @@ class Passes:
         self.accounts = Accounts(settings, world.kube, cache, world.queue, ConnectionPool(), frozenset(), clock)
         sweeper = Sweeper(engine, {}, True, lambda _kind: None, self.accounts.organization_of)
         bookkeeper = Bookkeeper(engine, self.departed, OPERATOR_NAMESPACE)
-        plurals = {"GpuPod": "gpupods"}
-        shared = engine, settings, self.accounts, self.metrics, plurals, sweeper, bookkeeper, world.budgets
-        self.flow = AccountFlow(CLOUD_ACCOUNT, CloudAccount, *shared)
+        actor = Actor(engine, settings, self.accounts, self.metrics, sweeper, bookkeeper, world.budgets)
+        self.flow = AccountFlow(CLOUD_ACCOUNT, CloudAccount, {"GpuPod": "gpupods"}, actor)
         self.controller = Controller(engine, self.flow)
         cache.put(KEY, world.server.objects["cloudaccounts", NAMESPACE, "default"])
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import pytest_asyncio
 
-from relay_operator.accounts.accounts import is_anothers
+from relay_operator.accounts.account_object import is_anothers
 from relay_operator.api.cloudaccount import CLUSTER_CLOUD_ACCOUNT, AccountStatus, ClusterCloudAccount
 from relay_operator.api.meta import FINALIZER, ObjectKey
 from relay_operator.engine.account import AccountRefused

@@ -44,5 +44,5 @@ async def test_a_reservation_of_a_paused_object_counts_if_the_account_admits_it(
     state = await passes.accounts.state(SHARED)
     assert isinstance(state, AccountReady)
     other = ObjectKey("GpuPod", "elsewhere", "other")
-    refused = passes.flow.budgets.would_refuse(other, Age("2026-03-01T12:00:00Z", "o"), state, Commitment(100, 1))
+    refused = passes.flow.actor.budgets.would_refuse(other, Age("2026-03-01T12:00:00Z", "o"), state, Commitment(100, 1))
     assert bool(refused) is counts
