@@ -29,6 +29,7 @@ from relay_operator.flows.managed import blue_green, flow, gather, plan
 from relay_operator.flows.managed.flow import ManagedFlow
 from relay_operator.flows.managed.look import Looker
 from relay_operator.flows.managed.plan import Former
+from relay_operator.flows.managed.search import Searcher
 from tests.model.configurations import Configuration, called
 from tests.model.passes import DELAYS, Passes
 from tests.model.steps import World
@@ -248,7 +249,7 @@ RULES: Mapping[str, Rule] = {
         "8. an intent finds nothing that adopt-id might not",
         "forged",
         "I5",
-        _replaced(Looker, "_unsearchable", _nothing),
+        _replaced(Searcher, "_unsearchable", _nothing),
     ),
     "what an intent led to": Rule(
         "8. while an intent is open, adopt-id takes only what it may have led to",
@@ -260,7 +261,7 @@ RULES: Mapping[str, Rule] = {
         "8. adopt-id refuses what carries the name of another object that is there",
         "adopt-named",
         "I5",
-        _replaced(Looker, "_givers", _nobody),
+        _replaced(Searcher, "givers", _nobody),
     ),
     "kept": Rule("9. what is kept on purpose is never ended", "kept", "I3", _replaced(Leftovers, "kept", _no)),
     "kept meanwhile": Rule(

@@ -35,7 +35,7 @@ from relay_operator.flows.managed.former import STUCK, former, is_full, name_of,
 from relay_operator.flows.managed.funding import Ahead, Funding
 from relay_operator.flows.managed.inputs import InputReader, MissingInput, ReadInputs
 from relay_operator.flows.managed.links import Links
-from relay_operator.flows.managed.look import Looker, Sight
+from relay_operator.flows.managed.look import Looker
 from relay_operator.flows.managed.memory import ManagedMemory
 from relay_operator.flows.managed.part_of import part_of
 from relay_operator.flows.managed.plan import Demand, Difference, Former, Gate, Recovery, Seen, Undecided, Value, View
@@ -55,6 +55,7 @@ from relay_operator.flows.managed.resource import (
     shown_once,
     takes_inputs,
 )
+from relay_operator.flows.managed.search import Sight
 from relay_operator.flows.managed.shown_once import Life, ValueKeeper, value_of
 
 _ANEW = frozenset({Difference.REPLACEABLE, Difference.SUPERSEDED})

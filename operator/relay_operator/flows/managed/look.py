@@ -1,46 +1,40 @@
-"""What an object has in the cloud: read by its id, adopted by its name, or searched for. Asks for nothing but reads."""
+"""What an object has in the cloud: read by its id, adopted, or searched for. Asks for nothing but reads."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Generic, assert_never
+from dataclasses import dataclass, field, replace
+from typing import Generic
 
-from relay_client.errors import CloudError, NotFound, Unreadable
+from relay_client.errors import NotFound, Unreadable
 from relay_operator.api import meta
-from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey, Resource, rfc3339
+from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey, Resource
 from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine import identity
 from relay_operator.engine.account import AccountReady, moved
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.commands import annotate, let_go
 from relay_operator.engine.confirmation import ConfirmationDelays
-from relay_operator.engine.fence import first, shared
+from relay_operator.engine.fence import shared
 from relay_operator.engine.flow import Turn
 from relay_operator.engine.identity import Installation, Whose
 from relay_operator.engine.intent import named
 from relay_operator.flows.managed import predicates
 from relay_operator.flows.managed.blue_green import blues
-from relay_operator.flows.managed.ending import legible, says
+from relay_operator.flows.managed.ending import legible
 from relay_operator.flows.managed.former import former
 from relay_operator.flows.managed.memory import ManagedMemory
-from relay_operator.flows.managed.part_of import asked, whole
+from relay_operator.flows.managed.part_of import asked
 from relay_operator.flows.managed.plan import Demand, Seen
 from relay_operator.flows.managed.resource import (
-    CannotTell,
     ExternalResource,
-    Found,
     Look,
-    NotSeen,
     ObsT,
     Progress,
-    SearchResult,
-    Unfinished,
     brought_in,
-    is_part,
     nameless,
     shown_once,
     unnamed,
 )
-from relay_operator.flows.managed.unnamed import found_unnamed, has_rival
+from relay_operator.flows.managed.search import FORMER, WITHHELD, Searcher, Sight, another_url, belongs
 from relay_wire.base import RESOURCE_ID
 
 _SEEN_BY_PROGRESS = {
@@ -55,19 +49,7 @@ _SEEN_BY_PROGRESS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Sight(Generic[ObsT]):
-    """The result of a look; `observed` is set only if it is this object's own, or may become it."""
-
-    seen: Seen
-    observed: ObsT | None = None
-    note: str = ""
-    error: CloudError | None = None
-    decided_in: float | None = None
-    """Seconds until a look can tell what this one could not."""
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Looker(Generic[SpecT, StatusT, ObsT]):
     """Looks for the resources of one kind's objects."""
 
@@ -76,6 +58,10 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
     clock: Callable[[], float]
     delays: ConfirmationDelays
     installation: Installation
+    searcher: Searcher[SpecT, StatusT, ObsT] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.searcher = Searcher(self.resource, self.cache, self.clock, self.delays, self.installation)
 
     async def look(
         self,
@@ -111,7 +97,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
             return Sight(Seen.NOTHING) if deleting else await self._look_for_another(key, obj, account)
         if isinstance(intent, MalformedIntent):
             return Sight(Seen.UNKNOWABLE, note=f"{intent}{refused}")
-        found = await self._search(turn, obj, intent, account, memory)
+        found = await self.searcher.search(turn, obj, intent, account, memory)
         return replace(found, note=f"{found.note}{refused}")
 
     def _adopts(self, obj: Resource[SpecT, StatusT]) -> str:
@@ -131,7 +117,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         cloud_id, _ = self.resource.identity(observed)
         holders = self.cache.others(key, cloud_id)
         if holders:
-            return Sight(Seen.TAKEN, note=_belongs(cloud_id, holders))
+            return Sight(Seen.TAKEN, note=belongs(cloud_id, holders))
         barred, command = self._never_adopts(account), annotate(key, f"{meta.ADOPT_ID}={cloud_id}")
         way_out = f"it is not taken over, since {barred}" if barred else f"to take it over, {command}"
         return Sight(Seen.TAKEN, note=f"it exists already, {self.resource.detail(observed)}: {way_out}")
@@ -194,8 +180,8 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         if (name or not account.admits) and recorded and name != recorded:
             shown = f"is the cloud's {name!r}, not" if name else "has no name in the cloud that shows it to be"
             return f"the resource {cloud_id} {shown} {recorded!r}"
-        givers = frozenset() if recorded or not name else self._givers(obj, observed)
-        return _belongs(cloud_id, givers) if givers else ""
+        givers = frozenset() if recorded or not name else self.searcher.givers(obj, observed)
+        return belongs(cloud_id, givers) if givers else ""
 
     async def _look_at_restored(
         self, turn: Turn, obj: Resource[SpecT, StatusT], account: AccountReady, memory: ManagedMemory
@@ -203,15 +189,15 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         """Take over what an earlier object of this name recorded, if that is allowed and no other object has it."""
         key, cloud_id = turn.key, obj.status.id or ""
         if not account.adoption_allowed:
-            return Sight(Seen.WITHHELD, note=f"the resource {cloud_id} {_FORMER} {_WITHHELD}")
+            return Sight(Seen.WITHHELD, note=f"the resource {cloud_id} {FORMER} {WITHHELD}")
         holders = self.cache.others(key, cloud_id)
         if holders:
-            return Sight(Seen.WITHHELD, note=_belongs(cloud_id, holders))
+            return Sight(Seen.WITHHELD, note=belongs(cloud_id, holders))
         sight = await self._look_by_id(key, obj, account, memory, Look.EXACT)
         if sight.observed is None or sight.seen is Seen.GONE:
             return sight
-        others = self._others(key, obj, sight.observed, account)
-        return Sight(Seen.WITHHELD, note=_belongs(cloud_id, others)) if others else replace(sight, seen=Seen.FOUND)
+        others = self.searcher.others(key, obj, sight.observed, account)
+        return Sight(Seen.WITHHELD, note=belongs(cloud_id, others)) if others else replace(sight, seen=Seen.FOUND)
 
     def _missing(
         self, key: ObjectKey, obj: Resource[SpecT, StatusT], account: AccountReady, memory: ManagedMemory
@@ -222,7 +208,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         One that was seen terminated need not be repeated: the cloud forgets such a resource after a day (section 3).
         """
         if moved(obj.status.identity, account.endpoints.of(key.kind)):
-            told = f"{_moved(account)} does not find {obj.status.id}, which proves nothing"
+            told = f"{another_url(account)} does not find {obj.status.id}, which proves nothing"
             return Sight(Seen.FOREIGN, note=f"{told}: give it that URL again, or, if it is gone, {let_go(key)}")
         if memory.missing[0] != obj.status.id:
             memory.missing = (obj.status.id or "", self.clock())
@@ -256,15 +242,15 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
             return Sight(refused, note=_NO_ID)
         holders = self.cache.others(key, cloud_id)
         if holders:
-            return Sight(refused, note=_belongs(cloud_id, holders))
+            return Sight(refused, note=belongs(cloud_id, holders))
         try:
             address = asked(obj.status, cloud_id)
             observed = await self.resource.observe(account.cloud, address, obj.status, Look.EXACT)
         except NotFound:
             return Sight(refused, note=f"the cloud does not find {cloud_id}")
-        givers = self._givers(obj, observed)
+        givers = self.searcher.givers(obj, observed)
         if givers:
-            return Sight(refused, note=_belongs(cloud_id, givers))
+            return Sight(refused, note=belongs(cloud_id, givers))
         if self.resource.progress(observed) is Progress.GONE and not predicates.end_asked(self.resource, obj):
             return Sight(refused, note=f"the resource {cloud_id} is terminated")
         by_name = not nameless(self.resource)
@@ -278,7 +264,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
             return Sight(refused, note=differs)
         holders = self.cache.claim(cloud_id, key, account.endpoints.of(key.kind))
         if holders:
-            return Sight(refused, note=_belongs(cloud_id, holders))
+            return Sight(refused, note=belongs(cloud_id, holders))
         return Sight(Seen.FOUND if intent is not None else Seen.ADOPTEE, observed)
 
     def _differs(self, obj: Resource[SpecT, StatusT], observed: ObsT) -> str:
@@ -301,181 +287,10 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
             return intent.name == named(cloud_id, name) or intent.answered == cloud_id
         return identity.gave(obj.metadata, obj.metadata.uid, self.installation.name, name)
 
-    async def _search(
-        self,
-        turn: Turn,
-        obj: Resource[SpecT, StatusT],
-        intent: CreateIntent,
-        account: AccountReady,
-        memory: ManagedMemory,
-    ) -> Sight[ObsT]:
-        """Find out what became of a create whose answer is unknown."""
-        unsearchable = self._unsearchable(obj, intent, account)
-        if unsearchable is not None:
-            return unsearchable
-        if intent.token in memory.unsent:
-            return Sight(Seen.ABSENT, note="the last attempt was written down and not sent")
-        originals = self.cache.creators(intent.token, turn.key)
-        originals |= self.cache.with_name(intent.name, self.installation.name, but=obj.metadata.uid)
-        if originals:
-            held = self._restored(obj, intent)
-            told = _belongs(repr(intent.name), originals) if held else f"the intent was copied from {first(originals)}"
-            return Sight(Seen.WITHHELD if held else Seen.ABSENT, note=told)
-        finding = await self._find(turn.key, obj, intent, account)
-        match finding:
-            case Found(observed):
-                return self._found(turn.key, obj, intent, observed, account)
-            case NotSeen() if intent.token == memory.discarded:
-                return Sight(Seen.ABSENT, note=f"{intent.name!r} was made, and is gone")
-            case NotSeen():
-                return self._not_seen(turn.key, intent, account, memory)
-            case CannotTell():
-                note = self._trace(turn.key, obj, intent, account)
-                early = self._early(turn, intent, account, memory)
-                if early > 0:
-                    return Sight(Seen.UNSURE, note=note, decided_in=early)
-                return Sight(Seen.UNKNOWABLE, note=note)
-            case Unfinished():
-                return Sight(Seen.UNSURE, note="the ids that webhooks named are looked up", decided_in=0)
-            case _ as never:
-                assert_never(never)
-
-    def _early(self, turn: Turn, intent: CreateIntent, account: AccountReady, memory: ManagedMemory) -> float:
-        """Seconds for which a webhook may still name what the create made.
-
-        Before it is sent again, this process has waited by its own clock, since the wall clock may step, or be another
-        replica's.
-        """
-        if memory.awaited[0] != intent.token:
-            memory.awaited = (intent.token, self.clock())
-        own = self.delays.search - (self.clock() - memory.awaited[1])
-        told = self.delays.search - (turn.now - intent.started_at).total_seconds()
-        return own if account.resend_unknown else min(own, told)
-
-    def _not_seen(
-        self, key: ObjectKey, intent: CreateIntent, account: AccountReady, memory: ManagedMemory
-    ) -> Sight[ObsT]:
-        """Count one more list without the intent's name; after an answer about something else, none is enough."""
-        if moved(intent.identity, account.endpoints.of(key.kind)):
-            told = f"{_moved(account)} does not show {intent.name!r}, which proves nothing: give it that URL again"
-            return Sight(Seen.UNKNOWABLE, note=told)
-        note = f"{intent.name!r} is not in the cloud's list"
-        again = memory.lacks(intent.name, self.clock(), self.delays)
-        if again is not None:
-            return Sight(Seen.UNSURE, note=note, decided_in=again)
-        if intent.answered and not self.cache.others(key, intent.answered):
-            return Sight(Seen.UNKNOWABLE, note=self._clue(intent))
-        return Sight(Seen.ABSENT, note=note)
-
-    def _trace(self, key: ObjectKey, obj: Resource[SpecT, StatusT], intent: CreateIntent, account: AccountReady) -> str:
-        """What people can look for, and where."""
-        what = self._what(obj, intent)
-        if not moved(intent.identity, account.endpoints.of(key.kind)):
-            return what
-        return f"{_moved(account)} may be another: give it that URL again, or ask the cloud of that URL: {what}"
-
-    def _what(self, obj: Resource[SpecT, StatusT], intent: CreateIntent) -> str:
-        if not nameless(self.resource) or (legible(obj) and unnamed(self.resource)):
-            return self._clue(intent)
-        since = rfc3339(intent.started_at)
-        why = "the cloud's list does not show what became of it" if legible(obj) else "the spec cannot be read"
-        return f"{why}: look in the cloud for what the spec asked for, and was made at {since} or later"
-
-    def _clue(self, intent: CreateIntent) -> str:
-        if unnamed(self.resource):
-            return f"look in the cloud for what equals the spec and was made at {rfc3339(intent.started_at)} or later"
-        if intent.answered:
-            why = f"has another name than {intent.name!r}, or belonged to another object"
-            return f"the answer was about {intent.answered}, which {why}: look at it"
-        return f"look in the cloud for a resource named {intent.name!r}"
-
-    async def _find(
-        self, key: ObjectKey, obj: Resource[SpecT, StatusT], intent: CreateIntent, account: AccountReady
-    ) -> SearchResult[ObsT]:
-        resource = self.resource
-        if unnamed(resource):
-            if not legible(obj):
-                return CannotTell()
-            return await found_unnamed(self.resource, resource, self.cache, key, obj, intent, account)
-        if not nameless(self.resource):
-            return await self.resource.find(account.cloud, intent.name, account.unclaimed)
-        if not says(obj, *resource.told_apart_by):
-            return CannotTell()
-        observed = await self.resource.existing(account.cloud, obj)
-        if observed is not None:
-            return CannotTell() if has_rival(self.cache, key, intent, account) else Found(observed)
-        return CannotTell() if await resource.may_exist(account.cloud, obj) else NotSeen()
-
-    def _found(
-        self,
-        key: ObjectKey,
-        obj: Resource[SpecT, StatusT],
-        intent: CreateIntent,
-        observed: ObsT,
-        account: AccountReady,
-    ) -> Sight[ObsT]:
-        """A resource with the intent's name is the object's, unless another one has it: then the intent is a copy."""
-        if self.resource.progress(observed) is Progress.GONE and shown_once(self.resource):
-            return Sight(Seen.ABSENT, note=f"{intent.name!r} was made, and is gone")
-        others = self._others(key, obj, observed, account)
-        if not others:
-            return Sight(Seen.FOUND, observed)
-        if self._restored(obj, intent) or self._gave(obj, obj.metadata.uid, intent):
-            return Sight(Seen.WITHHELD, note=_belongs(self.resource.identity(observed)[0], others))
-        return Sight(Seen.ABSENT, note=f"the intent was copied from {first(others)}")
-
-    def _others(
-        self, key: ObjectKey, obj: Resource[SpecT, StatusT], observed: ObsT, account: AccountReady
-    ) -> frozenset[ObjectKey]:
-        """The other objects that have it; if there are none, it is claimed for this object."""
-        cloud_id, _ = self.resource.identity(observed)
-        return self._givers(obj, observed) or self.cache.claim(cloud_id, key, account.endpoints.of(key.kind))
-
-    def _givers(self, obj: Resource[SpecT, StatusT], observed: ObsT) -> frozenset[ObjectKey]:
-        """Other objects that give its name: the answer to the create of one may be on its way."""
-        _, name = self.resource.identity(observed)
-        return self.cache.with_name(name, self.installation.name, but=obj.metadata.uid)
-
-    def _restored(self, obj: Resource[SpecT, StatusT], intent: CreateIntent) -> bool:
-        return identity.whose_intent(intent, obj.metadata, self.installation.name) is Whose.RESTORED
-
-    def _gave(self, obj: Resource[SpecT, StatusT], uid: str, intent: CreateIntent) -> bool:
-        return identity.gave(obj.metadata, uid, self.installation.name, intent.name)
-
-    def _unsearchable(
-        self, obj: Resource[SpecT, StatusT], intent: CreateIntent, account: AccountReady
-    ) -> Sight[ObsT] | None:
-        """The result for an intent that may not be searched for; None if it may.
-
-        An intent can be written by hand or restored from a backup: it must not find what `adopt-id` could not adopt.
-        """
-        if account.adoption_allowed:
-            return None
-        if self._restored(obj, intent):
-            return Sight(Seen.WITHHELD, note=f"{intent.name!r} {_FORMER} {_WITHHELD}")
-        uid = intent.identity.uid if intent.identity is not None else obj.metadata.uid
-        if not self._gave(obj, uid, intent):
-            return Sight(Seen.ABSENT, note=f"the intent names {intent.name!r}, which is not a name of this object")
-        if is_part(self.resource) and intent.part_of != whole(self.resource, obj):
-            return Sight(Seen.WITHHELD, note=f"the intent was sent to {intent.part_of!r} {_WITHHELD}")
-        return None
-
 
 def _closeness(turn: Turn, obj: Resource[SpecT, StatusT]) -> Look:
     """How fresh to read: what is about to take another's place is read itself, since others will use it."""
     return Look.EXACT if turn.exact or blues(obj.status) else Look.ROUTINE
-
-
-_FORMER = "was made for a former object of this name"
-_WITHHELD = "and is not taken over, since the account is shared and its spec.allowAdoption is not true"
-
-
-def _moved(account: AccountReady) -> str:
-    return f"{account.key} has another URL now than at the create, and its cloud"
-
-
-def _belongs(cloud_id: str, holders: frozenset[ObjectKey]) -> str:
-    return f"the resource {cloud_id} belongs to {first(holders)}"
 
 
 _NO_ID = (

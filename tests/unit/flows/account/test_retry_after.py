@@ -41,6 +41,8 @@ async def test_a_glance_waits_as_long_as_it_is_told(passes: Passes) -> None:
 async def test_the_catalog_waits_as_long_as_it_is_told(passes: Passes) -> None:
     await passes.settled()
     world = passes.world
-    catalog = Catalog(world.kube, world.cache, passes.accounts, passes.flow.actor.settings, lambda: False, world.clock.wall)
+    catalog = Catalog(
+        world.kube, world.cache, passes.accounts, passes.flow.actor.settings, lambda: False, world.clock.wall
+    )
     passes.cloud.limited["gpu-models"] = ADVISED
     assert await catalog.turn() == ADVISED
