@@ -184,20 +184,13 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
     ) -> Facts[SpecT, StatusT, ObsT]:
         read: ReadInputs | MissingInput | None = None
         now, demand = turn.now, predicates.demand(obj)
-        gate, note, decided_in = self._gate(turn, obj, account, memory), sight.note, sight.decided_in
         lives = demand is Demand.EXIST  # else the spec may be illegible
-        if lives and (held := schedule.gate(obj.spec, sight.seen, now)):
-            gate, note = held
         refs = self.resource.input_refs(obj) if lives and takes_inputs(self.resource) else InputRefs()
         undecided = predicates.undecided(self.resource, obj, intent, account)
         resend = sight.seen is Seen.UNKNOWABLE and undecided is Undecided.RESEND
-        wanted = gate is Gate.OPEN and (sight.seen is Seen.NOTHING or resend)
-        deaf_for = self.accounts.deaf_for(account) if wanted else 0.0
-        if turn.outdated and (gate is not Gate.LATER or sight.seen in {Seen.NOTHING, Seen.UNKNOWABLE}):
-            gate, wanted = Gate.OUTDATED, False
-        elif deaf_for > 0:
-            gate, wanted, decided_in = Gate.DEAF, False, deaf_for
-            note = f"{account.key} is being subscribed to the cloud's webhooks; nothing is created before that"
+        missing = sight.seen is Seen.NOTHING or resend
+        gate, note, decided_in = self._gated(turn, obj, account, memory, sight, missing=missing)
+        wanted = missing and gate is Gate.OPEN
         linked = self._links(turn.key, obj)
         keys = registered_keys(self.cache, refs.registered, linked.ids)
         if lives and (wanted or (refs.any and sight.observed is not None)):
@@ -220,7 +213,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         if unusable:
             gate, note = Gate.ENV_MISSING, unusable
         sent, model = self._sent(obj, change, memory), inputs.model_id
-        creates = (sight.seen is Seen.NOTHING or resend or beside) and gate is Gate.OPEN and linked.unmet is None
+        creates = (missing or beside) and gate is Gate.OPEN and linked.unmet is None
         asked = recovery.recovery(obj, sight.seen, now)
         held_back = recovery.held_back(obj, sight.seen, asked, difference, now)
         starts = not sent and _grows(change, asked, gate, held_back=held_back)
@@ -363,6 +356,28 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         if self.resource.progress(observed) is Progress.GONE:
             return Former.GONE, idle
         return Former.GOING if sent and self.clock() - at < self.delays.termination else alive, idle
+
+    def _gated(
+        self,
+        turn: Turn,
+        obj: Resource[SpecT, StatusT],
+        account: AccountReady,
+        memory: ManagedMemory,
+        sight: Sight[ObsT],
+        *,
+        missing: bool,
+    ) -> tuple[Gate, str, float | None]:
+        """The gate as far as it depends on no input, with a note, and the seconds until a look can tell more."""
+        gate, note = self._gate(turn, obj, account, memory), sight.note
+        if predicates.demand(obj) is Demand.EXIST and (held := schedule.gate(obj.spec, sight.seen, turn.now)):
+            gate, note = held
+        if turn.outdated and (gate is not Gate.LATER or sight.seen in {Seen.NOTHING, Seen.UNKNOWABLE}):
+            return Gate.OUTDATED, note, sight.decided_in
+        deaf_for = self.accounts.deaf_for(account) if missing and gate is Gate.OPEN else 0.0
+        if deaf_for > 0:
+            told = f"{account.key} is being subscribed to the cloud's webhooks; nothing is created before that"
+            return Gate.DEAF, told, deaf_for
+        return gate, note, sight.decided_in
 
     def _gate(self, turn: Turn, obj: Resource[SpecT, StatusT], account: AccountReady, memory: ManagedMemory) -> Gate:
         """The gate of the next attempt: a wait ends once the account has more funds, another key, or another spec.
