@@ -181,7 +181,7 @@ class Settings(BaseSettings):
     absence_seconds: Seconds = Field(5, description="Time between two 404s that together mean that it is gone.")
     newborn_seconds: Seconds = Field(30, description="After a create, a 404 means nothing for this long.")
     search_seconds: Seconds = Field(
-        60, description="After a create whose answer was lost, a list without its name means nothing for this long."
+        60, description="After a create whose answer was lost, how long a webhook may still name what it made."
     )
     absence_after_unknown_seconds: Seconds = Field(
         600,
