@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 OPERATOR_NAMESPACE = "relay-system"
 # Seconds of each transition: long enough to be seen, short enough to wait for.
 QUICK = {"placementSeconds": 0.2, "startSeconds": 0.2, "stopSeconds": 0.2}
-_LONGEST_FIRST = ("faults", "cluster", "model", "chart", "objectstores", "localcloud", "localcloud_client", "unit")
+_LONGEST_FIRST = ("faults", "cluster", "model", "localcloud_client", "chart", "objectstores", "localcloud", "unit")
 _LONG_FILES = (
     "cluster/docs/test_page.py",
     "localcloud/http/test_slowest_request.py",
@@ -205,8 +205,9 @@ async def operator(shared_operator: SharedOperator) -> Operator:
 
 
 @pytest_asyncio.fixture
-async def kube(cluster: Cluster) -> AsyncIterator[Kube]:
-    """The API server as its administrator."""
+async def kube(cluster: Cluster, operator_kubeconfig: Path) -> AsyncIterator[Kube]:
+    """The API server as its administrator, with the CRDs installed."""
+    del operator_kubeconfig  # needed only since it installs the CRDs
     async with Kube(cluster.kubeconfig) as connected:
         yield connected
 

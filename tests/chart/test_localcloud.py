@@ -15,6 +15,7 @@ import pytest_asyncio
 import yaml
 
 from relay_localcloud.capacity.catalog import GPU_MODELS
+from tests.chart.bad_values import Bad, each_of, told_of
 from tests.localcloud.support.server import COMMAND, Server, request
 from tests.support.binaries import helm
 from tests.support.chart import LOCALCLOUD, refusal, rendered, sets
@@ -331,51 +332,66 @@ def test_the_card_names_the_image_of_this_version() -> None:
     assert {"home", "icon", "sources", "maintainers", "kubeVersion", "keywords"} <= card.keys()
 
 
-@pytest.mark.parametrize(
-    ("value", "says"),
-    [
-        ("replicas=2", "additional properties 'replicas' not allowed"),
-        ("runtimeConfig.privilegedAllowed=true", "missing property 'gpuModels'"),
-        ("runtimeConfig.gpuModel=h100", "additional properties 'gpuModel' not allowed"),
-        ("runtimeConfig.clusters[0].kubeconfig=eu", "does not match pattern"),
-        ("runtimeConfig.gpuModels[0].pricePerHourCents=2.49", "got string, want integer"),
-        ("runtimeConfig.vmImages.ubuntu=ubuntu", "does not match pattern"),
-        ("serviceAccount.create=false", "minLength"),
-        ("image.tag=a b", "does not match pattern"),
-        ("image.digest=sha256:1", "does not match pattern"),
-        ("persistence.size=lots", "does not match pattern"),
-        ("persistence.size=0Gi", "does not match pattern"),
-        ("persistence.storageClass=Fast", "does not match pattern"),
-        ("adminToken.existingSecret=A Secret", "does not match pattern"),
-        ("adminToken.value=secret", "additional properties 'value' not allowed"),
-        ("gatewayDomain=", "does not match pattern"),
-        ("gatewayDomain=*.example.com", "does not match pattern"),
-        ("gatewayDomain=Apps.example.com", "does not match pattern"),
-        ("advertise=https://cloud.example.com", "does not match pattern"),
-        ("allowNetworks={10.0.0.0}", "does not match pattern"),
-        ("allowNetworks={10.0.0.0/33}", "does not match pattern"),
-        ("allowNetworks={10.0.0.256/32}", "does not match pattern"),
-        ("allowNetworks={::::/64}", "does not match pattern"),
-        ("listVms=1", "got number, want boolean"),
-        ("extraArgs={--public-control}", "does not match pattern"),
-        ("extraArgs={--port=80}", "does not match pattern"),
-        ("extraArgs={--clock=scaled}", "does not match pattern"),
-        ("services.console.type=ClusterIP", "additional properties 'console' not allowed"),
-        ("publicUrl=cloud.example.com", "does not match pattern"),
-        ("publicUrl=https://cloud.example.com/console", "does not match pattern"),
-        ("publicUrl=https://cloud.example.com:99999", "does not match pattern"),
-        ("services.gateway.port=80", "additional properties 'port' not allowed"),
-        ("services.gateway.type=ExternalName", "value must be one of"),
-        ("networkPolicy.egressPorts={99999}", "maximum"),
-        ("resources.limits.memory=lots", "does not match pattern"),
-        ("extraVolumes[0].name=data", "'not' failed"),
-        ("extraVolumeMounts[0].mountPath=/data", "'not' failed"),
-        ("podLabels.app\\.kubernetes\\.io/name=other", "'not' failed"),
-        ("tolerations[0].keys=gpu", "additional properties 'keys' not allowed"),
-    ],
+@each_of(
+    (
+        Bad("replicas=2", "", "additional properties 'replicas' not allowed"),
+        Bad("runtimeConfig.privilegedAllowed=true", "/runtimeConfig", "missing property 'gpuModels'"),
+        Bad("serviceAccount.create=false", "/serviceAccount/name", "minLength"),
+        Bad("image.tag=a b", "/image/tag", "does not match pattern"),
+        Bad("image.digest=sha256:1", "/image/digest", "does not match pattern"),
+        Bad("persistence.size=lots", "/persistence/size", "does not match pattern"),
+        Bad("persistence.storageClass=Fast", "/persistence/storageClass", "does not match pattern"),
+        Bad("adminToken.existingSecret=A Secret", "/adminToken/existingSecret", "does not match pattern"),
+        Bad("adminToken.value=secret", "/adminToken", "additional properties 'value' not allowed"),
+        Bad("gatewayDomain=", "/gatewayDomain", "does not match pattern"),
+        Bad("advertise=https://cloud.example.com", "/advertise", "does not match pattern"),
+        Bad("listVms=1", "/listVms", "got number, want boolean"),
+        Bad("publicUrl=cloud.example.com", "/publicUrl", "does not match pattern"),
+    ),
+    (
+        Bad("runtimeConfig.gpuModel=h100", "/runtimeConfig", "additional properties 'gpuModel' not allowed"),
+        Bad(
+            "runtimeConfig.clusters[0].kubeconfig=eu", "/runtimeConfig/clusters/0/kubeconfig", "does not match pattern"
+        ),
+        Bad(
+            "runtimeConfig.gpuModels[0].pricePerHourCents=2.49",
+            "/runtimeConfig/gpuModels/0/pricePerHourCents",
+            "got string, want integer",
+        ),
+        Bad("runtimeConfig.vmImages.ubuntu=ubuntu", "/runtimeConfig/vmImages/ubuntu", "does not match pattern"),
+        Bad("persistence.size=0Gi", "/persistence/size", "does not match pattern"),
+        Bad("gatewayDomain=*.example.com", "/gatewayDomain", "does not match pattern"),
+        Bad("allowNetworks[0]=10.0.0.0", "/allowNetworks/0", "does not match pattern"),
+        Bad("allowNetworks[1]=10.0.0.0/33", "/allowNetworks/1", "does not match pattern"),
+        Bad("allowNetworks[2]=10.0.0.256/32", "/allowNetworks/2", "does not match pattern"),
+        Bad("allowNetworks[3]=::::/64", "/allowNetworks/3", "does not match pattern"),
+        Bad("extraArgs[0]=--public-control", "/extraArgs/0", "does not match pattern"),
+        Bad("extraArgs[1]=--port=80", "/extraArgs/1", "does not match pattern"),
+        Bad("extraArgs[2]=--clock=scaled", "/extraArgs/2", "does not match pattern"),
+        Bad("publicUrl=https://cloud.example.com/console", "/publicUrl", "does not match pattern"),
+    ),
+    (
+        Bad("gatewayDomain=Apps.example.com", "/gatewayDomain", "does not match pattern"),
+        Bad("publicUrl=https://cloud.example.com:99999", "/publicUrl", "does not match pattern"),
+        Bad("services.console.type=ClusterIP", "/services", "additional properties 'console' not allowed"),
+        Bad("services.gateway.port=80", "/services/gateway", "additional properties 'port' not allowed"),
+        Bad("services.gateway.type=ExternalName", "/services/gateway/type", "value must be one of"),
+        Bad("networkPolicy.egressPorts={99999}", "/networkPolicy/egressPorts/0", "maximum"),
+        Bad("resources.limits.memory=lots", "/resources/limits/memory", "does not match pattern"),
+        Bad("extraVolumes[0].name=data", "/extraVolumes/0/name", "'not' failed"),
+        Bad("extraVolumeMounts[0].mountPath=/data", "/extraVolumeMounts/0/mountPath", "'not' failed"),
+        Bad(
+            "podLabels.app\\.kubernetes\\.io/name=other",
+            "",
+            "invalid propertyName 'app.kubernetes.io/name'\n'not' failed",
+        ),
+        Bad("tolerations[0].keys=gpu", "/tolerations/0", "additional properties 'keys' not allowed"),
+    ),
 )
-def test_a_bad_value_is_refused_with_its_reason(value: str, says: str) -> None:
-    assert says in refusal(sets(value), LOCALCLOUD)
+def test_a_bad_value_is_refused_with_its_reason(bad: Bad, beside: tuple[Bad, ...]) -> None:
+    told = told_of(LOCALCLOUD, beside)
+    assert bad.path in told
+    assert bad.says in told[bad.path]
 
 
 @pytest.mark.parametrize(

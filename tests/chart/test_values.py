@@ -15,6 +15,7 @@ from pydantic.alias_generators import to_camel
 from hack.release.package import CHARTS
 from relay_operator.kinds import KINDS
 from relay_operator.settings import Settings
+from tests.chart.bad_values import Bad, each_of, told_of
 from tests.support.binaries import helm
 from tests.support.chart import CHART, FOREIGN_KINDS, RELEASE, objects_in, refusal, rendered, sets, template
 from tests.support.eventually import PATIENCE_SECONDS
@@ -179,56 +180,70 @@ def test_the_kinds_that_the_chart_switches_on_are_those_that_are_off() -> None:
     assert listed == [kind.name for kind in KINDS if kind.assumed]
 
 
-@pytest.mark.parametrize(
-    ("value", "says"),
-    [
-        (
+@each_of(
+    (
+        Bad(
             "assumedKinds={GpuPod}",
+            "/assumedKinds/0",
             "value must be one of 'VmSnapshot', 'InferenceBackend', 'NodeReservation', 'ServingDeployment'",
         ),
-        ("replica=3", "additional properties 'replica' not allowed"),
-        ("replicas=6", "maximum"),
-        ("image.tag=a b", "does not match pattern"),
-        ("image.repository=relay-operator:0.1.0", "does not match pattern"),
-        ("image.digest=sha256:1", "does not match pattern"),
-        ("cloud.baseUrl=ftp://x", "does not match pattern"),
-        ("cloud.baseUrl=https://user@host", "does not match pattern"),
-        ("cloud.baseUrl=https://api.example.com:99999", "does not match pattern"),
-        ("cloud.allowedBaseUrls[0]=https://api.example.com/../x", "'not' failed"),
-        ("webhook.publicUrl=https://relay.example.com:65536", "does not match pattern"),
-        ("settings.fileRoots=data", "does not match pattern"),
-        ("settings.fileRoots=/data/..", "'not' failed"),
-        ("watchNamespaces[0]=Team", "does not match pattern"),
-        ("fullnameOverride=Relay", "does not match pattern"),
-        ("webhook.httpRoute.enabled=true", "minItems"),
-        ("settings.wrkers=3", "additional properties 'wrkers' not allowed"),
-        ("settings.watchNamespaces=a", "additional properties 'watchNamespaces' not allowed"),
-        ("settings.workers=abc", "at '/settings/workers': got string, want integer"),
-        ("settings.workers=0", "minimum: got 0, want 1"),
-        ("settings.logLevel=loud", "value must be one of"),
-        ("serviceAccount.create=false", "minLength"),
-        ("resources.requests.cpu.heldout[0]=x", "at '/resources/requests/cpu': got object, want string"),
-        ("resources.limits.memory=lots", "does not match pattern"),
-        ("extraVolumes[0].name=tmp", "'not' failed"),
-        ("extraVolumeMounts[0].mountPath=data", "does not match pattern"),
-        ("extraEnv[0].name=RELAY_WORKERS", "'not' failed"),
-        ("extraArgs=--help", "at '/extraArgs': got string, want array"),
-        ("extraObjects[0].kind=ConfigMap", "missing propert"),
-        ("commonLabels.app\\.kubernetes\\.io/name=other", "'not' failed"),
-        ("podLabels.gpurelay\\.dev/leader=true", "'not' failed"),
-        ("strategy.type=OnDelete", "value must be one of"),
-        ("podDisruptionBudget.maxUnavailable=0", "'not' failed"),
-        ("podDisruptionBudget.minAvailable=half", "does not match pattern"),
-        ("tolerations[0].keys=gpu", "additional properties 'keys' not allowed"),
-        ("affinity.nodeAfinity.x=1", "additional properties 'nodeAfinity' not allowed"),
-        ("leaderElection.leaseName=", "does not match pattern"),
-        ("metrics=null", "missing property 'metrics'"),
-        ("webhook.httpRoute=null", "missing property 'httpRoute'"),
-        ("strategy.rollingUpdate=null", "missing property 'rollingUpdate'"),
-    ],
+        Bad("replica=3", "", "additional properties 'replica' not allowed"),
+        Bad("replicas=6", "/replicas", "maximum"),
+        Bad("image.tag=a b", "/image/tag", "does not match pattern"),
+        Bad("image.repository=relay-operator:0.1.0", "/image/repository", "does not match pattern"),
+        Bad("image.digest=sha256:1", "/image/digest", "does not match pattern"),
+        Bad("cloud.baseUrl=ftp://x", "/cloud/baseUrl", "does not match pattern"),
+        Bad("cloud.allowedBaseUrls[0]=https://api.example.com/../x", "/cloud/allowedBaseUrls/0", "'not' failed"),
+        Bad("webhook.publicUrl=https://relay.example.com:65536", "/webhook/publicUrl", "does not match pattern"),
+        Bad("webhook.httpRoute.enabled=true", "/webhook/httpRoute/parentRefs", "minItems"),
+        Bad("settings.fileRoots=data", "/settings/fileRoots", "does not match pattern"),
+        Bad("settings.wrkers=3", "/settings", "additional properties 'wrkers' not allowed"),
+        Bad("settings.workers=abc", "/settings/workers", "got string, want integer"),
+        Bad("strategy.type=OnDelete", "/strategy/type", "value must be one of"),
+        Bad("podDisruptionBudget.maxUnavailable=0", "/podDisruptionBudget/maxUnavailable", "'not' failed"),
+        Bad("tolerations[0].keys=gpu", "/tolerations/0", "additional properties 'keys' not allowed"),
+    ),
+    (
+        Bad("cloud.baseUrl=https://user@host", "/cloud/baseUrl", "does not match pattern"),
+        Bad("settings.fileRoots=/data/..", "/settings/fileRoots", "'not' failed"),
+        Bad("settings.watchNamespaces=a", "/settings", "additional properties 'watchNamespaces' not allowed"),
+        Bad("settings.workers=0", "/settings/workers", "minimum: got 0, want 1"),
+        Bad("settings.logLevel=loud", "/settings/logLevel", "value must be one of"),
+        Bad("watchNamespaces[0]=Team", "/watchNamespaces/0", "does not match pattern"),
+        Bad("fullnameOverride=Relay", "/fullnameOverride", "does not match pattern"),
+        Bad("serviceAccount.create=false", "/serviceAccount/name", "minLength"),
+        Bad("resources.requests.cpu.heldout[0]=x", "/resources/requests/cpu", "got object, want string"),
+        Bad("resources.limits.memory=lots", "/resources/limits/memory", "does not match pattern"),
+        Bad("extraVolumes[0].name=tmp", "/extraVolumes/0/name", "'not' failed"),
+        Bad("extraVolumeMounts[0].mountPath=data", "/extraVolumeMounts/0/mountPath", "does not match pattern"),
+        Bad("extraEnv[0].name=RELAY_WORKERS", "/extraEnv/0/name", "'not' failed"),
+        Bad("extraArgs=--help", "/extraArgs", "got string, want array"),
+        Bad("extraObjects[0].kind=ConfigMap", "/extraObjects/0", "missing propert"),
+        Bad("webhook.httpRoute=null", "/webhook", "missing property 'httpRoute'"),
+        Bad("strategy.rollingUpdate=null", "/strategy", "missing property 'rollingUpdate'"),
+    ),
+    (
+        Bad("cloud.baseUrl=https://api.example.com:99999", "/cloud/baseUrl", "does not match pattern"),
+        Bad(
+            "commonLabels.app\\.kubernetes\\.io/name=other",
+            "",
+            "invalid propertyName 'app.kubernetes.io/name'\n'not' failed",
+        ),
+        Bad(
+            "podLabels.gpurelay\\.dev/leader=true",
+            "",
+            "invalid propertyName 'gpurelay.dev/leader'\n'not' failed",
+        ),
+        Bad("podDisruptionBudget.minAvailable=half", "/podDisruptionBudget/minAvailable", "does not match pattern"),
+        Bad("affinity.nodeAfinity.x=1", "/affinity", "additional properties 'nodeAfinity' not allowed"),
+        Bad("leaderElection.leaseName=", "/leaderElection/leaseName", "does not match pattern"),
+        Bad("metrics=null", "", "missing property 'metrics'"),
+    ),
 )
-def test_a_bad_value_is_refused_with_its_reason(value: str, says: str) -> None:
-    assert says in refusal(sets(value))
+def test_a_bad_value_is_refused_with_its_reason(bad: Bad, beside: tuple[Bad, ...]) -> None:
+    told = told_of(CHART, beside)
+    assert bad.path in told
+    assert bad.says in told[bad.path]
 
 
 INGRESS = "webhook.ingress.enabled=true"

@@ -177,7 +177,10 @@ _HOLLOW: Final[tuple[tuple[Callable[[str, Rule], bool], str], ...]] = (
         "only a pass between the end of its Secrets and that of the pod has something to report",
     ),
     (
-        lambda _, rule: rule.phase == "restore" and rule.operation in {"GET configmaps", "DELETE configmaps"},
+        lambda scenario, rule: (
+            rule.operation in {"GET configmaps", "DELETE configmaps"}
+            and (rule.phase == "restore" or (scenario.startswith("restored-") and rule.phase == _REST))
+        ),
         "the account's next look deletes the record of what was kept, in whatever phase that is",
     ),
     (

@@ -49,6 +49,7 @@ _RBAC = "/apis/rbac.authorization.k8s.io/v1"
 _ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 _RELAY = "/apis/gpurelay.dev/v1alpha1"
 _THROTTLED_ATTEMPTS = 10
+_WRITES = frozenset({"POST", "PUT", "PATCH"})
 RESOURCES = {
     "Namespace": Resource("/api/v1", "namespaces", namespaced=False),
     "Node": Resource("/api/v1", "nodes", namespaced=False),
@@ -108,6 +109,8 @@ class Kube:
     def __init__(self, kubeconfig: Path, namespace: str = "default") -> None:
         self.kubeconfig = kubeconfig
         self.namespace = namespace
+        self.written: set[str] = set()
+        """The paths of everything that it created or changed."""
         self._session: aiohttp.ClientSession | None = None
         self._ends = AsyncExitStack()
 
@@ -133,6 +136,8 @@ class Kube:
         if self._session is None:
             raise RuntimeError("Kube is used outside `async with`")
         data = None if body is None else json.dumps(body)
+        if method in _WRITES and "dryRun" not in (params or {}):
+            self.written.add(path)
         for _ in range(_THROTTLED_ATTEMPTS):
             async with self._session.request(
                 method, path, data=data, params=params, headers={"Content-Type": content_type}
@@ -187,10 +192,12 @@ class Kube:
         resource = RESOURCES[manifest["kind"]]
         return await self.call("POST", resource.path(self._namespace_of(manifest)), manifest)
 
-    async def apply(self, manifest: Manifest, manager: str = FIELD_MANAGER, *, force: bool = True) -> Manifest:
-        """Applies the manifest (server-side apply) and returns the object."""
+    async def apply(
+        self, manifest: Manifest, manager: str = FIELD_MANAGER, *, force: bool = True, dry_run: bool = False
+    ) -> Manifest:
+        """Applies the manifest (server-side apply) and returns the object; a dry run stores nothing."""
         path = RESOURCES[manifest["kind"]].path(self._namespace_of(manifest), manifest["metadata"]["name"])
-        params = {"fieldManager": manager, "force": str(force).lower()}
+        params = {"fieldManager": manager, "force": str(force).lower()} | ({"dryRun": "All"} if dry_run else {})
         return await self.call("PATCH", path, manifest, content_type="application/apply-patch+yaml", params=params)
 
     async def replace(self, manifest: Manifest) -> Manifest:

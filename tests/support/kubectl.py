@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.support.binaries import kubectl
@@ -28,6 +29,8 @@ class Kubectl:
 
     kubeconfig: Path
     namespace: str = "default"
+    ran: list[str] = field(default_factory=list)
+    """Every command, also those of copies of this that another user runs."""
 
     async def __call__(self, *arguments: str, stdin: str = "", within: float = PATIENCE_SECONDS) -> str:
         """Returns kubectl's standard output; raises AssertionError with its errors if it fails."""
@@ -58,6 +61,7 @@ class Kubectl:
         return ran.stdout
 
     async def _ran(self, command: list[str], stdin: str, within: float) -> Ran:
+        self.ran.append(shlex.join(command))
         path = os.pathsep.join((str(kubectl().parent), str(Path(sys.executable).parent), os.environ["PATH"]))
         # It lives too briefly for its garbage to matter.
         env = os.environ | {"KUBECONFIG": str(self.kubeconfig), "PATH": path, "GOGC": "off"}

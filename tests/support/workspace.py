@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from tests.support.eventually import PATIENCE_SECONDS, eventually
 from tests.support.kstatus import kstatus
-from tests.support.kube import Kube, KubeError, Manifest
+from tests.support.kube import RESOURCES, Kube, KubeError, Manifest
 from tests.support.kubectl import Kubectl
 from tests.support.manifests import api_key_secret, cloud_account, ready
+from tests.support.watched import becomes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -34,6 +35,8 @@ class Workspace:
         self.namespace = kube.namespace
         self.cloud = cloud
         self.organization = organization
+        self.is_kubes_alone = False
+        """Whether all that is in the namespace was written by `kube`, and `kubectl` if that ran."""
 
     @classmethod
     async def create(cls, kube: Kube, cloud: LocalCloud, label: str) -> Workspace:
@@ -46,7 +49,9 @@ class Workspace:
         await kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": kube.namespace}})
         await kube.create(api_key_secret(organization.api_key))
         await kube.create(cloud_account(cloud.management_url, cloud.inference_url))
-        return cls(kube, cloud, organization)
+        workspace = cls(kube, cloud, organization)
+        workspace.is_kubes_alone = True
+        return workspace
 
     async def apply(self, manifest: Manifest) -> Manifest:
         """Applies the manifest (server-side apply); returns the stored object."""
@@ -65,7 +70,7 @@ class Workspace:
         Asserts that kstatus and Argo CD agree on its status.
         """
         what = f"{kind} {name}: {getattr(wanted, '__name__', 'the condition')}"
-        item = await eventually(self.kube.looking_at(kind, name), wanted, within=within, what=what)
+        item = await becomes(self.kube, kind, name, wanted, within=within, what=what)
         if item is not None and item["apiVersion"].startswith("gpurelay.dev/"):
             kstatus(item)
         return item or {}
@@ -76,15 +81,15 @@ class Workspace:
 
     async def is_gone(self, kind: str, name: str, *, within: float = PATIENCE_SECONDS) -> None:
         """Waits until the object does not exist."""
-        look = self.kube.looking_at(kind, name)
-        await eventually(look, lambda item: item is None, within=within, what=f"{kind} {name} is gone")
+        what = f"{kind} {name} is gone"
+        await becomes(self.kube, kind, name, lambda item: item is None, within=within, what=what)
 
     async def remove(self, *, patience: float = 10.0, namespace_too: bool = NAMESPACES_END) -> None:
         """Deletes everything in the namespace; removes the finalizers of what is left after `patience` seconds.
 
         Use 0 if no operator runs. Then empties the organization's balance, so that the cloud stops what was left in it.
         """
-        made = {kind for kind in _WORKLOADS if await self.kube.list(kind)}
+        made = {kind for kind in self._may_have() if await self.kube.list(kind)}
         for kind in made:
             await self.kube.delete_all(kind)
         if "InferenceBatchSchedule" in made:  # it may have created a batch since
@@ -102,6 +107,13 @@ class Workspace:
         if self.cloud.process.running:
             # Frees the GPUs of what was orphaned or abandoned for other tests: without funds, the cloud stops it.
             await self.cloud.control.change_organization(self.organization.id, balanceCents=-1)
+
+    def _may_have(self) -> list[str]:
+        """The kinds of which somebody may have created an object; each costs a list."""
+        if not self.is_kubes_alone or self.kubectl.ran:
+            return list(_WORKLOADS)
+        paths = {kind: RESOURCES[kind].path(self.namespace) for kind in _WORKLOADS}
+        return [kind for kind, path in paths.items() if any(made.startswith(path) for made in self.kube.written)]
 
     async def _left(self, kinds: Iterable[str]) -> list[tuple[str, str]]:
         """Returns kind and name of each remaining object of these kinds."""

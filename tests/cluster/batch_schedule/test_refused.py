@@ -13,8 +13,6 @@ from tests.support.kube import RESOURCES, KubeError
 if TYPE_CHECKING:
     from tests.support.kube import Kube, Manifest
 
-pytestmark = pytest.mark.usefixtures("operator_kubeconfig")  # it installs the CRDs
-
 FORM = "a schedule has five fields (minute, hour, day of the month, month, day of the week), or is one of @yearly"
 REFUSED: dict[str, tuple[Manifest, str]] = {
     "a zone inside": (batch_schedule(schedule="CRON_TZ=UTC 0 6 * * *"), "not allowed in a schedule: set timeZone"),

@@ -56,4 +56,5 @@ async def test_a_page_runs_from_top_to_bottom(page: str, page_workspace: Workspa
     for folder in ("charts", "examples"):
         (tmp_path / folder).symlink_to(REPOSITORY / folder)
     environment = _environment(workspace, tmp_path)
+    workspace.is_kubes_alone = False
     await asyncio.to_thread(ran, lines, tmp_path, environment, "y\n")

@@ -12,7 +12,7 @@ from tests.support.kube import KubeError
 from tests.support.manifests import adopting, condition, gpu_pod, gpu_vm, in_state, ready, relay_object, stalled, tells
 
 if TYPE_CHECKING:
-    from tests.support.kube import Manifest
+    from tests.support.kube import Kube, Manifest
     from tests.support.workspace import Workspace
 
 CREATE_VM, ATTACH = "POST /v1/orgs/{orgId}/vms/create", "POST /v1/vms/{id}/ssh-keys/attach"
@@ -146,7 +146,7 @@ async def test_pods_and_vms_of_one_account_are_nobodys_orphans(brisk_workspace: 
         ({"cloudInit": "#!" + "x" * 16_383}, "may not be more than 16384"),
     ],
 )
-async def test_what_no_vm_takes_is_refused_at_apply(workspace: Workspace, spec: dict[str, object], says: str) -> None:
+async def test_what_no_vm_takes_is_refused_at_apply(kube: Kube, spec: dict[str, object], says: str) -> None:
     with pytest.raises(KubeError) as refused:
-        await workspace.apply(relay_object("GpuVm", "box", **spec))
+        await kube.apply(relay_object("GpuVm", "box", **spec), dry_run=True)
     assert says in refused.value.message

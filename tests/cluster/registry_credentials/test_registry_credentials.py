@@ -13,7 +13,7 @@ from tests.support.kube import KubeError
 from tests.support.manifests import adopting, condition, gpu_cluster, gpu_vm, ready, relay_object, stalled, tells
 
 if TYPE_CHECKING:
-    from tests.support.kube import Manifest
+    from tests.support.kube import Kube, Manifest
     from tests.support.localcloud import Json
     from tests.support.operator import Operator
     from tests.support.workspace import Workspace
@@ -243,11 +243,11 @@ async def test_the_former_goes_with_the_last_that_was_made_with_it(brisk_workspa
     assert [row["id"] for row in await _existing(brisk_workspace)] == [second]
 
 
-async def test_a_spec_names_a_credential_by_its_id_or_by_its_object(workspace: Workspace) -> None:
+async def test_a_spec_names_a_credential_by_its_id_or_by_its_object(kube: Kube) -> None:
     both: dict[str, Any] = {"registryCredentialId": "rcr_1", "registryCredentialRef": {"name": "hub"}}
     for manifest in (gpu_vm(**both), gpu_cluster(**both)):
         with pytest.raises(KubeError) as refused:
-            await workspace.apply(manifest)
+            await kube.apply(manifest, dry_run=True)
         assert "set registryCredentialId or registryCredentialRef, not both" in refused.value.message
 
 
@@ -263,7 +263,7 @@ async def test_a_spec_names_a_credential_by_its_id_or_by_its_object(workspace: W
         (BASIC | {"deletionPolicy": "Stop"}, "nothing of this kind can be stopped"),
     ],
 )
-async def test_what_makes_no_sense_is_refused_at_apply(workspace: Workspace, spec: dict[str, Any], says: str) -> None:
+async def test_what_makes_no_sense_is_refused_at_apply(kube: Kube, spec: dict[str, Any], says: str) -> None:
     with pytest.raises(KubeError) as refused:
-        await workspace.apply(relay_object(KIND, "hub", **spec))
+        await kube.apply(relay_object(KIND, "hub", **spec), dry_run=True)
     assert says.lower() in refused.value.message.lower()

@@ -12,7 +12,7 @@ from tests.support.kube import KubeError
 from tests.support.manifests import adopting, condition, gpu_pod, ready, relay_object, stalled, tells
 
 if TYPE_CHECKING:
-    from tests.support.kube import Manifest
+    from tests.support.kube import Kube, Manifest
     from tests.support.localcloud import Json
     from tests.support.workspace import Workspace
 
@@ -158,9 +158,9 @@ async def test_a_pod_is_not_made_with_a_key_that_is_not_the_registered_one(brisk
     [{}, {"name": "ada", "secretKeyRef": {"name": "a", "key": "b"}}, {"name": "ada", "optional": True}],
     ids=["nothing", "both", "an SshKey that may be missing"],
 )
-async def test_an_item_names_an_ssh_key_and_nothing_else(workspace: Workspace, item: Manifest) -> None:
+async def test_an_item_names_an_ssh_key_and_nothing_else(kube: Kube, item: Manifest) -> None:
     with pytest.raises(KubeError) as refused:
-        await workspace.apply(gpu_pod(sshKeyRefs=[item]))
+        await kube.apply(gpu_pod(sshKeyRefs=[item]), dry_run=True)
     assert "set name, that of an SshKey" in refused.value.message
 
 
@@ -176,9 +176,7 @@ async def test_an_item_names_an_ssh_key_and_nothing_else(workspace: Workspace, i
         ({"publicKey": ADA, "deletionPolicy": "Stop"}, "nothing of this kind can be stopped"),
     ],
 )
-async def test_what_is_no_public_key_is_refused_at_apply(
-    workspace: Workspace, spec: dict[str, object], says: str
-) -> None:
+async def test_what_is_no_public_key_is_refused_at_apply(kube: Kube, spec: dict[str, object], says: str) -> None:
     with pytest.raises(KubeError) as refused:
-        await workspace.apply(relay_object("SshKey", "ada", **spec))
+        await kube.apply(relay_object("SshKey", "ada", **spec), dry_run=True)
     assert says in refused.value.message

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from tests.support.kube import Kube, Manifest
 
-pytestmark = pytest.mark.usefixtures("operator_kubeconfig")  # it installs the CRDs
-
 SECRET = {"name": "relay-api-key", "key": "api-key"}
 
 

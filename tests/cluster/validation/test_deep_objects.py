@@ -6,7 +6,6 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from tests.cluster.batch_side import batch
-from tests.support.kubectl import Kubectl
 from tests.support.manifests import gpu_pod
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ async def test_an_object_that_is_nested_too_deeply_is_told_so_and_stops_nobody(
     unattended_workspace: Workspace, start_operator: StartOperator
 ) -> None:
     workspace = unattended_workspace
-    kubectl = Kubectl(workspace.kube.kubeconfig, workspace.namespace)
+    kubectl = workspace.kubectl
     operator = await start_operator(workspace)
     for levels in LEVELS:
         await kubectl("apply", "--filename=-", stdin=_nested(levels))
@@ -48,7 +47,7 @@ async def test_a_number_that_no_machine_word_holds_does_not_hide_its_object(
 ) -> None:
     """The API server writes numbers up to 10^21 with all their digits."""
     workspace = unattended_workspace
-    kubectl = Kubectl(workspace.kube.kubeconfig, workspace.namespace)
+    kubectl = workspace.kubectl
     await start_operator(workspace)
     records: list[JsonValue] = [{"customId": "one", "body": {"large": 10**20, "small": -(10**20)}}]
     await kubectl("apply", "--filename=-", stdin=json.dumps(batch("large", input={"inline": records})))

@@ -6,6 +6,7 @@ import socket
 import threading
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -23,6 +24,7 @@ from relay_client import (
     Unauthorized,
     Unreadable,
 )
+from relay_client.pool import OpenAnswer
 from tests.support.eventually import PATIENCE_SECONDS
 from tests.unit.client.conftest import KEY
 from tests.unit.client.scripted import Drop, Early, Hang, Raw, Reply, ScriptedServer, Step
@@ -184,16 +186,27 @@ async def test_a_place_in_the_pool_is_given_back_whatever_happened(step: Step, s
         assert (await cloud.upload("a.jsonl", chunks(b"x"))).id == "file_1"
 
 
+class HeadAwaited(ConnectionPool):
+    """Connections that tell when the head of an answer is there."""
+
+    def __init__(self) -> None:
+        super().__init__(max_connections=1)
+        self.head_came = asyncio.Event()
+
+    async def open(self, *request: Any, **more: Any) -> OpenAnswer:
+        answer = await super().open(*request, **more)
+        self.head_came.set()
+        return answer
+
+
 async def test_an_answer_that_nobody_reads_any_more_gives_its_place_back(server: ScriptedServer) -> None:
     server.will(Early(after=1000, then=Reply(413, b"{", announced=99, linger=True)), STORED)
-    pool = ConnectionPool(max_connections=1)
+    pool = HeadAwaited()
     policy = CallPolicy(idle_seconds=5, total_seconds=5, pool_seconds=0.2)
 
     async def gone_after_the_answer() -> AsyncIterator[bytes]:
         yield b"x" * 1000
-        await server.asked.wait()
-        for _ in range(100):  # the head of the answer comes in
-            await asyncio.sleep(0)
+        await pool.head_came.wait()
         raise LookupError("the bucket is gone")
 
     async with contextlib.aclosing(pool):

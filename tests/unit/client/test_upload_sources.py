@@ -24,13 +24,14 @@ async def test_the_source_is_not_read_while_the_server_does_not(server: Scripted
 
 async def test_an_upload_has_no_bound_as_long_as_it_goes_on(server: ScriptedServer) -> None:
     server.will(STORED)
+    policy = CallPolicy(idle_seconds=60, total_seconds=60)
 
     async def slow() -> AsyncIterator[bytes]:
-        for _ in range(8):
-            await asyncio.sleep(0.1)
+        for _ in range(8):  # a quarter of each bound, twice the bounds in all, and none of it real time
+            await asyncio.sleep(policy.idle_seconds / 4)
             yield b"x"
 
-    async with inference(server, CallPolicy(idle_seconds=0.4, total_seconds=0.4)) as cloud:
+    async with inference(server, policy) as cloud:
         assert (await cloud.upload("a.jsonl", slow())).id == "file_1"
 
 

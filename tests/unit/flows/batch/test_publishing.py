@@ -12,23 +12,25 @@ import pytest
 from relay_client import Cloud
 from relay_operator.api.inferencebatch import InputStatus, OutputStatus, PartStatus, Problem, RequestCounts
 from relay_operator.engine.cache import Cache
-from relay_operator.flows.batch.actions import Adopt, Close
+from relay_operator.flows.batch.actions import Adopt, Close, Start, Work
 from relay_operator.flows.batch.facts import BatchMemory, Facts
-from relay_operator.flows.batch.files import LostFiles, clear
+from relay_operator.flows.batch.files import LIST_LIMIT, LostFiles, clear
 from relay_operator.flows.batch.marks import mark_of
-from relay_operator.flows.batch.plan import View
-from relay_operator.flows.batch.result import Published
+from relay_operator.flows.batch.plan import Phase, View
+from relay_operator.flows.batch.result import Published, Uploaded, WorkResult
 from relay_operator.flows.batch.throughput import MOVED, LeastSpeed, Moved
 from relay_operator.objectstores.addresses import StorePolicy
 from relay_operator.objectstores.stores import ObjectStores
 from relay_operator.records.problems import ProblemCode
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.unit.client.scripted import Reply, Step, scripted_server
 from tests.unit.flows.batch.acting import INTENT, KEY, acting, ready
-from tests.unit.flows.batch.examples import NOON, TOKEN, batch, sent, status
+from tests.unit.flows.batch.examples import NOON, TOKEN, as_seen, batch, sent, status
 from tests.unit.records.streams import file, record, success
 
 OUT, OUT_2, IN_2 = (Reply(200, json.dumps({"id": each}).encode()) for each in ("file_out", "file_out_2", "file_2_1"))
 LIST = Reply(200, b'{"object":"list","data":[],"has_more":false}')
+UPLOADED = Reply(200, b'{"id":"file_1","object":"file"}')
 GONE = Reply(404, b'{"error":{"message":"no","type":"not_found_error","code":null}}')
 FIRST = Reply(200, file(success(f"r{number}") for number in range(6)))
 SENT_AGAIN = Reply(200, file(record(f"r{number}") for number in range(6, 10)))
@@ -119,10 +121,32 @@ async def test_no_round_is_sent_for_a_finished_batch_that_lost_its_status(tmp_pa
         assert server.targets == []
 
 
+async def sent_after(action: Adopt | Close, folder: Path) -> tuple[WorkResult, list[str]]:
+    """What the upload in the pass after this one comes to, and what the cloud is asked, if all was known before."""
+    lines = [{"customId": "a", "body": {"messages": [{"role": "user", "content": "hello"}]}}]
+    obj, cache = batch(output={"url": f"file://{folder}"}, input={"inline": lines}), Cache()
+    cache.put(KEY, as_seen(obj))
+    async with ObjectStores(StorePolicy(file_roots=(PurePosixPath(folder),))) as stores, scripted_server() as server:
+        server.will(LIST, UPLOADED)
+        async with Cloud(server.url, "or_key_0123456789", inference_url=server.url, organization_id="org-1") as cloud:
+            actor, memory = acting(stores, cache), BatchMemory("uid-1", clean=True)
+            facts = Facts(KEY, obj, NOON, ready(cloud), View(phase=Phase.ACTIVE), obj.status, INTENT)
+            for each in (action, Start(Work.SEND)):
+                await actor.act(facts, each, memory, cast("Any", None))
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await actor.transfers.queue.take()  # the end of the upload wakes its batch
+            return actor.transfers.result(KEY), server.targets
+
+
 @pytest.mark.parametrize("action", [Adopt(), Close()])
-async def test_whoever_may_have_lost_a_status_looks_for_its_files_and_its_output(action: Adopt | Close) -> None:
-    memory, nothing = BatchMemory("uid-1", clean=True), cast("Any", None)
-    obj = batch()
-    facts = Facts(KEY, obj, NOON, ready(nothing), View(), obj.status, INTENT)
-    await acting(nothing, Cache()).act(facts, action, memory, nothing)
-    assert not memory.clean
+async def test_whoever_may_have_lost_a_status_looks_for_its_files(tmp_path: Path, action: Adopt | Close) -> None:
+    came, asked = await sent_after(action, tmp_path)
+    assert asked == [f"GET /v1/files?limit={LIST_LIMIT}", "POST /v1/files"]
+    assert isinstance(came, Uploaded)
+
+
+@pytest.mark.parametrize("action", [Adopt(), Close()])
+async def test_whoever_may_have_lost_a_status_looks_for_its_output(tmp_path: Path, action: Adopt | Close) -> None:
+    before = Published(OutputStatus(lines=1), RequestCounts(total=1, completed=1), 0, 0, NOON)
+    (tmp_path / "result.json").write_text(mark_of(TOKEN, before))
+    assert await sent_after(action, tmp_path) == (before, [])

@@ -1,7 +1,6 @@
 """A cloud that gives what it creates another name: one resource is paid for, and people say what it is."""
 
 from dataclasses import replace
-from unittest.mock import AsyncMock
 
 import pytest
 
@@ -82,8 +81,12 @@ async def test_after_a_persons_answer_another_is_created(renaming: World) -> Non
 async def test_an_answer_about_another_objects_resource_proves_nothing(world: World) -> None:
     world.apply("first")
     await world.wait(10)
-    create = world.resource.create
-    world.resource.create = AsyncMock(return_value=world.pods.records["pod-1"])  # type: ignore[method-assign]
+    create, others = world.resource.create, world.pods.records["pod-1"]
+
+    async def mistaken(*_: object, **_named: object) -> VmRecord:
+        return others
+
+    world.resource.create = mistaken  # type: ignore[method-assign]
     world.apply("second")
     await world.settle()
     world.resource.create = create  # type: ignore[method-assign]

@@ -91,14 +91,19 @@ async def test_what_is_put_right_goes_on_as_if_nothing_had_been(world: World) ->
     assert (world.status().id, world.reason(), world.pods.count("create")) == ("pod-1", "Running", 1)
 
 
-@pytest.mark.parametrize("status", [{"conditions": [{"type": 7}]}, {"conditions": "none"}])
+@pytest.mark.parametrize(
+    ("status", "named"),
+    [({"conditions": [{"type": 7}]}, "status.conditions.0.type"), ({"conditions": "none"}, "status.conditions")],
+)
 async def test_conditions_that_cannot_be_read_either_are_written_anew(
-    world: World, status: dict[str, JsonValue]
+    world: World, status: dict[str, JsonValue], named: str
 ) -> None:
     world.apply()
     world.server.edit("gpupods", NAMESPACE, "train", {"status": status}, status=True)
     await world.settle()
-    assert conditions(world) or world.status().id
+    ready, stalled = conditions(world)
+    assert (ready[:3], stalled[:3]) == (("Ready", "False", "Unreadable"), ("Stalled", "True", "Unreadable"))
+    assert stalled[3].startswith(f"{named} cannot be read: ")
 
 
 async def test_one_that_never_had_anything_can_be_deleted(world: World) -> None:
