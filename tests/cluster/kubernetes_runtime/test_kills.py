@@ -83,12 +83,19 @@ async def test_what_somebody_deleted_while_the_cloud_was_away_is_billed_no_longe
 
 
 async def test_a_secret_or_volume_of_a_start_that_a_kill_broke_off_is_taken_over(stage: Stage) -> None:
+    async def uids() -> list[str]:
+        kinds = ("Secret", "PersistentVolumeClaim")
+        found = [await stage.kube.get(kind, name_of(pod_id), stage.namespace) for kind in kinds]
+        return [each["metadata"]["uid"] for each in found]
+
     pod_id = await stage.post()
     await stage.pod(pod_id)
     await stage.end()
+    made = await uids()
     await stage.kubelet_removes(name_of(pod_id))  # as if the create of the Pod had never been sent
     await stage.start()
     await stage.pod(pod_id)
+    assert await uids() == made
 
 
 async def test_a_stop_that_was_wanted_before_a_kill_is_done_after_it(stage: Stage) -> None:

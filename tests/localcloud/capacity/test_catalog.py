@@ -50,10 +50,14 @@ async def test_gpu_models_and_prices_agree(organization: Organization) -> None:
         assert all(isinstance(price[field], int) for field in ("pricePerHourCents", "vcpu", "ramMb"))
 
 
-async def test_locations_have_the_regions_of_the_nodes(organization: Organization) -> None:
+async def test_locations_have_the_regions_of_the_nodes(server: Server, organization: Organization) -> None:
+    nodes = (await server.ok("GET", "/nodes"))["items"]
+    shared = {node["location"]: node["region"] for node in nodes if node["organizationId"] is None}
+    assert shared.keys() == {"ams1", "iad1"}
     locations = (await organization.ok("GET", "/v1/locations"))["items"]
-    assert {"ams1", "iad1"} <= {location["id"] for location in locations}
-    assert all(location["region"] for location in locations)
+    regions = {location["id"]: location["region"] for location in locations}
+    assert len(regions) == len(locations)
+    assert shared.items() <= regions.items()
 
 
 async def test_a_node_brings_its_location_along_for_whoever_may_use_it(

@@ -1,7 +1,8 @@
-"""A program: rotates the key of copies of a state, each killed (SIGKILL) one step later, until one rotation is whole.
+"""A program: rotates the key of copies of a state, each killed (SIGKILL) some steps later, until a rotation is whole.
 
-    python -m tests.localcloud.kernel.killed_rotations STATE KEY DIRECTORY
+    python -m tests.localcloud.kernel.killed_rotations STATE KEY DIRECTORY FIRST EVERY
 
+The first is killed at the step FIRST, each further one EVERY steps later.
 Each line says which key the copy is under then, and what the next rotation sealed. A step is a call, or its end, in the
 modules that rotate.
 """
@@ -59,9 +60,9 @@ def opens(state: Path, key: Path) -> bool:
     return True
 
 
-def main(state: Path, key: Path, directory: Path) -> None:
-    """Print a line for each step."""
-    for step in range(1, 100_000):
+def main(state: Path, key: Path, directory: Path, *, first: int, every: int) -> None:
+    """Print a line for each rotation."""
+    for step in range(first, 100_000, every):
         copy, other = directory / f"state-{step}", directory / f"key-{step}"
         shutil.copytree(state, copy)
         child = os.fork()
@@ -81,4 +82,4 @@ def main(state: Path, key: Path, directory: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:]))
+    main(*map(Path, sys.argv[1:4]), first=int(sys.argv[4]), every=int(sys.argv[5]))
