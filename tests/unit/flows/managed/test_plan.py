@@ -26,6 +26,7 @@ from relay_operator.flows.managed.actions import (
 from relay_operator.flows.managed.plan import (
     Demand,
     Difference,
+    Former,
     Gate,
     Recovery,
     Seen,
@@ -211,6 +212,10 @@ SENTENCES: dict[str, tuple[View, Action]] = {
             change=RESTART,
         ),
         Update(RESTART),
+    ),
+    "the old one gets its place back only once the new one is gone": (
+        View(former=Former.SERVING, seen=Seen.GOING),
+        Wait(Reason.REPLACING),
     ),
     "an object whose time is up is deleted": (View(seen=Seen.STOPPED, expired=True), Expire()),
     "what is as asked is kept": (LIVE, Keep()),
