@@ -1,8 +1,6 @@
 """What an object has in the cloud: read by its id, adopted, or searched for. Asks for nothing but reads."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Generic
+from dataclasses import dataclass, replace
 
 from relay_client.errors import NotFound, Unreadable
 from relay_operator.api import meta
@@ -10,12 +8,10 @@ from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey, Re
 from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine import identity
 from relay_operator.engine.account import AccountReady, moved
-from relay_operator.engine.cache import Cache
 from relay_operator.engine.commands import annotate, let_go
-from relay_operator.engine.confirmation import ConfirmationDelays
 from relay_operator.engine.fence import shared
 from relay_operator.engine.flow import Turn
-from relay_operator.engine.identity import Installation, Whose
+from relay_operator.engine.identity import Whose
 from relay_operator.engine.intent import named
 from relay_operator.flows.managed import predicates
 from relay_operator.flows.managed.blue_green import blues
@@ -25,7 +21,6 @@ from relay_operator.flows.managed.memory import ManagedMemory
 from relay_operator.flows.managed.part_of import asked
 from relay_operator.flows.managed.plan import Demand, Seen
 from relay_operator.flows.managed.resource import (
-    ExternalResource,
     Look,
     ObsT,
     Progress,
@@ -49,19 +44,9 @@ _SEEN_BY_PROGRESS = {
 }
 
 
-@dataclass(slots=True)
-class Looker(Generic[SpecT, StatusT, ObsT]):
-    """Looks for the resources of one kind's objects."""
-
-    resource: ExternalResource[SpecT, StatusT, ObsT]
-    cache: Cache
-    clock: Callable[[], float]
-    delays: ConfirmationDelays
-    installation: Installation
-    searcher: Searcher[SpecT, StatusT, ObsT] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.searcher = Searcher(self.resource, self.cache, self.clock, self.delays, self.installation)
+@dataclass(frozen=True, slots=True)
+class Looker(Searcher[SpecT, StatusT, ObsT]):
+    """Looks for the resources of one kind's objects; searches only for those that neither a status nor people name."""
 
     async def look(
         self,
@@ -97,7 +82,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
             return Sight(Seen.NOTHING) if deleting else await self._look_for_another(key, obj, account)
         if isinstance(intent, MalformedIntent):
             return Sight(Seen.UNKNOWABLE, note=f"{intent}{refused}")
-        found = await self.searcher.search(turn, obj, intent, account, memory)
+        found = await self.search(turn, obj, intent, account, memory)
         return replace(found, note=f"{found.note}{refused}")
 
     def _adopts(self, obj: Resource[SpecT, StatusT]) -> str:
@@ -180,7 +165,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         if (name or not account.admits) and recorded and name != recorded:
             shown = f"is the cloud's {name!r}, not" if name else "has no name in the cloud that shows it to be"
             return f"the resource {cloud_id} {shown} {recorded!r}"
-        givers = frozenset() if recorded or not name else self.searcher.givers(obj, observed)
+        givers = frozenset() if recorded or not name else self.givers(obj, observed)
         return belongs(cloud_id, givers) if givers else ""
 
     async def _look_at_restored(
@@ -196,7 +181,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         sight = await self._look_by_id(key, obj, account, memory, Look.EXACT)
         if sight.observed is None or sight.seen is Seen.GONE:
             return sight
-        others = self.searcher.others(key, obj, sight.observed, account)
+        others = self.others(key, obj, sight.observed, account)
         return Sight(Seen.WITHHELD, note=belongs(cloud_id, others)) if others else replace(sight, seen=Seen.FOUND)
 
     def _missing(
@@ -248,7 +233,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
             observed = await self.resource.observe(account.cloud, address, obj.status, Look.EXACT)
         except NotFound:
             return Sight(refused, note=f"the cloud does not find {cloud_id}")
-        givers = self.searcher.givers(obj, observed)
+        givers = self.givers(obj, observed)
         if givers:
             return Sight(refused, note=belongs(cloud_id, givers))
         if self.resource.progress(observed) is Progress.GONE and not predicates.end_asked(self.resource, obj):
