@@ -50,6 +50,7 @@ _ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 _RELAY = "/apis/gpurelay.dev/v1alpha1"
 _THROTTLED_ATTEMPTS = 10
 _WRITES = frozenset({"POST", "PUT", "PATCH"})
+_DRY_RUN = {"dryRun": "All"}
 RESOURCES = {
     "Namespace": Resource("/api/v1", "namespaces", namespaced=False),
     "Node": Resource("/api/v1", "nodes", namespaced=False),
@@ -187,17 +188,17 @@ class Kube:
             async for line in stream.content:
                 yield json.loads(line)
 
-    async def create(self, manifest: Manifest) -> Manifest:
-        """Creates the object with POST."""
-        resource = RESOURCES[manifest["kind"]]
-        return await self.call("POST", resource.path(self._namespace_of(manifest)), manifest)
+    async def create(self, manifest: Manifest, *, dry_run: bool = False) -> Manifest:
+        """Creates the object with POST; a dry run goes as far as the API server's own checks."""
+        path = RESOURCES[manifest["kind"]].path(self._namespace_of(manifest))
+        return await self.call("POST", path, manifest, params=_DRY_RUN if dry_run else None)
 
     async def apply(
         self, manifest: Manifest, manager: str = FIELD_MANAGER, *, force: bool = True, dry_run: bool = False
     ) -> Manifest:
         """Applies the manifest (server-side apply) and returns the object; a dry run stores nothing."""
         path = RESOURCES[manifest["kind"]].path(self._namespace_of(manifest), manifest["metadata"]["name"])
-        params = {"fieldManager": manager, "force": str(force).lower()} | ({"dryRun": "All"} if dry_run else {})
+        params = {"fieldManager": manager, "force": str(force).lower()} | (_DRY_RUN if dry_run else {})
         return await self.call("PATCH", path, manifest, content_type="application/apply-patch+yaml", params=params)
 
     async def replace(self, manifest: Manifest) -> Manifest:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.cluster.batch_schedule.runs import SPEC, batch_schedule
 from tests.cluster.batch_side import batch
-from tests.support.kube import RESOURCES, KubeError
+from tests.support.kube import KubeError
 
 if TYPE_CHECKING:
     from tests.support.kube import Kube, Manifest
@@ -46,16 +46,10 @@ REFUSED: dict[str, tuple[Manifest, str]] = {
 }
 
 
-async def dry_run(kube: Kube, manifest: Manifest) -> Manifest:
-    """Creates it as far as the API server's own checks go."""
-    path = RESOURCES[manifest["kind"]].path(kube.namespace)
-    return await kube.call("POST", path, manifest, params={"dryRun": "All"})
-
-
 @pytest.mark.parametrize(("manifest", "says"), REFUSED.values(), ids=REFUSED)
 async def test_it_is_refused_with_a_sentence_that_says_why(kube: Kube, manifest: Manifest, says: str) -> None:
     with pytest.raises(KubeError) as refused:
-        await dry_run(kube, manifest)
+        await kube.create(manifest, dry_run=True)
     assert refused.value.status == 422
     assert says in refused.value.message
 
@@ -76,7 +70,7 @@ async def test_it_is_refused_with_a_sentence_that_says_why(kube: Kube, manifest:
     ids=["a long name", "a macro", "placeholders", "everything that a field can be"],
 )
 async def test_what_is_in_bounds_is_taken(kube: Kube, manifest: Manifest) -> None:
-    assert (await dry_run(kube, manifest))["spec"] == manifest["spec"]
+    assert (await kube.create(manifest, dry_run=True))["spec"] == manifest["spec"]
 
 
 async def test_the_template_can_be_changed(kube: Kube) -> None:

@@ -13,7 +13,6 @@ from tests.cluster.admission import refusing
 from tests.cluster.cloud_log import BY_ITSELF, CREATE_POD, READ_VM, count, left
 from tests.conftest import OPERATOR_NAMESPACE
 from tests.support.eventually import eventually
-from tests.support.kube import RESOURCES
 from tests.support.manifests import condition, gpu_cluster, gpu_pod, ready
 
 if TYPE_CHECKING:
@@ -196,9 +195,9 @@ def no_records(workspace: Workspace) -> AbstractAsyncContextManager[None]:
     kube, name = workspace.kube, f"no-records-{workspace.namespace}"
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
     expression = f"!has(object.data) || !object.data.exists(key, object.data[key].contains('{workspace.namespace}/'))"
-    record = {"metadata": {"name": name}, "data": {"rehearsal": f"{workspace.namespace}/"}}
-    path = RESOURCES["ConfigMap"].path(OPERATOR_NAMESPACE)
-    rehearsal = partial(kube.call, "POST", path, record, params={"dryRun": "All"})
+    metadata = {"name": name, "namespace": OPERATOR_NAMESPACE}
+    record = {"kind": "ConfigMap", "metadata": metadata, "data": {"rehearsal": f"{workspace.namespace}/"}}
+    rehearsal = partial(kube.create, record, dry_run=True)
     return refusing(kube, name, rule, expression, REFUSAL, rehearsal)
 
 

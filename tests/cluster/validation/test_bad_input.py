@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.kube import RESOURCES, KubeError
+from tests.support.kube import KubeError
 from tests.support.kubectl import Kubectl
 from tests.support.manifests import condition, gpu_cluster, gpu_pod, relay_object
 
@@ -40,12 +40,6 @@ def shared_account(**spec: object) -> Manifest:
 def batch(**spec: object) -> Manifest:
     files = {"input": {"fileId": "file-1"}, "output": {"configMapRef": {"name": "answers"}}}
     return relay_object("InferenceBatch", "a", model="llama", endpoint="/v1/chat/completions", **files, **spec)
-
-
-async def dry_run(kube: Kube, manifest: Manifest) -> Manifest:
-    """Creates it as far as the API server's own checks go."""
-    path = RESOURCES[manifest["kind"]].path(kube.namespace)
-    return await kube.call("POST", path, manifest, params={"dryRun": "All"})
 
 
 @dataclass(frozen=True)
@@ -162,7 +156,7 @@ REFUSED = {
 @pytest.mark.parametrize("bad", REFUSED.values(), ids=REFUSED.keys())
 async def test_a_manifest_out_of_bounds_is_refused_with_a_sentence(kube: Kube, bad: Bad) -> None:
     with pytest.raises(KubeError) as refused:
-        await dry_run(kube, bad.manifest)
+        await kube.create(bad.manifest, dry_run=True)
     assert refused.value.status == 422
     assert bad.says in refused.value.message
 
@@ -171,7 +165,7 @@ async def test_what_is_at_the_bounds_is_accepted(kube: Kube) -> None:
     least = pod(gpu={"count": 1}, volumeGb=10, shmSizeGb=1, httpPort=1)
     most = pod(gpu={"count": 8}, volumeGb=1024, shmSizeGb=8192, httpPort=65_535, computeClass="Reserved")
     for manifest in (least, most):
-        await dry_run(kube, manifest)
+        await kube.create(manifest, dry_run=True)
 
 
 @pytest.mark.parametrize(
@@ -181,11 +175,11 @@ async def test_what_is_at_the_bounds_is_accepted(kube: Kube) -> None:
 )
 async def test_a_name_over_its_limit_is_refused(kube: Kube, name: str, says: str) -> None:
     with pytest.raises(KubeError, match=says):
-        await dry_run(kube, {**pod(), "metadata": {"name": name}})
+        await kube.create({**pod(), "metadata": {"name": name}}, dry_run=True)
 
 
 async def test_null_is_the_same_as_absent(kube: Kube) -> None:
-    created = await dry_run(kube, pod(gpu={"modelId": "h100", "count": None}, env=None))
+    created = await kube.create(pod(gpu={"modelId": "h100", "count": None}, env=None), dry_run=True)
     assert created["spec"] == {"image": "x", "gpu": {"modelId": "h100"}}
 
 
