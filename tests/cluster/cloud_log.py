@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 CREATE_POD = "POST /v1/pods"
 CREATE_CLUSTER = "POST /v1/orgs/{orgId}/clusters/create"
+READ_BALANCE = "GET /v1/orgs/{orgId}/billing/balance"
 READ_VM = "GET /v1/vms/{id}"
 READ_CLUSTER = "GET /v1/clusters/{id}/detail"
 STOP_VM = "POST /v1/vms/{id}/stop"

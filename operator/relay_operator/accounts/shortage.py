@@ -7,7 +7,11 @@ from relay_operator.api.meta import ObjectKey
 
 @dataclass(slots=True)
 class Shortage:
-    """What this process saw. Times are monotonic seconds; O(1) for each refused or called object."""
+    """What this process saw. Times are monotonic seconds; O(1) for each refused or called object.
+
+    The account reads its funds right after the first refusal. A deposit that comes before that reading may go
+    unnoticed; the object's own next attempt, at most `backoff_max_seconds` later, then finds the funds.
+    """
 
     forgets: float
     """Seconds after which an object that was not refused again no longer waits."""

@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from tests.cluster.cloud_log import CREATE_CLUSTER, CREATE_POD, asked, count
+from tests.cluster.cloud_log import CREATE_CLUSTER, CREATE_POD, READ_BALANCE, asked, count
 from tests.support.eventually import eventually
 from tests.support.manifests import condition, gpu_cluster, gpu_pod, stalled
 
@@ -50,6 +50,7 @@ async def test_funds_that_come_back_are_used_though_the_next_attempt_is_minutes_
     """One request of the account's every ten seconds meanwhile, and none of the objects that wait."""
     await workspace.becomes("CloudAccount", "default")
     await _balance(workspace, -324)
+    before_refusals = await count(workspace, READ_BALANCE)
     await workspace.apply(gpu_pod())
     await workspace.apply(gpu_cluster(replicas=1))
 
@@ -58,6 +59,8 @@ async def test_funds_that_come_back_are_used_though_the_next_attempt_is_minutes_
 
     told = [await workspace.becomes(*one, waiting) for one in (("GpuPod", "trainer"), ("GpuCluster", "llm"))]
     assert [condition(one, "BudgetExceeded")["status"] for one in told] == ["True", "True"]
+    # A deposit is what raises the balance over what the account read after the first refusal.
+    await eventually(lambda: count(workspace, READ_BALANCE), lambda reads: reads > before_refusals, what="a balance")
     await _balance(workspace, 100_000)
     ready = [await workspace.becomes(*one) for one in (("GpuPod", "trainer"), ("GpuCluster", "llm"))]
     for before, after in zip(told, ready, strict=True):
