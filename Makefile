@@ -14,6 +14,8 @@ PLANS ?= 1/1
 DERIVED := $(addprefix tests/faults/test_every_,batch_call.py batch_freeze.py freeze.py call.py start.py)
 HISTORIES := tests/faults/explorer/test_histories.py
 PASSED := .pytest_cache/passed
+SERVERLESS := tests/unit tests/model
+OF_CLOUD := tests/localcloud tests/localcloud_client tests/objectstores
 COVERED := tests/unit/budgets tests/unit/engine tests/unit/flows/managed
 # Goes through thousands of decisions, each of which another test covers: with coverage, it takes twice as long.
 EVERY_VIEW := tests/unit/flows/managed/test_every_view.py
@@ -21,7 +23,7 @@ COMPILE = $(BIN)/uv pip compile --universal --python-version 3.11 --generate-has
           --no-annotate --custom-compile-command "make lock" --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help binaries demo dev test others units test-node image node node-down kind test-kind test-long coverage check generate pictures docs package release-check bench bench-large bench-peers controlplane controlplane-down lock
+.PHONY: help binaries demo dev test others units clouds test-node image node node-down kind test-kind test-long coverage check generate pictures docs package release-check bench bench-large bench-peers controlplane controlplane-down lock
 
 help: ## what each target does
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,19 +68,26 @@ dev: $(VENV)/.installed ## the same, to work on the code: a program whose code c
 	@$(BIN)/python -m hack.dev $(if $(DEBUG),--debugged)
 
 test: binaries ## all tests except the long ones, and a sample of the fault plans; SEED=... takes the same sample again
-	@$(MAKE) --no-print-directory -j3 SEED=$(SEED) others units coverage
-	$(BIN)/python -m hack.fidelity --ran $(PASSED)
+	@$(MAKE) --no-print-directory -j3 SEED=$(SEED) others units coverage clouds
+	$(BIN)/python -m hack.fidelity --ran $(PASSED) $(PASSED)-clouds
 
 others:
 	@$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --progress --durations=10 --passed $(PASSED) \
-	  -m "not long" --sample=$(SEED) $(addprefix --ignore=,tests/unit tests/node)
+	  -m "not long" --sample=$(SEED) $(addprefix --ignore=,$(SERVERLESS) $(OF_CLOUD) tests/node)
 
-# In processes of their own: every worker loads all tests of its run, and half of all tests are unit tests.
+# In processes of their own: every worker loads all tests of its run, and most tests need no API server.
 units: $(VENV)/.installed
 	@mkdir -p .pytest_cache
-	@$(BIN)/pytest -q -n 2 --dist loadfile -m "not long" $(addprefix --ignore=,$(COVERED)) tests/unit > .pytest_cache/units 2>&1 && \
+	@$(BIN)/pytest -q -n 2 --dist loadfile -m "not long" $(addprefix --ignore=,$(COVERED)) $(SERVERLESS) > .pytest_cache/units 2>&1 && \
 	  $(BIN)/pytest -q $(EVERY_VIEW) >> .pytest_cache/units 2>&1 || { cat .pytest_cache/units; exit 1; }
-	@echo "tests/unit, except $(COVERED): $$(grep passed .pytest_cache/units | paste -sd+)"
+	@echo "$(SERVERLESS), except $(COVERED): $$(grep passed .pytest_cache/units | paste -sd+)"
+
+# Make begins it when `units` or `coverage` has ended, while tests of a cluster mostly wait.
+clouds: $(VENV)/.installed
+	@mkdir -p .pytest_cache
+	@$(BIN)/pytest -q -n 4 --dist loadfile --no-loadscope-reorder -m "not long" --passed $(PASSED)-clouds $(OF_CLOUD) > .pytest_cache/clouds 2>&1 || \
+	  { cat .pytest_cache/clouds; exit 1; }
+	@echo "$(OF_CLOUD): $$(tail -n 1 .pytest_cache/clouds)"
 
 coverage: $(VENV)/.installed ## unit tests of the engine, of budgets and of managed kinds: every branch of these must be covered
 	@mkdir -p .pytest_cache

@@ -1,7 +1,7 @@
 """Checks that docs/localcloud/fidelity.md lists every name of the cloud's specification, with tests that prove it.
 
-`python -m hack.fidelity [--ran FILE] [--specification FILE]`: `--ran` names a file with the tests that passed, one per
-line, as `make test` writes it; `--specification` also compares the list of names with the specification's own text.
+`python -m hack.fidelity [--ran FILE ...] [--specification FILE]`: `--ran` names files with the tests that passed, one
+per line, as `make test` writes them; `--specification` also compares the list of names with the specification's text.
 """
 
 from __future__ import annotations
@@ -147,13 +147,13 @@ def _texts(value: object) -> list[str]:
 def main() -> int:
     """Prints every problem; returns 1 if there is any, else 0."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--ran", type=Path)
+    parser.add_argument("--ran", type=Path, nargs="+", default=[])
     parser.add_argument("--specification", type=Path)
     given = parser.parse_args()
     names, document = tomllib.loads(NAMES.read_text()), TABLE.read_text()
     found = problems(names, document, modules())
-    if given.ran is not None:
-        found += not_run(document, given.ran.read_text().splitlines())
+    if given.ran:
+        found += not_run(document, [line for file in given.ran for line in file.read_text().splitlines()])
     if given.specification is not None:
         found += unknown(names, given.specification.read_text())
     for problem in found:
