@@ -11,9 +11,15 @@ from aiohttp import web
 from pydantic import JsonValue
 
 from relay_operator.api.meta import API_VERSION
+from tests.unit.flows.account.books_kept import Kept
 from tests.unit.flows.account.passes import MoneyCloud, Passes
 from tests.unit.flows.account.swept import ACCOUNT, Listed, Swept
 from tests.unit.flows.managed.world import NAMESPACE, World
+
+
+@pytest.fixture
+def kept(world: World) -> Kept:
+    return Kept(world)
 
 
 @pytest.fixture
