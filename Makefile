@@ -17,7 +17,7 @@ PASSED := .pytest_cache/passed
 SERVERLESS := tests/unit tests/model
 OF_CLOUD := tests/localcloud tests/localcloud_client tests/objectstores
 COVERED := tests/unit/budgets tests/unit/engine tests/unit/flows/managed
-# Goes through thousands of decisions, each of which another test covers: with coverage, it takes twice as long.
+# Goes through 700,000 decisions, each of which another test covers: with coverage, it takes twice as long.
 EVERY_VIEW := tests/unit/flows/managed/test_every_view.py
 COMPILE = $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
           --no-annotate --custom-compile-command "make lock" --quiet
