@@ -98,7 +98,9 @@ class Authentication:
             raise ApiError(403, "Your rights changed while the body of this request came: send it again.")
 
     def _while_admitted(self, scope: Scope, headers: Headers, known_until: float, send: Send) -> Send:
-        """Send an answer, and break it off between two of its pieces once the key or session is not valid any more."""
+        """Send an answer, and cut it between two of its pieces once the key or session is not valid any more."""
+
+        exchange = exchange_of(scope)
 
         async def send_on(message: Message) -> None:
             nonlocal known_until
@@ -108,7 +110,9 @@ class Authentication:
                     self._looked_up(self._credential(headers), None)
                 except ApiError as error:
                     if error.status == HTTPStatus.UNAUTHORIZED:
-                        scope["extensions"][ABORT]()
+                        exchange.cut_by = error
+                        if exchange.last_words is None:
+                            scope["extensions"][ABORT]()
             await send(message)
 
         return send_on

@@ -9,6 +9,7 @@ from urllib.parse import unquote
 from starlette.types import Scope
 
 if TYPE_CHECKING:
+    from relay_localcloud.http.errors import ApiError
     from relay_localcloud.http.principal import Principal
 
 _KEY = "relay_localcloud.exchange"
@@ -32,6 +33,8 @@ class Exchange:
     fault_id: str | None = None
     price_factor: float = 1.0
     cut_stream_after: int | None = None
+    last_words: "Callable[[ApiError], bytes] | None" = None  # how an answer says that it is cut; None: it breaks off
+    cut_by: "ApiError | None" = None  # why an answer with last words is to end after the piece that is being sent
     reply_breaks: bool = False  # a fault breaks the connection before the reply or in the middle of it
     status: int | None = None
 

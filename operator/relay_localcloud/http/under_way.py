@@ -2,12 +2,17 @@
 
 import asyncio
 from collections.abc import Awaitable
-from typing import TypeVar
+from contextlib import suppress
+from typing import Final, TypeVar
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from relay_localcloud.http.connections import ABORT
 from relay_localcloud.http.errors import ApiError, ErrorAnswer
+from relay_localcloud.http.exchange import exchange_of
+
+LAST_WORDS_SECONDS: Final = 1.0
+"""How long a client that is slow to read may take until it has room for them."""
 
 _Answer = TypeVar("_Answer")
 
@@ -61,7 +66,7 @@ def replaced_error() -> ApiError:
 
 
 class EndedFromOutside:
-    """Answers 503 if the state was replaced meanwhile or the cloud ends, or breaks off an answer that had begun."""
+    """Answers 503 if the state was replaced meanwhile or the cloud ends, or cuts an answer that had begun."""
 
     def __init__(self, app: ASGIApp, under_way: UnderWay, refused: ErrorAnswer) -> None:
         self._app = app
@@ -89,4 +94,15 @@ class EndedFromOutside:
         if not begun:
             await self._refused(error, scope)(scope, receive, send)
         elif not complete:  # leave a complete one alone: the caller's next request may use its connection
+            await self._cut(error, scope, send)
+
+    async def _cut(self, error: ApiError, scope: Scope, send: Send) -> None:
+        """Let the answer say that it is cut, if it can; break it off if it cannot, or if nobody reads it."""
+        last_words, broken_off = exchange_of(scope).last_words, True
+        if last_words is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LAST_WORDS_SECONDS):
+                    await send({"type": "http.response.body", "body": last_words(error)})
+                    broken_off = False
+        if broken_off:
             scope["extensions"][ABORT]()

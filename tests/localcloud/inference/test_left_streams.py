@@ -114,20 +114,28 @@ class Talkative(ModelServer):
     async def take(self, request: web.Request) -> web.StreamResponse:
         answer = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await answer.prepare(request)
+        path = MESSAGES if request.path.endswith("messages") else CHAT
+        head = begun(path, 0)
+        await answer.write(head)
         while True:
-            await answer.write(begun(CHAT, 1))
+            await answer.write(begun(path, 1).removeprefix(head))
             await asyncio.sleep(0.01)
 
 
-async def test_a_stream_breaks_off_once_its_key_is_revoked(organization: Organization) -> None:
+@pytest.mark.parametrize(("path", "error"), [(CHAT, b"data: {"), (MESSAGES, b"event: error\ndata: {")])
+async def test_a_stream_ends_once_its_key_is_revoked_and_what_was_sent_is_charged(
+    organization: Organization, path: str, error: bytes
+) -> None:
     made = await organization.ok("POST", "/v1/orgs/{org}/api-keys/create", {"name": "stolen"})
     async with Talkative() as behind:
         await add(organization, behind)
-        answer = await opened(replace(organization, api_key=made["key"]), CHAT)
+        answer = await opened(replace(organization, api_key=made["key"]), path)
         await answer.content.readuntil(b"\n\n")
         await organization.ok("DELETE", f"/v1/orgs/{{org}}/api-keys/{made['id']}")
-        with pytest.raises(aiohttp.ClientPayloadError):
-            await answer.read()
+        *_, last, done, nothing = (await answer.read()).split(b"\n\n")
+    assert (last.startswith(error), b"revoked" in last, done, nothing) == (True, True, b"data: [DONE]", b"")
+    paid = await used(organization)
+    assert (paid["requests"], paid["outputTokens"] > 0) == (1, True)
 
 
 async def test_a_stream_that_ends_with_its_state_costs_nothing_in_the_other(start_server: StartServer) -> None:
@@ -138,6 +146,32 @@ async def test_a_stream_that_ends_with_its_state_costs_nothing_in_the_other(star
         answer = await opened(organization, CHAT)
         await answer.content.readuntil(b"\n\n")
         await server.ok("POST", "/import", await server.ok("GET", "/export"))
-        with pytest.raises(aiohttp.ClientError):
-            await answer.read()
+        assert (await answer.read()).endswith(b"}\n\ndata: [DONE]\n\n")
         assert await used(organization) == NOTHING
+
+
+@pytest.mark.parametrize("path", [CHAT, MESSAGES])
+async def test_a_stream_under_way_when_the_cloud_ends_is_said_to_be_cut(start_server: StartServer, path: str) -> None:
+    server = start_server("--ephemeral")
+    organization = await server.organization()
+    async with Talkative() as behind:
+        await add(organization, behind)
+        answer = await opened(organization, path)
+        await answer.content.readuntil(b"\n\n")
+        reading = asyncio.create_task(answer.read())
+        assert await asyncio.to_thread(server.stop) == 0
+        *_, last, done, nothing = (await reading).split(b"\n\n")
+    assert (b"The cloud ends" in last, done, nothing) == (True, b"data: [DONE]", b"")
+
+
+async def test_a_stream_that_nobody_reads_does_not_hold_up_the_end_of_the_cloud(start_server: StartServer) -> None:
+    server = start_server("--ephemeral")
+    organization = await server.organization()
+    url = server.ready["inferenceUrl"] + CHAT
+    async with aiohttp.ClientSession(read_bufsize=1024) as session:
+        body, headers = chat("w " * 500_000, stream=True), {"x-api-key": organization.api_key}
+        async with session.post(url, json=body, headers=headers) as answer:
+            await answer.content.readuntil(b"\n\n")
+            assert await asyncio.to_thread(server.stop) == 0
+            with pytest.raises(aiohttp.ClientPayloadError):
+                await answer.read()
