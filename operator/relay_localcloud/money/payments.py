@@ -77,7 +77,6 @@ def deposit(tx: Tx, organization_id: str, body: DepositRequest) -> Charge:
 
     ApiError 400 outside the current bounds and without a card, 409 for a key that was used with another amount.
     """
-    require_configured(tx)
     of_key = {"organization_id": organization_id, "idempotency_key": body.idempotency_key}
     earlier = CHARGES.find(tx, **of_key) if body.idempotency_key else None
     if earlier is not None:
@@ -89,6 +88,7 @@ def deposit(tx: Tx, organization_id: str, body: DepositRequest) -> Charge:
                 KEY_REUSED,
             )
         return earlier
+    require_configured(tx)
     _require_allowed(billing.account(tx, organization_id), body.amount_cents)
     card = default_card(tx, organization_id)
     if card is None:

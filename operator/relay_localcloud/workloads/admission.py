@@ -107,6 +107,11 @@ def visible_node(tx: Tx, node_id: str, organization_id: str, *, spot: bool = Fal
 def room_on(tx: Tx, node_id: str, demand: Demand) -> NodeRoom:
     """Room on a node that the caller names, without a fallback; a node without rights is not found (section 2)."""
     room = visible_node(tx, node_id, demand.organization_id, spot=demand.spot)
+    if demand.preferred_regions and not demand.allow_fallback and room.region not in demand.preferred_regions:
+        wanted = ", ".join(demand.preferred_regions)
+        raise ApiError(
+            422, f"nodeId: the node {node_id} is in {room.region}, and preferredRegions allows {wanted} only."
+        )
     if not could_ever_hold(room, demand):
         wanted = f"{demand.gpu_count} x {demand.gpu_model_id}"
         raise ApiError(

@@ -58,6 +58,8 @@ class Cause:
 def apply(tx: Tx, workload: Workload, trigger: Trigger, reason: str | None = None, at: int | None = None) -> Workload:
     """Make the move that the table gives; ApiError 409 if the state does not allow it. Returns the new workload."""
     move = decided(TRANSITIONS[workload.status, trigger])
+    if trigger is Trigger.STOPPED:  # why it stopped was known when it began to
+        reason = reason or workload.status_reason
     return workload if move is None else _carry_out(tx, workload, move, Cause(trigger, reason, at))
 
 
@@ -74,7 +76,7 @@ def _carry_out(tx: Tx, workload: Workload, move: Move, cause: Cause) -> Workload
         tx,
         workload,
         status=move.to,
-        status_reason=cause.reason or (workload.status_reason if cause.trigger is Trigger.STOPPED else None),
+        status_reason=cause.reason,
         out_of_funds_at=out_of_funds_at,
         changed_at=tx.now,
         placed_at=expected.placed_at,

@@ -143,6 +143,16 @@ async def test_a_deposit_whose_reply_was_lost_is_charged_once_with_its_key(organ
     assert await balance_cents(organization) == 102_000
 
 
+async def test_a_retry_is_answered_also_when_payments_are_gone(
+    organization: Organization, payments: SetPayments
+) -> None:
+    first = await deposit(organization, 1000, idempotencyKey="one")
+    await payments("unconfigured")
+    again = await deposit(organization, 1000, idempotencyKey="one")
+    assert again["chargeId"] == first["chargeId"]
+    assert (await try_deposit(organization, 1000)).refusal == (503, "PAYMENTS_UNCONFIGURED")
+
+
 async def test_a_retry_is_answered_also_when_it_would_be_too_small_by_now(organization: Organization) -> None:
     await own_node(organization)
     await set_organization(organization, balanceCents=5000)

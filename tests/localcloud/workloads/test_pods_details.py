@@ -20,6 +20,7 @@ from tests.localcloud.support.workloads import (
     record,
     running_pod,
     set_node,
+    set_organization,
     spent,
     status,
     subscribe,
@@ -153,6 +154,22 @@ async def test_stopped_is_told_when_the_gpus_are_free_not_before(
     assert receiver.types == []
     await organization.server.advance(0.5)
     assert receiver.types == ["vm.stopped"]
+    [event] = await received(receiver, bool)
+    assert event["data"]["statusReason"] is None
+
+
+async def test_stopped_for_lack_of_funds_is_told_with_its_reason(
+    organization: Organization, receiver: Receiver
+) -> None:
+    await own_node(organization)
+    pod_id = await running_pod(organization)
+    await subscribe(organization, receiver)
+    await set_organization(organization, balanceCents=-1)
+    await organization.server.advance(1)
+    [event] = await received(receiver, bool)
+    told = (await record(organization, pod_id))["statusReason"]
+    assert (event["type"], event["data"]["statusReason"]) == ("vm.stopped", told)
+    assert told.startswith("The balance ran out")
 
 
 async def test_a_return_from_interruption_is_told_as_running(organization: Organization, receiver: Receiver) -> None:

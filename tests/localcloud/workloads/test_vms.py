@@ -254,6 +254,9 @@ async def test_preferred_regions_are_preferred_and_binding_without_fallback(orga
     await create(organization, name="two", preferredRegions=["us-west"], allowFallback=True)
     await create(organization, name="three", preferredRegions=["atlantis"])
     await create(organization, name="four", preferredRegions=["atlantis", "eu-west"], allowFallback=False)
+    named = {"nodeId": west, "preferredRegions": ["eu-west"]}
+    assert await refused(organization, name="five", **named, allowFallback=False) == (422, "unprocessable")
+    assert (await refused(organization, name="five", **named))[1] == "NODE_AT_CAPACITY"
 
 
 async def test_node_loss_does_to_vms_what_it_does_to_pods(organization: Organization) -> None:
