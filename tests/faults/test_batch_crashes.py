@@ -31,28 +31,40 @@ def _inference(operation: str, when: Moment, nth: int = 1) -> Rule:
     return _ended(Side.INFERENCE, operation, when, nth)
 
 
+def _in_map(operation: str, when: Moment) -> Rule:
+    return _ended(Side.KUBE, operation, when, subject="answers")
+
+
+def _in_bucket(key: str, when: Moment) -> Rule:
+    return _ended(Side.STORE, "PUT object", when, subject=f"out/{key}")
+
+
 _IN_MAPS = {
     "while it reads the input": _ended(Side.KUBE, "GET configmaps", Moment.ACTED, subject="prompts"),
     "after the first upload arrived": _inference(UPLOAD, Moment.ACTED),
     "before the second upload": _inference(UPLOAD, Moment.BEFORE, 2),
+    "after the output was claimed": _in_map("POST configmaps", Moment.ACTED),
     "before the create": _inference(CREATE_BATCH, Moment.BEFORE),
     "after the create was acted on": _inference(CREATE_BATCH, Moment.ACTED),
     "after the create was answered": _inference(CREATE_BATCH, Moment.DELIVERED),
     "after the create of records that are sent again": _inference(CREATE_BATCH, Moment.ACTED, 3),
     "while it looks": _inference(LOOK, Moment.ACTED),
     "while it downloads": _inference(DOWNLOAD, Moment.ACTED),
-    "before the output is published": _ended(Side.KUBE, "POST configmaps", Moment.BEFORE),
-    "after the output was published": _ended(Side.KUBE, "POST configmaps", Moment.ACTED),
-    "between the output and the status": _ended(Side.KUBE, "POST configmaps", Moment.DELIVERED),
+    "before the output is published": _in_map("PATCH configmaps", Moment.BEFORE),
+    "after the output was published": _in_map("PATCH configmaps", Moment.ACTED),
+    "between the output and the status": _in_map("PATCH configmaps", Moment.DELIVERED),
     "while it deletes files": _inference(DELETE_FILE, Moment.ACTED, 2),
 }
 _IN_BUCKETS = {
     "while it reads the input": _ended(Side.STORE, "GET object", Moment.ACTED, subject="in.jsonl"),
     "while it tries whether it may write": _ended(Side.STORE, "POST uploads", Moment.ACTED),
-    "before the answers are published": _ended(Side.STORE, "PUT object", Moment.BEFORE),
-    "after the answers were published": _ended(Side.STORE, "PUT object", Moment.ACTED),
-    "between answers and errors": _ended(Side.STORE, "PUT object", Moment.BEFORE, 2),
-    "between the output and the status": _ended(Side.STORE, "PUT object", Moment.DELIVERED, 2),
+    "after the answers were claimed": _in_bucket("output.jsonl.claim", Moment.ACTED),
+    "after the errors were claimed": _in_bucket("errors.jsonl.claim", Moment.DELIVERED),
+    "before the answers are published": _in_bucket("output.jsonl", Moment.BEFORE),
+    "after the answers were published": _in_bucket("output.jsonl", Moment.ACTED),
+    "between answers and errors": _in_bucket("errors.jsonl", Moment.BEFORE),
+    "between the errors and the mark": _in_bucket("errors.jsonl", Moment.DELIVERED),
+    "between the output and the status": _in_bucket("result.json", Moment.DELIVERED),
 }
 
 
@@ -90,7 +102,7 @@ async def test_ended_again_and_again(batch_plays: Plays, deed: Deed) -> None:
         _ended(Side.INFERENCE, CREATE_BATCH, Moment.ACTED, deed=deed),
         _ended(Side.INFERENCE, CREATE_BATCH, Moment.ACTED, 3, deed=deed),
         _ended(Side.INFERENCE, DOWNLOAD, Moment.ACTED, 4, deed=deed),
-        _ended(Side.KUBE, "POST configmaps", Moment.ACTED, deed=deed),
+        _ended(Side.KUBE, "PATCH configmaps", Moment.ACTED, subject="answers", deed=deed),
         _ended(Side.INFERENCE, DELETE_FILE, Moment.BEFORE, deed=deed),
     )
     await batch_plays.holds(Plan(f"batch {deed} at six steps", "batch", steps_of_one_run))

@@ -41,5 +41,5 @@ async def test_every_status_write_may_fail_several_times(batch_plays: Plays, wha
 
 
 async def test_the_output_is_written_again_where_nobody_knows(batch_plays: Plays) -> None:
-    rule = Rule(Side.KUBE, "POST configmaps", LoseReply(), subject="answers")
+    rule = Rule(Side.KUBE, "PATCH configmaps", LoseReply(), subject="answers")
     await batch_plays.holds(Plan("batch output reply lost", "batch", (rule,)))

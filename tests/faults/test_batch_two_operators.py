@@ -13,16 +13,16 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 _STEPS = {
-    "while it uploads": (Side.INFERENCE, UPLOAD, Moment.ACTED),
-    "after the create was acted on": (Side.INFERENCE, CREATE_BATCH, Moment.ACTED),
-    "after the output was published": (Side.KUBE, "POST configmaps", Moment.ACTED),
+    "while it uploads": (Side.INFERENCE, UPLOAD, "*"),
+    "after the create was acted on": (Side.INFERENCE, CREATE_BATCH, "*"),
+    "after the output was published": (Side.KUBE, "PATCH configmaps", "answers"),
 }
 
 
 @pytest.mark.parametrize("when", _STEPS)
 async def test_the_leader_is_killed(batch_pair_plays: Plays, when: str) -> None:
-    side, operation, moment = _STEPS[when]
-    rule = Rule(side, operation, Hold(moment, Deed.KILL_OPERATOR))
+    side, operation, subject = _STEPS[when]
+    rule = Rule(side, operation, Hold(Moment.ACTED, Deed.KILL_OPERATOR), subject=subject)
     await batch_pair_plays.holds(Plan(f"batch leader killed {when}", "batch", (rule,)))
 
 

@@ -34,17 +34,21 @@ async def _passes(operator: Operator, more: int) -> None:
 async def test_a_rotated_key_is_used_without_a_restart_and_before_the_old_one_is_missed(
     brisk_workspace: Workspace, brisk: Operator
 ) -> None:
-    kube, organization = brisk_workspace.kube, brisk_workspace.organization
+    kube, organization, control = brisk_workspace.kube, brisk_workspace.organization, brisk_workspace.cloud.control
     await brisk_workspace.apply(gpu_pod())
     await brisk_workspace.becomes("GpuPod", "trainer")
     further = await new_key(organization)
     await kube.apply(api_key_secret(further))
     await _passes(brisk, 4)
+    before = await control.requests()
     await revoke(organization, organization.api_key)
     await kube.patch("GpuPod", "trainer", {"spec": {"public": True}})
     await brisk_workspace.becomes("GpuPod", "trainer", lambda item: (item or {})["status"].get("public") is True)
     pod = await brisk_workspace.becomes("GpuPod", "trainer")
     assert stalled(pod) == ""
+    # Logged as nobody's, since the key is not valid.
+    refused = [one["path"] for one in await control.requests(after=before[-1]["seq"]) if one["status"] == 401]
+    assert [path for path in refused if organization.id in path or pod["status"]["id"] in path] == []
     log = brisk.log.read_text()
     assert organization.api_key not in log
     assert further not in log
@@ -117,5 +121,9 @@ async def test_a_webhook_secret_rolled_by_somebody_else_is_rolled_once_more_and_
     assert len(rolled) == 2
     await brisk_workspace.apply(gpu_pod())
     await brisk_workspace.becomes("GpuPod", "trainer")
-    delivered = [one for one in await brisk_workspace.cloud.control.deliveries() if one["webhookId"] == hook["id"]]
-    assert {one["statusCode"] for one in delivered} == {204}
+
+    async def delivered() -> set[int | None]:
+        attempts = await brisk_workspace.cloud.control.deliveries(organization=organization)
+        return {one["statusCode"] for one in attempts if one["webhookId"] == hook["id"]}
+
+    await eventually(delivered, lambda statuses: statuses == {204}, what="every delivery was accepted")

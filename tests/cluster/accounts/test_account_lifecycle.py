@@ -302,9 +302,12 @@ async def test_a_missing_account_is_waited_for_and_its_coming_wakes_the_objects(
 
 
 async def test_the_key_appears_in_no_status_and_no_log(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
     account = await bench.run()
     await bench.put_key("or_wrong_key_0123456789")
     refused = await bench.later(61)
+    assert "the account can be used" in caplog.text
+    assert "This API key is not valid" in caplog.text
     text = f"{account}{refused}{caplog.text}"
     assert bench.organization.api_key not in text
     assert "or_wrong_key_0123456789" not in text

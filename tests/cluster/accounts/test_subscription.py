@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from typing import TYPE_CHECKING
+
+import pytest_asyncio
 
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.account import AccountReady
@@ -12,11 +15,14 @@ from relay_operator.settings import ListenAddress
 from relay_operator.webhooks.event_router import EventRouter
 from relay_operator.webhooks.receiver import Receiver
 from tests.support.eventually import eventually
-from tests.support.manifests import condition, gpu_pod
+from tests.support.manifests import cloud_account, condition, gpu_pod
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from tests.cluster.accounts.conftest import Bench
     from tests.support.kube import Manifest
+    from tests.support.localcloud import LocalCloud
 
 HOOKS = "/v1/orgs/{orgId}/webhooks"
 
@@ -183,6 +189,20 @@ def _webhook_ready(account: Manifest) -> tuple[str, str]:
     return told["status"], told["reason"]
 
 
+@pytest_asyncio.fixture
+async def private_bench(bench: Bench, private_cloud: LocalCloud) -> AsyncIterator[Bench]:
+    """The bench with its account in a private local cloud, whose clock the test may move."""
+    organization = await private_cloud.control.create_organization(bench.admin.namespace)
+    await bench.put_key(organization.api_key)
+    await bench.admin.delete("CloudAccount", "default")
+    await bench.admin.create(cloud_account(private_cloud.management_url, private_cloud.inference_url))
+    settings = bench.settings.model_copy(update={"allowed_base_urls": private_cloud.ports.urls()})
+    own = replace(bench, cloud=private_cloud, organization=organization, settings=settings)
+    yield own
+    await own.admin.delete("CloudAccount", "default")
+    assert await own.run() == {}
+
+
 async def _three_pods_come_and_go(bench: Bench) -> None:
     """The cloud tries to tell of them, and nobody listens where the operator says that it does."""
     (hook,) = await bench.webhooks()
@@ -200,7 +220,8 @@ async def _three_pods_come_and_go(bench: Bench) -> None:
     await eventually(failed, lambda count: count >= 3 * first, what="each was tried twice more, in a minute")
 
 
-async def test_deliveries_that_never_arrive_are_told(bench: Bench) -> None:
+async def test_deliveries_that_never_arrive_are_told(private_bench: Bench) -> None:
+    bench = private_bench
     assert _webhook_ready(await bench.run()) == ("True", "Subscribed")
     (hook,) = await bench.webhooks()
     await _three_pods_come_and_go(bench)
@@ -212,7 +233,8 @@ async def test_deliveries_that_never_arrive_are_told(bench: Bench) -> None:
     assert _webhook_ready(await bench.run()) == ("False", "DeliveriesMissing"), "nothing tells otherwise"
 
 
-async def test_what_could_not_be_delivered_while_no_operator_ran_is_no_trouble(bench: Bench) -> None:
+async def test_what_could_not_be_delivered_while_no_operator_ran_is_no_trouble(private_bench: Bench) -> None:
+    bench = private_bench
     await bench.run()
     await _three_pods_come_and_go(bench)
     bench.restart()
@@ -257,7 +279,13 @@ async def test_a_delivery_of_the_cloud_wakes_the_object_it_is_about(bench: Bench
 
         await eventually(accepted, what="the delivery is accepted")
         assert pod["id"] in list(bench.accounts.unclaimed(bench.key).nameless())
+        await bench.admin.create(gpu_pod())
+        await bench.admin.patch("GpuPod", "trainer", {"status": {"id": pod["id"]}}, subresource="status")
+        await bench.watch("GpuPod", "trainer")
+        await bench.watch("CloudAccount", "default")
         await bench.organization.call("POST", f"/v1/vms/{pod['id']}/terminate")
+        assert (await bench.queue.take()).key == ObjectKey("GpuPod", bench.admin.namespace, "trainer")
+        await bench.admin.delete("GpuPod", "trainer")
 
 
 async def test_an_account_in_a_namespace_that_ends_does_not_roll_its_secret_over_and_over(bench: Bench) -> None:

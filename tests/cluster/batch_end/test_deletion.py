@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tests.support.workspace import Workspace
 
 ALL = [record(f"r{number}", f"p{number}") for number in range(5)]
+PAUSED = pytest.mark.parametrize("annotation", ["gpurelay.dev/paused", "gpurelay.dev/plan-only"])
 
 
 async def _half_done(workspace: Workspace, **spec: Any) -> None:
@@ -125,10 +126,8 @@ async def test_the_annotation_abandon_lets_go_without_touching_the_cloud(brisk_p
     assert [each["status"] for each in await batches_in_cloud(workspace)] == ["in_progress"]
 
 
-@pytest.mark.parametrize("annotation", ["gpurelay.dev/paused", "gpurelay.dev/plan-only"])
-async def test_while_paused_nothing_is_sent_and_nothing_is_cancelled(
-    brisk_workspace: Workspace, annotation: str
-) -> None:
+@PAUSED
+async def test_while_paused_nothing_is_sent(brisk_workspace: Workspace, annotation: str) -> None:
     workspace = brisk_workspace
     await put_prompts(workspace, ALL)
     manifest = batch()
@@ -138,6 +137,22 @@ async def test_while_paused_nothing_is_sent_and_nothing_is_cancelled(
     assert await count(workspace, UPLOAD, CREATE_BATCH) == 0
     await workspace.kube.annotate(KIND, NAME, {annotation: None})
     await workspace.becomes(KIND, NAME, complete)
+
+
+@PAUSED
+async def test_while_paused_nothing_is_cancelled(brisk_private_workspace: Workspace, annotation: str) -> None:
+    workspace = brisk_private_workspace
+    await _half_done(workspace)
+    await workspace.kube.annotate(KIND, NAME, {annotation: "true"})
+    await workspace.becomes(KIND, NAME, lambda item: condition(item, "Paused"))
+    await workspace.kube.delete(KIND, NAME)
+    await workspace.kube.annotate(KIND, NAME, {"gpurelay.dev/reconcile-at": "while deleting"})
+    held = await workspace.becomes(KIND, NAME, lambda item: (item or {})["status"].get("reconcileAt"))
+    assert "deletionTimestamp" in held["metadata"]
+    assert await count(workspace, CANCEL_BATCH) == 0
+    await workspace.kube.annotate(KIND, NAME, {annotation: None})
+    await _gone(workspace)
+    assert [each["status"] for each in await batches_in_cloud(workspace)] == ["cancelled"]
 
 
 async def test_a_finished_batch_goes_after_its_time_to_live_and_its_answers_stay(brisk_workspace: Workspace) -> None:

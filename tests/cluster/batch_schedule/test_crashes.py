@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 import pytest_asyncio
 
-from tests.cluster.batch_schedule.runs import BATCH, KIND, NAME, Runs, active
+from tests.cluster.batch_schedule.runs import KIND, LONG_AGO, NAME, Runs, active
 from tests.conftest import OPERATOR_NAMESPACE
 from tests.support.faultproxy import FaultProxy
 from tests.support.faultrules import Deed, Hold, LoseReply, Moment, Rule, Side
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tests.support.workspace import Workspace
 
-CREATE = "POST inferencebatches"
+CREATE, DELETE = "POST inferencebatches", "DELETE inferencebatches"
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ async def test_killed_between_create_and_status_it_finds_its_batch_again(
     await operator.kill()
     held.release()
     (made,) = await runs.batches()
-    assert "lastScheduleTime" in (await runs.kube.get(KIND, NAME))["status"]
+    assert (await runs.kube.get(KIND, NAME))["status"]["lastScheduleTime"] == LONG_AGO
     await operator.start()
     schedule = await runs.started(0)
     (kept,) = await runs.batches()
@@ -94,4 +94,4 @@ async def test_what_was_missed_while_no_operator_ran_is_started_once(
     await operator.start()
     await runs.started(7)
     await runs.left(0, 7)
-    assert sum(one.call.operation.startswith(f"DELETE {BATCH}") for one in proxy.log) == 0
+    assert [one.call.subject for one in proxy.log if one.call.operation == DELETE] == []

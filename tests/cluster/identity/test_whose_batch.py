@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING
 import pytest_asyncio
 
 from tests.cluster.batch_model import FailingModel
-from tests.cluster.batch_side import CANCEL_BATCH, KIND, NAME, batch, batches_in_cloud, put_prompts, record
+from tests.cluster.batch_side import (
+    CANCEL_BATCH,
+    KIND,
+    NAME,
+    batch,
+    batches_in_cloud,
+    complete,
+    published,
+    put_prompts,
+    record,
+)
 from tests.cluster.cloud_log import count
 from tests.cluster.identity.by_hand import copy, has_its_own, recreate_account
 from tests.support.eventually import eventually
@@ -58,7 +68,9 @@ async def test_a_copy_with_its_status_gets_a_batch_of_its_own(brisk_workspace: W
     assert await _unended(workspace) == {one}
     gate.set()
     await workspace.is_gone(KIND, "two")
-    await eventually(kube.looking_at("ConfigMap", "answers"), what="the answers of the original")
+    await workspace.becomes(KIND, NAME, complete)
+    answers, errors = await published(workspace)
+    assert (set(answers), errors) == ({"one"}, {})
 
 
 async def test_an_account_made_again_with_a_key_of_another_organization_ends_no_batch(

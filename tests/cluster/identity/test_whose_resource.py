@@ -220,7 +220,9 @@ async def test_what_two_objects_record_is_ended_by_neither_until_one_lets_go(
         whose = f"{kind}/{workspace.namespace}/{other}"
         assert message.startswith(f"the resource {recorded['id']} is also recorded by {whose}: ")
     await workspace.kube.delete(kind, "one")
-    waiting = await workspace.becomes(kind, "one", lambda item: item and item["metadata"].get("deletionTimestamp"))
+    await workspace.kube.annotate(kind, "one", {"gpurelay.dev/reconcile-at": "while deleting"})
+    waiting = await workspace.becomes(kind, "one", lambda item: (item or {})["status"].get("reconcileAt"))
+    assert "deletionTimestamp" in waiting["metadata"]
     assert waiting["metadata"]["finalizers"] == [FINALIZER]
     assert await changes(workspace) == [BY_ITSELF[kind][0]] * 2
     await workspace.obey(condition(told[0], "Stalled")["message"])

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 KIND = "ServingDeployment"
 PATH = "/v1/serving/deployments"
-CREATE, CHANGE, DELETE = f"POST {PATH}", f"PATCH {PATH}/{{id}}", f"DELETE {PATH}/{{id}}"
+LIST, CREATE, CHANGE, DELETE = f"GET {PATH}", f"POST {PATH}", f"PATCH {PATH}/{{id}}", f"DELETE {PATH}/{{id}}"
 CANARY = "canary-of-the-engine"
 
 
@@ -206,7 +206,7 @@ async def test_a_create_that_outlives_its_operator_is_found_by_the_next(
     await workspace.becomes("CloudAccount", "default")
     await workspace.cloud.control.fault(CREATE, {"drop": "after"}, organizationId=own)
     looks = {"skip": 1, "organizationId": own}  # before the create
-    await workspace.cloud.control.fault(f"GET {PATH}", {"status": 503}, **looks)
+    await workspace.cloud.control.fault(LIST, {"status": 503}, **looks)
     await workspace.apply(_deployment())
     await eventually(lambda: count(workspace, CREATE), lambda creates: creates == 1)
     await first.kill()
@@ -217,11 +217,17 @@ async def test_a_create_that_outlives_its_operator_is_found_by_the_next(
     assert await count(workspace, CREATE) == 1
 
 
-async def test_if_nothing_is_as_it_was_sent_nothing_is_sent_before_a_person_says_so(brisk_workspace: Workspace) -> None:
-    workspace, own = brisk_workspace, brisk_workspace.organization.id
+async def test_if_nothing_is_as_it_was_sent_nothing_is_sent_before_a_person_says_so(
+    unattended_workspace: Workspace, start_operator: StartOperator
+) -> None:
+    workspace, own = unattended_workspace, unattended_workspace.organization.id
+    await start_operator(workspace, **BRISK, search_seconds="1", absence_after_unknown_seconds="1")
     await workspace.cloud.control.fault(CREATE, {"drop": "before"}, count=1, organizationId=own)
     await workspace.apply(_deployment())
-    asking = await workspace.becomes(KIND, "echo", lambda item: condition(item, "CreateOutcomeUnknown"))
+    asking = await workspace.becomes(KIND, "echo", _stalls("CreateOutcomeUnknown"))
+    before = await count(workspace, LIST)
+    await eventually(lambda: count(workspace, LIST), lambda lists: lists >= before + 3)
+    assert await count(workspace, CREATE) == 1
     other = await _call(workspace, "POST", body=_body(workspace, replicasDesired=0))
     assert "id" not in asking["status"]
     await workspace.kube.annotate(KIND, "echo", {"gpurelay.dev/adopt-id": other["id"]})

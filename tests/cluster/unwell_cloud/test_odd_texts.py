@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tests.cluster.batch_side import batch, put_prompts, record
 from tests.cluster.cloud_log import READ_CLUSTER, READ_VM
+from tests.support.eventually import eventually
 from tests.support.manifests import gpu_cluster, gpu_pod, tells
 
 if TYPE_CHECKING:
@@ -58,5 +59,10 @@ async def test_status_messages_and_the_log_are_legible(brisk_private_workspace: 
         assert _is_legible(await workspace.becomes(kind, name, _alerted))
     await control.clear_faults()
     await control.clock(mode="real")
-    lines = [line for line in brisk.log_lines() if line.get("namespace") == workspace.namespace]
-    assert [text for line in lines for text in _texts(line) if not text.isprintable()] == []
+
+    async def logged() -> list[str]:
+        lines = [line for line in brisk.log_lines() if line.get("namespace") == workspace.namespace]
+        return [text for line in lines for text in _texts(line)]
+
+    texts = await eventually(logged, lambda found: any("alert" in text for text in found), what="a line of the log")
+    assert [text for text in texts if not text.isprintable()] == []
