@@ -82,13 +82,21 @@ async def _is_told_nowhere(workspace: Workspace, operator: Operator, value: str,
 
 
 async def test_a_key_is_rotated_in_time_and_the_one_before_works_on(brisk_workspace: Workspace) -> None:
-    await brisk_workspace.apply(_key(expiresInSeconds=3600, rotateBeforeSeconds=3590))
+    control, own = brisk_workspace.cloud.control, brisk_workspace.organization.id
+    await brisk_workspace.apply(_key(expiresInSeconds=3600, rotateBeforeSeconds=3000))
     first = (await brisk_workspace.becomes("ApiKey", "ci"))["status"]["id"]
     before = await _value(brisk_workspace)
+    refused = await control.fault(CREATE, {"status": 429}, organizationId=own)
+    await brisk_workspace.apply(_key(expiresInSeconds=3600, rotateBeforeSeconds=3590))
+
+    def puts_it_aside(item: Manifest | None) -> bool:
+        return [each["id"] for each in (item or {})["status"].get("former") or ()] == [first]
+
+    await brisk_workspace.becomes("ApiKey", "ci", puts_it_aside)
+    await brisk_workspace.apply(_key(expiresInSeconds=3600, rotateBeforeSeconds=3000))  # so that one follows, no third
+    await control.end_fault(refused)
     second = (await brisk_workspace.becomes("ApiKey", "ci", _has_another(first)))["status"]
     assert [each["id"] for each in second["former"]] == [first]
-    await brisk_workspace.apply(_key(expiresInSeconds=3600, rotateBeforeSeconds=3000))
-    await brisk_workspace.becomes("ApiKey", "ci")
     value = await _value(brisk_workspace)
     assert value != before
     assert await _may(brisk_workspace, value)
@@ -172,7 +180,7 @@ async def test_an_operator_that_is_killed_before_the_secret_leaves_no_key_that_n
     await eventually(lambda: _keys(unattended_workspace), lambda made: len(made) == 1, what="the cloud acted on it")
     await operator.kill()
     await control.end_fault(slow)
-    assert await unattended_workspace.kube.list("Secret") != []
+    assert await unattended_workspace.kube.find("Secret", KEPT_IN) is None
     await operator.start()
     status = (await unattended_workspace.becomes("ApiKey", "ci"))["status"]
     assert await _living(unattended_workspace) == [status["id"]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+import pytest_asyncio
 
 from tests.cluster.batch_model import FailingModel
 from tests.cluster.batch_side import (
@@ -26,9 +27,12 @@ from tests.cluster.batch_side import (
 from tests.cluster.cloud_log import asked, count
 from tests.cluster.conftest import BRISK
 from tests.support.eventually import eventually
+from tests.support.faultproxy import FaultProxy
+from tests.support.faultrules import Deed, Hold, Moment, Rule, Side
 from tests.support.manifests import condition, stalled, tells
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from tests.conftest import StartOperator
@@ -38,6 +42,19 @@ if TYPE_CHECKING:
 LIST_BATCHES = "GET /v1/batches"
 ALL = [record(f"r{number}", f"p{number}") for number in range(5)]
 PATIENCE = {**BRISK, "absence_after_unknown_seconds": "2"}
+
+
+@pytest_asyncio.fixture
+async def proxy(
+    operator_kubeconfig: Path, unattended_workspace: Workspace, tmp_path: Path
+) -> AsyncIterator[FaultProxy]:
+    """In front of the cloud's inference API."""
+    cloud = unattended_workspace.cloud
+    further = {Side.INFERENCE: cloud.inference_url}
+    between = FaultProxy(tmp_path / "proxy", operator_kubeconfig, cloud.management_url, further)
+    await between.start()
+    yield between
+    await between.stop()
 
 
 async def test_a_batch_whose_answer_was_lost_is_found_by_its_metadata(
@@ -168,12 +185,14 @@ async def test_a_status_that_was_lost_is_rebuilt_from_the_cloud_whatever_its_clo
 
 @pytest.mark.parametrize("lost", ["status", "status, intent and finalizer"])
 async def test_the_id_of_a_part_that_is_on_its_way_brings_back_what_was_lost_meanwhile(
-    unattended_workspace: Workspace, start_operator: StartOperator, lost: str
+    unattended_workspace: Workspace, proxy: FaultProxy, start_operator: StartOperator, lost: str
 ) -> None:
     workspace, control = unattended_workspace, unattended_workspace.cloud.control
     await control.settings(batchRecordSeconds=1000)
-    await control.fault(CREATE_BATCH, {"delaySeconds": 10}, skip=1, count=1)
-    await start_operator(workspace, **PATIENCE, batch_part_bytes="1024")
+    urls = f"{workspace.cloud.management_url},{proxy.urls[Side.INFERENCE]}"
+    await workspace.kube.patch("CloudAccount", "default", {"spec": {"inferenceUrl": proxy.urls[Side.INFERENCE]}})
+    proxy.arm(Rule(Side.INFERENCE, CREATE_BATCH, Hold(Moment.BEFORE, Deed.NONE), nth=2))
+    await start_operator(workspace, **PATIENCE, batch_part_bytes="1024", allowed_base_urls=urls)
     await put_prompts(workspace, [record(f"r{number}", f"p{number}") for number in range(20)])
     await workspace.apply(batch())
 
@@ -184,10 +203,12 @@ async def test_the_id_of_a_part_that_is_on_its_way_brings_back_what_was_lost_mea
         return len(parts(item)) == 3 and "batchId" in parts(item)[0] and "sentAt" in parts(item)[1]
 
     sent = await workspace.becomes(KIND, NAME, second_is_sent)
+    held = await proxy.held.get()
     await workspace.kube.patch(KIND, NAME, {"status": dict.fromkeys(sent["status"])}, subresource="status")
     if lost != "status":
         bare = {"annotations": dict.fromkeys(sent["metadata"]["annotations"]), "finalizers": None}
         await workspace.kube.patch(KIND, NAME, {"metadata": bare})
+    held.release()
 
     def all_are_known(item: Manifest | None) -> bool:
         return len(parts(item)) == 3 and all("batchId" in part for part in parts(item))

@@ -125,19 +125,22 @@ async def test_a_secret_that_lacks_a_key_is_told_by_the_keys_name(brisk_workspac
 
 
 async def test_paid_answers_that_cannot_be_written_stay_in_the_cloud_until_they_can(
-    brisk_workspace: Workspace, bucket: Bucket
+    brisk_private_workspace: Workspace, private_bucket: Bucket
 ) -> None:
+    workspace, bucket, control = brisk_private_workspace, private_bucket, brisk_private_workspace.cloud.control
     model = {"customId": "slow", "body": {"messages": [{"role": "user", "content": "kept"}]}}
     output = {"url": bucket.url("out"), "credentialsSecretRef": SECRET}
-    await brisk_workspace.apply(batch(input={"inline": [model] * 1}, output=output))
-    await brisk_workspace.becomes(KIND, NAME, tells("Running"))
+    await control.clock(mode="frozen")
+    await workspace.apply(batch(input={"inline": [model] * 1}, output=output))
+    await workspace.becomes(KIND, NAME, tells("Running"))
     await bucket.put_secret(AWS_SECRET_ACCESS_KEY="revoked")
-    told = await brisk_workspace.becomes(KIND, NAME, tells("OutputUnavailable"))
+    await control.clock(mode="real")
+    told = await workspace.becomes(KIND, NAME, tells("OutputUnavailable"))
     (part,) = told["status"]["parts"]
     assert stalled(told) == "OutputUnavailable"
     assert part["outputFileId"] in condition(told, "Ready")["message"]
-    assert part["outputFileId"] in {each["id"] for each in await files_in_cloud(brisk_workspace)}
+    assert part["outputFileId"] in {each["id"] for each in await files_in_cloud(workspace)}
     await bucket.put_secret()
-    await brisk_workspace.becomes(KIND, NAME, complete)
+    await workspace.becomes(KIND, NAME, complete)
     assert "kept" in await bucket.text("out/output.jsonl")
-    assert await files_in_cloud(brisk_workspace) == []
+    assert await files_in_cloud(workspace) == []

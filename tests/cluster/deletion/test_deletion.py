@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cluster.cloud_log import BY_ITSELF, CREATES, TERMINATE_VM, changes, count, left
+from tests.cluster.cloud_log import BY_ITSELF, CREATE_POD, CREATES, TERMINATE_VM, changes, count, left
 from tests.support.eventually import PATIENCE_SECONDS, eventually
 from tests.support.manifests import condition, gpu_cluster, gpu_pod
 
@@ -81,21 +81,35 @@ async def test_one_that_is_still_deploying_is_terminated(
 
 
 async def test_objects_deleted_the_moment_they_are_applied_leave_nothing(workspace: Workspace) -> None:
+    control, organization = workspace.cloud.control, workspace.organization
     await workspace.becomes("CloudAccount", "default")
+    fault = await control.fault(CREATE_POD, {"delaySeconds": 3}, organizationId=organization.id, count=1)
+
+    async def sent() -> bool:
+        told = {one["id"]: one for one in (await control.call("GET", "/faults"))["items"]}
+        return bool(told[fault]["applied"])
+
+    await workspace.apply(gpu_pod("slow"))
+    await eventually(sent, what="a create is under way")
+    await workspace.kube.delete("GpuPod", "slow")
     names = [f"brief-{number}" for number in range(4)]
     for name in names:
         await workspace.apply(gpu_pod(name))
         await workspace.kube.delete("GpuPod", name)
         await workspace.apply(gpu_cluster(name, replicas=1))
         await workspace.kube.delete("GpuCluster", name)
+    await workspace.is_gone("GpuPod", "slow")
     for name in names:
         await workspace.is_gone("GpuPod", name)
         await workspace.is_gone("GpuCluster", name)
+
+    async def ended() -> bool:
+        asked = await changes(workspace)
+        created = sum(one in CREATES for one in asked)
+        return created > 0 and len(asked) == 2 * created and await left(workspace) == []
+
     # An object may go before its finalizer holds it: its resource ends a little later then.
-    await eventually(lambda: left(workspace), lambda alive: alive == [], what="nothing is left in the cloud")
-    asked = await changes(workspace)
-    created = sum(one in CREATES for one in asked)
-    assert len(asked) == 2 * created
+    await eventually(ended, what="whatever was created is terminated, once, and nothing is left in the cloud")
 
 
 async def test_what_was_never_created_needs_no_account_to_go(workspace: Workspace) -> None:

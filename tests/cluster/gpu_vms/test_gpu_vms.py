@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tests.support.workspace import Workspace
 
 CREATE_VM, ATTACH = "POST /v1/orgs/{orgId}/vms/create", "POST /v1/vms/{id}/ssh-keys/attach"
+READ_USAGE = "GET /v1/orgs/{orgId}/billing/usage"
 KEYS = {
     "ada": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl",
     "bob": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIG2N9j80sbaY1nmljEToRcN55XktyW4TR4LTP2exYzp",
@@ -127,9 +128,10 @@ async def test_pods_and_vms_of_one_account_are_nobodys_orphans(brisk_workspace: 
     await brisk_workspace.apply(gpu_vm())
     for kind, name in (("GpuPod", "trainer"), ("GpuVm", "box")):
         await brisk_workspace.becomes(kind, name)
-    look = brisk_workspace.kube.looking_at("CloudAccount", "default")
-    told = await eventually(look, lambda item: (item or {})["status"].get("inUse", {}).get("gpuVms") == 1)
-    assert told is not None
+    looks = await count(brisk_workspace, READ_USAGE)
+    await eventually(lambda: count(brisk_workspace, READ_USAGE), lambda now: now >= looks + 2, what="a whole sweep")
+    told = await brisk_workspace.kube.get("CloudAccount", "default")
+    assert (told["status"]["inUse"]["gpuPods"], told["status"]["inUse"]["gpuVms"]) == (1, 1)
     assert not told["status"].get("orphans")
     assert not told["status"].get("unclaimed")
 

@@ -60,19 +60,20 @@ async def test_what_a_smaller_cluster_had_goes_after_a_kill(stage: Stage) -> Non
 
 
 async def test_a_stop_goes_on_after_a_kill_at_each_step(stage: Stage) -> None:
-    cluster_id, (one, other) = await running(stage, replicaCount=2)
+    cluster_id, (one, other) = await running(stage, replicaCount=2, envVars={"A": "b"})
     await unsent(stage, cluster_id, "stop")
     await stage.leaves(one)
     await stage.leaves(other)
     await stage.end()
     await stage.kubelet_removes(name_of(one))
     await stage.start()
+    await stage.gone("Secret", one)  # only once the cloud saw that its Pod is gone
     assert (await detail(stage, cluster_id))["status"] == "stopping"
     await stage.end()
     await stage.kubelet_removes(name_of(other))
     await stage.start()
     await becomes(stage, cluster_id, "stopped")
-    assert await left(stage) == []
+    await eventually(lambda: left(stage), lambda names: names == [])
 
 
 async def test_a_terminate_leaves_nothing_although_the_rows_of_its_replicas_are_gone(stage: Stage) -> None:

@@ -106,6 +106,7 @@ async def test_a_stop_is_done_when_no_pod_is_left_and_a_start_makes_others(stage
     cluster_id, (one, other) = await running(stage, replicaCount=2, envVars={"A": "b"})
     await act(stage, cluster_id, "stop")
     await removed(stage, one)
+    await stage.gone("Secret", one)  # only once the cloud saw that its Pod is gone
     await stage.leaves(other)
     assert (await detail(stage, cluster_id))["status"] == "stopping"
     await stage.kubelet_removes(name_of(other))

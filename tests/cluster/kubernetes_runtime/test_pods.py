@@ -11,6 +11,7 @@ from relay_localcloud.runtimes.kubernetes.holders import NO_VOLUMES
 from relay_localcloud.runtimes.kubernetes.holdings import HOLDINGS
 from relay_localcloud.runtimes.kubernetes.names import INSTANCE, START, name_of
 from relay_localcloud.runtimes.kubernetes.turns import TAKEN
+from relay_localcloud.workloads.workloads import WORKLOADS
 from tests.cluster.kubernetes_runtime.stage import GPU, now
 from tests.support.eventually import eventually
 from tests.support.localcloud import CloudRefusal
@@ -116,11 +117,25 @@ async def test_what_the_kubelet_warns_of_in_an_event_is_said(stage: Stage) -> No
 
 
 async def test_a_container_that_exits_is_told_once_and_the_pod_runs_on(stage: Stage) -> None:
+    def changed_at() -> int:
+        """When the pod was last told anything that moves it: an exit is no event of webhooks."""
+        with stage.store.transaction() as tx:
+            row = WORKLOADS.find(tx, id=pod_id)
+        assert row is not None
+        return row.changed_at
+
     pod_id = await stage.runs()
+    ran_at = changed_at()
     ended = {"exitCode": 3, "reason": "Error", "startedAt": now(), "finishedAt": now()}
     waiting = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}}
     await stage.kubelet_says(pod_id, state=waiting, lastState={"terminated": ended})
     await stage.becomes(pod_id, "running", "CONTAINER_EXITED: exit code 3 (Error)")
+    told_at = changed_at()
+    assert told_at > ran_at
+    pulled = {"waiting": {"reason": "ErrImagePull", "message": "app:1: not found"}}
+    await stage.kubelet_says(pod_id, state=pulled, lastState={"terminated": ended})
+    await stage.becomes(pod_id, "running", "app:1: not found")  # so it was looked at again
+    assert changed_at() == told_at
 
 
 async def test_a_pod_that_somebody_deleted_is_made_again(stage: Stage) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pytest_asyncio
 
-from relay_localcloud.runtimes.kubernetes.names import name_of
+from relay_localcloud.runtimes.kubernetes.names import REPLICA_ID, name_of
 from tests.cluster.kubernetes_runtime import groups
 from tests.cluster.kubernetes_runtime.served import Served
 from tests.cluster.kubernetes_runtime.stage import Stage
@@ -111,7 +111,7 @@ async def test_a_cluster_over_both_answers_from_both_and_is_stopped_when_neither
     stage: Stage, us: Stage
 ) -> None:
     await regions_of(stage)
-    cluster_id = await groups.post(stage, gpusPerReplica=8, replicaCount=2)
+    cluster_id = await groups.post(stage, gpusPerReplica=8, replicaCount=2, envVars={"A": "b"})
     ids = [each["id"] for each in (await groups.detail(stage, cluster_id))["replicas"]]
     for replica_id in ids:
         here = await eventually(partial(_there, replica_id, stage, us), what="a Pod of the replica is somewhere")
@@ -125,6 +125,7 @@ async def test_a_cluster_over_both_answers_from_both_and_is_stopped_when_neither
         assert (await groups.detail(stage, cluster_id))["status"] == "stopping"
         (pod,) = await here.kube.list("Pod", stage.namespace)
         await here.kubelet_removes(pod["metadata"]["name"])
+        await here.gone("Secret", pod["metadata"]["labels"][REPLICA_ID])  # only once the cloud saw that
     await groups.becomes(stage, cluster_id, "stopped")
 
 

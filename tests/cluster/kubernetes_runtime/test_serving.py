@@ -150,12 +150,12 @@ async def test_another_image_is_rolled_out_one_replica_after_another(stage: Stag
 async def test_a_deployment_that_is_deleted_is_gone_once_its_pods_are_also_after_kills(stage: Stage) -> None:
     await stage.end()
     await stage.start(reconciling=False)
-    deployment_id = await post(stage, env={"A": "b"})
+    deployment_id = await post(stage, env={"A": "b"}, replicasDesired=2)
     await stage.end()
     await stage.start()
-    (replica_id,) = await replicas(stage, deployment_id)
+    one, other = await replicas(stage, deployment_id)
     await stage.end()
-    await serves(stage, replica_id)
+    await serves(stage, one, other)
     await stage.start()
     await becomes(stage, deployment_id, "running")
     await stage.end()
@@ -163,10 +163,12 @@ async def test_a_deployment_that_is_deleted_is_gone_once_its_pods_are_also_after
     await stage.organization.call("DELETE", f"{DEPLOYMENTS}/{deployment_id}")
     await stage.end()
     await stage.start()
-    await stage.leaves(replica_id)
+    await removed(stage, one)
+    await stage.leaves(other)
+    await eventually(stage.free, lambda free: free == 7, what="the cloud saw that one of them is gone")
     assert (await get(stage, deployment_id))["status"] == "draining"
     await stage.end()
-    await stage.kubelet_removes(name_of(replica_id))
+    await stage.kubelet_removes(name_of(other))
     await stage.start()
 
     async def is_gone() -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.cluster.cloud_log import changes, left
+from tests.cluster.cloud_log import CREATE_POD, CREATES, changes, left
 from tests.support.eventually import eventually
 from tests.support.manifests import gpu_cluster, gpu_pod
 
@@ -36,15 +36,27 @@ async def test_live_pods_and_clusters_end_in_the_cloud_and_the_namespace_goes(wo
 
 
 async def test_what_is_being_created_at_that_moment_is_not_left_behind(workspace: Workspace) -> None:
+    control, organization = workspace.cloud.control, workspace.organization
     await workspace.becomes("CloudAccount", "default")
+    fault = await control.fault(CREATE_POD, {"delaySeconds": 3}, organizationId=organization.id, count=1)
+
+    async def sent() -> bool:
+        told = {one["id"]: one for one in (await control.call("GET", "/faults"))["items"]}
+        return bool(told[fault]["applied"])
+
     for name in PODS:
         await workspace.apply(gpu_pod(name))
     for name in CLUSTERS:
         await workspace.apply(gpu_cluster(name, replicas=1))
+    await eventually(sent, what="a create is under way")
     await _delete_namespace(workspace)
-    assert await left(workspace) == []
-    asked = await changes(workspace)
-    assert len(asked) == 2 * sum("terminate" not in one for one in asked)
+
+    async def ended() -> bool:
+        asked = await changes(workspace)
+        created = sum(one in CREATES for one in asked)
+        return created > 0 and len(asked) == 2 * created and await left(workspace) == []
+
+    await eventually(ended, what="whatever was created is terminated, once, and nothing is left in the cloud")
 
 
 async def test_the_webhook_subscription_ends_with_the_namespace(workspace: Workspace) -> None:

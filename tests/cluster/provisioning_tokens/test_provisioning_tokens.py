@@ -69,6 +69,10 @@ def _has_another(cloud_id: str) -> Callable[[Manifest | None], bool]:
     return is_ready_with_another
 
 
+def _puts_aside(cloud_id: str) -> Callable[[Manifest | None], bool]:
+    return lambda item: [each["id"] for each in (item or {})["status"].get("former") or ()] == [cloud_id]
+
+
 async def test_a_token_is_made_lets_as_many_machines_in_as_asked_and_is_revoked(brisk_workspace: Workspace) -> None:
     await _provider(brisk_workspace)
     await brisk_workspace.apply(_token(expiresInHours=2, maxNodes=1, nodeType="hgx", nodePool="eu-racks"))
@@ -95,13 +99,17 @@ async def test_a_token_is_made_lets_as_many_machines_in_as_asked_and_is_revoked(
 
 async def test_a_token_is_renewed_in_time_and_the_one_before_works_on(brisk_workspace: Workspace) -> None:
     await _provider(brisk_workspace)
-    await brisk_workspace.apply(_token(expiresInHours=1, renewBeforeSeconds=3590))
+    control, own = brisk_workspace.cloud.control, brisk_workspace.organization.id
+    await brisk_workspace.apply(_token(expiresInHours=1, renewBeforeSeconds=3000))
     first = (await brisk_workspace.becomes(KIND, "racks"))["status"]["id"]
     before = await _value(brisk_workspace)
+    refused = await control.fault(CREATE, {"status": 429}, organizationId=own)
+    await brisk_workspace.apply(_token(expiresInHours=1, renewBeforeSeconds=3590))
+    await brisk_workspace.becomes(KIND, "racks", _puts_aside(first))
+    await brisk_workspace.apply(_token(expiresInHours=1, renewBeforeSeconds=3000))  # so that one follows, no third
+    await control.end_fault(refused)
     second = (await brisk_workspace.becomes(KIND, "racks", _has_another(first)))["status"]
     assert [each["id"] for each in second["former"]] == [first]
-    await brisk_workspace.apply(_token(expiresInHours=1, renewBeforeSeconds=3000))
-    await brisk_workspace.becomes(KIND, "racks")
     value = await _value(brisk_workspace)
     assert value != before
     assert [await _joins(brisk_workspace, each) for each in (value, before)] == [200, 200]
@@ -126,11 +134,7 @@ async def test_a_token_that_has_expired_is_told_until_it_is_to_be_renewed(brisk_
     assert "set renewBeforeSeconds" in condition(told, "Stalled")["message"]
     assert await count(brisk_workspace, CREATE) == 1
     await brisk_workspace.apply(_token(expiresInHours=1, renewBeforeSeconds=3580))
-
-    def puts_it_aside(item: Manifest | None) -> bool:
-        return [each["id"] for each in (item or {})["status"].get("former") or ()] == [first]
-
-    await brisk_workspace.becomes(KIND, "racks", puts_it_aside)
+    await brisk_workspace.becomes(KIND, "racks", _puts_aside(first))
     await control.end_fault(fault)
     await brisk_workspace.apply(_token(expiresInHours=1, renewBeforeSeconds=1))
     second = (await brisk_workspace.becomes(KIND, "racks", _has_another(first)))["status"]["id"]

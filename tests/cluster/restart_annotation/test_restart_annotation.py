@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster.cloud_log import BY_ITSELF, count
-from tests.support.eventually import eventually
 from tests.support.manifests import gpu_cluster, gpu_pod, ready
 
 if TYPE_CHECKING:
@@ -57,14 +56,14 @@ async def test_an_operator_that_starts_anew_does_not_restart_again(
 ) -> None:
     workspace = unattended_workspace
     operator = await start_operator(workspace)
-    _, read, _, restart, _ = BY_ITSELF["GpuPod"]
+    _, _, _, restart, _ = BY_ITSELF["GpuPod"]
     await workspace.apply(gpu_pod("one"))
     await workspace.becomes("GpuPod", "one")
     await workspace.kube.annotate("GpuPod", "one", {RESTARTED_AT: "2026-11-21T10:00:00Z"})
     await workspace.becomes("GpuPod", "one", _restarted("2026-11-21T10:00:00Z"))
     await operator.stop()
-    looks = await count(workspace, read)
     await operator.start()
-    await eventually(lambda: count(workspace, read), lambda now: now > looks, what="the operator looked again")
+    await workspace.kube.annotate("GpuPod", "one", {"gpurelay.dev/reconcile-at": "after the start"})
+    await workspace.becomes("GpuPod", "one", lambda pod: (pod or {})["status"].get("reconcileAt") == "after the start")
     await workspace.becomes("GpuPod", "one", _restarted("2026-11-21T10:00:00Z"))
     assert await count(workspace, restart) == 1

@@ -37,6 +37,10 @@ def _is(state: str) -> Callable[[Manifest | None], bool]:
 
 
 async def _vm(workspace: Workspace, **spec: object) -> str:
+    """In a cloud whose clock stands still: VMs need no time, and a snapshot is ready once the test has advanced it."""
+    control = workspace.cloud.control
+    await control.settings(placementSeconds=0, startSeconds=0, stopSeconds=0)
+    await control.clock(mode="frozen")
     await workspace.apply(gpu_vm() | {"spec": gpu_vm()["spec"] | spec})
     cloud_id: str = (await workspace.becomes("GpuVm", "box"))["status"]["id"]
     return cloud_id
