@@ -28,7 +28,7 @@ from relay_operator.flows.batch import actions, predicates
 from relay_operator.flows.batch.absence import unless_absent
 from relay_operator.flows.batch.actions import Action, Work
 from relay_operator.flows.batch.destinations import Destinations
-from relay_operator.flows.batch.facts import BatchMemory, Facts
+from relay_operator.flows.batch.facts import BatchMemory, Facts, unended
 from relay_operator.flows.batch.files import clear
 from relay_operator.flows.batch.gather import job_of, must_be_of
 from relay_operator.flows.batch.names import create_of, metadata_of, tag_of
@@ -97,7 +97,7 @@ class Actor:
         match action:
             case actions.Begin():
                 begun = await self._begin(facts, memory, writer)
-                memory.clean = True
+                memory.clean = memory.knows_all = True
                 return begun
             case actions.Start(work):
                 self._start(facts, work, memory)
@@ -113,7 +113,7 @@ class Actor:
             case actions.Cancel():
                 return await self._cancel(facts, memory)
             case actions.BeginPublication():
-                return await self._checked(facts)
+                return await self._checked(facts, memory)
             case _ if isinstance(action, actions.OnlyReported):
                 return Nothing()
             case _ as never:
@@ -261,7 +261,7 @@ class Actor:
         """Cancel every running batch; a refusal for one does not stop the others."""
         account = facts.usable_account
         refused: list[CloudError] = []
-        for part in predicates.live(facts.status):
+        for part in (*predicates.live(facts.status), *unended(facts.status, memory)):
             batch_id = part.batch_id or ""
             if part.state == BatchStatus.CANCELLING:
                 continue
@@ -269,6 +269,9 @@ class Actor:
                 await unless_absent(self._fenced(facts), CANCEL_BATCH, batch_id)  # if it is absent, the next look shows
             except CloudError as error:
                 self.accounts.failed(account, error, facts.key)
+                if part.state == predicates.GONE and isinstance(error, Conflict):
+                    memory.cancelled[batch_id] = self.clock()  # it has ended; nobody reads it any more
+                    continue
                 refused.append(error)
                 if sum(each.status is None for each in refused) == _SILENCES:
                     break
@@ -278,12 +281,15 @@ class Actor:
             return Nothing()
         return CancelRefused(min(refused, key=lambda error: isinstance(error, Conflict)))  # which has probably ended
 
-    async def _checked(self, facts: Facts) -> Result:
-        """Check the output again, since another batch may have taken it, or the spec may name another one."""
+    async def _checked(self, facts: Facts, memory: BatchMemory) -> Result:
+        """Check the output again, since another batch may have taken it, or the spec may name another one.
+
+        Claims it again unless this process did: a claim may be repeated.
+        """
         try:
             async with asyncio.timeout(self.check_seconds):
                 await self.destinations.check(facts.obj, facts.known_intent.token)
-                if predicates.may_be_elsewhere(facts.obj.status):
+                if not memory.clean or predicates.may_be_elsewhere(facts.obj.status):
                     await self.destinations.claim(facts.obj, facts.known_intent.token)
         except StoppedError as stopped:
             came = stopped.came

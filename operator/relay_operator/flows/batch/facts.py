@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from relay_client.errors import CloudError
-from relay_operator.api.inferencebatch import Ending, InferenceBatch, InferenceBatchStatus
+from relay_operator.api.inferencebatch import Ending, InferenceBatch, InferenceBatchStatus, PartStatus
 from relay_operator.api.meta import CreateIntent, Identity, ObjectKey
 from relay_operator.engine.account import AccountState, UsesAccount
 from relay_operator.engine.memory import SearchingMemory
@@ -57,6 +57,8 @@ class BatchMemory(SearchingMemory):
 
     clean: bool = False
     """Whether every upload of this object was answered, in this process, so that no file needs a search."""
+    knows_all: bool = False
+    """Whether status has every batch of this object: this process began it, or compared it with the cloud's list."""
     unsent: str = ""
     """The intent, or the create of a part, that was written down, maybe without an answer, and not sent since."""
     cancelled: dict[str, float] = field(default_factory=dict)
@@ -65,3 +67,8 @@ class BatchMemory(SearchingMemory):
     """Since when the cloud has not found each batch, or shows it as final without its answers."""
     told_at: float = 0.0
     """When progress was last written."""
+
+
+def unended(status: InferenceBatchStatus, memory: BatchMemory) -> list[PartStatus]:
+    """Parts whose batch the cloud does not find, and which this process has not asked it to cancel."""
+    return [part for part in predicates.gone(status) if part.batch_id not in memory.cancelled]

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from relay_client import Cloud, CloudError, Unreadable
+from relay_client import Cloud, CloudError, NoInferenceUrl, Unreadable
 from relay_client.list_room import ListTurn
 from relay_client.operations import GET_BATCH, LIST_BATCHES
 from relay_client.paging import batches, gathered
@@ -35,7 +35,7 @@ from relay_operator.engine.queue import Priority
 from relay_operator.engine.rules import Account
 from relay_operator.flows.batch import predicates
 from relay_operator.flows.batch.actions import Work
-from relay_operator.flows.batch.facts import BatchMemory, Facts
+from relay_operator.flows.batch.facts import BatchMemory, Facts, unended
 from relay_operator.flows.batch.names import OBJECT, PartTag, create_of, object_of
 from relay_operator.flows.batch.plan import BatchDemand, EndingState, Live, Phase, Round, Sight, Transfer, View
 from relay_operator.flows.batch.polls import PAGE, BatchPolls
@@ -44,6 +44,8 @@ from relay_operator.flows.batch.transfers import Job, Transfers
 from relay_wire.batches import FINAL, Batch, BatchCounts, BatchStatus
 
 _WORK = {Phase.ACTIVE: Work.SEND, Phase.PUBLISHING: Work.PUBLISH, Phase.FINISHED: Work.CLEAR}
+_CLOCKS_DIFFER = timedelta(days=1)
+"""The most by which the cloud's clock may be behind."""
 _AT_REST = frozenset({Phase.CLEARED, Phase.EXPIRED})
 
 
@@ -170,7 +172,8 @@ class Gatherer:
         if seen.here and not facts.outdated:  # an earlier release recorded no endpoint
             facts = replace(facts, status=facts.status.model_copy(update={"identity": facts.sent_for}))
         obj, status = facts.obj, facts.status
-        running = predicates.live(status)
+        # What the cloud does not find may run all the same: it is told once to end.
+        running = [*predicates.live(status), *unended(status, memory)]
         told = [
             part
             for part in running
@@ -221,7 +224,27 @@ class Gatherer:
                 told = f"the list shows {unsure}, of the same file, without its metadata: it may be what was created"
                 raise Unreadable(LIST_BATCHES.name, told)
             return self._not_seen(create_of(intent, wanted), memory)
+        forgotten = await self._forgotten(obj, intent, cloud, memory)
+        if forgotten:
+            return _Sighted(Sight.FOUND, forgotten)
         return await self._poll(obj, cloud, memory, exact=exact)
+
+    async def _forgotten(
+        self, obj: InferenceBatch, intent: CreateIntent, cloud: Cloud, memory: BatchMemory
+    ) -> tuple[Batch, ...]:
+        """All batches of the object if status lacks one of them, asked once before this process creates the first.
+
+        A backup may have restored a status that is older than the batch. Raises CloudError.
+        """
+        if memory.knows_all or predicates.unpaid(obj.status) is None:
+            return ()
+        recorded = {part.batch_id for part in obj.status.parts or ()}
+        try:
+            found = await _tagged(cloud, obj, intent.token, since=intent.started_at - _CLOCKS_DIFFER)
+        except NoInferenceUrl:
+            return ()  # nothing can be created there, either
+        memory.knows_all = all(batch.id in recorded for batch in found)
+        return () if memory.knows_all else tuple(found)
 
     async def _search_all(
         self, obj: InferenceBatch, intent: CreateIntent, cloud: Cloud, memory: BatchMemory
@@ -250,18 +273,22 @@ class Gatherer:
             batch = looked[part.batch_id or ""]
             if batch is not None:
                 must_be_of(part, batch, obj.status.create_token or "", GET_BATCH.name)
-            if batch is not None and _has_answers(batch):
+            if batch is not None and _has_answers(part, batch):
                 memory.missing.pop(batch.id, None)
                 seen.append((part, batch))
-            elif self._is_missing(part, memory):
+            elif self._is_missing(part, memory, is_there=batch is not None):
                 seen.append((part, batch or _gone(part)))
         here = any(batch is not None and batch.metadata is not None for batch in looked.values())
         return _Sighted(status=predicates.refreshed(obj.status, seen), here=here)
 
-    def _is_missing(self, part: PartStatus, memory: BatchMemory) -> bool:
-        """Whether to believe that the batch, or its answers, are not there: only if repeated, never at first."""
+    def _is_missing(self, part: PartStatus, memory: BatchMemory, *, is_there: bool) -> bool:
+        """Whether to believe that the batch, or its answers, are not there: only if repeated, never at first.
+
+        A batch that is not there is given up with all that it costs, so that takes as long as after an unknown create.
+        """
         since = memory.missing.setdefault(part.batch_id or "", self.clock())
-        return self.clock() - since >= max(self.delays.absence, self.delays.newborn)
+        patience = self.delays.newborn if is_there else self.delays.unknown
+        return self.clock() - since >= max(self.delays.absence, patience)
 
 
 def job_of(facts: Facts) -> Job | None:
@@ -299,8 +326,12 @@ def _from_status(obj: InferenceBatch) -> CreateIntent | None:
     )
 
 
-async def _tagged(cloud: Cloud, obj: InferenceBatch, token: str, file_id: str | None = None) -> list[Batch]:
+async def _tagged(
+    cloud: Cloud, obj: InferenceBatch, token: str, file_id: str | None = None, since: datetime | None = None
+) -> list[Batch]:
     """The object's batches created with this token, and those of this file without metadata. Raises CloudError.
+
+    Reads the whole list, or, newest first, until a batch was created before `since`.
 
     Anybody can write an intent by hand, with the token of another object's batches.
     """
@@ -311,8 +342,12 @@ async def _tagged(cloud: Cloud, obj: InferenceBatch, token: str, file_id: str | 
             return file_id is not None and batch.input_file_id == file_id
         return PartTag.of(batch, token) is not None and batch.metadata.get(OBJECT, own) == own
 
-    def own_batches(turn: ListTurn) -> AsyncIterator[Batch]:
-        return (batch async for batch in batches(cloud, turn, limit=PAGE) if may_be(batch))
+    async def own_batches(turn: ListTurn) -> AsyncIterator[Batch]:
+        async for batch in batches(cloud, turn, limit=PAGE):
+            if since is not None and 0 < (batch.created_at or 0) < since.timestamp():
+                return
+            if may_be(batch):
+                yield batch
 
     return await gathered(cloud, LIST_BATCHES, own_batches)
 
@@ -330,13 +365,15 @@ def must_be_of(part: PartStatus, batch: Batch, token: str, operation: str) -> No
         raise Unreadable(operation, f"the answer about {batch.id} is not believed: its metadata shows another batch")
 
 
-def _has_answers(batch: Batch) -> bool:
+def _has_answers(part: PartStatus, batch: Batch) -> bool:
     """Whether a final batch has files with the answers and errors it counts (section 2: "once results are written").
 
-    A refused batch says itself what is wrong.
+    A refused batch says itself what is wrong. The counts may be late, too.
     """
     if batch.status not in FINAL:
         return True
+    if predicates.is_contradictory(predicates.mirrored(part, batch)):
+        return False
     counts, refused = batch.request_counts, batch.status == BatchStatus.FAILED
     answers = counts.completed <= 0 or batch.output_file_id is not None
     errors = counts.failed <= 0 or batch.error_file_id is not None or refused

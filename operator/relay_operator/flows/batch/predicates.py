@@ -124,6 +124,22 @@ def live(status: InferenceBatchStatus) -> list[PartStatus]:
     return [part for part in status.parts or () if part.batch_id is not None and not over(part)]
 
 
+def gone(status: InferenceBatchStatus) -> list[PartStatus]:
+    """Parts whose batch the cloud does not find any more."""
+    return [part for part in status.parts or () if part.state == GONE]
+
+
+def is_contradictory(part: PartStatus) -> bool:
+    """Whether a final batch cannot be as the cloud tells: complete without all records, or paid for without results.
+
+    A batch that is cancelled or expires may lack records; nobody knows which records of this one are paid for.
+    """
+    counted = part.completed + part.failed
+    short = part.state == BatchStatus.COMPLETED and counted < part.records
+    nothing = over(part) and not counted and not (part.output_file_id or part.error_file_id)
+    return short or (nothing and part.usage is not None and part.usage.cost_nano_usd > 0)
+
+
 def nothing_sent(status: InferenceBatchStatus) -> bool:
     """Whether the batch began, and the cloud was asked to create nothing yet."""
     sent = any(part.batch_id or part.sent_at for part in status.parts or ())
@@ -228,6 +244,15 @@ def _order(part: PartStatus) -> tuple[int, int]:
     return part.round, part.part
 
 
+def listed(part: PartStatus, batch: Batch) -> PartStatus:
+    """The part with a batch that a list or the answer to its create shows: if it is final, it is read once more.
+
+    Such a row may lack the counts, or the files with what was paid for.
+    """
+    read_again = {"status": BatchStatus.IN_PROGRESS} if batch.status in FINAL else {}
+    return mirrored(part, batch.model_copy(update=read_again))
+
+
 def mirrored(part: PartStatus, batch: Batch | None) -> PartStatus:
     """The part with what the cloud says about its batch."""
     if batch is None:
@@ -298,9 +323,14 @@ def ending(spec: InferenceBatchSpec, status: InferenceBatchStatus, now: datetime
     if refused is not None:
         message = status.status_reason or f"the cloud refuses batch {refused.batch_id}"
         return Ending(reason=Reason.BATCH_REFUSED, message=message[:1024])
-    lost = next((part for part in status.parts or () if part.state == GONE), None)
+    lost = next(iter(gone(status)), None)
     if lost is not None:
         return Ending(reason=Reason.RESULTS_LOST, message=f"the cloud does not find batch {lost.batch_id} any more")
+    odd = next(filter(is_contradictory, status.parts or ()), None)
+    if odd is not None:
+        told = f"{odd.completed + odd.failed} of {odd.records} records"
+        message = f"the cloud says that batch {odd.batch_id} is {odd.state}, counts {told}, and has no more results"
+        return Ending(reason=Reason.RESULTS_LOST, message=message)
     if round_of(spec, status, now) is Round.OVER:
         return None
     due, limit = deadline(spec, status), spec.budget.limit_nano_usd if spec.budget is not None else None

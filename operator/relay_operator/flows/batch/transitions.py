@@ -13,6 +13,7 @@ from relay_operator.flows.batch import actions, predicates
 from relay_operator.flows.batch.actions import Action
 from relay_operator.flows.batch.facts import Facts
 from relay_operator.flows.batch.names import PartTag
+from relay_operator.flows.batch.plan import BatchDemand
 from relay_operator.flows.batch.result import (
     Begun,
     Cleared,
@@ -26,12 +27,13 @@ from relay_operator.flows.batch.result import (
     WorkRefused,
     WorkTroubled,
 )
-from relay_wire.batches import Batch
+from relay_wire.batches import Batch, BatchStatus
 
 Fields = dict[str, object]
 
 GIVE_UP: Final = timedelta(minutes=5)
 """How long the end of an object waits for an unwritable output; the cloud keeps the results."""
+_CUT: Final = frozenset({BatchStatus.CANCELLING, BatchStatus.CANCELLED})
 _UNWRITABLE: Final = frozenset({Reason.OUTPUT_UNAVAILABLE, Reason.CREDENTIALS_INVALID})
 
 
@@ -43,7 +45,7 @@ def after(facts: Facts, action: Action, result: Result) -> InferenceBatchStatus:
             begun = _owner(intent) | {"start_time": facts.now, "round": 1, "attempt": 1}
             return _with(InferenceBatchStatus(), begun)
         case Paid(part, batch):
-            paid = predicates.mirrored(part.model_copy(update={"sent_at": facts.now}), batch)
+            paid = predicates.listed(part.model_copy(update={"sent_at": facts.now}), batch)
             fields: Fields = {"parts": _replaced(status, part, paid), "retry_time": None, "identity": facts.sent_for}
             return predicates.refreshed(_with(status, fields | _resumed(facts)), ())
         case Unknown(part, _):
@@ -97,7 +99,6 @@ def _awaiting_output(facts: Facts, reason: Reason) -> Fields:
 
 
 def _decided(facts: Facts, action: Action) -> Fields:
-    status = facts.status
     match action:
         case actions.Adopt():
             return _adopted(facts)
@@ -107,6 +108,10 @@ def _decided(facts: Facts, action: Action) -> Fields:
             return _recorded(facts)
         case actions.End():
             return {"ending": facts.ending}
+        case actions.Cancel():
+            # A round that suspend cuts off goes on later, though no attempt may be left.
+            by_suspend = facts.view.demand is BatchDemand.SUSPEND and facts.ending is None
+            return {"suspended": True} if by_suspend else {}
         case actions.Rest():
             return {"suspended": True, "start_time": None}
         case actions.Again():
@@ -115,20 +120,20 @@ def _decided(facts: Facts, action: Action) -> Fields:
             return {"output": OutputStatus(begun_at=facts.now), "suspended": None, "retry_time": None}
         case actions.Finish():
             return {"completion_time": facts.now, "ending": facts.ending or _deleted(facts)}
-        case _ if status.start_time is None and status.suspended and not facts.obj.spec.suspend:
-            return {"start_time": facts.now}
         case _:
-            return {}
+            status = facts.status
+            resumes = status.start_time is None and status.suspended and not facts.obj.spec.suspend
+            return {"start_time": facts.now} if resumes else {}
 
 
 def _adopted(facts: Facts) -> Fields:
     """Turn found batches into the parts that they were created for."""
     status, token = facts.status, facts.known_intent.token
-    if status.create_token == token:
-        (batch,) = facts.found
-        lost = predicates.unanswered(status)[0]
-        mirrored = predicates.mirrored(lost, batch)
-        rebuilt = predicates.refreshed(_with(status, {"parts": _replaced(status, lost, mirrored)}), ())
+    unanswered = predicates.unanswered(status)
+    if status.create_token == token and unanswered:
+        (batch,), lost = facts.found, unanswered[0]
+        parts = _replaced(status, lost, predicates.listed(lost, batch))
+        rebuilt = predicates.refreshed(_with(status, {"parts": parts}), ())
         return {name: getattr(rebuilt, name) for name in type(rebuilt).model_fields}
     return _rebuilt(facts, facts.found)
 
@@ -139,12 +144,19 @@ def _rebuilt(facts: Facts, found: Iterable[Batch]) -> Fields:
     tags = [(tag, batch) for batch in found if (tag := PartTag.of(batch, intent.token)) is not None]
     last = max((tag for tag, _ in tags), key=lambda tag: tag.round)
     parts = {
-        (tag.round, tag.part): predicates.mirrored(PartStatus(round=tag.round, part=tag.part, records=0), batch)
+        (tag.round, tag.part): predicates.listed(PartStatus(round=tag.round, part=tag.part, records=0), batch)
         for tag, batch in sorted(tags, key=lambda pair: pair[0].part)
     }
     for number in range(1, last.parts + 1):
         parts.setdefault((last.round, number), PartStatus(round=last.round, part=number, records=0))
-    fields: Fields = {"parts": [parts[place] for place in sorted(parts)], "round": last.round, "attempt": last.attempt}
+    # Who cancelled the round is lost: if it was a suspension, it may go on, and if not, the reason is found again.
+    cut = any(tag.round == last.round and batch.status in _CUT for tag, batch in tags)
+    fields: Fields = {
+        "parts": [parts[place] for place in sorted(parts)],
+        "round": last.round,
+        "attempt": last.attempt,
+        "suspended": cut or None,
+    }
     status = predicates.refreshed(_with(facts.status, {**fields, **_owner(intent)}), ())
     return {name: getattr(status, name) for name in type(status).model_fields}
 
@@ -173,9 +185,10 @@ def _again(facts: Facts) -> Fields:
     status, limit = facts.status, (facts.obj.spec.retry_policy or RecordRetry()).max_attempts
     attempt = status.attempt or 1
     more = attempt < limit
+    only_cut = bool(status.suspended) and not predicates.counted(status).failed  # an attempt is for what failed
     return {
         "round": (status.round or 1) + 1,
-        "attempt": attempt + 1 if more else attempt,
+        "attempt": attempt + 1 if more and not only_cut else attempt,
         "only_unanswered": None if more else True,
         "start_time": status.start_time or facts.now,
     }

@@ -7,6 +7,7 @@ import pytest
 
 from relay_client import Cloud, CloudUnavailable, Conflict, NotFound
 from relay_operator.api.conditions import Reason
+from relay_operator.api.inferencebatch import InferenceBatchStatus
 from relay_operator.api.meta import CreateIntent, ObjectKey
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.actions import Nothing, Wait
@@ -17,7 +18,7 @@ from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.batch import actions
 from relay_operator.flows.batch.act import Actor
 from relay_operator.flows.batch.actions import Action, Work
-from relay_operator.flows.batch.facts import BatchMemory, Facts
+from relay_operator.flows.batch.facts import BatchMemory, Facts, unended
 from relay_operator.flows.batch.places import Places
 from relay_operator.flows.batch.plan import Transfer, View
 from relay_operator.flows.batch.result import CancelRefused, Result, WorkResult
@@ -43,10 +44,15 @@ class _Accounts:
         pass
 
 
-async def _acted(action: Action, memory: BatchMemory, transfers: Transfers, *script: Step) -> tuple[Result, list[str]]:
-    """The result of the action for a batch of three running parts, and what the cloud was asked."""
+_RUNNING = status(sent(1), sent(2), sent(3))
+
+
+async def _acted(
+    action: Action, memory: BatchMemory, transfers: Transfers, *script: Step, of: InferenceBatchStatus = _RUNNING
+) -> tuple[Result, list[str]]:
+    """The result of the action for a batch with this status, and what the cloud was asked."""
     nothing = cast("Any", None)
-    obj = batch(status=status(sent(1), sent(2), sent(3)))
+    obj = batch(status=of)
     cache = Cache()
     metadata = cast("Json", obj.metadata.model_dump(mode="json", exclude_none=True))
     cache.put(KEY, {"kind": "InferenceBatch", "metadata": metadata})
@@ -83,6 +89,16 @@ async def test_a_batch_that_cannot_be_cancelled_does_not_keep_the_others_running
     assert memory.cancelled == {"batch_1_2": 7.0, "batch_1_3": 7.0}
     assert isinstance(came, CancelRefused)
     assert came.error.status == first
+
+
+@pytest.mark.parametrize("reply", [CANCELLED, _refusal(409)])
+async def test_a_batch_that_the_cloud_does_not_find_is_told_once_to_end_since_it_may_run(reply: Reply) -> None:
+    memory = BatchMemory("uid-1")
+    lost = status(sent(1, state="gone"), sent(2, state="completed"))
+    came, asked = await _acted(actions.Cancel(), memory, _transfers(), reply, of=lost)
+    assert came == Nothing()
+    assert asked == ["POST /v1/batches/batch_1_1/cancel"]
+    assert unended(lost, memory) == []
 
 
 async def test_a_cloud_that_does_not_answer_is_not_asked_about_every_batch() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -14,6 +15,7 @@ from relay_operator.engine.cache import Cache
 from relay_operator.engine.confirmation import ConfirmationDelays
 from relay_operator.engine.identity import Installation
 from relay_operator.engine.shared_lists import SharedLists
+from relay_operator.flows.batch import predicates
 from relay_operator.flows.batch.facts import BatchMemory
 from relay_operator.flows.batch.gather import Gatherer
 from relay_operator.flows.batch.names import TAG, PartTag
@@ -23,7 +25,7 @@ from relay_operator.flows.batch.selection import select
 from relay_operator.records.ids import Ids
 from relay_operator.records.pace import Pace
 from tests.unit.client.scripted import Reply, scripted_server
-from tests.unit.flows.batch.examples import LONGEST_WAIT, TOKEN, batch, sent, status
+from tests.unit.flows.batch.examples import LONGEST_WAIT, NOON, TOKEN, batch, sent, status
 from tests.unit.records.streams import file, success
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ class Look:
     def __init__(self) -> None:
         self._now, self._memory = 0.0, BatchMemory("uid")
         nobody, polls = cast("Any", None), BatchPolls(SharedLists(1.0, lambda: 0.0), 1.0, lambda: 0.0)
-        delays = ConfirmationDelays(absence=5, newborn=30)
+        delays = ConfirmationDelays(absence=5, newborn=30, unknown=600)
         self._gatherer = Gatherer(
             nobody, Cache(), polls, nobody, lambda: self._now, delays, Installation(), LONGEST_WAIT
         )
@@ -55,7 +57,13 @@ class Look:
             scripted_server() as server,
             Cloud(server.url, "or_key_0123456789", inference_url=server.url, organization_id="org-1") as cloud,
         ):
-            server.will(Reply(200, json.dumps(answer | told).encode()))
+            if told["status"] == HTTPStatus.NOT_FOUND:
+                server.will(
+                    Reply(404, b'{"error":{"message":"no","type":"error","code":null}}'),
+                    Reply(200, b'{"object":"list","data":[],"has_more":false}'),
+                )
+            else:
+                server.will(Reply(200, json.dumps(answer | told).encode()))
             seen = await self._gatherer._poll(batch(status=status(sent())), cloud, self._memory, exact=True)
         assert seen.status is not None
         (part,) = seen.status.parts or []
@@ -86,6 +94,32 @@ async def test_a_batch_that_is_refused_has_no_file_of_errors_to_wait_for() -> No
 async def test_answers_that_never_come_are_not_waited_for_for_ever() -> None:
     look, ended = Look(), {"status": "cancelled"}
     assert [(await look.at(now, ended)).state for now in (1000, 1030)] == ["in_progress", "cancelled"]
+
+
+_COST = {"input_tokens": 1, "output_tokens": 1, "cost_nano_usd": 5}
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"status": "completed", "completed": 0},
+        {"status": "completed", "completed": 9, "output_file_id": "file_out"},
+        {"status": "completed", "request_counts": {}},
+        {"status": "expired", "completed": 0, "usage": _COST},
+    ],
+)
+async def test_an_end_without_all_its_counts_is_read_again_and_never_sent_again(told: dict[str, Any]) -> None:
+    look = Look()
+    before, after = [await look.at(now, told) for now in (1000, 1030)]
+    assert (before.state, after.state) == ("in_progress", told["status"])
+    ending = predicates.ending(batch().spec, status(after), NOON)
+    assert ending is not None
+    assert ending.reason == "ResultsLost"
+
+
+async def test_a_batch_that_is_not_found_is_given_up_only_when_no_create_could_come_any_more() -> None:
+    look, absent = Look(), {"status": 404}
+    assert [(await look.at(now, absent)).state for now in (1000, 1599, 1600)] == ["in_progress", "in_progress", "gone"]
 
 
 @pytest.mark.parametrize("told", [{"status": "in_progress"}, {"status": "cancelled", "completed": 0}])

@@ -25,6 +25,7 @@ from relay_operator.flows.batch.facts import BatchMemory
 from relay_operator.flows.batch.gather import Gatherer
 from relay_operator.flows.batch.names import TAG, PartTag
 from relay_operator.flows.batch.places import Places
+from relay_operator.flows.batch.plan import Live
 from relay_operator.flows.batch.polls import BatchPolls
 from relay_operator.flows.batch.transfers import Transfers
 from tests.unit.client.scripted import Reply, scripted_server
@@ -134,6 +135,19 @@ async def test_a_batch_goes_on_by_another_url_only_if_nothing_was_sent(
     async with Cloud("https://cloud.example", "or_key_0123456789", organization_id="org-1") as cloud:
         facts = await gatherer(cloud).gather(Turn(KEY, "uid-1", NOON, Priority.POLL), obj, BatchMemory("uid-1"))
     assert isinstance(facts.account, AccountReady) is goes_on
+
+
+async def test_a_batch_that_is_not_found_is_to_be_told_to_end_and_then_counts_as_ended() -> None:
+    obj, memory = batch(status=status(sent(state="gone"))), BatchMemory("uid-1")
+    async with (
+        scripted_server() as server,
+        Cloud(server.url, "or_key_0123456789", inference_url=server.url, organization_id="org-1") as cloud,
+    ):
+        server.script.clear()
+        before = await gatherer(cloud).gather(Turn(KEY, "uid-1", NOON, Priority.POLL), obj, memory)
+        memory.cancelled["batch_1_1"] = 0.0
+        after = await gatherer(cloud).gather(Turn(KEY, "uid-1", NOON, Priority.POLL), obj, memory)
+    assert (before.view.live, after.view.live, server.targets) == (Live.RUNNING, Live.NONE, [])
 
 
 @pytest.mark.parametrize("endpoint", ["", "former"], ids=["as an earlier release recorded it", "another"])

@@ -272,6 +272,16 @@ def test_a_deadline_counts_from_the_start_and_only_while_something_is_left_to_do
     assert predicates.ending(spec, status(sent()), LATER) is None, "suspended: no time runs"
 
 
+@pytest.mark.parametrize(("suspended", "lacks"), [(None, Round.OVER), (True, Round.OVER_MORE)])
+def test_a_round_that_suspend_cut_off_goes_on_though_no_attempt_is_left(
+    suspended: bool | None,
+    lacks: Round,
+) -> None:
+    spec = batch(retryPolicy={"maxAttempts": 1}).spec
+    cut = status(sent(state="cancelled", completed=4), suspended=suspended)
+    assert predicates.round_of(spec, cut, NOON) is lacks
+
+
 def test_a_budget_is_over_all_rounds_and_only_while_something_is_left_to_pay() -> None:
     spec = batch(budget={"maxCostNanoUsd": 100}).spec
     paid: dict[str, Any] = {"usage": {"costNanoUsd": 60}}

@@ -134,11 +134,52 @@ def test_a_status_that_was_lost_is_rebuilt_with_the_parts_that_were_not_created(
     assert [(row.part, row.batch_id, row.state) for row in rebuilt.parts or ()] == [
         (1, "batch_1_1", "in_progress"),
         (2, None, None),
-        (3, "batch_1_3", "completed"),
+        (3, "batch_1_3", "in_progress"),  # the row may lack what was paid for: it is read once more
     ]
     assert (rebuilt.create_token, rebuilt.round, rebuilt.attempt) == (TOKEN, 1, 1)
     assert (rebuilt.parts or [])[0].input_file_id == "f1"
     assert rebuilt.start_time == NOON
+
+
+def test_a_batch_that_has_ended_when_it_is_found_is_read_once_more() -> None:
+    lost = part(inputFileId="f", sentAt=NOON)
+    given = replace(facts(status(lost)), found=(tagged(1, 1, state="completed"),))
+    found = led_to(given, actions.Adopt())
+    answered = led_to(facts(status(lost)), actions.Submit(), Paid(lost, tagged(1, 1, state="completed")))
+    assert [(row.batch_id, row.state) for row in (*(found.parts or ()), *(answered.parts or ()))] == [
+        ("batch_1_1", "in_progress"),
+        ("batch_1_1", "in_progress"),
+    ]
+
+
+def test_a_status_that_is_older_than_the_batches_is_rebuilt_from_them() -> None:
+    restored = status(part(inputFileId="f"), input=READ)
+    given = replace(facts(restored), found=(tagged(1, 1), tagged(1, 1, 2, 2)))
+    rebuilt = led_to(given, actions.Adopt())
+    assert [(row.round, row.batch_id) for row in rebuilt.parts or ()] == [(1, "batch_1_1"), (2, "batch_2_1")]
+    assert (rebuilt.round, rebuilt.attempt, rebuilt.input) == (2, 2, READ)
+
+
+@pytest.mark.parametrize(("state", "suspended"), [("cancelled", True), ("cancelling", True), ("expired", None)])
+def test_a_rebuilt_round_that_was_cancelled_may_go_on(state: str, suspended: bool | None) -> None:
+    rebuilt = led_to(replace(facts(InferenceBatchStatus()), found=(tagged(1, 1, state=state),)), actions.Adopt())
+    assert rebuilt.suspended is suspended
+
+
+def test_a_suspension_is_recorded_with_the_cancellation_and_only_then() -> None:
+    running = status(sent(), start_time=NOON)
+    by_suspend = replace(facts(running), view=View(demand=BatchDemand.SUSPEND))
+    assert led_to(by_suspend, actions.Cancel()).suspended is True
+    ending = Ending(reason="DeadlineExceeded", message="late")
+    assert led_to(replace(by_suspend, ending=ending), actions.Cancel()).suspended is None
+    assert led_to(facts(running, deleting=True), actions.Cancel()).suspended is None
+
+
+@pytest.mark.parametrize(("failed", "attempt"), [(0, 1), (2, 2)])
+def test_a_round_that_suspend_cut_off_is_an_attempt_only_of_what_failed(failed: int, attempt: int) -> None:
+    cut = status(sent(state="cancelled", completed=4, failed=failed), suspended=True, input=READ)
+    again = led_to(facts(cut), actions.Again())
+    assert (again.round, again.attempt, again.only_unanswered) == (2, attempt, None)
 
 
 def test_a_later_round_is_rebuilt_with_the_rounds_before_it() -> None:
