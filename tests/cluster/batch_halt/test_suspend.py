@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.cluster.batch_side import (
     CANCEL_BATCH,
     CREATE_BATCH,
@@ -47,11 +49,12 @@ async def test_a_batch_that_is_suspended_from_the_start_sends_nothing(brisk_work
     assert condition(done, "Suspended") == {}
 
 
+@pytest.mark.parametrize("attempts", [3, 1])
 async def test_suspending_keeps_the_answers_and_resuming_sends_the_rest_alone(
-    brisk_private_workspace: Workspace,
+    brisk_private_workspace: Workspace, attempts: int
 ) -> None:
     workspace, control = brisk_private_workspace, brisk_private_workspace.cloud.control
-    await runs_slowly(workspace, ALL)
+    await runs_slowly(workspace, ALL, retryPolicy={"maxAttempts": attempts})
     await control.advance(230)
     await workspace.becomes(KIND, NAME, _some_are_answered)
 
