@@ -4,7 +4,7 @@ import base64
 import binascii
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import aclosing, asynccontextmanager
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final, NamedTuple, TypeAlias
 
 import typer
 from pydantic import JsonValue
@@ -16,6 +16,7 @@ from relay_cli.objects import DEFAULT, CloudObject
 from relay_cli.terminal import complain
 from relay_client import Cloud, CloudError, ConnectionPool
 from relay_operator.api.cloudaccount import CloudAccount, ClusterCloudAccount, urls_passed
+from relay_operator.api.conditions import ConditionType
 from relay_operator.api.meta import GROUP
 from relay_operator.api.references import AccountKind, AccountRef
 from relay_operator.proxies import Proxies, ProxyError
@@ -153,10 +154,31 @@ def key_in(secret: Mapping[str, JsonValue], name: str, key: str) -> str:
         raise Failure(f"the key {key} of the Secret {name} is not text") from None
 
 
-def organizations(accounts: Iterable[Account]) -> dict[str, list[Account]]:
-    """The accounts of each organization; leaves out those whose organization is unknown."""
-    found: dict[str, list[Account]] = {}
+class Organization(NamedTuple):
+    """An organization of one cloud: another cloud may have one with the same id, or say so."""
+
+    endpoint: str
+    """Which cloud, as status tells it; empty if it tells nothing."""
+    id: str
+
+
+def organizations(accounts: Iterable[Account]) -> dict[Organization, list[Account]]:
+    """The accounts of each organization; leaves out those whose organization is unknown. Pure."""
+    found: dict[Organization, list[Account]] = {}
     for account in accounts:
         if account.status.organization_id:
-            found.setdefault(account.status.organization_id, []).append(account)
+            organization = Organization(_endpoint(account), account.status.organization_id)
+            found.setdefault(organization, []).append(account)
     return found
+
+
+def _endpoint(account: Account) -> str:
+    """The cloud whose answers the account gets; its own URL if status may still tell of a former one."""
+    own = account.spec.base_url or ""
+    told = account.status.endpoint if not own or _is_ready(account) else None
+    return told or own
+
+
+def _is_ready(account: Account) -> bool:
+    ready = next((one for one in account.status.conditions if one.type == ConditionType.READY), None)
+    return ready is not None and ready.status == "True" and ready.observed_generation == account.metadata.generation

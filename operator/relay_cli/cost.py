@@ -3,12 +3,12 @@
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Final, TypeAlias, TypeVar
 
 import typer
 
 from relay_cli import accounts, objects
-from relay_cli.accounts import Account, BaseUrl
+from relay_cli.accounts import Account, BaseUrl, Organization
 from relay_cli.failures import Failure, Status
 from relay_cli.kubectl import Kubectl
 from relay_cli.objects import CloudObject
@@ -28,6 +28,8 @@ Days = Annotated[
 ]
 Spend = Annotated[bool, typer.Option("--spend", help="Show this month as the accounts report it, with what is gone.")]
 ToldT = TypeVar("ToldT")
+_Resource: TypeAlias = tuple[Organization, str]
+"""Something in the cloud: an id is one of its cloud."""
 
 
 class Share(Model):
@@ -46,6 +48,8 @@ class Day(Model):
     """What one organization used on one day, in UTC."""
 
     organization: str
+    account: str
+    """One of the accounts with a key to it."""
     date: str
     cents: int
     hours: float
@@ -60,6 +64,7 @@ _SHARES: Final[tuple[Column[Share], ...]] = (
 )
 _DAYS: Final[tuple[Column[Day], ...]] = (
     Column("ORGANIZATION", lambda row: row.organization),
+    Column("ACCOUNT", lambda row: row.account),
     Column("DAY (UTC)", lambda row: row.date),
     Column("WORKLOAD HOURS", lambda row: f"{row.hours:.1f}", is_number=True),
     Column("COST", lambda row: dollars(row.cents), is_number=True),
@@ -89,7 +94,7 @@ async def cost(
         )
         if paying and not series:
             raise Failure("the daily usage of none of the organizations could be read: see the sentences above")
-        by_day = days_of(series)
+        by_day = days_of(series, paying)
         say(as_json(by_day) if output is Output.JSON else table(_DAYS, by_day))
         return
     used = await _told(kubectl, paying, base_url, lambda cloud: cloud.call(GET_CURRENT_USAGE, large=True))
@@ -105,7 +110,7 @@ def left_out(rows: Iterable[Share]) -> str:
     return f"\nPER HOUR leaves out {unknown} billed whose price is not known\n" if unknown else ""
 
 
-def shares(found: Iterable[CloudObject], used: Mapping[str, CurrentUsage]) -> list[Share]:
+def shares(found: Iterable[CloudObject], used: Mapping[Organization, CurrentUsage]) -> list[Share]:
     """Shares by namespace and cost centre; the month is unknown if an organization's usage is. Pure."""
     spent = _spent(used)
     known = {organization for organization, usage in used.items() if usage.breakdown is not None}
@@ -113,13 +118,13 @@ def shares(found: Iterable[CloudObject], used: Mapping[str, CurrentUsage]) -> li
     return [_share(payer, list(group), spent, known) for payer, group in groupby(ordered, key=_payer)]
 
 
-def of_no_object(found: Iterable[CloudObject], used: Mapping[str, CurrentUsage]) -> list[Share]:
+def of_no_object(found: Iterable[CloudObject], used: Mapping[Organization, CurrentUsage]) -> list[Share]:
     """What the organizations spent beyond existing objects: on deleted ones, and on what no object created.
 
     The month is unknown if a breakdown is: those of existing objects cannot be told apart. Pure.
     """
-    spent, ids = _spent(used), {cloud_id for workload in found for cloud_id in workload.cloud_ids}
-    rest = sum(usage.usage_cents for usage in used.values()) - sum(spent[one] for one in spent.keys() & ids)
+    spent, owned = _spent(used), {one for workload in found for one in _resources(workload)}
+    rest = sum(usage.usage_cents for usage in used.values()) - sum(spent[one] for one in spent.keys() & owned)
     month = None if any(usage.breakdown is None for usage in used.values()) else rest
     row = Share(
         namespace=None, cost_center=None, billed=0, unpriced=0, price_per_hour_cents=0, month_to_date_cents=month
@@ -127,12 +132,20 @@ def of_no_object(found: Iterable[CloudObject], used: Mapping[str, CurrentUsage])
     return [row] if rest else []
 
 
-def days_of(series: Mapping[str, Sequence[DailyUsage]]) -> list[Day]:
+def days_of(
+    series: Mapping[Organization, Sequence[DailyUsage]], paying: Mapping[Organization, Sequence[Account]]
+) -> list[Day]:
     """Each organization's days, the oldest first. Pure."""
     return [
-        Day(organization=organization, date=day.date, cents=day.usage_cents, hours=day.usage_hours)
-        for organization, told in sorted(series.items())
-        for day in told
+        Day(
+            organization=organization.id,
+            account=str(paying[organization][0].key),
+            date=day.date,
+            cents=day.usage_cents,
+            hours=day.usage_hours,
+        )
+        for organization in sorted(series, key=lambda one: (one.id, one.endpoint))
+        for day in series[organization]
     ]
 
 
@@ -140,22 +153,37 @@ def _payer(workload: CloudObject) -> tuple[str, str]:
     return workload.metadata.namespace, workload.metadata.labels.get(COST_CENTER, "")
 
 
-def _spent(used: Mapping[str, CurrentUsage]) -> dict[str, int]:
-    """Cents of the month by cloud id; a resource may have several rows."""
-    spent: Counter[str] = Counter()
-    for item in (item for usage in used.values() for item in usage.breakdown or ()):
-        if item.resource_id:
-            spent[item.resource_id] += item.cents or 0
+def _spent(used: Mapping[Organization, CurrentUsage]) -> dict[_Resource, int]:
+    """Cents of the month by resource, which may have several rows."""
+    spent: Counter[_Resource] = Counter()
+    for organization, usage in used.items():
+        for item in usage.breakdown or ():
+            if item.resource_id:
+                spent[organization, item.resource_id] += item.cents or 0
     return spent
 
 
+def _organization(workload: CloudObject) -> Organization | None:
+    """The organization that pays for it; None if it was never in the cloud."""
+    identity = workload.status.identity
+    return Organization(identity.endpoint, identity.organization) if identity else None
+
+
+def _resources(workload: CloudObject) -> list[_Resource]:
+    organization = _organization(workload)
+    return [(organization, cloud_id) for cloud_id in workload.cloud_ids] if organization else []
+
+
 def _share(
-    payer: tuple[str, str], group: Sequence[CloudObject], spent: Mapping[str, int], known: Iterable[str]
+    payer: tuple[str, str],
+    group: Sequence[CloudObject],
+    spent: Mapping[_Resource, int],
+    known: Iterable[Organization],
 ) -> Share:
     namespace, cost_center = payer
     billed = [workload for workload in group if workload.is_billed]
-    organizations = {workload.status.identity.organization for workload in group if workload.status.identity}
-    month = sum(spent.get(cloud_id, 0) for workload in group for cloud_id in workload.cloud_ids)
+    organizations = {organization for workload in group if (organization := _organization(workload))}
+    month = sum(spent.get(resource, 0) for workload in group for resource in _resources(workload))
     prices = [workload.price_per_hour_cents for workload in billed]
     return Share(
         namespace=namespace,
@@ -167,7 +195,9 @@ def _share(
     )
 
 
-async def _paying(kubectl: Kubectl, found: Sequence[CloudObject], *, everywhere: bool) -> dict[str, list[Account]]:
+async def _paying(
+    kubectl: Kubectl, found: Sequence[CloudObject], *, everywhere: bool
+) -> dict[Organization, list[Account]]:
     """The accounts whose keys may be used, by organization; stderr says which accounts cannot be read."""
     read = await accounts.listed(kubectl, everywhere=everywhere)
     named = {workload.account for workload in found if workload.account is not None and not everywhere}
@@ -182,15 +212,18 @@ async def _paying(kubectl: Kubectl, found: Sequence[CloudObject], *, everywhere:
 
 
 async def _told(
-    kubectl: Kubectl, paying: Mapping[str, Sequence[Account]], base_url: str, ask: Callable[[Cloud], Awaitable[ToldT]]
-) -> dict[str, ToldT]:
+    kubectl: Kubectl,
+    paying: Mapping[Organization, Sequence[Account]],
+    base_url: str,
+    ask: Callable[[Cloud], Awaitable[ToldT]],
+) -> dict[Organization, ToldT]:
     """The answer for each organization; stderr says why one is missing: its keys are unreadable or refused."""
-    told: dict[str, ToldT] = {}
+    told: dict[Organization, ToldT] = {}
     for organization, opened_by in paying.items():
         try:
             told[organization] = await _answer(kubectl, opened_by, base_url, ask)
         except Failure as failed:
-            complain(f"the cost of {organization} is unknown: {failed}")
+            complain(f"the cost of {organization.id}, of {opened_by[0].key}, is unknown: {failed}")
     return told
 
 

@@ -9,7 +9,7 @@ import typer
 from pydantic import BaseModel, JsonValue, ValidationError
 
 from relay_cli import accounts
-from relay_cli.accounts import Account, BaseUrl, connections
+from relay_cli.accounts import Account, BaseUrl, UrlNotAccepted, connections
 from relay_cli.failures import Failure, Status
 from relay_cli.findings import Finding, Reached, Seen, Verdict, findings, undocumented
 from relay_cli.kubectl import Kubectl
@@ -84,7 +84,10 @@ async def _all(kubectl: Kubectl, everywhere: bool) -> list[Account]:
 
 async def _looked(kubectl: Kubectl, account: Account, docs_url: str, base_url: str) -> Seen:
     try:
+        accounts.require_accepted(account, base_url)  # a tenant may name a server that only this machine reaches
         url = await _reached(accounts.url_of(account, base_url))
+    except UrlNotAccepted as refused:
+        return Seen(account, refused, refused)
     except Failure as failed:
         return Seen(account, failed)
     try:

@@ -100,6 +100,8 @@ def _account(account: Account) -> Iterator[_Told]:
 
 def _url(seen: Seen) -> Iterator[_Told]:
     match seen.url:
+        case UrlNotAccepted():
+            yield "url", Verdict.WARNING, "it was not called: only the account names it"
         case Failure():
             ready = _condition(seen.account, ConditionType.READY)
             operators = ready is not None and ready.status == "True"

@@ -9,11 +9,22 @@ import aiohttp
 
 from relay_client.answers import Answer, NoAnswerError
 from relay_client.retry import CallPolicy
-from relay_client.transport import ConnectionFailedError, LookUp, Sending, Transport, WithheldError, headers_of, read
+from relay_client.transport import (
+    ConnectionFailedError,
+    LookUp,
+    Sending,
+    Transport,
+    WithheldError,
+    headers_of,
+    read,
+    read_piece,
+)
 
 # If a server closes an idle connection just as a create is sent on it, the create's outcome is unknown. Servers keep
 # idle connections for at least 5 s, so older ones than this are not reused.
 _KEEPALIVE_SECONDS = 2.0
+_PIECE_COUNTS = 256
+"""Bytes that each piece of a body counts at least, beyond the first: aiohttp works on each of them."""
 _FAILURES = (ConnectionFailedError, OSError)
 
 
@@ -168,19 +179,19 @@ def _end(response: aiohttp.ClientResponse) -> None:
 
 def _answer(response: aiohttp.ClientResponse, body: bytes | None, broken: str | None, policy: CallPolicy) -> Answer:
     oversized = body is None and broken is None
-    how = f"over {policy.max_response_bytes} bytes" if oversized else broken
+    how = f"it has over {policy.max_response_bytes} bytes, or too many pieces" if oversized else broken
     return Answer(response.status, headers_of(response), body or b"", how, oversized)
 
 
 async def _body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes | None:
-    chunks: list[bytes] = []
+    pieces: list[bytes] = []
     size = 0
-    while chunk := await read(response):
-        size += len(chunk)
+    while (piece := await read_piece(response)) is not None:
+        size += max(len(piece), _PIECE_COUNTS) if pieces else len(piece)
         if size > max_bytes:
             return None
-        chunks.append(chunk)
-    return b"".join(chunks)
+        pieces.append(piece)
+    return b"".join(pieces)
 
 
 def _reason(error: Exception, seconds: float | None) -> str:

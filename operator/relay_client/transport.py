@@ -8,7 +8,7 @@ import contextlib
 import select
 import socket
 import ssl
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -28,7 +28,9 @@ LookUp: TypeAlias = Callable[[str, int, int, int, int, int], Found]
 
 _CLOSE_SECONDS = 2.0
 _LOOKUPS = 32
-_MAX_FIELD_BYTES = 64 * 1024
+_MAX_HEADERS = 64
+_MAX_FIELD_BYTES = 8 * 1024
+"""Of the first line of an answer, and of each header."""
 _LONGEST_REMEMBERED = 512
 """In characters; a URL with a cursor may have a hundred times as many."""
 _BROKE_OFF = "the server closed the connection in the middle of the answer"
@@ -149,6 +151,7 @@ class Transport:
                 middlewares=[_sent_once],
                 max_line_size=_MAX_FIELD_BYTES,
                 max_field_size=_MAX_FIELD_BYTES,
+                max_headers=_MAX_HEADERS,
             )
         return self._session
 
@@ -282,8 +285,23 @@ async def _pieces(content: AsyncIterable[bytes], sending: Sending) -> AsyncItera
 
 async def read(answer: aiohttp.ClientResponse) -> bytes:
     """The next bytes of the body; empty at its end, which frees the connection. If closed earlier, it is dropped."""
-    try:
+    with _translating():
         return await answer.content.readany()
+
+
+async def read_piece(answer: aiohttp.ClientResponse) -> bytes | None:
+    """The next piece as the server cut the body, which may be empty; None at its end. Else as `read`."""
+    with _translating():
+        if answer.content.at_eof():  # aiohttp shares one stream among answers without a body, which never ends twice
+            return None
+        piece, is_whole = await answer.content.readchunk()
+        return piece if piece or is_whole else None
+
+
+@contextlib.contextmanager
+def _translating() -> Iterator[None]:
+    try:
+        yield
     except aiohttp.ClientError as error:
         raise _translated(error) from error
     except RuntimeError as closed:  # aiohttp's, if the connection ended at a malformed chunk between two reads

@@ -139,7 +139,7 @@ class Settings(BaseSettings):
         "",
         description="Where the cloud reaches the webhook receiver; empty: no subscriptions, only polling.",
     )
-    webhook_body_limit_bytes: int = Field(1_048_576, ge=1, description="The operator refuses a larger delivery unread.")
+    webhook_body_limit_bytes: int = Field(65_536, ge=1, description="The operator refuses a larger delivery unread.")
     webhook_deduplication_size: int = Field(4096, ge=1, description="Delivery ids remembered for each account.")
     webhook_secret_overlap_seconds: Seconds = Field(
         900, description="How long a webhook's former secret is still accepted after it was replaced."

@@ -237,6 +237,7 @@ def test_the_kinds_that_the_chart_switches_on_are_those_that_are_off() -> None:
         Bad("podDisruptionBudget.minAvailable=half", "/podDisruptionBudget/minAvailable", "does not match pattern"),
         Bad("affinity.nodeAfinity.x=1", "/affinity", "additional properties 'nodeAfinity' not allowed"),
         Bad("leaderElection.leaseName=", "/leaderElection/leaseName", "does not match pattern"),
+        Bad("extraEnv[0].name=Relay_watch_namespaces", "/extraEnv/0/name", "'not' failed"),
         Bad("metrics=null", "", "missing property 'metrics'"),
     ),
 )

@@ -3,9 +3,13 @@
 import heapq
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from relay_operator.api.meta import ObjectKey
+
+_STALE: Final = 2
+_FEW: Final = 64
+"""More than `_STALE` times as many places as objects in a line, and this many more, are gone through once."""
 
 
 class Age(NamedTuple):
@@ -46,7 +50,7 @@ class Lines:
             ages = self._ages.setdefault(line, {})
             if ages.get(key) != age:
                 ages[key] = age
-                heapq.heappush(self._order.setdefault(line, []), (age, key))
+                self._push(line, age, key)
                 self._of.setdefault(key, set()).add(line)
         return {line.account for line in left}
 
@@ -82,6 +86,13 @@ class Lines:
     def of(self, account: ObjectKey) -> list[Line]:
         """The lines in which objects wait for room in the account."""
         return [line for line in self._ages if line.account == account]
+
+    def _push(self, line: Line, age: Age, key: ObjectKey) -> None:
+        order, ages = self._order.setdefault(line, []), self._ages[line]
+        heapq.heappush(order, (age, key))
+        if len(order) > _STALE * len(ages) + _FEW:
+            order[:] = [(age, key) for key, age in ages.items()]
+            heapq.heapify(order)
 
     def _leave(self, key: ObjectKey, line: Line) -> None:
         self._of[key].discard(line)

@@ -166,6 +166,9 @@ class Metrics:
             ["account_namespace", "account", "namespace", "cost_center"],
         )
 
+        self._spenders: dict[tuple[str, str], set[tuple[str, str]]] = {}
+        """The labels of `spend_cents` by account: finding them takes a walk through those of all accounts."""
+
         # Looking up a series takes longer than counting in it. Series that can end are not kept.
         self._reconciles = cache(self.reconciles.labels)
         self._reconcile_seconds = cache(self.reconcile_seconds.labels)
@@ -219,16 +222,21 @@ class Metrics:
 
     def on_spend(self, namespace: str, account: str, shares: Iterable[tuple[str, str, int]]) -> None:
         """Show only what an account's organization used this month, by namespace and cost centre."""
-        self.spend_cents.remove_by_labels({"account_namespace": namespace, "account": account})
+        former, now = self._spenders.pop((namespace, account), set()), set[tuple[str, str]]()
         for spender, cost_center, cents in shares:
+            now.add((spender, cost_center))
             self.spend_cents.labels(namespace, account, spender, cost_center).set(_shown(cents))
+        for spender, cost_center in former - now:
+            self.spend_cents.remove(namespace, account, spender, cost_center)
+        if now:
+            self._spenders[namespace, account] = now
 
     def forget_account(self, namespace: str, account: str) -> None:
         """Remove the series of an account that is gone."""
-        self.account_available_cents.remove_by_labels({"namespace": namespace, "account": account})
-        self.account_floor_cents.remove_by_labels({"namespace": namespace, "account": account})
-        self.account_burn_cents_per_hour.remove_by_labels({"namespace": namespace, "account": account})
-        self.spend_cents.remove_by_labels({"account_namespace": namespace, "account": account})
+        self.account_available_cents.remove(namespace, account)
+        self.account_floor_cents.remove(namespace, account)
+        self.account_burn_cents_per_hour.remove(namespace, account)
+        self.on_spend(namespace, account, ())
 
 
 def _status_label(status: int) -> str:

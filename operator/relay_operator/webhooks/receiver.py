@@ -21,7 +21,7 @@ CLUSTER_SEGMENT = "_cluster"
 
 _READ_SECONDS = 10.0
 _UNPROVEN_BYTES = 16 * 1024 * 1024
-"""The most bytes of unverified bodies in memory, all together."""
+"""The most bytes of unverified bodies in memory, all together: with the default limit of one, all connections fit."""
 _DIGEST_BYTES = 16
 _NOBODYS = token_hex()
 """Signs nothing: for an unknown account the body is checked as for any other, and takes as long."""

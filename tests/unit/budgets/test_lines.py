@@ -56,3 +56,27 @@ def test_one_that_comes_back_is_there_once() -> None:
     assert waiting.first(WHOLE) == B
     waiting.leave(B)
     assert waiting.first(WHOLE) == A
+
+
+def test_one_that_joins_over_and_over_with_another_spec_takes_a_bounded_place() -> None:
+    waiting = lines()
+    for key, age in ((B, YOUNG), (A, OLD)):
+        waiting.join(key, age, [WHOLE])
+    for generation in range(1_000):
+        waiting.join(C, YOUNGER._replace(generation=generation), [WHOLE])
+        assert waiting.first(WHOLE) == A
+    assert len(waiting._order[WHOLE]) <= 2 * 3 + 64
+    for key in (A, B, C):
+        assert waiting.first(WHOLE) == key
+        waiting.leave(key)
+    assert waiting.first(WHOLE) is None
+
+
+def test_those_that_come_and_go_behind_the_first_take_a_bounded_place() -> None:
+    waiting = lines()
+    waiting.join(A, OLD, [WHOLE])
+    for _ in range(1_000):
+        waiting.join(B, YOUNG, [WHOLE])
+        waiting.leave(B)
+    assert len(waiting._order[WHOLE]) <= 2 * 2 + 64
+    assert waiting.first(WHOLE) == A

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from relay_cli.accounts import key_in, organizations, url_of
+from relay_cli.accounts import Organization, key_in, organizations, url_of
 from relay_cli.cost import Share, days_of, left_out, of_no_object, shares
 from relay_cli.failures import Failure
 from relay_cli.kubectl import parsed
@@ -14,6 +14,9 @@ from relay_cli.spend import COLUMNS, spenders
 from relay_cli.tables import table
 from relay_operator.api.cloudaccount import AccountStatus, CloudAccount
 from relay_wire.billing import BillingBreakdownItem, CurrentUsage, DailyUsage
+
+CLOUD = "c10d"
+ORG, ELSEWHERE = Organization(CLOUD, "org_1"), Organization("e115", "org_1")
 
 
 def _workload(
@@ -25,7 +28,7 @@ def _workload(
     former: list[dict[str, Any]] | None = None,
 ) -> CloudObject:
     labels = {"gpurelay.dev/cost-center": center} if center else {}
-    identity = {"namespace": namespace, "name": cloud_id, "uid": "u", "organization": "org_1"}
+    identity = {"namespace": namespace, "name": cloud_id, "uid": "u", "organization": "org_1", "endpoint": CLOUD}
     status = {"id": cloud_id, "state": state, "pricePerHourCents": price, "identity": identity, "former": former}
     metadata = {"name": cloud_id, "namespace": namespace, "labels": labels}
     return parsed(CloudObject, {"kind": "GpuPod", "metadata": metadata, "spec": {}, "status": status})
@@ -51,7 +54,7 @@ def _share(
 
 def test_each_namespace_and_cost_center_has_its_share() -> None:
     found = [_workload("a"), _workload("b", center="x"), _workload("c", "web"), _workload("d", center="x", price=1)]
-    assert shares(found, {"org_1": _used(a=10, b=20, c=30, d=4)}) == [
+    assert shares(found, {ORG: _used(a=10, b=20, c=30, d=4)}) == [
         _share("ml", None, 1, 100, 10),
         _share("ml", "x", 2, 101, 24),
         _share("web", None, 1, 100, 30),
@@ -60,13 +63,13 @@ def test_each_namespace_and_cost_center_has_its_share() -> None:
 
 def test_the_old_cluster_beside_the_new_one_is_the_same_objects_cost() -> None:
     both = _workload("a", former=[{"id": "old", "name": "llm-1", "pricePerHourCents": 40, "gpus": 1}])
-    used = {"org_1": _used(a=10, old=7)}
+    used = {ORG: _used(a=10, old=7)}
     assert shares([both], used) == [_share("ml", None, 1, 140, 17)]
     assert of_no_object([both], used) == []
 
 
 def test_a_price_that_is_not_known_is_told() -> None:
-    rows = shares([_workload("a"), _workload("b", price=None)], {"org_1": _used(a=10, b=20)})
+    rows = shares([_workload("a"), _workload("b", price=None)], {ORG: _used(a=10, b=20)})
     assert rows == [_share("ml", None, 2, 100, 30, unpriced=1)]
     assert left_out(rows) == "\nPER HOUR leaves out 1 billed whose price is not known\n"
     assert left_out([_share("ml", None, 1, 100, 10)]) == ""
@@ -75,12 +78,12 @@ def test_a_price_that_is_not_known_is_told() -> None:
 def test_what_several_rows_say_of_one_resource_is_added() -> None:
     twice = BillingBreakdownItem(resource_id="a", cents=10)
     used = CurrentUsage(usage_cents=25, usage_hours=1.0, breakdown=[twice, twice, BillingBreakdownItem(cents=5)])
-    assert shares([_workload("a")], {"org_1": used}) == [_share("ml", None, 1, 100, 20)]
-    assert of_no_object([_workload("a")], {"org_1": used}) == [_share(None, None, 0, 0, 5)]
+    assert shares([_workload("a")], {ORG: used}) == [_share("ml", None, 1, 100, 20)]
+    assert of_no_object([_workload("a")], {ORG: used}) == [_share(None, None, 0, 0, 5)]
 
 
 def test_what_is_stopped_costs_nothing_an_hour_and_what_it_did_this_month() -> None:
-    assert shares([_workload("a", state="stopped")], {"org_1": _used(a=10)}) == [_share("ml", None, 0, 0, 10)]
+    assert shares([_workload("a", state="stopped")], {ORG: _used(a=10)}) == [_share("ml", None, 0, 0, 10)]
 
 
 def test_without_the_organizations_usage_the_month_is_not_known() -> None:
@@ -88,12 +91,12 @@ def test_without_the_organizations_usage_the_month_is_not_known() -> None:
 
 
 def test_what_no_object_has_is_told_apart() -> None:
-    assert of_no_object([_workload("a")], {"org_1": _used(a=10, gone=5)}) == [_share(None, None, 0, 0, 5)]
-    assert of_no_object([_workload("a")], {"org_1": _used(a=10)}) == []
+    assert of_no_object([_workload("a")], {ORG: _used(a=10, gone=5)}) == [_share(None, None, 0, 0, 5)]
+    assert of_no_object([_workload("a")], {ORG: _used(a=10)}) == []
 
 
 def test_without_a_breakdown_that_can_be_read_the_month_of_no_row_is_known() -> None:
-    used = {"org_1": CurrentUsage.model_validate({"usageCents": 25, "usageHours": 1, "breakdown": "?"})}
+    used = {ORG: CurrentUsage.model_validate({"usageCents": 25, "usageHours": 1, "breakdown": "?"})}
     assert shares([_workload("a")], used) == [_share("ml", None, 1, 100, None)]
     assert of_no_object([_workload("a")], used) == [_share(None, None, 0, 0, None)]
 
@@ -123,14 +126,33 @@ def test_accounts_tell_who_spent_what_those_who_spent_most_first() -> None:
 
 def test_days_are_told_by_organization() -> None:
     told = [DailyUsage(date="2026-11-22", usage_cents=5, usage_hours=0.5)]
-    (day,) = days_of({"org_1": told})
-    assert (day.organization, day.date, day.cents, day.hours) == ("org_1", "2026-11-22", 5, 0.5)
+    evil = DailyUsage(date="2026-11-22", usage_cents=0, usage_hours=0.5)
+    other = _account(organization="org_1", namespace="evil")
+    rows = days_of({ORG: told, ELSEWHERE: [evil]}, {ORG: [_account()], ELSEWHERE: [other]})
+    assert [(day.organization, day.account, day.date, day.cents, day.hours) for day in rows] == [
+        ("org_1", "CloudAccount/ml/default", "2026-11-22", 5, 0.5),
+        ("org_1", "CloudAccount/evil/default", "2026-11-22", 0, 0.5),
+    ]
+
+
+def test_another_cloud_with_the_same_organization_says_nothing_of_ones_own() -> None:
+    """A tenant's own cloud may say of itself what it likes."""
+    assert shares([_workload("a")], {ELSEWHERE: _used(a=10)}) == [_share("ml", None, 1, 100, None)]
+    assert shares([_workload("a")], {ORG: _used(a=10), ELSEWHERE: _used(a=90)}) == [_share("ml", None, 1, 100, 10)]
+    assert of_no_object([_workload("a")], {ORG: _used(a=10), ELSEWHERE: _used(a=90)}) == [_share(None, None, 0, 0, 90)]
 
 
 def _account(**fields: Any) -> CloudAccount:
     spec = {"apiKeySecretRef": {"name": "key", "key": "api-key"}, "baseUrl": fields.get("url")}
-    status = {"organizationId": fields.get("organization")}
-    return parsed(CloudAccount, {"metadata": {"name": "default", "namespace": "ml"}, "spec": spec, "status": status})
+    when = "2026-11-23T08:00:00Z"
+    ready = {"type": "Ready", "status": fields.get("ready"), "reason": "Because", "lastTransitionTime": when}
+    status = {
+        "organizationId": fields.get("organization"),
+        "endpoint": fields.get("endpoint"),
+        "conditions": [ready | {"observedGeneration": 3}] if "ready" in fields else [],
+    }
+    metadata = {"name": "default", "namespace": fields.get("namespace", "ml"), "generation": fields.get("spec", 3)}
+    return parsed(CloudAccount, {"metadata": metadata, "spec": spec, "status": status})
 
 
 def test_the_accounts_own_url_comes_before_the_one_that_was_given() -> None:
@@ -144,8 +166,21 @@ def test_without_any_url_it_says_where_to_give_one() -> None:
 
 
 def test_an_account_whose_organization_was_never_learned_pays_for_nothing() -> None:
-    one, other = _account(organization="org_1"), _account(organization="org_1", url="https://own.example")
-    assert organizations([_account(), one, other]) == {"org_1": [one, other]}
+    one, other = (_account(organization="org_1", endpoint=CLOUD, namespace=name) for name in ("ml", "web"))
+    assert organizations([_account(endpoint=CLOUD), one, other]) == {ORG: [one, other]}
+
+
+def test_an_account_belongs_to_an_organization_of_the_cloud_that_it_calls() -> None:
+    honest = _account(organization="org_1", endpoint=CLOUD)
+    ready = _account(organization="org_1", endpoint=CLOUD, url="https://own.example", ready="True")
+    evil = _account(organization="org_1", endpoint="e115", url="https://evil.example", ready="True")
+    assert organizations([evil, ready, honest]) == {ELSEWHERE: [evil], ORG: [ready, honest]}
+
+
+@pytest.mark.parametrize("since", [{}, {"ready": "False"}, {"ready": "True", "spec": 4}])
+def test_what_status_tells_of_a_former_cloud_does_not_count_for_the_present_one(since: dict[str, Any]) -> None:
+    moved = _account(organization="org_1", endpoint=CLOUD, url="https://evil.example", **since)
+    assert organizations([moved]) == {Organization("https://evil.example", "org_1"): [moved]}
 
 
 @pytest.mark.parametrize(

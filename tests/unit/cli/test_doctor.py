@@ -1,5 +1,6 @@
 """What `kubectl relay doctor` makes of what it saw of an account."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -176,9 +177,27 @@ def test_the_clock_of_a_server_is_read_from_its_answers() -> None:
 def test_an_account_whose_url_cannot_be_used_is_a_finding(
     url: str, said: str, kubectl: Scripted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    account = _account(spec={"baseUrl": url}).model_dump(mode="json", by_alias=True, exclude_none=True)
-    (tmp_path / "accounts").write_text(json.dumps({"items": [account]}))
-    kubectl("cat accounts")
-    main(["doctor", "-o", "json"])
+    _only(_account(spec={"baseUrl": url}), kubectl, tmp_path)
+    main(["doctor", "-o", "json", f"--base-url={url}"])
     found = {one["check"]: one["message"] for one in json.loads(capsys.readouterr().out)["items"]}
     assert found["url"].startswith(f"{url}/v1/whoami {said}")
+
+
+def _only(account: CloudAccount, kubectl: Scripted, folder: Path) -> None:
+    """Let kubectl know this account alone."""
+    shown = account.model_dump(mode="json", by_alias=True, exclude_none=True)
+    (folder / "accounts").write_text(json.dumps({"items": [shown]}))
+    kubectl("cat accounts")
+
+
+async def test_a_url_that_only_the_account_names_is_not_called(
+    kubectl: Scripted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with scripted_server() as server:
+        server.will(Reply(404, b"{}"))
+        _only(_account(spec={"baseUrl": server.url}), kubectl, tmp_path)
+        await asyncio.to_thread(main, ["doctor", "-o", "json"])
+        assert server.seen == []
+    found = {one["check"]: (one["verdict"], one["message"]) for one in json.loads(capsys.readouterr().out)["items"]}
+    assert found["url"] == ("warning", "it was not called: only the account names it")
+    assert found["key"][0] == "warning"

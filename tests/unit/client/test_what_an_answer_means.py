@@ -247,6 +247,44 @@ async def test_an_answer_larger_than_allowed_is_given_up(size: int, server: Scri
     assert len(server.seen) == 1
 
 
+@pytest.mark.parametrize("pieces", [16, 17])
+async def test_each_piece_of_a_body_counts_as_more_than_its_bytes(pieces: int, server: ScriptedServer) -> None:
+    cut = b"".join(b"1\r\n%c\r\n" % byte for byte in b'{"id":"pod_1"}'.ljust(pieces))
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+    server.will(Raw(head + cut + b"0\r\n\r\n"))
+    policy = QUICK.__class__(max_response_bytes=15 * 256 + 1)
+    async with Cloud(server.url, KEY, policy=policy) as cloud:
+        if pieces <= 16:
+            assert (await cloud.call(GET_VM, id="pod_1")).id == "pod_1"
+        else:
+            with pytest.raises(Oversized, match="or too many pieces"):
+                await cloud.call(GET_VM, id="pod_1")
+    assert len(server.seen) == 1
+
+
+async def test_an_answer_may_have_many_headers(cloud: Cloud, server: ScriptedServer) -> None:
+    server.will(Reply(200, b'{"id":"pod_1"}', {f"X-Header-{number}": "x" * 500 for number in range(60)}))
+    assert (await cloud.call(GET_VM, id="pod_1")).id == "pod_1"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {f"X-Header-{number}": "" for number in range(70)},
+        {"X-Long": "x" * 9_000},
+        {"x" * 9_000: ""},
+    ],
+    ids=["too many", "a long value", "a long name"],
+)
+async def test_a_head_beyond_its_bounds_is_no_answer(headers: dict[str, str], server: ScriptedServer) -> None:
+    server.will(Reply(201, b'{"id":"pod_1"}', headers))
+    async with Cloud(server.url, KEY, policy=QUICK) as cloud:
+        with pytest.raises(CloudUnavailable, match="the answer is not HTTP") as failed:
+            await cloud.call(CREATE_POD, POD)
+    assert failed.value.outcome is Outcome.UNKNOWN
+    assert len(server.seen) == 1
+
+
 async def test_a_body_that_drips_for_ever_ends_with_the_attempt(server: ScriptedServer) -> None:
     server.will(Reply(200, b'{"id":"pod_1"}'.ljust(2000), drip=0.01))
     async with Cloud(server.url, KEY, policy=QUICK) as cloud:

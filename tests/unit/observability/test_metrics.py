@@ -1,6 +1,8 @@
 """The metrics as a scraper sees them."""
 
 import re
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
@@ -98,6 +100,37 @@ def test_who_spent_nothing_more_is_not_shown_any_longer(metrics: Metrics) -> Non
     metrics.forget_account("team-a", "default")
     assert value("gpurelay_spend_cents", {**labels, "account_namespace": "team-a"}) is None
     assert value("gpurelay_spend_cents", {**labels, "account_namespace": ""}) == 30
+
+
+def test_who_spends_on_is_shown_all_the_time(metrics: Metrics) -> None:
+    labels = {"account_namespace": "team-a", "account": "default", "namespace": "team-a", "cost_center": ""}
+    seen: list[float | None] = []
+
+    def shares() -> Iterator[tuple[str, str, int]]:
+        seen.append(metrics.registry.get_sample_value("gpurelay_spend_cents", labels))
+        yield "team-a", "", 71
+
+    metrics.on_spend("team-a", "default", [("team-a", "", 70)])
+    metrics.on_spend("team-a", "default", shares())
+    assert seen == [70]
+
+
+def test_what_one_account_spent_takes_no_walk_through_the_series_of_all(metrics: Metrics) -> None:
+    series = _Unwalked()
+    metrics.spend_cents._metrics = series
+    for cents in (70, 71):
+        metrics.on_spend("team-a", "default", [("team-a", f"research {cents}", cents)])
+    metrics.forget_account("team-a", "default")
+    assert len(series) == 0
+
+
+class _Unwalked(dict[Sequence[str], Any]):
+    """Series that nobody may go through one by one."""
+
+    def __iter__(self) -> Iterator[Sequence[str]]:
+        raise AssertionError("somebody walks through all series")
+
+    keys = __iter__  # type: ignore[assignment]
 
 
 def test_the_process_tells_its_version_and_its_memory() -> None:

@@ -10,13 +10,13 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 import pytest
-from aiohttp import ClientError, ClientSession
+from aiohttp import ClientSession, web
 from prometheus_client import CollectorRegistry
 
 from relay_operator.api.meta import ObjectKey
 from relay_operator.http_server import http_server
 from relay_operator.observability.metrics import Metrics, WebhookOutcome
-from relay_operator.settings import ListenAddress
+from relay_operator.settings import ListenAddress, Settings
 from relay_operator.webhooks.receiver import Receiver, account_at, webhook_url
 from relay_operator.webhooks.signing_secrets import SigningSecrets
 from tests.support.eventually import PATIENCE_SECONDS, eventually
@@ -31,6 +31,7 @@ SHARED = ObjectKey("ClusterCloudAccount", "", "shared")
 OLD, CURRENT = "whsec_old-0123456789", "whsec_current-0123456789"
 LIMIT = 2_000
 HEAD = b"POST /webhooks/team-a/default HTTP/1.1\r\nHost: relay\r\nX-Relay-Signature: x\r\n"
+ASKED = b"GET / HTTP/1.1\r\nHost: relay\r\n\r\n"
 
 
 def _body(**data: str) -> bytes:
@@ -278,6 +279,24 @@ async def test_unproven_bodies_have_a_bound_all_together_and_it_is_given_back(en
     assert await endpoint.deliver(body, _signature(body)) == 204
 
 
+async def test_bodies_that_are_held_back_on_all_connections_but_one_keep_out_no_delivery(endpoint: _Endpoint) -> None:
+    endpoint.receiver.body_limit = most = Settings().webhook_body_limit_bytes
+    endpoint.receiver.read_seconds = 60
+    held = [await asyncio.open_connection(*endpoint.address) for _ in range(255)]
+    for _, writer in held:
+        writer.write(HEAD + b"Content-Length: %d\r\n\r\n" % most + b"x" * (most - 1))
+
+    async def read() -> int:
+        await asyncio.gather(*(writer.drain() for _, writer in held))
+        return endpoint.receiver._unproven
+
+    await eventually(read, lambda seen: seen == len(held) * (most - 1), every=0.01)
+    body = _body()
+    assert await endpoint.deliver(body, _signature(body)) == 204
+    for _, writer in held:
+        writer.close()
+
+
 @pytest.mark.parametrize("sent", [b"", b"POST /webhooks/team-a/default HTT"], ids=["nothing", "half a head"])
 async def test_a_connection_that_asks_for_nothing_is_closed(sent: bytes) -> None:
     async with http_server(_Endpoint().receiver.app(), ListenAddress("127.0.0.1", 0), idle_seconds=0.1) as address:
@@ -298,28 +317,97 @@ async def test_a_connection_that_asks_for_nothing_more_is_closed(then: bytes) ->
         writer.close()
 
 
-async def test_connections_have_a_bound_and_room_is_made_when_one_ends() -> None:
+async def _ask(connection: tuple[asyncio.StreamReader, asyncio.StreamWriter]) -> bytes:
+    """Ask for a page that there is not; returns the answer, empty if the connection is closed."""
+    reader, writer = connection
+    writer.write(ASKED)
+    with contextlib.suppress(ConnectionError):
+        await writer.drain()
+        return await asyncio.wait_for(reader.readuntil(b"404: Not Found"), PATIENCE_SECONDS)
+    return b""
+
+
+async def test_a_new_connection_gets_in_and_the_one_that_has_asked_for_nothing_longest_makes_room() -> None:
     endpoint = _Endpoint()
     listen, body = ListenAddress("127.0.0.1", 0), _body()
     async with http_server(endpoint.receiver.app(), listen, max_connections=3, idle_seconds=60) as address:
         endpoint.address = address
-        idle = [await asyncio.open_connection(*address) for _ in range(3)]
-
-        async def refused() -> bool:
-            try:
-                return await endpoint.deliver(body, _signature(body)) != 204
-            except ClientError:
-                return True
-
-        await eventually(refused, every=0.01, what="there is no room")
-        idle[0][1].close()
-
-        async def taken() -> bool:
-            return not await refused()
-
-        await eventually(taken, every=0.01, what="there is room again")
-        for _, writer in idle[1:]:
+        first, second, third = [await asyncio.open_connection(*address) for _ in range(3)]
+        for connection in (first, second, third, first):
+            assert await _ask(connection)
+        assert await endpoint.deliver(body, _signature(body)) == 204
+        with contextlib.suppress(ConnectionError):
+            assert await asyncio.wait_for(second[0].read(), PATIENCE_SECONDS) == b""
+        assert await _ask(third)
+        assert await _ask(first)
+        for _, writer in (first, second, third):
             writer.close()
+
+
+@pytest.mark.parametrize("sent", [b"", HEAD + b"Content-Length: 9\r\n\r\n{"], ids=["silent", "slow bodies"])
+async def test_those_who_hold_all_connections_keep_nobody_out(sent: bytes) -> None:
+    endpoint = _Endpoint()
+    endpoint.receiver.read_seconds = 60
+    listen, body = ListenAddress("127.0.0.1", 0), _body()
+    async with http_server(endpoint.receiver.app(), listen, max_connections=3, idle_seconds=60) as address:
+        endpoint.address = address
+        held = [await asyncio.open_connection(*address) for _ in range(12)]
+        for _, writer in held:
+            writer.write(sent)
+        for number in range(6):
+            assert await endpoint.deliver(body, _signature(body), f"d-{number}") == 204
+        for _, writer in held:
+            writer.close()
+
+
+async def test_a_connection_that_asks_ahead_of_its_answers_is_closed(endpoint: _Endpoint) -> None:
+    reader, writer = await asyncio.open_connection(*endpoint.address)
+    writer.write(ASKED * 32)
+    with contextlib.suppress(ConnectionError):
+        assert await asyncio.wait_for(reader.read(), PATIENCE_SECONDS) == b""
+    writer.close()
+
+
+async def test_a_connection_that_does_not_read_its_answer_is_closed() -> None:
+    ended = asyncio.Event()
+
+    async def long_page(request: web.Request) -> web.StreamResponse:
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        try:
+            while True:
+                await answer.write(b"x" * 1024 * 1024)
+        finally:
+            ended.set()
+
+    app = web.Application()
+    app.router.add_get("/", long_page)
+    async with http_server(app, ListenAddress("127.0.0.1", 0), answer_seconds=5) as address:
+        _, writer = await asyncio.open_connection(*address, limit=1)
+        writer.write(ASKED)
+        await asyncio.wait_for(ended.wait(), PATIENCE_SECONDS)
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    ("more", "status"),
+    [
+        ({f"X-Of-A-Proxy-{number}": "x" * 100 for number in range(36)}, 204),
+        ({"X-Forwarded-Client-Cert": "x" * 4_000}, 204),
+        ({f"X-Of-A-Proxy-{number}": "" for number in range(48)}, 400),
+        ({"X-Long": "x" * 4_100}, 400),
+        ({"x" * 4_100: ""}, 400),
+    ],
+    ids=["of many proxies", "a certificate", "too many", "a long value", "a long name"],
+)
+async def test_a_head_has_a_bound(endpoint: _Endpoint, more: dict[str, str], status: int) -> None:
+    body = _body()
+    assert await endpoint.deliver(body, _signature(body), **more) == status
+
+
+async def test_the_line_of_a_request_has_a_bound(endpoint: _Endpoint) -> None:
+    body = _body()
+    assert await endpoint.deliver(body, _signature(body), path=f"/webhooks/team-a/{'x' * 4_100}") == 400
 
 
 async def test_a_body_that_announces_too_much_is_refused_before_it_is_read(endpoint: _Endpoint) -> None:

@@ -35,7 +35,10 @@ from relay_operator.settings import Settings
 _ANXIOUS_SECONDS = 60.0
 """Seconds between two looks while the cloud may have something that no object records, or the burn is unsettled."""
 _GLANCES = 2
-"""Intervals (of transitions) between two reads of the balance or burn while some object waits for either."""
+"""Intervals (of transitions) between two reads of the balance or burn while some object waits for either.
+
+Also between two looks that `reconcile-at` requests.
+"""
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +51,8 @@ class AccountMemory(Memory):
     glance_at: float = 0.0
     recheck_at: float = 0.0
     """When the burn may be read again because of doubts."""
+    heed_at: float = 0.0
+    """When `reconcile-at` may cause a look again."""
     not_before: float = 0.0
     """Until when the cloud wants not to be asked (Retry-After)."""
     looked: tuple[int, AccountState | None] = (-1, None)
@@ -122,6 +127,8 @@ class Actor:
         await self.engine.leftovers.save(())
         match action:
             case Look(read_only):
+                if is_asked(facts.account):
+                    memory.heed_at = self.engine.clock() + _GLANCES * self.engine.intervals.transition
                 return await self._look(facts, memory, read_only=read_only)
             case Glance(read_only):
                 return await self._glance(facts, memory, read_only=read_only)
@@ -299,6 +306,11 @@ class Actor:
 
     def _observer(self) -> AccountObserver:
         return AccountObserver(self.engine.kube, self.accounts, self.settings.webhook_public_url)
+
+
+def is_asked(account: AnyAccount) -> bool:
+    """Whether `reconcile-at` requests a look that status does not tell of."""
+    return account.metadata.echo(meta.RECONCILE_AT) != account.status.reconcile_at
 
 
 def _keeps_finalizer(secret: str, refused: Refused) -> str:

@@ -24,7 +24,7 @@ from relay_operator.engine.leftovers import Fate, Left
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.queue import Priority
 from relay_operator.engine.report import Report, Return, held_by
-from relay_operator.flows.account.act import AccountFacts, AccountMemory, Actor, Ended, Looked, Result
+from relay_operator.flows.account.act import AccountFacts, AccountMemory, Actor, Ended, Looked, Result, is_asked
 from relay_operator.flows.account.plan import Action, End, View, plan
 from relay_operator.flows.account.report import AccountFinding, left_over, new_status
 
@@ -85,9 +85,9 @@ class AccountFlow:
         return AccountFacts(turn.key, obj, turn.now, state, in_use, view)
 
     def _look_is_due(self, account: AnyAccount, state: AccountState, memory: AccountMemory) -> bool:
-        asked = account.metadata.echo(meta.RECONCILE_AT) != account.status.reconcile_at
-        changed = memory.looked != (account.metadata.generation, state)
         now = self.actor.engine.clock()
+        asked = is_asked(account) and now >= memory.heed_at
+        changed = memory.looked != (account.metadata.generation, state)
         doubted = self.actor.budgets.is_doubted(account.key) and now >= memory.recheck_at
         return asked or changed or doubted or now >= memory.look_at
 
@@ -165,7 +165,9 @@ class AccountFlow:
             told = memory.not_before - engine.clock()
             return max(Backoff(transition, reread).after(tries, random), told), Priority.RETRY
         short, doubted = self.actor.accounts.short(facts.key), self.actor.budgets.is_doubted(facts.key)
-        reads = [at for at, waits in ((memory.glance_at, short), (memory.recheck_at, doubted)) if waits]
+        asked = is_asked(facts.account) and not facts.view.look_due
+        wanted = ((memory.glance_at, short), (memory.recheck_at, doubted), (memory.heed_at, asked))
+        reads = [at for at, waits in wanted if waits]
         if reads:
             due = max(min(reads), memory.not_before) - engine.clock()
             return min(max(due, 0), reread), Priority.RETRY

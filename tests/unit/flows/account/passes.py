@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from relay_client import ConnectionPool, PaymentRequired
 from relay_operator.accounts.accounts import Accounts
 from relay_operator.api.cloudaccount import CLOUD_ACCOUNT, AccountStatus, CloudAccount, Spend
-from relay_operator.api.meta import ObjectKey
+from relay_operator.api.meta import RECONCILE_AT, ObjectKey
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.controller import Controller
 from relay_operator.engine.intent import cloud_name
@@ -168,6 +168,11 @@ class Passes:
     def change(self, spec: dict[str, JsonValue]) -> None:
         """Fields of the spec that a person sets."""
         self.world.cache.put(KEY, self.world.server.edit("cloudaccounts", NAMESPACE, "default", {"spec": spec}))
+
+    def ask(self, when: str) -> None:
+        """A person sets the annotation `reconcile-at`."""
+        asked: dict[str, JsonValue] = {"metadata": {"annotations": {RECONCILE_AT: when}}}
+        self.world.cache.put(KEY, self.world.server.edit("cloudaccounts", NAMESPACE, "default", asked))
 
     def sweeps(self) -> int:
         memory = self.controller.memories.get(KEY)

@@ -89,6 +89,34 @@ async def test_a_key_that_may_not_read_the_balance_is_not_asked_for_it_all_the_t
     assert (await passes.glances(200)).count("balance") == 1
 
 
+async def test_reconcile_at_is_heeded_at_once_and_then_once_in_some_seconds(passes: Passes) -> None:
+    await passes.settled()
+    await passes.glances(3)
+    looks = []
+    for second in range(25):
+        passes.ask(str(second))
+        passes.cloud.asked.clear()
+        await passes.go_on(1)
+        looks += [second] * passes.cloud.asked.count("usage")
+    assert looks == [0, 10, 20]
+    assert passes.status().reconcile_at == "20"
+    assert (await passes.glances(20)).count("usage") == 1
+    assert passes.status().reconcile_at == "24"
+    passes.ask("later")
+    await passes.go_on(0)
+    assert passes.status().reconcile_at == "later"
+
+
+async def test_a_request_that_the_cloud_does_not_answer_is_no_reason_for_more(passes: Passes) -> None:
+    await passes.settled()
+    passes.cloud.failing = ("balance", "usage")
+    passes.cloud.asked.clear()
+    for second in range(10):
+        passes.ask(str(second))
+        await passes.go_on(1)
+    assert passes.cloud.asked.count("balance") <= 4  # the attempts of one call
+
+
 async def test_records_that_one_pass_does_not_write_have_passes_soon(passes: Passes) -> None:
     await passes.settled()
     told = {"fate": Fate.ORPHAN, "kind": "GpuPod", "account": KEY, "organization": "org-1"}
