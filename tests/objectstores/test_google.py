@@ -70,7 +70,7 @@ async def test_a_claim_is_created_on_the_condition_that_there_is_none(
     stores: ObjectStores, google: WebServer, credentials: Credentials
 ) -> None:
     assert await stores.claim(AT, credentials, "one")
-    method, path, headers = google.requests[-1]
+    method, path, headers = google.requests[-2]
     assert (method, unquote(path)) == ("PUT", "/bucket/folder/in.jsonl.claim")
     assert headers["x-goog-if-generation-match"] == "0"
 

@@ -201,4 +201,4 @@ def managed(
 
 def schedules(parts: Parts) -> KindReconciler:
     """The controller of schedules."""
-    return Controller(parts.engine, ScheduleFlow(parts.engine))
+    return Controller(parts.engine, ScheduleFlow(parts.engine, parts.leading))

@@ -81,13 +81,21 @@ class ObjectStores:
         mark, content = location.beside(_CLAIM), owner.encode()
         async with self._store(mark, credentials) as store:
             for _ in range(_CLAIM_TRIES):
-                found = await self._content(mark, store)  # first, since some services ignore the condition of a create
+                # Before a create and after it, since some services ignore its condition: the last one has the claim.
+                found = await self._content(mark, store)
                 if found is not None:
                     return found == content
-                if await store.create(content):
-                    return True
+                await store.create(content)
         sentence = f"{mark} cannot be created, since its name is taken, nor read: remove what has this name."
         raise StoreError(StoreReason.UNREACHABLE, sentence)
+
+    async def is_claimed(self, location: Location, credentials: Credentials | None, owner: str) -> bool:
+        """Whether the owner has claimed the object; never on web servers, which have no claims."""
+        if location.on_the_web:
+            return False
+        mark = location.beside(_CLAIM)
+        async with self._store(mark, credentials) as store:
+            return await self._content(mark, store) == owner.encode()
 
     async def release(self, location: Location, credentials: Credentials | None, owner: str) -> None:
         """Release the owner's claim; another owner's claim stays."""

@@ -64,6 +64,12 @@ class Ids:
         """Free memory and disk space."""
         self._database.close()
 
+    def clear(self) -> None:
+        """Remove all ids."""
+        with _space():
+            self._database.execute("DELETE FROM ids")
+        self._size = 0
+
     def add(self, ids: Sequence[str], marks: Sequence[int]) -> list[tuple[int, int]]:
         """Insert ids with marks that no other call uses; returns index and mark of those that the set already had."""
         with _space():

@@ -79,7 +79,8 @@ class Merge:
         self._marks = 0
         self._in_step = 0
         """Records answered in step, and therefore not in the set of ids."""
-        self._outputs_read = False
+        self.outputs_read = False
+        """Whether `outputs` has ended."""
 
     def outputs(self) -> AsyncIterator[bytes]:
         """The lines of successful records, by round, part and place in their file."""
@@ -102,7 +103,7 @@ class Merge:
                 file = _File("output", number, part)
                 async for chosen in self._first_lines(self._read(files.output, file), file):
                     yield self._succeeded(chosen)
-        self._outputs_read = True
+        self.outputs_read = True
 
     def _succeeded(self, lines: Sequence[bytes]) -> bytes:
         self.merged.succeeded += len(lines)
@@ -139,7 +140,7 @@ class Merge:
         self._count()
 
     async def _errors(self) -> AsyncIterator[bytes]:
-        if not self._outputs_read:
+        if not self.outputs_read:
             raise RuntimeError("read the outputs to their end before the errors")
         for number, parts in reversed(list(enumerate(self._rounds, 1))):
             for part, files in enumerate(parts, 1):

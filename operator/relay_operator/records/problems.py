@@ -47,7 +47,7 @@ class RecordProblem:
 
 @dataclass(slots=True)
 class Problems:
-    """The first problems in the order of lines, and counts of all by code."""
+    """The first problems in the order of lines, at least one of each code, and counts of all by code."""
 
     first: list[RecordProblem] = field(default_factory=list)
     counts: Counter[ProblemCode] = field(default_factory=Counter)
@@ -60,5 +60,13 @@ class Problems:
     def add(self, problem: RecordProblem) -> None:
         """Add a problem; callers add them in the order of lines."""
         self.counts[problem.code] += 1
-        if len(self.first) < SHOWN:
-            self.first.append(problem)
+        if len(self.first) == SHOWN:
+            if self.counts[problem.code] > 1:
+                return
+            self._make_room()
+        self.first.append(problem)
+
+    def _make_room(self) -> None:
+        """Drop the last problem that is not the first of its code; there are fewer codes than places."""
+        codes = [problem.code for problem in self.first]
+        del self.first[max(index for index, code in enumerate(codes) if code in codes[:index])]

@@ -36,6 +36,13 @@ def test_a_repeated_id_is_told_with_the_first_mark(ids: Ids) -> None:
     assert len(ids) == 3
 
 
+def test_a_set_that_is_cleared_is_as_good_as_new(ids: Ids) -> None:
+    ids.add(["a", "b"], [1, 2])
+    ids.clear()
+    assert (len(ids), ids.holds(["a", "b"])) == (0, [False, False])
+    assert ids.add(["a"], [3]) == []
+
+
 def test_an_id_is_claimed_once(ids: Ids) -> None:
     ids.put(["a", "b", "a"])
     assert len(ids) == 2

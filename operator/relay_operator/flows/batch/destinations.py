@@ -15,8 +15,9 @@ from relay_operator.api import meta
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import InferenceBatch, OutputStatus
 from relay_operator.api.inferencebatch_spec import OnExisting
+from relay_operator.api.meta import CreateIntent
 from relay_operator.engine.manifests import owner, owners, part
-from relay_operator.flows.batch.marks import LONGEST, mark_of, published_by
+from relay_operator.flows.batch.marks import LONGEST, is_later, mark_of, published_by
 from relay_operator.flows.batch.result import Published, StoppedError, WorkRefused, WorkTroubled
 from relay_operator.flows.batch.room import CONFIG_MAP_LIMIT, SHORTEST_RESULT
 from relay_operator.flows.batch.sources import Sources, located
@@ -62,14 +63,26 @@ class Destinations:
                 await self._allowed(obj, obj.spec.output.config_map_ref.name, token)
             return
         replaces = obj.spec.output.on_existing is OnExisting.REPLACE
-        for location, credentials in await self._objects(obj):
+        for place in await self._objects(obj):
             try:
-                await self.stores.check_writable(location, credentials, replace=replaces)
+                await self.stores.check_writable(*place, replace=replaces)
             except StoreError as error:
                 if error.reason is not StoreReason.ALREADY_EXISTS:
                     raise StoppedError(_unwritten(error)) from None
-                if await self.published(obj, token) is None:
-                    raise StoppedError(_exists(str(location))) from None
+                if await self.published(obj, token) is None and not await self._began(obj, place, token):
+                    raise StoppedError(_exists(str(place[0]))) from None
+
+    async def _began(self, obj: InferenceBatch, place: _Place, token: str) -> bool:
+        """Whether only this batch can have written there, since it paid under its claim. Raises StoppedError.
+
+        Without anything recorded as paid, it may have finished and lost its status: to go on would pay again.
+        """
+        if not any(part.batch_id for part in obj.status.parts or ()):
+            return False
+        try:
+            return await self.stores.is_claimed(*place, token)
+        except StoreError as error:
+            raise StoppedError(_unwritten(error)) from None
 
     def check_size(self, obj: InferenceBatch, records: int) -> None:
         """Raises StoppedError if this number of answers surely does not fit."""
@@ -91,13 +104,21 @@ class Destinations:
 
     async def published(self, obj: InferenceBatch, token: str) -> Published | None:
         """What the batch of this token published before, according to its mark. Raises StoppedError, KubeError."""
+        return published_by(token, await self._mark(obj))
+
+    async def has_later(self, obj: InferenceBatch, intent: CreateIntent) -> bool:
+        """Whether a batch that began later than this one has published there. Raises StoppedError, KubeError."""
+        return is_later(await self._mark(obj), intent.token, intent.started_at)
+
+    async def _mark(self, obj: InferenceBatch) -> str | bytes:
+        """The text of the mark at the output; empty if there is none, or none that can be read."""
         ref = obj.spec.output.config_map_ref
         if ref is not None:
             try:
                 raw = await self.kube.get(CONFIG_MAPS, obj.metadata.namespace, ref.name)
             except kube.NotFound:
-                return None
-            return published_by(token, str(part(raw, "metadata", "annotations").get(MARK) or ""))
+                return ""
+            return str(part(raw, "metadata", "annotations").get(MARK) or "")
         _, _, (location, credentials) = await self._objects(obj)
         text = b""
         try:
@@ -105,12 +126,12 @@ class Destinations:
                 async for piece in pieces:
                     text += piece
                     if len(text) > LONGEST:
-                        return None
+                        return b""
         except StoreError as error:
             if error.transient:
                 raise StoppedError(_unwritten(error)) from None
-            return None
-        return published_by(token, text)
+            return b""
+        return text
 
     async def write(
         self, obj: InferenceBatch, merge: Merge, token: str, ended: Callable[[OutputStatus], Published]
@@ -168,13 +189,14 @@ class Destinations:
         if ref is not None:
             await self._claimed(obj, ref.name, token)
             return
-        places = (await self._objects(obj))[:2]
+        places = [place for place in (await self._objects(obj))[:2] if not await self._began(obj, place, token)]
         try:
             for place in places:
                 if not await self.stores.claim(*place, token):
                     raise StoppedError(_claimed_by_another(str(place[0])))
             for place in places:  # another batch may have claimed and written it since the check
-                if await self.stores.exists(*place):
+                if await self.stores.exists(*place) and await self.published(obj, token) is None:
+                    await self.stores.release(*place, token)  # it would look as if this batch had written there
                     raise StoppedError(_exists(str(place[0])))
         except StoreError as error:
             raise StoppedError(_unwritten(error)) from None

@@ -3,15 +3,15 @@
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
-from relay_client import Cloud, NoInferenceUrl
+from relay_client import Cloud, NoInferenceUrl, NotFound
 from relay_client.list_room import ListTurn
-from relay_client.operations import DELETE_FILE, GET_FILE, LIST_FILES, Operation
+from relay_client.operations import DELETE_FILE, DOWNLOAD_FILE, GET_FILE, LIST_FILES, Operation
 from relay_client.paging import files, gathered
 from relay_operator.api.inferencebatch import InferenceBatch, InferenceBatchStatus, PartStatus
 from relay_operator.api.meta import CreateIntent
-from relay_operator.flows.batch.absence import unless_absent
+from relay_operator.flows.batch.absence import must_have_access, unless_absent
 from relay_operator.flows.batch.names import file_prefix
 from relay_operator.flows.batch.predicates import unread
 from relay_operator.flows.batch.result import Cleared
@@ -20,8 +20,11 @@ from relay_operator.records.results import Open
 from relay_wire.files import FileObject
 
 ResultT = TypeVar("ResultT")
+_Look: TypeAlias = Callable[[Cloud, str], Awaitable[bool]]
 
 LIST_LIMIT = 200
+FILE_LOST = "file_lost"
+"""The code of a problem with a file that counts as lost."""
 
 
 async def ours(cloud: Cloud, intent: CreateIntent) -> list[FileObject]:
@@ -48,15 +51,24 @@ async def clear(obj: InferenceBatch, cloud: Cloud, intent: CreateIntent, *, sear
         if recorded:
             raise
         return Cleared()  # no upload was ever sent
-    for file_id in dict.fromkeys([*found, *recorded]):
-        if file_id not in kept:
-            await _called(cloud, DELETE_FILE, file_id)
+    await delete(cloud, (file_id for file_id in dict.fromkeys([*found, *recorded]) if file_id not in kept))
     return Cleared()
 
 
+async def delete(cloud: Cloud, ids: Iterable[str]) -> None:
+    """Delete files from the cloud; the absence of one is success. Raises CloudError."""
+    for file_id in ids:
+        await _called(cloud, DELETE_FILE, file_id)
+
+
 def _unpublished(status: InferenceBatchStatus) -> Iterator[str]:
-    """The files with results if some of their lines could not be published."""
-    if status.output is not None and unread(status.problems or ()):
+    """The files with results if some of their lines could not be published, or one of them counts as lost.
+
+    The cloud may have the lost one again, and whoever fetches it needs the others beside it.
+    """
+    problems = status.problems or ()
+    lost = any(problem.code == FILE_LOST for problem in problems)
+    if status.output is not None and (lost or unread(problems)):
         yield from (file_id for part in status.parts or () for file_id in results_of(part))
 
 
@@ -71,11 +83,15 @@ def opened(cloud: Cloud, file_id: str) -> Open:
     return pieces
 
 
-async def digest_of(cloud: Cloud, file_id: str) -> str:
-    """The SHA-256 of a cloud file. Raises CloudError."""
+async def digest_of(cloud: Cloud, file_id: str) -> str | None:
+    """The SHA-256 of a cloud file; None if the cloud does not have its content. Raises CloudError."""
     digest = hashlib.sha256()
-    async for piece in opened(cloud, file_id)():
-        digest.update(piece)
+    try:
+        async for piece in opened(cloud, file_id)():
+            digest.update(piece)
+    except NotFound:
+        await must_have_access(cloud)
+        return None
     return digest.hexdigest()
 
 
@@ -94,7 +110,7 @@ def files_of(parts: Iterable[PartStatus]) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class LostFiles:
-    """Believes a 404 only if it is repeated: a file that counts as lost is not published, and is deleted."""
+    """Believes a 404 only if it is repeated: a file that counts as lost is not published, and not deleted either."""
 
     seconds: float
     """Seconds between the first 404 and the second."""
@@ -102,15 +118,37 @@ class LostFiles:
 
     async def missing(self, cloud: Cloud, ids: Iterable[str]) -> frozenset[str]:
         """The files that the cloud does not have. Raises CloudError."""
-        unseen = await _unseen(cloud, ids)
-        if unseen:
+        return await self._twice_without(_is_there, cloud, ids)
+
+    async def lacking(self, absent: NotFound, cloud: Cloud, ids: Iterable[str]) -> frozenset[str]:
+        """The files whose content the cloud does not have, though it may list them; none if this 404 is not about one.
+
+        Raises CloudError.
+        """
+        if absent.operation != DOWNLOAD_FILE.name:
+            return frozenset()
+        return await self._twice_without(_has_content, cloud, ids)
+
+    async def _twice_without(self, look: _Look, cloud: Cloud, ids: Iterable[str]) -> frozenset[str]:
+        lacking = [file_id for file_id in ids if not await look(cloud, file_id)]
+        if lacking:
             await self.sleep(self.seconds)
-            unseen = await _unseen(cloud, unseen)
-        return frozenset(unseen)
+            lacking = [file_id for file_id in lacking if not await look(cloud, file_id)]
+        return frozenset(lacking)
 
 
-async def _unseen(cloud: Cloud, ids: Iterable[str]) -> list[str]:
-    return [file_id for file_id in ids if await _called(cloud, GET_FILE, file_id) is None]
+async def _is_there(cloud: Cloud, file_id: str) -> bool:
+    return await _called(cloud, GET_FILE, file_id) is not None
+
+
+async def _has_content(cloud: Cloud, file_id: str) -> bool:
+    count_call()
+    try:
+        async with cloud.download(file_id):
+            return True
+    except NotFound:
+        await must_have_access(cloud)
+        return False
 
 
 async def _called(cloud: Cloud, operation: Operation[None, ResultT], file_id: str) -> ResultT | None:

@@ -1,9 +1,8 @@
 """Parts that stay as they are while others of their round are uploaded again: they may be paid for."""
 
-from relay_client import Cloud, NotFound
+from relay_client import Cloud
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import InferenceBatch, PartStatus
-from relay_operator.flows.batch.absence import must_have_access
 from relay_operator.flows.batch.files import digest_of
 from relay_operator.flows.batch.result import StoppedError, WorkTroubled
 from relay_operator.records.split import PartMade
@@ -22,11 +21,7 @@ async def is_as_sent(part: PartStatus, made: PartMade, cloud: Cloud) -> bool:
     """
     if part.digest is not None:
         return part.digest == made.sha256
-    try:
-        return await digest_of(cloud, part.input_file_id or "") == made.sha256
-    except NotFound:
-        await must_have_access(cloud)
-        return False
+    return await digest_of(cloud, part.input_file_id or "") == made.sha256
 
 
 def changed(number: int) -> StoppedError:

@@ -1,6 +1,7 @@
 """The mark beside published answers, from which a lost status is rebuilt, so that nothing is paid for twice. Pure."""
 
 from dataclasses import fields
+from datetime import datetime
 from typing import Annotated, Final, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationError
@@ -52,6 +53,7 @@ class Mark(Model):
     reasons: tuple[Annotated[FailureReason, _Fitting], ...] = Field((), max_length=SHOWN_REASONS)
     ending: Ending | None = None
     usage: Annotated[Usage, _Fitting] | None = None
+    begun: Time | None = None  # unknown in marks of earlier releases
 
 
 def mark_of(token: str, came: Published) -> str:
@@ -61,10 +63,20 @@ def mark_of(token: str, came: Published) -> str:
 
 def published_by(token: str, text: str | bytes) -> Published | None:
     """What the batch of this token published; None if the text is not a mark of that batch."""
-    try:
-        mark = Mark.model_validate_json(text)
-    except ValidationError:
-        return None
-    if mark.token != token:
+    mark = _read(text)
+    if mark is None or mark.token != token:
         return None
     return Published(**{name: getattr(mark, name) for name in _PUBLISHED})
+
+
+def is_later(text: str | bytes, token: str, begun: datetime) -> bool:
+    """Whether the text is the mark of another batch, which began after the one with this token."""
+    mark = _read(text)
+    return mark is not None and mark.token != token and (mark.begun or mark.at) > begun
+
+
+def _read(text: str | bytes) -> Mark | None:
+    try:
+        return Mark.model_validate_json(text)
+    except ValidationError:
+        return None

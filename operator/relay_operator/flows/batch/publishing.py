@@ -1,11 +1,11 @@
 """Long work: merges the results of all rounds into one line per record, and writes them to the output."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
 
-from relay_client import Cloud
+from relay_client import Cloud, NotFound
 from relay_client.errors import clause
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import (
@@ -17,17 +17,16 @@ from relay_operator.api.inferencebatch import (
     Problem,
     RequestCounts,
 )
+from relay_operator.api.inferencebatch_spec import OnExisting
 from relay_operator.api.meta import CreateIntent
 from relay_operator.flows.batch.destinations import Destinations
-from relay_operator.flows.batch.files import LostFiles, files_of, opened, results_of
-from relay_operator.flows.batch.predicates import MISPLACED
+from relay_operator.flows.batch.files import FILE_LOST, LostFiles, files_of, opened, results_of
+from relay_operator.flows.batch.predicates import MISPLACED, unread
 from relay_operator.flows.batch.result import Published, StoppedError, WorkRefused, WorkTroubled, frequent, shown
 from relay_operator.records.ids import Ids
 from relay_operator.records.merge import Merge, PartFiles, Round
 from relay_operator.records.pace import Pace
 from relay_operator.records.results import Open
-
-FILE_LOST = "file_lost"
 
 
 @dataclass(slots=True)
@@ -41,26 +40,49 @@ class Publishing:
 
     async def publish(self, obj: InferenceBatch, cloud: Cloud, intent: CreateIntent) -> Published | WorkRefused:
         """Merge and write all results. Raises StoppedError, CloudError, KubeError, NoTemporarySpace."""
-        gone = await self.lost_files.missing(cloud, files_of(obj.status.parts or ()))
+        try:
+            if _only_the_answers_so_far(obj) and await self.destinations.has_later(obj, intent):
+                text = f"a newer batch's answers are at the output, and are not overwritten; {_how_to_fetch(obj)}"
+                return WorkRefused(Reason.OUTPUT_EXISTS, text)
+            gone = await self.lost_files.missing(cloud, files_of(obj.status.parts or ()))
+            return await self._written(obj, cloud, intent, gone)
+        except StoppedError as stopped:
+            raise StoppedError(unpublished(stopped.came, obj)) from None
+
+    async def _written(
+        self, obj: InferenceBatch, cloud: Cloud, intent: CreateIntent, gone: frozenset[str], *, again: bool = False
+    ) -> Published | WorkRefused:
+        """Write all but what is gone, and `again` if some of it was written before more turned out to be gone."""
         lost, rounds = _rounds(obj.status, cloud, gone)
         there = any(part.output or part.errors for parts in rounds for part in parts)
-        if lost and (not there or await self.destinations.occupied(obj)):
+        if lost and not (there and (again or not await self.destinations.occupied(obj))):
             # An empty or partial output must not replace a whole one that was published before the files were deleted.
             before = await self.destinations.published(obj, intent.token)
             if before is not None:
                 return before
             text = f"{clause(lost[0].message)}; what is at the output is left as it is"
             return WorkRefused(Reason.RESULTS_LOST, text, tuple(lost[:SHOWN_PROBLEMS]))
-        try:
-            with Ids() as ids:
-                merge = Merge(rounds, ids, self.pace, obj.status.input.records if obj.status.input is not None else 0)
+        with Ids() as ids:
+            merge = Merge(rounds, ids, self.pace, obj.status.input.records if obj.status.input is not None else 0)
 
-                def ended(output: OutputStatus) -> Published:
-                    return _published(output, merge, lost, obj.status, self.wall_clock())
+            def ended(output: OutputStatus) -> Published:
+                came = _published(output, merge, lost, obj.status, self.wall_clock())
+                return replace(came, begun=intent.started_at)
 
+            try:
                 return await self.destinations.write(obj, merge, intent.token, ended)
-        except StoppedError as stopped:
-            raise StoppedError(unpublished(stopped.came, obj)) from None
+            except NotFound as absent:
+                there_yet = (file_id for file_id in files_of(obj.status.parts or ()) if file_id not in gone)
+                empty = await self.lost_files.lacking(absent, cloud, there_yet)
+                if not empty:
+                    raise
+        begun = merge.outputs_read and obj.spec.output.config_map_ref is None
+        return await self._written(obj, cloud, intent, gone | empty, again=again or begun)
+
+
+def _only_the_answers_so_far(obj: InferenceBatch) -> bool:
+    """Whether they would overwrite what is there though the batch is being deleted: a schedule has begun the next."""
+    return obj.metadata.deletion_timestamp is not None and obj.spec.output.on_existing is OnExisting.REPLACE
 
 
 def _rounds(status: InferenceBatchStatus, cloud: Cloud, gone: Collection[str]) -> tuple[list[Problem], list[Round]]:
@@ -93,11 +115,16 @@ def _published(
         unanswered=merged.unanswered,
         lost=len(lost),
         at=now,
-        problems=tuple([*lost, *shown(merged.problems)][:SHOWN_PROBLEMS]),
+        problems=_first_shown([*lost, *shown(merged.problems)]),
         reasons=frequent(merged.reasons),
         ending=status.ending,
         usage=status.usage,
     )
+
+
+def _first_shown(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Those within the limit; first those which show that the files with results must not be deleted."""
+    return tuple(sorted(problems, key=lambda problem: not unread([problem]))[:SHOWN_PROBLEMS])
 
 
 def unpublished(came: WorkRefused | WorkTroubled, obj: InferenceBatch) -> WorkRefused | WorkTroubled:

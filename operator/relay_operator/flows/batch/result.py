@@ -54,6 +54,8 @@ class Published:
     ending: Ending | None = None
     """Why nothing more was sent; None if all was sent. If it was published before, as it was then."""
     usage: Usage | None = None
+    begun: datetime | None = None
+    """When the batch began: where several write to the same place, this tells which of them is the latest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ def frequent(reasons: Reasons) -> tuple[FailureReason, ...]:
 
 
 def shown(problems: Problems) -> tuple[Problem, ...]:
-    """The first problems, for the status."""
+    """Some of the problems, for the status: at least the first of each code."""
     return tuple(Problem(line=each.line or None, code=each.code, message=each.message[:512]) for each in problems.first)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from relay_client import Cloud
 from relay_operator.api.conditions import Reason
-from relay_operator.api.inferencebatch import InferenceBatch
+from relay_operator.api.inferencebatch import InferenceBatch, PartStatus
 from relay_operator.api.inferencebatch_spec import RecordRetry
 from relay_operator.flows.batch.files import opened
 from relay_operator.flows.batch.predicates import counted
@@ -38,20 +38,28 @@ async def select(obj: InferenceBatch, cloud: Cloud, ids: Ids, pace: Pace) -> Cho
     policy = _NEVER if obj.status.only_unanswered else retry_policy(obj.spec.retry_policy)
     inputs = [opened(cloud, part.input_file_id) for part in last if part.input_file_id]
     errors = [opened(cloud, part.error_file_id) for part in last if part.error_file_id]
-    counts = counted(obj.status)
-    if counts.completed + counts.failed >= counts.total:
+    counts, failed_once = counted(obj.status), sum(part.failed for part in last)
+    if counts.completed + counts.failed >= counts.total and _adds_up(last):
         found = await failures(errors, policy, ids, pace)
-        return Chosen(picked(inputs, ids, pace), found.retried, found.reasons)
+        if found.reasons.counts.total() <= failed_once:
+            return Chosen(picked(inputs, ids, pace), found.retried, found.reasons)
+        ids.clear()  # some records have more than one line, and one of them may be a paid answer
     with Ids() as failed:
         found = await failures(errors, policy, failed, pace)
         outputs = [opened(cloud, part.output_file_id) for part in last if part.output_file_id]
         for file in outputs:
             await _note(file, ids, pace)
-        _must_have(sum(part.completed for part in last), len(ids))
+        completed = sum(part.completed for part in last)
+        _must_have(completed, len(ids))
         for file in errors:
-            await _note(file, ids, pace, but=failed)
-    retried = min(found.retried - found.expired, sum(part.failed for part in last))
-    return Chosen(picked(inputs, ids, pace, within=False), retried, found.reasons)
+            await _note(file, ids, pace, _OF_ERRORS, but=failed)
+    retried = min(found.retried - found.expired, failed_once)
+    return Chosen(_without_result(inputs, ids, pace, completed), retried, found.reasons)
+
+
+def _adds_up(parts: Sequence[PartStatus]) -> bool:
+    """Whether no record can have both an answer and an error, by the cloud's counts."""
+    return sum(part.completed + part.failed for part in parts) <= sum(part.records for part in parts)
 
 
 def retry_policy(spec: RecordRetry | None) -> RetryableFailures:
@@ -62,6 +70,8 @@ def retry_policy(spec: RecordRetry | None) -> RetryableFailures:
     return RetryableFailures(statuses, frozenset(code for code in spec.codes if not code.isdigit()))
 
 
+_OF_ERRORS = 1
+"""The mark of ids that have only an error; those of answers have none."""
 _NEVER = RetryableFailures(frozenset(), frozenset())
 
 
@@ -72,19 +82,40 @@ def _must_have(counted: int, found: int) -> None:
         raise StoppedError(WorkRefused(Reason.RESULTS_LOST, text))
 
 
-async def _note(file: Open, ids: Ids, pace: Pace, *, but: Ids | None = None) -> None:
-    """Add the ids of a file, except those in the other set."""
+async def _note(file: Open, ids: Ids, pace: Pace, mark: int = 0, *, but: Ids | None = None) -> None:
+    """Add the ids of a file with this mark, except those in the other set."""
     async for block in lines(file(), pace, LONGEST_RESULT):
         named = [custom_id for line in block.lines if (custom_id := custom_id_of(line)) is not None]
         held = but.holds(named) if but is not None else [False] * len(named)
-        ids.put([custom_id for custom_id, is_held in zip(named, held, strict=True) if not is_held])
+        ids.put([custom_id for custom_id, is_held in zip(named, held, strict=True) if not is_held], mark)
 
 
-async def picked(parts: Sequence[Open], ids: Ids, pace: Pace, *, within: bool = True) -> AsyncIterator[list[bytes]]:
-    """The records of these parts, unchanged and in order, whose id is in the set, or is not: for a `split.Splitter`."""
+async def picked(parts: Sequence[Open], ids: Ids, pace: Pace) -> AsyncIterator[list[bytes]]:
+    """The records of these parts, unchanged and in order, whose id is in the set: for a `split.Splitter`."""
+    async for named in _records(parts, pace):
+        held = ids.holds([custom_id for _, custom_id in named])
+        if chosen := [line for (line, _), is_held in zip(named, held, strict=True) if is_held]:
+            yield chosen
+
+
+async def _without_result(parts: Sequence[Open], ids: Ids, pace: Pace, completed: int) -> AsyncIterator[list[bytes]]:
+    """The records of these parts, as `picked`, whose id is not in the set.
+
+    Raises StoppedError at the end if fewer than `completed` of the records have an answer: some ids in the cloud's
+    files are of no record, and whose answers these are is unknown.
+    """
+    number, answered = _OF_ERRORS, 0
+    async for named in _records(parts, pace):
+        names = [custom_id for _, custom_id in named]
+        others = dict(ids.claim(names, range(number + 1, number + 1 + len(names))))
+        number, answered = number + len(names), answered + len(names) - len(others)
+        if chosen := [named[index][0] for index, mark in others.items() if mark is None]:
+            yield chosen
+    _must_have(completed, answered)
+
+
+async def _records(parts: Sequence[Open], pace: Pace) -> AsyncIterator[list[tuple[bytes, str]]]:
+    """Each record's line, with its id."""
     for part in parts:
         async for block in lines(part(), pace):
-            named = [(line, custom_id) for line in block.lines if (custom_id := custom_id_of(line)) is not None]
-            held = ids.holds([custom_id for _, custom_id in named])
-            if chosen := [line for (line, _), is_held in zip(named, held, strict=True) if is_held is within]:
-                yield chosen
+            yield [(line, custom_id) for line in block.lines if (custom_id := custom_id_of(line)) is not None]

@@ -5,13 +5,13 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from dataclasses import InitVar, dataclass, field
 
 from relay_client import Cloud, NotFound, Unreadable
-from relay_client.operations import DOWNLOAD_FILE, UPLOAD_FILE
+from relay_client.operations import UPLOAD_FILE
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import MAX_PARTS, InferenceBatch, PartStatus
 from relay_operator.api.inferencebatch_spec import BatchSpec, ToolType
 from relay_operator.api.meta import CreateIntent
 from relay_operator.flows.batch.destinations import Destinations
-from relay_operator.flows.batch.files import LostFiles, digest_of, files_of, ours
+from relay_operator.flows.batch.files import LostFiles, delete, digest_of, files_of, ours
 from relay_operator.flows.batch.kept_parts import changed, is_as_sent, uploaded
 from relay_operator.flows.batch.names import file_name
 from relay_operator.flows.batch.result import Published, StoppedError, Uploaded, WorkRefused, frequent, shown
@@ -135,7 +135,7 @@ class Sending:
                 continue
             except NotFound as gone:
                 read = files_of(part for part in obj.status.parts or () if part.round == (obj.status.round or 1) - 1)
-                if gone.operation != DOWNLOAD_FILE.name or not await self.lost_files.missing(cloud, read):
+                if not await self.lost_files.lacking(gone, cloud, read):
                     raise
                 text = f"records cannot be sent again, since the cloud has lost a file: {gone.message}"
                 raise StoppedError(WorkRefused(Reason.RESULTS_LOST, text)) from None
@@ -203,10 +203,13 @@ class Sending:
         self, obj: InferenceBatch, cloud: Cloud, intent: CreateIntent, splitter: Splitter, found: _Found
     ) -> tuple[PartStatus, ...]:
         number, known = obj.status.round or 1, uploaded(obj)
-        earlier = len(obj.status.parts or ()) - len(known)
+        earlier = sum(part.round != number for part in obj.status.parts or ())
         ids: dict[int, str] = {}
         async for part in splitter.parts():
             if earlier + part.number > MAX_PARTS:
+                if number > 1 and not known:
+                    await delete(cloud, ids.values())
+                    return ()  # what is answered is paid for, and must not end as invalid
                 text = f"it would take more than {MAX_PARTS} batches in the cloud: divide the input"
                 raise StoppedError(WorkRefused(Reason.INPUT_INVALID, text))
             recorded = known.get(part.number)

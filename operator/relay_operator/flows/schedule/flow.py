@@ -1,11 +1,11 @@
 """The flow of schedules: starts and removes their batches."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, assert_never
 
-from relay_kube.kube import AlreadyExists, Refused, ResourceType
+from relay_kube.kube import AlreadyExists, Kube, NotLeading, Refused, ResourceType
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatchschedule import (
     DEFINITION,
@@ -16,6 +16,7 @@ from relay_operator.api.meta import CreateIntent, ObjectKey, ObjectMeta
 from relay_operator.engine.controller import Engine
 from relay_operator.engine.entry import Entry
 from relay_operator.engine.events import Note
+from relay_operator.engine.fence import SupersededError, fence
 from relay_operator.engine.flow import Told, Turn
 from relay_operator.engine.kind import resource_type
 from relay_operator.engine.leftovers import Left
@@ -98,6 +99,8 @@ class ScheduleFlow:
     """The `Flow` of schedules."""
 
     engine: Engine
+    leading: Callable[[], bool] = lambda: True
+    """Whether this replica may still do things that others can see."""
 
     @property
     def type(self) -> ResourceType:
@@ -130,7 +133,7 @@ class ScheduleFlow:
         for each in await self._possible(facts, key, action, done, memory):
             match each:
                 case Remove(child=child, why=why):
-                    await self.engine.kube.delete(batches.TYPE, key.namespace, child.name, uid=child.uid)
+                    await self._fenced(facts, key).delete(batches.TYPE, key.namespace, child.name, uid=child.uid)
                     done.names.append("Remove")
                     done.sentences.append(f"{child.name} is deleted: {why}")
                 case StartBatch():
@@ -144,6 +147,14 @@ class ScheduleFlow:
         memory.refusals = memory.refusals + 1 if done.refused else 0
         return done
 
+    def _fenced(self, facts: ScheduleFacts, key: ObjectKey) -> Kube:
+        """The API server, for one write right now. Raises KubeError if another replica, or another pass, decides."""
+        if not self.leading():
+            raise NotLeading
+        if not fence(self.engine.cache, key, facts.written.metadata, None)():
+            raise SupersededError
+        return self.engine.kube
+
     async def _possible(
         self, facts: ScheduleFacts, key: ObjectKey, decision: Decision, done: Done, memory: ScheduleMemory
     ) -> Sequence[Action]:
@@ -154,7 +165,7 @@ class ScheduleFlow:
         kube, uid = self.engine.kube, facts.written.metadata.uid
         body = batches.manifest(key, uid, facts.written.body, start)
         try:
-            await kube.try_create(batches.TYPE, key.namespace, body)
+            await self._fenced(facts, key).try_create(batches.TYPE, key.namespace, body)
         except AlreadyExists:
             if batches.controlled_by(await kube.get(batches.TYPE, key.namespace, start.name), uid):
                 return decision.actions
@@ -174,7 +185,7 @@ class ScheduleFlow:
         kube, uid = self.engine.kube, facts.written.metadata.uid
         try:
             body = batches.manifest(key, uid, facts.written.body, start)
-            raw = await kube.create(batches.TYPE, key.namespace, body)
+            raw = await self._fenced(facts, key).create(batches.TYPE, key.namespace, body)
         except AlreadyExists:
             raw = await kube.get(batches.TYPE, key.namespace, start.name)
             if not batches.controlled_by(raw, uid):

@@ -14,9 +14,10 @@ from relay_operator.api.inferencebatch import InputStatus, OutputStatus, PartSta
 from relay_operator.engine.cache import Cache
 from relay_operator.flows.batch.actions import Adopt, Close, Start, Work
 from relay_operator.flows.batch.facts import BatchMemory, Facts
-from relay_operator.flows.batch.files import LIST_LIMIT, LostFiles, clear
+from relay_operator.flows.batch.files import FILE_LOST, LIST_LIMIT, LostFiles, clear
 from relay_operator.flows.batch.marks import mark_of
 from relay_operator.flows.batch.plan import Phase, View
+from relay_operator.flows.batch.predicates import unread
 from relay_operator.flows.batch.result import Published, Uploaded, WorkResult
 from relay_operator.flows.batch.throughput import MOVED, LeastSpeed, Moved
 from relay_operator.objectstores.addresses import StorePolicy
@@ -28,7 +29,9 @@ from tests.unit.flows.batch.acting import INTENT, KEY, acting, ready
 from tests.unit.flows.batch.examples import NOON, TOKEN, as_seen, batch, sent, status
 from tests.unit.records.streams import file, record, success
 
-OUT, OUT_2, IN_2 = (Reply(200, json.dumps({"id": each}).encode()) for each in ("file_out", "file_out_2", "file_2_1"))
+OUT, IN_1, OUT_2, IN_2 = (
+    Reply(200, json.dumps({"id": each}).encode()) for each in ("file_out", "file_1_1", "file_out_2", "file_2_1")
+)
 LIST = Reply(200, b'{"object":"list","data":[],"has_more":false}')
 UPLOADED = Reply(200, b'{"id":"file_1","object":"file"}')
 GONE = Reply(404, b'{"error":{"message":"no","type":"not_found_error","code":null}}')
@@ -75,10 +78,11 @@ async def test_no_record_is_forgotten_though_its_owner_deleted_the_input(
     [
         (ProblemCode.LINE_TOO_LONG, True),
         (ProblemCode.UNKNOWN_CUSTOM_ID, True),
+        (FILE_LOST, True),
         (ProblemCode.DUPLICATE_CUSTOM_ID, False),
     ],
 )
-async def test_results_with_lines_that_could_not_be_published_stay_in_the_cloud(code: ProblemCode, kept: bool) -> None:
+async def test_results_that_could_not_be_published_as_a_whole_stay_in_the_cloud(code: str, kept: bool) -> None:
     problem = Problem(line=3, code=code, message="in the output file of part 1, round 1")
     told = status(sent(outputFileId="file_out"), output=OutputStatus(lines=9), problems=[problem])
     deleted = ["file_1_1"] if kept else ["file_out", "file_1_1"]
@@ -89,6 +93,21 @@ async def test_results_with_lines_that_could_not_be_published_stay_in_the_cloud(
         server.will(*(Reply(200, json.dumps({"id": each}).encode()) for each in deleted))
         await clear(batch(status=told), cloud, INTENT, search=False)
     assert server.targets == [f"DELETE /v1/files/{each}" for each in deleted]
+
+
+async def test_a_line_that_nobody_can_read_is_not_hidden_behind_harmless_ones(tmp_path: Path) -> None:
+    """By it alone it is known that the file with it must stay."""
+    records, answers = [record("a")], [*([success("a")] * 200), {"answer": "paid for"}]
+    told = status(sent(outputFileId="file_out", records=1), input=InputStatus(digest="d", records=1))
+    obj = batch(output={"url": f"file://{tmp_path}"}, status=told)
+    policy = StorePolicy(file_roots=(PurePosixPath(tmp_path),))
+    async with ObjectStores(policy) as stores, scripted_server() as server:
+        server.will(OUT, IN_1, *(Reply(200, file(each)) for each in (records, answers, records)))
+        async with Cloud(server.url, "or_key_0123456789", inference_url=server.url, organization_id="org-1") as cloud:
+            came = await acting(stores, Cache()).publishing.publish(obj, cloud, INTENT)
+    assert isinstance(came, Published)
+    assert (len(came.problems), came.problems[0].code, came.problems[0].line) == (20, "missing_custom_id", 201)
+    assert unread(came.problems)
 
 
 @pytest.mark.parametrize("looks", [True, False], ids=["looked for", "deleted"])

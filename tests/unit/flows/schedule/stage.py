@@ -39,6 +39,7 @@ class Stage:
 
     def __post_init__(self) -> None:
         self.wall: Callable[[], datetime] = self.clock.wall
+        self.leads = True
         self.server.on_change = self._tell
         self.restart()
 
@@ -62,7 +63,7 @@ class Stage:
             clock=self.clock.monotonic,
             sleep=self.clock.sleep,
         )
-        self.reconciler = Controller(engine, ScheduleFlow(engine))
+        self.reconciler = Controller(engine, ScheduleFlow(engine, lambda: self.leads))
         for (plural, _, _), raw in self.server.objects.items():
             if plural in KINDS:
                 self.informer.seen(KINDS[plural], raw)

@@ -1,0 +1,150 @@
+"""Files that the cloud shows but cannot deliver count as lost; and no file of results is deleted because of a 404."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from contextlib import asynccontextmanager
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+import pytest
+
+from relay_client import Cloud, NotFound
+from relay_operator.api.conditions import Reason
+from relay_operator.api.inferencebatch import InputStatus, OutputStatus, RequestCounts
+from relay_operator.engine.cache import Cache
+from relay_operator.flows.batch.files import FILE_LOST, clear
+from relay_operator.flows.batch.names import file_name
+from relay_operator.flows.batch.result import Published, StoppedError, WorkRefused
+from relay_operator.objectstores.addresses import StorePolicy
+from relay_operator.objectstores.stores import ObjectStores
+from tests.unit.client.scripted import Reply, ScriptedServer, Step, scripted_server
+from tests.unit.flows.batch.acting import INTENT, acting
+from tests.unit.flows.batch.examples import batch, sent, status
+from tests.unit.records.streams import failure, file, record, success
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from relay_operator.flows.batch.act import Actor
+
+LIST = Reply(200, b'{"object":"list","data":[],"has_more":false}')
+GONE = Reply(404, b'{"error":{"message":"no","type":"not_found_error","code":null}}')
+TOLD_GONE: list[Step] = [GONE, LIST]
+"""A 404 for one file, and an answer that shows access to batches."""
+TWO = status(
+    sent(1, records=1, outputFileId="out_1"),
+    sent(2, records=1, outputFileId="out_2"),
+    input=InputStatus(digest="d", records=2),
+)
+FILES = ["out_1", "file_1_1", "out_2", "file_1_2"]
+
+
+def _shown(*names: str) -> list[Step]:
+    return [Reply(200, json.dumps({"id": name}).encode()) for name in names]
+
+
+def _content(*lines: object) -> Reply:
+    return Reply(200, file(lines))
+
+
+FIRST, SECOND, ANSWER = _content(record("a")), _content(record("b")), _content(success("b"))
+
+
+@asynccontextmanager
+async def _acting(folder: Path, *script: Step) -> AsyncIterator[tuple[Actor, Cloud, ScriptedServer]]:
+    policy = StorePolicy(file_roots=(PurePosixPath(folder),))
+    async with (
+        ObjectStores(policy) as stores,
+        scripted_server() as server,
+        Cloud(server.url, "or_key_0123456789", inference_url=server.url, organization_id="org-1") as cloud,
+    ):
+        server.will(*script)
+        yield acting(stores, Cache()), cloud, server
+
+
+async def test_a_file_that_is_shown_without_its_content_counts_as_lost(tmp_path: Path) -> None:
+    looks = [*TOLD_GONE, FIRST, ANSWER, SECOND, *TOLD_GONE]
+    script = [*_shown(*FILES), FIRST, GONE, *looks, FIRST, SECOND, ANSWER]
+    async with _acting(tmp_path, *script) as (actor, cloud, _):
+        came = await actor.publishing.publish(batch(output={"url": f"file://{tmp_path}"}, status=TWO), cloud, INTENT)
+    assert isinstance(came, Published)
+    assert (came.counts, came.lost) == (RequestCounts(total=2, completed=1), 1)
+    assert [(problem.code, "out_1" in problem.message) for problem in came.problems] == [(FILE_LOST, True)]
+
+
+async def test_errors_that_are_lost_do_not_hide_the_answers_that_were_written_before(tmp_path: Path) -> None:
+    told = status(sent(records=2, outputFileId="out", errorFileId="errors"), input=InputStatus(digest="d", records=2))
+    both = _content(record("a"), record("b"))
+    looks = [ANSWER, *TOLD_GONE, both, *TOLD_GONE]
+    script = [*_shown("out", "errors", "file_1_1"), both, ANSWER, GONE, *looks, both, ANSWER]
+    async with _acting(tmp_path, *script) as (actor, cloud, _):
+        came = await actor.publishing.publish(batch(output={"url": f"file://{tmp_path}"}, status=told), cloud, INTENT)
+    assert isinstance(came, Published)
+    assert (came.counts, came.lost) == (RequestCounts(total=2, completed=1), 1)
+
+
+async def test_what_was_there_before_is_not_replaced_by_a_part(tmp_path: Path) -> None:
+    (tmp_path / "output.jsonl").write_text("whole")
+    looks = [*TOLD_GONE, FIRST, ANSWER, SECOND, *TOLD_GONE]
+    async with _acting(tmp_path, *_shown(*FILES), FIRST, GONE, *looks) as (actor, cloud, _):
+        came = await actor.publishing.publish(batch(output={"url": f"file://{tmp_path}"}, status=TWO), cloud, INTENT)
+    assert isinstance(came, WorkRefused)
+    assert came.reason is Reason.RESULTS_LOST
+    assert (tmp_path / "output.jsonl").read_text() == "whole"
+
+
+async def test_content_that_comes_after_all_is_waited_for(tmp_path: Path) -> None:
+    script = [*_shown(*FILES), FIRST, GONE, *TOLD_GONE, FIRST, ANSWER, SECOND, _content(success("a"))]
+    async with _acting(tmp_path, *script) as (actor, cloud, _):
+        with pytest.raises(NotFound):
+            await actor.publishing.publish(batch(output={"url": f"file://{tmp_path}"}, status=TWO), cloud, INTENT)
+    assert not await asyncio.to_thread(os.listdir, tmp_path)
+
+
+async def test_without_access_to_batches_no_content_counts_as_lost(tmp_path: Path) -> None:
+    async with _acting(tmp_path, *_shown(*FILES), FIRST, GONE) as (actor, cloud, _):
+        with pytest.raises(NotFound) as refused:
+            await actor.publishing.publish(batch(output={"url": f"file://{tmp_path}"}, status=TWO), cloud, INTENT)
+    assert refused.value.operation == "list_batches"
+
+
+async def test_a_round_ends_if_what_it_is_made_of_is_shown_without_its_content(tmp_path: Path) -> None:
+    ended = sent(state="completed", records=1, failed=1, errorFileId="errors")
+    obj = batch(status=status(ended, round=2, attempt=2, input=InputStatus(digest="d", records=1)))
+    errors = _content(failure("a"))
+    script = [errors, GONE, errors, *TOLD_GONE, *TOLD_GONE]
+    async with _acting(tmp_path, *script) as (actor, cloud, server):
+        with pytest.raises(StoppedError) as stopped:
+            await actor.sending.again(obj, cloud, INTENT, search=False)
+        assert not [target for target in server.targets if not target.startswith("GET")]
+    assert isinstance(stopped.value.came, WorkRefused)
+    assert stopped.value.came.reason is Reason.RESULTS_LOST
+
+
+async def test_no_results_are_deleted_though_some_count_as_lost(tmp_path: Path) -> None:
+    """The cloud may have them again: an outage of a minute must cost no paid answer."""
+    script = [*TOLD_GONE, *_shown(*FILES[1:]), *TOLD_GONE, FIRST, SECOND, ANSWER, *_shown("file_1_1", "file_1_2")]
+    obj = batch(output={"url": f"file://{tmp_path}"}, status=TWO)
+    async with _acting(tmp_path, *script) as (actor, cloud, server):
+        came = await actor.publishing.publish(obj, cloud, INTENT)
+        assert isinstance(came, Published)
+        told = TWO.model_copy(update={"output": OutputStatus(lines=1), "problems": list(came.problems)})
+        await clear(obj.model_copy(update={"status": told}), cloud, INTENT, search=False)
+        deleted = [target for target in server.targets if target.startswith("DELETE")]
+    assert deleted == ["DELETE /v1/files/file_1_1", "DELETE /v1/files/file_1_2"]
+
+
+async def test_a_file_uploaded_before_is_sent_again_if_it_has_no_content(tmp_path: Path) -> None:
+    listed = {"data": [{"id": "old", "filename": file_name(INTENT, 1, 1)}], "has_more": False}
+    lines = [{"customId": "a", "body": {"messages": [{"role": "user", "content": "hello"}]}}]
+    obj = batch(output={"url": f"file://{tmp_path}"}, input={"inline": lines})
+    async with _acting(tmp_path, Reply(200, json.dumps(listed).encode()), GONE, LIST, *_shown("new")) as (
+        actor,
+        cloud,
+        server,
+    ):
+        await actor.sending.first(obj, cloud, INTENT, search=True)
+        assert server.targets[-3:] == ["GET /v1/files/old/content", "GET /v1/batches?limit=1", "POST /v1/files"]
