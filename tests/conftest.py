@@ -242,7 +242,7 @@ async def unattended_workspace(
     await shared_operator.operator.stop()
     own = await Workspace.create(kube, private_cloud, _label(request))
     yield own
-    await own.remove(patience=0)
+    await own.remove(attended=False)
 
 
 @pytest_asyncio.fixture

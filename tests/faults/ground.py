@@ -230,7 +230,7 @@ class Ground:
 
     async def give_up(self, made: Iterable[str]) -> None:
         """Cleans up after a failure, while no operator runs: frees GPUs and lost nodes for other tests."""
-        await self.workspace.remove(patience=0)
+        await self.workspace.remove(attended=False)
         if not self.workspace.cloud.process.running:
             return
         control = self.workspace.cloud.control

@@ -84,29 +84,32 @@ class Workspace:
         what = f"{kind} {name} is gone"
         await becomes(self.kube, kind, name, lambda item: item is None, within=within, what=what)
 
-    async def remove(self, *, patience: float = 10.0, namespace_too: bool = NAMESPACES_END) -> None:
-        """Deletes everything in the namespace; removes the finalizers of what is left after `patience` seconds.
+    async def remove(self, *, attended: bool = True, namespace_too: bool = NAMESPACES_END) -> None:
+        """Deletes everything in the namespace; without an operator that attends to it, removes all finalizers at once.
 
-        Use 0 if no operator runs. Then empties the organization's balance, so that the cloud stops what was left in it.
+        Then empties the organization's balance, so that the cloud stops what was left in it. Raises AssertionError once
+        all that is done, if the operator did not let go of an object.
         """
         made = {kind for kind in self._may_have() if await self.kube.list(kind)}
+        if "InferenceBatchSchedule" in made:  # it may create a batch meanwhile
+            made.add("InferenceBatch")
         for kind in made:
             await self.kube.delete_all(kind)
-        if "InferenceBatchSchedule" in made:  # it may have created a batch since
-            made.add("InferenceBatch")
-        forced = {"CloudAccount"}
-        try:
-            await eventually(lambda: self._left(made), lambda left: not left, within=patience)
-        except AssertionError:
-            await self._release_by_force(made)
-            forced |= made
+        held: AssertionError | None = None
+        if attended:
+            try:
+                await eventually(lambda: self._left(made), lambda left: not left, what="the operator lets go of all")
+            except AssertionError as error:
+                held = error
         await self.kube.delete_all("CloudAccount")
         if namespace_too:
             await self.kube.delete("Namespace", self.namespace)
-        await self._release_by_force(forced)
+        await self._release_by_force({"CloudAccount", *made} if held or not attended else {"CloudAccount"})
         if self.cloud.process.running:
             # Frees the GPUs of what was orphaned or abandoned for other tests: without funds, the cloud stops it.
             await self.cloud.control.change_organization(self.organization.id, balanceCents=-1)
+        if held is not None:
+            raise held
 
     def _may_have(self) -> list[str]:
         """The kinds of which somebody may have created an object; each costs a list."""

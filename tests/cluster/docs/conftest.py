@@ -50,4 +50,4 @@ async def page_workspace(reader: Operator, private_cloud: LocalCloud, kube: Kube
     assert reader.process.running
     own = await Workspace.create(kube, private_cloud, "page")
     yield own
-    await own.remove(patience=2)
+    await own.remove(attended=False)

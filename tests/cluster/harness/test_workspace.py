@@ -23,7 +23,7 @@ async def test_a_namespace_with_finalizers_goes_away_without_an_operator(
         second = await Workspace.create(kube, unattended_workspace.cloud, "left-alone")
         held = gpu_pod("held") | {"metadata": {"name": "held", "finalizers": ["gpurelay.dev/cloud-resource"]}}
         await second.apply(held)
-        await second.remove(patience=0, namespace_too=True)
+        await second.remove(attended=False, namespace_too=True)
         look = kube.looking_at("Namespace", second.namespace)
         await eventually(look, lambda found: found is None, what="the namespace is gone")
     assert await unattended_workspace.kube.get("CloudAccount", "default")
