@@ -39,6 +39,11 @@ def fits(asked: object, has: object) -> bool:
     return asked == has
 
 
+def spelled(name: str | None) -> str:
+    """The name without what a cloud may spell otherwise: upper case, and how many spaces there are."""
+    return " ".join((name or "").casefold().split())
+
+
 def _shown(asked: object) -> str:
     return " or ".join(map(str, asked)) if isinstance(asked, tuple) else str(asked)
 

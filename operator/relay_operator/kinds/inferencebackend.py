@@ -33,6 +33,7 @@ from relay_operator.kinds.secret_text import SecretText
 from relay_wire.inference import LONGEST_KEY, Backend, BackendCreate, BackendUpdate
 
 _KEY = SecretText("apiKeySecretRef")
+_TOLD_APART_BY = ("provider", "ref", "endpoint")
 
 
 class InferenceBackends(ExternalResource[InferenceBackendSpec, InferenceBackendStatus, Backend]):
@@ -81,6 +82,11 @@ class InferenceBackends(ExternalResource[InferenceBackendSpec, InferenceBackendS
     async def create(self, cloud: Cloud, obj: Backing, intent: CreateIntent, inputs: Inputs) -> Backend:
         request = BackendCreate.model_validate({**_asked(obj.spec), "apiKey": _KEY.of(inputs) or None})
         return await cloud.call(operations.CREATE_BACKEND, request, modelId=intent.part_of)
+
+    def of_another(self, obj: Backing, intent: CreateIntent, made: Backend) -> tuple[str, ...]:
+        """Compares what tells the backends of a model apart; the cloud may choose the rest otherwise."""
+        alike = ((name, _asked(obj.spec)[name], _shown(made)[name]) for name in _TOLD_APART_BY)
+        return differing(("modelId", intent.part_of, made.model_id), *alike)
 
     async def delete(self, cloud: Cloud, cloud_id: str) -> None:
         model_id, backend_id = parts_of(cloud_id)

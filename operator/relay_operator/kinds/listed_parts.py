@@ -32,6 +32,7 @@ PartT = TypeVar("PartT", bound=Part)
 class ListedParts(ExternalResource[SpecT, StatusT, PartT], Generic[SpecT, StatusT, PartT]):
     """How such a kind finds, observes and ends its parts; all parts of one whole share a list."""
 
+    only_listed = True
     noun: str
     """What the parts are called: `snapshots`."""
     whole_noun: str

@@ -83,7 +83,7 @@ class Machines(ExternalResource[SpecT, StatusT, VmRecord], Generic[SpecT, Status
             try:
                 return Found(await cloud.call(operations.GET_VM, id=known))
             except NotFound:
-                unclaimed.discard(known)
+                unclaimed.not_found(known)
         if any(unclaimed.nameless()):
             return Unfinished()
         records = await _listed(cloud)
@@ -181,7 +181,9 @@ async def _look_up(cloud: Cloud, unclaimed: UnclaimedIds) -> None:
     for cloud_id in islice(unclaimed.nameless(), _LOOKUPS):
         try:
             record = await cloud.call(operations.GET_VM, id=cloud_id)
-        except (NotFound, BadRequest):
+        except NotFound:
+            unclaimed.not_found(cloud_id)
+        except BadRequest:
             unclaimed.discard(cloud_id)
         else:
             unclaimed.learn(cloud_id, record.name, record.service_type or "")

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 from pydantic import JsonValue
 
-from relay_client import Cloud, Unreadable, items_of, operations
+from relay_client import Cloud, items_of, operations
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import CreateIntent, ObjectKey, Resource
 from relay_operator.api.nodereservation import (
@@ -66,11 +66,10 @@ class NodeReservations(ListedParts[NodeReservationSpec, NodeReservationStatus, R
     async def create(self, cloud: Cloud, obj: Reserving, intent: CreateIntent, inputs: Inputs) -> Reserved:
         sent, node_id = set(ReservationCreate.model_fields), intent.part_of
         request = ReservationCreate.model_validate(obj.spec.model_dump(mode="json", include=sent, by_alias=False))
-        made = await cloud.call(operations.CREATE_RESERVATION, request, nodeId=node_id)
-        if (made.node_id or node_id) != node_id:
-            text = f"the answer is about the node {made.node_id}, and units of {node_id} were to be reserved"
-            raise Unreadable(operations.CREATE_RESERVATION.name, text)
-        return made
+        return await cloud.call(operations.CREATE_RESERVATION, request, nodeId=node_id)
+
+    def of_another(self, obj: Reserving, intent: CreateIntent, made: Reserved) -> tuple[str, ...]:
+        return differing(("nodeId", intent.part_of, made.node_id))
 
     async def end(self, cloud: Cloud, whole_id: str, part_id: str) -> None:
         await cloud.call(operations.DELETE_RESERVATION, nodeId=whole_id, id=part_id)

@@ -16,6 +16,7 @@ from relay_operator.api.workload import NEVER_STOPPED, SAME_ACCOUNT, ManagedSpec
 from relay_operator.engine.report import LAST_OWNER
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.resource import Change, Inputs
+from relay_operator.flows.wiring import Parts
 from relay_operator.kinds.comparison import differing
 from relay_operator.kinds.records import Records
 from relay_wire.orgs import Email, Member, MemberAdd, MemberUpdate
@@ -88,10 +89,19 @@ class OrganizationMembers(Records[OrganizationMemberSpec, OrganizationMemberStat
     told_apart_by = ("email",)
     list_operation = operations.LIST_MEMBERS
 
+    def __init__(self, parts: Parts) -> None:
+        super().__init__(parts)
+        self._cache = parts.engine.cache
+
     async def existing(self, cloud: Cloud, obj: Person) -> Member | None:
         listed = await self._lists.fresh(cloud, lambda: self._listed(cloud))
         email = obj.spec.email.lower()
         return next((member for member in listed.values() if (member.email or "").lower() == email), None)
+
+    async def may_exist(self, cloud: Cloud, obj: Person) -> bool:
+        """Whether one that no other object has has no e-mail in the list."""
+        listed = await self._lists.fresh(cloud, lambda: self._listed(cloud))
+        return any(not member.email and not self._cache.others(obj.key, member.id) for member in listed.values())
 
     async def living(self, cloud: Cloud, unclaimed: UnclaimedIds) -> Mapping[str, str]:
         """Empty: nothing shows which members an operator added."""

@@ -7,6 +7,7 @@ from typing import Final, Generic, Protocol, TypeVar
 from relay_client import Cloud, NotFound, NotServed, Unreadable, items_of
 from relay_client.errors import clause
 from relay_client.operations import Operation
+from relay_operator.api.meta import CreateIntent, Resource
 from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine.shared_lists import SharedLists
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
@@ -46,6 +47,7 @@ class Records(ExternalResource[SpecT, StatusT, RecordT], Generic[SpecT, StatusT,
     """The list of all records of the organization."""
     list_query: Mapping[str, str | int] | None = None
     """The query of the list."""
+    only_listed = True
     delete_operation: Operation[None, object]
     """Deletes the record with that `id`; a kind that needs more for its end overrides `delete`."""
 
@@ -92,6 +94,10 @@ class Records(ExternalResource[SpecT, StatusT, RecordT], Generic[SpecT, StatusT,
 
     def _lives(self, record: RecordT) -> bool:
         return self.progress(record) is not Progress.GONE
+
+    def of_another(self, obj: Resource[SpecT, StatusT], intent: CreateIntent, made: RecordT) -> tuple[str, ...]:
+        """Everything that differs in an answer without a name."""
+        return () if made.name else self.differences(obj, made)
 
     def progress(self, observed: RecordT) -> Progress:
         return Progress.READY

@@ -6,14 +6,16 @@ from typing import Annotated, Final, Literal, TypeAlias
 from pydantic import Field, JsonValue
 from pydantic.alias_generators import to_camel
 
-from relay_client import Cloud, operations
+from relay_client import Cloud, NotServed, Unauthorized, operations
 from relay_operator.api.definition import RECORD_COLUMNS, Column, definition_of
 from relay_operator.api.meta import CreateIntent, Resource
 from relay_operator.api.references import SecretSource
 from relay_operator.api.schema import rules
 from relay_operator.api.workload import NEVER_STOPPED, SAME_ACCOUNT, ManagedSpec, ManagedStatus
+from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.resource import InputRefs, Inputs
 from relay_operator.kinds.comparison import differing, same_named
+from relay_operator.kinds.records import NO_LIST
 from relay_operator.kinds.secret_text import SecretText
 from relay_operator.kinds.unlisted import MaybeUnlisted
 from relay_wire.runner_pools import LONGEST_GRANT, RunnerPoolCreate
@@ -96,6 +98,14 @@ class RunnerPools(MaybeUnlisted[RunnerPoolSpec, RunnerPoolStatus, Pool]):
         request = RunnerPoolCreate.model_validate({**sent, "name": intent.name, "grant": _GRANT.of(inputs) or None})
         made = await cloud.call(operations.CREATE_RUNNER_POOL, request)
         return made.model_copy(update={name: value for name, value in sent.items() if getattr(made, name) is None})
+
+    async def living(self, cloud: Cloud, unclaimed: UnclaimedIds) -> Mapping[str, str]:
+        """Reads the list although nobody has asked for it: a pool whose object is gone costs money all the same."""
+        try:
+            await self._lists.recent(cloud, lambda: self._listed(cloud))
+        except Unauthorized as error:  # of a path that is assumed: other lists show whether the key is refused
+            raise NotServed(error.operation, NO_LIST, status=error.status) from error
+        return await super().living(cloud, unclaimed)
 
     def as_made(self, cloud_id: str, last: RunnerPoolStatus) -> Pool:
         told = {name: getattr(last, name) for name in _ALIKE}

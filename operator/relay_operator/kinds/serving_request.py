@@ -119,9 +119,14 @@ def lasting_differences(spec: ServingDeploymentSpec, row: Deployment) -> tuple[s
         for name in sorted(ENGINE & asked.keys())
         if not rolling and has[name] != asked[name]
     )
+    return (*differences_for_life(spec, row), *differing_engine)
+
+
+def differences_for_life(spec: ServingDeploymentSpec, row: Deployment) -> tuple[str, ...]:
+    """`field: asked X, has Y` of what a deployment keeps for its life."""
+    has = _shown(row)
     of_life = ((name, value, has[name]) for name, value in lasting(spec).items())
-    model = ("gpu.modelIds", spec.gpu.candidates, row.gpu_model_id)
-    return (*differing(model, *of_life), *differing_engine)
+    return differing(("gpu.modelIds", spec.gpu.candidates, row.gpu_model_id), *of_life)
 
 
 def changed(spec: ServingDeploymentSpec, row: Deployment) -> dict[str, JsonValue]:

@@ -40,6 +40,7 @@ from relay_operator.kinds.serving_request import (
     OF_A_RUNNING_GREEN,
     REPLICAS,
     changed,
+    differences_for_life,
     is_within,
     lasting,
     lasting_differences,
@@ -113,6 +114,9 @@ class ServingDeployments(ExternalResource[ServingDeploymentSpec, ServingDeployme
             }
         )
         return Seen(await cloud.call(operations.CREATE_DEPLOYMENT, request))
+
+    def of_another(self, obj: Serving, intent: CreateIntent, made: Seen) -> tuple[str, ...]:
+        return differences_for_life(obj.spec, made.row)
 
     async def delete(self, cloud: Cloud, cloud_id: str) -> None:
         await cloud.call(operations.DELETE_DEPLOYMENT, id=cloud_id)

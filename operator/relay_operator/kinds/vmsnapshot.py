@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias
 
 from pydantic import Field, JsonValue
 
-from relay_client import Cloud, Unreadable, items_of, operations
+from relay_client import Cloud, items_of, operations
 from relay_operator.api.definition import RECORD_COLUMNS, Column, definition_of
 from relay_operator.api.meta import CreateIntent, ObjectKey, Resource, Time
 from relay_operator.api.references import REFERENCES, HeldReference, LocalRef
@@ -15,7 +15,7 @@ from relay_operator.engine.fit_schema import moment
 from relay_operator.flows.managed.ending import says
 from relay_operator.flows.managed.resource import Inputs, Progress
 from relay_operator.kinds import machines
-from relay_operator.kinds.comparison import differing
+from relay_operator.kinds.comparison import differing, spelled
 from relay_operator.kinds.listed_parts import ListedParts
 from relay_wire.base import RESOURCE_ID
 from relay_wire.snapshots import Snapshot as Taken
@@ -99,18 +99,18 @@ class VmSnapshots(ListedParts[VmSnapshotSpec, VmSnapshotStatus, Taken]):
         return min(named, key=lambda taken: bool(self._cache.others(obj.key, taken.id)), default=None)
 
     async def may_exist(self, cloud: Cloud, obj: Shot) -> bool:
-        """Whether one has no name in the list, and no other object has it."""
-        rows = await self.siblings(cloud, obj)
-        return any(not taken.name and not self._cache.others(obj.key, taken.id) for taken in rows)
+        """Whether one that no other object has has no name in the list, or this name in another spelling."""
+        name, rows = obj.spec.name, await self.siblings(cloud, obj)
+        unsure = (each for each in rows if each.name != name and spelled(each.name) in {"", spelled(name)})
+        return any(not self._cache.others(obj.key, taken.id) for taken in unsure)
 
     async def create(self, cloud: Cloud, obj: Shot, intent: CreateIntent, inputs: Inputs) -> Taken:
         name, vm_id = obj.spec.name, intent.part_of
         made = await cloud.call(operations.CREATE_SNAPSHOT, SnapshotCreate(name=name), id=vm_id)
-        told = made.name or name, made.vm_id or vm_id
-        if told != (name, vm_id):
-            text = f"the answer is about {told[0]!r} of {told[1]}, and {name!r} of {vm_id} was to be made"
-            raise Unreadable(operations.CREATE_SNAPSHOT.name, text)
-        return made.model_copy(update={"name": name, "vm_id": vm_id})
+        return made.model_copy(update={"name": made.name or name, "vm_id": made.vm_id or vm_id})
+
+    def of_another(self, obj: Shot, intent: CreateIntent, made: Taken) -> tuple[str, ...]:
+        return (*self.differences(obj, made), *differing(("vmId", intent.part_of, made.vm_id)))
 
     async def end(self, cloud: Cloud, whole_id: str, part_id: str) -> None:
         await cloud.call(operations.DELETE_SNAPSHOT, id=whole_id, snapshotId=part_id)
@@ -119,7 +119,9 @@ class VmSnapshots(ListedParts[VmSnapshotSpec, VmSnapshotStatus, Taken]):
         return {"vmRef": obj.spec.vm_ref.name, "name": obj.spec.name}
 
     def differences(self, obj: Shot, observed: Taken) -> tuple[str, ...]:
-        return differing(("name", obj.spec.name, observed.name))
+        """None if the cloud spells the name otherwise: what was made under it is what was asked for."""
+        alike = spelled(obj.spec.name) == spelled(observed.name)
+        return () if alike else differing(("name", obj.spec.name, observed.name))
 
     def progress(self, observed: Taken) -> Progress:
         """READY if the cloud reports no state."""

@@ -64,3 +64,17 @@ async def test_a_cloud_without_a_list_cannot_tell(answer: Reply) -> None:
     async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
         server.will(answer)
         assert await GpuPods().find(cloud, "mine", UnclaimedIds()) == CannotTell()
+
+
+async def test_a_newborn_that_the_cloud_does_not_find_yet_is_looked_up_again() -> None:
+    now = 0.0
+    unclaimed = UnclaimedIds(clock=lambda: now)
+    unclaimed.add("pod-1")
+    async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
+        server.will(ABSENT, ABSENT)
+        assert await GpuPods().find(cloud, "mine", unclaimed) == CannotTell()
+        now = 31.0
+        server.will(told(1, "mine"), ABSENT, ABSENT)
+        assert await GpuPods().find(cloud, "mine", unclaimed) == CannotTell(), "read, and then not found"
+        server.will(told(1, "mine"))
+        assert isinstance(await GpuPods().find(cloud, "mine", unclaimed), Found)

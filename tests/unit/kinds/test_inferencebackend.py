@@ -216,3 +216,11 @@ def test_status_shows_what_the_cloud_has() -> None:
     }
     assert kind().detail(seen) == "the cloud has it as bke_1, with the weight 2"
     assert kind().progress(seen) is Progress.READY
+
+
+@pytest.mark.parametrize("field", ["provider", "ref", "endpoint", "modelId"])
+def test_an_answer_that_shows_another_backend_is_about_another(field: str) -> None:
+    made = {"id": "bck_1", **REQUIRED}
+    assert kind().of_another(backing(), INTENT, Backend.model_validate(made | {"weight": 99})) == ()
+    (differs,) = kind().of_another(backing(), INTENT, Backend.model_validate(made | {field: "another"}))
+    assert differs == f"{field}: asked {REQUIRED[field]}, has another"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from relay_client import Cloud, Forbidden, NotFound, NotServed, Outcome, Unreadable
+from relay_client import Cloud, Forbidden, NotFound, NotServed
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import CreateIntent, ObjectKey
 from relay_operator.api.nodereservation import (
@@ -112,12 +112,14 @@ async def test_what_is_asked_for_is_sent(spec: dict[str, JsonValue], sent: dict[
     assert kind().progress(made) is Progress.READY
 
 
-async def test_an_answer_about_another_node_tells_nothing() -> None:
+@pytest.mark.parametrize(
+    ("node", "expected"), [("node_1", ()), (None, ()), ("node_2", ("nodeId: asked node_1, has node_2",))]
+)
+async def test_an_answer_about_another_node_is_about_another(node: str | None, expected: tuple[str, ...]) -> None:
     async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
-        server.will(Reply(body=b'{"id": "rsv_1", "nodeId": "node_2"}'))
-        with pytest.raises(Unreadable, match="about the node node_2, and units of node_1 were to be") as told:
-            await kind().create(cloud, asked(), INTENT, Inputs())
-    assert told.value.outcome is Outcome.UNKNOWN
+        server.will(Reply(body=json.dumps({"id": "rsv_1", "nodeId": node}).encode()))
+        made = await kind().create(cloud, asked(), INTENT, Inputs())
+    assert kind().of_another(asked(), INTENT, made) == expected
 
 
 async def test_all_of_a_node_are_read_by_one_list() -> None:

@@ -10,6 +10,7 @@ import pytest
 from pydantic import JsonValue
 
 from relay_client import Cloud
+from relay_operator.engine.cache import Cache
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.resource import Found, Look
 from relay_operator.flows.wiring import Parts
@@ -46,7 +47,7 @@ def page(*numbers: int, cursor: str = "") -> Reply:
 
 
 PARTS = SimpleNamespace(
-    settings=SimpleNamespace(poll_settled_seconds=300.0), engine=SimpleNamespace(clock=time.monotonic)
+    settings=SimpleNamespace(poll_settled_seconds=300.0), engine=SimpleNamespace(clock=time.monotonic, cache=Cache())
 )
 
 

@@ -12,8 +12,9 @@ from pydantic import ValidationError
 
 from relay_client import Cloud, Conflict, Outcome
 from relay_operator.api.conditions import Reason
-from relay_operator.api.meta import CreateIntent
+from relay_operator.api.meta import CreateIntent, ObjectKey
 from relay_operator.api.parts import DeletionPolicy
+from relay_operator.engine.cache import Cache
 from relay_operator.engine.report import LAST_OWNER, refused
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.ending import parse
@@ -34,10 +35,9 @@ ADA: dict[str, JsonValue] = {"userId": "usr_1", "email": "ada@x.example", "role"
 BOB: dict[str, JsonValue] = {"userId": "usr_2", "email": "bob@x.example", "role": "owner"}
 
 
-def kind() -> OrganizationMembers:
-    parts = SimpleNamespace(
-        settings=SimpleNamespace(poll_settled_seconds=300.0), engine=SimpleNamespace(clock=time.monotonic)
-    )
+def kind(cache: Cache | None = None) -> OrganizationMembers:
+    engine = SimpleNamespace(clock=time.monotonic, cache=cache or Cache())
+    parts = SimpleNamespace(settings=SimpleNamespace(poll_settled_seconds=300.0), engine=engine)
     return OrganizationMembers(cast("Parts", parts))
 
 
@@ -80,6 +80,24 @@ async def test_a_person_is_known_by_e_mail_however_it_is_written() -> None:
     )
     assert kind().differences(person(), member(BOB)) == ("email: asked ada@x.example, has bob@x.example",)
     assert kind().immutable(person()) == kind().immutable(person("viewer", "ada@X.example"))
+
+
+async def test_one_without_an_e_mail_may_be_any_that_no_other_object_has() -> None:
+    cache, other = Cache(), ObjectKey("OrganizationMember", "team-a", "other")
+    metadata: JsonValue = {"name": "other", "namespace": "team-a", "uid": "u-2", "resourceVersion": "1"}
+    cache.put(other, {"metadata": metadata, "spec": {"email": "x@x.example"}, "status": {"id": "usr_3"}})
+    async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
+        for user, may_exist in (("usr_3", False), ("usr_4", True)):
+            server.will(page(BOB, {"userId": user, "role": "viewer"}))
+            assert await kind(cache).may_exist(cloud, person()) is may_exist
+
+
+@pytest.mark.parametrize(
+    ("email", "expected"),
+    [("ADA@x.example", ()), (None, ()), ("bob@x.example", ("email: asked ada@x.example, has bob@x.example",))],
+)
+def test_an_answer_with_another_e_mail_is_about_another(email: str | None, expected: tuple[str, ...]) -> None:
+    assert kind().of_another(person(), INTENT, member(ADA | {"email": email})) == expected
 
 
 async def test_a_role_is_changed_in_place_and_a_member_removed() -> None:

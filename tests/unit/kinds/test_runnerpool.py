@@ -212,3 +212,16 @@ async def test_a_deletion_that_fails_otherwise_is_told_as_it_is() -> None:
         server.will(Reply(status=403, body=b'{"error": "no"}'), listed("rnp_1"))
         with pytest.raises(Forbidden):
             await kind().delete(cloud, "rnp_1")
+
+
+async def test_what_costs_money_is_looked_for_although_nobody_asked_for_the_list() -> None:
+    async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
+        server.will(listed("ci"))
+        assert await kind().living(cloud, UnclaimedIds()) == {"ci": "team-a-ci"}
+
+
+async def test_that_the_list_is_refused_says_nothing_of_the_key() -> None:
+    async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
+        server.will(Reply(status=401))
+        with pytest.raises(NotServed):
+            await kind().living(cloud, UnclaimedIds())

@@ -262,3 +262,10 @@ def test_status_shows_what_the_cloud_has() -> None:
     assert kind().models(serving()) == ("h200", "h100")
     assert not kind().input_refs(serving()).any
     assert kind().runs
+
+
+def test_an_answer_that_shows_another_deployment_is_about_another() -> None:
+    assert kind().of_another(serving(), INTENT, Seen(row())) == ()
+    assert kind().of_another(serving(), INTENT, Seen(row(weightsRef="another"))) == ()
+    (differs,) = kind().of_another(serving(), INTENT, Seen(row(servedModelId="another")))
+    assert differs.startswith("servedModelId: asked ")

@@ -141,3 +141,14 @@ async def test_nobody_is_asked_for_a_list_that_nobody_needs() -> None:
         await kind.observe(cloud, "a", NOTHING, Look.ROUTINE)
         assert await kind.living(cloud, UnclaimedIds()) == {"a": "team-a-a"}
         assert len(server.seen) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "public_key", "differs"),
+    [("team-a-ada", OTHER, False), (None, PUBLIC, False), (None, None, False), (None, OTHER, True)],
+)
+def test_an_answer_without_a_name_that_has_another_key_is_about_another(
+    name: str | None, public_key: str | None, *, differs: bool
+) -> None:
+    made = RegisteredKey.model_validate({"id": "key_1", "name": name, "publicKey": public_key})
+    assert bool(keys().of_another(key(), INTENT, made)) is differs

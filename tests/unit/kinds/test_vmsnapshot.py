@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from relay_client import Cloud, Forbidden, NotFound, NotServed, Outcome, Unreadable
+from relay_client import Cloud, Forbidden, NotFound, NotServed, Unreadable
 from relay_operator.api.meta import CreateIntent, ObjectKey
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.entry import entry_of
@@ -76,14 +76,28 @@ async def test_the_name_is_sent_as_it_is_written() -> None:
     assert kind().progress(made) is Progress.READY
 
 
-@pytest.mark.parametrize("odd", [{"name": "another"}, {"vmId": "vm_2"}])
-async def test_an_answer_about_another_snapshot_tells_nothing_of_this_one(odd: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ({}, ()),
+        ({"name": "Before  Upgrade", "vmId": "vm_1"}, ()),
+        ({"name": "another"}, ("name: asked before upgrade, has another",)),
+        ({"vmId": "vm_2"}, ("vmId: asked vm_1, has vm_2",)),
+    ],
+)
+async def test_an_answer_about_another_snapshot_says_so(told: dict[str, str], expected: tuple[str, ...]) -> None:
     async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
-        server.will(Reply(body=json.dumps({"id": "snap_1", **odd}).encode()))
-        with pytest.raises(Unreadable) as told:
-            await kind().create(cloud, shot(), INTENT, Inputs())
-    assert told.value.outcome is Outcome.UNKNOWN
-    assert "'before upgrade' of vm_1 was to be made" in told.value.message
+        server.will(Reply(body=json.dumps({"id": "snap_1", **told}).encode()))
+        made = await kind().create(cloud, shot(), INTENT, Inputs())
+    assert kind().of_another(shot(), INTENT, made) == expected
+    assert kind().identity(made) == ("snap_1", told.get("name", "before upgrade"))
+
+
+async def test_one_whose_name_is_spelled_otherwise_may_be_this_one() -> None:
+    async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
+        for name, may_exist in (("BEFORE  upgrade ", True), ("before-upgrade", False), ("before upgrade", False)):
+            server.will(page(taken(name=name)))
+            assert await kind().may_exist(cloud, shot(partOf="vm_1")) is may_exist
 
 
 async def test_all_of_a_vm_are_read_by_one_list_and_each_vm_has_its_own() -> None:

@@ -221,8 +221,7 @@ class Actor:
             self.accounts.failed(account, error, facts.key)
             if error.outcome is Outcome.UNKNOWN:
                 return Unknown(part, error)
-            if error.outcome is Outcome.NOT_SENT:
-                memory.unsent = create_of(facts.known_intent, part)
+            memory.unsent = create_of(facts.known_intent, part)  # no search has to show that it was not acted on
             vanished = isinstance(error, NotFound) and await self._vanished(account.cloud, part)
             return NotPaid(part, error, vanished)
         return Paid(part, batch)

@@ -232,10 +232,14 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
             if error.outcome is Outcome.UNKNOWN:
                 memory.awaited = ("", 0.0)  # a webhook may name what this very request made
             unknown = again or error.outcome is Outcome.UNKNOWN or clash
+            if first and not unknown:
+                memory.unsent.add(intent.token)  # no search has to show it, whatever becomes of the next write
             return OutcomeUnknown(error, intent) if unknown else Rejected(error, intent)
         cloud_id, name = self.resource.identity(observed)
         memory.known = (cloud_id, self.clock())
         strange = self._strange_answer(facts.key, intent, cloud_id, name)
+        differs = "; ".join(self.resource.of_another(facts.obj, intent, observed))
+        strange = strange or (f"the answer is about {cloud_id}, which is something else: {differs}" if differs else "")
         if strange:
             # The next pass writes it on the object, whose intent may tell less of what was sent than this one.
             memory.intent = (memory.intent or intent).model_copy(update={"answered": cloud_id})
@@ -255,6 +259,10 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
     async def _change(self, facts: Facts[SpecT, StatusT, ObsT], change: Change, memory: ManagedMemory) -> Result[ObsT]:
         ending = facts.obj.status.id if change.name == actions.STOP else None
         result = await self._send(facts, change.send, change, ending=ending)
+        lost = isinstance(result, Rejected) and result.error.outcome is Outcome.UNKNOWN
+        if lost and change.name == actions.RESTART:
+            # Nothing shows whether the cloud acted, and another restart would interrupt once more what runs.
+            result = Sent(change, lost=True)
         if isinstance(result, Sent):
             memory.sent = SentChange(facts.obj.status.id or "", change.name, change.to, self.clock())
         return result

@@ -1,7 +1,7 @@
 """Writes a workload's endpoint into a Secret or ConfigMap of its namespace. Never overwrites another owner's."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Final
@@ -15,6 +15,7 @@ from relay_kube.kube import (
     JsonObject,
     Kube,
     NotFound,
+    NotLeading,
     Refused,
     ResourceType,
 )
@@ -86,9 +87,18 @@ class ConnectionWriter:
     kube: Kube
 
     async def write(
-        self, key: ObjectKey, uid: str, connection: Connection | None, reached: Reached, memory: ManagedMemory
+        self,
+        key: ObjectKey,
+        uid: str,
+        connection: Connection | None,
+        reached: Reached,
+        memory: ManagedMemory,
+        leading: Callable[[], bool],
     ) -> str | None:
-        """Write both; returns None, or a message that says what prevents it. Raises KubeError."""
+        """Write both; returns None, or a message that says what prevents it. Raises KubeError.
+
+        `leading` is asked once more after each read: another leader may have pointed others elsewhere.
+        """
         if connection is None or not reached.endpoint_url:
             return None
         for kind, target in _targets(connection):
@@ -98,7 +108,7 @@ class ConnectionWriter:
                     f"connection: {kind.plural} {target.name} would have more than {MOST_CHARACTERS:,} characters: "
                     "put fewer placeholders into its keys"
                 )
-            problem = await self._write(key, uid, kind, target, data, memory)
+            problem = await self._write(key, uid, kind, target, data, memory, leading)
             if problem is not None:
                 return problem
         return None
@@ -130,6 +140,7 @@ class ConnectionWriter:
         target: ConnectionTarget,
         data: dict[str, str],
         memory: ManagedMemory,
+        leading: Callable[[], bool],
     ) -> str | None:
         labels: dict[str, JsonValue] = dict(target.labels or {})
         body: JsonObject = {"data": as_secret(data) if kind is SECRETS else dict(data)}
@@ -138,17 +149,30 @@ class ConnectionWriter:
             return None
         body["metadata"] = {"name": target.name, "labels": labels, "ownerReferences": [owner(key, uid)]}
         try:
-            problem = await self._put(kind, key.namespace, target.name, body, uid)
+            problem = await self._put(kind, key.namespace, target.name, body, uid, leading)
         except Refused as refused:
             problem = f"connection: {refused}"
         if problem is None:
             memory.connections[kind.plural] = marker
         return problem
 
-    async def _put(self, kind: ResourceType, namespace: str, name: str, body: JsonObject, uid: str) -> str | None:
+    async def _put(
+        self,
+        kind: ResourceType,
+        namespace: str,
+        name: str,
+        body: JsonObject,
+        uid: str,
+        leading: Callable[[], bool],
+    ) -> str | None:
+        found: JsonObject | None
         try:
             found = await self.kube.get(kind, namespace, name)
         except NotFound:
+            found = None
+        if not leading():  # from here on, the write is refused if another leader's came first
+            raise NotLeading
+        if found is None:
             with _unquoted(kind, name):
                 await self.kube.create(kind, namespace, body)
             return None

@@ -12,6 +12,7 @@ from relay_operator.engine.account import AccountState, UsesAccount
 from relay_operator.flows.managed.funding import UNLIMITED, Funded
 from relay_operator.flows.managed.plan import View
 from relay_operator.flows.managed.resource import Change, ExternalResource, Inputs, ObsT
+from relay_operator.flows.managed.shown_once import NOT_KEPT, Kept
 
 
 @dataclass(slots=True)  # not frozen, as `View`
@@ -44,6 +45,8 @@ class Facts(UsesAccount, Generic[SpecT, StatusT, ObsT]):
     """The GPU models to try, in order; empty if the cloud chooses."""
     full: int = 0
     """The requests that the cloud refused for lack of room since the last resource; each moves on to the next model."""
+    kept: Kept = NOT_KEPT
+    """What was read of the Secret that keeps a value that is shown once."""
     env_digest: str = ""
     """Digest of the referenced Secrets and ConfigMaps; empty if there are none, or if they were not read."""
     unanswered: int = 0

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Generic
 
 from relay_client import BadRequest
-from relay_kube.kube import Refused, ResourceType
+from relay_kube.kube import NotLeading, Refused, ResourceType
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import CreateIntent, ObjectKey, Resource
 from relay_operator.api.parts import DeletionPolicy
@@ -26,6 +26,7 @@ from relay_operator.engine.report import Report, Return
 from relay_operator.flows.managed import predicates, unended
 from relay_operator.flows.managed.act import Actor
 from relay_operator.flows.managed.actions import Action, DropFormer, EndFormer, SwitchOver
+from relay_operator.flows.managed.begun import before_begun, with_begun
 from relay_operator.flows.managed.blue_green import serving
 from relay_operator.flows.managed.connection import ConnectionWriter
 from relay_operator.flows.managed.ending import parse
@@ -41,7 +42,7 @@ from relay_operator.flows.managed.report import report_of
 from relay_operator.flows.managed.resource import Connects, ExternalResource, ObsT, brought_in, shown_once
 from relay_operator.flows.managed.result import Accepted, OutcomeUnknown, Rejected, Result, Switched
 from relay_operator.flows.managed.shown_once import Shown
-from relay_operator.flows.managed.status import new_status, still_waiting
+from relay_operator.flows.managed.status import begins, new_status, still_waiting
 from relay_operator.flows.managed.workload import asked
 
 
@@ -76,7 +77,7 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
         self, turn: Turn, obj: Resource[SpecT, StatusT], memory: ManagedMemory
     ) -> Facts[SpecT, StatusT, ObsT]:
         known = memory.account is not None  # no webhook could report a change from before this process
-        facts = await self.gatherer.gather(turn, with_open_intent(obj, memory), memory)
+        facts = await self.gatherer.gather(turn, with_begun(with_open_intent(obj, memory), memory), memory)
         if known and turn.priority is Priority.POLL and self._changed_untold(facts):
             self.accounts.found_by_polling(facts.usable_account)
         return facts
@@ -110,6 +111,8 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
             self.actor.budgets.written(facts.key)
             raise
         self.actor.budgets.written(facts.key)
+        if started := begins(facts, action, result):
+            memory.begun = (facts.obj.status.id or "", started)
         if isinstance(result, Accepted):
             memory.full = (0, 0)
         if facts.former is not None and isinstance(action, EndFormer | DropFormer):
@@ -135,8 +138,10 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
         if shown := resource.shown(observed):
             memory.shown = Shown(cloud_id, shown)
         if memory.shown.cloud_id == cloud_id:
-            place = resource.kept_in(facts.obj)
-            await self.gatherer.values.keep(facts.key, facts.obj.metadata.uid, place, memory.shown)
+            place, uid = resource.kept_in(facts.obj), facts.obj.metadata.uid
+            if not self.actor.leading():
+                raise NotLeading
+            await self.gatherer.values.keep(facts.key, uid, place, memory.shown, facts.kept)
             memory.shown = Shown()
 
     async def _connect(self, facts: Facts[SpecT, StatusT, ObsT], observed: ObsT, memory: ManagedMemory) -> bool:
@@ -151,7 +156,7 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
         if reached is None:
             memory.connection_lost = not intact
             return False
-        problem = await self.connections.write(facts.key, uid, connection, reached, memory)
+        problem = await self.connections.write(facts.key, uid, connection, reached, memory, self.actor.leading)
         memory.unconnected = problem or ""
         return problem is None and bool(reached.endpoint_url)
 
@@ -176,7 +181,13 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
         # A time that had passed before was part of this decision.
         known = self._deadlines(obj.spec, obj.status) if deadlines else ()
         due = tuple(at for at in deadlines if at > facts.now or at not in known)
-        return Told(obj.status, status, report, status.next_attempt_time, due)
+
+        def written() -> None:
+            memory.begun = ("", {})
+
+        once_written = written if memory.begun[1] else None
+        before = before_begun(obj.status, memory)
+        return Told(before, status, report, status.next_attempt_time, due, once_written=once_written)
 
     def _deadlines(self, spec: SpecT, status: StatusT) -> tuple[datetime, ...]:
         """Times at which a pass is due although nothing has changed."""

@@ -56,9 +56,8 @@ from relay_operator.flows.managed.resource import (
     takes_inputs,
 )
 from relay_operator.flows.managed.search import Sight
-from relay_operator.flows.managed.shown_once import Life, ValueKeeper, value_of
+from relay_operator.flows.managed.shown_once import NOT_KEPT, Kept, Life, ValueKeeper, value_of
 
-_ANEW = frozenset({Difference.REPLACEABLE, Difference.SUPERSEDED})
 _PASSING = frozenset(
     {
         Reason.ACCOUNT_FORBIDDEN,
@@ -69,6 +68,7 @@ _PASSING = frozenset(
     }
 )
 """Reasons for which none of the objects that use an account can ask for anything."""
+_UNSURE_IN_A_LIST = frozenset({Seen.MISSING, Seen.GONE})
 _LOOKS = 3
 """Looks in a row without an answer for which an object keeps its place in the budgets' lines."""
 
@@ -195,7 +195,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         keys = registered_keys(self.cache, refs.registered, linked.ids)
         if lives and (wanted or (refs.any and sight.observed is not None)):
             read = await self.inputs.read(obj.metadata.namespace, refs, obj.metadata.uid, memory, keys)
-        value, taken = await self._value(turn, obj, memory, sight, wanted=wanted)
+        value, kept = await self._value(turn, obj, memory, sight, wanted=wanted)
         models = await self.funding.models(obj, account) if lives else ()
         full = memory.full[1] if memory.full[0] == obj.metadata.generation else 0
         inputs = _inputs(read, linked, predicates.model_id(models, full))
@@ -215,7 +215,9 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         sent, model = self._sent(obj, change, memory), inputs.model_id
         creates = (missing or beside) and gate is Gate.OPEN and linked.unmet is None
         asked = recovery.recovery(obj, sight.seen, now)
-        held_back = recovery.held_back(obj, sight.seen, asked, difference, now)
+        replaced = sight.observed if difference in recovery.ANEW else None
+        as_made = replaced is not None and predicates.as_made(self.resource, obj, replaced, digest)
+        held_back = recovery.held_back(obj, sight.seen, asked, difference, now, as_made=as_made)
         starts = not sent and _grows(change, asked, gate, held_back=held_back)
         planned = demand is Demand.EXIST and obj.metadata.plan_only
         anew = planned and _anew(obj, sight.seen, asked, difference, held_back)
@@ -239,6 +241,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             may_run=sight.observed is not None and predicates.may_run(self.resource, obj, sight.observed),
             held_back=held_back,
             replacing=bool(obj.status.replacing),
+            unended=account.admits and self._unended(obj, sight, memory),
             difference=difference,
             expired=predicates.expired(obj, sight.seen, now),
             change=named,
@@ -259,7 +262,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             intent=known,
             observed=sight.observed,
             error=sight.error,
-            note=taken or funded.note or note or differs,
+            note=kept.taken or funded.note or note or differs,
             related=linked.message,
             here=self._here(turn.key, obj, account),
             used=used,
@@ -268,6 +271,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             inputs=inputs,
             models=models,
             full=full,
+            kept=kept,
             env_digest=digest,
             unanswered=memory.unanswered,
             exact=turn.exact,
@@ -287,12 +291,12 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
 
     async def _value(
         self, turn: Turn, obj: Resource[SpecT, StatusT], memory: ManagedMemory, sight: Sight[ObsT], *, wanted: bool
-    ) -> tuple[Value, str]:
-        """The state of a value that is shown once, and a message that says why it cannot be kept or replaced."""
+    ) -> tuple[Value, Kept]:
+        """The state of a value that is shown once, and its Secret, with why it cannot be kept or replaced."""
         resource, found = self.resource, sight.seen is Seen.FOUND and not obj.status.id
         looked = wanted or found or sight.seen is Seen.READY
         if not shown_once(resource) or predicates.demand(obj) is not Demand.EXIST or not looked:
-            return Value.NONE, ""
+            return Value.NONE, NOT_KEPT
         kept = await self.values.look(turn.key, obj.metadata.uid, resource.kept_in(obj))
         cloud_id = "" if sight.observed is None else self.resource.identity(sight.observed)[0]
         if found and memory.shown.cloud_id == cloud_id:
@@ -300,8 +304,8 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         life = Life() if found else resource.life(obj.spec, obj.status)
         value = value_of(kept, cloud_id, life, predicates.created_at(obj, turn.now), turn.now)
         if value in {Value.LOST, Value.DUE} and sight.seen is Seen.READY and is_full(obj.status):
-            return Value.STUCK, STUCK
-        return value, kept.taken
+            return Value.STUCK, replace(kept, taken=STUCK)
+        return value, kept
 
     async def _former(
         self,
@@ -402,6 +406,15 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             return replace(found, unmet=Reason.REFERENCE_NOT_READY, message="what it is made of has changed just now")
         return found
 
+    def _unended(self, obj: Resource[SpecT, StatusT], sight: Sight[ObsT], memory: ManagedMemory) -> bool:
+        """Whether the cloud does not show the resource, and this process has not told it to end it.
+
+        Where only a list shows it, this holds however long the list has lacked it. If the account does not admit the
+        namespace, only the resource's name proves whose it is, so that what is not shown is not ended.
+        """
+        unsure = _UNSURE_IN_A_LIST if self.resource.only_listed else {Seen.MISSING}
+        return sight.observed is None and sight.seen in unsure and memory.terminated[0] != obj.status.id
+
     def _used(self, key: ObjectKey, demand: Demand) -> str:
         """Why the resource has to stay, or to run on; empty if it need not."""
         if self.resource.is_source:
@@ -449,7 +462,7 @@ def _grows(change: Change | None, asked: Recovery, gate: Gate, *, held_back: boo
 def _anew(obj: Resource[SpecT, StatusT], seen: Seen, asked: Recovery, difference: Difference, held_back: bool) -> bool:
     """Whether another resource takes the place of the present or the last one."""
     begun = seen is Seen.GONE and bool(obj.status.replacing)
-    return begun or (not held_back and (difference in _ANEW or asked is Recovery.RECREATE))
+    return begun or (not held_back and (difference in recovery.ANEW or asked is Recovery.RECREATE))
 
 
 def _unusable(

@@ -1,5 +1,6 @@
 """What is remembered of a managed object between passes, in this process only."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from relay_operator.api.meta import CreateIntent
@@ -47,6 +48,10 @@ class ManagedMemory(SearchingMemory):
     """The generation of a spec, and the requests that the cloud refused for lack of room since the last resource."""
     sent: SentChange | None = None
     """The last change, until the cloud shows it, or has had enough time to."""
+    begun: tuple[str, Mapping[str, object]] = ("", {})
+    """The id of the resource whose start or restart was sent, and what status is to say of that, until it does."""
+    as_read: Mapping[str, object] = field(default_factory=dict)
+    """What status said of the same when this pass read it."""
     discarded: str = ""
     """Token of the intent whose resource was found, and ended since its value is lost."""
     shown: Shown = field(default_factory=Shown)

@@ -155,6 +155,8 @@ class View:
     held_back: bool = False
     """A restart or recreation has to wait, since several were made lately."""
     replacing: bool = False
+    unended: bool = False
+    """It is to be deleted, and the cloud has to be told to end it before it is believed that it is gone."""
     difference: Difference = Difference.NONE
     expired: bool = False
     change: str = ""
@@ -184,6 +186,7 @@ RECORDED = frozenset(
     {Seen.PENDING, Seen.READY, Seen.STOPPED, Seen.INTERRUPTED, Seen.FAILED, Seen.GOING, Seen.MISSING, Seen.GONE}
 )
 _THERE = RECORDED - {Seen.GOING, Seen.MISSING, Seen.GONE}
+_UNSHOWN = frozenset({Seen.MISSING, Seen.GONE})
 _NOTHING_OF_OURS = frozenset({Seen.NOTHING, Seen.GONE, Seen.ADOPTEE, Seen.ADOPTEE_REFUSED, Seen.TAKEN})
 _GATES: dict[Gate, Action] = {
     Gate.OUTDATED: Stall(Reason.CRD_OUTDATED),
@@ -254,7 +257,7 @@ def _delete_with_open_intent(view: View) -> Action | None:
 
 def _in_use(view: View) -> Action | None:
     """A resource that another object uses stays until that object is gone."""
-    there = view.seen in _THERE or view.former is Former.KEPT
+    there = view.seen in _THERE or _unended(view) or view.former is Former.KEPT
     return Wait(Reason.IN_USE) if view.deleting and view.in_use and there else None
 
 
@@ -305,6 +308,8 @@ def _delete(view: View) -> Action | None:
 
 
 def _end(view: View) -> Action:
+    if _unended(view):
+        return Delete()
     if view.seen not in RECORDED or view.seen is Seen.GONE:
         return Release()
     if view.seen in {Seen.GOING, Seen.MISSING}:
@@ -312,6 +317,11 @@ def _end(view: View) -> Action:
     if view.demand is Demand.DELETE_STOPPING:
         return _stop_and_release(view)
     return Delete()
+
+
+def _unended(view: View) -> bool:
+    """Whether the cloud is told to end what it does not show; not if people want it only stopped."""
+    return view.demand is Demand.DELETE and view.seen in _UNSHOWN and view.unended
 
 
 def _stop_and_release(view: View) -> Action:
@@ -404,6 +414,8 @@ def _rotate(view: View) -> Action | None:
 def _supersede(view: View) -> Action | None:
     """At most two resources exist at a time: the next one is created once the old one is gone."""
     match view.difference:
+        case Difference.SUPERSEDED if view.held_back:
+            return Wait(Reason.BACK_OFF)
         case Difference.SUPERSEDED:
             return _held_up(view) or SetAside()
         case Difference.GREEN_FAILED if view.recovery is not Recovery.RESTART:

@@ -161,7 +161,7 @@ def difference(
     outdated = bool(env_digest and env_digest != (obj.status.env_digest or env_digest))
     if former.supersedes(obj.status) and (recreate if differs or silent else outdated):
         full = former.is_full(obj.status)
-        return (Difference.FORBIDDEN, None, former.FULL) if full else (Difference.SUPERSEDED, None, "")
+        return (Difference.FORBIDDEN, None, former.FULL) if full else (Difference.SUPERSEDED, None, "; ".join(differs))
     if drain(resource, obj) is not None and (differs or silent or outdated):
         return _blue_green(resource, obj, observed, now, (*differs, *silent) or (_CHANGED,))
     if differs or silent or (outdated and recreate):
@@ -188,6 +188,16 @@ def _blue_green(
         return Difference.CHANGE, changes[0], ""
     why = "; ".join(differs)
     return (Difference.BLUE_GREEN, None, why) if running else (Difference.NONE, None, f"{_LATER}: {why}")
+
+
+def as_made(
+    resource: ExternalResource[SpecT, StatusT, ObsT], obj: Resource[SpecT, StatusT], observed: ObsT, env_digest: str
+) -> bool:
+    """Whether the resource was made from this very spec and these Secrets, and the cloud shows it otherwise."""
+    outdated = env_digest and env_digest != (obj.status.env_digest or env_digest)
+    if outdated or changed_fields(obj.status.spec_hash or "", resource.immutable(obj)):
+        return False
+    return bool(resource.differences(obj, observed))
 
 
 def changes_of(

@@ -5,11 +5,11 @@ from datetime import datetime, timedelta
 from relay_operator.api.meta import Resource
 from relay_operator.api.parts import OnFailed, OnInterrupted, OnTerminated
 from relay_operator.api.parts import Recovery as RecoverySpec
-from relay_operator.api.workload import SpecT, StatusT
+from relay_operator.api.workload import SpecT, StatusT, WorkloadStatus
 from relay_operator.engine.backoff import Backoff
 from relay_operator.engine.commitment import BILLED
 from relay_operator.flows.managed.plan import Difference, Recovery, Seen
-from relay_operator.flows.managed.predicates import ON_THE_WAY, refresh_asked, running_wanted, since_in
+from relay_operator.flows.managed.predicates import ON_THE_WAY, created_at, refresh_asked, running_wanted, since_in
 from relay_operator.flows.managed.workload import asked, told
 
 LASTING = timedelta(minutes=10)
@@ -19,6 +19,8 @@ _BACKOFF = Backoff(initial=10.0, limit=300.0)
 """As the kubelet delays restarts of containers; the first recovery is not delayed."""
 LONGEST_WAIT = timedelta(seconds=_BACKOFF.limit)
 _NO_RECOVERY = RecoverySpec()
+ANEW = frozenset({Difference.REPLACEABLE, Difference.SUPERSEDED})
+"""Differences for which another resource is created, without waiting until it is Ready."""
 _ENDED = {Seen.FAILED: "failed", Seen.INTERRUPTED: "interrupted", Seen.GONE: "terminated"}
 """The `status.state` that each of these leads to."""
 
@@ -63,13 +65,40 @@ def due(obj: Resource[SpecT, StatusT], seen: Seen, now: datetime) -> datetime:
     return _since(obj, seen, now) + timedelta(seconds=_BACKOFF.after(made, _whole) if made else 0)
 
 
+def is_counted(obj: Resource[SpecT, StatusT], difference: Difference) -> bool:
+    """Whether status counts what is recreated for such a difference."""
+    return isinstance(obj.status, WorkloadStatus) and difference is not Difference.SUPERSEDED
+
+
+def next_like_it(obj: Resource[SpecT, StatusT], now: datetime) -> datetime:
+    """When another may be created although the cloud shows this one otherwise than it was asked for.
+
+    The next one will most likely differ in the same way. Where status counts none of them, this is the longest wait.
+    """
+    made = created_at(obj, now)
+    return now if made is None else made + LONGEST_WAIT
+
+
 def held_back(
-    obj: Resource[SpecT, StatusT], seen: Seen, asked: Recovery, difference: Difference, now: datetime
+    obj: Resource[SpecT, StatusT],
+    seen: Seen,
+    asked: Recovery,
+    difference: Difference,
+    now: datetime,
+    *,
+    as_made: bool = False,
 ) -> bool:
-    """Whether a recovery has to wait since one was made lately; a changed spec or a requested refresh does not wait."""
+    """Whether a recovery has to wait since one was made lately; a changed spec or a requested refresh does not wait.
+
+    `as_made`: the resource was made from this very spec, and differs from it all the same.
+    """
+    if _changed(obj) or refresh_asked(obj):
+        return False
+    if difference in ANEW and not is_counted(obj, difference):
+        return as_made and now < next_like_it(obj, now)
     if asked is Recovery.NONE and difference is not Difference.REPLACEABLE:
         return False
-    return not _changed(obj) and not refresh_asked(obj) and now < due(obj, seen, now)
+    return now < due(obj, seen, now)
 
 
 def counted(obj: Resource[SpecT, StatusT], seen: Seen, asked: Recovery, now: datetime) -> int:

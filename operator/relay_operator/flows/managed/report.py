@@ -48,6 +48,7 @@ _OF_OTHERS = frozenset(
 )
 
 _FORMER_ONES = "former ones are being deleted"
+_LOST = f", and its answer is lost: it is not sent again unless {meta.RESTARTED_AT} gets another value"
 _ANOTHER = "what it is made from has changed: another is made, and this one kept as long as something uses it"
 
 
@@ -72,7 +73,7 @@ def report_of(
             message = "the answer to the create is lost, and its value with it: the resource is ended and created again"
             return Report("False", ConditionType.RECONCILING, Reason.RECREATING, message, Return.SHORTLY)
         case Sent(change):
-            return _sent(facts, change)
+            return _sent(facts, change, lost=result.lost)
         case Nothing():
             return _decided(facts, action, unreachable=unreachable)
         case _ as never:
@@ -189,10 +190,10 @@ def _adopted(facts: Facts[SpecT, StatusT, ObsT], detail: str) -> Report:
     return Report("False", ConditionType.RECONCILING, reason, f"found; {detail}", Return.SOON)
 
 
-def _sent(facts: Facts[SpecT, StatusT, ObsT], change: Change | None) -> Report:
+def _sent(facts: Facts[SpecT, StatusT, ObsT], change: Change | None, *, lost: bool) -> Report:
     if change is not None:
         back = Return.TRANSITION if change.told_by_webhook else Return.SHORTLY
-        message = f"{change.name} sent to the cloud"
+        message = f"{change.name} sent to the cloud{_LOST if lost else ''}"
         return Report("False", ConditionType.RECONCILING, change.reason, message, back)
     again = Reason.RECREATING if serving(facts.obj.status) is None else Reason.REPLACING
     reason = again if facts.view.replacing and not facts.view.deleting else Reason.DELETING
@@ -255,12 +256,13 @@ def _again(
 ) -> Report:
     """The report before another create."""
     if isinstance(action, actions.CloseIntent):
-        reason, message = Reason.CREATING, facts.note or "the last attempt had no effect"
-    elif isinstance(action, actions.Forget):
-        reason, message = Reason.RECREATING, "recreating it"
-    else:
-        reason, message = Reason.RECREATING, facts.note or f"recovery: {facts.view.recovery.name.lower()}"
-    return Report("False", ConditionType.RECONCILING, reason, message, Return.SOON)
+        # If no answer to a create can be read, each of them makes a resource, which is then ended.
+        retry = RetryKind.QUICK if shown_once(facts.resource) else None
+        message = facts.note or "the last attempt had no effect"
+        return Report("False", ConditionType.RECONCILING, Reason.CREATING, message, Return.SOON, retry)
+    recreated = "recreating it" if isinstance(action, actions.Forget) else facts.note
+    message = recreated or f"recovery: {facts.view.recovery.name.lower()}"
+    return Report("False", ConditionType.RECONCILING, Reason.RECREATING, message, Return.SOON)
 
 
 def _set_aside(facts: Facts[SpecT, StatusT, ObsT]) -> Report:
@@ -322,7 +324,12 @@ def _awaited(facts: Facts[SpecT, StatusT, ObsT], reason: Reason) -> str:
 
 
 def _backing_off(facts: Facts[SpecT, StatusT, ObsT]) -> Report:
-    seen = facts.view.seen
+    seen, difference = facts.view.seen, facts.view.difference
+    if difference in recovery.ANEW and not recovery.is_counted(facts.obj, difference):
+        due = recovery.next_like_it(facts.obj, facts.now)
+        until = f"another is created at {rfc3339(due)}, or as soon as the spec changes"
+        message = f"{facts.note}, although it was created from this very spec: {until}"
+        return Report("False", ConditionType.RECONCILING, Reason.BACK_OFF, message, next_attempt=due)
     said = facts.note or ("" if facts.observed is None else facts.resource.detail(facts.observed))
     word = "restarted" if facts.view.recovery is Recovery.RESTART else "recreated"
     times, due = recovery.in_a_row(facts.obj, seen, facts.now), recovery.due(facts.obj, seen, facts.now)

@@ -169,6 +169,8 @@ class ExternalResource(Protocol[SpecT, StatusT, ObsT]):
     """Whether its reasons are Deploying and Running, although it is not a workload with a power switch."""
     is_source: bool = False
     """Whether others are made from it: while that takes, and no longer, they keep it from being stopped or ended."""
+    only_listed: bool = False
+    """Whether only a list shows it: its object is not let go before the cloud was told to end it."""
     mirrored: tuple[str, ...] = ()
     """Fields of status that an observation has under the same names."""
     told_apart_by: tuple[str, ...] = ()
@@ -196,6 +198,13 @@ class ExternalResource(Protocol[SpecT, StatusT, ObsT]):
     async def create(self, cloud: Cloud, obj: Resource[SpecT, StatusT], intent: CreateIntent, inputs: Inputs) -> ObsT:
         """Send one create. MUST NOT do anything that can fail after the cloud answered."""
         ...
+
+    def of_another(self, obj: Resource[SpecT, StatusT], intent: CreateIntent, made: ObsT) -> tuple[str, ...]:
+        """What in the answer to this create shows that it is about something else, as `differences` tells it.
+
+        Without the name: the flow compares it if the kind has names in the cloud.
+        """
+        return ()
 
     async def delete(self, cloud: Cloud, cloud_id: str) -> None:
         """Terminate the resource with this id, or `address`. Repeatable; raises NotFound if it is gone."""

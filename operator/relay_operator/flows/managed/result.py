@@ -26,6 +26,8 @@ class Sent:
 
     change: Change | None = None
     """None for a termination."""
+    lost: bool = False
+    """Whether its answer is lost, so that the cloud may not have acted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,13 +131,16 @@ class Searcher(Generic[SpecT, StatusT, ObsT]):
         return f"{another_url(account)} may be another: give it that URL again, or ask the cloud of that URL: {what}"
 
     def _what(self, obj: Resource[SpecT, StatusT], intent: CreateIntent) -> str:
-        if not nameless(self.resource) or (legible(obj) and unnamed(self.resource)):
+        if intent.answered or not nameless(self.resource) or (legible(obj) and unnamed(self.resource)):
             return self._clue(intent)
         since = rfc3339(intent.started_at)
         why = "the cloud's list does not show what became of it" if legible(obj) else "the spec cannot be read"
         return f"{why}: look in the cloud for what the spec asked for, and was made at {since} or later"
 
     def _clue(self, intent: CreateIntent) -> str:
+        if intent.answered and nameless(self.resource):
+            what = "shows something else than was sent, or belonged to another object"
+            return f"the answer was about {intent.answered}, which {what}: look at it"
         if unnamed(self.resource):
             return f"look in the cloud for what equals the spec and was made at {rfc3339(intent.started_at)} or later"
         if intent.answered:

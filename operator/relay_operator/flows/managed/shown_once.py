@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from pydantic import JsonValue
 
-from relay_kube.kube import SECRETS, JsonObject, Kube, KubeError, NotFound, Refused
+from relay_kube.kube import SECRETS, JsonObject, Kube, NotFound, Refused
 from relay_operator.api.meta import ANNOTATION_PREFIX, ObjectKey
 from relay_operator.engine.manifests import as_secret, is_owned_by, owner, part, unquoted
 from relay_operator.flows.managed.plan import Value
@@ -63,6 +63,11 @@ class Kept:
     """The cloud id of the resource whose value it has; empty if it has none."""
     taken: str = ""
     """Why the Secret cannot be written; empty if it can."""
+    version: str = ""
+    """The Secret's resource version; empty if it did not exist."""
+
+
+NOT_KEPT = Kept()
 
 
 def value_of(kept: Kept, cloud_id: str, life: Life, made: datetime | None, now: datetime) -> Value:
@@ -94,22 +99,22 @@ class ValueKeeper:
             return Kept(taken=_taken(place))
         if found.get("immutable") is True:
             return Kept(taken=f"the Secret {place.secret} is immutable: delete it, and it is written again")
-        value_of = part(found, "metadata", "annotations").get(VALUE_OF)
-        return Kept(str(value_of or "") if part(found, "data").get(place.key) else "")
+        metadata, has = part(found, "metadata"), bool(part(found, "data").get(place.key))
+        value_of, version = part(metadata, "annotations").get(VALUE_OF), metadata.get("resourceVersion")
+        return Kept(str(value_of or "") if has else "", version=str(version or ""))
 
-    async def keep(self, key: ObjectKey, uid: str, place: Place, shown: Shown) -> None:
-        """Write the value. Raises KubeError, without the value in its message."""
+    async def keep(self, key: ObjectKey, uid: str, place: Place, shown: Shown, seen: Kept) -> None:
+        """Write the value. Raises KubeError, without the value in its message.
+
+        Refused if the Secret is no longer as it was `seen` before the create: another leader may have written the
+        value of a later resource meanwhile.
+        """
         body = _secret(key, uid, place, shown)
         with unquoted(place.secret):
-            try:
-                found = await self.kube.get(SECRETS, key.namespace, place.secret)
-            except NotFound:
+            if not seen.version:
                 await self.kube.create(SECRETS, key.namespace, body)
                 return
-            if not is_owned_by(found, uid):
-                raise KubeError(409, "SecretTaken", _taken(place))
-            version = {"resourceVersion": part(found, "metadata").get("resourceVersion")}
-            bound: JsonObject = {**body, "metadata": {**part(body, "metadata"), **version}}
+            bound: JsonObject = {**body, "metadata": {**part(body, "metadata"), "resourceVersion": seen.version}}
             await self.kube.patch(SECRETS, key.namespace, place.secret, bound)
 
     async def _refusal(self, key: ObjectKey, uid: str, place: Place) -> str:

@@ -62,7 +62,8 @@ def new_status(
     """The status after this pass."""
     obj, observed = facts.obj, result.resource if isinstance(result, Accepted) else facts.observed
     gone: Fields = {"state": "terminated"} if facts.view.seen is Seen.GONE else {}
-    shown = gone if observed is None else facts.resource.mirror(obj, observed)
+    # What is there is not terminated, also where the cloud has no word for its state.
+    shown = gone if observed is None else {"state": None, **facts.resource.mirror(obj, observed)}
     state = shown.get("state", obj.status.state)
     assert state is None or isinstance(state, str), "states are words"
     wanted, looked = _conditions(facts, report), facts.error is None
@@ -75,7 +76,7 @@ def new_status(
     changed["recoveries"] = _recoveries(facts, action, result, report)
     changed["next_schedule_time"] = None if facts.view.deleting else schedule.next_change(obj.spec, facts.now)
     if (state or None) != obj.status.state and "state" not in changed:
-        changed["state_since"] = facts.now
+        changed["state_since"] = facts.now if state else None
     if blue_green.serving(obj.status) is not None and not isinstance(result, Switched):
         changed["endpoint_url"] = told(obj.status).endpoint_url  # the old one's, until it is relieved
     if obj.status.adopted_before != obj.metadata.echo(meta.ADOPT_ID):
@@ -201,13 +202,31 @@ def _beside(facts: Facts[SpecT, StatusT, ObsT]) -> Fields:
 
 def _failed(facts: Facts[SpecT, StatusT, ObsT]) -> Fields:
     """The record that a new resource failed to take the old one's place, although it fits the spec."""
-    obj, seen = facts.obj, facts.view.seen
-    if facts.view.former not in {Former.SERVING, Former.RELIEVED} or seen not in {Seen.FAILED, Seen.GONE}:
-        return {}
+    obj, view = facts.obj, facts.view
     if changed_fields(obj.status.spec_hash or "", facts.resource.immutable(obj)):
+        return {}
+    if view.former is Former.RETURNING:
+        shown = _shown_otherwise(facts)
+        return {"failed_green": blue_green.failed(obj, shown)} if shown else {}
+    if view.former not in {Former.SERVING, Former.RELIEVED} or view.seen not in {Seen.FAILED, Seen.GONE}:
         return {}
     said = facts.note if facts.observed is None else facts.resource.detail(facts.observed)
     return {"failed_green": blue_green.failed(obj, said)}
+
+
+def _shown_otherwise(facts: Facts[SpecT, StatusT, ObsT]) -> str:
+    """How the cloud shows a new resource that was made for this very spec; empty if it is as asked for, or was not.
+
+    The next one would differ in the same way: each of them costs, and none would take the old one's place.
+    """
+    obj, observed = facts.obj, facts.observed
+    if observed is None or facts.view.difference is not Difference.BLUE_GREEN:
+        return ""
+    differs = facts.resource.differences(obj, observed)
+    fixed = {text.partition(":")[0] for text in differs} & facts.resource.immutable(obj).keys()
+    # Fields without a fingerprint may have changed since the create, if the spec has.
+    seen_before = obj.status.observed_generation == obj.metadata.generation
+    return "; ".join(differs) if fixed or seen_before else ""
 
 
 def _money(facts: Facts[SpecT, StatusT, ObsT], report: Report) -> Fields:
@@ -283,22 +302,41 @@ def _clocks(
     facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Result[ObsT], observed: ObsT | None, state: str | None
 ) -> Fields:
     """The echo of the restart, and since when the workload has been running or stopped."""
-    metadata, status = facts.obj.metadata, facts.obj.status
-    changed: Fields = {}
-    start = isinstance(action, actions.Update) and action.change in {START, RESTART}
-    started = start and isinstance(result, Sent)
-    begun = isinstance(result, Accepted) or started
-    if started:
-        changed["state_since"] = facts.now  # the same state after this is a new failure
-    if begun:
-        # Kept without the annotation: the same value, put back, is no new one.
-        changed["restarted_at"] = metadata.echo(meta.RESTARTED_AT) or told(status).restarted_at
+    begun, status = isinstance(result, Accepted), facts.obj.status
+    changed: Fields = {"restarted_at": _echo(facts)} if begun else {}
     changed["running_since"] = _running_since(facts, result, observed, state, begun=begun)
+    changed |= begins(facts, action, result)
     if observed is not None and not isinstance(result, Sent):
         stopped = facts.resource.progress(observed) is Progress.STOPPED
         as_asked = stopped and predicates.stopped_for_good(facts.obj, facts.now)
         changed["stopped_since"] = (told(status).stopped_since or facts.now) if as_asked else None
     return changed
+
+
+def begins(facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Result[ObsT]) -> Fields:
+    """What status says of a start or restart that was sent, whatever the cloud shows; empty if none was."""
+    start = isinstance(action, actions.Update) and action.change in {START, RESTART}
+    if not start or not isinstance(result, Sent):
+        return {}
+    return {
+        "state_since": facts.now,  # the same state after this is a new failure
+        "restarted_at": _echo(facts),
+        "running_since": _running_since(facts, result, None, None, begun=True),
+        "recoveries": _restarts(facts),
+    }
+
+
+def _echo(facts: Facts[SpecT, StatusT, ObsT]) -> str | None:
+    """The last request for a restart; kept without the annotation: the same value, put back, is no new one."""
+    return facts.obj.metadata.echo(meta.RESTARTED_AT) or told(facts.obj.status).restarted_at
+
+
+def _restarts(facts: Facts[SpecT, StatusT, ObsT]) -> int | None:
+    """Consecutive restarts and recreations, with the start that was sent unless people requested that."""
+    obj, view = facts.obj, facts.view
+    if view.difference is not Difference.CHANGE and view.recovery is Recovery.RESTART:
+        return recovery.counted(obj, view.seen, view.recovery, facts.now)
+    return recovery.in_a_row(obj, view.seen, facts.now) or None
 
 
 def _running_since(
@@ -355,9 +393,8 @@ def _recoveries(facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Resu
         return None
     if isinstance(action, actions.Replace) or (isinstance(action, actions.Forget) and not view.replacing):
         return recovery.counted(obj, view.seen, view.recovery, facts.now) or None
-    restart = isinstance(action, actions.Update) and view.difference is not Difference.CHANGE
-    if restart and isinstance(result, Sent) and view.recovery is Recovery.RESTART:
-        return recovery.counted(obj, view.seen, view.recovery, facts.now)
+    if begins(facts, action, result):
+        return _restarts(facts)
     return recovery.in_a_row(obj, view.seen, facts.now) or None  # a long run may end in this pass
 
 

@@ -126,3 +126,17 @@ async def test_a_create_that_is_withheld_is_unsent() -> None:
         assert isinstance(result, NotPaid)
         assert server.targets == []
     assert memory.unsent == f"{TOKEN}/1/1"
+
+
+async def test_a_create_that_is_refused_is_unsent_whatever_becomes_of_the_write_that_says_so() -> None:
+    obj, cache, memory = batch(status=status(part(inputFileId="file_1"))), Cache(), BatchMemory("uid-1")
+    metadata = obj.metadata.model_dump(mode="json", exclude_none=True)
+    cache.put(KEY, cast("Json", {"kind": "InferenceBatch", "metadata": metadata, "status": {"createToken": TOKEN}}))
+    refusal = b'{"error":{"message":"slow down","type":"error","code":null}}'
+    async with ObjectStores(StorePolicy()) as stores, scripted_server() as server:
+        server.will(Reply(429, refusal))
+        async with Cloud(server.url, "or_key_0123456789", inference_url=server.url, organization_id="org-1") as cloud:
+            facts = Facts(KEY, obj, NOON, ready(cloud), View(phase=Phase.ACTIVE), obj.status, INTENT)
+            result = await acting(stores, cache).act(facts, Submit(), memory, cast("Any", _Writer(reads=True)))
+        assert isinstance(result, NotPaid)
+    assert memory.unsent == f"{TOKEN}/1/1"

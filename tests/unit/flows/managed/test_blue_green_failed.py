@@ -93,3 +93,50 @@ async def test_what_failed_by_a_bad_secret_is_made_again_once_that_changes(blue:
     await blue.wait(400)
     assert ids(blue) == ["pod-3", "pod-1"]
     assert [sent.env.get("TOKEN") for _, sent in blue.pods.sent] == [None, "first", "second"]
+
+
+async def test_a_new_one_that_the_cloud_shows_otherwise_than_it_was_asked_for_is_not_made_again(blue: World) -> None:
+    def otherwise(call: str) -> None:
+        if call == "create":
+            blue.pods.become("pod-2", "deploying", image_url="docker.io/library/another")
+
+    blue.pods.on_call = otherwise
+    blue.change(image="another")
+    await blue.wait(600, step=5)
+    assert (blue.reason(), ids(blue), live(blue), len(blue.pods.created)) == ("GreenFailed", ["pod-1"], ["pod-1"], 2)
+    assert "pod-2: image: asked another, has docker.io/library/another" in blue.stalled()
+    await blue.restart()
+    blue.annotate(reconcile_at="now")
+    await blue.wait(600, step=5)
+    assert len(blue.pods.created) == 2
+    blue.pods.on_call = lambda _call: None
+    blue.change(image="docker.io/library/another")
+    await blue.wait(5)
+    assert ids(blue) == ["pod-3", "pod-1"]
+
+
+@pytest.mark.parametrize("told", [False, True], ids=["before it was looked at", "after that"])
+async def test_a_new_one_of_another_model_than_the_cloud_shows_has_failed_only_for_the_spec_that_made_it(
+    blue: World, *, told: bool
+) -> None:
+    def otherwise(call: str) -> None:
+        if call == "create":
+            blue.pods.become(f"pod-{len(blue.pods.created)}", "deploying", gpu_model_id="H200 SXM")
+            if not told and len(blue.pods.created) == 2:
+                blue.change(gpu={"modelId": "b200"})
+
+    blue.pods.on_call = otherwise
+    blue.change(gpu={"modelId": "h200"})
+    await blue.wait(600, step=5)
+    made = 2 if told else 3
+    assert (blue.reason(), ids(blue), len(blue.pods.created)) == ("GreenFailed", ["pod-1"], made)
+    assert f"pod-{made}: gpu.modelIds: asked {'h200' if told else 'b200'}, has H200 SXM" in blue.stalled()
+
+
+async def test_a_new_one_that_differs_by_a_changed_secret_alone_has_not_failed(blue: World) -> None:
+    await blue.kube.create(SECRETS, NAMESPACE, {"metadata": {"name": "keys"}, "data": encoded(A="first")})
+    blue.change(env=[{"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "keys", "key": "A"}}}])
+    await blue.wait(5)
+    blue.server.edit("secrets", NAMESPACE, "keys", {"data": encoded(A="second")})
+    await blue.wait(400)
+    assert (ids(blue), status(blue).failed_green) == (["pod-3", "pod-1"], None)

@@ -1,11 +1,12 @@
 """Where a workload is reached, written for others: templates, ownership, and what is in the way."""
 
 import base64
+from dataclasses import replace
 
 import pytest
 from pydantic import JsonValue
 
-from relay_kube.kube import CONFIG_MAPS, SECRETS, Conflict, KubeError
+from relay_kube.kube import CONFIG_MAPS, SECRETS, Conflict, KubeError, NotLeading
 from relay_operator.api.connection import Connection, ConnectionTarget
 from relay_operator.api.meta import ObjectKey
 from relay_operator.flows.managed.connection import MOST_CHARACTERS, Reached, filled
@@ -74,7 +75,9 @@ async def write(
 ) -> str:
     """What is in the way; empty where nothing is."""
     asked = None if connection is None else Connection.model_validate(connection)
-    told = await world.flow.connections.write(KEY, "u1", asked, reached, memory or ManagedMemory("u1"))
+    told = await world.flow.connections.write(
+        KEY, "u1", asked, reached, memory or ManagedMemory("u1"), lambda: world.leading
+    )
     return told or ""
 
 
@@ -211,3 +214,14 @@ async def test_what_this_process_never_wrote_is_not_looked_for(world: World) -> 
     asked = Connection.model_validate(BOTH)
     assert await world.flow.connections.intact(KEY, "u1", asked, ManagedMemory("u1"))
     assert world.server.calls == []
+
+
+@pytest.mark.parametrize("there", [False, True])
+async def test_a_process_that_no_longer_leads_writes_nothing(world: World, *, there: bool) -> None:
+    if there:
+        await write(world, BOTH)
+    written = len(world.server.writes)
+    world.leading = False
+    with pytest.raises(NotLeading):
+        await write(world, BOTH, reached=replace(REACHED, endpoint_url="https://other.example/"))
+    assert len(world.server.writes) == written

@@ -60,6 +60,7 @@ AXES: dict[str, Sequence[object]] = {
         ("finalizer", "paused", "plan_only", "disabled", "end_asked", "may_run", "held_back", "replacing", "expired"),
         (True, False),
     ),
+    "unended": (True, False),
     "demand": tuple(Demand),
     "account": tuple(Account),
     "seen": tuple(Seen),
@@ -197,7 +198,18 @@ INVARIANTS: dict[str, Callable[[View, Action], bool]] = {
         not (view.seen in {Seen.FOREIGN, Seen.WITHHELD} and isinstance(action, TOUCHES_THE_CLOUD))
     ),
     "only what was seen alive is changed or ended": lambda view, action: (
-        not isinstance(action, ENDS) or view.seen in ALIVE
+        not isinstance(action, ENDS)
+        or view.seen in ALIVE
+        or (action == Delete() and view.seen in {Seen.MISSING, Seen.GONE} and view.demand is Demand.DELETE)
+    ),
+    "what was not told to end is not let go": lambda view, action: (
+        not isinstance(action, Release)
+        or not view.unended
+        or view.seen is not Seen.GONE
+        or view.demand is not Demand.DELETE
+    ),
+    "what has gone is told to end only once": lambda view, action: (
+        action != Delete() or view.unended or view.seen in ALIVE
     ),
     "a live resource is released only where people said so": lambda view, action: (
         not isinstance(action, Release)

@@ -116,7 +116,7 @@ def test_every_kind_has_odd_answers() -> None:
 
 
 @pytest.mark.parametrize("kind", RECORDS)
-@settings(max_examples=20, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 @given(st.data())
 def test_every_other_kind_has_a_status_that_is_taken(kind: str, data: st.DataObject) -> None:
     example, row = EXAMPLES[kind], data.draw(told(RECORDS[kind]))

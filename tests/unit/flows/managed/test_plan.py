@@ -165,6 +165,26 @@ SENTENCES: dict[str, tuple[View, Action]] = {
         Forget(),
     ),
     "gone by our own hand is recreated": (View(seen=Seen.GONE, replacing=True), Forget()),
+    "what is not shown is told to end with its object": (
+        View(demand=Demand.DELETE, seen=Seen.MISSING, unended=True),
+        Delete(),
+    ),
+    "what is not shown and was told to end is waited for": (
+        View(demand=Demand.DELETE, seen=Seen.MISSING),
+        Wait(Reason.DELETING),
+    ),
+    "what others use is not told to end, although it is not shown": (
+        View(demand=Demand.DELETE, seen=Seen.GONE, unended=True, in_use=True),
+        Wait(Reason.IN_USE),
+    ),
+    "what is only to be stopped is not told to end": (
+        View(demand=Demand.DELETE_STOPPING, seen=Seen.MISSING, unended=True),
+        Wait(Reason.DELETING),
+    ),
+    "another that would differ in the same way waits": (
+        replace(LIVE, difference=Difference.SUPERSEDED, held_back=True),
+        Wait(Reason.BACK_OFF),
+    ),
     "one 404 of a live object is doubted": (View(seen=Seen.MISSING), Wait(Reason.SEARCHING)),
     "a replacement is told before it is begun": (replace(LIVE, difference=Difference.REPLACEABLE), Replace()),
     "a replacement that was told deletes": (

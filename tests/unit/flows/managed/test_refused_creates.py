@@ -6,7 +6,7 @@ from relay_client import BadRequest, CapacityExhausted, CloudError, Forbidden, H
 from relay_operator.accounts.shortage import Shortage
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.engine.queue import Priority
-from tests.unit.engine.apiserver import Json
+from tests.unit.engine.apiserver import Fault, Json
 from tests.unit.flows.managed.cloudpods import Failure, refused, unauthorized
 from tests.unit.flows.managed.world import NAMESPACE, World
 
@@ -38,6 +38,15 @@ async def test_a_create_that_was_held_back_in_an_outage_is_made_again_and_not_se
     assert (world.reason(), world.status().create_token) == ("CloudUnavailable", world.readable_intent().token)
     await world.wait(10)
     assert (world.reason(), world.pods.count("find")) == ("Running", 0)
+
+
+async def test_a_refusal_that_status_could_not_record_is_not_searched_for(world: World) -> None:
+    """People write to the object meanwhile, and the intent stays open: a search would take ten minutes."""
+    world.pods.fail("create", refused(RateLimited))
+    world.server.faults.append(Fault(409, method="PATCH", plural="gpupods", status_write=True))
+    world.apply()
+    await world.wait(30)
+    assert (world.reason(), world.pods.count("find"), len(world.pods.sent)) == ("Running", 0, 2)
 
 
 async def test_after_the_largest_number_of_an_attempt_comes_the_first(world: World) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from relay_client import Cloud, Forbidden
-from relay_operator.api.meta import ADOPT_ID, PAUSED
+from relay_operator.api.meta import ADOPT_ID, PAUSED, CreateIntent
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.resource import SearchResult
 from relay_wire.vms import VmRecord
@@ -219,3 +219,28 @@ async def test_a_secret_that_is_changed_as_it_is_written_is_looked_at_again(show
         ("pod-1", f"{CANARY}pod-1"),
         1,
     )
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["no Secret before", "a Secret before"])
+async def test_a_leader_that_wakes_after_its_create_does_not_write_over_the_value_of_the_next_leader(
+    showing: World, *, there: bool
+) -> None:
+    showing.apply()
+    uid = showing.obj().metadata.uid
+    if there:
+        put_secret(showing, uid)
+    showing.pods.on_call = lambda call: put_secret(showing, uid, {"later": True}) if call == "create" else None
+    await showing.one_pass()
+    assert part(secret(showing), "data") == {"value": "b2xk"}
+    assert (secret(showing)["later"], showing.status().id) == (True, None)
+
+
+async def test_a_process_that_no_longer_leads_keeps_no_value(showing: World) -> None:
+    def frozen(call: str) -> None:
+        showing.leading = call != "create"
+
+    showing.apply()
+    showing.pods.on_call = frozen
+    await showing.one_pass()
+    assert (len(showing.pods.live), secret(showing), showing.status().id) == (1, {}, None)
+    assert isinstance(showing.intent(), CreateIntent)
