@@ -259,9 +259,10 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
     async def _change(self, facts: Facts[SpecT, StatusT, ObsT], change: Change, memory: ManagedMemory) -> Result[ObsT]:
         ending = facts.obj.status.id if change.name == actions.STOP else None
         result = await self._send(facts, change.send, change, ending=ending)
-        lost = isinstance(result, Rejected) and result.error.outcome is Outcome.UNKNOWN
+        lost = isinstance(result, Rejected) and result.error.outcome is Outcome.UNKNOWN and result.error.status is None
         if lost and change.name == actions.RESTART:
-            # Nothing shows whether the cloud acted, and another restart would interrupt once more what runs.
+            # Nothing shows whether the cloud acted, and another restart would interrupt once more what runs. A cloud
+            # that answers with an error has hardly acted: people's request is sent again.
             result = Sent(change, lost=True)
         if isinstance(result, Sent):
             memory.sent = SentChange(facts.obj.status.id or "", change.name, change.to, self.clock())

@@ -2,8 +2,9 @@
 
 import pytest
 
+from relay_client import CloudUnavailable
 from tests.unit.engine.apiserver import Call, Fault
-from tests.unit.flows.managed.cloudpods import lost
+from tests.unit.flows.managed.cloudpods import Failure, lost
 from tests.unit.flows.managed.world import World
 
 
@@ -83,6 +84,13 @@ async def test_a_restart_whose_answer_is_lost_is_not_sent_again(running: World) 
     assert "its answer is lost: it is not sent again unless gpurelay.dev/restarted-at" in running.message()
     await running.wait(600)
     assert (running.pods.count("restart"), running.reason()) == (1, "Running")
+
+
+async def test_a_restart_that_the_cloud_answers_with_an_error_is_sent_again(running: World) -> None:
+    running.pods.fail("restart", Failure(CloudUnavailable("call", "bad gateway", status=502)))
+    running.annotate(restarted_at="now")
+    await running.wait(60)
+    assert (running.pods.count("restart"), running.status().restarted_at) == (2, "now")
 
 
 async def test_a_stop_whose_answer_is_lost_is_sent_again(running: World) -> None:
