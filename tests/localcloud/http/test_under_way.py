@@ -9,9 +9,12 @@ import pytest
 from starlette.responses import Response
 
 from relay_localcloud.http.connections import ABORT
+from relay_localcloud.http.exchange import Exchange, attach
 from relay_localcloud.http.under_way import EndedFromOutside, UnderWay
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from starlette.types import Message, Receive, Scope, Send
 
     from relay_localcloud.http.errors import ApiError
@@ -21,6 +24,7 @@ MORE: Message = {"type": "http.response.body", "body": b"a", "more_body": True}
 LAST: Message = {"type": "http.response.body", "body": b"b"}
 
 
+@pytest.mark.parametrize("words", [None, lambda _: b"it is cut"], ids=["", "it says so"])
 @pytest.mark.parametrize("replaced", [True, False])
 @pytest.mark.parametrize(
     ("sent", "aborted", "status"),
@@ -28,7 +32,7 @@ LAST: Message = {"type": "http.response.body", "body": b"b"}
     ids=["nothing", "head", "half", "whole"],
 )
 async def test_what_has_begun_is_broken_off_and_what_is_complete_is_left_alone(
-    sent: tuple[Message, ...], aborted: bool, status: int, replaced: bool
+    sent: tuple[Message, ...], aborted: bool, status: int, replaced: bool, words: Callable[[ApiError], bytes] | None
 ) -> None:
     answered: list[Message] = []
     broken: list[bool] = []
@@ -51,6 +55,7 @@ async def test_what_has_begun_is_broken_off_and_what_is_complete_is_left_alone(
 
     under_way = UnderWay()
     scope: Scope = {"type": "http", "extensions": {ABORT: lambda: broken.append(True)}}
+    attach(scope, Exchange(None, {}, last_words=words))
     request = asyncio.create_task(EndedFromOutside(app, under_way, refused)(scope, nothing, note))
     await standing.wait()
     if replaced:
@@ -59,4 +64,6 @@ async def test_what_has_begun_is_broken_off_and_what_is_complete_is_left_alone(
     else:
         request.cancel()
     await request
-    assert (bool(broken), answered[0]["status"]) == (aborted, status)
+    said = answered[-1].get("body") == b"it is cut"
+    assert (bool(broken), said) == (aborted and words is None, aborted and words is not None)
+    assert answered[0]["status"] == status
