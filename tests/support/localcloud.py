@@ -161,6 +161,11 @@ class Control:
         fault_id: str = made["id"]
         return fault_id
 
+    async def was_met(self, fault_id: str) -> bool:
+        """Whether a request met the fault."""
+        told: list[Json] = (await self.call("GET", "/faults"))["items"]
+        return any(one["id"] == fault_id and one["applied"] for one in told)
+
     async def end_fault(self, fault_id: str) -> None:
         """Removes one fault."""
         await self.call("DELETE", f"/faults/{fault_id}")

@@ -95,13 +95,8 @@ async def test_what_is_paid_for_while_a_batch_is_forced_away_is_cancelled(
     fault = await control.fault(CREATE_BATCH, {"delaySeconds": 3}, organizationId=organization.id, count=1)
     if refused:
         await control.fault(CANCEL_BATCH, {"status": 503}, organizationId=organization.id, count=refused)
-
-    async def sent() -> bool:
-        told = {one["id"]: one for one in (await control.call("GET", "/faults"))["items"]}
-        return bool(told[fault]["applied"])
-
     await workspace.apply(batch())
-    await eventually(sent, what="the create is under way")
+    await eventually(lambda: control.was_met(fault), what="the create is under way")
     await workspace.kube.delete(KIND, NAME)
     await workspace.kube.patch(KIND, NAME, {"metadata": {"finalizers": None}})
     await workspace.is_gone(KIND, NAME)

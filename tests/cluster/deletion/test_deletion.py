@@ -84,13 +84,8 @@ async def test_objects_deleted_the_moment_they_are_applied_leave_nothing(workspa
     control, organization = workspace.cloud.control, workspace.organization
     await workspace.becomes("CloudAccount", "default")
     fault = await control.fault(CREATE_POD, {"delaySeconds": 3}, organizationId=organization.id, count=1)
-
-    async def sent() -> bool:
-        told = {one["id"]: one for one in (await control.call("GET", "/faults"))["items"]}
-        return bool(told[fault]["applied"])
-
     await workspace.apply(gpu_pod("slow"))
-    await eventually(sent, what="a create is under way")
+    await eventually(lambda: control.was_met(fault), what="a create is under way")
     await workspace.kube.delete("GpuPod", "slow")
     names = [f"brief-{number}" for number in range(4)]
     for name in names:

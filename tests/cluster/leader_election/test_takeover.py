@@ -389,14 +389,9 @@ async def test_the_lease_is_released_after_long_work_has_ended(
     control = workspace.cloud.control
     await control.settings(batchRecordSeconds=0.01)
     fault = await control.fault(DOWNLOAD, {"delaySeconds": 60}, organizationId=workspace.organization.id)
-
-    async def downloading() -> bool:
-        told = {one["id"]: one for one in (await control.call("GET", "/faults"))["items"]}
-        return bool(told[fault]["applied"])
-
     await put_prompts(workspace, [record("r1")])
     await workspace.apply(batch())
-    await eventually(downloading, what="answers are being fetched")
+    await eventually(lambda: control.was_met(fault), what="answers are being fetched")
     await operator.stop()
     said = [str(line.get("message")) for line in operator.log_lines()]
     ended = next(place for place, line in enumerate(said) if line.startswith("long work has ended"))

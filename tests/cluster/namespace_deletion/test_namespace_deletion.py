@@ -39,16 +39,11 @@ async def test_what_is_being_created_at_that_moment_is_not_left_behind(workspace
     control, organization = workspace.cloud.control, workspace.organization
     await workspace.becomes("CloudAccount", "default")
     fault = await control.fault(CREATE_POD, {"delaySeconds": 3}, organizationId=organization.id, count=1)
-
-    async def sent() -> bool:
-        told = {one["id"]: one for one in (await control.call("GET", "/faults"))["items"]}
-        return bool(told[fault]["applied"])
-
     for name in PODS:
         await workspace.apply(gpu_pod(name))
     for name in CLUSTERS:
         await workspace.apply(gpu_cluster(name, replicas=1))
-    await eventually(sent, what="a create is under way")
+    await eventually(lambda: control.was_met(fault), what="a create is under way")
     await _delete_namespace(workspace)
 
     async def ended() -> bool:

@@ -172,7 +172,7 @@ class Gatherer:
         if seen.here and not facts.outdated:  # an earlier release recorded no endpoint
             facts = replace(facts, status=facts.status.model_copy(update={"identity": facts.sent_for}))
         obj, status = facts.obj, facts.status
-        # What the cloud does not find may run all the same: it is told once to end.
+        # A batch that the cloud does not find may still run, so the operator cancels it once.
         running = [*predicates.live(status), *unended(status, memory)]
         told = [
             part

@@ -320,7 +320,7 @@ def _end(view: View) -> Action:
 
 
 def _unended(view: View) -> bool:
-    """Whether the cloud is told to end what it does not show; not if people want it only stopped."""
+    """Whether to delete a resource that the cloud does not show; not if people only want it stopped."""
     return view.demand is Demand.DELETE and view.seen in _UNSHOWN and view.unended
 
 

@@ -99,7 +99,7 @@ class ScheduleFlow:
     """The `Flow` of schedules."""
 
     engine: Engine
-    leading: Callable[[], bool] = lambda: True
+    leading: Callable[[], bool]
     """Whether this replica may still do things that others can see."""
 
     @property

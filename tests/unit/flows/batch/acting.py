@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, cast
 
+from relay_client import Cloud
 from relay_operator.api.meta import CreateIntent, ObjectKey
 from relay_operator.engine.account import AccountReady, Accounts
+from relay_operator.engine.cache import Cache
 from relay_operator.engine.identity import Installation
 from relay_operator.engine.queue import Queue
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
@@ -18,14 +22,16 @@ from relay_operator.flows.batch.publishing import Publishing
 from relay_operator.flows.batch.sending import Sending
 from relay_operator.flows.batch.sources import Sources
 from relay_operator.flows.batch.transfers import Transfers
+from relay_operator.objectstores.addresses import StorePolicy
+from relay_operator.objectstores.stores import ObjectStores
 from relay_operator.records.pace import Pace
+from tests.unit.client.scripted import ScriptedServer, Step, scripted_server
 from tests.unit.flows.batch.examples import NOON, TOKEN
 
 if TYPE_CHECKING:
-    from relay_client import Cloud
+    from collections.abc import AsyncIterator
+
     from relay_kube.kube import Kube
-    from relay_operator.engine.cache import Cache
-    from relay_operator.objectstores.stores import ObjectStores
 
 KEY = ObjectKey("InferenceBatch", "ns", "nightly")
 INTENT = CreateIntent(token=TOKEN, name="nightly", attempt=1, spec_hash="", started_at=NOON)
@@ -61,3 +67,15 @@ def acting(stores: ObjectStores, cache: Cache) -> Actor:
         leading=lambda: True,
         cache=cache,
     )
+
+
+@asynccontextmanager
+async def acting_in(folder: Path, *script: Step) -> AsyncIterator[tuple[Actor, Cloud, ScriptedServer]]:
+    """An actor that may write to this folder, and a cloud that answers by the script."""
+    async with (
+        ObjectStores(StorePolicy(file_roots=(PurePosixPath(folder),))) as stores,
+        scripted_server() as server,
+        Cloud(server.url, "or_key_0123456789", inference_url=server.url, organization_id="org-1") as cloud,
+    ):
+        server.will(*script)
+        yield acting(stores, Cache()), cloud, server

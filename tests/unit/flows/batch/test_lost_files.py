@@ -5,30 +5,24 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from contextlib import asynccontextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from relay_client import Cloud, NotFound
+from relay_client import NotFound
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import InputStatus, OutputStatus, RequestCounts
-from relay_operator.engine.cache import Cache
 from relay_operator.flows.batch.files import FILE_LOST, clear
 from relay_operator.flows.batch.names import file_name
 from relay_operator.flows.batch.result import Published, StoppedError, WorkRefused
-from relay_operator.objectstores.addresses import StorePolicy
-from relay_operator.objectstores.stores import ObjectStores
-from tests.unit.client.scripted import Reply, ScriptedServer, Step, scripted_server
-from tests.unit.flows.batch.acting import INTENT, acting
+from tests.unit.client.scripted import Reply, Step
+from tests.unit.flows.batch.acting import INTENT, acting_in
 from tests.unit.flows.batch.examples import batch, sent, status
 from tests.unit.records.streams import failure, file, record, success
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from relay_operator.flows.batch.act import Actor
+    pass
 
 LIST = Reply(200, b'{"object":"list","data":[],"has_more":false}')
 GONE = Reply(404, b'{"error":{"message":"no","type":"not_found_error","code":null}}')
@@ -53,22 +47,10 @@ def _content(*lines: object) -> Reply:
 FIRST, SECOND, ANSWER = _content(record("a")), _content(record("b")), _content(success("b"))
 
 
-@asynccontextmanager
-async def _acting(folder: Path, *script: Step) -> AsyncIterator[tuple[Actor, Cloud, ScriptedServer]]:
-    policy = StorePolicy(file_roots=(PurePosixPath(folder),))
-    async with (
-        ObjectStores(policy) as stores,
-        scripted_server() as server,
-        Cloud(server.url, "or_key_0123456789", inference_url=server.url, organization_id="org-1") as cloud,
-    ):
-        server.will(*script)
-        yield acting(stores, Cache()), cloud, server
-
-
 async def test_a_file_that_is_shown_without_its_content_counts_as_lost(tmp_path: Path) -> None:
     looks = [*TOLD_GONE, FIRST, ANSWER, SECOND, *TOLD_GONE]
     script = [*_shown(*FILES), FIRST, GONE, *looks, FIRST, SECOND, ANSWER]
-    async with _acting(tmp_path, *script) as (actor, cloud, _):
+    async with acting_in(tmp_path, *script) as (actor, cloud, _):
         came = await actor.publishing.publish(batch(output={"url": f"file://{tmp_path}"}, status=TWO), cloud, INTENT)
     assert isinstance(came, Published)
     assert (came.counts, came.lost) == (RequestCounts(total=2, completed=1), 1)
@@ -80,7 +62,7 @@ async def test_errors_that_are_lost_do_not_hide_the_answers_that_were_written_be
     both = _content(record("a"), record("b"))
     looks = [ANSWER, *TOLD_GONE, both, *TOLD_GONE]
     script = [*_shown("out", "errors", "file_1_1"), both, ANSWER, GONE, *looks, both, ANSWER]
-    async with _acting(tmp_path, *script) as (actor, cloud, _):
+    async with acting_in(tmp_path, *script) as (actor, cloud, _):
         came = await actor.publishing.publish(batch(output={"url": f"file://{tmp_path}"}, status=told), cloud, INTENT)
     assert isinstance(came, Published)
     assert (came.counts, came.lost) == (RequestCounts(total=2, completed=1), 1)
@@ -89,7 +71,7 @@ async def test_errors_that_are_lost_do_not_hide_the_answers_that_were_written_be
 async def test_what_was_there_before_is_not_replaced_by_a_part(tmp_path: Path) -> None:
     (tmp_path / "output.jsonl").write_text("whole")
     looks = [*TOLD_GONE, FIRST, ANSWER, SECOND, *TOLD_GONE]
-    async with _acting(tmp_path, *_shown(*FILES), FIRST, GONE, *looks) as (actor, cloud, _):
+    async with acting_in(tmp_path, *_shown(*FILES), FIRST, GONE, *looks) as (actor, cloud, _):
         came = await actor.publishing.publish(batch(output={"url": f"file://{tmp_path}"}, status=TWO), cloud, INTENT)
     assert isinstance(came, WorkRefused)
     assert came.reason is Reason.RESULTS_LOST
@@ -98,14 +80,14 @@ async def test_what_was_there_before_is_not_replaced_by_a_part(tmp_path: Path) -
 
 async def test_content_that_comes_after_all_is_waited_for(tmp_path: Path) -> None:
     script = [*_shown(*FILES), FIRST, GONE, *TOLD_GONE, FIRST, ANSWER, SECOND, _content(success("a"))]
-    async with _acting(tmp_path, *script) as (actor, cloud, _):
+    async with acting_in(tmp_path, *script) as (actor, cloud, _):
         with pytest.raises(NotFound):
             await actor.publishing.publish(batch(output={"url": f"file://{tmp_path}"}, status=TWO), cloud, INTENT)
     assert not await asyncio.to_thread(os.listdir, tmp_path)
 
 
 async def test_without_access_to_batches_no_content_counts_as_lost(tmp_path: Path) -> None:
-    async with _acting(tmp_path, *_shown(*FILES), FIRST, GONE) as (actor, cloud, _):
+    async with acting_in(tmp_path, *_shown(*FILES), FIRST, GONE) as (actor, cloud, _):
         with pytest.raises(NotFound) as refused:
             await actor.publishing.publish(batch(output={"url": f"file://{tmp_path}"}, status=TWO), cloud, INTENT)
     assert refused.value.operation == "list_batches"
@@ -116,7 +98,7 @@ async def test_a_round_ends_if_what_it_is_made_of_is_shown_without_its_content(t
     obj = batch(status=status(ended, round=2, attempt=2, input=InputStatus(digest="d", records=1)))
     errors = _content(failure("a"))
     script = [errors, GONE, errors, *TOLD_GONE, *TOLD_GONE]
-    async with _acting(tmp_path, *script) as (actor, cloud, server):
+    async with acting_in(tmp_path, *script) as (actor, cloud, server):
         with pytest.raises(StoppedError) as stopped:
             await actor.sending.again(obj, cloud, INTENT, search=False)
         assert not [target for target in server.targets if not target.startswith("GET")]
@@ -128,7 +110,7 @@ async def test_no_results_are_deleted_though_some_count_as_lost(tmp_path: Path) 
     """The cloud may have them again: an outage of a minute must cost no paid answer."""
     script = [*TOLD_GONE, *_shown(*FILES[1:]), *TOLD_GONE, FIRST, SECOND, ANSWER, *_shown("file_1_1", "file_1_2")]
     obj = batch(output={"url": f"file://{tmp_path}"}, status=TWO)
-    async with _acting(tmp_path, *script) as (actor, cloud, server):
+    async with acting_in(tmp_path, *script) as (actor, cloud, server):
         came = await actor.publishing.publish(obj, cloud, INTENT)
         assert isinstance(came, Published)
         told = TWO.model_copy(update={"output": OutputStatus(lines=1), "problems": list(came.problems)})
@@ -141,7 +123,7 @@ async def test_a_file_uploaded_before_is_sent_again_if_it_has_no_content(tmp_pat
     listed = {"data": [{"id": "old", "filename": file_name(INTENT, 1, 1)}], "has_more": False}
     lines = [{"customId": "a", "body": {"messages": [{"role": "user", "content": "hello"}]}}]
     obj = batch(output={"url": f"file://{tmp_path}"}, input={"inline": lines})
-    async with _acting(tmp_path, Reply(200, json.dumps(listed).encode()), GONE, LIST, *_shown("new")) as (
+    async with acting_in(tmp_path, Reply(200, json.dumps(listed).encode()), GONE, LIST, *_shown("new")) as (
         actor,
         cloud,
         server,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,12 +12,9 @@ import pytest
 from relay_client import Cloud
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import MAX_PARTS, InputStatus
-from relay_operator.engine.cache import Cache
 from relay_operator.flows.batch.result import StoppedError, Uploaded, WorkRefused
-from relay_operator.objectstores.addresses import StorePolicy
-from relay_operator.objectstores.stores import ObjectStores
-from tests.unit.client.scripted import Reply, ScriptedServer, Step, scripted_server
-from tests.unit.flows.batch.acting import INTENT, acting
+from tests.unit.client.scripted import Reply, ScriptedServer, Step
+from tests.unit.flows.batch.acting import INTENT, acting_in
 from tests.unit.flows.batch.examples import batch, sent, status
 from tests.unit.records.streams import failure, file, record
 
@@ -36,14 +33,8 @@ PART_BYTES = 200
 
 @asynccontextmanager
 async def _sending(folder: Path, *script: Step) -> AsyncIterator[tuple[Sending, Cloud, ScriptedServer]]:
-    policy = StorePolicy(file_roots=(PurePosixPath(folder),))
-    async with (
-        ObjectStores(policy) as stores,
-        scripted_server() as server,
-        Cloud(server.url, "or_key_0123456789", inference_url=server.url, organization_id="org-1") as cloud,
-    ):
-        server.will(*script)
-        yield replace(acting(stores, Cache()).sending, part_bytes=PART_BYTES), cloud, server
+    async with acting_in(folder, *script) as (actor, cloud, server):
+        yield replace(actor.sending, part_bytes=PART_BYTES), cloud, server
 
 
 async def test_a_round_without_room_leaves_nothing_in_the_cloud_and_sends_nothing(tmp_path: Path) -> None:
