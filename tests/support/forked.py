@@ -1,8 +1,9 @@
-"""Starts Python servers by forking a process that has already imported them.
+"""Starts Python programs by forking a process that has already imported them.
 
-Importing the operator costs most of a second of CPU, the local cloud little less, and tests start about a hundred of
-each. A fork skips the imports, but has its own process id, session, environment, files and signals, and its starter
-sees its exit code. The shared operators and clouds start as users start them, so tests still cover the imports.
+Importing the operator costs most of a second of CPU, the local cloud and `kubectl relay` little less, and tests start
+about a hundred of each. A fork skips the imports, but has its own process id, session, environment, files and signals,
+and its starter sees its exit code. The shared operators and clouds start as users start them, and so does
+`kubectl relay` in a test of its own and on the pages of the docs, so tests still cover the imports.
 
 `python -m tests.support.forked DESCRIPTOR MODULE...` is the process that imports and forks.
 """
@@ -89,9 +90,13 @@ class Program:
     module: str
     arguments: Sequence[str]
 
-    def start(self, env: Mapping[str, str] | None, out: int, log: int) -> Forked:
-        """Forks a server that runs it, with the descriptors `out` and `log` as stdout and stderr."""
-        return self.loaded.fork(self, os.environ if env is None else env, out, log)
+    def start(self, env: Mapping[str, str] | None, out: int, log: int, given: int | None = None) -> Forked:
+        """Forks a process that runs it, with these descriptors as stdout, stderr and stdin (by default, nothing)."""
+        variables = os.environ if env is None else env
+        if given is not None:
+            return self.loaded.fork(self, variables, (given, out, log))
+        with Path(os.devnull).open("rb") as nothing:
+            return self.loaded.fork(self, variables, (nothing.fileno(), out, log))
 
     def piped(self, env: Mapping[str, str], log: int) -> Forked:
         """Forks a server that runs it, with a pipe as stdout."""
@@ -109,13 +114,16 @@ class Loaded:
         self._modules = modules
         self._channel: socket.socket | None = None
 
-    def fork(self, program: Program, env: Mapping[str, str], out: int, log: int) -> Forked:
-        """Forks a server that runs the program; raises ChildProcessError if the importing process has ended."""
+    def fork(self, program: Program, env: Mapping[str, str], files: Sequence[int]) -> Forked:
+        """Forks a process that runs the program with these as stdin, stdout and stderr.
+
+        Raises ChildProcessError if the importing process has ended.
+        """
         if self._channel is None:
             self._channel = self._load()
         request = json.dumps((program.module, list(program.arguments), dict(env))).encode()
         told, tells = os.pipe()
-        socket.send_fds(self._channel, [request], [out, log, tells])
+        socket.send_fds(self._channel, [request], [*files, tells])
         os.close(tells)
         return Forked(told)
 
@@ -133,7 +141,10 @@ class Loaded:
         return ours
 
 
-_OPERATOR: Final = Loaded("relay_operator.__main__", "relay_operator.app", "tests.faults.hurried")
+_CLI: Final = "relay_cli.__main__"
+_OPERATOR: Final = Loaded(
+    "relay_operator.__main__", "relay_operator.app", "tests.faults.hurried", _CLI, "relay_operator.preview"
+)
 CLOUD: Final = "relay_localcloud.__main__"
 SHIFTED: Final = "tests.localcloud.support.shifted"
 _CLOUD: Final = Loaded(CLOUD, "relay_localcloud.serve", SHIFTED)
@@ -146,13 +157,18 @@ def cloud(module: str, *arguments: str) -> Program:
     return Program(_CLOUD, module, arguments)
 
 
+def cli(*words: str) -> Program:
+    """Returns `kubectl-relay` with these words."""
+    return Program(_OPERATOR, _CLI, words)
+
+
 def _next(channel: socket.socket) -> tuple[str, list[str]]:
     """Forks a server per request; returns only in a server, with its module and arguments.
 
     The process itself exits when the other end of the channel is closed.
     """
     while True:
-        request, files, _, _ = socket.recv_fds(channel, _LONGEST_REQUEST, 3)
+        request, files, _, _ = socket.recv_fds(channel, _LONGEST_REQUEST, 4)
         _reap()
         if not request:
             os._exit(0)
@@ -176,20 +192,20 @@ def _reap() -> None:
 
 def _is_server(files: Sequence[int]) -> bool:
     """Forks again and returns only in the server; the parent reports its process id and exit code, then exits."""
-    out, log, tells = files
+    *standard, tells = files
     die_with_parent()
     server = os.fork()
     if server == 0:
         die_with_parent()
         os.setsid()
-        for own, given in enumerate((os.open(os.devnull, os.O_RDONLY), out, log)):
+        for own, given in enumerate(standard):
             os.dup2(given, own)
             os.close(given)
         os.write(tells, f"{os.getpid()}\n".encode())  # By now it has its own session and files.
         os.close(tells)
         return True
-    os.close(out)
-    os.close(log)
+    for descriptor in standard:
+        os.close(descriptor)
     _, status = os.waitpid(server, 0)
     os.write(tells, f"{os.waitstatus_to_exitcode(status)}\n".encode())
     os._exit(0)

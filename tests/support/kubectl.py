@@ -9,7 +9,10 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
 
+from tests.support import forked
 from tests.support.binaries import kubectl
 from tests.support.eventually import PATIENCE_SECONDS
 
@@ -44,9 +47,17 @@ class Kubectl:
         return await self._ran([str(kubectl()), "--namespace", self.namespace, *arguments], stdin, within)
 
     async def relay(self, command: str, *arguments: str, stdin: str = "", within: float = PATIENCE_SECONDS) -> Ran:
-        """Runs `kubectl relay COMMAND` in the namespace; kubectl finds the plugin on PATH."""
-        plugin = [str(kubectl()), "relay", command, "--namespace", self.namespace, *arguments]
-        return await self._ran(plugin, stdin, within)
+        """Runs `kubectl relay COMMAND` in the namespace: a fork of the plugin if the platform allows it."""
+        words = (command, "--namespace", self.namespace, *arguments)
+        if not forked.POSSIBLE:
+            return await self._ran([str(kubectl()), "relay", *words], stdin, within)
+        self.ran.append(shlex.join(("kubectl", "relay", *words)))
+        with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as log:
+            given.write(stdin.encode())
+            given.seek(0)
+            plugin = forked.cli(*words).start(self._env(), out.fileno(), log.fileno(), given.fileno())
+            exit_code = await asyncio.to_thread(plugin.wait, within)
+            return Ran(exit_code, *(_told(file) for file in (out, log)))
 
     async def shell(self, command: str, within: float = PATIENCE_SECONDS) -> str:
         """Runs a shell command with this kubectl and the operator's programs on PATH; returns its standard output.
@@ -62,9 +73,7 @@ class Kubectl:
 
     async def _ran(self, command: list[str], stdin: str, within: float) -> Ran:
         self.ran.append(shlex.join(command))
-        path = os.pathsep.join((str(kubectl().parent), str(Path(sys.executable).parent), os.environ["PATH"]))
-        # It lives too briefly for its garbage to matter.
-        env = os.environ | {"KUBECONFIG": str(self.kubeconfig), "PATH": path, "GOGC": "off"}
+        env = self._env()
 
         def run() -> Ran:
             done = subprocess.run(
@@ -73,3 +82,13 @@ class Kubectl:
             return Ran(done.returncode, done.stdout, done.stderr)
 
         return await asyncio.to_thread(run)
+
+    def _env(self) -> dict[str, str]:
+        path = os.pathsep.join((str(kubectl().parent), str(Path(sys.executable).parent), os.environ["PATH"]))
+        # It lives too briefly for its garbage to matter.
+        return os.environ | {"KUBECONFIG": str(self.kubeconfig), "PATH": path, "GOGC": "off"}
+
+
+def _told(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode()
