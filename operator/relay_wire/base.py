@@ -6,6 +6,7 @@
 
 import re
 from typing import Annotated, Any, Final, Generic, TypeVar, cast
+from unicodedata import category
 
 from pydantic import (
     AfterValidator,
@@ -137,14 +138,18 @@ SentList = Annotated[list[T], Field(fail_fast=True)]
 """A sent array; if many items are wrong, only the first is reported."""
 
 
+_JOINERS: Final = "\N{ZERO WIDTH JOINER}\N{ZERO WIDTH NON-JOINER}"
+
+
 def _printable(value: str) -> str:
-    if not value.isprintable():
+    if not all(one.isprintable() or one in _JOINERS or category(one) == "Zs" for one in value):
         raise ValueError("must consist of printable characters")
     return value
 
 
 Printable = AfterValidator(_printable)
-"""Excludes line breaks and other control characters from a string that people read."""
+"""Excludes line breaks and other control characters from a string that people read, but not the spaces of any script,
+nor what joins letters or emoji."""
 
 Name = Annotated[str, Field(min_length=1, max_length=63), Printable]
 """The name of a workload. The bounds are assumed: section 2 gives none."""

@@ -37,14 +37,11 @@ SCOPES = (
 )
 """All scopes; `org:write` is assumed."""
 
-_READING = frozenset({"clusters:read", "vms:read", "billing:read"})
-_WORKING = _READING | {"clusters:write", "vms:write", "inference"}
-
-SCOPES_OF_ROLE: Mapping[str, frozenset[str]] = {
-    "viewer": _READING,
-    "member": _WORKING,
-    "admin": frozenset(SCOPES),
-    "owner": frozenset(SCOPES),
+SCOPES_OF_ROLE: Mapping[str, tuple[str, ...]] = {
+    "viewer": ("clusters:read", "vms:read", "billing:read"),
+    "member": tuple(scope for scope in SCOPES if scope != "org:write"),
+    "admin": SCOPES,
+    "owner": SCOPES,
 }
 """The scopes that a session's role amounts to (assumed): whoami shows them, and they bound keys that it creates."""
 
@@ -68,7 +65,7 @@ class Principal:
 
     kind: Literal["api_key", "user"]
     organization_id: str  # empty for a session whose user belongs to no organization
-    scopes: frozenset[str]
+    scopes: tuple[str, ...]  # of a key: in the order in which it was given them
     user_id: str | None = None
     role_in: Callable[[str], str | None] = lambda _: None  # of a session: its role in an organization
     rule: Rule = ANYONE
@@ -77,7 +74,7 @@ class Principal:
     expires_at: int | None = None  # of a key; None: never
 
     @property
-    def rights(self) -> tuple[str, frozenset[str], str | None]:
+    def rights(self) -> tuple[str, tuple[str, ...], str | None]:
         """Where the caller acts, with which scopes, and of a session the role there."""
         return self.organization_id, self.scopes, self.role_in(self.organization_id)
 

@@ -2,7 +2,7 @@
 
 from relay_localcloud.http.bodies import Body, OptionalBody
 from relay_localcloud.http.errors import ApiError
-from relay_localcloud.http.principal import SCOPES, Anyone, SessionUser
+from relay_localcloud.http.principal import Anyone, SessionUser
 from relay_localcloud.http.routing import Router
 from relay_localcloud.identity import members, organizations, users
 from relay_localcloud.kernel.store import Tx
@@ -22,7 +22,7 @@ def whoami(caller: Anyone, tx: Tx) -> Whoami:
         principal_type=caller.kind,
         organization_id=caller.organization_id,
         organization_name=name,
-        scopes=[scope for scope in SCOPES if scope in caller.scopes],
+        scopes=list(caller.scopes),
     )
 
 

@@ -151,9 +151,7 @@ def _key_holder(tx: Tx, credential: str) -> Principal:
         raise RefusedKey("expired", "This API key has expired.")
     if key.last_used_at is None or tx.now - key.last_used_at >= _USE_IS_WRITTEN_EVERY:
         tx.note(partial(_note_use, key.id))
-    return Principal(
-        "api_key", key.organization_id, frozenset(key.scopes), name=key.key_prefix, expires_at=key.expires_at
-    )
+    return Principal("api_key", key.organization_id, key.scopes, name=key.key_prefix, expires_at=key.expires_at)
 
 
 def _note_use(key_id: str, tx: Tx) -> None:
@@ -171,7 +169,7 @@ def _session_user(tx: Tx, credential: str) -> Principal:
     role_in = cache(partial(members.role_of, tx, user_id))  # not all of them: a user may belong to thousands
     candidates = (users.profile(tx, user_id)["default_organization_id"], session["organization_id"])
     home = next((each for each in candidates if each and role_in(each)), None) or members.home_of(tx, user_id)
-    return Principal("user", home, frozenset(), user_id, role_in, name=user_id).acting_in(home)
+    return Principal("user", home, (), user_id, role_in, name=user_id).acting_in(home)
 
 
 def digest(credential: str) -> str:

@@ -38,7 +38,7 @@ class Time:
 
 
 def caller(name: str, organization_id: str = "org_1") -> Principal:
-    return Principal("api_key", organization_id, frozenset(), name=name)
+    return Principal("api_key", organization_id, (), name=name)
 
 
 def passes(limiter: RateLimiter, name: str, organization_id: str = "org_1") -> bool:
@@ -78,7 +78,7 @@ def test_people_who_belong_to_no_organization_do_not_hold_up_each_other() -> Non
 
 def test_a_user_has_one_quota_however_many_organizations_they_act_in() -> None:
     limiter = RateLimiter(Time())
-    people = [Principal("user", f"org_{number}", frozenset(), name="usr_1") for number in range(4)]
+    people = [Principal("user", f"org_{number}", (), name="usr_1") for number in range(4)]
     assert [limiter.ask((OF_KEY,), person)[0] for person in people] == [True, True, True, False]
 
 

@@ -22,7 +22,7 @@ WORDY = {"image": "a", **{f"{nr:03}" + "x" * 197: 1 for nr in range(100)}}
 
 def add(log: RequestLog, organization_id: str, count: int) -> None:
     """Log requests of an organization."""
-    caller = Principal("api_key", organization_id, frozenset())
+    caller = Principal("api_key", organization_id, ())
     for _ in range(count):
         log.add("GET", "/v1/whoami", Exchange("GET /v1/whoami", {}, caller, status=200))
 

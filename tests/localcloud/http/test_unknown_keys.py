@@ -43,7 +43,7 @@ class Gate:
         self.looked_up.append(credential)
         if credential not in GOOD:
             raise ApiError(401, "This API key is not valid.")
-        return Principal("api_key", f"org_{credential}", frozenset(), name=credential)
+        return Principal("api_key", f"org_{credential}", (), name=credential)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.passed.append(dict(scope["headers"])[b"authorization"].decode().partition(" ")[2])

@@ -50,6 +50,15 @@ async def test_whoami_needs_no_scope(organization: Organization) -> None:
     assert (await organization.ok("GET", "/v1/whoami", key=key))["scopes"] == ["inference"]
 
 
+async def test_whoami_shows_scopes_in_the_order_in_which_the_key_got_them(organization: Organization) -> None:
+    key = await key_with(organization, "vms:write", "inference", "clusters:read")
+    assert (await organization.ok("GET", "/v1/whoami", key=key))["scopes"] == [
+        "vms:write",
+        "inference",
+        "clusters:read",
+    ]
+
+
 async def test_whoami_with_a_session_shows_a_user(organization: Organization) -> None:
     shown = await organization.ok("GET", "/v1/whoami", key=organization.user_session_token)
     assert (shown["principalType"], shown["organizationId"]) == ("user", organization.id)
@@ -106,7 +115,7 @@ async def test_a_key_without_scopes_gets_its_creators(organization: Organization
     narrow = await key_with(organization, "org:write", "vms:read")
     for body in ({"name": "a"}, {"name": "c", "scopes": None}):
         created = await organization.ok("POST", "/v1/orgs/{org}/api-keys/create", body, key=narrow)
-        assert created["scopes"] == ["vms:read", "org:write"]
+        assert created["scopes"] == ["org:write", "vms:read"]
 
 
 async def test_an_unknown_scope_is_400_and_more_than_the_creator_has_403(organization: Organization) -> None:

@@ -204,6 +204,18 @@ async def test_names_are_taken_by_kind_and_organization(server: Server, organiza
     await new_pod(other, name="same")
 
 
+@pytest.mark.parametrize("name", ["山田　太郎", "👩‍💻", "می‌خواهم", "a\N{NO-BREAK SPACE}b"])
+async def test_a_name_may_be_of_any_script(organization: Organization, name: str) -> None:
+    pod = await organization.ok("POST", "/v1/pods", {"image": "app:1", "gpuModelId": "h100", "name": name})
+    assert (await record(organization, pod["id"]))["name"] == name
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\N{LINE SEPARATOR}b", "a\N{RIGHT-TO-LEFT OVERRIDE}b", "a\x7f"])
+async def test_a_name_with_a_control_character_is_400(organization: Organization, name: str) -> None:
+    answer = await organization.call("POST", "/v1/pods", {"image": "app:1", "gpuModelId": "h100", "name": name})
+    assert (answer.status, answer.body["error"]) == (400, "name: must consist of printable characters.")
+
+
 async def test_pods_without_a_name_get_different_ones(organization: Organization) -> None:
     assert (await new_pod(organization))["name"] != (await new_pod(organization))["name"]
 

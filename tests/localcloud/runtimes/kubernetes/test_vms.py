@@ -170,7 +170,7 @@ def test_gpus_are_for_vms_or_for_containers(room: Rows, monkeypatch: pytest.Monk
 
     def offered() -> tuple[int, int]:
         """How many nodes the catalog has for VMs, and for containers."""
-        caller = Principal("api_key", room.organization_id, frozenset())
+        caller = Principal("api_key", room.organization_id, ())
         with room.tx() as tx:
             items: Any = gpu_availability(caller, tx)["items"]
         (found,) = [each for each in items if each["gpuModelId"] == "h100"]
