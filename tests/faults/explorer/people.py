@@ -139,8 +139,9 @@ class People:
         self._field.handed.update((item["metadata"]["uid"], one) for one in what if one)
 
     async def _found(self, name: str) -> Manifest | None:
-        """Returns the object if it is desired and exists."""
-        return await self._kube.find(kind_of(name), name) if name in self._field.wanted else None
+        """Returns the object if it is desired and exists; not one whose end people asked for, perhaps by `abandon`."""
+        item = await self._kube.find(kind_of(name), name) if name in self._field.wanted else None
+        return item if item is not None and "deletionTimestamp" not in item["metadata"] else None
 
     async def _apply(self, act: Act) -> None:
         if act.object not in self._field.wanted:
