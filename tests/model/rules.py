@@ -25,7 +25,7 @@ from relay_operator.engine.leftovers import Leftovers
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.persist import Recorded, Records
 from relay_operator.flows.account.sweep import Sweeper
-from relay_operator.flows.managed import blue_green, flow, gather, plan
+from relay_operator.flows.managed import blue_green, flow, former_look, gather, plan
 from relay_operator.flows.managed.flow import ManagedFlow
 from relay_operator.flows.managed.look import Looker
 from relay_operator.flows.managed.plan import Former
@@ -283,7 +283,7 @@ RULES: Mapping[str, Rule] = {
         "blue and green: what serves has its place until the next one is Ready",
         "blue-green",
         "I7",
-        _replaced(gather, "standing", _relieved_at_once),
+        _replaced(former_look, "standing", _relieved_at_once),
     ),
     "reinstated": Rule(
         "blue and green: what serves has its place again if the next one fails, is refused or not asked for",

@@ -2,15 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
-from math import inf
+from datetime import datetime, timedelta
 from typing import Generic
 
-from relay_client.errors import CloudError, NotFound
+from relay_client.errors import CloudError
 from relay_operator.api import meta
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import CreateIntent, Identity, MalformedIntent, ObjectKey, Resource
-from relay_operator.api.workload import Former as FormerResource
 from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine.account import (
     NOT_ASKED,
@@ -18,7 +16,6 @@ from relay_operator.engine.account import (
     Accounts,
     elsewhere,
     identity_in,
-    moved,
     not_served,
     pinned,
 )
@@ -28,26 +25,25 @@ from relay_operator.engine.confirmation import ConfirmationDelays
 from relay_operator.engine.flow import Turn
 from relay_operator.engine.identity import Installation, gave
 from relay_operator.engine.rules import Account
-from relay_operator.flows.managed import links, predicates, recovery, schedule, unended
-from relay_operator.flows.managed.blue_green import has_failed, standing
+from relay_operator.flows.managed import links, predicates, recovery, schedule
+from relay_operator.flows.managed.blue_green import has_failed
 from relay_operator.flows.managed.facts import Facts
-from relay_operator.flows.managed.former import STUCK, former, is_full, name_of, unused
+from relay_operator.flows.managed.former import STUCK, former, is_full
+from relay_operator.flows.managed.former_look import FormerLooker
 from relay_operator.flows.managed.funding import Ahead, Funding
 from relay_operator.flows.managed.inputs import InputReader, MissingInput, ReadInputs
 from relay_operator.flows.managed.links import Links
 from relay_operator.flows.managed.look import Looker
 from relay_operator.flows.managed.memory import ManagedMemory
 from relay_operator.flows.managed.part_of import part_of
-from relay_operator.flows.managed.plan import Demand, Difference, Former, Gate, Recovery, Seen, Undecided, Value, View
+from relay_operator.flows.managed.plan import Demand, Difference, Gate, Recovery, Seen, Undecided, Value, View
 from relay_operator.flows.managed.registered_keys import registered_keys
 from relay_operator.flows.managed.resource import (
     Change,
     ExternalResource,
     InputRefs,
     Inputs,
-    Look,
     ObsT,
-    Progress,
     checks_inputs,
     is_part,
     nameless,
@@ -73,6 +69,31 @@ _LOOKS = 3
 """Looks in a row without an answer for which an object keeps its place in the budgets' lines."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What the spec refers to, as far as it was read."""
+
+    read: ReadInputs | MissingInput | None
+    linked: Links
+    inputs: Inputs
+    models: tuple[str, ...]
+    full: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What differs from the spec, and what is done about it."""
+
+    difference: Difference
+    change: Change | None
+    differs: str
+    recovery: Recovery
+    held_back: bool
+    beside: bool
+    """Whether a successor is created beside the resource."""
+
+
 @dataclass(slots=True)
 class Gatherer(Generic[SpecT, StatusT, ObsT]):
     """Gathers the facts of one kind's objects."""
@@ -91,9 +112,11 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
     disabled: bool = False
     """Whether the kind is disabled: its objects can only be ended."""
     looker: Looker[SpecT, StatusT, ObsT] = field(init=False)
+    former_looker: FormerLooker[SpecT, StatusT, ObsT] = field(init=False)
 
     def __post_init__(self) -> None:
         self.looker = Looker(self.resource, self.cache, self.clock, self.delays, self.installation)
+        self.former_looker = FormerLooker(self.looker, self.accounts, self.longest_wait)
 
     async def gather(
         self, turn: Turn, obj: Resource[SpecT, StatusT], memory: ManagedMemory
@@ -182,52 +205,23 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         memory: ManagedMemory,
         sight: Sight[ObsT],
     ) -> Facts[SpecT, StatusT, ObsT]:
-        read: ReadInputs | MissingInput | None = None
-        now, demand = turn.now, predicates.demand(obj)
-        lives = demand is Demand.EXIST  # else the spec may be illegible
-        refs = self.resource.input_refs(obj) if lives and takes_inputs(self.resource) else InputRefs()
+        demand, known = predicates.demand(obj), intent if isinstance(intent, CreateIntent) else None
         undecided = predicates.undecided(self.resource, obj, intent, account)
         resend = sight.seen is Seen.UNKNOWABLE and undecided is Undecided.RESEND
         missing = sight.seen is Seen.NOTHING or resend
         gate, note, decided_in = self._gated(turn, obj, account, memory, sight, missing=missing)
         wanted = missing and gate is Gate.OPEN
-        linked = self._links(turn.key, obj)
-        keys = registered_keys(self.cache, refs.registered, linked.ids)
-        if lives and (wanted or (refs.any and sight.observed is not None)):
-            read = await self.inputs.read(obj.metadata.namespace, refs, obj.metadata.uid, memory, keys)
+        given = await self._given(turn, obj, account, memory, sight, wanted=wanted)
         value, kept = await self._value(turn, obj, memory, sight, wanted=wanted)
-        models = await self.funding.models(obj, account) if lives else ()
-        full = memory.full[1] if memory.full[0] == obj.metadata.generation else 0
-        inputs = _inputs(read, linked, predicates.model_id(models, full))
-        # If keys are missing, it is unknown whether they have changed.
-        digest = read.digest if isinstance(read, ReadInputs) and len(keys) == len(refs.registered) else ""
-        known = intent if isinstance(intent, CreateIntent) else None
-        difference, change, differs = predicates.difference(
-            self.resource, obj, sight.observed, known, digest, now, linked.ids
-        )
-        if difference is Difference.BLUE_GREEN and (failed := has_failed(obj, digest)):
-            difference, differs = Difference.GREEN_FAILED, failed.message
-        beside = difference is Difference.BLUE_GREEN and not former(obj.status)
-        wanted |= (beside or difference is Difference.SUPERSEDED) and gate is Gate.OPEN
-        unusable = _unusable(self.resource, obj, read, inputs) if wanted else None
-        if unusable:
-            gate, note = Gate.ENV_MISSING, unusable
-        sent, model = self._sent(obj, change, memory), inputs.model_id
-        creates = (missing or beside) and gate is Gate.OPEN and linked.unmet is None
-        asked = recovery.recovery(obj, sight.seen, now)
-        replaced = sight.observed if difference in recovery.ANEW else None
-        as_made = replaced is not None and predicates.as_made(self.resource, obj, replaced, digest)
-        held_back = recovery.held_back(obj, sight.seen, asked, difference, now, as_made=as_made)
-        starts = not sent and _grows(change, asked, gate, held_back=held_back)
-        planned = demand is Demand.EXIST and obj.metadata.plan_only
-        anew = planned and _anew(obj, sight.seen, asked, difference, held_back)
-        pays = demand is Demand.EXIST and (creates or starts) and not anew
-        soon = sight.seen is Seen.ABSENT or (sight.seen is Seen.NOTHING and gate is Gate.DEAF)
-        again = demand is Demand.EXIST and soon
-        named = change.name if change is not None else ""
-        ahead = Ahead(pays, again, anew, named, beside)
-        funded = await self.funding.look(turn.key, obj, account, known, sight.observed, model, ahead)
-        aside, idle = await self._former(turn, obj, account, memory, sight, difference)
+        step = self._step(obj, sight, known, given, turn.now)
+        if gate is Gate.OPEN and (missing or step.beside or step.difference is Difference.SUPERSEDED):
+            unusable = _unusable(self.resource, obj, given)
+            gate, note = (Gate.ENV_MISSING, unusable) if unusable else (gate, note)
+        sent = self._sent(obj, step.change, memory)
+        creates = (missing or step.beside) and gate is Gate.OPEN and given.linked.unmet is None
+        ahead = _ahead(obj, sight.seen, step, gate, creates=creates, sent=bool(sent))
+        funded = await self.funding.look(turn.key, obj, account, known, sight.observed, given.inputs.model_id, ahead)
+        aside, idle = await self.former_looker.look(turn, obj, account, memory, sight, step.difference)
         used = self._used(turn.key, demand)
         view = View(
             demand=demand,
@@ -236,19 +230,19 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             seen=sight.seen,
             gate=gate,
             undecided=undecided,
-            recovery=asked,
+            recovery=step.recovery,
             end_asked=predicates.end_asked(self.resource, obj),
             may_run=sight.observed is not None and predicates.may_run(self.resource, obj, sight.observed),
-            held_back=held_back,
+            held_back=step.held_back,
             replacing=bool(obj.status.replacing),
             unended=account.admits and self._unended(obj, sight, memory),
-            difference=difference,
-            expired=predicates.expired(obj, sight.seen, now),
-            change=named,
+            difference=step.difference,
+            expired=predicates.expired(obj, sight.seen, turn.now),
+            change=ahead.change,
             sent=sent,
             unfunded=funded.refusal,
             value=value,
-            unmet=linked.unmet,
+            unmet=given.linked.unmet,
             in_use=bool(used),
             former=aside,
         )
@@ -256,29 +250,74 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             resource=self.resource,
             key=turn.key,
             obj=obj,
-            now=now,
+            now=turn.now,
             account=account,
             view=view,
             intent=known,
             observed=sight.observed,
             error=sight.error,
-            note=kept.taken or funded.note or note or differs,
-            related=linked.message,
+            note=kept.taken or funded.note or note or step.differs,
+            related=given.linked.message,
             here=self._here(turn.key, obj, account),
             used=used,
-            change=change,
+            change=step.change,
             former=idle,
-            inputs=inputs,
-            models=models,
-            full=full,
+            inputs=given.inputs,
+            models=given.models,
+            full=given.full,
             kept=kept,
-            env_digest=digest,
+            env_digest=given.digest,
             unanswered=memory.unanswered,
             exact=turn.exact,
             decided_in=decided_in,
             funded=funded,
             outdated=turn.outdated,
         )
+
+    async def _given(
+        self,
+        turn: Turn,
+        obj: Resource[SpecT, StatusT],
+        account: AccountReady,
+        memory: ManagedMemory,
+        sight: Sight[ObsT],
+        *,
+        wanted: bool,
+    ) -> _Given:
+        """What the spec refers to; Secrets and ConfigMaps are read if a create needs them, or may have changed."""
+        lives = predicates.demand(obj) is Demand.EXIST  # else the spec may be illegible
+        refs = self.resource.input_refs(obj) if lives and takes_inputs(self.resource) else InputRefs()
+        linked = self._links(turn.key, obj)
+        keys = registered_keys(self.cache, refs.registered, linked.ids)
+        read: ReadInputs | MissingInput | None = None
+        if lives and (wanted or (refs.any and sight.observed is not None)):
+            read = await self.inputs.read(obj.metadata.namespace, refs, obj.metadata.uid, memory, keys)
+        models = await self.funding.models(obj, account) if lives else ()
+        full = memory.full[1] if memory.full[0] == obj.metadata.generation else 0
+        # If keys are missing, it is unknown whether they have changed.
+        digest = read.digest if isinstance(read, ReadInputs) and len(keys) == len(refs.registered) else ""
+        return _Given(read, linked, _inputs(read, linked, predicates.model_id(models, full)), models, full, digest)
+
+    def _step(
+        self,
+        obj: Resource[SpecT, StatusT],
+        sight: Sight[ObsT],
+        known: CreateIntent | None,
+        given: _Given,
+        now: datetime,
+    ) -> _Step:
+        """What differs from the spec, and what is done about it."""
+        difference, change, differs = predicates.difference(
+            self.resource, obj, sight.observed, known, given.digest, now, given.linked.ids
+        )
+        if difference is Difference.BLUE_GREEN and (failed := has_failed(obj, given.digest)):
+            difference, differs = Difference.GREEN_FAILED, failed.message
+        asked = recovery.recovery(obj, sight.seen, now)
+        replaced = sight.observed if difference in recovery.ANEW else None
+        as_made = replaced is not None and predicates.as_made(self.resource, obj, replaced, given.digest)
+        held_back = recovery.held_back(obj, sight.seen, asked, difference, now, as_made=as_made)
+        beside = difference is Difference.BLUE_GREEN and not former(obj.status)
+        return _Step(difference, change, differs, asked, held_back, beside)
 
     def _here(self, key: ObjectKey, obj: Resource[SpecT, StatusT], account: AccountReady) -> Identity | None:
         """The identity to record if the cloud shows the resource by another URL, or an early release recorded none."""
@@ -306,60 +345,6 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         if value in {Value.LOST, Value.DUE} and sight.seen is Seen.READY and is_full(obj.status):
             return Value.STUCK, replace(kept, taken=STUCK)
         return value, kept
-
-    async def _former(
-        self,
-        turn: Turn,
-        obj: Resource[SpecT, StatusT],
-        account: AccountReady,
-        memory: ManagedMemory,
-        sight: Sight[ObsT],
-        difference: Difference,
-    ) -> tuple[Former, FormerResource | None]:
-        """What to do about former resources, one at a time, and the one that it is about."""
-        if not former(obj.status):
-            memory.formers_missing = ("", 0.0)
-            return Former.NONE, None
-        in_service = standing(self.resource, obj, sight.observed, difference, turn.now)
-        if in_service is not None:
-            return in_service, None
-        lives = predicates.demand(obj) is Demand.EXIST
-        unneeded = unused(obj.status, self.cache, turn.key, turn.now if lives else None)
-        left = {row.cloud_id: row.left(self.clock()) for row in memory.unended}
-        # What was not tried yet comes first, so that one that cannot be ended keeps no other from its end.
-        idle = min(unneeded, key=lambda row: left.get(row.id, -inf), default=None)
-        if idle is None:
-            memory.formers_missing = ("", 0.0)
-        if idle is None or sight.seen is Seen.BLIND:
-            return Former.KEPT, None
-        ended, at = memory.former_terminated
-        sent = ended == idle.id
-        waits = left.get(idle.id, 0.0) > 0 and not predicates.refresh_asked(obj)
-        alive = Former.REFUSED if waits else Former.UNUSED
-        try:
-            observed = await self.resource.observe(account.cloud, idle.id, obj.status, Look.EXACT)
-            strange = self.looker.strange(obj, idle.id, name_of(idle), observed, account)
-        except NotFound:
-            if memory.formers_missing[0] != idle.id:
-                memory.formers_missing = (idle.id, self.clock())
-            absent = self.clock() - memory.formers_missing[1] >= self.delays.absence
-            here = account.endpoints.of(turn.key.kind)
-            present = sight.observed is not None and predicates.shown(self.resource, obj, sight.observed)
-            shown = present or memory.former_shown == (idle.id, here)
-            gone = absent and (shown or not moved(obj.status.identity, here))
-            return (Former.GONE if gone else Former.GOING) if sent else alive, idle
-        except CloudError as error:
-            self.accounts.failed(account, error)
-            return Former.KEPT, None
-        memory.formers_missing = ("", 0.0)
-        if strange:
-            wait = self.longest_wait.total_seconds()
-            memory.unended = unended.foreign(memory.unended, idle.id, strange, self.clock(), wait)
-            return Former.REFUSED, idle
-        memory.former_shown = (idle.id, account.endpoints.of(turn.key.kind))
-        if self.resource.progress(observed) is Progress.GONE:
-            return Former.GONE, idle
-        return Former.GOING if sent and self.clock() - at < self.delays.termination else alive, idle
 
     def _gated(
         self,
@@ -450,27 +435,35 @@ def _inputs(read: ReadInputs | MissingInput | None, linked: Links, model_id: str
     return Inputs(read.env, read.ssh_keys, read.texts, linked.ids, model_id)
 
 
-def _grows(change: Change | None, asked: Recovery, gate: Gate, *, held_back: bool) -> bool:
+def _ahead(obj: Resource[SpecT, StatusT], seen: Seen, step: _Step, gate: Gate, *, creates: bool, sent: bool) -> Ahead:
+    """What budgets are asked about."""
+    lives = predicates.demand(obj) is Demand.EXIST
+    starts = not sent and _grows(step, gate)
+    anew = lives and obj.metadata.plan_only and _anew(obj, seen, step)
+    pays = lives and (creates or starts) and not anew
+    again = lives and (seen is Seen.ABSENT or (seen is Seen.NOTHING and gate is Gate.DEAF))
+    return Ahead(pays, again, anew, step.change.name if step.change is not None else "", step.beside)
+
+
+def _grows(step: _Step, gate: Gate) -> bool:
     """Whether a start, or a change that costs more, is sent now if nothing but the agreed time is considered.
 
     A time that was agreed for a recovery does not hold back what people request meanwhile.
     """
-    pays = change is not None and change.pays
-    return pays and held_back if gate is Gate.LATER else pays or asked is Recovery.RESTART
+    pays = step.change is not None and step.change.pays
+    return pays and step.held_back if gate is Gate.LATER else pays or step.recovery is Recovery.RESTART
 
 
-def _anew(obj: Resource[SpecT, StatusT], seen: Seen, asked: Recovery, difference: Difference, held_back: bool) -> bool:
+def _anew(obj: Resource[SpecT, StatusT], seen: Seen, step: _Step) -> bool:
     """Whether another resource takes the place of the present or the last one."""
     begun = seen is Seen.GONE and bool(obj.status.replacing)
-    return begun or (not held_back and (difference in recovery.ANEW or asked is Recovery.RECREATE))
+    replaces = step.difference in recovery.ANEW or step.recovery is Recovery.RECREATE
+    return begun or (not step.held_back and replaces)
 
 
 def _unusable(
-    resource: ExternalResource[SpecT, StatusT, ObsT],
-    obj: Resource[SpecT, StatusT],
-    read: ReadInputs | MissingInput | None,
-    inputs: Inputs,
+    resource: ExternalResource[SpecT, StatusT, ObsT], obj: Resource[SpecT, StatusT], given: _Given
 ) -> str | None:
-    if isinstance(read, MissingInput):
-        return read.message
-    return resource.unusable(obj, inputs) if checks_inputs(resource) else None
+    if isinstance(given.read, MissingInput):
+        return given.read.message
+    return resource.unusable(obj, given.inputs) if checks_inputs(resource) else None
