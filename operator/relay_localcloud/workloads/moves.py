@@ -139,6 +139,7 @@ def _room_at_home(tx: Tx, workload: Workload, node_id: str) -> NodeRoom:
 
 
 def _claim_at_home(tx: Tx, workload: Workload, node_id: str) -> None:
+    claims.release(tx, workload.id)  # those that its former run may use still
     room, node = _room_at_home(tx, workload, node_id), nodes.get(tx, node_id)
     hold = None if node.hold is None else node.status
     home = Home(node.reporting, room.placeable_count, node.infiniband_agent, hold)
@@ -152,24 +153,24 @@ def _claim_at_home(tx: Tx, workload: Workload, node_id: str) -> None:
 
 def found_running(tx: Tx, workload: Workload, reason: str) -> Workload:
     """Let a workload that runs although it should rest go on, unless others have its GPUs or all addresses by now."""
-    if workload.status is not PodStatus.STOPPING:
-        node_id = workload.node_id
-        has_gpus = node_id is None or claims.has_units(tx, _room_at_home(tx, workload, node_id), workload.gpu_count)
-        if not (has_gpus and addresses.is_one_free(tx)):
-            return workload
-    return apply(tx, workload, Trigger.FOUND_RUNNING, reason)
+    if workload.status is PodStatus.STOPPING or (_has_its_gpus(tx, workload) and addresses.is_one_free(tx)):
+        return apply(tx, workload, Trigger.FOUND_RUNNING, reason)
+    return workload
+
+
+def _has_its_gpus(tx: Tx, workload: Workload) -> bool:
+    """Whether it can have its GPUs again: they may not have been released yet."""
+    node_id = workload.node_id
+    if node_id is None or claims.CLAIMS.find(tx, holder_id=workload.id) is not None:
+        return True
+    return claims.has_units(tx, _room_at_home(tx, workload, node_id), workload.gpu_count)
 
 
 def _regain_gpus(tx: Tx, workload: Workload, _: Cause) -> None:
     if workload.node_id is not None and workload.status is not PodStatus.STOPPING:  # which still has them
-        room = _room_at_home(tx, workload, workload.node_id)
-        claims.claim(tx, room, workload.gpu_count, workload.id)
+        claims.release(tx, workload.id)
+        claims.claim(tx, _room_at_home(tx, workload, workload.node_id), workload.gpu_count, workload.id)
         addresses.take(tx, workload.id)
-
-
-def _release_gpus(tx: Tx, workload: Workload, cause: Cause) -> None:
-    claims.release(tx, workload.id)
-    _leave_gpus(tx, workload, cause)
 
 
 def _leave_gpus(tx: Tx, workload: Workload, _: Cause) -> None:
@@ -213,7 +214,6 @@ def _tell(event: EventType, status: PodStatus) -> Callable[[Tx, Workload, Cause]
 _EFFECTS: Final[Mapping[Effect, Callable[[Tx, Workload, Cause], None]]] = {
     Effect.CLAIM_GPUS: _claim_gpus,
     Effect.REGAIN_GPUS: _regain_gpus,
-    Effect.RELEASE_GPUS: _release_gpus,
     Effect.LEAVE_GPUS: _leave_gpus,
     Effect.START_BILLING: _start_billing,
     Effect.STOP_BILLING: _stop_billing,

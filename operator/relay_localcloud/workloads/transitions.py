@@ -42,8 +42,7 @@ class Effect(Enum):
 
     CLAIM_GPUS = auto()
     REGAIN_GPUS = auto()  # those that it uses already, without the conditions of a start
-    RELEASE_GPUS = auto()
-    LEAVE_GPUS = auto()  # as RELEASE_GPUS, but only once nothing of it runs any more
+    LEAVE_GPUS = auto()  # release them, once nothing of it runs any more
     START_BILLING = auto()
     STOP_BILLING = auto()
     SEND_EMAIL = auto()
@@ -77,8 +76,8 @@ _RUN: Final = Move(S.RUNNING, (Effect.START_BILLING, Effect.BOOT, Effect.TELL_RU
 _RECREATE: Final = Move(S.RUNNING, (Effect.BOOT,), Wanted.RESTARTED)
 _RECREATED: Final = Move(S.RUNNING, (Effect.BOOT,))
 _WIND_DOWN: Final = Move(S.STOPPING, (Effect.STOP_BILLING,), Wanted.STOPPED)
-_HALT: Final = Move(S.STOPPED, (Effect.RELEASE_GPUS, Effect.TELL_STOPPED), Wanted.GONE, Timer.RETENTION_IF_UNFUNDED)
-_FAIL: Final = Move(S.FAILED, (Effect.STOP_BILLING, Effect.RELEASE_GPUS), Wanted.GONE)
+_HALT: Final = Move(S.STOPPED, (Effect.LEAVE_GPUS, Effect.TELL_STOPPED), Wanted.GONE, Timer.RETENTION_IF_UNFUNDED)
+_FAIL: Final = Move(S.FAILED, (Effect.STOP_BILLING, Effect.LEAVE_GPUS), Wanted.GONE)
 _AWAIT: Final = Move(S.DEPLOYING)
 _HOLD_UP: Final = Move(S.DEPLOYING, (Effect.STOP_BILLING,))
 _INTERRUPT: Final = Move(S.INTERRUPTED, (Effect.STOP_BILLING,), timer=Timer.RETENTION)

@@ -35,9 +35,9 @@ ON_ARRIVAL: dict[PodStatus, tuple[tuple[Effect, ...], Wanted | None, Timer | Non
     PodStatus.DEPLOYING: ((Effect.CLAIM_GPUS,), Wanted.STARTED, None),
     PodStatus.RUNNING: ((Effect.START_BILLING, Effect.BOOT, Effect.TELL_RUNNING), None, None),
     PodStatus.STOPPING: ((Effect.STOP_BILLING,), Wanted.STOPPED, None),
-    PodStatus.STOPPED: ((Effect.RELEASE_GPUS, Effect.TELL_STOPPED), Wanted.GONE, Timer.RETENTION_IF_UNFUNDED),
+    PodStatus.STOPPED: ((Effect.LEAVE_GPUS, Effect.TELL_STOPPED), Wanted.GONE, Timer.RETENTION_IF_UNFUNDED),
     PodStatus.INTERRUPTED: ((Effect.STOP_BILLING,), None, Timer.RETENTION),
-    PodStatus.FAILED: ((Effect.STOP_BILLING, Effect.RELEASE_GPUS), Wanted.GONE, None),
+    PodStatus.FAILED: ((Effect.STOP_BILLING, Effect.LEAVE_GPUS), Wanted.GONE, None),
     PodStatus.TERMINATED: (
         (Effect.STOP_BILLING, Effect.LEAVE_GPUS, Effect.DELETE_DISK, Effect.TELL_TERMINATED),
         Wanted.DELETED,

@@ -151,7 +151,7 @@ def take(tx: Tx, holder_id: str, seen: Seen, offer: Offer) -> Turn | None:
         holding = HOLDINGS.find(tx, id=holder_id) or holding  # the facts may have changed what is wanted
     step = STEPS[holding.standing][_situation(tx, holder, holding, pod, seen, offer)]
     turn = Turn(holding, namespace, name, step, "" if pod is None else pod.metadata.uid)
-    if step is Step.SWEEP and holding.standing is Standing.END:
+    if step is Step.SWEEP:
         _release_gpus(tx, holding.id)
     if step is Step.MAKE:
         turn = _making(tx, turn, seen, offer)
@@ -172,7 +172,7 @@ def _leaving(holding: Holding, namespace: str, name: str, pod: Pod | None, offer
 
 
 def _release_gpus(tx: Tx, holder_id: str) -> None:
-    """Release the GPUs that the Pod of an ended holder still used, if it had any."""
+    """Release the GPUs that the Pod of a holder that rests or has ended still used, if it had any."""
     claim = claims.CLAIMS.find(tx, holder_id=holder_id)
     if claim is not None:
         claims.release(tx, holder_id)

@@ -51,6 +51,40 @@ def test_the_gpus_of_a_terminated_pod_are_free_once_its_pod_is_gone(room: Rows) 
     assert room.free() == 8
 
 
+def test_the_gpus_of_a_failed_pod_are_free_once_its_pod_is_gone(room: Rows) -> None:
+    pod_id = room.pod(gpuCount=8)
+    room.runs(pod_id)
+    room.move(pod_id, Trigger.FAILED)
+    room.runs(pod_id, deletionTimestamp=timestamp(room.now))
+    assert room.free() == 0
+    room.pods.clear()
+    assert room.turn(pod_id).step is Step.SWEEP
+    assert room.free() == 8
+
+
+def test_the_gpus_of_a_pod_that_is_stopped_on_a_silent_node_are_free_once_its_pod_is_gone(room: Rows) -> None:
+    pod_id = room.pod(gpuCount=8)
+    room.runs(pod_id)
+    room.move(pod_id, Trigger.NODE_LOST)
+    room.move(pod_id, Trigger.STOP)
+    assert room.free() == 0
+    room.pods.clear()
+    room.turn(pod_id)
+    assert room.free() == 8
+
+
+def test_a_pod_that_is_restarted_while_its_failed_run_lingers_has_its_gpus_once(room: Rows) -> None:
+    pod_id = room.pod(gpuCount=8)
+    room.runs(pod_id)
+    room.move(pod_id, Trigger.FAILED)
+    room.move(pod_id, Trigger.RESTART)
+    assert room.free() == 0
+    room.pods.clear()
+    room.turn(pod_id)
+    room.move(pod_id, Trigger.TERMINATE)
+    assert room.free() == 8
+
+
 def test_a_pod_that_never_had_a_pod_frees_its_gpus_at_once(room: Rows) -> None:
     pod_id = room.pod(gpuCount=8)
     room.turn(pod_id)
