@@ -48,7 +48,7 @@ _WORKLOADS, _CLUSTERS, _DEPLOYMENTS = WORKLOADS.table.name, CLUSTERS.table.name,
 _FILES, _BATCHES = FILES.table.name, BATCHES.table.name
 _CLUSTER_SERVES, _DEPLOYMENT_SERVES = _in("status", cluster_states.SERVING), _in("status", serving_states.SERVING)
 _LIVE_BATCH, _LIVE_FILE = f"NOT {_in('status', FINAL)}", "{row}.deleted_at IS NULL"
-_LIVE_CLUSTER = "{row}.terminated_at IS NULL"
+_LIVE = "{row}.terminated_at IS NULL"
 _WRITTEN = ("output_bytes", "error_bytes")
 
 COUNTED: Final[Mapping[Quota, tuple[Counted, ...]]] = {
@@ -56,8 +56,8 @@ COUNTED: Final[Mapping[Quota, tuple[Counted, ...]]] = {
     quotas.TERMINATED_PODS: _workloads(POD, live=False),
     quotas.VMS: _workloads(VM, live=True),
     quotas.TERMINATED_VMS: _workloads(VM, live=False),
-    quotas.CLUSTERS: (Counted(_CLUSTERS, _LIVE_CLUSTER, changes=("terminated_at",)),),
-    quotas.TERMINATED_CLUSTERS: (Counted(_CLUSTERS, f"NOT {_LIVE_CLUSTER}", changes=("terminated_at",)),),
+    quotas.CLUSTERS: (Counted(_CLUSTERS, _LIVE, changes=("terminated_at",)),),
+    quotas.TERMINATED_CLUSTERS: (Counted(_CLUSTERS, f"NOT {_LIVE}", changes=("terminated_at",)),),
     quotas.DEPLOYMENTS: (Counted(_DEPLOYMENTS, "{row}.gone_at IS NULL", changes=("gone_at",)),),
     quotas.REPLICAS: (
         Counted(_CLUSTERS, _CLUSTER_SERVES, "{row}.replica_count", ("status", "replica_count")),
@@ -74,6 +74,10 @@ COUNTED: Final[Mapping[Quota, tuple[Counted, ...]]] = {
             f"{_spec('replicasDesired')} * {_spec('gpuCountPerReplica')}",
             ("status", "spec"),
         ),
+    ),
+    quotas.VOLUME_GB: (
+        Counted(_WORKLOADS, f"{{row}}.kind = '{POD}' AND {_LIVE}", "coalesce({row}.volume_gb, 0)", ("terminated_at",)),
+        Counted(_WORKLOADS, f"{{row}}.kind = '{VM}' AND {_LIVE}", "{row}.disk_size_gb", ("terminated_at",)),
     ),
     quotas.REQUEST_BYTES: (
         _bytes(_WORKLOADS, "request"),

@@ -34,6 +34,7 @@ CLUSTERS: Final = Quota("clusters", 10_000, "terminate some")
 REPLICAS: Final = Quota("replicas", 20_000, "scale clusters or deployments down")
 DEPLOYMENTS: Final = Quota("servingDeployments", 1_000, "delete some")
 GPUS: Final = Quota("gpus", 100_000, "stop or scale down workloads that hold GPUs")
+VOLUME_GB: Final = Quota("volumeGb", 10_000_000, "terminate pods and VMs with large volumes")
 TERMINATED_PODS: Final = Quota("terminatedPods", 200_000, _FORGOTTEN)
 TERMINATED_VMS: Final = Quota("terminatedVms", 200_000, _FORGOTTEN)
 TERMINATED_CLUSTERS: Final = Quota("terminatedClusters", 200_000, _FORGOTTEN)
@@ -58,7 +59,7 @@ REQUESTS_PER_SECOND: Final = Quota("requestsPerSecond", 4_000, "wait a second")
 
 QUOTAS: Final = (
     *(PODS, TERMINATED_PODS, VMS, TERMINATED_VMS, CLUSTERS, TERMINATED_CLUSTERS, REPLICAS, DEPLOYMENTS, GPUS),
-    *(REQUEST_BYTES, FILES, DELETED_FILES, FILE_BYTES, BATCHES, ENDED_BATCHES, WEBHOOKS, API_KEYS, SSH_KEYS),
+    *(VOLUME_GB, REQUEST_BYTES, FILES, DELETED_FILES, FILE_BYTES, BATCHES, ENDED_BATCHES, WEBHOOKS, API_KEYS, SSH_KEYS),
     *(REGISTRY_CREDENTIALS, RUNNER_POOLS, BACKENDS, PROVISIONING_TOKENS, MEMBERS, INVITES, USAGE_RECORDS),
     REQUESTS_PER_SECOND,
 )

@@ -39,10 +39,10 @@ def require_free_name(tx: Tx, organization_id: str, kind: str, name: str | None)
         raise ApiError(409, f"There is a live {kind} {name!r} already; names are free again after termination.")
 
 
-def require_quotas(tx: Tx, organization_id: str, kind: str, request_bytes: int, gpu_count: int) -> None:
-    """Refuse with 403 another workload that the organization's quotas do not allow."""
+def require_quotas(tx: Tx, organization_id: str, kind: str, request_bytes: int, gpu_count: int, volume_gb: int) -> None:
+    """Refuse with 403 another workload that the organization's quotas do not allow; a VM's volume is its disk."""
     live, ended = _QUOTAS[kind]
-    more = {live: 1, ended: 1, quotas.GPUS: gpu_count, quotas.REQUEST_BYTES: request_bytes}
+    more = {live: 1, ended: 1, quotas.GPUS: gpu_count, quotas.VOLUME_GB: volume_gb, quotas.REQUEST_BYTES: request_bytes}
     quotas.require(tx, organization_id, {**more, quotas.USAGE_RECORDS: 1})
 
 
@@ -144,6 +144,9 @@ def create(
     organization_id: str,
     room: NodeRoom | None,
     gpu_count: int = 0,
+    *,
+    volume_gb: int | None,
+    disk_size_gb: int,
     **fields: object,
 ) -> Workload:
     """Create a pod or VM from its body, claim its GPUs, and let it start.
@@ -152,7 +155,8 @@ def create(
     """
     kind = POD if isinstance(body, PodCreate) else VM
     request = json.dumps(body.model_dump(mode="json", exclude_none=True), separators=(",", ":"))
-    require_quotas(tx, organization_id, kind, len(request), gpu_count)
+    volume = volume_gb or 0 if kind == POD else disk_size_gb
+    require_quotas(tx, organization_id, kind, len(request), gpu_count, volume)
     workload_id = tx.new_id(kind)
     addresses.take(tx, workload_id)
     tail = workload_id.rpartition("_")[2]
@@ -172,6 +176,8 @@ def create(
         created_at=tx.now,
         node_id=room.id if room else None,
         gpu_count=gpu_count,
+        volume_gb=volume_gb,
+        disk_size_gb=disk_size_gb,
         public=body.public,
         label=f"{kind}-{tail}",
         compute_class="on_demand",  # `reserved` is a deprecated alias (section 2)

@@ -176,9 +176,25 @@ async def test_one_below_and_at_a_quota_is_made_and_one_above_is_refused(organiz
     assert (await MAKES[name](organization, 4)).status == 200
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "size"),
+    [("/v1/pods", POD, "volumeGb"), ("/v1/orgs/{org}/vms/create", {"name": "vm"}, "diskSizeGb")],
+)
+async def test_the_volume_of_a_pod_and_the_disk_of_a_vm_count_until_it_ends(
+    organization: Organization, path: str, body: dict[str, object], size: str
+) -> None:
+    await own_node(organization, "l40s")
+    limit = await bound(organization, "volumeGb", 50)
+    made = await organization.ok("POST", path, {**body, "name": "a", size: 40})
+    another = {**body, "name": "b", size: 11}
+    assert refusal(await organization.call("POST", path, another), "volumeGb", limit) == (403, "QUOTA_EXCEEDED")
+    await organization.ok("POST", f"/v1/vms/{made['id']}/terminate")
+    await organization.ok("POST", path, another)
+
+
 def test_every_quota_is_counted_and_met_here() -> None:
     assert set(COUNTED) == set(QUOTAS)
-    assert {quota.name for quota in QUOTAS} == {*MAKES, "requestBytes", "fileBytes", "requestsPerSecond"}
+    assert {quota.name for quota in QUOTAS} == {*MAKES, "requestBytes", "fileBytes", "volumeGb", "requestsPerSecond"}
 
 
 async def make_file_of(organization: Organization, size: int) -> Answer:
