@@ -56,7 +56,10 @@ class Kubectl:
             given.write(stdin.encode())
             given.seek(0)
             plugin = forked.cli(*words).start(self._env(), out.fileno(), log.fileno(), given.fileno())
-            exit_code = await asyncio.to_thread(plugin.wait, within)
+            try:
+                exit_code = await asyncio.to_thread(plugin.wait, within)
+            finally:
+                plugin.kill()
             return Ran(exit_code, *(_told(file) for file in (out, log)))
 
     async def shell(self, command: str, within: float = PATIENCE_SECONDS) -> str:
