@@ -134,12 +134,17 @@ def url_of(account: Account, base_url: str) -> str:
     """The account's own URL, else `base_url`. Raises Failure if both are empty."""
     found = account.spec.base_url or base_url
     if not found:
-        raise Failure(
-            f"{account.key} has no spec.baseUrl, and this command does not know the operator's default: give the "
-            "cloud's URL with --base-url or RELAY_DEFAULT_BASE_URL",
-            Status.MISUSED,
-        )
+        raise url_unknown(account)
     return found
+
+
+def url_unknown(account: Account) -> Failure:
+    """The failure to report if nobody names the account's URL. Pure."""
+    return Failure(
+        f"{account.key} has no spec.baseUrl, and this command does not know the operator's default: give the "
+        "cloud's URL with --base-url or RELAY_DEFAULT_BASE_URL",
+        Status.MISUSED,
+    )
 
 
 def key_in(secret: Mapping[str, JsonValue], name: str, key: str) -> str:

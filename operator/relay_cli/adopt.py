@@ -1,5 +1,6 @@
 """`kubectl relay adopt`: lets an object take over an existing cloud resource."""
 
+import shlex
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Final, Protocol, TypeAlias, TypeVar
 
@@ -51,7 +52,8 @@ async def adopt(kubectl: Kubectl, reference: Reference, cloud_id: CloudId, base_
         raise Failure(f"the cloud of {obj.key} has no {obj.kind} with the id {cloud_id}: check the id")
     say(f"{cloud_id}: {seen}\n")
     await kubectl.annotate(reference, ADOPT_ID, cloud_id)
-    say(f"{obj.key} adopts it if its spec matches; to see the outcome: kubectl describe {reference}\n")
+    command = shlex.join(["kubectl", "describe", reference, *kubectl.options()])
+    say(f"{obj.key} adopts it if its spec matches; to see the outcome: {command}\n")
 
 
 def how_to_look(obj: CloudObject, cloud_id: str) -> Look:

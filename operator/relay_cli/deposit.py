@@ -19,6 +19,7 @@ from relay_wire.billing import Balance, ChargeOutcome, DepositRequest
 
 LEAST_CENTS: Final = 1000
 MOST_CENTS: Final = 50_000
+MOST_KEY_CHARACTERS: Final = 255
 
 AccountName = Annotated[str, typer.Argument(metavar="ACCOUNT", help="A CloudAccount, or ccacct/NAME.")]
 Cents = Annotated[int, typer.Argument(metavar="CENTS", min=LEAST_CENTS, max=MOST_CENTS, help="The amount to charge.")]
@@ -43,6 +44,11 @@ async def deposit(
     if not key.strip():
         # With another key, the card would be charged a second time.
         raise Failure("--idempotency-key is empty: give the key of the earlier deposit", Status.MISUSED)
+    if len(key) > MOST_KEY_CHARACTERS:
+        raise Failure(
+            f"--idempotency-key has more than {MOST_KEY_CHARACTERS} characters: give the key of the earlier deposit",
+            Status.MISUSED,
+        )
     options = [*kubectl.options(), *([f"--base-url={base_url}"] if base_url else [])]
     command = shlex.join(["kubectl", "relay", "deposit", account, str(cents), "--idempotency-key", key, *options])
     async with accounts.cloud_of(kubectl, await accounts.called(kubectl, account), base_url) as cloud:

@@ -119,10 +119,10 @@ async def _got(url: str) -> Answer:
 
 
 def ahead(headers: Mapping[str, str], now: float) -> float | None:
-    """By how many seconds a server's clock is ahead of `now`, in Unix time; None without a Date header. Pure."""
+    """By how many seconds a server's clock is ahead of `now`, in Unix time; None without a readable Date. Pure."""
     try:
         return parsedate_to_datetime(headers["date"]).timestamp() - now
-    except (KeyError, ValueError):
+    except (KeyError, ValueError, OverflowError):
         return None
 
 

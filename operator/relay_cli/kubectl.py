@@ -1,12 +1,14 @@
 """The cluster with the caller's rights: uses kubectl, so that every way to log in works."""
 
 import asyncio
+import os
 import re
 import signal
 from asyncio.subprocess import Process
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from io import FileIO
 from itertools import dropwhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,7 +23,12 @@ from relay_kube.nesting import decoded, shallow
 PATIENCE = "30s"
 _READY_SECONDS = 30
 _PAUSE_SECONDS = 5
+_POD_SECONDS = 120
+"""The longest run of kubectl with a Pod's ServiceAccount; a list may take several requests."""
+_REST_SECONDS = 1
+"""How long stderr may stay open after kubectl has ended; what kubectl wrote is there at once."""
 _PIECE_BYTES = 65_536
+_READS_ONLY = "--reject-methods=POST,PUT,PATCH,DELETE"
 _FIRST = re.compile(r"(?:Error from server(?: \((?P<reason>\w+)\))?: |[Ee]rror: |(?=The .* is invalid:))(?P<rest>.*)")
 _CAUSE = re.compile(r"(?:from server )?for: (?P<cause>.*)")
 _NO_CRD = re.compile(r"the server doesn't have a resource type|no matches for kind \S+ in version .gpurelay\.dev/")
@@ -72,8 +79,8 @@ class Kubectl:
 
     async def would_apply(self, files: Sequence[str]) -> Sequence[dict[str, JsonValue]]:
         """Objects as `kubectl apply` would leave them."""
-        named = [f"--filename={file}" for file in files]
-        told = _read(_OBJECT, await self._run(["apply", "--dry-run=server", "--output=json", *named]))
+        arguments = ["apply", "--dry-run=server", "--output=json", *(f"--filename={file}" for file in files)]
+        told = _read(_OBJECT, await self._run(arguments, stdin="-" in files))
         return _LISTED.validate_python(told.get("items") if told.get("kind") == "List" else [told])
 
     @asynccontextmanager
@@ -81,58 +88,119 @@ class Kubectl:
         """The API server behind a Unix socket that only this user can open, for reads only."""
         with TemporaryDirectory() as folder:
             socket = Path(folder) / "api"
-            process = await self._started("proxy", f"--unix-socket={socket}", "--reject-methods=POST,PUT,PATCH,DELETE")
             former = signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the proxy ends as with Ctrl-C
             try:
-                assert process.stdout is not None
-                try:
-                    async with asyncio.timeout(_READY_SECONDS):
-                        await process.stdout.readline()
-                except TimeoutError:
-                    raise Failure(f"kubectl proxy was not ready after {_READY_SECONDS} seconds") from None
-                if not socket.exists():
-                    _, complaint = await process.communicate()
-                    raise refusal(complaint.decode(errors="replace"))
-                yield socket
+                async with self._running("proxy", f"--unix-socket={socket}", _READS_ONLY) as running:
+                    try:
+                        async with asyncio.timeout(_READY_SECONDS):
+                            await running.stdout.readline()
+                    except TimeoutError:
+                        raise Failure(f"kubectl proxy was not ready after {_READY_SECONDS} seconds") from None
+                    if not socket.exists():
+                        raise refusal(await running.complaint())
+                    yield socket
             finally:
-                with suppress(ProcessLookupError):
-                    process.kill()
-                await process.wait()
                 signal.signal(signal.SIGTERM, former)
 
     async def annotate(self, reference: str, name: str, value: str) -> None:
         """Set one annotation of an object."""
         await self._run(["annotate", "--overwrite", reference, f"{name}={value}"])
 
-    async def _run(self, arguments: Sequence[str], namespace: str = "") -> bytes:
-        process = await self._started(f"--request-timeout={PATIENCE}", *arguments, namespace=namespace)
-        assert process.stdout is not None
-        assert process.stderr is not None
-        told, complaint = await asyncio.gather(process.stdout.read(), _heard(process.stderr))
-        if await process.wait():
-            raise refusal(complaint)
-        return told
+    async def _run(self, arguments: Sequence[str], namespace: str = "", *, stdin: bool = False) -> bytes:
+        in_pod = is_in_pod(self.kubeconfig, os.environ)
+        bound = [] if in_pod else [f"--request-timeout={PATIENCE}"]
+        seconds = _POD_SECONDS if in_pod and not stdin else None  # a person may still write what kubectl reads
+        async with self._running(*bound, *arguments, namespace=namespace) as running:
+            try:
+                async with asyncio.timeout(seconds):
+                    told = await running.stdout.read()
+                    status = await running.process.wait()
+            except TimeoutError:
+                raise Failure(f"kubectl did not end within {seconds} seconds: try again later") from None
+            if status:
+                raise refusal(await running.complaint())
+            return told
 
     def options(self, namespace: str = "") -> Sequence[str]:
         """The options as arguments; `namespace` replaces the one that was given."""
         given = {"--namespace": namespace or self.namespace, "--context": self.context, "--kubeconfig": self.kubeconfig}
         return [f"{option}={value}" for option, value in given.items() if value]
 
-    async def _started(self, *arguments: str, namespace: str = "") -> Process:
-        command = ["kubectl", *self.options(namespace), *arguments]
+    @asynccontextmanager
+    async def _running(self, *arguments: str, namespace: str = "") -> AsyncIterator["_Running"]:
+        """kubectl, which is killed if it has not ended by then."""
+        async with _pipe() as (stdout, its_stdout), _pipe() as (stderr, its_stderr):
+            with its_stdout, its_stderr:
+                process = await _started(["kubectl", *self.options(namespace), *arguments], its_stdout, its_stderr)
+            heard = bytearray()
+            hearing = asyncio.create_task(_hear(stderr, heard))
+            try:
+                yield _Running(process, stdout, hearing, heard)
+            finally:
+                hearing.cancel()
+                with suppress(ProcessLookupError):
+                    process.kill()
+                await process.wait()
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """A kubectl."""
+
+    process: Process
+    stdout: asyncio.StreamReader
+    hearing: asyncio.Task[None]
+    heard: bytearray
+
+    async def complaint(self) -> str:
+        """What it said on stderr until its end; what a login plugin started, as a browser, may keep stderr open."""
+        await asyncio.wait([self.hearing], timeout=_REST_SECONDS)
+        return self.heard.decode(errors="replace")
+
+
+async def _started(command: Sequence[str], stdout: FileIO, stderr: FileIO) -> Process:
+    try:
+        return await asyncio.create_subprocess_exec(*command, stdout=stdout, stderr=stderr)
+    except FileNotFoundError:
+        raise Failure("kubectl is not on PATH: install it, or add its folder to PATH") from None
+    except OSError as error:
+        raise Failure(f"the kubectl on PATH cannot be run: {error.strerror}") from None
+
+
+def is_in_pod(kubeconfig: str, environment: Mapping[str, str]) -> bool:
+    """Whether kubectl would use a Pod's ServiceAccount: no kubeconfig names a server. Then nobody logs in.
+
+    kubectl does not do so with an option that changes its connection, as --request-timeout does.
+    """
+    usual = environment.get("KUBECONFIG") or str(Path(environment.get("HOME", "")) / ".kube" / "config")
+    files = [kubeconfig] if kubeconfig else usual.split(os.pathsep)
+    return bool(environment.get("KUBERNETES_SERVICE_HOST")) and not any(_names_server(Path(file)) for file in files)
+
+
+def _names_server(kubeconfig: Path) -> bool:
+    try:
+        return b"server" in kubeconfig.read_bytes()
+    except OSError:
+        return False
+
+
+@asynccontextmanager
+async def _pipe() -> AsyncIterator[tuple[asyncio.StreamReader, FileIO]]:
+    """A pipe's two ends. With asyncio's own, a process would count as running until all have closed its pipes."""
+    ours, its = os.pipe()
+    with FileIO(its, "w") as its_end:
+        stream = asyncio.StreamReader()
+        protocol = asyncio.StreamReaderProtocol(stream)
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, FileIO(ours))
         try:
-            return await asyncio.create_subprocess_exec(
-                *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-            )
-        except FileNotFoundError:
-            raise Failure("kubectl is not on PATH: install it, or add its folder to PATH") from None
-        except OSError as error:
-            raise Failure(f"the kubectl on PATH cannot be run: {error.strerror}") from None
+            yield stream, its_end
+        finally:
+            transport.close()
 
 
-async def _heard(stderr: asyncio.StreamReader) -> str:
-    """All that kubectl says on stderr; shown as soon as it pauses, since it may be what a login plugin asks."""
-    heard, shown = b"", 0
+async def _hear(stderr: asyncio.StreamReader, heard: bytearray) -> None:
+    """Collect what kubectl says on stderr; shown as soon as it pauses, since it may be what a login plugin asks."""
+    shown = 0
     while True:
         try:
             async with asyncio.timeout(_PAUSE_SECONDS):
@@ -143,7 +211,7 @@ async def _heard(stderr: asyncio.StreamReader) -> str:
             shown = len(heard)
         else:
             if not piece:
-                return heard.decode(errors="replace")
+                return
             heard += piece
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 import typer
 from pydantic import JsonValue
 
-from relay_cli import objects
+from relay_cli import accounts, objects
 from relay_cli.accounts import BaseUrl
 from relay_cli.failures import Failure, Status
 from relay_cli.kubectl import Kubectl, parsed
@@ -79,13 +79,16 @@ def _sum(prices: Sequence[int | None]) -> str:
 
 
 async def _rows(kubectl: Kubectl, asked: Sequence[dict[str, JsonValue]], base_url: str) -> list[Row]:
-    from relay_operator.preview import PreviewError, preview  # noqa: PLC0415 - takes half a second, which no other command needs
+    # Takes half a second, which no other command needs.
+    from relay_operator.preview import PreviewError, UrlUnknownError, preview  # noqa: PLC0415
 
     async with kubectl.proxy() as socket:
         try:
             found = await preview(socket, asked, base_url)
         except PreviewError as failed:
             raise Failure(str(failed)) from None
+        except UrlUnknownError as unknown:
+            raise accounts.url_unknown(unknown.account) from None
     if found.unlisted:
         complain(
             f"you may not list these in all namespaces, so budgets are checked without: {', '.join(found.unlisted)}"

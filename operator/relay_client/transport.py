@@ -8,12 +8,14 @@ import contextlib
 import select
 import socket
 import ssl
+from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TypeAlias
+from functools import lru_cache, partial
+from threading import Lock, Thread
+from typing import ParamSpec, TypeAlias, TypeVar
 from weakref import WeakSet
 
 import aiohttp
@@ -25,6 +27,9 @@ from yarl import URL
 Found: TypeAlias = Sequence[tuple[int, int, int, str, tuple[str | int, ...] | tuple[int, bytes]]]
 LookUp: TypeAlias = Callable[[str, int, int, int, int, int], Found]
 """Looks one name up, and blocks until the answer, as `socket.getaddrinfo` does."""
+
+ParamsT = ParamSpec("ParamsT")
+ResultT = TypeVar("ResultT")
 
 _CLOSE_SECONDS = 2.0
 _LOOKUPS = 32
@@ -165,7 +170,7 @@ class _Resolver(AbstractResolver):
 
     def __init__(self, look_up: LookUp) -> None:
         self._look_up = look_up
-        self._threads = ThreadPoolExecutor(_LOOKUPS, thread_name_prefix="cloud-lookup")
+        self._threads = _Daemons(_LOOKUPS, "cloud-lookup")
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
@@ -178,6 +183,51 @@ class _Resolver(AbstractResolver):
 
     async def close(self) -> None:
         """Does nothing: a lookup ends by itself, and its thread with it."""
+
+
+class _Daemons(Executor):
+    """Runs jobs in threads, up to `most` at once; a process that ends waits for none of them.
+
+    With those of `concurrent.futures`, it would wait until the system gives up a lookup.
+    """
+
+    def __init__(self, most: int, name: str) -> None:
+        self._most = most
+        self._name = name
+        self._lock = Lock()
+        self._running = 0
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    def submit(
+        self, fn: Callable[ParamsT, ResultT], /, *args: ParamsT.args, **kwargs: ParamsT.kwargs
+    ) -> Future[ResultT]:
+        answer = Future[ResultT]()
+        with self._lock:
+            if self._running < self._most:
+                Thread(target=self._work, name=self._name, daemon=True).start()
+                self._running += 1
+            self._waiting.append(lambda: _answered(answer, partial(fn, *args, **kwargs)))
+        return answer
+
+    def _work(self) -> None:
+        while (job := self._next()) is not None:
+            job()
+
+    def _next(self) -> Callable[[], None] | None:
+        with self._lock:
+            if self._waiting:
+                return self._waiting.popleft()
+            self._running -= 1
+            return None
+
+
+def _answered(answer: Future[ResultT], job: Callable[[], ResultT]) -> None:
+    """Do the job, unless nobody awaits its answer any more."""
+    if answer.set_running_or_notify_cancel():
+        try:
+            answer.set_result(job())
+        except BaseException as error:  # noqa: BLE001 - who awaits the answer gets it
+            answer.set_exception(error)
 
 
 def _numeric(name: str, family: int, protocol: int, address: Sequence[str | int | bytes]) -> ResolveResult:

@@ -4,6 +4,7 @@ It changes nothing: it only reads from the API server, and a process that does n
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -14,15 +15,16 @@ from prometheus_client import CollectorRegistry
 from pydantic import JsonValue, ValidationError
 
 from relay_kube.kube import NAMESPACES, ApiAccess, JsonObject, Kube, KubeError, Refused, ResourceType
-from relay_operator.accounts.account_object import parse_account
-from relay_operator.api.cloudaccount import urls_passed
+from relay_operator.accounts.account_object import AnyAccount, parse_account, secret_namespace
+from relay_operator.api.cloudaccount import ClusterCloudAccount, urls_passed
+from relay_operator.api.conditions import ConditionType
 from relay_operator.api.meta import PLAN_ONLY, ObjectKey
-from relay_operator.api.plan import Plan
+from relay_operator.api.plan import Plan, PlannedAction
 from relay_operator.api.references import AccountKind
 from relay_operator.assembly import assembled
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.controller import Controller
-from relay_operator.engine.entry import Entry, entry_of, uid_of
+from relay_operator.engine.entry import entry_of, uid_of
 from relay_operator.engine.flow import Turn
 from relay_operator.engine.identity import RecordedElsewhereError, installation_of
 from relay_operator.engine.informer import key_of
@@ -38,10 +40,19 @@ from relay_operator.settings import Settings
 
 _ACCOUNTS: Final = frozenset(kind.value for kind in AccountKind)
 _ASSUMED: Final = tuple(kind.name for kind in KINDS if kind.assumed)
+_NOBODYS: Final = "namespace-of-no-operator"
 
 
 class PreviewError(Exception):
     """A message: what cannot be read, and why."""
+
+
+class UrlUnknownError(Exception):
+    """Neither the account nor the caller names the cloud's URL, but the operator may have a default."""
+
+    def __init__(self, account: AnyAccount) -> None:
+        super().__init__(f"the URL of {account.key}")
+        self.account = account
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +72,19 @@ class _Flow(Protocol):
 async def preview(proxy: Path, asked: Iterable[JsonObject], base_url: str) -> Previews:
     """Plans for objects as they are to be, one step each; the objects need not exist.
 
-    `proxy` is the Unix socket of a `kubectl proxy`; `base_url` is the operator's default. Raises PreviewError.
+    `proxy` is the Unix socket of a `kubectl proxy`; `base_url` is the operator's default, empty if it is not known.
+    Raises PreviewError, and UrlUnknownError if an object's account needs that default.
     """
     wanted = {key_of(str(raw.get("kind")), raw): _plan_only(raw) for raw in asked}
     async with aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(proxy))) as session:
         kube = Kube(ApiAccess("http://localhost", session))
         try:
             listed, unlisted = await _listed(kube, sorted({key.namespace for key in wanted}))
-            objects = {**listed, **wanted}
-            parts = _parts(kube, objects, base_url, await _installation(kube, wanted.values()))
+            operators = _Operators(kube, {**listed, **wanted}, base_url, await _installation(kube, wanted.values()))
             try:
-                return Previews(await _plans(parts, wanted), unlisted)
+                return Previews(await _plans(operators, wanted), unlisted)
             finally:
-                await parts.accounts.close()
+                await operators.close()
         except (ProxyError, RecordedElsewhereError) as unfit:
             raise PreviewError(str(unfit)) from None
         except KubeError as error:
@@ -84,15 +95,63 @@ async def preview(proxy: Path, asked: Iterable[JsonObject], base_url: str) -> Pr
             raise PreviewError(f"a {invalid.title} cannot be read: {where}: {problem['msg']}") from None
 
 
-async def _plans(parts: Parts, wanted: Iterable[ObjectKey]) -> dict[ObjectKey, Plan]:
-    engine, flows, plans = parts.engine, _flows(parts), dict[ObjectKey, Plan]()
-    for key in wanted:
-        entry = engine.cache.get(key)
-        if key.kind in flows and entry is not None:
-            await _learn_funds(parts, key)
-            turn = Turn(key, entry.uid, engine.wall_clock(), Priority.CHANGE)
-            plans[key] = await flows[key.kind].preview(turn, entry.body)
-    return plans
+@dataclass(frozen=True, slots=True)
+class _Operator:
+    parts: Parts
+    flows: Mapping[str, _Flow]
+    """By the kinds that make plans."""
+
+
+class _Operators:
+    """The operators as this process assembles them, one for each namespace with the Secrets of shared accounts.
+
+    An operator uses only shared accounts whose Secrets are in its own namespace, and releases may share the cluster.
+    """
+
+    def __init__(self, kube: Kube, objects: Mapping[ObjectKey, JsonObject], base_url: str, installation: str) -> None:
+        self._kube = kube
+        self._objects = objects
+        self._base_url = base_url
+        self._installation = installation
+        self._accounts = _accounts(objects)
+        self._made: dict[str, _Operator] = {}
+
+    def account(self, key: ObjectKey) -> AnyAccount | None:
+        """The account of an object; None if it does not exist, or cannot be read."""
+        named = self._of(_NOBODYS).parts.engine.cache.account_of(key)
+        return None if named is None else self._accounts.get(named)
+
+    def of(self, account: AnyAccount | None) -> _Operator:
+        """The operator that uses the account; for a shared one that none has accepted, one that refuses it."""
+        if isinstance(account, ClusterCloudAccount) and not _refusal(account):
+            return self._of(secret_namespace(account))
+        return self._of(_NOBODYS)
+
+    async def close(self) -> None:
+        for operator in self._made.values():
+            await operator.parts.accounts.close()
+
+    def _of(self, namespace: str) -> _Operator:
+        if namespace not in self._made:
+            urls = {url for account in self._accounts.values() for url in _allowed(account)}
+            parts = _parts(self._kube, namespace, urls, self._base_url)
+            parts.engine.installation.name = self._installation
+            for key, raw in self._objects.items():
+                parts.engine.cache.put(key, raw)
+            self._made[namespace] = _Operator(parts, _flows(parts))
+        return self._made[namespace]
+
+
+def _parts(kube: Kube, namespace: str, allowed: Iterable[str], base_url: str) -> Parts:
+    settings = Settings(
+        namespace=namespace,
+        allowed_base_urls=tuple(sorted(allowed)),
+        default_base_url=base_url,
+        assumed_kinds=_ASSUMED,
+        webhook_public_url="",
+    )
+    metrics = Metrics(CollectorRegistry())
+    return assembled(settings, kube, KINDS, metrics, "", lambda: False, Proxies.of_environment()).parts
 
 
 def _flows(parts: Parts) -> dict[str, _Flow]:
@@ -104,49 +163,59 @@ def _flows(parts: Parts) -> dict[str, _Flow]:
     }
 
 
-async def _learn_funds(parts: Parts, key: ObjectKey) -> None:
+async def _plans(operators: _Operators, wanted: Iterable[ObjectKey]) -> dict[ObjectKey, Plan]:
+    found = {key: await _plan(operators, key) for key in wanted}
+    return {key: plan for key, plan in found.items() if plan is not None}
+
+
+async def _plan(operators: _Operators, key: ObjectKey) -> Plan | None:
+    """The plan; None for a kind without. Raises UrlUnknownError."""
+    account = operators.account(key)
+    operator = operators.of(account)
+    engine, flow = operator.parts.engine, operator.flows.get(key.kind)
+    entry = engine.cache.get(key)
+    if flow is None or entry is None:
+        return None
+    refusal = "" if account is None else _refusal(account)
+    if account is not None and not refusal:
+        if not account.spec.base_url and not operator.parts.settings.default_base_url:
+            raise UrlUnknownError(account)
+        await _learn_funds(operator.parts, account)
+    plan = await flow.preview(Turn(key, entry.uid, engine.wall_clock(), Priority.CHANGE), entry.body)
+    is_held = refusal and plan.action is PlannedAction.NONE
+    return plan.model_copy(update={"reason": refusal[:1024]}) if is_held else plan
+
+
+async def _learn_funds(parts: Parts, account: AnyAccount) -> None:
     """Use what the operator saw of the account's money at its last look."""
-    account = parts.engine.cache.account_of(key)
-    entry: Entry | None = None if account is None else parts.engine.cache.get(account)
-    if account is None or entry is None:
-        return
-    state = await parts.accounts.state(account)
+    state = await parts.accounts.state(account.key)
     if isinstance(state, AccountReady):
-        seen = parse_account(account, entry).status
-        budgets = parts.budgets
+        seen, budgets = account.status, parts.budgets
         budgets.looked(state, seen.available_cents, seen.burn_per_hour_cents, budgets.paid(state))
 
 
-def _parts(kube: Kube, objects: Mapping[ObjectKey, JsonObject], base_url: str, installation: str) -> Parts:
-    accounts = [part(raw, "spec") for key, raw in objects.items() if key.kind in _ACCOUNTS]
-    urls = {url for key, raw in objects.items() if key.kind in _ACCOUNTS for url in _allowed(key, raw)}
-    own = {
-        str(part(spec, "apiKeySecretRef")["namespace"])
-        for spec in accounts
-        if "namespace" in part(spec, "apiKeySecretRef")
-    }
-    settings = Settings(
-        namespace=next(iter(own), "default"),
-        allowed_base_urls=tuple(sorted(urls)),
-        default_base_url=base_url,
-        assumed_kinds=_ASSUMED,
-        webhook_public_url="",
-    )
-    metrics = Metrics(CollectorRegistry())
-    parts = assembled(settings, kube, KINDS, metrics, "", lambda: False, Proxies.of_environment()).parts
-    parts.engine.installation.name = installation
+def _accounts(objects: Mapping[ObjectKey, JsonObject]) -> dict[ObjectKey, AnyAccount]:
+    """The accounts that can be read."""
+    found = dict[ObjectKey, AnyAccount]()
     for key, raw in objects.items():
-        parts.engine.cache.put(key, raw)
-    return parts
+        if key.kind in _ACCOUNTS:
+            with suppress(ValidationError):
+                found[key] = parse_account(key, entry_of(raw, ""))
+    return found
 
 
-def _allowed(key: ObjectKey, raw: JsonObject) -> Iterable[str]:
+def _allowed(account: AnyAccount) -> Iterable[str]:
     """The account's URLs; empty if the operator has not accepted them, as the caller may read others' Secrets."""
-    try:
-        account = parse_account(key, entry_of(raw, ""))
-    except ValidationError:
-        return ()
     return filter(None, (account.spec.base_url, account.spec.inference_url) if urls_passed(account) else ())
+
+
+def _refusal(account: AnyAccount) -> str:
+    """Why no operator uses the account, which is shared; empty if one does, or if it is not shared."""
+    if not isinstance(account, ClusterCloudAccount) or urls_passed(account):
+        return ""
+    ready = next((one for one in account.status.conditions if one.type == ConditionType.READY), None)
+    is_told = ready is not None and ready.observed_generation == account.metadata.generation
+    return f"no operator has accepted {account.key}{f': {ready.message}' if ready and is_told else ' so far'}"
 
 
 async def _listed(kube: Kube, namespaces: Sequence[str]) -> tuple[dict[ObjectKey, JsonObject], list[str]]:

@@ -1,16 +1,19 @@
 """Which objects may adopt, and how the cloud's answers are told."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from relay_cli.adopt import cluster_as_seen, deployment_as_seen, how_to_look, vm_as_seen
+from relay_cli.adopt import adopt, cluster_as_seen, deployment_as_seen, how_to_look, vm_as_seen
 from relay_cli.failures import Failure, Status
-from relay_cli.kubectl import parsed
+from relay_cli.kubectl import Kubectl, parsed
 from relay_cli.objects import CloudObject
 from relay_wire.clusters import ClusterSummary
 from relay_wire.serving import Deployment
 from relay_wire.vms import VmRecord
+from tests.unit.client.scripted import Reply, ScriptedServer
 
 
 def _object(kind: str = "GpuPod", **status: Any) -> CloudObject:
@@ -40,3 +43,17 @@ def test_what_the_cloud_shows_is_told_in_a_line() -> None:
     assert cluster_as_seen(cluster.model_copy(update={"replica_count": None})) == "llm, running"
     deployment = Deployment(id="a", public_model_id="llama", status="running", replicas_desired=0, gpu_model_id="h100")
     assert deployment_as_seen(deployment) == "llama, running, 0 replicas, h100"
+
+
+async def test_the_command_that_shows_the_outcome_is_for_the_same_cluster(
+    cloud: ScriptedServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    box = json.loads((tmp_path / "gvm").read_text())
+    (tmp_path / "gvm").write_text(json.dumps(box | {"status": {}}))
+    cloud.will(Reply(200, b'{"id": "vm_1", "name": "by-hand"}'))
+    kubectl = Kubectl(namespace="ml", context="there", kubeconfig="my config")
+    await adopt(kubectl, "gvm/box", "vm_1", cloud.url)
+    command = "kubectl describe gvm/box --namespace=ml --context=there '--kubeconfig=my config'"
+    assert capsys.readouterr().out == (
+        f"vm_1: by-hand\nGpuVm/ml/box adopts it if its spec matches; to see the outcome: {command}\n"
+    )

@@ -7,7 +7,7 @@ import shlex
 import pytest
 
 from relay_cli.__main__ import main
-from relay_cli.deposit import LEAST_CENTS, MOST_CENTS, deposit, question, told, unanswered
+from relay_cli.deposit import LEAST_CENTS, MOST_CENTS, MOST_KEY_CHARACTERS, deposit, question, told, unanswered
 from relay_cli.failures import Failure
 from relay_cli.kubectl import Kubectl
 from relay_client import BadRequest, CloudUnavailable, Outcome
@@ -86,7 +86,9 @@ def test_a_charge_that_brings_no_money_is_a_failure(status: str, said: str) -> N
     assert str(failed.value) == said
 
 
-@pytest.mark.parametrize("key", [None, "of an earlier attempt"])
+@pytest.mark.parametrize(
+    "key", [None, "of an earlier attempt", "k" * MOST_KEY_CHARACTERS], ids=["new", "repeated", "longest"]
+)
 async def test_the_key_of_a_charge_is_on_the_screen_and_repeats_it(
     key: str | None, cloud: ScriptedServer, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -167,6 +167,7 @@ def test_the_clock_of_a_server_is_read_from_its_answers() -> None:
     date = "Mon, 23 Nov 2026 08:00:00 GMT"
     assert ahead({"date": date}, 1795420800.0 - 60) == 60.0
     assert (ahead({}, 0.0), ahead({"date": "noon"}, 0.0)) == (None, None)
+    assert ahead({"date": "Sun, 29 Nov 2026 10:00:00 +99999999999999"}, 0.0) is None
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,12 @@
 """What people see of a kubectl that waits for them to log in."""
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
 
+from relay_cli.failures import Failure
 from relay_cli.kubectl import Kubectl
 from tests.support.eventually import PATIENCE_SECONDS
 from tests.unit.cli.conftest import Scripted
@@ -36,3 +38,18 @@ async def test_what_kubectl_says_on_its_way_is_not_shown(
     kubectl(f"{ASKS}; echo '{{\"items\": []}}'")
     assert await Kubectl().list(["gpupods"]) == []
     assert capsys.readouterr() == ("", "")
+
+
+async def test_a_browser_that_a_login_opened_and_that_keeps_stderr_holds_back_no_command(
+    kubectl: Scripted, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "closed")
+    browser, complains = "cat closed > /dev/null &", "echo 'Error from server: no leader' >&2"
+    kubectl(f'{browser} {complains}; case "$*" in *annotate*) exit 1;; esac; echo \'{{"items": []}}\'')
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            assert await Kubectl().list(["gpupods"]) == []
+            with pytest.raises(Failure, match=r"^no leader$"):
+                await Kubectl().annotate("gpod/trainer", "a", "b")
+    finally:
+        (tmp_path / "closed").write_text("")

@@ -44,6 +44,20 @@ async def test_a_proxy_that_does_not_serve_is_a_failure(
             pass
 
 
+async def test_a_browser_that_a_login_opened_hides_no_reason_why_a_proxy_does_not_serve(
+    kubectl: Scripted, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "closed")
+    kubectl("cat closed > /dev/null & echo 'error: no configuration' >&2; exit 1")
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            with pytest.raises(Failure, match="no configuration"):
+                async with Kubectl().proxy():
+                    pass
+    finally:
+        (tmp_path / "closed").write_text("")
+
+
 async def test_a_command_that_is_terminated_ends_its_proxy(kubectl: Scripted, tmp_path: Path) -> None:
     opens = 'for word; do case "$word" in --unix-socket=*) touch "${word#*=}";; esac; done'
     kubectl(f"{opens}; echo $$ > pid; echo Starting to serve; exec sleep 1000")

@@ -5,6 +5,8 @@ import contextlib
 import gzip
 import socket
 import ssl
+import subprocess
+import sys
 from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
@@ -245,6 +247,53 @@ async def test_requests_that_are_given_up_leave_one_lookup_of_a_name_for_the_nex
         names.answers.set()
         await cloud.call(GET_VM, id="pod_1")
     assert names.asked == ["hangs.test"]
+
+
+async def test_a_name_waits_while_as_many_as_may_are_looked_up(names: Names, server: ScriptedServer) -> None:
+    async with contextlib.aclosing(ConnectionPool(look_up=names)) as pool:
+
+        def call(host: str) -> asyncio.Task[object]:
+            cloud = Cloud(server.url.replace("127.0.0.1", host), KEY, pool=pool, policy=ONCE)
+            return asyncio.create_task(cloud.call(GET_VM, id="pod_1"))
+
+        hanging = [call(f"a{number}.hangs.test") for number in range(32)]
+        await eventually(lambda: asyncio.sleep(0, len(names.asked)), lambda asked: asked == 32, every=0.01)
+        server.will(*[FOUND] * 33)
+        last = call("last.test")
+        for task in hanging[:16]:
+            task.cancel()
+        await asyncio.wait(hanging[:16])
+        assert "last.test" not in names.asked
+        names.answers.set()
+        await asyncio.gather(last, *hanging[16:])
+    assert names.asked[-1] == "last.test"
+
+
+HANGS = """
+import asyncio
+import threading
+
+from relay_client import CallPolicy, Cloud, CloudUnavailable, ConnectionPool
+from relay_client.operations import WHOAMI
+
+async def main():
+    pool = ConnectionPool(look_up=lambda *_: threading.Event().wait())
+    policy = CallPolicy(connect_seconds=0.1, attempt_seconds=0.1, max_attempts=1)
+    try:
+        await Cloud("http://hangs.test", "key", pool=pool, policy=policy).call(WHOAMI)
+    except CloudUnavailable:
+        print("unavailable")
+    await pool.aclose()
+
+asyncio.run(main())
+"""
+
+
+def test_a_lookup_that_hangs_holds_no_process_back_that_ends() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", HANGS], capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
+    )
+    assert (ended.stdout, ended.stderr, ended.returncode) == ("unavailable\n", "", 0)
 
 
 async def test_a_body_that_grows_when_unpacked_is_not_unpacked(cloud: Cloud, server: ScriptedServer) -> None:
