@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Final
+from typing import Final, NoReturn
 
 import aiohttp
 from aiohttp import web
@@ -30,13 +30,26 @@ def open_session() -> aiohttp.ClientSession:
     # Upstreams close idle connections after five seconds or more; a POST on one that is kept longer may fail.
     connector = connector_to(Reach.everywhere(), verified=True, limit=0, keepalive_timeout=2)
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENT_SECONDS)
+    without_redirects = aiohttp.TraceConfig()
+    without_redirects.on_request_redirect.append(_refuse_redirect)
     return aiohttp.ClientSession(
         connector=connector,
         timeout=timeout,
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=False,
         skip_auto_headers=_NOT_ADDED,
+        trace_configs=[without_redirects],
     )
+
+
+class RedirectedError(aiohttp.ClientError):
+    """An upstream answered with a redirect where only its own answer will do."""
+
+
+async def _refuse_redirect(_: object, __: object, told: aiohttp.TraceRequestRedirectParams) -> NoReturn:
+    """Follow none: aiohttp would let the handshakes of WebSockets, to wherever a workload sends the gateway."""
+    told.response.close()
+    raise RedirectedError
 
 
 async def forward(

@@ -167,6 +167,22 @@ async def test_what_the_upstream_refuses_is_refused(organization: Organization, 
     assert refused.value.status == 502
 
 
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_a_handshake_follows_no_redirect(organization: Organization, upstream: Upstream, status: int) -> None:
+    async with Upstream(Talker()) as elsewhere:
+
+        async def respond(_: web.Request) -> web.StreamResponse:
+            return web.Response(status=status, headers={"Location": f"{elsewhere.url}/latest/meta-data"})
+
+        upstream.respond = respond
+        workload = await behind(organization, upstream)
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+            async with socket_to(workload):
+                pass
+        assert refused.value.status == 502
+        assert (len(upstream.received), elsewhere.received) == (1, [])
+
+
 @pytest.mark.parametrize("headers", [(), ("Sec-WebSocket-Key: short",), ("Sec-WebSocket-Version: 12",)])
 async def test_a_handshake_that_is_none_is_400(
     organization: Organization, upstream: Upstream, talker: Talker, headers: tuple[str, ...]
