@@ -11,6 +11,9 @@ Network: TypeAlias = IPv4Network | IPv6Network
 _TRANSLATED: Final = IPv6Network("64:ff9b::/96")
 _GLOBAL: Final = IPv6Network("2000::/3")
 """All global unicast addresses of IPv6; others, such as fec0::1 and ::7f00:1, are `is_global` in some Pythons."""
+_NOT_PUBLIC: Final = (ip_network("168.63.129.16/32"), ip_network("192.0.0.0/24"))
+"""Addresses that are `is_global`, at least in part: that of Azure's host, which serves nodes their secrets, and those
+that are reserved for protocols of the IETF, at which Oracle's nodes get theirs."""
 _ALL: Final = (ip_network("0.0.0.0/0"), ip_network("::/0"))
 _THIS_MACHINE: Final = tuple(map(ip_network, ("127.0.0.0/8", "0.0.0.0/32", "::1/128", "::/128")))
 
@@ -51,7 +54,7 @@ class Reach:
         if meant.is_loopback:
             return self.loopback
         is_unicast = meant in _GLOBAL if isinstance(meant, IPv6Address) else not meant.is_multicast
-        return self.public and meant.is_global and is_unicast
+        return self.public and meant.is_global and is_unicast and not any(meant in network for network in _NOT_PUBLIC)
 
 
 class AddressRefusedError(OSError):
