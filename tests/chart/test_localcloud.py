@@ -18,7 +18,7 @@ from relay_localcloud.capacity.catalog import GPU_MODELS
 from tests.chart.bad_values import Bad, each_of, told_of
 from tests.localcloud.support.server import COMMAND, Server, request
 from tests.support.binaries import helm
-from tests.support.chart import LOCALCLOUD, refusal, rendered, sets
+from tests.support.chart import LOCALCLOUD, objects_in, refusal, rendered, sets
 from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.process import free_port
 
@@ -283,6 +283,23 @@ async def test_only_who_is_named_reaches_the_cloud_if_somebody_is() -> None:
     assert not [name for name in await objects("networkPolicy.enabled=false") if name.endswith(" NetworkPolicy")]
 
 
+@pytest.mark.parametrize("given", [(), (f"fullnameOverride={'a' * 52}",)], ids=["release", "fullnameOverride"])
+async def test_the_longest_name_of_a_release_fits_into_every_name_of_its_objects(given: tuple[str, ...]) -> None:
+    command = [str(helm()), "template", "a" * 53, str(LOCALCLOUD), "--namespace", "n" * 63, *sets(*RUNTIME, *given)]
+    done = await asyncio.to_thread(
+        subprocess.run, command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True
+    )
+    manifests = objects_in(done.stdout)
+    services = [one["metadata"]["name"] for one in manifests if one["kind"] == "Service"]
+    assert max(map(len, services)) == 63
+    (pods,) = (one["metadata"]["name"] for one in manifests if one["kind"] == "StatefulSet")
+    assert len(pods) + len("-0123456789") <= 63, "the label controller-revision-hash"
+    for one in manifests:
+        labels = [one["metadata"]["labels"], one["spec"]["selector"] if one["kind"] == "Service" else {}]
+        assert max(len(value) for found in labels for value in found.values()) <= 63
+        assert len(one["metadata"]["name"]) <= 253
+
+
 async def test_common_labels_are_on_every_object_and_select_nothing() -> None:
     for one in (await objects("commonLabels.cost-center=42a")).values():
         assert one["metadata"]["labels"]["cost-center"] == "42a", one["metadata"]["name"]
@@ -346,6 +363,7 @@ def test_the_card_names_the_image_of_this_version() -> None:
         Bad("gatewayDomain=", "/gatewayDomain", "does not match pattern"),
         Bad("advertise=https://cloud.example.com", "/advertise", "does not match pattern"),
         Bad("listVms=1", "/listVms", "got number, want boolean"),
+        Bad(f"fullnameOverride={'a' * 53}", "/fullnameOverride", "maxLength"),
         Bad("publicUrl=cloud.example.com", "/publicUrl", "does not match pattern"),
     ),
     (
@@ -357,6 +375,11 @@ def test_the_card_names_the_image_of_this_version() -> None:
             "runtimeConfig.gpuModels[0].pricePerHourCents=2.49",
             "/runtimeConfig/gpuModels/0/pricePerHourCents",
             "got string, want integer",
+        ),
+        Bad(
+            "runtimeConfig.clusters[0].imagePullPolicy=Never",
+            "/runtimeConfig/clusters/0/imagePullPolicy",
+            "value must be one of 'Always', 'IfNotPresent'",
         ),
         Bad("runtimeConfig.vmImages.ubuntu=ubuntu", "/runtimeConfig/vmImages/ubuntu", "does not match pattern"),
         Bad("persistence.size=0Gi", "/persistence/size", "does not match pattern"),

@@ -61,13 +61,20 @@ def test_nobody_is_told_to_upgrade_without_the_new_charts_defaults() -> None:
     assert [line for line in upgrades if " --reuse-values" in line] == []
 
 
+def test_flux_gives_the_release_the_name_that_commands_of_the_docs_have() -> None:
+    """Without one, it would be that of the namespace and this, with a dash."""
+    given = yaml.safe_load_all((REPOSITORY / "examples" / "gitops" / "flux.yaml").read_text())
+    (release,) = (one["spec"] for one in given if one["kind"] == "HelmRelease")
+    assert (release["releaseName"], release["targetNamespace"]) == (RELEASE, "relay-system")
+
+
 @asynccontextmanager
 async def a_listener() -> AsyncIterator[int]:
-    """A port where HTTP is answered as the webhook port answers what is no delivery."""
+    """A port where HTTP is answered as the webhook port answers health checks."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
         await writer.drain()
         writer.close()
 
@@ -93,7 +100,7 @@ async def run_test_of(port: int) -> tuple[int | None, str]:
 
 async def test_helm_test_passes_while_a_leader_answers() -> None:
     async with a_listener() as port:
-        assert await run_test_of(port) == (0, f"a leader answers at 127.0.0.1:{port} with 404\n")
+        assert await run_test_of(port) == (0, f"a leader answers at 127.0.0.1:{port} with 200\n")
 
 
 async def test_helm_test_fails_if_nobody_leads() -> None:

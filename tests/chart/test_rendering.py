@@ -134,6 +134,19 @@ async def test_nobody_but_who_is_named_may_read_the_metrics() -> None:
     assert not of_kind(await rendered("relay-system", "networkPolicy.enabled=false"), "NetworkPolicy")
 
 
+@every_chart
+async def test_calls_may_leave_for_any_pod_and_any_address_but_those_of_a_nodes_metadata(chart: Path) -> None:
+    policy = only(await rendered("relay-system", "networkPolicy.egress=true", chart=chart), "NetworkPolicy")["spec"]
+    names, calls = policy["egress"]
+    assert {one["port"] for one in names["ports"]} == {53}
+    assert calls["to"] == [
+        {"namespaceSelector": {}},
+        {"ipBlock": {"cidr": "0.0.0.0/0", "except": ["169.254.0.0/16"]}},
+        {"ipBlock": {"cidr": "::/0", "except": ["fe80::/10", "fd00:ec2::254/128"]}},
+    ]
+    assert {one["protocol"] for one in calls["ports"]} == {"TCP"}
+
+
 async def test_the_pod_meets_the_restricted_standard_and_writes_nowhere() -> None:
     pod = pod_of(await rendered("relay-system"))
     (container,) = pod["containers"]

@@ -17,7 +17,7 @@ from relay_operator.kinds import KINDS
 from relay_operator.settings import Settings
 from tests.chart.bad_values import Bad, each_of, told_of
 from tests.support.binaries import helm
-from tests.support.chart import CHART, FOREIGN_KINDS, RELEASE, objects_in, refusal, rendered, sets, template
+from tests.support.chart import CHART, FOREIGN_KINDS, LOCALCLOUD, RELEASE, objects_in, refusal, rendered, sets, template
 from tests.support.eventually import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
@@ -247,9 +247,64 @@ def test_a_bad_value_is_refused_with_its_reason(bad: Bad, beside: tuple[Bad, ...
     assert bad.says in told[bad.path]
 
 
+NEEDED = {"repository", "replicas", "leaseName", "type", "port", "create", "size", "gatewayDomain"}
+"""Names of values that cannot be empty."""
+SWITCHED_ON: dict[Path, Manifest] = {
+    CHART: {
+        "crds": {"install": False},
+        "webhook": {
+            "publicUrl": "https://relay.example.com",
+            "ingress": {"enabled": True, "tlsSecretName": "relay-tls"},
+            "httpRoute": {"enabled": True, "parentRefs": [{"name": "public"}]},
+        },
+        "metrics": {name: {"enabled": True} for name in ("serviceMonitor", "prometheusRule", "dashboard")},
+        "networkPolicy": {"enabled": True, "egress": True, "metricsFrom": [{"podSelector": {}}]},
+        "podDisruptionBudget": {"enabled": True},
+        "admissionPolicy": {"enabled": True},
+        "rbac": {"aggregate": True},
+        "watchNamespaces": ["team"],
+    },
+    LOCALCLOUD: {
+        "networkPolicy": {"enabled": True, "egress": True},
+        "admissionPolicy": {"enabled": True},
+        "runtimeConfig": {"gpuModels": [{"id": "h100", "nodeLabels": {"gpu": "h100"}, "pricePerHourCents": 1}]},
+    },
+}
+
+
+def emptied(values: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """The same tree without a value, but what is given and what is needed."""
+    return given | {
+        name: emptied(value, given.get(name, {})) if isinstance(value, dict) and value else given.get(name)
+        for name, value in values.items()
+        if name not in NEEDED
+    }
+
+
+@every_chart
+@pytest.mark.parametrize("switched_on", [False, True], ids=["default", "switched on"])
+def test_a_key_without_a_value_is_the_empty_value(chart: Path, switched_on: bool, tmp_path: Path) -> None:
+    values = emptied(defaults(chart), SWITCHED_ON[chart] if switched_on else {})
+    foreign = [part for kind in FOREIGN_KINDS for part in ("--api-versions", kind)]
+    command = template(chart, *foreign, *values_file(tmp_path, values))
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@every_chart
+def test_a_key_with_values_beneath_it_cannot_be_empty(chart: Path, tmp_path: Path) -> None:
+    names = {name for name, value in defaults(chart).items() if isinstance(value, dict) and value} - {"resources"}
+    said = refusal(values_file(tmp_path, dict.fromkeys(names)), chart)
+    missing = re.search(r"at '': missing properties (.*)", said)
+    assert missing is not None, said
+    assert set(re.findall(r"'(\w+)'", missing[1])) == names
+
+
 INGRESS = "webhook.ingress.enabled=true"
 ROUTE = ("webhook.httpRoute.enabled=true", "webhook.httpRoute.parentRefs[0].name=public")
 PUBLIC = "webhook.publicUrl=https://relay.example.com"
+DEEP = "webhook.publicUrl=https://relay.eu.example.com"
+SCRAPED = ("metrics.serviceMonitor.enabled=true", "networkPolicy.metricsFrom[0].podSelector.matchLabels.a=b")
 
 
 @pytest.mark.parametrize(
@@ -260,6 +315,12 @@ PUBLIC = "webhook.publicUrl=https://relay.example.com"
         ((PUBLIC, INGRESS, "webhook.ingress.host=other.example.com"), "webhook.ingress.host is other.example.com"),
         ((PUBLIC, *ROUTE, "webhook.httpRoute.host=*.example.org"), "webhook.httpRoute.host is *.example.org"),
         ((f"{PUBLIC}/relay", INGRESS), "has the path /relay"),
+        ((DEEP, INGRESS, "webhook.ingress.host=*.example.com"), "webhook.ingress.host is *.example.com"),
+        (("webhook.publicUrl=https://10.0.0.7:8443", INGRESS), "webhook.publicUrl has the address 10.0.0.7"),
+        (("webhook.publicUrl=https://[fd00::1]", *ROUTE), "webhook.publicUrl has the address fd00::1"),
+        (("webhook.publicUrl=https://relay..example.com", INGRESS), "that of webhook.publicUrl is relay..example.com"),
+        (("podDnsPolicy=None",), "name some in podDnsConfig.nameservers"),
+        (("podDnsPolicy=None", "podDnsConfig.searches[0]=a.example.com"), "name some in podDnsConfig.nameservers"),
         (("podDisruptionBudget.minAvailable=1", "replicas=1"), "keeps every node from being drained"),
         (("podDisruptionBudget.minAvailable=51%",), "keeps every node from being drained"),
         (("podDisruptionBudget.minAvailable=1", "podDisruptionBudget.maxUnavailable=1"), "not both"),
@@ -319,6 +380,50 @@ async def test_ways_in_lead_from_the_host_of_the_public_url(given: tuple[str, ..
     assert manifests["HTTPRoute"]["spec"]["hostnames"] == ["relay.example.com"]
 
 
+async def test_the_host_of_a_way_in_is_in_small_letters() -> None:
+    given = ("webhook.publicUrl=https://Relay.Example.com", "webhook.ingress.tlsSecretName=relay-tls")
+    for hosts in ((), ("webhook.ingress.host=relay.example.com", "webhook.httpRoute.host=relay.example.com")):
+        rendering = await rendered("relay-system", INGRESS, *ROUTE, *given, *hosts)
+        manifests = {one["kind"]: one["spec"] for one in rendering if "spec" in one}
+        assert manifests["Ingress"]["rules"][0]["host"] == "relay.example.com"
+        assert manifests["Ingress"]["tls"][0]["hosts"] == ["relay.example.com"]
+        assert manifests["HTTPRoute"]["hostnames"] == ["relay.example.com"]
+
+
+async def test_an_asterisk_of_a_route_covers_more_than_one_label() -> None:
+    manifests = await rendered("relay-system", DEEP, *ROUTE, "webhook.httpRoute.host=*.example.com")
+    (route,) = (one["spec"] for one in manifests if one["kind"] == "HTTPRoute")
+    assert route["hostnames"] == ["*.example.com"]
+
+
+@pytest.mark.parametrize(
+    ("lasts", "interval", "fits"),
+    [
+        ("30s", "10s", False),
+        ("60s1ms", "1m", False),
+        ("61s", "1m", False),
+        ("1m31s", "1m30s", False),
+        ("1h1ms", "60m", False),
+        ("500ms", "400ms", False),
+        ("90s", "1m30s", True),
+        ("500ms", "1s", True),
+        ("09s", "010s", True),
+        ("59m", "1h", True),
+    ],
+)
+async def test_a_scrape_takes_no_longer_than_the_time_between_two(lasts: str, interval: str, fits: bool) -> None:
+    """The Prometheus operator would skip a ServiceMonitor of which it does."""
+    times = {"scrapeTimeout": lasts, "interval": interval}
+    values = (*SCRAPED, *(f"metrics.serviceMonitor.{name}={value}" for name, value in times.items()))
+    if not fits:
+        with pytest.raises(AssertionError, match=f"scrapeTimeout={lasts} must not be above interval={interval}"):
+            await rendered("relay-system", *values)
+        return
+    manifests = await rendered("relay-system", *values)
+    (monitor,) = (one["spec"] for one in manifests if one["kind"] == "ServiceMonitor")
+    assert monitor["endpoints"][0].items() >= times.items()
+
+
 def test_numbers_of_a_values_file_reach_the_operator_as_they_are(tmp_path: Path) -> None:
     """Helm reads them as floats, whose text for a million would be 1e+06."""
     settings = {"webhookBodyLimitBytes": 2_097_152, "pollJitter": 0.1, "logLevel": "debug", "leaseRetrySeconds": 1}
@@ -370,6 +475,62 @@ async def test_what_a_site_adds_to_pods_is_there() -> None:
     assert pod["hostAliases"] == [{"ip": "10.0.0.7", "hostnames": ["api.example.com"]}]
     assert (pod["dnsPolicy"], pod["dnsConfig"]) == ("None", {"nameservers": ["10.0.0.53"]})
     assert pod["runtimeClassName"] == "gvisor"
+
+
+DIGITS = "2024"
+OF_BOTH: Manifest = {
+    "fullnameOverride": "true",
+    "serviceAccount": {"name": DIGITS},
+    "priorityClassName": DIGITS,
+    "podLabels": {"team": DIGITS},
+}
+NAMED: list[tuple[Path, Manifest]] = [
+    (
+        CHART,
+        {
+            "nameOverride": DIGITS,
+            "webhook": {"ingress": {"className": DIGITS, "tlsSecretName": DIGITS}},
+            "watchNamespaces": [DIGITS],
+            "accountSecretNames": [DIGITS],
+            "leaderElection": {"leaseName": DIGITS},
+            "runtimeClassName": DIGITS,
+        },
+    ),
+    (LOCALCLOUD, {"adminToken": {"existingSecret": DIGITS}, "persistence": {"storageClass": DIGITS}}),
+    (LOCALCLOUD, {"nameOverride": DIGITS, "runtimeConfig": None}),
+]
+
+
+def scalars(value: object, path: str = "") -> Iterator[tuple[str, object]]:
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from scalars(inner, f"{path}/{name}")
+    elif isinstance(value, list):
+        for inner in value:
+            yield from scalars(inner, path)
+    else:
+        yield path, value
+
+
+def merged(one: Manifest, other: Manifest) -> Manifest:
+    """Both trees in one; where both have a value, that of the other."""
+    both = (name for name in one.keys() & other.keys() if isinstance(one[name], dict) and isinstance(other[name], dict))
+    return one | other | {name: merged(one[name], other[name]) for name in both}
+
+
+@pytest.mark.parametrize(("chart", "named"), NAMED, ids=["operator", "local cloud", "local cloud without a runtime"])
+def test_a_name_that_yaml_reads_as_something_else_stays_a_name(chart: Path, named: Manifest, tmp_path: Path) -> None:
+    values = merged(SWITCHED_ON[chart], named | OF_BOTH)
+    foreign = [part for kind in FOREIGN_KINDS for part in ("--api-versions", kind)]
+    command = [str(helm()), "template", "true", str(chart), "--namespace", DIGITS, *foreign]
+    command += values_file(tmp_path, values)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True)
+    found = [one for manifest in objects_in(done.stdout) for one in scalars(manifest)]
+    read = {value for _, value in found}
+    assert {DIGITS, "true"} <= read
+    assert [path for path, value in found if value == int(DIGITS)] == []
+    flags = {path for path, value in found if isinstance(value, bool)}
+    assert [path for path in flags if path.endswith(("ame", "amespace", "/instance"))] == []
 
 
 async def test_common_labels_are_on_every_object_and_select_nothing() -> None:

@@ -2,13 +2,14 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 53 | trimSuffix "-" -}}
 {{- end }}
 
+{{- /* Of 63 characters are <name>-management, and the label <name>-<hash> of a StatefulSet's Pods. */ -}}
 {{- define "relay-localcloud.fullname" -}}
-{{- default .Release.Name .Values.fullnameOverride | trunc 53 | trimSuffix "-" -}}
+{{- default .Release.Name .Values.fullnameOverride | trunc 52 | trimSuffix "-" -}}
 {{- end }}
 
 {{- define "relay-localcloud.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "relay-localcloud.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "relay-localcloud.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- define "relay-localcloud.labels" -}}
@@ -24,7 +25,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- /* Not the labels of the cloud's Pod: Services would lead there. */ -}}
 {{- define "relay-localcloud.testLabels" -}}
 app.kubernetes.io/name: {{ include "relay-localcloud.name" . }}-test
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- /* A list: the root, and labels that win. Twice in one object, a label is an error for Flux. */ -}}

@@ -22,8 +22,8 @@
 {{- end }}
 
 {{- define "relay-operator.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "relay-operator.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "relay-operator.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- define "relay-operator.labels" -}}
@@ -50,7 +50,17 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 
 {{- define "relay-operator.publicHost" -}}
-{{- (urlParse .Values.webhook.publicUrl).hostname -}}
+{{- (urlParse (.Values.webhook.publicUrl | default "")).hostname | lower -}}
+{{- end }}
+
+{{- /* Of a duration as Prometheus writes it, such as 1m30s. */ -}}
+{{- define "relay-operator.milliseconds" -}}
+{{- $form := "^(?:0*([0-9]+)h)?(?:0*([0-9]+)m)?(?:0*([0-9]+)s)?(?:0*([0-9]+)ms)?$" -}}
+{{- $sum := 0 -}}
+{{- range $group, $unit := list 3600000 60000 1000 1 -}}
+{{- $sum = add $sum (mul $unit (regexReplaceAll $form $ (printf "${%d}" (add1 $group)) | int64)) -}}
+{{- end -}}
+{{- $sum -}}
 {{- end }}
 
 {{- define "relay-operator.byTheOperator" -}}
@@ -62,8 +72,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{- define "relay-operator.subjects" -}}
 - kind: ServiceAccount
-  name: {{ include "relay-operator.serviceAccountName" . }}
-  namespace: {{ .Release.Namespace }}
+  name: {{ include "relay-operator.serviceAccountName" . | quote }}
+  namespace: {{ .Release.Namespace | quote }}
 {{- end }}
 
 {{- define "relay-operator.onOpenShift" -}}

@@ -50,8 +50,9 @@ class Receiver:
     """Bytes of all bodies that are being read."""
 
     def app(self) -> web.Application:
-        """The app with its one route."""
+        """The app with its one route, and what health checks of load balancers ask for."""
         app = web.Application()
+        app.router.add_get("/", _is_here)
         app.router.add_post("/webhooks/{namespace}/{account}", self._deliver)
         return app
 
@@ -118,6 +119,11 @@ class Receiver:
         if len(seen) > self.deduplication_size:
             seen.popitem(last=False)
         return WebhookOutcome.ACCEPTED
+
+
+async def _is_here(_request: web.Request) -> web.Response:
+    """Tells nothing: whether this replica leads, its Service knows."""
+    return web.Response()
 
 
 _STATUS = {

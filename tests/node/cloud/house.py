@@ -26,7 +26,7 @@ NAME: Final = "relay-localcloud"
 POD: Final = f"{NAME}-0"
 PRODUCT: Final = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
 RUNTIME: Final = {
-    "clusters": [{"name": "here", "storageClass": "local"}],
+    "clusters": [{"name": "here", "storageClass": "local", "imagePullPolicy": "IfNotPresent"}],
     "gpuModels": [{"id": "h100", "nodeLabels": PRODUCT, "pricePerHourCents": 36_000}],
 }
 _PORTS: Final = {"management": 8400, "inference": 8401, "gateway": 8402, "ssh": 8403}

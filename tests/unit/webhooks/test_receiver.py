@@ -307,23 +307,41 @@ async def test_a_connection_that_asks_for_nothing_is_closed(sent: bytes) -> None
         writer.close()
 
 
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+async def test_health_checks_of_load_balancers_are_told_that_it_is_here_and_nothing_else(
+    endpoint: _Endpoint, method: str
+) -> None:
+    async with ClientSession() as session, session.request(method, f"http://{endpoint.address}/") as answer:
+        assert (answer.status, await answer.read()) == (200, b"")
+    assert endpoint.asked == []
+    assert [endpoint.count(outcome) for outcome in WebhookOutcome if endpoint.count(outcome)] == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "status"),
+    [(b"GET /webhooks/team-a/default", b"405"), (b"POST /", b"405"), (b"GET /healthz", b"404"), (b"GET //", b"404")],
+)
+async def test_nothing_else_is_answered(endpoint: _Endpoint, asked: bytes, status: bytes) -> None:
+    assert b" " + status + b" " in await endpoint.raw(asked + b" HTTP/1.1\r\nHost: relay\r\n\r\n")
+
+
 @pytest.mark.parametrize("then", [b"", b"POST /webhooks/team-a/default HTT"], ids=["nothing", "half a head"])
 async def test_a_connection_that_asks_for_nothing_more_is_closed(then: bytes) -> None:
     async with http_server(_Endpoint().receiver.app(), ListenAddress("127.0.0.1", 0), idle_seconds=0.1) as address:
         reader, writer = await asyncio.open_connection(*address)
         writer.write(b"GET / HTTP/1.1\r\nHost: relay\r\n\r\n" + then)
         answer = await asyncio.wait_for(reader.read(), PATIENCE_SECONDS)
-        assert answer.startswith(b"HTTP/1.1 404 ")
+        assert answer.startswith(b"HTTP/1.1 200 ")
         writer.close()
 
 
 async def _ask(connection: tuple[asyncio.StreamReader, asyncio.StreamWriter]) -> bytes:
-    """Ask for a page that there is not; returns the answer, empty if the connection is closed."""
+    """Ask as a health check does; returns the answer, empty if the connection is closed."""
     reader, writer = connection
     writer.write(ASKED)
     with contextlib.suppress(ConnectionError):
         await writer.drain()
-        return await asyncio.wait_for(reader.readuntil(b"404: Not Found"), PATIENCE_SECONDS)
+        return await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), PATIENCE_SECONDS)
     return b""
 
 
