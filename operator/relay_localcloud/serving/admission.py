@@ -19,6 +19,7 @@ from relay_localcloud.serving import lanes, moves
 from relay_localcloud.serving.moves import REPLICAS
 from relay_localcloud.serving.rows import DEPLOYMENTS, Deployment
 from relay_localcloud.serving.states import NOT_READY, TRANSITIONS, Trigger
+from relay_localcloud.workloads import container
 from relay_wire.inference import MOST
 from relay_wire.serving import GREEN, DeploymentChange, DeploymentCreate, DeploymentStatus, EngineSettings
 
@@ -67,6 +68,7 @@ AT_START: Final = (
 def create(tx: Tx, spec: DeploymentCreate, price_factor: float) -> Deployment:
     """Create a deployment and place its replicas; ApiError with a capacity code if none of them finds room."""
     _require(AT_START, spec)
+    container.check_variables("env", spec.env or {})
     _require_in_catalog(tx, spec)
     offers.require_image(tx, "engineImage", spec.engine_image)
     model = catalog.gpu_model(spec.gpu_model_id)
@@ -107,6 +109,7 @@ def change(tx: Tx, deployment: Deployment, asked: DeploymentChange) -> Deploymen
             400, "rolloutRole: an existing deployment cannot become green; create another with rolloutRole green."
         )
     _require(LASTING, spec)
+    container.check_variables("env", asked.env or {})
     trigger = _trigger(deployment, asked, spec)
     decided(TRANSITIONS[deployment.status, trigger])
     had = REPLICAS.staying(tx, deployment)

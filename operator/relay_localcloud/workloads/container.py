@@ -18,6 +18,10 @@ MOST_HEALTH_CHECKS: Final = 32
 MOST_KERNEL_MODULES: Final = 64
 MOST_SSH_KEYS: Final = 100
 LARGEST_ENVIRONMENT: Final = 128 * 1024
+MOST_VARIABLES: Final = 1_000
+"""Each is several objects in a Pod, and a Pod of tens of thousands is not read (`relay_kube/nesting.py`)."""
+VISIBLE_GPUS: Final = "NVIDIA_VISIBLE_DEVICES"
+"""The variable by which NVIDIA's runtime gives GPUs to a container, whether or not it asked for any."""
 LONGEST_REFERENCE: Final = 2000
 LONGEST_SIZE: Final = 63
 
@@ -33,7 +37,7 @@ def check(body: VmCreate | ClusterCreate) -> None:
     check_image("imageUrl", body.image_url)
     if len(body.resource_size or "") > LONGEST_SIZE:
         raise ApiError(400, f"resourceSize: at most {LONGEST_SIZE} characters.")
-    check_variables(body.env_vars or {})
+    check_variables("envVars", body.env_vars or {})
     check_list("preferredRegions", body.preferred_regions, MOST_REGIONS)
     check_list("healthChecks", body.health_checks, MOST_HEALTH_CHECKS)
     check_list("kernelModules", body.kernel_modules, MOST_KERNEL_MODULES)
@@ -50,12 +54,16 @@ def check_image(field: str, image: str | None) -> None:
         raise ApiError(400, f"{field}: this does not name a container image, such as docker.io/library/ubuntu:24.04.")
 
 
-def check_variables(variables: Mapping[str, str]) -> None:
-    """Refuse invalid names of variables, and more than are stored; values are arbitrary."""
+def check_variables(field: str, variables: Mapping[str, str]) -> None:
+    """Refuse invalid names of variables, the one that gives GPUs, and more than are stored; values are arbitrary."""
+    if len(variables) > MOST_VARIABLES:
+        raise ApiError(400, f"{field}: at most {MOST_VARIABLES} variables.")
     if sum(len(name) + len(value) for name, value in variables.items()) > LARGEST_ENVIRONMENT:
-        raise ApiError(400, f"envVars: at most {LARGEST_ENVIRONMENT} characters in names and values together.")
+        raise ApiError(400, f"{field}: at most {LARGEST_ENVIRONMENT} characters in names and values together.")
     if any(not name or "=" in name for name in variables):
-        raise ApiError(400, "envVars: the name of a variable is not empty and has no =.")
+        raise ApiError(400, f"{field}: the name of a variable is not empty and has no =.")
+    if VISIBLE_GPUS in variables:
+        raise ApiError(400, f"{field}: {VISIBLE_GPUS} is set by the cloud, to the GPUs that were asked for.")
 
 
 def check_list(field: str, values: Sequence[str] | None, most: int) -> None:

@@ -71,7 +71,7 @@ def _check(body: PodCreate) -> None:
             400, "computeClass: interruptible is retired; on_demand is the only class sold.", "COMPUTE_CLASS_RETIRED"
         )
     container.check_image("image", body.image)
-    container.check_variables(body.env_vars or {})
+    container.check_variables("envVars", body.env_vars or {})
     container.check_list("sshKeys", body.ssh_keys, container.MOST_SSH_KEYS)
     for position, key in enumerate(body.ssh_keys or ()):
         if not is_public_key(key):

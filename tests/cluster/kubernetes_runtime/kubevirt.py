@@ -51,7 +51,10 @@ async def machine(stage: Stage, vm_id: str, strategy: str = "Always", start: int
 
 
 async def controller_starts(stage: Stage, vm_id: str, **status: Any) -> None:
-    """An instance with the labels and annotations of the template, which runs, and its Pod on the Node."""
+    """An instance with the labels and annotations of the template, which runs, and its Pod on the Node.
+
+    The guest's agent says an address that is not the Pod's.
+    """
     vm, name, node = await stage.kube.get("VirtualMachine", name_of(vm_id), stage.namespace), name_of(vm_id), ""
     node = stage.product.lower()
     copied = vm["spec"]["template"]["metadata"]
@@ -59,7 +62,7 @@ async def controller_starts(stage: Stage, vm_id: str, **status: Any) -> None:
         "phase": PHASES[-1],
         "phaseTransitionTimestamps": [{"phase": each, "phaseTransitionTimestamp": now()} for each in PHASES],
         "nodeName": node,
-        "interfaces": [{"name": "default", "ipAddress": stage.address}],
+        "interfaces": [{"name": "default", "ipAddress": "fd00::bad"}],
         **status,
     }
     metadata = {"name": name, "namespace": stage.namespace}
@@ -70,6 +73,8 @@ async def controller_starts(stage: Stage, vm_id: str, **status: Any) -> None:
     launcher = {"apiVersion": "v1", "kind": "Pod", "metadata": {**metadata, **copied, "name": f"virt-launcher-{name}"}}
     spec = {"nodeName": node, "containers": [compute], "automountServiceAccountToken": False}
     await stage.kube.create({**launcher, "spec": spec})
+    has_address = {"status": {"podIP": stage.address, "podIPs": [{"ip": stage.address}]}}
+    await stage.kube.patch("Pod", f"virt-launcher-{name}", has_address, stage.namespace, "status")
     await _prints(stage, vm_id, "Running")
 
 

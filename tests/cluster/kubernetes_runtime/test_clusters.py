@@ -79,9 +79,10 @@ async def test_a_replica_that_fails_its_check_is_unhealthy_until_it_passes_it(st
 
 async def test_a_replica_that_is_given_up_holds_no_gpu_and_another_takes_its_place_on_restart(stage: Stage) -> None:
     cluster_id, (one, other) = await running(stage, replicaCount=2, gpusPerReplica=4)
-    evicted = {"phase": "Failed", "reason": "Evicted", "message": "its disk is full"}
+    words = "Pod ephemeral local storage usage exceeds the total limit of containers 20Gi."
+    evicted = {"phase": "Failed", "reason": "Evicted", "message": words}
     await stage.kube.patch("Pod", name_of(one), {"status": evicted}, stage.namespace, "status")
-    await becomes(stage, cluster_id, "degraded", f"Given up: {one}. {one}: Evicted: its disk is full")
+    await becomes(stage, cluster_id, "degraded", f"Given up: {one}. {one}: Evicted: {words}")
     await stage.gone("Pod", one)
     await stage.post(gpuCount=4)  # there is room for it
     assert {each["id"] for each in (await detail(stage, cluster_id))["replicas"]} == {one, other}

@@ -63,6 +63,12 @@ async def kinds(stage: Stage, vm_id: str) -> set[str]:
     return {kind for kind in every if await stage.kube.find(kind, name_of(vm_id), stage.namespace)}
 
 
+async def address(stage: Stage, vm_id: str) -> str | None:
+    """Where the gateway reaches its port 22; None while it is nowhere."""
+    way = stage.regions.way(stage.organization.id, vm_id, 22)
+    return None if way is None else way.url
+
+
 async def test_a_vm_is_offered_once_the_cluster_can_run_it_and_lives_until_nothing_is_left(alone: Stage) -> None:
     with pytest.raises(CloudRefusal) as refused:
         await post(alone)
@@ -79,9 +85,10 @@ async def test_a_vm_is_offered_once_the_cluster_can_run_it_and_lives_until_nothi
     await kubevirt.controller_starts(alone, vm_id)
     await alone.becomes(vm_id, "running")
     assert await alone.free() == 6
-    way = alone.regions.way(alone.organization.id, vm_id, 22)
-    assert (way.url if way is not None else None) == f"http://{alone.address}:22"
-    assert alone.regions._running(alone.organization.id, vm_id).through == f"virt-launcher-{name_of(vm_id)}"
+    look = partial(address, alone, vm_id)
+    await eventually(look, lambda url: url == f"http://{alone.address}:22", what="it has the address of its Pod")
+    through = alone.regions._running(alone.organization.id, vm_id).through
+    assert through.metadata.name == f"virt-launcher-{name_of(vm_id)}"
 
     await alone.act(vm_id, "stop")
     await kubevirt.machine(alone, vm_id, "Halted")

@@ -88,8 +88,10 @@ class Room:
         body = VmCreate(name="one", cloud_init="#!/bin/sh")
         room = admission.visible_node(self.tx, self.node_id, self.organization_id)
         words = dict.fromkeys(("tier", "capability_tier"), "standard")
-        priced = {"gpu_model_id": room.gpu_model_id, "price_per_hour_cents": 1, "http_port": 80}
-        return admission.create(self.tx, body, self.organization_id, room, 1, **words, **priced)
+        sized = {"volume_gb": 0, "disk_size_gb": 50, "http_port": 80}
+        priced = {"gpu_model_id": room.gpu_model_id, "price_per_hour_cents": 1}
+        fields: dict[str, Any] = {**words, **sized, **priced}
+        return admission.create(self.tx, body, self.organization_id, room, 1, **fields)
 
     def cluster(self) -> Cluster:
         body = ClusterCreate(name="one", image_url="app:1", gpu_model_id="h100", replica_count=2)

@@ -23,6 +23,8 @@ from tests.localcloud.support.server import Organization
         ({"rolloutStrategy": "canary"}, "rolloutStrategy"),
         ({"rolloutRole": "green"}, "rolloutRole"),
         ({"env": {"A": None}}, "env"),
+        ({"env": {"A=B": "1"}}, "env"),
+        ({"env": {"NVIDIA_VISIBLE_DEVICES": "all"}}, "env"),
     ],
 )
 async def test_a_change_that_makes_no_sense_is_400_and_changes_nothing(

@@ -67,9 +67,10 @@ async def serving(
         founded, _ = organizations.seed(tx)
         node = add_node(tx, NewNode("h100", 8, "ams1", "eu-west", 512))
         room = admission.visible_node(tx, node, founded.organization_id)
-        words = dict.fromkeys(("tier", "capability_tier"), "standard")
-        priced = {"gpu_model_id": room.gpu_model_id, "price_per_hour_cents": 1, "http_port": 80}
-        vm = admission.create(tx, body, founded.organization_id, room, 1, **words, **priced)
+        fields: dict[str, Any] = dict.fromkeys(("tier", "capability_tier"), "standard")
+        fields |= {"gpu_model_id": room.gpu_model_id, "price_per_hour_cents": 1, "http_port": 80}
+        fields |= {"volume_gb": 0, "disk_size_gb": 50}
+        vm = admission.create(tx, body, founded.organization_id, room, 1, **fields)
         moves.apply(tx, vm, Trigger.STARTED)
         public = key.export_public_key().decode()
         named = {"id": "ssh_1", "name": "ada", "created_at": tx.now}

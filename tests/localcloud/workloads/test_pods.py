@@ -163,6 +163,7 @@ async def test_what_is_out_of_bounds_is_400(organization: Organization, fields: 
         {"httpPort": 65535},
         {"name": "Größe 1 / ü"},
         {"name": None, "envVars": None},
+        {"envVars": {f"V{number}": "" for number in range(1000)}},
     ],
 )
 async def test_what_is_on_the_bounds_is_accepted(organization: Organization, fields: dict[str, object]) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
@@ -33,6 +33,7 @@ class _Said(BaseModel):
 class ClusterConfig(_Said):
     """A cluster: its credentials, the labels of the nodes that the cloud may use, and the storage class of volumes.
 
+    `image_pull_policy` is for a cluster whose images are on its nodes alone, or whose organizations trust each other.
     Without a `kubeconfig` it is the cluster that this process runs in; without a `storageClass` pods are not offered.
     """
 
@@ -40,6 +41,7 @@ class ClusterConfig(_Said):
     kubeconfig: Path | None = None
     node_selector: _Labels = {}
     storage_class: _Word | None = None
+    image_pull_policy: Literal["Always", "IfNotPresent"] = "Always"
 
 
 class GpuModelConfig(_Said):

@@ -29,13 +29,13 @@ class Outside:
 class Found:
     """A Pod of this cloud, or a VM as one, and the cluster that it is on.
 
-    `outside` is None for a cloud that runs in that; `through` is the name of the Pod whose ports lead to it.
+    `outside` is None for a cloud that runs in that; `through` is the Pod whose ports lead to it, for a VM KubeVirt's.
     """
 
     pod: Pod
     cluster: str
     outside: Outside | None
-    through: str
+    through: Pod
 
 
 FindPod = Callable[[str, str], Found | None]
@@ -66,7 +66,7 @@ class Endpoints:
     def running(self, organization_id: str, holder_id: str) -> Found | None:
         """The Pod of a pod or replica; None while its container does not run."""
         found = self.find(namespace_of(organization_id), name_of(holder_id))
-        return found if found is not None and _runs(found.pod) else None
+        return found if found is not None and _runs(found) else None
 
     def way(self, organization_id: str, workload_id: str, port: int, uid: str | None = None) -> Way | None:
         """The address of a workload's container at a port, or of its next healthy replica in turn.
@@ -88,12 +88,12 @@ class Endpoints:
 
 
 def _way_to(found: Found, port: int) -> Way:
-    metadata, called = found.pod.metadata, f"Port {port} of its container"
+    through, uid, called = found.through, found.pod.metadata.uid, f"Port {port} of its container"
     if found.outside is not None:
-        url = f"{found.outside.url}/api/v1/namespaces/{metadata.namespace}/pods/{found.through}:{port}/proxy"
-        return Way(url, called, metadata.uid, found.outside.proxied)
-    address = str(found.pod.status.pod_ip)
-    return Way(f"http://{f'[{address}]' if ':' in address else address}:{port}", called, metadata.uid)
+        of_pod = f"api/v1/namespaces/{through.metadata.namespace}/pods/{through.metadata.name}"
+        return Way(f"{found.outside.url}/{of_pod}:{port}/proxy", called, uid, found.outside.proxied)
+    address = str(through.status.pod_ip)
+    return Way(f"http://{f'[{address}]' if ':' in address else address}:{port}", called, uid)
 
 
 def _takes_requests(pod: Pod) -> bool:
@@ -101,7 +101,8 @@ def _takes_requests(pod: Pod) -> bool:
     return REPLICA_ID not in pod.metadata.labels or is_ready(pod, CONTAINER)
 
 
-def _runs(pod: Pod) -> bool:
-    if pod.metadata.deletion_timestamp is not None or pod.status.pod_ip is None:
+def _runs(found: Found) -> bool:
+    if found.pod.metadata.deletion_timestamp is not None or found.through.status.pod_ip is None:
         return False
-    return any(each.name == CONTAINER and each.state.running is not None for each in pod.status.container_statuses)
+    said = found.pod.status.container_statuses
+    return any(each.name == CONTAINER and each.state.running is not None for each in said)

@@ -24,6 +24,8 @@ from relay_localcloud.runtimes.kubernetes.observed import (
 START_WITHIN: Final = 5 * MINUTE
 """How long a container that cannot start is retried, since a kubelet accepted or rejected its Pod, or it last ran."""
 SCHEDULED_WITHIN: Final = 10 * MINUTE
+PREPARED_WITHIN: Final = 120 * MINUTE
+"""How long a kubelet may pull images and mount volumes: what is pulled without end holds GPUs, and is not billed."""
 EXITS: Final = 5
 EXITS_WITHIN: Final = 10 * MINUTE
 RAN: Final = 60 * SECOND
@@ -31,6 +33,7 @@ RAN: Final = 60 * SECOND
 LEAVES_WITHIN: Final = 1 * MINUTE
 """How long a Pod may stay after the time by which its kubelet was to have ended it."""
 MOST_WORDS: Final = 1000
+NEVER_PREPARED: Final = "Its image was not pulled, or a volume was not mounted, within two hours."
 NOT_HEALTHY_YET: Final = "It has not passed its health check yet."
 CORDONED: Final = "Its node is cordoned: it starts once the node is uncordoned."
 ALL_CORDONED: Final = "Every node that it could run on is cordoned: it starts once one of them is uncordoned."
@@ -45,16 +48,19 @@ _SAYS_NOTHING: Final = frozenset({"", "ContainerCreating", "PodInitializing", "C
 _BACK_OFF: Final = re.compile(r'Back-off pulling image ".*?"(?:: \w+)?: ')
 _OF_OTHERS: Final = frozenset({"FailedScheduling", "Unhealthy", "BackOff"})
 """Reasons of warnings that say nothing about a start, or only what the status says too."""
-_ENDS: Final = frozenset({"Evicted"})
-"""Reasons for which a kubelet ends a Pod because of what its container did or used."""
+_EVICTED: Final = "Evicted"
+_OWN_LIMITS: Final = ("Container ", "Pod ephemeral local storage usage ", "Usage of EmptyDir volume ")
+"""How a kubelet begins to say that it evicts a Pod which exceeds a limit of its own.
+
+Any other eviction is for a node that others may have filled: "The node was low on resource", "The node had condition".
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The container has run since `at`, by the kubelet's clock, at an address inside the cluster."""
+    """The container has run since `at`, by the kubelet's clock."""
 
     at: int
-    address: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +282,8 @@ def _stuck(look: _Look) -> Iterator[Fact]:
 def _taken_off(look: _Look) -> Iterator[Fact]:
     status = look.pod.status
     words = _words(f"{status.reason}: {status.message}")
-    yield look.failed(words) if status.reason in _ENDS else TakenOff(words)
+    exceeds = status.reason == _EVICTED and status.message.startswith(_OWN_LIMITS)
+    yield look.failed(words) if exceeds else TakenOff(words)
 
 
 def _unscheduled(look: _Look) -> Iterator[Fact]:
@@ -289,10 +296,10 @@ def _unscheduled(look: _Look) -> Iterator[Fact]:
 
 
 def _runs(look: _Look) -> Iterator[Fact]:
-    running, address = look.container.state.running, look.pod.status.pod_ip
-    if running is None or running.started_at is None or address is None:
+    running = look.container.state.running
+    if running is None or running.started_at is None:
         return
-    yield Started(running.started_at, address)
+    yield Started(running.started_at)
     if is_ready(look.pod, CONTAINER):
         yield Healthy()
     else:
@@ -315,12 +322,20 @@ def _exits_too_often(look: _Look) -> Iterator[Fact]:
 
 
 def _cannot_start(look: _Look) -> Iterator[Fact]:
-    words = _refusal(look)
-    if words is None:
-        return
     began_at = look.pod.status.start_time or look.pod.metadata.creation_timestamp
-    tried_since = max([began_at, *(each.finished_at for each in look.exits)])
-    yield CannotStart(words) if look.now - tried_since < START_WITHIN else look.failed(words)
+    tried_for = look.now - max([began_at, *(each.finished_at for each in look.exits)])
+    words = _refusal(look)
+    if words is not None:
+        yield CannotStart(words) if tried_for < START_WITHIN else look.failed(words)
+    elif _is_prepared(look) and tried_for >= PREPARED_WITHIN:
+        yield look.failed(NEVER_PREPARED)
+
+
+def _is_prepared(look: _Look) -> bool:
+    """Whether a kubelet accepted the Pod, and its container has not begun yet."""
+    state = look.container.state
+    begun = state.running or state.terminated or look.container.last_state.terminated
+    return look.pod.status.start_time is not None and begun is None
 
 
 def _refusal(look: _Look) -> str | None:

@@ -77,17 +77,12 @@ class _Transition(Observed):
     at: Instant = Field(alias="phaseTransitionTimestamp")
 
 
-class _Interface(Observed):
-    ip_address: str | None = None
-
-
 class _InstanceStatus(Observed):
     phase: str = ""
     reason: str = ""
     node_name: str | None = None
     conditions: Sequence[Condition] = ()
     phase_transition_timestamps: Sequence[_Transition] = ()
-    interfaces: Sequence[_Interface] = ()
 
 
 class VmInstance(Observed):
@@ -102,7 +97,10 @@ class VmInstance(Observed):
 
 
 def as_pod(vm: VirtualMachine | None, running: VmInstance | None, cloud_instance: str) -> Pod | None:
-    """A VM as a Pod with one container, its guest; None without a VM, or for a stopped one of this cloud."""
+    """A VM as a Pod with one container, its guest; None without a VM, or for a stopped one of this cloud.
+
+    It has no address: what an instance says of its addresses comes from an agent in the guest, who could name any.
+    """
     if vm is None:
         if running is None:
             return None
@@ -149,7 +147,6 @@ def _status(running: VmInstance) -> PodStatus:
         "phase": phase,
         "reason": said.reason or said.phase,
         "message": message or _NEVER_RAN,
-        "pod_ip": next((each.ip_address for each in said.interfaces), None),
         "start_time": running.metadata.creation_timestamp,
         "conditions": said.conditions,
         "container_statuses": [guest],

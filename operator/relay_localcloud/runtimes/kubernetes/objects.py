@@ -49,6 +49,8 @@ _CHANGED_IN_PLACE: Final = frozenset({"ResourceQuota", "NetworkPolicy", "Secret"
 """Kinds of objects that are patched if they exist, since they may be outdated; so are the labels of a namespace."""
 
 
+_INVALID: Final = 422
+"""The status of a refusal that is about the object itself."""
 TENANT_SECONDS: Final = 60.0
 """How long an organization's namespace, quota and policy are assumed to exist before they are sent again."""
 
@@ -98,8 +100,9 @@ class Objects:
                     await _require_volume(self._kube, turn.namespace, manifest)
                 else:
                     made = await _ensure(self._kube, turn.namespace, manifest)
-        except KubeError:
-            self._tenants.pop(turn.namespace, None)  # its namespace may have been deleted
+        except KubeError as error:
+            if error.status != _INVALID:
+                self._tenants.pop(turn.namespace, None)  # its namespace may have been deleted
             raise
         return made
 

@@ -80,7 +80,8 @@ def _offer(said: RuntimeConfig, cluster: ClusterConfig, instance: str, vault: Va
 
 
 def _terms(said: RuntimeConfig, cluster: ClusterConfig, instance: str) -> Terms:
-    return Terms(instance, cluster.storage_class, cluster.node_selector, said.privileged_allowed)
+    of_cluster = cluster.storage_class, cluster.node_selector
+    return Terms(instance, *of_cluster, said.privileged_allowed, cluster.image_pull_policy)
 
 
 def account_of(headers: Mapping[str, str]) -> Account | None:

@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import chain
 from typing import Final, NoReturn, Protocol
 
 from relay_kube.kube import Kube, KubeError, Refused
@@ -17,9 +17,10 @@ from relay_kube.mirror import Mirror
 from relay_localcloud.capacity.catalog import DISK_IMAGES
 from relay_localcloud.clock.clock import kept_time
 from relay_localcloud.kernel.disk import PATIENCE_SECONDS, Unwritable
-from relay_localcloud.kernel.store import Store
-from relay_localcloud.runtimes.kubernetes import fleet, holdings, turns
+from relay_localcloud.kernel.store import Store, Tx
+from relay_localcloud.runtimes.kubernetes import fleet, holders, holdings, turns
 from relay_localcloud.runtimes.kubernetes.cordons import NODES, Cordons
+from relay_localcloud.runtimes.kubernetes.due import NOBODY, Due
 from relay_localcloud.runtimes.kubernetes.holdings import HOLDINGS, Holding, Standing
 from relay_localcloud.runtimes.kubernetes.kubevirt import Vms
 from relay_localcloud.runtimes.kubernetes.names import CLOUD_ID, INSTANCE, REPLICA_ID, is_vm, name_of
@@ -103,7 +104,7 @@ class Reconciler:
         self._vms = Vms(kube, offer.terms.instance, self._pod_changed)
         self.snapshots = VolumeSnapshots(store, kube, offer.cluster, offer.terms.instance)
         self._mirrors = (self._pods.mirror, self._nodes, self._events.mirror)
-        self._due: dict[str, None] = {}
+        self._due = Due()
         self._under_way = set[str]()
         self._nodes_due = True
         self._wake = asyncio.Event()
@@ -140,10 +141,9 @@ class Reconciler:
         """The Pods and VMs that bear the mark of this cloud."""
         return labelled(self._offer.cluster, chain(self._pods.mirror, self._vms), self._offer.terms.instance)
 
-    @property
-    def knows_pods(self) -> bool:
-        """Whether the cluster has listed its Pods."""
-        return self._pods.mirror.is_listed
+    def knows(self, name: str) -> bool:
+        """Whether the cluster has listed its Pods, or its VMs if that is a VM's name."""
+        return self._vms.are_listed if is_vm(name) else self._pods.mirror.is_listed
 
     async def run(self) -> NoReturn:
         """Reconcile until cancelled."""
@@ -202,13 +202,16 @@ class Reconciler:
             await asyncio.sleep(LOOK_SECONDS if self._written(self._look_at_everything) else PATIENCE_SECONDS)
 
     def _next(self) -> list[str]:
-        """The holders whose turns begin now, the longest due first; a holder takes one turn at a time."""
-        waiting = (each for each in self._due if each not in self._under_way)
-        now = list(islice(waiting, AT_ONCE - len(self._under_way)))
-        for holder_id in now:
-            del self._due[holder_id]
+        """The holders whose turns begin now; a holder takes one turn at a time."""
+        if not self._due.is_sorted and not self._written(self._find_owners):
+            self._due.sort(lambda _: NOBODY)
+        now = self._due.take(AT_ONCE - len(self._under_way), self._under_way)
         self._under_way.update(now)
         return now
+
+    def _find_owners(self) -> None:
+        with self._store.transaction(at=0) as tx:
+            self._due.sort(lambda holder_id: _owner(tx, holder_id))
 
     def _written(self, change: Callable[[], None]) -> bool:
         """Whether the disk took a change; if not, it is to be made again after PATIENCE_SECONDS."""
@@ -227,7 +230,7 @@ class Reconciler:
         self._swept &= {(each.id, each.start, each.standing) for each in everyone}
         for holding in everyone:
             if (holding.id, holding.start, holding.standing) not in self._swept:
-                self._due.setdefault(holding.id)
+                self._due.add(holding.id, holding.organization_id)
         self._wake.set()
 
     def _concerns(self, holding: Holding) -> bool:
@@ -261,7 +264,7 @@ class Reconciler:
         self._cordons.want(held)
         self._unused.say(self._nodes, facts, models)
         for holding in filter(self._concerns, affected):
-            self._due.setdefault(holding.id)
+            self._due.add(holding.id, holding.organization_id)
 
     def _node_facts(self, starts: Mapping[str, int], models: Mapping[str, str]) -> Iterator[NodeFact]:
         if self._is_region and self._nodes.unheard_seconds > self._away_seconds:
@@ -331,7 +334,7 @@ class Reconciler:
 
     def changed(self, holder_id: str) -> None:
         """Give a holder a turn."""
-        self._due.setdefault(holder_id)
+        self._due.add(holder_id)
         self._wake.set()
 
     def _pod_changed(self, pod: Pod) -> None:
@@ -345,3 +348,11 @@ class Reconciler:
         pod = self._pods.mirror.get(event.involved.namespace, event.involved.name)
         if pod is not None:
             self._pod_changed(pod)
+
+
+def _owner(tx: Tx, holder_id: str) -> str:
+    holding = HOLDINGS.find(tx, id=holder_id)
+    if holding is not None and holding.organization_id is not None:
+        return holding.organization_id
+    holder = holders.find(tx, holder_id)
+    return NOBODY if holder is None else holder.organization_id

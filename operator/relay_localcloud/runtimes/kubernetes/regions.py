@@ -90,9 +90,9 @@ class Regions:
         self.moved(pod.metadata.labels[CLOUD_ID])
 
     def may_run(self, cluster: str, namespace: str, name: str) -> bool:
-        """Whether a Pod of this cloud may exist on a cluster: always, until the cluster has listed its Pods."""
+        """Whether a Pod or VM of this cloud may exist on a cluster: always, until the cluster has listed its kind."""
         region = self._regions.get(cluster)
-        return region is None or not region.reconciler.knows_pods or region.reconciler.pod(namespace, name) is not None
+        return region is None or not region.reconciler.knows(name) or region.reconciler.pod(namespace, name) is not None
 
     def way(self, organization_id: str, workload_id: str, port: int, uid: str | None = None) -> Way | None:
         """The address of a workload's container, as `Endpoints.way` returns it."""
@@ -105,7 +105,7 @@ class Regions:
         region = next(iter(self._regions.values())) if found is None else self._regions[found.cluster]
         if found is None or not is_vm(found.pod.metadata.name):
             return logs.log_of(region.kube, namespace, name, CONTAINER, tail, follow=follow)
-        return logs.log_of(region.kube, namespace, found.through, CONSOLE, tail, follow=follow)
+        return logs.log_of(region.kube, namespace, found.through.metadata.name, CONSOLE, tail, follow=follow)
 
     def execute(
         self, organization_id: str, workload_id: str, command: Sequence[str], *, terminal: bool
@@ -119,7 +119,7 @@ class Regions:
         """Connect to a port of its container. Raises KubeError."""
         found = self._running(organization_id, workload_id)
         pod, kube = found.pod.metadata, self._regions[found.cluster].kube
-        return forwarded(kube, pod.namespace, found.through, port)
+        return forwarded(kube, pod.namespace, found.through.metadata.name, port)
 
     def _running(self, organization_id: str, workload_id: str) -> Found:
         found = self._endpoints.running(organization_id, workload_id)
@@ -132,5 +132,5 @@ class Regions:
             pod = region.reconciler.pod(namespace, name)
             if pod is not None:
                 through = region.reconciler.pod_of_vm(pod) if is_vm(name) else pod
-                return Found(pod, cluster, region.outside, name if through is None else through.metadata.name)
+                return Found(pod, cluster, region.outside, through or pod)
         return None

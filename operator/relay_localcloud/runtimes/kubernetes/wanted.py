@@ -21,6 +21,7 @@ from relay_localcloud.runtimes.kubernetes.names import (
 from relay_localcloud.runtimes.kubernetes.runs import Machine, Probe, Run, Share
 from relay_localcloud.runtimes.kubernetes.tenants import Manifest
 from relay_localcloud.tooling.registry_credentials import Login
+from relay_localcloud.workloads.container import VISIBLE_GPUS
 
 WORKSPACE: Final = "/workspace"
 AUTHORIZED_KEYS: Final = "authorized_keys"
@@ -30,19 +31,23 @@ UNASKED_DISK_GB: Final = 1
 """The disk that a container without a disk size requests: a small disk must suffice for all GPUs of its node."""
 AWAY: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 """Taints of silent nodes; Pods there tolerate them, so that their GPUs stay held."""
+NO_GPUS: Final = "void"
+"""The value of `VISIBLE_GPUS` for a container without GPUs: images may set it as well, many of CUDA's to `all`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
     """What holds for all containers of a cluster; without a storage class there are no volumes.
 
-    `node_selector` has the labels of the nodes that the cloud may use.
+    `node_selector` has the labels of the nodes that the cloud may use. With the `pull_policy` Always, the registry is
+    asked at every start: else an image that one organization's credential pulled would run for all who know its name.
     """
 
     instance: str
     storage_class: str | None = None
     node_selector: Mapping[str, str] = field(default_factory=dict)
     privileged_allowed: bool = False
+    pull_policy: str = "Always"
 
 
 def of(run: Run, terms: Terms) -> list[Manifest]:
@@ -123,6 +128,7 @@ def _container(run: Run, terms: Terms, volumes: Mapping[str, tuple[Manifest, Man
     container: Manifest = {
         "name": CONTAINER,
         "image": run.image,
+        "imagePullPolicy": terms.pull_policy,
         "ports": [{"containerPort": run.port}],
         "resources": {"limits": limits, "requests": requests},
     }
@@ -130,11 +136,9 @@ def _container(run: Run, terms: Terms, volumes: Mapping[str, tuple[Manifest, Man
         container["command"] = [_literally(word) for word in run.command]
     if run.arguments:
         container["args"] = [_literally(word) for word in run.arguments]
-    if run.environment:
-        container["env"] = [
-            {"name": name, "valueFrom": {"secretKeyRef": {"name": name_of(run.id), "key": key}}}
-            for key, (name, _) in _variables(run).items()
-        ]
+    environment = list(_environment(run))
+    if environment:
+        container["env"] = environment
     container["volumeMounts"] = [{"name": name, **mount} for name, (_, mount) in volumes.items()]
     if run.probe is not None:
         container["readinessProbe"] = _asked(run.probe)
@@ -157,9 +161,21 @@ def _volumes(run: Run, terms: Terms) -> Iterator[tuple[str, tuple[Manifest, Mani
         yield "ssh", (source, {"mountPath": place, "subPath": AUTHORIZED_KEYS, "readOnly": True})
 
 
+def _environment(run: Run) -> Iterator[JsonValue]:
+    """The container's own variables, from its Secret; without GPUs, also that it gets none of its node's."""
+    for key, (name, _) in _variables(run).items():
+        yield {"name": name, "valueFrom": {"secretKeyRef": {"name": name_of(run.id), "key": key}}}
+    if not run.share.gpu_count:
+        yield {"name": VISIBLE_GPUS, "value": NO_GPUS}
+
+
 def _variables(run: Run) -> Mapping[str, tuple[str, str]]:
-    """Variables as (name, value), by a key that is valid in a Secret, as a variable's name need not be."""
-    return {f"env-{number}": each for number, each in enumerate(sorted(run.environment.items()))}
+    """Variables as (name, value), by a key that is valid in a Secret, as a variable's name need not be.
+
+    `VISIBLE_GPUS` is the device plugin's: rows from before it was refused may have it.
+    """
+    own = sorted((name, value) for name, value in run.environment.items() if name != VISIBLE_GPUS)
+    return {f"env-{number}": each for number, each in enumerate(own)}
 
 
 def _amounts(share: Share) -> Manifest:

@@ -53,6 +53,7 @@ IMAGE = "docker.io/library/ubuntu:24.04"
 DISK_IMAGE = "docker://quay.io/containerdisks/ubuntu:24.04"
 """Of VMs of that image."""
 UNSCHEDULABLE = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
+OWN_LIMIT = "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. "
 
 
 @dataclass
@@ -239,7 +240,8 @@ class Rows:
     def ends(self, holder_id: str, reason: str, **state: Any) -> Turn:
         """The kubelet ended its Pod for this reason; returns what a turn decides then."""
         container = {"name": "main", "state": state}
-        status = {"phase": "Failed", "reason": reason, "containerStatuses": [container]}
+        words = OWN_LIMIT if reason == "Evicted" else ""
+        status = {"phase": "Failed", "reason": reason, "message": words, "containerStatuses": [container]}
         pod = self.running(holder_id).model_copy(update={"status": PodStatus.model_validate(status)})
         self.pods[name_of(holder_id)] = pod
         return self.turn(holder_id)

@@ -11,6 +11,7 @@ import yaml
 from relay_localcloud.capacity.catalog import CPU_SIZES, EVERY_COUNT, GPU_MODELS, CpuSize
 from relay_localcloud.runtimes.kubernetes.config import models, read, sizes, table
 from relay_localcloud.runtimes.kubernetes.nodes import Gpu
+from relay_localcloud.runtimes.kubernetes.opening import _terms
 from relay_localcloud.runtimes.runtime import Unusable
 
 H100 = {"id": "h100", "nodeLabels": {"product": "H100"}, "pricePerHourCents": 300}
@@ -36,6 +37,12 @@ def test_a_cluster_of_the_command_line_is_the_one_of_the_document_with_another_k
     assert (cluster.kubeconfig, cluster.storage_class) == (Path("here"), "fast")
     (alone,) = read(written(tmp_path), {"us": Path("there")}).clusters
     assert (alone.name, alone.kubeconfig) == ("us", Path("there"))
+
+
+def test_images_that_are_on_a_node_are_pulled_again_unless_the_document_says_otherwise(tmp_path: Path) -> None:
+    us = {"name": "us", "kubeconfig": "us.kubeconfig", "imagePullPolicy": "IfNotPresent"}
+    config = read(written(tmp_path, clusters=[{"name": "eu"}, us]), {})
+    assert [_terms(config, each, "i-1").pull_policy for each in config.clusters] == ["Always", "IfNotPresent"]
 
 
 def test_nodes_of_a_model_have_the_labels_of_both(tmp_path: Path) -> None:
@@ -71,6 +78,7 @@ def test_sizes_without_gpus_are_those_of_the_document_or_the_built_in_ones(tmp_p
         ({"gpuModels": [{**H100, "prices": 1}]}, "gpuModels.0.prices: "),
         ({"clusters": [{"name": "eu"}, {"name": "us"}]}, "a kubeconfig for each cluster but the one"),
         ({"clusters": ["eu"]}, "clusters.0: "),
+        ({"clusters": [{"name": "eu", "imagePullPolicy": "Never"}]}, "clusters.0.imagePullPolicy: "),
         ({"clusters": [{"name": ["eu"]}]}, "clusters.0.name: "),
         ({"cpuSizes": []}, "cpuSizes: "),
         ({"vmImages": {"ubuntu": "ubuntu:24.04"}}, "vmImages.ubuntu: "),

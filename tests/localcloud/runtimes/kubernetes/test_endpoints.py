@@ -30,7 +30,7 @@ def pod(address: str | None = "10.0.0.9", container: Any = RUNS, **metadata: Any
 
 def there(found: Pod | None) -> Found | None:
     """A Pod on the cluster that the cloud runs in."""
-    return None if found is None else Found(found, "cluster", None, found.metadata.name)
+    return None if found is None else Found(found, "cluster", None, found)
 
 
 def way(found: Pod | None) -> Way | None:
@@ -46,9 +46,20 @@ def way(found: Pod | None) -> Way | None:
     return answer
 
 
+def test_inside_the_cluster_a_vm_is_reached_at_the_address_of_the_pod_that_it_runs_in_and_has_none_before() -> None:
+    def of_vm(launcher: Pod) -> Way | None:
+        found = Found(pod("192.168.0.1", name="vm-1"), "cluster", None, launcher)
+        return Endpoints(lambda _, __: found).way("org_A", "vm_1", 80)
+
+    assert of_vm(pod("10.0.0.7", name="virt-launcher-vm-1-x", uid="launcher")) == Way(
+        "http://10.0.0.7:80", "Port 80 of its container", "u"
+    )
+    assert of_vm(pod(None, name="virt-launcher-vm-1-x")) is None
+
+
 def test_from_outside_a_vm_is_reached_through_the_pod_that_it_runs_in() -> None:
     outside = Outside("https://api", Proxied(dict, ssl.create_default_context()))
-    found = Found(pod(name="vm-1"), "cluster", outside, "virt-launcher-vm-1-x")
+    found = Found(pod(None, name="vm-1"), "cluster", outside, pod(name="virt-launcher-vm-1-x"))
     way = Endpoints(lambda _, __: found).way("org_A", "vm_1", 80)
     assert way is not None
     assert way.url == "https://api/api/v1/namespaces/relay-org-a/pods/virt-launcher-vm-1-x:80/proxy"

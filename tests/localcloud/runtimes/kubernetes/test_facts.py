@@ -135,20 +135,20 @@ ON_ITS_WAY_OUT: dict[str, Any] = {"deletionTimestamp": at(NOW), "deletionGracePe
         pytest.param(pod(waiting("ContainerCreating")), [], id="its image is pulled"),
         pytest.param(
             pod(running(NOW), status={"phase": "Running"}),
-            [Started(NOW, "10.244.0.9"), Unhealthy("It has not passed its health check yet.")],
+            [Started(NOW), Unhealthy("It has not passed its health check yet.")],
             id="it runs and is not ready",
         ),
-        pytest.param(pod(running(NOW), ready=True), [Started(NOW, "10.244.0.9"), Healthy()], id="it is ready"),
+        pytest.param(pod(running(NOW), ready=True), [Started(NOW), Healthy()], id="it is ready"),
         pytest.param(
             pod(running(NOW), ready=True, status={"conditions": [condition("Ready", "False")]}),
-            [Started(NOW, "10.244.0.9"), Unhealthy("It has not passed its health check yet.")],
+            [Started(NOW), Unhealthy("It has not passed its health check yet.")],
             id="its kubelet has said so last, and does not report",
         ),
         pytest.param(pod(CRASH), [CRASHED], id="it exited"),
         pytest.param(pod(BACK_OFF, CRASH), [CRASHED], id="it waits to be started again"),
         pytest.param(
             pod(running(NOW), CRASH, ready=True),
-            [CRASHED, Started(NOW, "10.244.0.9"), Healthy()],
+            [CRASHED, Started(NOW), Healthy()],
             id="it runs again",
         ),
         pytest.param(
@@ -226,6 +226,31 @@ ON_ITS_WAY_OUT: dict[str, Any] = {"deletionTimestamp": at(NOW), "deletionGracePe
                 ),
             ],
             id="it wrote until its disk was full",
+        ),
+        *(
+            pytest.param(
+                pod(CRASH, status={"phase": "Failed", "reason": "Evicted", "message": message}),
+                [CRASHED, Failed(f"Evicted: {message.strip()}", CRASHED.finished_at)],
+                id=message[:20],
+            )
+            for message in (
+                'Container workload exceeded its local ephemeral storage limit "20Gi". ',
+                'Usage of EmptyDir volume "shm" exceeds the limit "2Gi". ',
+            )
+        ),
+        *(
+            pytest.param(
+                pod(status={"phase": "Failed", "reason": "Evicted", "message": message}),
+                [TakenOff(f"Evicted: {message.strip()}")],
+                id=message[:30],
+            )
+            for message in (
+                (
+                    "The node was low on resource: ephemeral-storage. Threshold quantity: 10Gi, available: 9Gi. "
+                    "Container main was using 2Gi, request is 1Gi, has larger consumption of ephemeral-storage. "
+                ),
+                "Pod was rejected: The node had condition: [DiskPressure]. ",
+            )
         ),
         pytest.param(
             pod(
@@ -307,7 +332,7 @@ NO_NETWORK = event("Warning", "FailedCreatePodSandBox", NO_SANDBOX, TAKEN)
                 event("Warning", "Unhealthy", "Readiness probe failed: HTTP probe failed with statuscode: 500", NOW),
             ],
             [
-                Started(MADE, "10.244.0.9"),
+                Started(MADE),
                 Unhealthy("Readiness probe failed: HTTP probe failed with statuscode: 500"),
             ],
             id="its health check fails",
@@ -326,7 +351,8 @@ NO_SUCH_IMAGE = pod(waiting("ErrImagePull", NO_IMAGE))
     [
         (NO_SUCH_IMAGE, TAKEN + facts.START_WITHIN - SECOND, [CannotStart(NO_IMAGE)]),
         (NO_SUCH_IMAGE, TAKEN + facts.START_WITHIN, [Failed(NO_IMAGE, MADE)]),
-        (CREATING, TAKEN + 10 * facts.START_WITHIN, []),
+        (CREATING, TAKEN + facts.PREPARED_WITHIN - SECOND, []),
+        (CREATING, TAKEN + facts.PREPARED_WITHIN, [Failed(facts.NEVER_PREPARED, MADE)]),
         (
             pod(waiting("ErrImagePull", NO_IMAGE), ended(0, "Completed", MADE, MADE + 9 * MINUTE)),
             MADE + 14 * MINUTE - SECOND,
@@ -345,7 +371,7 @@ NO_SUCH_IMAGE = pod(waiting("ErrImagePull", NO_IMAGE))
         (unscheduled("Unschedulable", UNSCHEDULABLE), MADE + facts.SCHEDULED_WITHIN, [Failed(UNSCHEDULABLE, MADE)]),
     ],
 )
-def test_what_cannot_start_is_given_up_in_time_and_a_long_pull_is_not(
+def test_what_cannot_start_is_given_up_in_time_and_a_long_pull_much_later(
     seen: Pod, now: int, said: list[facts.Fact]
 ) -> None:
     assert said_of(seen, now=now) == said

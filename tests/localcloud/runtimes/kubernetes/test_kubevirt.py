@@ -44,7 +44,16 @@ def told(running: VmInstance | None, now: int = AT, vm: VirtualMachine | None = 
 
 def test_it_has_started_when_its_guest_runs_and_not_when_its_launcher_does() -> None:
     assert told(instance(VM, AT, *STARTING)) == []
-    assert told(instance(VM, AT, *STARTING, "Running")) == [Started(RAN, "10.0.0.9"), Healthy()]
+    assert told(instance(VM, AT, *STARTING, "Running")) == [Started(RAN), Healthy()]
+
+
+@pytest.mark.parametrize("said", [[], [{"name": "default"}], [{"ipAddress": "10.96.0.1"}]])
+def test_what_a_guest_says_of_its_addresses_is_not_believed_and_it_has_started_without_any(said: Any) -> None:
+    running = instance(VM, AT, *STARTING, "Running", interfaces=said)
+    assert told(running) == [Started(RAN), Healthy()]
+    pod = as_pod(machine(VM, AT), running, "mine")
+    assert pod is not None
+    assert pod.status.pod_ip is None
 
 
 @pytest.mark.parametrize(("phase", "code"), [("Succeeded", 0), ("Failed", 1)])
@@ -97,7 +106,7 @@ def test_a_vm_that_rests_is_absent_only_once_kubevirt_has_seen_to_it_and_if_it_i
 
 def test_what_runs_without_its_virtual_machine_is_still_seen_to_run() -> None:
     pod = as_pod(None, instance(VM, AT, *STARTING, "Running"), "mine")
-    assert facts.of_pod(pod, [], [], AT) == [Started(RAN, "10.0.0.9"), Healthy()]
+    assert facts.of_pod(pod, [], [], AT) == [Started(RAN), Healthy()]
 
 
 def test_it_is_another_one_for_connections_whenever_its_guest_is() -> None:

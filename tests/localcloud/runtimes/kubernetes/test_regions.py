@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
+from aiohttp import web
 from sqlalchemy import text
 
 from relay_kube.kube import ApiAccess, Kube
@@ -24,6 +25,7 @@ from relay_localcloud.runtimes.kubernetes.tenants import Gateway
 from relay_localcloud.runtimes.kubernetes.turns import Seen, Turn
 from relay_wire.clusters import ClusterStatus
 from tests.localcloud.runtimes.kubernetes.rows import MACHINE, Rows, rows
+from tests.localcloud.support.gateway import Upstream
 from tests.support.eventually import eventually
 from tests.support.process import free_port
 
@@ -179,6 +181,27 @@ async def test_a_cluster_that_has_not_listed_its_pods_may_run_any_and_so_may_one
         reconciler = Reconciler(world.room.store, kube, world.room.offer, gateway, [], regions, is_region=True)
         regions.join("us", Region(kube, reconciler, None))
         assert [regions.may_run(cluster, "relay-org-a", "rep-1") for cluster in ("us", "asia")] == [True, True]
+
+
+async def test_a_cluster_that_has_listed_its_pods_and_not_its_vms_may_run_any_vm(world: World) -> None:
+    async def respond(request: web.Request) -> web.StreamResponse:
+        if "watch" in request.query:
+            await asyncio.Event().wait()
+        return web.json_response({"metadata": {"resourceVersion": "1"}, "items": []})
+
+    async with Upstream(respond) as server, aiohttp.ClientSession() as session:
+        kube = Kube(ApiAccess(server.url, session))
+        regions = Regions(world.room.store, {})
+        reconciler = Reconciler(world.room.store, kube, world.room.offer, gateway, [], regions, is_region=True)
+        regions.join("us", Region(kube, reconciler, None))
+        running = asyncio.create_task(reconciler.run())
+
+        async def may_run() -> list[bool]:
+            return [regions.may_run("us", "relay-org-a", name) for name in ("pod-1", "rep-1", "vm-1")]
+
+        await eventually(may_run, lambda now: now == [False, False, True], what="its Pods are known, and no VM")
+        running.cancel()
+        await asyncio.wait([running])
 
 
 async def test_the_nodes_of_a_region_whose_api_server_is_away_are_silent(world: World) -> None:

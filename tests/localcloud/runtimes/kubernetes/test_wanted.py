@@ -134,6 +134,24 @@ def test_what_is_asked_for_is_what_was_reviewed(golden: str, manifests: Sequence
     assert list(manifests) == list(yaml.safe_load_all((GOLDENS / f"{golden}.yaml").read_text()))
 
 
+@pytest.mark.parametrize(("machine", "shown"), [(MACHINE, None), (None, "void")], ids=["with GPUs", "without GPUs"])
+def test_no_variable_of_its_own_gives_a_container_more_gpus_than_it_has(
+    machine: Machine | None, shown: str | None
+) -> None:
+    secret, made = objects(cluster_replica(machine, env_vars={"NVIDIA_VISIBLE_DEVICES": "all", "OWN": "1"}))
+    (container,) = made["spec"]["containers"]
+    values = {each["name"]: each.get("value") for each in container["env"]}
+    assert values == {"OWN": None} | ({"NVIDIA_VISIBLE_DEVICES": shown} if shown else {})
+    assert secret["data"] == {"env-0": "MQ=="}
+
+
+def test_images_are_taken_from_a_node_only_where_the_administrator_says_so() -> None:
+    def policy(terms: Terms) -> str:
+        return str(objects(FULL, terms)[-1]["spec"]["containers"][0]["imagePullPolicy"])
+
+    assert [policy(TERMS), policy(replace(TERMS, pull_policy="IfNotPresent"))] == ["Always", "IfNotPresent"]
+
+
 def test_shares_of_a_node_never_exceed_it() -> None:
     odd = replace(MACHINE, gpu_count=3, cpu_millis=10_000, memory_bytes=10**9)
     one, two = runs.gpu_share(odd, 1), runs.gpu_share(odd, 2)

@@ -55,8 +55,8 @@ def instance(vm_id: str, at: int, *phases: str, start: int = 1, deleted: bool = 
         {"phase": phase, "phaseTransitionTimestamp": timestamp(at + number * SECOND)}
         for number, phase in enumerate(phases)
     ]
-    address = {"interfaces": [{"ipAddress": "10.0.0.9"}], "nodeName": "gpu-1"} if "Running" in phases else {}
-    status = {"phase": phases[-1], "phaseTransitionTimestamps": entered, **address, **more}
+    node = {"nodeName": "gpu-1"} if "Running" in phases else {}
+    status = {"phase": phases[-1], "phaseTransitionTimestamps": entered, **node, **more}
     return VmInstance.model_validate({"metadata": metadata, "status": status})
 
 
