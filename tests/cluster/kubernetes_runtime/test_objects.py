@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import itertools
 import secrets
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 import pytest_asyncio
 
-from relay_kube.kube import SECRETS, Kube, Refused
+from relay_kube.kube import NAMESPACES, SECRETS, Kube, KubeError, Refused
 from relay_localcloud.runtimes.kubernetes import tenants
 from relay_localcloud.runtimes.kubernetes.holdings import Holding, Standing
 from relay_localcloud.runtimes.kubernetes.names import INSTANCE, name_of, namespace_of
@@ -105,13 +106,24 @@ async def test_it_is_sent_again_after_a_while_and_once_it_changes(bench: Bench) 
     assert bench.sent() == [*TENANT, "secrets"]
 
 
-async def test_it_is_sent_again_after_a_refusal_since_the_namespace_may_have_been_deleted(bench: Bench) -> None:
+async def test_it_is_not_sent_again_after_a_refusal_of_what_one_holder_needs(bench: Bench) -> None:
     await bench.make()
     with pytest.raises(Refused):
         await bench.make("A name that no object has")
     bench.sent()
     await bench.make()
-    assert bench.sent() == [*TENANT, "secrets"]
+    assert bench.sent() == ["secrets"]
+
+
+async def test_it_is_sent_again_after_any_other_refusal_since_the_namespace_may_have_been_deleted(bench: Bench) -> None:
+    await bench.make()
+    await bench.kube.delete(NAMESPACES, None, namespace_of(bench.organization_id))
+    with pytest.raises(KubeError):
+        await bench.make()
+    bench.sent()
+    with suppress(KubeError):
+        await bench.make()
+    assert bench.sent()[0] == "namespaces"
 
 
 async def test_an_account_that_the_cloud_had_before_has_no_rights_any_more(bench: Bench) -> None:
