@@ -327,11 +327,11 @@ def _cannot_start(look: _Look) -> Iterator[Fact]:
     words = _refusal(look)
     if words is not None:
         yield CannotStart(words) if tried_for < START_WITHIN else look.failed(words)
-    elif _is_prepared(look) and tried_for >= PREPARED_WITHIN:
+    elif _is_being_prepared(look) and tried_for >= PREPARED_WITHIN:
         yield look.failed(NEVER_PREPARED)
 
 
-def _is_prepared(look: _Look) -> bool:
+def _is_being_prepared(look: _Look) -> bool:
     """Whether a kubelet accepted the Pod, and its container has not begun yet."""
     state = look.container.state
     begun = state.running or state.terminated or look.container.last_state.terminated
