@@ -23,7 +23,7 @@ COMPILE = $(BIN)/uv pip compile --universal --python-version 3.11 --generate-has
           --no-annotate --custom-compile-command "make lock" --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help binaries demo dev test others units clouds test-node image node node-down kind test-kind test-long coverage check generate pictures docs package release-check bench bench-large bench-peers controlplane controlplane-down lock
+.PHONY: help binaries demo dev test others units model clouds test-node image node node-down kind test-kind test-long coverage check generate pictures docs package release-check bench bench-large bench-peers controlplane controlplane-down lock
 
 help: ## what each target does
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,26 +68,28 @@ dev: $(VENV)/.installed ## the same, to work on the code: a program whose code c
 	@$(BIN)/python -m hack.dev $(if $(DEBUG),--debugged)
 
 test: binaries ## all tests except the long ones, and a sample of the fault plans; SEED=... takes the same sample again
-	@$(MAKE) --no-print-directory -j3 SEED=$(SEED) others units coverage clouds
+	@$(MAKE) --no-print-directory -j4 SEED=$(SEED) others units model coverage clouds
 	$(BIN)/python -m hack.fidelity --ran $(PASSED) $(PASSED)-clouds
 
 others:
 	@$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --progress --durations=10 --passed $(PASSED) \
 	  -m "not long" --sample=$(SEED) $(addprefix --ignore=,$(SERVERLESS) $(OF_CLOUD) tests/node)
 
-# In processes of their own: every worker loads all tests of its run, and most tests need no API server.
+# In processes of their own: every worker loads all tests of its run, and most tests need no API server. One process
+# each: to hand thousands of short tests to workers takes a quarter of their CPU.
 units: $(VENV)/.installed
-	@mkdir -p .pytest_cache
-	@$(BIN)/pytest -q -n 2 --dist loadfile -m "not long" $(addprefix --ignore=,$(COVERED)) $(SERVERLESS) > .pytest_cache/units 2>&1 && \
-	  $(BIN)/pytest -q $(EVERY_VIEW) >> .pytest_cache/units 2>&1 || { cat .pytest_cache/units; exit 1; }
-	@echo "$(SERVERLESS), except $(COVERED): $$(grep passed .pytest_cache/units | paste -sd+)"
+	@$(call quietly,units,-p no:xdist -m "not long" $(addprefix --ignore=,$(COVERED)) tests/unit)
 
-# Make begins it when `units` or `coverage` has ended, while tests of a cluster mostly wait.
+model: $(VENV)/.installed
+	@$(call quietly,model,-p no:xdist -m "not long" tests/model $(EVERY_VIEW))
+
+# Make begins it when one of the former has ended, while tests of a cluster mostly wait.
 clouds: $(VENV)/.installed
-	@mkdir -p .pytest_cache
-	@$(BIN)/pytest -q -n 4 --dist loadfile --no-loadscope-reorder -m "not long" --passed $(PASSED)-clouds $(OF_CLOUD) > .pytest_cache/clouds 2>&1 || \
-	  { cat .pytest_cache/clouds; exit 1; }
-	@echo "$(OF_CLOUD): $$(tail -n 1 .pytest_cache/clouds)"
+	@$(call quietly,clouds,-n 4 --dist loadfile --no-loadscope-reorder -m "not long" --passed $(PASSED)-clouds $(OF_CLOUD))
+
+# Says in one line how many tests passed, or all if one failed.
+quietly = mkdir -p .pytest_cache && { $(BIN)/pytest -q $(2) > .pytest_cache/$(1) 2>&1 || { cat .pytest_cache/$(1); exit 1; }; } && \
+	  echo "$(1): $$(tail -n 1 .pytest_cache/$(1))"
 
 coverage: $(VENV)/.installed ## unit tests of the engine, of budgets and of managed kinds: every branch of these must be covered
 	@mkdir -p .pytest_cache
