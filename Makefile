@@ -78,23 +78,21 @@ others:
 # In processes of their own: every worker loads all tests of its run, and most tests need no API server. One process
 # each: to hand thousands of short tests to workers takes a quarter of their CPU.
 units: $(VENV)/.installed
-	@$(call quietly,units,-p no:xdist -m "not long" $(addprefix --ignore=,$(COVERED)) tests/unit)
+	@$(call quietly,units,pytest,-p no:xdist -m "not long" $(addprefix --ignore=,$(COVERED)) tests/unit)
 
 model: $(VENV)/.installed
-	@$(call quietly,model,-p no:xdist -m "not long" tests/model $(EVERY_VIEW))
+	@$(call quietly,model,pytest,-p no:xdist -m "not long" tests/model $(EVERY_VIEW))
 
 # Make begins it when one of the former has ended, while tests of a cluster mostly wait.
 clouds: $(VENV)/.installed
-	@$(call quietly,clouds,-n 4 --dist loadfile --no-loadscope-reorder -m "not long" --passed $(PASSED)-clouds $(OF_CLOUD))
+	@$(call quietly,clouds,pytest,-n 4 --dist loadfile --no-loadscope-reorder -m "not long" --passed $(PASSED)-clouds $(OF_CLOUD))
 
 # Says in one line how many tests passed, or all if one failed.
-quietly = mkdir -p .pytest_cache && { $(BIN)/pytest -q $(2) > .pytest_cache/$(1) 2>&1 || { cat .pytest_cache/$(1); exit 1; }; } && \
+quietly = mkdir -p .pytest_cache && { $(BIN)/$(2) -q $(3) > .pytest_cache/$(1) 2>&1 || { cat .pytest_cache/$(1); exit 1; }; } && \
 	  echo "$(1): $$(tail -n 1 .pytest_cache/$(1))"
 
 coverage: $(VENV)/.installed ## unit tests of the engine, of budgets and of managed kinds: every branch of these must be covered
-	@mkdir -p .pytest_cache
-	@$(BIN)/coverage run -m pytest -q $(COVERED) --ignore=$(EVERY_VIEW) > .pytest_cache/coverage 2>&1 || { cat .pytest_cache/coverage; exit 1; }
-	@echo "$(COVERED), with coverage: $$(tail -n 1 .pytest_cache/coverage)"
+	@$(call quietly,coverage,coverage run -m pytest,$(COVERED) --ignore=$(EVERY_VIEW))
 	@$(BIN)/coverage report --fail-under=100
 
 test-node: binaries ## the operator's image and chart on a whole Kubernetes node; Linux and root

@@ -15,11 +15,10 @@ from relay_cli.terminal import agreed, complain, say
 from relay_client import CloudError, Outcome
 from relay_client.operations import CREATE_DEPOSIT, GET_BALANCE, WHOAMI
 from relay_wire.account import Whoami
-from relay_wire.billing import Balance, ChargeOutcome, DepositRequest
+from relay_wire.billing import MOST_KEY_CHARACTERS, Balance, ChargeOutcome, DepositRequest
 
 LEAST_CENTS: Final = 1000
 MOST_CENTS: Final = 50_000
-MOST_KEY_CHARACTERS: Final = 255
 
 AccountName = Annotated[str, typer.Argument(metavar="ACCOUNT", help="A CloudAccount, or ccacct/NAME.")]
 Cents = Annotated[int, typer.Argument(metavar="CENTS", min=LEAST_CENTS, max=MOST_CENTS, help="The amount to charge.")]

@@ -1,10 +1,13 @@
 """Balance, usage, deposits, cards and auto-recharge (section 2, "Balance and billing"); integer cents unless noted."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 
 from relay_wire.base import Lenient, LenientListOf, ListOf, NonEmpty, Page, Received, Sent, Whole
+
+MOST_KEY_CHARACTERS: Final = 255
+"""The longest idempotency key (assumed)."""
 
 
 class Transaction(Received):
@@ -66,7 +69,7 @@ class DepositRequest(Sent):
     """A charge to the default saved card; repeating the key does not charge again."""
 
     amount_cents: int = Field(ge=1000, le=50000)
-    idempotency_key: Annotated[NonEmpty, Field(max_length=255)] | None = None  # this bound is assumed
+    idempotency_key: Annotated[NonEmpty, Field(max_length=MOST_KEY_CHARACTERS)] | None = None
 
 
 class ChargeOutcome(Received):

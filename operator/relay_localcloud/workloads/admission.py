@@ -20,7 +20,7 @@ from relay_localcloud.money import billing
 from relay_localcloud.quotas import quotas
 from relay_localcloud.runtimes.runtime import Wanted
 from relay_localcloud.workloads import moves
-from relay_localcloud.workloads.workloads import POD, VM, WORKLOADS, Workload
+from relay_localcloud.workloads.workloads import POD, VM, WORKLOADS, Workload, kept_gb
 from relay_wire.clusters import ClusterCreate
 from relay_wire.pods import PodCreate, PodStatus
 from relay_wire.vms import VmCreate
@@ -40,7 +40,7 @@ def require_free_name(tx: Tx, organization_id: str, kind: str, name: str | None)
 
 
 def require_quotas(tx: Tx, organization_id: str, kind: str, request_bytes: int, gpu_count: int, volume_gb: int) -> None:
-    """Refuse with 403 another workload that the organization's quotas do not allow; a VM's volume is its disk."""
+    """Refuse with 403 another workload that the organization's quotas do not allow."""
     live, ended = _QUOTAS[kind]
     more = {live: 1, ended: 1, quotas.GPUS: gpu_count, quotas.VOLUME_GB: volume_gb, quotas.REQUEST_BYTES: request_bytes}
     quotas.require(tx, organization_id, {**more, quotas.USAGE_RECORDS: 1})
@@ -155,8 +155,7 @@ def create(
     """
     kind = POD if isinstance(body, PodCreate) else VM
     request = json.dumps(body.model_dump(mode="json", exclude_none=True), separators=(",", ":"))
-    volume = volume_gb or 0 if kind == POD else disk_size_gb
-    require_quotas(tx, organization_id, kind, len(request), gpu_count, volume)
+    require_quotas(tx, organization_id, kind, len(request), gpu_count, kept_gb(kind, volume_gb, disk_size_gb))
     workload_id = tx.new_id(kind)
     addresses.take(tx, workload_id)
     tail = workload_id.rpartition("_")[2]

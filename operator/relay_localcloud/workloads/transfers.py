@@ -101,8 +101,8 @@ def _accept(tx: Tx, caller: Principal, transfer_id: str, ssh_key_ids: list[str])
     if workload.status in HOLDS_GPUS - {PodStatus.STOPPING}:
         billing.require_funds(tx, receiver)
     held = workload.gpu_count if workload.status in HOLDS_GPUS else 0
-    volume_gb = (workload.volume_gb if workload.kind == workloads.POD else workload.disk_size_gb) or 0
-    admission.require_quotas(tx, receiver, workload.kind, len(workload.request), held, volume_gb)
+    kept_gb = workloads.kept_gb(workload.kind, workload.volume_gb, workload.disk_size_gb)
+    admission.require_quotas(tx, receiver, workload.kind, len(workload.request), held, kept_gb)
     moved = _hand_over(tx, workload, receiver)
     ssh_keys.attach_only(tx, workload.id, ssh_key_ids)
     TRANSFERS.change(tx, transfer_id, accepted_at=tx.now)

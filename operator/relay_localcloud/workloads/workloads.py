@@ -108,6 +108,11 @@ OUT_OF_FUNDS: Final = workloads.c.out_of_funds_at.is_not(None)
 """Stopped by the balance."""
 
 
+def kept_gb(kind: str, volume_gb: int | None, disk_size_gb: int | None) -> int:
+    """The size of what a workload keeps while it is stopped: a pod's volume, a VM's disk."""
+    return (volume_gb if kind == POD else disk_size_gb) or 0
+
+
 def find(tx: Tx, workload_id: str) -> Workload | None:
     """A workload by its id; a terminated one only for 24 hours."""
     workload = WORKLOADS.find(tx, id=workload_id)

@@ -43,6 +43,14 @@ async def socket_to(
             yield connected
 
 
+async def handshake_refused(workload: Workload) -> int:
+    """The status with which a handshake is refused, as it has to be."""
+    with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+        async with socket_to(workload):
+            pass
+    return refused.value.status
+
+
 class Talker:
     """Takes WebSockets: repeats in capitals, and remembers how each ended."""
 
@@ -156,15 +164,9 @@ async def test_what_the_upstream_refuses_is_refused(organization: Organization, 
 
     upstream.respond = respond
     workload = await behind(organization, upstream)
-    with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
-        async with socket_to(workload):
-            pass
-    assert refused.value.status == 403
+    assert await handshake_refused(workload) == 403
     await upstream.close()
-    with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
-        async with socket_to(workload):
-            pass
-    assert refused.value.status == 502
+    assert await handshake_refused(workload) == 502
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
@@ -176,10 +178,7 @@ async def test_a_handshake_follows_no_redirect(organization: Organization, upstr
 
         upstream.respond = respond
         workload = await behind(organization, upstream)
-        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
-            async with socket_to(workload):
-                pass
-        assert refused.value.status == 502
+        assert await handshake_refused(workload) == 502
         assert (len(upstream.received), elsewhere.received) == (1, [])
 
 
@@ -196,10 +195,7 @@ async def test_a_handshake_that_is_none_is_400(
 
 async def test_a_private_workload_takes_sockets_with_the_key_and_the_echo_repeats(organization: Organization) -> None:
     workload = await running(organization)
-    with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
-        async with socket_to(workload):
-            pass
-    assert refused.value.status == 401
+    assert await handshake_refused(workload) == 401
     async with socket_to(workload, headers={"x-api-key": organization.api_key}) as socket:
         await socket.send_str("one")
         await socket.send_bytes(b"two")

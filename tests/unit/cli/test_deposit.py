@@ -7,12 +7,12 @@ import shlex
 import pytest
 
 from relay_cli.__main__ import main
-from relay_cli.deposit import LEAST_CENTS, MOST_CENTS, MOST_KEY_CHARACTERS, deposit, question, told, unanswered
+from relay_cli.deposit import LEAST_CENTS, MOST_CENTS, deposit, question, told, unanswered
 from relay_cli.failures import Failure
 from relay_cli.kubectl import Kubectl
 from relay_client import BadRequest, CloudUnavailable, Outcome
 from relay_wire.account import Whoami
-from relay_wire.billing import Balance, ChargeOutcome
+from relay_wire.billing import MOST_KEY_CHARACTERS, Balance, ChargeOutcome
 from tests.unit.cli.conftest import WHO
 from tests.unit.client.scripted import Drop, Reply, ScriptedServer
 

@@ -6,7 +6,6 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
-import pytest
 from aiohttp import web
 
 from relay_kube.kube import ApiAccess, Kube
@@ -15,20 +14,12 @@ from relay_localcloud.runtimes.kubernetes.holdings import Standing
 from relay_localcloud.runtimes.kubernetes.names import name_of
 from relay_localcloud.runtimes.kubernetes.pods import Pods
 from relay_localcloud.runtimes.kubernetes.situations import Step
-from tests.localcloud.runtimes.kubernetes.rows import MACHINE, Rows, rows
+from tests.localcloud.runtimes.kubernetes.rows import MACHINE
 from tests.localcloud.support.gateway import Upstream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from relay_localcloud.runtimes.kubernetes.observed import Pod
-
-
-@pytest.fixture
-def room() -> Iterator[Rows]:
-    made = rows()
-    yield made
-    made.store.close()
+    from tests.localcloud.runtimes.kubernetes.rows import Rows
 
 
 async def as_listed(*pods: dict[str, Any]) -> Pods:
