@@ -88,7 +88,7 @@ class StartOperator(Protocol):
 
 
 class SharedOperator:
-    """The operator that ordinary scenarios use; it rests while a scenario runs one of its own."""
+    """The operator of ordinary scenarios; it rests while a scenario runs one of its own, and starts again as a fork."""
 
     def __init__(self, operator: Operator) -> None:
         self.operator = operator
@@ -97,6 +97,7 @@ class SharedOperator:
         """Starts it where it is not running."""
         if not self.operator.process.running:
             await self.operator.start()
+            self.operator.process.program = OPERATOR
         return self.operator
 
 
@@ -161,7 +162,7 @@ def private_cloud_ports() -> Ports:
 @session_fixture
 async def kept_cloud(private_cloud_ports: Ports, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[LocalCloud]:
     """The process behind `private_cloud`; it is started when it is first asked for."""
-    kept = LocalCloud(tmp_path_factory.mktemp("private"), private_cloud_ports)
+    kept = LocalCloud(tmp_path_factory.mktemp("private"), private_cloud_ports, forks=True)
     yield kept
     await kept.process.kill()
 

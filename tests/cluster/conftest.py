@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 
 from tests.conftest import OPERATOR_NAMESPACE, SharedOperator
+from tests.support.forked import OPERATOR
 from tests.support.manifests import SECRET_KEY, api_key_secret, relay_object
 from tests.support.operator import Operator
 from tests.support.workspace import Workspace
@@ -53,7 +54,7 @@ def brisk_operator(
     allowed = (*cloud.ports.urls(), *private_cloud_ports.urls())
     reach = {"file_roots": str(batch_folder), "allowed_private_networks": "127.0.0.0/8"}
     folder = tmp_path_factory.mktemp("brisk")
-    operator = Operator(folder, operator_kubeconfig, OPERATOR_NAMESPACE, allowed, BRISK | reach)
+    operator = Operator(folder, operator_kubeconfig, OPERATOR_NAMESPACE, allowed, BRISK | reach, program=OPERATOR)
     yield operator
     operator.process.end_now()
 

@@ -132,7 +132,7 @@ def chosen(request: pytest.FixtureRequest) -> Chosen:
 @session_fixture
 async def kept_fault_cloud(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[LocalCloud]:
     """The process behind `fault_cloud`, for the whole session."""
-    kept = LocalCloud(tmp_path_factory.mktemp("faultcloud"), Ports.free())
+    kept = LocalCloud(tmp_path_factory.mktemp("faultcloud"), Ports.free(), forks=True)
     yield kept
     await kept.process.kill()
 

@@ -38,7 +38,7 @@ async def listing_plays(
     stages: Stages, plan_folder: Path, learned: Learned, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Plays]:
     """Plays plans with a cloud that lists pods."""
-    cloud = LocalCloud(tmp_path_factory.mktemp("listing"), Ports.free(), list_vms=True)
+    cloud = LocalCloud(tmp_path_factory.mktemp("listing"), Ports.free(), list_vms=True, forks=True)
     await cloud.start()
     await cloud.control.settings(**LATENCIES)
     async with stages.stage(cloud) as stage:

@@ -2,8 +2,8 @@
 
 Importing the operator costs most of a second of CPU, the local cloud and `kubectl relay` little less, and tests start
 about a hundred of each. A fork skips the imports, but has its own process id, session, environment, files and signals,
-and its starter sees its exit code. The shared operators and clouds start as users start them, and so does
-`kubectl relay` in a test of its own and on the pages of the docs, so tests still cover the imports.
+and its starter sees its exit code. The shared cloud starts as users start it, and so do the shared operators the first
+time and `kubectl relay` in a test of its own and on the pages of the docs, so tests still cover the imports.
 
 `python -m tests.support.forked DESCRIPTOR MODULE...` is the process that imports and forks.
 """

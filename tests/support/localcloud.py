@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import aiohttp
 
+from tests.support import forked
 from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.process import Process, free_port
 
@@ -214,6 +215,7 @@ class LocalCloud:
     """A `relay-localcloud serve` process. Its state is in `folder`, so that it can be killed and restarted.
 
     With `list_vms` it serves the list of pods and VMs that the specification leaves open; `more` are further options.
+    `forks` makes frequent starts cheap: see tests.support.forked.
     """
 
     def __init__(
@@ -224,6 +226,7 @@ class LocalCloud:
         *,
         list_vms: bool = False,
         more: Sequence[str] = (),
+        forks: bool = False,
     ) -> None:
         self.ports = ports
         self.management_url, self.inference_url = ports.urls()
@@ -237,11 +240,16 @@ class LocalCloud:
             "--state": folder / "state",
             "--clock": clock,
         }
-        argv = [str(_COMMAND), "serve", *(str(part) for flag in flags.items() for part in flag)]
-        argv += ["--list-vms"] if list_vms else []
-        argv += more
+        words = ["serve", *(str(part) for flag in flags.items() for part in flag)]
+        words += ["--list-vms"] if list_vms else []
+        words += more
         self.process = Process(
-            "relay-localcloud", argv, folder / "localcloud.log", ready=self._announced, stdout=self._stdout
+            "relay-localcloud",
+            [str(_COMMAND), *words],
+            folder / "localcloud.log",
+            ready=self._announced,
+            stdout=self._stdout,
+            program=forked.cloud(forked.CLOUD, *words) if forks else None,
         )
 
     async def start(self) -> None:

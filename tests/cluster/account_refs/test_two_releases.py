@@ -11,6 +11,7 @@ from tests.cluster.cloud_log import left
 from tests.conftest import OPERATOR_NAMESPACE
 from tests.support import chart
 from tests.support.eventually import eventually
+from tests.support.forked import OPERATOR
 from tests.support.manifests import SECRET_KEY, api_key_secret, condition, gpu_pod, ready, relay_object, stalls
 from tests.support.operator import Operator
 
@@ -32,7 +33,8 @@ async def other(cluster: Cluster, unattended_workspace: Workspace, tmp_path: Pat
     """The other release, not yet started."""
     kubeconfig = await chart.grant_access(cluster, ELSEWHERE, f"watchNamespaces[0]={ELSEWHERE}")
     settings = {"watch_namespaces": ELSEWHERE, "leader_election": "false"}
-    operator = Operator(tmp_path / "other", kubeconfig, ELSEWHERE, unattended_workspace.cloud.ports.urls(), settings)
+    urls = unattended_workspace.cloud.ports.urls()
+    operator = Operator(tmp_path / "other", kubeconfig, ELSEWHERE, urls, settings, program=OPERATOR)
     yield operator
     await operator.kill()
 

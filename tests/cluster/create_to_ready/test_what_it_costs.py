@@ -9,6 +9,7 @@ import pytest_asyncio
 from tests.conftest import OPERATOR_NAMESPACE
 from tests.support import chart
 from tests.support.eventually import eventually
+from tests.support.forked import OPERATOR
 from tests.support.kube import Kube
 from tests.support.manifests import condition, gpu_cluster, gpu_pod
 from tests.support.operator import Operator
@@ -37,7 +38,8 @@ async def alone(private_controlplane: ControlPlane, cloud: LocalCloud, tmp_path:
         await chart.install_crds(kube)
         kubeconfig = await chart.grant_access(private_controlplane, OPERATOR_NAMESPACE)
         never = {"poll_transition_seconds": "86400", "poll_settled_seconds": "86400"}
-        operator = Operator(tmp_path / "operator", kubeconfig, OPERATOR_NAMESPACE, cloud.ports.urls(), never)
+        urls = cloud.ports.urls()
+        operator = Operator(tmp_path / "operator", kubeconfig, OPERATOR_NAMESPACE, urls, never, program=OPERATOR)
         await operator.start()
         workspace = await Workspace.create(kube, cloud, "audited")
         await workspace.becomes("CloudAccount", "default", _subscribed)

@@ -30,7 +30,7 @@ async def test_a_namespace_with_finalizers_goes_away_without_an_operator(
 
 
 async def test_a_killed_local_cloud_comes_back_with_its_organizations(tmp_path: Path) -> None:
-    cloud = LocalCloud(tmp_path, Ports.free())
+    cloud = LocalCloud(tmp_path, Ports.free(), forks=True)
     await cloud.start()
     organization = await cloud.control.create_organization("kept")
     await cloud.process.kill()

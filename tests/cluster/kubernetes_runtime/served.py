@@ -39,7 +39,7 @@ class Served(Stage):
         of_runtime = ["--runtime", "kubernetes", "--runtime-config", str(config)]
         for name, kubeconfig in {"eu": self.kubeconfig, **self.others}.items():
             of_runtime += ["--cluster", f"{name}={kubeconfig}"]
-        self.cloud = LocalCloud(self.state.parent, self.ports, more=of_runtime)
+        self.cloud = LocalCloud(self.state.parent, self.ports, more=of_runtime, forks=True)
         await self.cloud.start()
         self.organization = self.cloud.seeded_organization()
         self.namespace = namespace_of(self.organization.id)

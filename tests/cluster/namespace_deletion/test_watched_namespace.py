@@ -10,6 +10,7 @@ import pytest_asyncio
 
 from tests.support import chart
 from tests.support.eventually import eventually
+from tests.support.forked import OPERATOR
 from tests.support.manifests import SECRET, gpu_cluster, gpu_pod
 from tests.support.operator import Operator
 
@@ -29,7 +30,8 @@ async def confined(cluster: Cluster, unattended_workspace: Workspace, tmp_path: 
     namespace, watched = f"relay-{secrets.token_hex(4)}", unattended_workspace.namespace
     kubeconfig = await chart.grant_access(cluster, namespace, f"watchNamespaces[0]={watched}")
     urls = unattended_workspace.cloud.ports.urls()
-    operator = Operator(tmp_path / "operator", kubeconfig, namespace, urls, {"watch_namespaces": watched})
+    settings = {"watch_namespaces": watched}
+    operator = Operator(tmp_path / "operator", kubeconfig, namespace, urls, settings, program=OPERATOR)
     yield operator
     await operator.kill()
 

@@ -25,7 +25,7 @@ async def listing_workspace(
     """A workspace in a local cloud of its own that was started with `--list-vms`."""
     assert operator.process.running
     await kept_cloud.process.kill()  # It listens where the shared operator may call.
-    own = LocalCloud(tmp_path / "localcloud", kept_cloud.ports, list_vms=True)
+    own = LocalCloud(tmp_path / "localcloud", kept_cloud.ports, list_vms=True, forks=True)
     await own.start()
     await own.control.settings(**QUICK)
     workspace = await Workspace.create(kube, own, "listing")
