@@ -237,6 +237,7 @@ async def test_a_call_to_a_receiver_that_was_cut_by_a_kill_is_made_again(
 ) -> None:
     arguments = ("--state", str(tmp_path / "state"), "--clock", "frozen")
     first = start_server(*arguments)
+    await first.ok("PATCH", "/settings", {"webhookTimeoutSeconds": 300})
     organization = await first.organization()
     await create_webhook(organization, receiver)
     receiver.hang = asyncio.Event()
@@ -258,6 +259,7 @@ async def test_a_move_of_the_clock_that_a_kill_cut_is_completed_by_the_next_star
 ) -> None:
     arguments = ("--state", str(tmp_path / "state"), "--clock", "frozen")
     first = start_server(*arguments)
+    await first.ok("PATCH", "/settings", {"webhookTimeoutSeconds": 300})
     before = datetime.fromisoformat((await first.ok("GET", "/clock"))["now"])
     organization = await first.organization()
     await create_webhook(organization, receiver)

@@ -10,12 +10,19 @@ import pytest
 import pytest_asyncio
 
 from relay_client import CallPolicy, Cloud
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.localcloud import Control, Json, Organization
 from tests.support.process import Process
 
 _COMMAND = Path(sys.executable).with_name("relay-localcloud")
-# A reply that a fault took away is not waited for longer than this.
-POLICY = CallPolicy(attempt_seconds=10, total_seconds=20, first_backoff_seconds=0.01)
+# Only faults make it try again: a slow machine does not.
+POLICY = CallPolicy(
+    connect_seconds=PATIENCE_SECONDS,
+    attempt_seconds=PATIENCE_SECONDS,
+    total_seconds=2 * PATIENCE_SECONDS,
+    idle_seconds=PATIENCE_SECONDS,
+    first_backoff_seconds=0.01,
+)
 
 
 @pytest.fixture(scope="session")

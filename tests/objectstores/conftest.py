@@ -47,6 +47,6 @@ def root(tmp_path: Path) -> Path:
 @pytest_asyncio.fixture
 async def stores(root: Path) -> AsyncIterator[ObjectStores]:
     """Loopback is allowed, since the servers of these tests are there."""
-    policy = StorePolicy((PurePosixPath(root),), (ip_network("127.0.0.0/8"),))
+    policy = StorePolicy((PurePosixPath(root),), (ip_network("127.0.0.0/8"), ip_network("::1/128")))
     async with ObjectStores(policy) as made:
         yield made

@@ -11,6 +11,7 @@ from relay_operator.objectstores.credentials import S3Credentials
 from relay_operator.objectstores.errors import StoreReason
 from relay_operator.objectstores.location import Location
 from tests.objectstores.bucket import MEBIBYTE, Bucket, chunks, content, fails_for, mebibytes
+from tests.support.eventually import eventually
 from tests.support.s3 import S3Server
 from tests.unit.client.scripted import Reply, scripted_server
 
@@ -147,7 +148,7 @@ async def test_a_cancelled_write_aborts_its_upload(stores: ObjectStores, bucket:
 
     write = asyncio.create_task(stores.write(bucket.location("never"), bucket.credentials(), stalling()))
     await under_way.wait()
-    assert await bucket.server.uploads(bucket.name) == ["never"]
+    await eventually(lambda: bucket.server.uploads(bucket.name), lambda found: found == ["never"], every=0.02)
     write.cancel()
     with pytest.raises(asyncio.CancelledError):
         await write

@@ -149,7 +149,7 @@ async def test_a_malformed_chunk_ends_a_read(
         ended.set()
 
     async def read(location: Location) -> None:
-        async with asyncio.timeout(30), stores.read(location, None) as reading:
+        async with asyncio.timeout(PATIENCE_SECONDS), stores.read(location, None) as reading:
             async for _ in reading:
                 begun.set()
                 if late:

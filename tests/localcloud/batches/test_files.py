@@ -28,13 +28,14 @@ from tests.localcloud.support.batches import (
     upload,
 )
 from tests.localcloud.support.inference import CHAT, call, ok, refusal
+from tests.localcloud.support.server import Server
 from tests.support.eventually import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.localcloud.conftest import StartServer
-    from tests.localcloud.support.server import Organization, Server
+    from tests.localcloud.support.server import Organization
 
 LIMIT = 200_000_000
 MIB = 1024 * 1024
@@ -413,12 +414,13 @@ def below(folder: Path) -> list[Path]:
     return list(folder.rglob("*"))
 
 
-async def test_ephemeral_files_are_gone_with_the_process(
-    start_server: StartServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    server = start_server("--ephemeral")
-    await upload(server.seeded(), b"x")
-    assert len(below(tmp_path)) == 2  # its folder, and in it the file
-    assert await asyncio.to_thread(server.stop) == 0
+async def test_ephemeral_files_are_gone_with_the_process(tmp_path: Path) -> None:
+    server = Server(("--ephemeral",), environment={"TMPDIR": str(tmp_path)})  # none that another test has started
+    server.start()
+    try:
+        await upload(server.seeded(), b"x")
+        assert len(below(tmp_path)) == 2  # its folder, and in it the file
+        assert await asyncio.to_thread(server.stop) == 0
+    finally:
+        server.kill()
     assert below(tmp_path) == []

@@ -10,13 +10,13 @@ from tests.localcloud.support.batches import batch_of, content, create, errors, 
 from tests.localcloud.support.executors import HttpExecutor
 from tests.localcloud.support.inference import balance, call, ok
 from tests.localcloud.support.server import request
-from tests.support.eventually import PATIENCE_SECONDS
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.localcloud.conftest import StartServer
-    from tests.localcloud.support.server import Organization, Server
+    from tests.localcloud.support.server import Answer, Organization, Server
 
 RECORDS = 20_000
 WORDS = " ".join(["word"] * 10)
@@ -59,11 +59,12 @@ async def killed(server: Server) -> None:
 async def test_a_batch_goes_on_after_kills(start_server: StartServer, tmp_path: Path) -> None:
     state = ("--state", str(tmp_path / "state"), "--clock", "frozen")
     server = start_server(*state)
-    await server.ok("PATCH", "/settings", {"batchRecordSeconds": 0})
+    await server.ok("PATCH", "/settings", {"batchRecordSeconds": 1 / RECORDS})
     before = (await balance(server.seeded()))["balanceCents"]
     batch = await create(server.seeded(), [record(str(number), WORDS) for number in range(RECORDS)])
     reached = []
-    moving = asyncio.create_task(server.control("POST", "/clock", {"advanceSeconds": 3}))
+    # A second for the validation and half of the records: it is not done, however late a kill comes.
+    moving = asyncio.create_task(server.control("POST", "/clock", {"advanceSeconds": 1.5}))
     for _ in range(3):
         reached.append(await until_under_way(server.seeded(), batch))
         await killed(server)
@@ -72,6 +73,7 @@ async def test_a_batch_goes_on_after_kills(start_server: StartServer, tmp_path: 
         server = start_server(*state)
         moving = asyncio.create_task(server.control("POST", "/clock", {"advanceSeconds": 0}))
     await moving
+    await server.advance(2)
     assert reached == sorted(reached)
     assert reached[0] < RECORDS
     await check_whole(server.seeded(), batch, RECORDS)
@@ -151,26 +153,35 @@ async def test_a_state_whose_files_are_missing_is_refused_and_nothing_changes(st
 
 async def test_requests_are_answered_while_a_file_is_validated(start_server: StartServer) -> None:
     server = start_server("--ephemeral", "--clock", "frozen")
-    batch = await create(server.seeded(), [record(str(number), WORDS) for number in range(RECORDS)])
-    moving = asyncio.create_task(server.advance(1))
-    seen = []
-    while not moving.done():
-        seen.append((await batch_of(server.seeded(), batch["id"]))["status"])
-    await moving
+
+    async def statuses() -> tuple[list[str], str]:
+        """Those that are answered while a file is validated, if this is asked in time, and the one after it."""
+        batch = await create(server.seeded(), [record(str(number), WORDS) for number in range(RECORDS)])
+        moving = asyncio.create_task(server.advance(1))
+        seen = []
+        while not moving.done():
+            seen.append((await batch_of(server.seeded(), batch["id"]))["status"])
+        await moving
+        return seen, (await batch_of(server.seeded(), batch["id"]))["status"]
+
     # The first may have come before the move, the last after it.
-    assert seen[1:-1].count("validating") > 1
-    assert (await batch_of(server.seeded(), batch["id"]))["status"] == "in_progress"
+    _, then = await eventually(statuses, lambda told: told[0][1:-1].count("validating") > 1)
+    assert then == "in_progress"
 
 
 async def test_requests_are_answered_while_many_records_run(start_server: StartServer) -> None:
     server = start_server("--ephemeral", "--clock", "frozen")
     await server.ok("PATCH", "/settings", {"batchRecordSeconds": 0})
-    batch = await create(server.seeded(), [record(str(number), WORDS) for number in range(RECORDS)])
-    moving = asyncio.create_task(server.advance(3))
-    await until_under_way(server.seeded(), batch)
-    answers = [await call(server.seeded(), "GET", f"/v1/batches/{batch['id']}") for _ in range(3)]
-    assert [answer.status for answer in answers] == [200] * 3
-    assert answers[0].body["request_counts"]["completed"] < RECORDS
-    await moving
-    shown = await batch_of(server.seeded(), batch["id"])
-    assert len((await content(server.seeded(), shown["output_file_id"])).splitlines()) == RECORDS
+
+    async def answers() -> tuple[list[Answer], int]:
+        """What is answered while records run, if this is asked in time, and how many lines there are then."""
+        batch = await create(server.seeded(), [record(str(number), WORDS) for number in range(RECORDS)])
+        moving = asyncio.create_task(server.advance(3))
+        await until_under_way(server.seeded(), batch)
+        told = [await call(server.seeded(), "GET", f"/v1/batches/{batch['id']}") for _ in range(3)]
+        await moving
+        shown = await batch_of(server.seeded(), batch["id"])
+        return told, len((await content(server.seeded(), shown["output_file_id"])).splitlines())
+
+    told, written = await eventually(answers, lambda said: said[0][0].body["request_counts"]["completed"] < RECORDS)
+    assert ([answer.status for answer in told], written) == ([200] * 3, RECORDS)

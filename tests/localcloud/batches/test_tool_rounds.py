@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from contextlib import suppress
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -314,13 +316,23 @@ async def test_loopback_is_refused_unless_it_is_admitted(
     assert executor.received == []
 
 
+def name_of_a_private_address() -> str:
+    """A name that this machine knows, mostly its own, and that is not told to be loopback's by its spelling."""
+    for name in (socket.gethostname(), "ip6-localhost", "ip6-loopback", "localhost.localdomain"):
+        with suppress(OSError):
+            if not any(ip_address(each[4][0]).is_global for each in socket.getaddrinfo(name, None)):
+                return name
+    pytest.skip("this machine has no name for a private address")
+
+
 async def test_a_name_that_resolves_to_a_private_address_is_refused_before_the_model_is_asked(
     organization: Organization, executor: HttpExecutor
 ) -> None:
     await organization.server.ok("PATCH", "/settings", {"allowLoopbackExecutors": False})
     port = executor.url.split(":")[2].split("/")[0]
+    name = name_of_a_private_address()
     for kind in ("http", "mcp"):
-        batch = await run(organization, [with_tools(f"https://{socket.gethostname()}:{port}/x", type=kind)])
+        batch = await run(organization, [with_tools(f"https://{name}:{port}/x", type=kind)])
         (line,) = await errors(organization, batch)
         assert line["error"]["code"] == "invalid_tool_config"
         assert batch["usage"]["input_tokens"] == 0
@@ -340,7 +352,7 @@ async def test_plain_http_to_a_name_that_does_not_resolve_is_refused_before_the_
 
 @pytest.mark.parametrize("host", ["tools.invalid", "tools..test"])
 async def test_a_name_that_resolves_to_nothing_fails_once_it_is_called(organization: Organization, host: str) -> None:
-    response, error = await failure(organization, with_tools(f"https://{host}/x"))
+    response, error = await failure(organization, with_tools(f"https://{host}/x", timeout_ms=120_000))
     assert (response, error["code"]) == (None, "tool_executor_error")
 
 

@@ -43,6 +43,7 @@ async def test_each_day_is_what_the_api_says_and_each_workload_has_its_part(fres
 
 
 async def test_more_workloads_than_there_are_colours_are_shown_together(fresh: Server) -> None:
+    await fresh.ok("POST", "/clock", {"set": "2031-03-01T00:00:00Z"})
     for number in range(7):
         await running_pod(fresh.seeded(), name=f"pod-{number}")
     await fresh.advance(3600)
@@ -54,6 +55,7 @@ async def test_more_workloads_than_there_are_colours_are_shown_together(fresh: S
 
 
 async def test_names_are_text_and_nothing_is_said_of_nothing(fresh: Server) -> None:
+    await fresh.ok("POST", "/clock", {"set": "2031-03-01T00:00:00Z"})
     assert "Nothing has cost anything in these days." in text_of(await page(fresh, "/console/costs?span=odd"))
     other = await fresh.organization(name=QUOTES)
     await running_pod(other, name="pod")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import pytest
 from playwright.async_api import expect
@@ -14,6 +13,7 @@ from tests.localcloud.support.events import create_webhook
 from tests.localcloud.support.receiver import Receiver
 from tests.localcloud.support.workloads import act, new_pod, running_pod
 from tests.support.eventually import eventually
+from tests.support.process import free_port
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -216,17 +216,17 @@ async def test_an_update_that_is_under_way_is_not_shown_once_updates_are_paused(
 async def test_a_cloud_that_is_gone_and_comes_back_is_noticed(
     browser: Browser, start_server: StartServer, tmp_path: Path
 ) -> None:
-    kept = ("--state", str(tmp_path / "state"), "--clock", "frozen")
+    flags = ("--port", "--inference-port", "--gateway-port", "--ssh-port")
+    ports = (part for flag in flags for part in (flag, str(free_port())))
+    kept = ("--state", str(tmp_path / "state"), "--clock", "frozen", *ports)
     first = start_server(*kept)
-    ports = [str(urlsplit(first.ready[name]).port) for name in ("managementUrl", "inferenceUrl", "gatewayUrl")]
     async with console_of(browser, first.ready["consoleUrl"]) as console:
         await console.open("/console/workloads")
         live = console.page.locator("#live")
         await expect(live).to_have_text("Live")
         first.kill()
         await expect(live).to_have_text("The cloud does not answer; trying again")
-        flags = ("--port", "--inference-port", "--gateway-port")
-        again = start_server(*kept, *(part for flag, port in zip(flags, ports, strict=True) for part in (flag, port)))
+        again = start_server(*kept)
         await expect(live).to_have_text("Live")
         pod = await new_pod(again.seeded())
         await expect(console.row(pod["id"])).to_be_visible()

@@ -133,6 +133,7 @@ async def under_way(answering: Coroutine[Any, Any, Answer], begun: asyncio.Event
 async def test_requests_under_way_end_with_503_on_every_port(start_server: StartServer, receiver: Receiver) -> None:
     server = start_server(*FROZEN)
     organization = await server.organization()
+    await server.ok("PATCH", "/settings", {"webhookTimeoutSeconds": 300})
     for operation in ("GET /v1/orgs/{orgId}", f"POST {CHAT}"):
         await server.ok("POST", "/faults", {"operation": operation, "effect": {"delaySeconds": 3600}})
     came, never = asyncio.Event(), asyncio.Event()

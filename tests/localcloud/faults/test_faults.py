@@ -184,7 +184,7 @@ async def test_a_delayed_request_is_acted_on_in_the_end(organization: Organizati
 
 
 async def test_what_is_answered_late_was_acted_on_at_once(organization: Organization) -> None:
-    await fault(organization.server, CREATE, {"answerDelaySeconds": 30}, count=1)
+    await fault(organization.server, CREATE, {"answerDelaySeconds": PATIENCE_SECONDS}, count=1)
     path = "/v1/orgs/{org}/api-keys/create"
     answer = asyncio.create_task(organization.call("POST", path, {"name": "at once"}))
     await eventually(lambda: names_of_keys(organization), lambda names: "at once" in names)

@@ -10,7 +10,7 @@ import pytest
 
 from relay_localcloud.http.connections import LARGEST_HEAD, MOST_HEADERS
 from tests.localcloud.support.server import request
-from tests.support.eventually import eventually
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 
 if TYPE_CHECKING:
     from tests.localcloud.support.server import Server
@@ -116,7 +116,7 @@ async def test_requests_that_come_together_are_answered_one_after_another(server
 
 
 async def test_a_head_that_is_refused_while_an_answer_is_under_way_ends_the_connection(server: Server) -> None:
-    delay = {"operation": "GET /v1/locations", "effect": {"delaySeconds": 30}, "count": 1}
+    delay = {"operation": "GET /v1/locations", "effect": {"delaySeconds": PATIENCE_SECONDS}, "count": 1}
     await server.ok("POST", "/faults", delay)
     reader, writer = await opened(server, "managementUrl")
     key = server.ready["apiKey"].encode()

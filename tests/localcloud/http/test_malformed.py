@@ -62,7 +62,7 @@ async def test_a_head_that_is_refused_has_the_shape_of_its_api(server: Server, p
 
 @pytest.mark.parametrize("after", ["GET v1", "\0"])
 async def test_what_is_not_http_is_no_answer_to_the_request_before_it(server: Server, after: str) -> None:
-    delay = {"operation": "GET /v1/locations", "effect": {"delaySeconds": 30}, "count": 1}
+    delay = {"operation": "GET /v1/locations", "effect": {"delaySeconds": PATIENCE_SECONDS}, "count": 1}
     await server.ok("POST", "/faults", delay)
     reader, writer = await opened(server, "managementUrl")
     key = server.ready["apiKey"].encode()

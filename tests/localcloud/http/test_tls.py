@@ -115,17 +115,23 @@ async def test_a_request_that_comes_with_the_end_of_the_handshake_is_answered(st
     came, goes = ssl.MemoryBIO(), ssl.MemoryBIO()
     talk = anybody().wrap_bio(came, goes)
     reader = await strangers.silent(port, ONE)
+
+    async def take() -> None:
+        more = await reader.read(65536)
+        assert more, "the connection ended"
+        came.write(more)
+
     while True:
         with suppress(ssl.SSLWantReadError):
             talk.do_handshake()
             break
         strangers.open[-1].write(goes.read())
-        came.write(await reader.read(65536))
+        await take()
     talk.write(REQUEST)
     strangers.open[-1].write(goes.read())
     answer = b""
     while not answer:
-        came.write(await reader.read(65536))
+        await take()
         with suppress(ssl.SSLWantReadError):
             answer = talk.read()
     assert answer.startswith(b"HTTP/1.1 404 Not Found\r\n")

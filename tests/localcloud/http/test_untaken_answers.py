@@ -47,16 +47,26 @@ async def test_who_takes_nothing_is_cut_off_and_who_takes_it_gets_all_of_it(
         "inferenceUrl": _asked("POST", "127.0.0.1", "/v1/chat/completions", organization.api_key, _chat()),
         "gatewayUrl": _asked("POST", workload.host, "/", organization.api_key, b"x" * SIZE),
     }[port]
+    busy = await _opened(server.ready[port])
+    await loop.sock_sendall(busy, asked)
+    received = b""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while len(received) < SIZE:
+            piece = await loop.sock_recv(busy, 65_536)
+            assert piece, "it is cut off"
+            received += piece
+    assert received.startswith(b"HTTP/1.1 200")
+    still = await _opened(server.ready[port])
+    await loop.sock_sendall(still, asked[:-1])
     await server.ok("PATCH", "/settings", {"stalledBodySeconds": 3})
     try:
-        busy, still = [await _opened(server.ready[port]) for _ in range(2)]
-        for each in (busy, still):
-            await loop.sock_sendall(each, asked)
-        received = b""
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            while len(received) < SIZE:
-                received += await loop.sock_recv(busy, 65_536)
-        assert received.startswith(b"HTTP/1.1 200")
+        await loop.sock_sendall(still, asked[-1:])
+
+        async def is_answered() -> bool:
+            try:
+                return bool(still.recv(1, socket.MSG_PEEK))
+            except BlockingIOError:
+                return False
 
         async def is_open() -> bool:
             try:
@@ -64,6 +74,7 @@ async def test_who_takes_nothing_is_cut_off_and_who_takes_it_gets_all_of_it(
             except ConnectionError:
                 return False
 
+        await eventually(is_answered, what="the beginning of the answer")
         await eventually(is_open, lambda found: not found, within=30, what="the connection is cut off")
     finally:
         await server.ok("PATCH", "/settings", {"stalledBodySeconds": 30})

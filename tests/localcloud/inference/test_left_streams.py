@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -164,11 +165,20 @@ async def test_a_stream_under_way_when_the_cloud_ends_is_said_to_be_cut(start_se
     assert (b"The cloud ends" in last, done, nothing) == (True, b"data: [DONE]", b"")
 
 
+def hardly_any_room(address: aiohttp.AddrInfoType) -> socket.socket:
+    """A client's socket that is soon full if nobody reads, and so is the server's, however slow the machine is."""
+    family, kind, protocol, *_ = address
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    return made
+
+
 async def test_a_stream_that_nobody_reads_does_not_hold_up_the_end_of_the_cloud(start_server: StartServer) -> None:
     server = start_server("--ephemeral")
     organization = await server.organization()
     url = server.ready["inferenceUrl"] + CHAT
-    async with aiohttp.ClientSession(read_bufsize=1024) as session:
+    connector = aiohttp.TCPConnector(socket_factory=hardly_any_room)
+    async with aiohttp.ClientSession(connector=connector, read_bufsize=1024) as session:
         body, headers = chat("w " * 500_000, stream=True), {"x-api-key": organization.api_key}
         async with session.post(url, json=body, headers=headers) as answer:
             await answer.content.readuntil(b"\n\n")

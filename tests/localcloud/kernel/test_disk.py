@@ -91,12 +91,19 @@ async def test_what_falls_due_on_a_full_disk_happens_once_there_is_room(
     server = start_server("--state", str(tmp_path / "state"))
     organization = await server.organization()
     await create_webhook(organization, receiver)
-    pod = await create_pod(organization)
-    give(server, NO_ROOM)
+
+    async def without_room() -> str:
+        """A pod whose disk was full before it ran, however slow this was."""
+        give(server, ROOM)
+        created = await create_pod(organization)
+        give(server, NO_ROOM)
+        assert await status(organization, created) == "deploying"
+        return created
 
     async def now() -> str:
         return str((await server.ok("GET", "/clock"))["now"])
 
+    pod = await eventually(without_room)
     created = await now()
     await eventually(now, lambda seen: parsed(seen) - parsed(created) > timedelta(seconds=3), every=0.05)
     assert (await organization.call("GET", "/v1/whoami")).status == 200
@@ -105,7 +112,7 @@ async def test_what_falls_due_on_a_full_disk_happens_once_there_is_room(
     give(server, ROOM)
 
     async def types() -> list[str]:
-        return receiver.types
+        return [call.event["type"] for call in receiver.received if call.event["data"]["vmId"] == pod]
 
     await eventually(types, lambda seen: seen == ["vm.running"], every=0.05)
     assert await status(organization, pod) == "running"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 import sqlite3
 import sys
 from contextlib import closing
@@ -66,7 +67,7 @@ class Sealed:
 
     async def usable(self, server: Server) -> bool:
         """Whether a cloud opens the credential."""
-        body = {"name": f"vm{server.url[-5:]}", "registryCredentialId": self.credential}
+        body = {"name": f"vm-{secrets.token_hex(4)}", "registryCredentialId": self.credential}
         answer = await replace(self.organization, server=server).call("POST", "/v1/orgs/{org}/vms/create", body)
         assert answer.status in {200, 422}, answer.raw
         return answer.status == 200

@@ -90,6 +90,7 @@ async def test_no_recharge_is_over_the_cap_of_the_organization(organization: Org
     assert await outcomes(organization) == [("succeeded", 10_000)]
 
 
+@pytest.mark.usefixtures("early_in_a_month")
 async def test_it_fires_in_the_first_second_below_the_threshold(organization: Organization) -> None:
     await own_node(organization)
     await set_organization(organization, balanceCents=2000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -32,13 +33,16 @@ async def test_who_does_not_log_in_is_out_after_a_while() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bounds", "opens"), [(Bounds(unused_seconds=BRIEF), False), (Bounds(idle_seconds=BRIEF), True)]
+    ("bounds", "opens"),
+    [(Bounds(unused_seconds=BRIEF), False), (Bounds(idle_seconds=BRIEF, unused_seconds=2 * PATIENCE_SECONDS), True)],
 )
 async def test_who_does_nothing_is_out_after_a_while(bounds: Bounds, opens: bool) -> None:
     async with serving(bounds) as gate, asyncio.timeout(PATIENCE_SECONDS):
         connection = await gate.connect()
         if opens:
-            await connection.create_process()
+            # On a slow machine it is out before it hears that its session is open.
+            with suppress(asyncssh.ChannelOpenError, asyncssh.DisconnectError):
+                await connection.create_process()
         await connection.wait_closed()
 
 
@@ -61,7 +65,8 @@ async def test_what_is_no_ssh_ends_a_connection_and_nothing_else() -> None:
         ):
             reader, writer = await asyncio.open_connection("127.0.0.1", gate.port)
             writer.write(sent)
-            await reader.read()
+            with suppress(ConnectionError):  # what it has not read resets the connection
+                await reader.read()
             writer.close()
         async with await gate.connect() as connection:
             assert (await connection.run("true")).exit_status == 0

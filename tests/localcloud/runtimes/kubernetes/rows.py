@@ -195,7 +195,8 @@ class Rows:
         return cluster.status
 
     def settle(self) -> None:
-        """Do what fell due."""
+        """Do what fell due until now."""
+        self.cloud.clock.state = self.cloud.clock.state.model_copy(update={"cloud": self.now})
         with self.store.transaction():
             pass
 

@@ -266,6 +266,7 @@ def test_a_node_that_fell_silent_during_an_outage_is_paid_as_if_that_had_been_se
 
 
 def test_a_replica_that_started_after_its_node_fell_silent_lengthens_no_other_run(room: Rows) -> None:
+    room.now = month_end(month_start(room.now))
     cluster_id, began = room.cluster(replicaCount=2), room.now
     first, second = room.replicas(cluster_id)
     started(room, first.id, began)
@@ -283,6 +284,8 @@ def test_a_replica_that_started_after_its_node_fell_silent_lengthens_no_other_ru
 
 
 def test_a_node_that_fell_silent_just_now_has_the_rest_of_its_grace(room: Rows) -> None:
+    room.now = month_end(month_start(room.now)) + DAY
+    room.settle()  # the settlement of the month before falls due no more
     pod_id, began = room.pod(), room.now
     started(room, pod_id, began)
     room.now += HOUR
