@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest_asyncio
@@ -13,7 +14,7 @@ from relay_operator.crds import DEFINITIONS
 from tests.support.binaries import helm
 from tests.support.chart import CHART, RELEASE, rendered, sets
 from tests.support.controlplane import ControlPlane
-from tests.support.eventually import PATIENCE_SECONDS
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 from tests.support.kube import Kube
 from tests.support.kubectl import Kubectl
 
@@ -100,7 +101,8 @@ async def test_it_installs_upgrades_and_leaves_the_crds_behind(plane: ControlPla
     assert "REVISION: 2" in shown
     kubectl = Kubectl(plane.kubeconfig)
     await kubectl("wait", "--for=condition=Established", f"--timeout={PATIENCE_SECONDS:g}s", "crd", "--all")
-    assert "gpupods" in await kubectl("api-resources", "--categories=gpurelay", "--output=name")
+    listed = partial(kubectl, "api-resources", "--categories=gpurelay", "--output=name")
+    await eventually(listed, lambda names: "gpupods" in names, what="the kinds are told of")
     await run_helm(plane, "uninstall", RELEASE)
     assert (await kubectl("get", "crds", "--output=name")).count("gpurelay.dev") == len(DEFINITIONS)
     assert not await kubectl("get", "clusterroles", "--selector=helm.sh/chart", "--output=name")
@@ -110,6 +112,7 @@ async def test_its_pods_are_admitted_where_the_restricted_standard_is_enforced(p
     async with Kube(plane.kubeconfig, "restricted") as kube:
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "restricted", "labels": RESTRICTED}}
         await kube.create(namespace)
+        await eventually(kube.looking_at("ServiceAccount", "default"), what="Pods can be made")
         manifests = {one["kind"]: one for one in await rendered("restricted")}
         await kube.create(manifests["ServiceAccount"])
         template = manifests["Deployment"]["spec"]["template"]
@@ -120,8 +123,7 @@ async def test_its_pods_are_admitted_where_the_restricted_standard_is_enforced(p
 
 async def test_the_service_account_may_do_what_it_needs_and_nothing_else(plane: ControlPlane) -> None:
     await run_helm(plane, "install", RELEASE, str(CHART), "--create-namespace")
-    answers = await allowed(plane, [*MAY, *MAY_NOT])
-    assert [right for right, yes in answers.items() if yes] == MAY
+    await may_only(plane, MAY, MAY_NOT)
 
 
 async def test_rights_in_one_namespace_end_there(plane: ControlPlane) -> None:
@@ -134,10 +136,8 @@ async def test_rights_in_one_namespace_end_there(plane: ControlPlane) -> None:
         ("delete", "gpupods.gpurelay.dev", "team"),
     ]
     elsewhere = [(verb, resource, "lab") for verb, resource, _ in rights]
-    answers = await allowed(plane, [*rights, *elsewhere])
-    assert [right for right, yes in answers.items() if yes] == rights
     follows = [("list", "gpupods.gpurelay.dev", "lab"), ("patch", "gpupods.gpurelay.dev", "lab")]
-    assert await allowed(plane, follows) == dict.fromkeys(follows, True)
+    await may_only(plane, [*rights, *follows], elsewhere)
 
 
 async def test_an_upgrade_passes_while_a_watched_namespace_is_ending(plane: ControlPlane) -> None:
@@ -162,10 +162,14 @@ async def test_an_upgrade_passes_while_a_watched_namespace_is_ending(plane: Cont
 Right = tuple[str, str, str]
 
 
-async def allowed(plane: ControlPlane, rights: list[Right]) -> dict[Right, bool]:
-    """What the API server says of each right of the chart's ServiceAccount."""
+async def may_only(plane: ControlPlane, rights: list[Right], further: list[Right]) -> None:
+    """The chart's ServiceAccount has these rights alone, once the API server sees what was made and what is gone."""
     async with Kube(plane.kubeconfig) as kube:
-        return {right: await _allowed(kube, right) for right in rights}
+
+        async def allowed() -> list[Right]:
+            return [right for right in (*rights, *further) if await _allowed(kube, right)]
+
+        await eventually(allowed, lambda found: found == rights, what="its rights are in force")
 
 
 async def _allowed(kube: Kube, right: Right) -> bool:

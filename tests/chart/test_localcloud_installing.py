@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from tests.support.binaries import helm
 from tests.support.chart import LOCALCLOUD, rendered, sets
-from tests.support.eventually import PATIENCE_SECONDS
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 from tests.support.kube import Kube
 from tests.support.kubectl import Kubectl
 
@@ -81,5 +81,6 @@ async def test_its_pods_are_admitted_where_the_restricted_standard_is_enforced(k
     template = manifests["StatefulSet"]["spec"]["template"]
     pod = {"apiVersion": "v1", "kind": "Pod", **template, "metadata": {"name": "a", **template["metadata"]}}
     async with Kube(kubectl.kubeconfig, kubectl.namespace) as kube:
+        await eventually(kube.looking_at("ServiceAccount", "default"), what="Pods can be made")
         await kube.create(pod)
         await kube.create(manifests["Pod"])

@@ -158,7 +158,7 @@ async def test_a_caller_that_dies_while_held_gets_no_further(
 async def test_what_is_made_is_known_even_if_its_caller_dies_meanwhile(
     proxy: FaultProxy, customer: Organization, fault_cloud: LocalCloud
 ) -> None:
-    await fault_cloud.control.fault("POST /v1/pods", {"delaySeconds": 1}, organizationId=customer.id, count=1)
+    await fault_cloud.control.fault("POST /v1/pods", {"delaySeconds": 5}, organizationId=customer.id, count=1)
     proxy.arm()
     begun = len(proxy.log)
     calling = asyncio.create_task(_post_pod(proxy, customer, "orphaned"))

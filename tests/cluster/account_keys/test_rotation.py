@@ -126,4 +126,4 @@ async def test_a_webhook_secret_rolled_by_somebody_else_is_rolled_once_more_and_
         attempts = await brisk_workspace.cloud.control.deliveries(organization=organization)
         return {one["statusCode"] for one in attempts if one["webhookId"] == hook["id"]}
 
-    await eventually(delivered, lambda statuses: statuses == {204}, what="every delivery was accepted")
+    await eventually(delivered, lambda statuses: statuses - {None} == {204}, what="every answer is an acceptance")

@@ -147,6 +147,7 @@ async def test_a_batch_of_an_expelled_namespace_says_how_to_end_it(
         await workspace.apply(batch(model=model.name, accountRef=reference))
         await workspace.becomes(KIND, NAME, tells("Running"))
         await admit(workspace, shared_account, "another")
+        await workspace.becomes(KIND, NAME, _not_admitted)
         await kube.delete(KIND, NAME)
         told = condition(await workspace.becomes(KIND, NAME, _not_admitted), "Stalled")["message"]
         assert "allowedNamespaces" in told

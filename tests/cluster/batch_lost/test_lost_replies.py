@@ -106,12 +106,13 @@ async def test_what_stays_in_the_cloud_is_recorded_though_its_answer_was_lost(
 async def test_a_create_that_never_arrived_is_sent_again_once_the_list_says_so(
     unattended_workspace: Workspace, start_operator: StartOperator
 ) -> None:
-    workspace = unattended_workspace
-    await workspace.cloud.control.fault(CREATE_BATCH, {"drop": "before"}, count=1)
+    workspace, control = unattended_workspace, unattended_workspace.cloud.control
+    lost = await control.fault(CREATE_BATCH, {"drop": "before"})
     await start_operator(workspace, **PATIENCE)
     await put_prompts(workspace, ALL)
     await workspace.apply(batch())
     await workspace.becomes(KIND, NAME, tells("Searching"))
+    await control.end_fault(lost)
     await workspace.becomes(KIND, NAME, complete)
     assert len(await batches_in_cloud(workspace)) == 1
 
@@ -129,9 +130,11 @@ async def test_what_the_cloud_created_too_late_is_cancelled(
     await workspace.becomes(KIND, NAME, tells("Running"))
     (sent,) = await batches_in_cloud(workspace)
     copied = {name: sent[name] for name in ("input_file_id", "endpoint", "completion_window", "metadata")}
+    refused = await control.fault(CANCEL_BATCH, {"status": 503})
     late = await inference(workspace, "POST", "/v1/batches", copied)
     told = await workspace.becomes(KIND, NAME, lambda item: condition(item, "LateCreate"))
     assert late["id"] in condition(told, "LateCreate")["message"]
+    await control.end_fault(refused)
     await workspace.becomes(KIND, NAME, lambda item: not condition(item, "LateCreate"))
     states = {each["id"]: each["status"] for each in await batches_in_cloud(workspace)}
     assert states == {sent["id"]: "in_progress", late["id"]: "cancelled"}
@@ -160,13 +163,12 @@ async def test_a_status_that_was_lost_is_rebuilt_from_the_cloud_whatever_its_clo
     operator = await start_operator(workspace, **PATIENCE, batch_part_bytes="1024")
     await put_prompts(workspace, [record(f"r{number}", f"p{number}") for number in range(20)])
     await workspace.apply(batch())
-    running = await workspace.becomes(KIND, NAME, tells("Running"))
     await eventually(lambda: count(workspace, CREATE_BATCH), lambda sent: sent == 3, what="three parts")
-    await eventually(
-        workspace.kube.looking_at(KIND, NAME),
-        lambda item: item is not None and all("batchId" in part for part in item["status"]["parts"]),
-        what="three ids in status",
-    )
+
+    def knows_three(item: Manifest | None) -> bool:
+        return tells("Running")(item) and all("batchId" in part for part in (item or {})["status"]["parts"])
+
+    running = await workspace.becomes(KIND, NAME, knows_three)
     await operator.kill()
     empty = dict.fromkeys(running["status"])
     await workspace.kube.patch(KIND, NAME, {"status": empty}, subresource="status")

@@ -16,7 +16,7 @@ from tests.cluster.batch_side import (
     record,
     runs_slowly,
 )
-from tests.cluster.cloud_log import count
+from tests.cluster.cloud_log import asked, count
 from tests.support.eventually import eventually
 from tests.support.manifests import condition, stalled
 
@@ -67,6 +67,11 @@ async def test_what_is_deleted_is_cancelled_before_the_object_goes(brisk_private
     await workspace.kube.delete(KIND, NAME)
     await _revoked(workspace)
     await _restored(workspace)
+
+    async def cancelled() -> bool:
+        return any(one["status"] < 400 for one in await asked(workspace, CANCEL_BATCH))
+
+    await eventually(cancelled, what="the cancellation")
 
     async def there() -> Manifest | None:
         await workspace.cloud.control.advance(5)

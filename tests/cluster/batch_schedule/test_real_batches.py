@@ -84,7 +84,7 @@ async def test_deleting_the_schedule_cancels_what_runs(slow_runs: Runs) -> None:
     await slow_runs.run(0)
     await _under_way(slow_runs, 1)
     await workspace.kube.delete(KIND, NAME)
-    await slow_runs.left(within=90)  # Kubernetes' garbage collector looks for new kinds twice a minute
+    await slow_runs.left()  # Kubernetes' garbage collector looks for new kinds twice a minute
     (only,) = await batches_in_cloud(workspace)
     assert only["status"] in {"cancelling", "cancelled"}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from tests.cluster.cloud_log import CREATE_CLUSTER, CREATE_POD, changes, count
@@ -14,12 +13,14 @@ if TYPE_CHECKING:
     from tests.support.workspace import Workspace
 
 
-async def _versions(workspace: Workspace, plural: str, since: Manifest) -> list[Manifest]:
-    """The object as it was created and after every write since, as a watch tells them."""
-    path = f"/apis/gpurelay.dev/v1alpha1/namespaces/{workspace.namespace}/{plural}"
-    watch = f"{path}?watch=1&timeoutSeconds=1&resourceVersion={since['metadata']['resourceVersion']}"
-    told = await workspace.kubectl("get", "--raw", watch)
-    return [since, *(json.loads(line)["object"] for line in told.splitlines())]
+async def _versions(workspace: Workspace, kind: str, since: Manifest, until: Manifest) -> list[Manifest]:
+    """The object as it was created and after every write up to this version, as a watch tells them."""
+    versions, last = [since], until["metadata"]["resourceVersion"]
+    async for event in workspace.kube.watch(kind, resourceVersion=since["metadata"]["resourceVersion"]):
+        versions.append(event["object"])
+        if versions[-1]["metadata"]["resourceVersion"] == last:
+            break
+    return versions
 
 
 async def test_a_pod_is_made_once_and_its_status_mirrors_the_cloud(workspace: Workspace) -> None:
@@ -77,8 +78,8 @@ async def test_the_columns_of_kubectl_get_show_what_a_person_wants_first(workspa
 
 async def test_kstatus_is_in_progress_until_the_cloud_runs_it_and_current_from_then_on(workspace: Workspace) -> None:
     created = await workspace.apply(gpu_pod())
-    await workspace.becomes("GpuPod", "trainer")
-    versions = await _versions(workspace, "gpupods", created)
+    ready = await workspace.becomes("GpuPod", "trainer")
+    versions = await _versions(workspace, "GpuPod", created, ready)
     told = [kstatus(one) for one in versions]
     running = [one.get("status", {}).get("state") == "running" for one in versions]
     assert told == ["Current" if runs else "InProgress" for runs in running]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +15,7 @@ from relay_localcloud.runtimes.kubernetes.turns import TAKEN
 from relay_localcloud.workloads.workloads import WORKLOADS
 from tests.cluster.kubernetes_runtime.stage import GPU, now
 from tests.support.eventually import eventually
+from tests.support.kube import KubeError
 from tests.support.localcloud import CloudRefusal
 
 if TYPE_CHECKING:
@@ -147,6 +149,19 @@ async def test_a_pod_that_somebody_deleted_is_made_again(stage: Stage) -> None:
     assert (await stage.organization.vm(pod_id))["statusReason"] == "Its Pod was deleted."
 
 
+async def _is_held(stage: Stage, *finalizers: str) -> bool:
+    """Whether its namespace has these finalizers now; False if the namespace's controller changed it meanwhile."""
+    there = await stage.kube.get("Namespace", stage.namespace)
+    final = f"/api/v1/namespaces/{stage.namespace}/finalize"
+    try:
+        await stage.kube.call("PUT", final, {**there, "spec": {"finalizers": [*finalizers]}})
+    except KubeError as refusal:
+        if refusal.status != 409:
+            raise
+        return False
+    return True
+
+
 @pytest.mark.parametrize("with_namespace", [False, True])
 async def test_a_pod_whose_volume_somebody_deleted_fails_and_only_a_restart_begins_with_an_empty_one(
     stage: Stage, with_namespace: bool
@@ -156,14 +171,13 @@ async def test_a_pod_whose_volume_somebody_deleted_fails_and_only_a_restart_begi
     unprotected = {"metadata": {"finalizers": None}}  # no controller does that here once its Pod is gone
     await stage.kube.patch("PersistentVolumeClaim", name, unprotected, stage.namespace)
     if with_namespace:
+        await eventually(partial(_is_held, stage, "kubernetes", "example.com/held"), what="it cannot go before")
         await stage.kube.delete("Namespace", stage.namespace)
     await stage.kube.delete("PersistentVolumeClaim", name, stage.namespace)
     await stage.kubelet_removes(name)
     if with_namespace:
         await stage.becomes(pod_id, "running", "Forbidden")
-        there = await stage.kube.get("Namespace", stage.namespace)
-        final = f"/api/v1/namespaces/{stage.namespace}/finalize"
-        await stage.kube.call("PUT", final, {**there, "spec": {"finalizers": []}})
+        await eventually(partial(_is_held, stage), what="it goes")
     await stage.becomes(pod_id, "failed", "Its volume was deleted from the cluster")
     assert await stage.kube.find("Pod", name, stage.namespace) is None
     await stage.act(pod_id, "restart")

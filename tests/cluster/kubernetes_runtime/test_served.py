@@ -10,6 +10,7 @@ from relay_localcloud.__main__ import main
 from relay_localcloud.runtimes.kubernetes.names import name_of
 from tests.cluster.kubernetes_runtime import groups
 from tests.cluster.kubernetes_runtime.served import TINY
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.localcloud import LocalCloud
 from tests.support.process import StartError
 
@@ -93,7 +94,7 @@ async def test_what_has_no_gpu_is_sold_in_the_sizes_of_the_document(served: Serv
 
 async def test_it_ends_when_it_is_told_to_and_its_workloads_go_on(served: Served) -> None:
     pod_id = await served.runs()
-    assert await served.cloud.process.stop() == 0
+    assert await served.cloud.process.stop(PATIENCE_SECONDS) == 0
     pod = await served.pod(pod_id)
     assert pod["metadata"].get("deletionTimestamp") is None
     await served.start()

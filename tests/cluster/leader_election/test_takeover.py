@@ -261,7 +261,7 @@ async def test_a_process_that_may_not_have_the_lease_is_not_ready_and_says_why(
     """Its rights are those of the operator's namespace, and it is told another."""
     elsewhere = unattended_workspace.namespace
     urls = private_cloud.ports.urls()
-    operator = Operator(tmp_path, operator_kubeconfig, elsewhere, urls, LEASE_SETTINGS)
+    operator = Operator(tmp_path, operator_kubeconfig, elsewhere, urls, LEASE_SETTINGS, program=OPERATOR)
     starting = asyncio.create_task(operator.start())
 
     async def told() -> str:
@@ -292,7 +292,7 @@ async def test_a_process_without_an_api_server_can_be_stopped(tmp_path: Path) ->
     parts: dict[str, object] = {"context": context, "cluster": nobody, "user": {}}
     lists = {f"{name}s": [{"name": "it", name: part}] for name, part in parts.items()}
     kubeconfig.write_text(json.dumps({"current-context": "it", **lists}))
-    operator = Operator(tmp_path, kubeconfig, OPERATOR_NAMESPACE, [], LEASE_SETTINGS)
+    operator = Operator(tmp_path, kubeconfig, OPERATOR_NAMESPACE, [], LEASE_SETTINGS, program=OPERATOR)
     operator.process.env = {**(operator.process.env or {}), "POD_NAME": "relay-operator-0"}
     operator.process.spawn()
 
@@ -316,7 +316,8 @@ async def test_a_process_that_may_not_list_what_there_is_is_not_ready_and_takes_
         if manifest["kind"] in {"ServiceAccount", "Role", "RoleBinding"}:
             await kube.apply(manifest)
     kubeconfig = await cluster.service_account_kubeconfig(namespace, "relay-operator")
-    operator = Operator(tmp_path, kubeconfig, namespace, private_cloud.ports.urls(), LEASE_SETTINGS)
+    urls = private_cloud.ports.urls()
+    operator = Operator(tmp_path, kubeconfig, namespace, urls, LEASE_SETTINGS, program=OPERATOR)
     starting = asyncio.create_task(operator.start())
 
     async def told() -> str:
@@ -392,7 +393,7 @@ async def test_the_lease_is_released_after_long_work_has_ended(
     await put_prompts(workspace, [record("r1")])
     await workspace.apply(batch())
     await eventually(lambda: control.was_met(fault), what="answers are being fetched")
-    await operator.stop()
+    await operator.stop(PATIENCE_SECONDS)
     said = [str(line.get("message")) for line in operator.log_lines()]
     ended = next(place for place, line in enumerate(said) if line.startswith("long work has ended"))
     assert ended < said.index("the Lease is released")

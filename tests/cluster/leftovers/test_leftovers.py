@@ -10,7 +10,7 @@ import pytest
 
 from relay_operator.engine.intent import cloud_name
 from tests.cluster.admission import refusing
-from tests.cluster.cloud_log import BY_ITSELF, CREATE_POD, READ_VM, count, left
+from tests.cluster.cloud_log import BY_ITSELF, CREATE_POD, READ_VM, asked, count, left
 from tests.conftest import OPERATOR_NAMESPACE
 from tests.support.eventually import eventually
 from tests.support.manifests import condition, gpu_cluster, gpu_pod, ready
@@ -60,19 +60,21 @@ def name_given(workspace: Workspace, uid: str, running: Manifest, *, attempt: in
 async def test_what_the_cloud_created_too_late_is_told_and_ended(
     brisk_workspace: Workspace, manifest: Manifest
 ) -> None:
-    workspace, kind = brisk_workspace, manifest["kind"]
+    workspace, control, kind = brisk_workspace, brisk_workspace.cloud.control, manifest["kind"]
     await workspace.apply(manifest)
     running = await workspace.becomes(kind, "one")
+    terminate = BY_ITSELF[kind][4]
+    refused = await control.fault(terminate, {"status": 503}, organizationId=workspace.organization.id)
     late = await create(workspace, kind, name_given(workspace, running["metadata"]["uid"], running, attempt=7))
     told = await workspace.becomes(kind, "one", lambda item: condition(item, "LateCreate"))
     assert late in condition(told, "LateCreate")["message"]
+    await control.end_fault(refused)
     await eventually(lambda: left(workspace), lambda alive: alive == [running["status"]["id"]], what="it is ended")
     await settled(workspace, "unclaimed")
     after = await workspace.becomes(kind, "one", lambda item: not condition(item, "LateCreate"))
     assert ready(after)
     assert after["status"]["id"] == running["status"]["id"]
-    terminate = BY_ITSELF[kind][4]
-    assert await count(workspace, terminate) == 1
+    assert len([one for one in await asked(workspace, terminate) if one["status"] < 400]) == 1
 
 
 @KINDS

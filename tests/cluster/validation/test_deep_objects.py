@@ -51,5 +51,5 @@ async def test_a_number_that_no_machine_word_holds_does_not_hide_its_object(
     await start_operator(workspace)
     records: list[JsonValue] = [{"customId": "one", "body": {"large": 10**20, "small": -(10**20)}}]
     await kubectl("apply", "--filename=-", stdin=json.dumps(batch("large", input={"inline": records})))
-    await kubectl("wait", "inferencebatch", "large", "--for=jsonpath={.status.conditions}", "--timeout=60s")
-    await kubectl("delete", "inferencebatch", "large", "--timeout=60s")
+    await kubectl("wait", "inferencebatch", "large", "--for=jsonpath={.status.conditions}", "--timeout=180s")
+    await kubectl("delete", "inferencebatch", "large", "--timeout=180s")

@@ -59,14 +59,18 @@ class Sender:
         """Deliveries with that outcome so far, by /metrics."""
         return await self.operator.metric("gpurelay_webhook_deliveries_total", outcome=outcome)
 
-    async def expect_looks(self, expected: int) -> None:
-        """Asks for one look, and expects so many in all: what was delivered before has had its effect by then."""
-        await self.workspace.kube.annotate("GpuPod", "trainer", {"gpurelay.dev/reconcile-at": "asked"})
+    async def look(self, stamp: str) -> Manifest:
+        """Asks for one look: what was delivered before has had its effect by then."""
+        await self.workspace.kube.annotate("GpuPod", "trainer", {"gpurelay.dev/reconcile-at": stamp})
 
         def echoed(item: Manifest | None) -> bool:
-            return bool((item or {})["status"].get("reconcileAt") == "asked")
+            return bool((item or {})["status"].get("reconcileAt") == stamp)
 
-        seen = await self.workspace.becomes("GpuPod", "trainer", echoed)
+        return await self.workspace.becomes("GpuPod", "trainer", echoed)
+
+    async def expect_looks(self, expected: int) -> None:
+        """Asks for one look, and expects so many in all."""
+        seen = await self.look("asked")
         assert seen["status"]["state"] == "running"
         assert await count(self.workspace, READ_VM) - self.looks == expected + 1
 
@@ -91,12 +95,14 @@ async def sender(workspace: Workspace, operator: Operator) -> Sender:
     secret = base64.b64decode(kept["data"]["webhook-secret"]).decode()
 
     async def delivered() -> bool:
-        return any(
-            one["organizationId"] == workspace.organization.id for one in await workspace.cloud.control.deliveries()
-        )
+        attempts = await workspace.cloud.control.deliveries(organization=workspace.organization)
+        return any(one["statusCode"] == 204 for one in attempts)
 
     await eventually(delivered, what="the cloud told of the pod")
-    return Sender(workspace, operator, pod, secret, await count(workspace, READ_VM))
+    ready = Sender(workspace, operator, pod, secret, 0)
+    await ready.look("settled")
+    ready.looks = await count(workspace, READ_VM)
+    return ready
 
 
 async def test_a_delivery_with_a_wrong_signature_or_none_is_refused(sender: Sender) -> None:
@@ -143,7 +149,7 @@ async def test_a_body_over_a_mebibyte_is_refused_announced_or_not(sender: Sender
 async def test_a_delivery_for_an_unknown_account_is_refused(sender: Sender) -> None:
     before = await sender.counted("unknown_account")
     assert await sender.send(sender.event(), sender.secret, account="nobodys") == 401
-    assert await sender.counted("unknown_account") == before + 1
+    assert await sender.counted("unknown_account") > before  # the cloud may tell accounts of former tests as well
     await sender.expect_looks(0)
 
 
