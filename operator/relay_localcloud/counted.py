@@ -34,8 +34,13 @@ def _spec(field: str) -> str:
     return f"json_extract({{row}}.spec, '$.{field}')"
 
 
-def _bytes(table: str, column: str) -> Counted:
-    return Counted(table, amount=f"length(CAST({{row}}.{column} AS BLOB))", changes=(column,))
+def _bytes(column: str) -> str:
+    return f"length(CAST({{row}}.{column} AS BLOB))"
+
+
+def _copied(table: str, each: str, serves: str, replicas: str, changes: tuple[str, ...]) -> Counted:
+    """Bytes of which each desired replica has a copy, as `quotas.request_bytes` says."""
+    return Counted(table, amount=f"({each}) * max(1, ({serves}) * {replicas})", changes=changes)
 
 
 def _workloads(kind: str, *, live: bool) -> tuple[Counted]:
@@ -80,9 +85,15 @@ COUNTED: Final[Mapping[Quota, tuple[Counted, ...]]] = {
         Counted(_WORKLOADS, f"{{row}}.kind = '{VM}' AND {_LIVE}", "{row}.disk_size_gb", ("terminated_at",)),
     ),
     quotas.REQUEST_BYTES: (
-        _bytes(_WORKLOADS, "request"),
-        _bytes(_CLUSTERS, "request"),
-        _bytes(_DEPLOYMENTS, "spec"),
+        Counted(_WORKLOADS, amount=_bytes("request"), changes=("request",)),
+        _copied(
+            _CLUSTERS,
+            f"{_bytes('request')} + {{row}}.login_bytes",
+            _CLUSTER_SERVES,
+            "{row}.replica_count",
+            ("request", "login_bytes", "status", "replica_count"),
+        ),
+        _copied(_DEPLOYMENTS, _bytes("spec"), _DEPLOYMENT_SERVES, _spec("replicasDesired"), ("status", "spec")),
     ),
     quotas.FILES: (Counted(_FILES, _LIVE_FILE, changes=("deleted_at",)),),
     quotas.DELETED_FILES: (Counted(_FILES, f"NOT {_LIVE_FILE}", changes=("deleted_at",)),),

@@ -30,7 +30,7 @@ def create(tx: Tx, vault: Vault, organization_id: str, body: ClusterCreate, pric
     container.check(body)
     body = container.from_template(body)
     _require_runnable(tx, body)
-    registry_credentials.require_usable(tx, vault, organization_id, body.registry_credential_id)
+    login_bytes = registry_credentials.require_usable(tx, vault, organization_id, body.registry_credential_id)
     admission.require_regions(tx, organization_id, body)
     shape, price_cents = _shape(body)
     named = {"organization_id": organization_id, "name": body.name, "terminated_at": None}
@@ -38,10 +38,9 @@ def create(tx: Tx, vault: Vault, organization_id: str, body: ClusterCreate, pric
         raise ApiError(409, f"There is a live cluster {body.name!r} already; names are free again after termination.")
     billing.require_funds(tx, organization_id)
     replica_count = 1 if body.replica_count is None else body.replica_count
-    moves.require_quotas(tx, organization_id, replica_count, shape["gpus_per_replica"])
-    request_bytes = len(body.model_dump_json(by_alias=True, exclude_none=True).encode())
-    one_more = {quotas.CLUSTERS: 1, quotas.TERMINATED_CLUSTERS: 1, quotas.REQUEST_BYTES: request_bytes}
-    quotas.require(tx, organization_id, one_more)
+    request_bytes = quotas.request_bytes(body, replica_count, login_bytes)
+    moves.require_replicas(tx, organization_id, replica_count, shape["gpus_per_replica"], request_bytes)
+    quotas.require(tx, organization_id, {quotas.CLUSTERS: 1, quotas.TERMINATED_CLUSTERS: 1})
     cluster_id = tx.new_id("cluster")
     made = clusters.CLUSTERS.insert(
         tx,
@@ -57,6 +56,7 @@ def create(tx: Tx, vault: Vault, organization_id: str, body: ClusterCreate, pric
         label=cluster_id.replace("_", "-"),
         deploy_token=f"dt_{secrets.token_hex(24)}",
         created_as=body,
+        login_bytes=login_bytes,
         created_at=tx.now,
         updated_at=tx.now,
     )

@@ -11,6 +11,7 @@ from relay_localcloud.kernel.instants import DAY
 from relay_localcloud.kernel.retention import Remembered
 from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx
+from relay_localcloud.quotas import quotas
 from relay_localcloud.replicas.rows import replica_rows
 from relay_localcloud.replicas.steps import Intent
 from relay_wire.clusters import ClusterCreate, ClusterStatus
@@ -43,6 +44,7 @@ class Cluster:
     created_at: int
     updated_at: int
     terminated_at: int | None
+    login_bytes: int = 0  # the secrets of its registry credential, when it was created
 
     @property
     def demand(self) -> Demand | None:
@@ -63,6 +65,10 @@ class Cluster:
     def intent(self) -> Intent:
         """What is wanted of its replicas now; none while it does not serve."""
         return Intent(self.replica_count if self.status in SERVING else 0)
+
+    def request_bytes(self, replicas: int) -> int:
+        """What it adds to the quota of its create requests with so many replicas."""
+        return quotas.request_bytes(self.created_as, replicas, self.login_bytes)
 
     @property
     def replica_needs(self) -> str:

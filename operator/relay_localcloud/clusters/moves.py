@@ -45,7 +45,7 @@ def apply(tx: Tx, cluster: Cluster, trigger: ClusterTrigger, reason: str | None 
     if move is None:
         return cluster
     if move.to in SERVING and cluster.status not in SERVING:
-        require_quotas(tx, cluster.organization_id, cluster.replica_count, cluster.gpus_per_replica)
+        require_quotas(tx, cluster, had=0, wanted=cluster.replica_count)
     after = cluster if move.to is None else _moved(tx, cluster, move.to, reason)
     for effect in move.effects:
         _EFFECTS[effect](tx, after)
@@ -58,18 +58,23 @@ def scale(tx: Tx, cluster: Cluster, replica_count: int) -> Cluster:
     had = REPLICAS.staying(tx, cluster)
     if replica_count > cluster.replica_count:
         billing.require_funds(tx, cluster.organization_id)
-        more = replica_count - cluster.replica_count
-        require_quotas(tx, cluster.organization_id, more, cluster.gpus_per_replica)
+        require_quotas(tx, cluster, had=cluster.replica_count, wanted=replica_count)
     after = settle(tx, CLUSTERS.changed(tx, cluster, replica_count=replica_count, updated_at=tx.now))
     if replica_count > cluster.replica_count:
         REPLICAS.require_more(tx, after, had)
     return after
 
 
-def require_quotas(tx: Tx, organization_id: str, replica_count: int, gpus_per_replica: int) -> None:
+def require_quotas(tx: Tx, cluster: Cluster, *, had: int, wanted: int) -> None:
     """Refuse with 403 more replicas than the organization's quotas allow."""
-    more = {quotas.REPLICAS: replica_count, quotas.GPUS: replica_count * gpus_per_replica}
-    quotas.require(tx, organization_id, {**more, quotas.USAGE_RECORDS: replica_count})
+    more_bytes = cluster.request_bytes(wanted) - cluster.request_bytes(had)
+    require_replicas(tx, cluster.organization_id, wanted - had, cluster.gpus_per_replica, more_bytes)
+
+
+def require_replicas(tx: Tx, organization_id: str, count: int, gpus_each: int, request_bytes: int) -> None:
+    """Refuse with 403 more replicas than an organization's quotas allow."""
+    more = {quotas.REPLICAS: count, quotas.GPUS: count * gpus_each, quotas.REQUEST_BYTES: request_bytes}
+    quotas.require(tx, organization_id, {**more, quotas.USAGE_RECORDS: count})
 
 
 def settle(tx: Tx, cluster: Cluster) -> Cluster:

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from pydantic import BaseModel
+
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.kernel import counts
 from relay_localcloud.kernel.rows import Rows
@@ -38,7 +40,9 @@ VOLUME_GB: Final = Quota("volumeGb", 10_000_000, "terminate pods and VMs with la
 TERMINATED_PODS: Final = Quota("terminatedPods", 200_000, _FORGOTTEN)
 TERMINATED_VMS: Final = Quota("terminatedVms", 200_000, _FORGOTTEN)
 TERMINATED_CLUSTERS: Final = Quota("terminatedClusters", 200_000, _FORGOTTEN)
-REQUEST_BYTES: Final = Quota("requestBytes", 2_000_000_000, f"terminate workloads with a large env, and {_FORGOTTEN}")
+REQUEST_BYTES: Final = Quota(
+    "requestBytes", 2_000_000_000, f"scale down what has a large env, or terminate it and {_FORGOTTEN}"
+)
 FILES: Final = Quota("files", 100_000, "delete some")
 DELETED_FILES: Final = Quota("deletedFiles", 200_000, _FORGOTTEN)
 FILE_BYTES: Final = Quota("fileBytes", 20_000_000_000, "delete files")
@@ -100,6 +104,15 @@ def require(tx: Tx, organization_id: str, more: Mapping[Quota, int]) -> None:
     for standing in standings(tx, organization_id, (quota for quota, amount in more.items() if amount > 0)):
         if standing.used + more[standing.quota] > standing.limit:
             raise ApiError(403, _refusal(standing), QUOTA_EXCEEDED)
+
+
+def request_bytes(request: BaseModel, replicas: int, login_bytes: int = 0) -> int:
+    """What a create counts towards `REQUEST_BYTES`: once for each wanted replica, at least once.
+
+    On Kubernetes, each replica has a copy of it and of the login at its registry; the cloud keeps one in any case.
+    """
+    own = len(request.model_dump_json(by_alias=True, exclude_none=True).encode())
+    return (own + login_bytes) * max(replicas, 1)
 
 
 def left(tx: Tx, organization_id: str, quota: Quota) -> int:

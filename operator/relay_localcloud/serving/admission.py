@@ -75,7 +75,7 @@ def create(tx: Tx, spec: DeploymentCreate, price_factor: float) -> Deployment:
     lanes.require_entry(spec, lanes.members(tx, spec))
     billing.require_funds(tx, spec.organization_id)
     kept = _kept(spec)
-    request_bytes = len(kept.model_dump_json(by_alias=True, exclude_none=True).encode())
+    request_bytes = quotas.request_bytes(kept, spec.replicas_desired)
     quotas.require(tx, spec.organization_id, {quotas.DEPLOYMENTS: 1, quotas.REQUEST_BYTES: request_bytes})
     _require_replicas(tx, spec, spec.replicas_desired)
     made = DEPLOYMENTS.insert(
@@ -120,6 +120,10 @@ def change(tx: Tx, deployment: Deployment, asked: DeploymentChange) -> Deploymen
         _require_replicas(tx, spec, spec.replicas_desired - deployment.wanted)
     if generation != deployment.generation:
         quotas.require(tx, deployment.organization_id, {quotas.USAGE_RECORDS: deployment.wanted})
+    if grows or generation != deployment.generation:
+        wanted = deployment.wanted if asked.replicas_desired is None else spec.replicas_desired
+        more = quotas.request_bytes(_kept(spec), wanted) - quotas.request_bytes(deployment.spec, deployment.wanted)
+        quotas.require(tx, deployment.organization_id, {quotas.REQUEST_BYTES: more})
     if trigger is Trigger.PROMOTE:
         spec = _promoted(tx, deployment, spec)
     changed = DEPLOYMENTS.changed(tx, deployment, spec=_kept(spec), generation=generation, updated_at=tx.now)

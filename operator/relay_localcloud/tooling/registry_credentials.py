@@ -100,13 +100,14 @@ def delete_registry_credential(
         raise not_found("registry credential", credential_id)
 
 
-def require_usable(tx: Tx, vault: Vault, organization_id: str, credential_id: str | None) -> None:
-    """Refuse with 422 a credential that the organization does not have or whose secrets cannot be decrypted here.
+def require_usable(tx: Tx, vault: Vault, organization_id: str, credential_id: str | None) -> int:
+    """The bytes of the secrets of a credential, which every replica gets a copy of; 0 without a credential.
 
-    If images are really pulled, also one without a user name and password.
+    Refuses with 422 one that the organization does not have or whose secrets cannot be decrypted here; if images are
+    really pulled, also one without a user name and password.
     """
     if credential_id is None:
-        return
+        return 0
     row = CREDENTIALS.find(tx, id=credential_id, organization_id=organization_id)
     if row is None:
         raise ApiError(422, f"registryCredentialId: this organization has no credential {credential_id!r}.")
@@ -124,6 +125,7 @@ def require_usable(tx: Tx, vault: Vault, organization_id: str, credential_id: st
             f"registryCredentialId: images are really pulled here, and for that {credential_id!r} needs the "
             f"credentials {' and '.join(LOGIN)}; those of ECR and GCR are what their tools print for docker login.",
         )
+    return len(row.sealed)
 
 
 def login(tx: Tx, vault: Vault, organization_id: str, credential_id: str | None) -> Login | None:

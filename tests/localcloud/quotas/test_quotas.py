@@ -219,6 +219,70 @@ async def test_bytes_are_bounded_to_the_byte(
     assert refusal(await make(organization, 1), name, limit) == (403, "QUOTA_EXCEEDED")
 
 
+async def used_bytes(organization: Organization) -> int:
+    return int((await quota(organization, "requestBytes"))["used"])
+
+
+async def test_bytes_of_a_cluster_count_for_each_replica_that_is_wanted(organization: Organization) -> None:
+    cluster = (await clusters.create(organization, gpuModelId=None, replicaCount=3, envVars={"E": "x" * 1000}))["id"]
+    each = await used_bytes(organization) // 3
+    assert each > 1000
+    limit = await bound(organization, "requestBytes", each)
+    scale = f"/v1/clusters/{cluster}/scale"
+    refused = await organization.call("POST", scale, {"replicaCount": 5})
+    assert refusal(refused, "requestBytes", limit) == (403, "QUOTA_EXCEEDED")
+    await organization.ok("POST", scale, {"replicaCount": 4})
+    assert await used_bytes(organization) == 4 * each
+    await clusters.act(organization, cluster, "stop")
+    assert await used_bytes(organization) == each
+    await organization.server.advance(60)
+    limit = await bound(organization, "requestBytes", 3 * each - 1)
+    refused = await organization.call("POST", f"/v1/clusters/{cluster}/restart")
+    assert refusal(refused, "requestBytes", limit) == (403, "QUOTA_EXCEEDED")
+    await bound(organization, "requestBytes", 3 * each)
+    await clusters.act(organization, cluster, "restart")
+    assert await used_bytes(organization) == 4 * each
+    await clusters.act(organization, cluster, "terminate")
+    assert await used_bytes(organization) == each
+
+
+async def test_a_cluster_is_refused_whose_replicas_exceed_the_quota_together(organization: Organization) -> None:
+    limit = await bound(organization, "requestBytes", 10_000)
+    body = {"name": "c", "envVars": {"E": "x" * 1000}}
+    path = "/v1/orgs/{org}/clusters/create"
+    refused = await organization.call("POST", path, {**body, "replicaCount": 10})
+    assert refusal(refused, "requestBytes", limit) == (403, "QUOTA_EXCEEDED")
+    await organization.ok("POST", path, {**body, "replicaCount": 9})
+
+
+async def test_the_login_of_a_registry_counts_for_each_replica_too(organization: Organization) -> None:
+    secrets = {"username": "u", "password": "p" * 1000}
+    path = "/v1/orgs/{org}/registry-credentials/create"
+    credential = await organization.ok("POST", path, {**CREDENTIAL, "name": "r", "credentials": secrets})
+    await clusters.create(organization, gpuModelId=None, replicaCount=3, registryCredentialId=credential["id"])
+    used = await used_bytes(organization)
+    assert used > 3000
+    await organization.ok("DELETE", f"/v1/orgs/{{org}}/registry-credentials/{credential['id']}")
+    assert await used_bytes(organization) == used
+
+
+async def test_bytes_of_a_deployment_count_for_each_replica_that_is_wanted(organization: Organization) -> None:
+    await own_node(organization, "l40s")
+    settings = {"gpuModelId": "l40s", "rolloutStrategy": "rolling", "replicasDesired": 2, "env": {"E": "x" * 100}}
+    deployment = await deployments.running(organization, **settings)
+    used = await used_bytes(organization)
+    limit = await bound(organization, "requestBytes", 100)
+    for change in ({"env": {"E": "x" * 151}}, {"replicasDesired": 3}):
+        answer = await deployments.try_change(organization, deployment, **change)
+        assert refusal(answer, "requestBytes", limit) == (403, "QUOTA_EXCEEDED")
+    await deployments.change(organization, deployment, env={"E": "x" * 150})
+    assert await used_bytes(organization) == used + 100
+    await deployments.change(organization, deployment, env={"E": "x" * 200}, replicasDesired=1)
+    assert await used_bytes(organization) == used // 2 + 100
+    await bound(organization, "requestBytes", 0)
+    await deployments.change(organization, deployment, backendWeight=10)
+
+
 async def test_a_file_over_the_quota_leaves_nothing_behind(organization: Organization) -> None:
     limit = await bound(organization, "fileBytes", 100)
     before = (await organization.server.ok("GET", "/export"))["files"]
