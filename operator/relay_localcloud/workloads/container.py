@@ -20,8 +20,14 @@ MOST_SSH_KEYS: Final = 100
 LARGEST_ENVIRONMENT: Final = 128 * 1024
 MOST_VARIABLES: Final = 1_000
 """Each is several objects in a Pod, and a Pod of tens of thousands is not read (`relay_kube/nesting.py`)."""
-VISIBLE_GPUS: Final = "NVIDIA_VISIBLE_DEVICES"
-"""The variable by which NVIDIA's runtime gives GPUs to a container, whether or not it asked for any."""
+VISIBLE_GPUS: Final = frozenset({"NVIDIA_VISIBLE_DEVICES", "AMD_VISIBLE_DEVICES", "HABANA_VISIBLE_DEVICES"})
+"""The variables by which runtimes of NVIDIA, AMD and Intel give GPUs to a container, whether or not it asked for any.
+
+Other variables only choose among the GPUs that it has: `CUDA_VISIBLE_DEVICES`, `ROCR_VISIBLE_DEVICES`,
+`HIP_VISIBLE_DEVICES`, `HABANA_VISIBLE_MODULES`, `ZE_AFFINITY_MASK`.
+"""
+_OF_SWARM: Final = "DOCKER_RESOURCE_"
+"""AMD's runtime reads a variable with this prefix as it does its own."""
 LONGEST_REFERENCE: Final = 2000
 LONGEST_SIZE: Final = 63
 
@@ -55,15 +61,21 @@ def check_image(field: str, image: str | None) -> None:
 
 
 def check_variables(field: str, variables: Mapping[str, str]) -> None:
-    """Refuse invalid names of variables, the one that gives GPUs, and more than are stored; values are arbitrary."""
+    """Refuse invalid names of variables, those that give GPUs, and more than are stored; values are arbitrary."""
     if len(variables) > MOST_VARIABLES:
         raise ApiError(400, f"{field}: at most {MOST_VARIABLES} variables.")
     if sum(len(name) + len(value) for name, value in variables.items()) > LARGEST_ENVIRONMENT:
         raise ApiError(400, f"{field}: at most {LARGEST_ENVIRONMENT} characters in names and values together.")
     if any(not name or "=" in name for name in variables):
         raise ApiError(400, f"{field}: the name of a variable is not empty and has no =.")
-    if VISIBLE_GPUS in variables:
-        raise ApiError(400, f"{field}: {VISIBLE_GPUS} is set by the cloud, to the GPUs that were asked for.")
+    unfit = next(filter(gives_gpus, variables), None)
+    if unfit is not None:
+        raise ApiError(400, f"{field}: {unfit} is not for workloads, since it gives GPUs that were not asked for.")
+
+
+def gives_gpus(variable: str) -> bool:
+    """Whether a container may get GPUs by a variable of this name."""
+    return variable in VISIBLE_GPUS or variable.startswith(_OF_SWARM)
 
 
 def check_list(field: str, values: Sequence[str] | None, most: int) -> None:

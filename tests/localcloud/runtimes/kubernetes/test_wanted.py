@@ -29,7 +29,7 @@ from relay_wire.pods import PodCreate
 from relay_wire.serving import DeploymentCreate
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from relay_localcloud.runtimes.kubernetes.tenants import Manifest
 
@@ -134,14 +134,23 @@ def test_what_is_asked_for_is_what_was_reviewed(golden: str, manifests: Sequence
     assert list(manifests) == list(yaml.safe_load_all((GOLDENS / f"{golden}.yaml").read_text()))
 
 
-@pytest.mark.parametrize(("machine", "shown"), [(MACHINE, None), (None, "void")], ids=["with GPUs", "without GPUs"])
+@pytest.mark.parametrize(
+    ("machine", "shown"),
+    [
+        (MACHINE, {}),
+        (None, {"NVIDIA_VISIBLE_DEVICES": "void", "HABANA_VISIBLE_DEVICES": "none"}),
+    ],
+    ids=["with GPUs", "without GPUs"],
+)
 def test_no_variable_of_its_own_gives_a_container_more_gpus_than_it_has(
-    machine: Machine | None, shown: str | None
+    machine: Machine | None, shown: Mapping[str, str]
 ) -> None:
-    secret, made = objects(cluster_replica(machine, env_vars={"NVIDIA_VISIBLE_DEVICES": "all", "OWN": "1"}))
+    names = ("NVIDIA_VISIBLE_DEVICES", "AMD_VISIBLE_DEVICES", "HABANA_VISIBLE_DEVICES", "DOCKER_RESOURCE_GPU")
+    own = {"ROCR_VISIBLE_DEVICES": "1"}
+    secret, made = objects(cluster_replica(machine, env_vars={**dict.fromkeys(names, "all"), **own}))
     (container,) = made["spec"]["containers"]
     values = {each["name"]: each.get("value") for each in container["env"]}
-    assert values == {"OWN": None} | ({"NVIDIA_VISIBLE_DEVICES": shown} if shown else {})
+    assert values == {"ROCR_VISIBLE_DEVICES": None, "AMD_VISIBLE_DEVICES": "none", **shown}
     assert secret["data"] == {"env-0": "MQ=="}
 
 
