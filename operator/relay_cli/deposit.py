@@ -40,14 +40,10 @@ async def deposit(
     """Charge the default card of an account's organization, after asking; one idempotency key is charged once."""
     repeated = idempotency_key is not None
     key = secrets.token_hex(16) if idempotency_key is None else idempotency_key
-    if not key.strip():
+    unfit = fault_of(key)
+    if unfit is not None:
         # With another key, the card would be charged a second time.
-        raise Failure("--idempotency-key is empty: give the key of the earlier deposit", Status.MISUSED)
-    if len(key) > MOST_KEY_CHARACTERS:
-        raise Failure(
-            f"--idempotency-key has more than {MOST_KEY_CHARACTERS} characters: give the key of the earlier deposit",
-            Status.MISUSED,
-        )
+        raise Failure(f"--idempotency-key {unfit}: give the key of the earlier deposit", Status.MISUSED)
     options = [*kubectl.options(), *([f"--base-url={base_url}"] if base_url else [])]
     command = shlex.join(["kubectl", "relay", "deposit", account, str(cents), "--idempotency-key", key, *options])
     async with accounts.cloud_of(kubectl, await accounts.called(kubectl, account), base_url) as cloud:
@@ -60,6 +56,16 @@ async def deposit(
         except CloudError as error:
             raise unanswered(error, command, repeated=repeated) from None
     say(f"{told(charge, cents)}\n")
+
+
+def fault_of(key: str) -> str | None:
+    """Why no deposit had this idempotency key; None if one may have had it. Pure."""
+    if not key.strip():
+        return "is empty"
+    if len(key) > MOST_KEY_CHARACTERS:
+        return f"has more than {MOST_KEY_CHARACTERS} characters"
+    # Python keeps bytes of an argument that are not text as lone surrogates, which no JSON can carry.
+    return "is not UTF-8" if any("\ud800" <= one <= "\udfff" for one in key) else None
 
 
 def question(cents: int, who: Whoami, balance: Balance) -> str:

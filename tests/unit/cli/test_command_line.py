@@ -22,6 +22,10 @@ from relay_cli.__main__ import main
             ["deposit", "default", "5000", "--yes", "--idempotency-key", "k" * 256],
             "--idempotency-key has more than 255 characters: give the key of the earlier deposit",
         ),
+        (
+            ["deposit", "default", "5000", "--yes", "--idempotency-key", "k\udcff"],
+            "--idempotency-key is not UTF-8: give the key of the earlier deposit",
+        ),
         (["top", "--fast"], "No such option: --fast"),
         (["top", "more"], "Got unexpected extra argument(s) (more)"),
         (["cost", "--spend", "--days=1"], "--days and --spend exclude each other: give one of them"),
