@@ -160,6 +160,17 @@ class Cordoned:
 
 
 @dataclass(frozen=True, slots=True)
+class NotMade:
+    """The cluster does not take the wanted Pod for now; the container of its former one has not run since `ended_at`.
+
+    Without words, it is likely to take it a moment later.
+    """
+
+    words: str | None
+    ended_at: int
+
+
+@dataclass(frozen=True, slots=True)
 class Gone:
     """The Pod does not exist any more."""
 
@@ -179,6 +190,7 @@ Fact: TypeAlias = (
     | FoundRunning
     | Awaited
     | Cordoned
+    | NotMade
     | Gone
 )
 

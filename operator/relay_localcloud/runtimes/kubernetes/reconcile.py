@@ -310,9 +310,11 @@ class Reconciler:
     def _failed(self, turn: Turn, error: KubeError) -> None:
         self._try_again(turn.holding.id, error)
         is_final = isinstance(error, Refused)
-        if is_final or error.status >= 500:
-            with self._store.transaction() as tx:
+        with self._store.transaction() as tx:
+            if is_final or error.status >= 500:
                 turns.refused(tx, turn, str(error), is_final=is_final)
+            else:
+                turns.unanswered(tx, turn)
 
     def _try_again(self, holder_id: str, why: Exception) -> None:
         _log.info("%s: %s; it is tried again", holder_id, why)

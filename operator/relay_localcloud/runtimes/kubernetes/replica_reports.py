@@ -21,6 +21,7 @@ from relay_localcloud.runtimes.kubernetes.facts import (
     FoundRunning,
     Gone,
     Healthy,
+    NotMade,
     Pending,
     Started,
     Stuck,
@@ -54,7 +55,7 @@ def steps_of(fact: Fact) -> Iterator[Step]:
         case Exited():
             yield Step(ReplicaTrigger.CONTAINER_RUNS, at=fact.started_at)
             yield Step(ReplicaTrigger.CONTAINER_AWAY, of_exit(fact))
-        case Cordoned(words, ended_at) | Stuck(words, ended_at) | Vanished(words, ended_at):
+        case Cordoned(words, ended_at) | Stuck(words, ended_at) | Vanished(words, ended_at) | NotMade(words, ended_at):
             yield Step(ReplicaTrigger.CONTAINER_AWAY, words)
             yield Step(ReplicaTrigger.HELD_UP, words, ended_at)
         case Pending(words) | CannotStart(words) | Deleted(words) | TakenOff(words):

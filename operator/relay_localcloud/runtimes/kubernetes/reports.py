@@ -13,6 +13,7 @@ from relay_localcloud.runtimes.kubernetes.facts import (
     Failed,
     FoundRunning,
     Gone,
+    NotMade,
     Pending,
     Started,
     Stuck,
@@ -44,10 +45,10 @@ def _told(tx: Tx, workload: Workload, fact: Fact) -> Workload:
         case Exited():
             ran = moves.apply(tx, workload, Trigger.STARTED, at=fact.started_at)
             return moves.apply(tx, ran, Trigger.CONTAINER_EXITED, of_exit(fact))
-        case Cordoned(words, ended_at) | Stuck(words, ended_at) | Vanished(words, ended_at) if (
-            workload.status is PodStatus.RUNNING
-        ):
-            return moves.apply(tx, workload, Trigger.HELD_UP, words, ended_at)
+        case (
+            Cordoned(words, ended_at) | Stuck(words, ended_at) | Vanished(words, ended_at) | NotMade(words, ended_at)
+        ) if workload.status is PodStatus.RUNNING:
+            return moves.apply(tx, workload, Trigger.HELD_UP, words or workload.status_reason, ended_at)
         case Deleted(words) | TakenOff(words) if workload.status is PodStatus.RUNNING:
             again = workload.status_reason == words
             return workload if again else moves.apply(tx, workload, Trigger.CONTAINER_EXITED, words)
@@ -61,6 +62,7 @@ def _told(tx: Tx, workload: Workload, fact: Fact) -> Workload:
             | Deleted(words)
             | TakenOff(words)
             | Vanished(str(words))
+            | NotMade(str(words))
         ):
             return _says(tx, workload, words) if workload.status in _STARTING else workload
         case Failed(words, ended_at):

@@ -29,6 +29,7 @@ from relay_localcloud.runtimes.kubernetes.facts import (
     Failed,
     FoundRunning,
     Gone,
+    NotMade,
     Started,
     TakenOff,
     Vanished,
@@ -105,7 +106,8 @@ class Seen:
 class Turn:
     """What is to be done for a holder; MAKE creates `tenant` and then `manifests`, each in order.
 
-    `leaves`: it is to run on another cluster, once nothing of it is left on this one.
+    `leaves`: it is to run on another cluster, once nothing of it is left on this one. `at` is when this was decided, on
+    the cloud's clock.
     """
 
     holding: Holding
@@ -116,6 +118,7 @@ class Turn:
     tenant: Sequence[Manifest] = ()
     manifests: Sequence[Manifest] = ()
     leaves: bool = False
+    at: int = 0
 
 
 def lacking(terms: Terms) -> Mapping[Noun, str]:
@@ -150,7 +153,7 @@ def take(tx: Tx, holder_id: str, seen: Seen, offer: Offer) -> Turn | None:
         _tell(tx, holder, holding, pod, seen, offer)
         holding = HOLDINGS.find(tx, id=holder_id) or holding  # the facts may have changed what is wanted
     step = STEPS[holding.standing][_situation(tx, holder, holding, pod, seen, offer)]
-    turn = Turn(holding, namespace, name, step, "" if pod is None else pod.metadata.uid)
+    turn = Turn(holding, namespace, name, step, "" if pod is None else pod.metadata.uid, at=tx.now)
     if step is Step.SWEEP:
         _release_gpus(tx, holding.id)
     if step is Step.MAKE:
@@ -192,7 +195,17 @@ def refused(tx: Tx, turn: Turn, words: str, *, is_final: bool) -> None:
         HOLDINGS.change(tx, holding.id, since=since)
     lasts = is_final and tx.now - since >= facts.START_WITHIN
     has_no_pod = turn.step is Step.MAKE
-    holder.tell(tx, [Failed(words, since if has_no_pod else None) if lasts else CannotStart(words)])
+    if lasts:
+        holder.tell(tx, [Failed(words, since if has_no_pod else None)])
+    else:
+        holder.tell(tx, [NotMade(words, turn.at) if has_no_pod else CannotStart(words)])
+
+
+def unanswered(tx: Tx, turn: Turn) -> None:
+    """Report to the row that its Pod may not have been created; nothing says that it will not be a moment later."""
+    holder = _to_run(tx, turn) if turn.step is Step.MAKE else None
+    if holder is not None:
+        holder.tell(tx, [NotMade(None, turn.at)])
 
 
 def lost_volume(tx: Tx, turn: Turn) -> None:

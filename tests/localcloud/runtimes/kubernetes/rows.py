@@ -227,11 +227,17 @@ class Rows:
     def _pods_on(self, node: str) -> list[Pod]:
         return [pod for pod in self.pods.values() if pod.spec.node_name == node]
 
-    def refused(self, holder_id: str, words: str = "Forbidden: exceeded quota", *, is_final: bool = True) -> None:
-        """The cluster refuses what a turn decides, or fails at it."""
+    def refused(
+        self, holder_id: str, words: str | None = "Forbidden: exceeded quota", *, is_final: bool = True, after: int = 0
+    ) -> None:
+        """The cluster refuses what a turn decides, or fails at it, after so long; without words, it does not answer."""
         turn = self.turn(holder_id)
+        self.now += after
         with self.tx() as tx:
-            turns.refused(tx, turn, words, is_final=is_final)
+            if words is None:
+                turns.unanswered(tx, turn)
+            else:
+                turns.refused(tx, turn, words, is_final=is_final)
 
     def runs(self, holder_id: str, start: int = 1, asks: Mapping[str, str] | None = None, **metadata: Any) -> None:
         """Its container runs in a Pod, healthy, and the cloud has seen it."""

@@ -221,6 +221,57 @@ def test_what_is_not_taken_again_is_billed_until_that_began(room: Rows, how: str
     assert room.billed(holder_id) == [(began, since)]
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("words", ["InternalError: failed calling webhook", None], ids=["5xx", "no answer"])
+def test_what_the_api_server_does_not_take_again_is_billed_until_its_former_pod_was_gone(
+    room: Rows, words: str | None, restarted: bool
+) -> None:
+    room.offer = replace(room.offer, terms=Terms("mine", "fast"))
+    pod_id, began = room.pod(), room.now
+    started(room, pod_id, began)
+    room.now += HOUR
+    if restarted:
+        room.move(pod_id, Trigger.RESTART)
+    room.pods.clear()
+    gone = room.now
+    for _ in range(2):
+        room.refused(pod_id, words, is_final=False, after=MINUTE)
+        waiting = room.workload(pod_id)
+        assert waiting.status is PodStatus.DEPLOYING
+        assert waiting.status_reason == (words or (None if restarted else "Its Pod was deleted."))
+        assert room.billed(pod_id) == [(began, gone)]
+    room.runs(pod_id, start=1 + restarted)
+    assert (room.workload(pod_id).status, room.workload(pod_id).status_reason) == (PodStatus.RUNNING, None)
+    assert room.billed(pod_id) == [(began, gone), (room.now, None)]
+
+
+def test_a_replica_that_the_api_server_does_not_take_again_is_not_billed_meanwhile(room: Rows) -> None:
+    cluster_id = room.cluster()
+    replica, began = room.replica(cluster_id), room.now
+    started(room, replica.id, began)
+    room.now += HOUR
+    room.pods.clear()
+    gone = room.now
+    for _ in range(2):
+        room.refused(replica.id, "InternalError: failed calling webhook", is_final=False, after=MINUTE)
+        assert room.replica(cluster_id).status is ReplicaState.PROVISIONING
+        assert room.replica(cluster_id).reason == "InternalError: failed calling webhook"
+    started(room, replica.id, room.now)
+    assert room.replica(cluster_id).status is ReplicaState.HEALTHY
+    assert room.billed(replica.id) == [(began, gone), (room.now, None)]
+
+
+def test_what_cannot_be_ended_for_a_restart_runs_on_and_is_billed(room: Rows) -> None:
+    room.offer = replace(room.offer, terms=Terms("mine", "fast"))
+    pod_id, began = room.pod(), room.now
+    started(room, pod_id, began)
+    room.move(pod_id, Trigger.RESTART)
+    for words in ("InternalError: failed calling webhook", None):
+        room.refused(pod_id, words, is_final=False)
+        assert room.workload(pod_id).status is PodStatus.RUNNING
+    assert room.billed(pod_id) == [(began, None)]
+
+
 def test_an_interruption_is_not_billed_although_the_container_ran_on(room: Rows) -> None:
     pod_id, began = room.pod(), room.now
     started(room, pod_id, began)

@@ -59,7 +59,7 @@ def test_one_refusal_does_not_fail_a_replica_that_ran_for_long(room: Rows, drain
         room.runs(replica.id, deletionTimestamp=timestamp(room.now))
     room.pods.clear()
     room.refused(replica.id)
-    assert room.replica(cluster_id).status is ReplicaState.RECOVERING
+    assert room.replica(cluster_id).status is ReplicaState.PROVISIONING
 
 
 def test_one_refusal_does_not_fail_a_replica_that_waited_for_a_silent_node(room: Rows) -> None:
