@@ -58,6 +58,7 @@ class Mirror(Generic[_T]):
         self._pause = _FIRST_PAUSE
         self._listed = asyncio.Event()
         self._heard_at = time.monotonic()
+        self._missing_since: float | None = None
 
     def __iter__(self) -> Iterator[_T]:
         return iter([kept.value for kept in self._kept.values()])
@@ -80,6 +81,14 @@ class Mirror(Generic[_T]):
     def unheard_seconds(self) -> float:
         """The time since the API server last answered a list, or sent an event or the end of a watch."""
         return time.monotonic() - self._heard_at
+
+    @property
+    def missing_since(self) -> float | None:
+        """While `changed` gets what a list lacks: when the API server was last heard before, by time.monotonic().
+
+        None at any other time. No watch told the end of such an object, which came at some time after that.
+        """
+        return self._missing_since
 
     def wrote(self, answer: JsonObject) -> None:
         """Apply the answer to an own write at once, unless the watch is past it and perhaps past its deletion."""
@@ -110,9 +119,11 @@ class Mirror(Generic[_T]):
                 present.add(key)
                 known = before.get(key)
                 self._put(raw, restored=known is not None and self._kept.get(key) is known)
+        self._missing_since = self._heard_at
         for key, kept in list(self._kept.items()):
             if key not in present and (kept is before.get(key) or kept.version <= version):
                 self._drop(key)
+        self._missing_since = None
         self._passed = version
         self._heard_at = time.monotonic()
         self._listed.set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -124,3 +125,42 @@ async def test_a_list_from_before_what_is_known_is_believed(server: ApiServer) -
             await mirror.run()
     assert told == [("a", 80), ("b", 90), ("a", 50), ("b", 90), ("c", 70)]
     assert sorted(mirror) == [("a", 50), ("c", 70)]
+
+
+async def test_what_a_list_lacks_is_missing_since_the_api_server_was_heard_before_and_what_a_watch_ends_is_not(
+    server: ApiServer,
+) -> None:
+    told = list[tuple[str, float | None]]()
+    lists = [listed(90, ("a", 80), ("b", 90)), listed(99)]
+    ended = {"type": "DELETED", "object": {"metadata": {"name": "a", "uid": "a", "resourceVersion": "91"}}}
+    watches = [Fault(200, body=json.dumps(ended) + "\n"), Fault(403)]
+    heard = list[float]()
+
+    def before(call: Call) -> None:
+        server.faults.append(watches.pop(0) if ("watch", "true") in call.query else lists.pop(0))
+
+    def read(raw: JsonObject) -> str:
+        return str(part(raw, "metadata")["name"])
+
+    async def pause(_seconds: float) -> None:
+        heard.append(time.monotonic() - mirror.unheard_seconds)
+        if not lists:
+            raise Enough
+
+    server.before = before
+    async with aiohttp.ClientSession() as session:
+        mirror = Mirror(
+            Kube(ApiAccess(server.url, session)),
+            CONFIG_MAPS,
+            read,
+            lambda name: told.append((name, mirror.missing_since)),
+            sleep=pause,
+        )
+        watches.append(Fault(403))
+        with pytest.raises(Enough):
+            await mirror.run()
+    (*first, third, (name, since)) = told
+    assert [*first, third] == [("a", None), ("b", None), ("a", None)]
+    assert name == "b"
+    assert since == pytest.approx(heard[0], abs=0.01)
+    assert mirror.missing_since is None

@@ -191,6 +191,11 @@ class Vms:
         """Whether the cluster can run VMs now, as far as this cloud knows."""
         return self._discovery.are_served and self.are_listed
 
+    @property
+    def missing_since(self) -> float | None:
+        """As that of a `Mirror`."""
+        return self._machines.missing_since or self._instances.missing_since
+
     def __iter__(self) -> Iterator[Pod]:
         names = [(vm.metadata.namespace, vm.metadata.name) for vm in self._machines]
         return (pod for name in names if (pod := self.get(*name)) is not None)

@@ -17,6 +17,7 @@ from relay_kube.mirror import Mirror
 from relay_localcloud.capacity.catalog import DISK_IMAGES
 from relay_localcloud.clock.clock import kept_time
 from relay_localcloud.kernel.disk import PATIENCE_SECONDS, Unwritable
+from relay_localcloud.kernel.instants import seconds
 from relay_localcloud.kernel.store import Store, Tx
 from relay_localcloud.runtimes.kubernetes import fleet, holders, holdings, turns
 from relay_localcloud.runtimes.kubernetes.cordons import NODES, Cordons
@@ -30,7 +31,7 @@ from relay_localcloud.runtimes.kubernetes.observed import Node, Pod
 from relay_localcloud.runtimes.kubernetes.organizations import Organizations
 from relay_localcloud.runtimes.kubernetes.pod_events import PodEvent, PodEvents
 from relay_localcloud.runtimes.kubernetes.pods import Pods
-from relay_localcloud.runtimes.kubernetes.situations import Step, is_known, labelled
+from relay_localcloud.runtimes.kubernetes.situations import Step, holder_of, is_known, labelled
 from relay_localcloud.runtimes.kubernetes.tenants import Gateway
 from relay_localcloud.runtimes.kubernetes.turns import Offer, Seen, Turn
 from relay_localcloud.runtimes.kubernetes.unused import Meant, Unused
@@ -110,6 +111,8 @@ class Reconciler:
         self._wake = asyncio.Event()
         self._met = set[str]()
         """The holders that have had a turn in this process."""
+        self._missing = dict[str, float]()
+        """When the cluster was last heard before a list that lacks a holder's Pod, until the holder's next turn."""
         with store.transaction(at=0) as tx:
             self._away_since = kept_time(tx)
         self._swept: set[tuple[str, int, Standing]] = set()
@@ -289,10 +292,11 @@ class Reconciler:
     async def _turn(self, holder_id: str) -> None:
         if is_vm(name_of(holder_id)) and not self._vms.are_listed:
             return
-        seen = self._seen if holder_id in self._met else replace(self._seen, away_since=self._away_since)
         with self._store.transaction() as tx:
+            seen = replace(self._seen, away_since=self._unseen_since(holder_id, tx.now))
             turn = turns.take(tx, holder_id, seen, self._offer)
         self._met.add(holder_id)
+        self._missing.pop(holder_id, None)
         if turn is None or turn.step is Step.NOTHING:
             return
         try:
@@ -306,6 +310,13 @@ class Reconciler:
             self._done(turn)
             if made is not None:
                 (self._vms if is_vm(turn.name) else self._pods.mirror).wrote(made)
+
+    def _unseen_since(self, holder_id: str, now: int) -> int | None:
+        """Since when the Pod of a holder may be gone unseen, on the cloud's clock; None if its end would be seen."""
+        if holder_id not in self._met:
+            return self._away_since
+        heard_at = self._missing.get(holder_id)
+        return None if heard_at is None else now - seconds(time.monotonic() - heard_at)
 
     def _failed(self, turn: Turn, error: KubeError) -> None:
         self._try_again(turn.holding.id, error)
@@ -342,6 +353,9 @@ class Reconciler:
     def _pod_changed(self, pod: Pod) -> None:
         labels = pod.metadata.labels
         if labels.get(INSTANCE) == self._offer.terms.instance and CLOUD_ID in labels:
+            heard_at = (self._vms if is_vm(pod.metadata.name) else self._pods.mirror).missing_since
+            if heard_at is not None:
+                self._missing[holder_of(pod, self._offer.terms.instance)] = heard_at
             for holder_id in {labels[CLOUD_ID], labels.get(REPLICA_ID, labels[CLOUD_ID])}:
                 self._regions.changed(holder_id)
             self._regions.pod_changed(pod)

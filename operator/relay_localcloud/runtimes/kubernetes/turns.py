@@ -87,8 +87,9 @@ class Seen:
 
     `pods_on` has the Pods on a Node, by its name; `may_run` is about the Pods of every cluster. `wall` is the machines'
     clock, by which clusters write times: the cloud's may lag behind it, or be ahead. `cordoned` has names of machines;
-    `closed`: cordons keep all off that has no node of the cloud. `away_since` is when a former process of this cloud
-    last followed the cluster; it is set at the first turn of each holder.
+    `closed`: cordons keep all off that has no node of the cloud. `away_since` is when the cluster was last followed
+    before a Pod may have gone unseen: by a former process, at the first turn of each holder, or before a list that
+    lacks its Pod.
     """
 
     machines: Mapping[str, Machine]
