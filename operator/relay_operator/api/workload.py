@@ -66,8 +66,8 @@ class ManagedSpec(Model):
     )
     deletion_policy: DeletionPolicy = Field(
         DeletionPolicy.DELETE,
-        description="What happens in the cloud when this object is deleted. Delete: terminated, its volume too. "
-        "Stop: stopped and kept. Orphan: left as it is, and billed.",
+        description="What happens in the cloud when this object is deleted. Delete: it ends, with its volume if it has "
+        "one. Stop: it is stopped and kept; not for kinds that cannot be stopped. Orphan: left as it is, and billed.",
     )
     update_strategy: UpdateStrategy | None = Field(
         None, description="What to do when a field changes that the cloud cannot change in place."
