@@ -176,7 +176,7 @@ async def test_a_pod_whose_volume_somebody_deleted_fails_and_only_a_restart_begi
     await stage.kube.delete("PersistentVolumeClaim", name, stage.namespace)
     await stage.kubelet_removes(name)
     if with_namespace:
-        await stage.becomes(pod_id, "running", "Forbidden")
+        await stage.becomes(pod_id, "deploying", "Forbidden")
         await eventually(partial(_is_held, stage), what="it goes")
     await stage.becomes(pod_id, "failed", "Its volume was deleted from the cluster")
     assert await stage.kube.find("Pod", name, stage.namespace) is None
