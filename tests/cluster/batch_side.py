@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import aiohttp
 
+from tests.cluster.cloud_log import count
+from tests.support.eventually import eventually
 from tests.support.manifests import condition, relay_object, tells, up_to_date
 
 if TYPE_CHECKING:
@@ -113,6 +115,11 @@ async def inference(workspace: Workspace, method: str, path: str, body: Json | N
     ):
         assert reply.status < 400, await reply.text()
         return await reply.json()
+
+
+async def is_cancelled(workspace: Workspace) -> None:
+    """The operator has asked the cloud to cancel a batch: until then, a clock that goes on could complete it."""
+    await eventually(lambda: count(workspace, CANCEL_BATCH), what="the cancellation")
 
 
 async def batches_in_cloud(workspace: Workspace) -> list[Json]:

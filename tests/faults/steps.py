@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING
 
 from tests.cluster.batch_schedule.runs import BATCH, Runs
@@ -10,7 +9,6 @@ from tests.cluster.cloud_side import new_key, revoke
 from tests.faults.batch_steps import LIST_BATCHES
 from tests.faults.scenarios import LOOKS_AT_AN_ACCOUNT, STARTED, Step, workload
 from tests.support.faultrules import Side
-from tests.support.kube import KubeError
 from tests.support.manifests import SECRET_KEY, api_key_secret, cloud_account, condition
 
 if TYPE_CHECKING:
@@ -59,10 +57,7 @@ async def _copy(ground: Ground) -> None:
 async def _replace_by_namesake(ground: Ground) -> None:
     """Forces the object away and creates another with the same name."""
     kind, name = ground.scenario.kind.name, ground.scenario.object
-    await ground.kube.delete(kind, name)
-    with contextlib.suppress(KubeError):  # The operator may have been faster.
-        await ground.kube.patch(kind, name, {"metadata": {"finalizers": None}})
-    await ground.workspace.is_gone(kind, name)
+    await ground.workspace.force_away(kind, name)
     await ground.workspace.apply(workload(ground.scenario))
 
 

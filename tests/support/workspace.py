@@ -111,6 +111,12 @@ class Workspace:
         if held is not None:
             raise held
 
+    async def force_away(self, kind: str, name: str) -> None:
+        """Deletes the object and takes its finalizers away, unless the operator was faster; waits until it is gone."""
+        await self.kube.delete(kind, name)
+        await self._drop_finalizers(kind, name)
+        await self.is_gone(kind, name)
+
     def _may_have(self) -> list[str]:
         """The kinds of which somebody may have created an object; each costs a list."""
         if not self.is_kubes_alone or self.kubectl.ran:

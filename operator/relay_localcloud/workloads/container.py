@@ -20,8 +20,13 @@ MOST_SSH_KEYS: Final = 100
 LARGEST_ENVIRONMENT: Final = 128 * 1024
 MOST_VARIABLES: Final = 1_000
 """Each is several objects in a Pod, and a Pod of tens of thousands is not read (`relay_kube/nesting.py`)."""
-VISIBLE_GPUS: Final = frozenset({"NVIDIA_VISIBLE_DEVICES", "AMD_VISIBLE_DEVICES", "HABANA_VISIBLE_DEVICES"})
-"""The variables by which runtimes of NVIDIA, AMD and Intel give GPUs to a container, whether or not it asked for any.
+NO_GPUS: Final[Mapping[str, str]] = {
+    "NVIDIA_VISIBLE_DEVICES": "void",
+    "AMD_VISIBLE_DEVICES": "none",
+    "HABANA_VISIBLE_DEVICES": "none",
+}
+"""The variables by which runtimes of NVIDIA, AMD and Intel give GPUs to a container, whether or not it asked for any,
+and the values for which they give none. Without a value, and with `void`, Habana's runtime gives all.
 
 Other variables only choose among the GPUs that it has: `CUDA_VISIBLE_DEVICES`, `ROCR_VISIBLE_DEVICES`,
 `HIP_VISIBLE_DEVICES`, `HABANA_VISIBLE_MODULES`, `ZE_AFFINITY_MASK`.
@@ -75,7 +80,7 @@ def check_variables(field: str, variables: Mapping[str, str]) -> None:
 
 def gives_gpus(variable: str) -> bool:
     """Whether a container may get GPUs by a variable of this name."""
-    return variable in VISIBLE_GPUS or variable.startswith(_OF_SWARM)
+    return variable in NO_GPUS or variable.startswith(_OF_SWARM)
 
 
 def check_list(field: str, values: Sequence[str] | None, most: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +16,7 @@ from tests.cluster.batch_side import (
     batches_in_cloud,
     complete,
     files_in_cloud,
+    is_cancelled,
     published,
     put_prompts,
     record,
@@ -25,7 +25,6 @@ from tests.cluster.batch_side import (
 from tests.cluster.cloud_log import count
 from tests.cluster.slow_delete import go_at_once
 from tests.support.eventually import eventually
-from tests.support.kube import KubeError
 from tests.support.manifests import condition, stalled, tells
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ async def _half_done(workspace: Workspace, **spec: Any) -> None:
 
 async def _gone(workspace: Workspace) -> None:
     """The object goes while the clock goes on, which ends nothing before the operator does."""
-    await eventually(lambda: count(workspace, CANCEL_BATCH), what="the cancellation")
+    await is_cancelled(workspace)
 
     async def there() -> Manifest | None:
         await workspace.cloud.control.advance(5)
@@ -100,10 +99,7 @@ async def test_what_is_paid_for_while_a_batch_is_forced_away_is_cancelled(
         await control.fault(CANCEL_BATCH, {"status": 503}, organizationId=organization.id, count=refused)
     await workspace.apply(batch())
     await eventually(lambda: control.was_met(fault), what="the create is under way")
-    await workspace.kube.delete(KIND, NAME)
-    with suppress(KubeError):  # The operator may have been faster.
-        await workspace.kube.patch(KIND, NAME, {"metadata": {"finalizers": None}})
-    await workspace.is_gone(KIND, NAME)
+    await workspace.force_away(KIND, NAME)
     if replaced:
         await workspace.apply(batch(output={"configMapRef": {"name": "others"}}))
         await workspace.becomes(KIND, NAME, tells("Running"))
@@ -214,7 +210,7 @@ async def test_one_that_goes_in_spite_of_its_finalizer_ends_as_any_other(
     await put_prompts(workspace, ALL)
     await go_at_once(workspace, tmp_path, batch(), tells("Running"))
 
-    await eventually(lambda: count(workspace, CANCEL_BATCH), what="the cancellation")
+    await is_cancelled(workspace)
 
     async def ended() -> list[str]:
         await workspace.cloud.control.advance(5)

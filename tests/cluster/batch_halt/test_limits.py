@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.cluster.batch_side import (
-    CANCEL_BATCH,
     CREATE_BATCH,
     KIND,
     NAME,
@@ -13,6 +12,7 @@ from tests.cluster.batch_side import (
     complete,
     failed,
     files_in_cloud,
+    is_cancelled,
     published,
     record,
     runs_slowly,
@@ -39,11 +39,6 @@ async def _advanced_to_the_end(workspace: Workspace) -> None:
     await eventually(ended, what="the end of the batch in the cloud")
 
 
-async def _is_cancelled(workspace: Workspace) -> None:
-    """What is told comes before the call: until that, the clock stands still, or the batch would complete."""
-    await eventually(lambda: count(workspace, CANCEL_BATCH), what="the cancellation")
-
-
 async def test_after_its_deadline_a_batch_is_cancelled_and_its_answers_so_far_are_published(
     brisk_private_workspace: Workspace,
 ) -> None:
@@ -53,7 +48,7 @@ async def test_after_its_deadline_a_batch_is_cancelled_and_its_answers_so_far_ar
     long_ago = {"status": {"startTime": "2026-01-01T00:00:00Z"}}
     await workspace.kube.patch(KIND, NAME, long_ago, subresource="status")
     await workspace.becomes(KIND, NAME, tells("Cancelling"))
-    await _is_cancelled(workspace)
+    await is_cancelled(workspace)
     await _advanced_to_the_end(workspace)
     done = await workspace.becomes(KIND, NAME, failed("DeadlineExceeded"))
     answers, errors = await published(workspace)
@@ -71,7 +66,7 @@ async def test_a_budget_that_is_used_up_ends_the_batch(brisk_private_workspace: 
     await workspace.cloud.control.advance(230)
     told = await workspace.becomes(KIND, NAME, tells("Cancelling"))
     assert condition(told, "BudgetExceeded")["status"] == "True"
-    await _is_cancelled(workspace)
+    await is_cancelled(workspace)
     await _advanced_to_the_end(workspace)
     done = await workspace.becomes(KIND, NAME, failed("BudgetExceeded"))
     answers, _ = await published(workspace)

@@ -7,20 +7,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster.batch_side import (
-    CANCEL_BATCH,
     CREATE_BATCH,
     KIND,
     NAME,
     UPLOAD,
     batch,
     complete,
+    is_cancelled,
     published,
     put_prompts,
     record,
     runs_slowly,
 )
 from tests.cluster.cloud_log import count
-from tests.support.eventually import eventually
 from tests.support.kstatus import kstatus
 from tests.support.manifests import condition, tells
 
@@ -59,7 +58,7 @@ async def test_suspending_keeps_the_answers_and_resuming_sends_the_rest_alone(
     await workspace.becomes(KIND, NAME, _some_are_answered)
 
     await workspace.kube.patch(KIND, NAME, {"spec": {"suspend": True}})
-    await eventually(lambda: count(workspace, CANCEL_BATCH), what="the cancellation")
+    await is_cancelled(workspace)
     await control.advance(200)
     held = await workspace.becomes(KIND, NAME, tells("Suspended"))
     kept = held["status"]["requestCounts"]["completed"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,7 @@ from tests.cluster.account_refs.test_cluster_account import admit
 from tests.cluster.cloud_log import BY_ITSELF, changes, count
 from tests.cluster.identity.by_hand import copy, has_its_own, paused_copy, recreate_account
 from tests.support.eventually import eventually
-from tests.support.kube import Kube, KubeError
+from tests.support.kube import Kube
 from tests.support.manifests import condition, gpu_cluster, gpu_pod, ready, stalled
 from tests.support.workspace import Workspace
 
@@ -180,10 +179,7 @@ async def test_a_namesake_of_another_spec_gets_nothing_of_what_was_forced_away_i
     fault = await control.fault(create, {"delaySeconds": 3}, organizationId=organization.id, count=1)
     await workspace.apply(gpu_pod("one", count=1))
     await eventually(lambda: control.was_met(fault), what="the create is under way")
-    await workspace.kube.delete("GpuPod", "one")
-    with suppress(KubeError):  # The operator may have been faster.
-        await workspace.kube.patch("GpuPod", "one", {"metadata": {"finalizers": None}})
-    await workspace.is_gone("GpuPod", "one")
+    await workspace.force_away("GpuPod", "one")
     await workspace.apply(gpu_pod("one", count=2))
     pod = await workspace.becomes("GpuPod", "one")
     assert pod["status"]["gpuCount"] == 2

@@ -21,7 +21,7 @@ from relay_localcloud.runtimes.kubernetes.names import (
 from relay_localcloud.runtimes.kubernetes.runs import Machine, Probe, Run, Share
 from relay_localcloud.runtimes.kubernetes.tenants import Manifest
 from relay_localcloud.tooling.registry_credentials import Login
-from relay_localcloud.workloads.container import gives_gpus
+from relay_localcloud.workloads.container import NO_GPUS, gives_gpus
 
 WORKSPACE: Final = "/workspace"
 AUTHORIZED_KEYS: Final = "authorized_keys"
@@ -31,15 +31,6 @@ UNASKED_DISK_GB: Final = 1
 """The disk that a container without a disk size requests: a small disk must suffice for all GPUs of its node."""
 AWAY: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 """Taints of silent nodes; Pods there tolerate them, so that their GPUs stay held."""
-NO_GPUS: Final[Mapping[str, str]] = {
-    "NVIDIA_VISIBLE_DEVICES": "void",
-    "AMD_VISIBLE_DEVICES": "none",
-    "HABANA_VISIBLE_DEVICES": "none",
-}
-"""What tells each vendor's runtime to give no GPUs: images set the variables as well, many of CUDA's to `all`.
-
-Without a value, and with `void`, Habana's runtime gives all.
-"""
 _BY_PLUGINS: Final = frozenset({"NVIDIA_VISIBLE_DEVICES", "HABANA_VISIBLE_DEVICES"})
 """What device plugins set for a container with GPUs, and a Pod would override; AMD's passes devices on instead."""
 
@@ -171,7 +162,10 @@ def _volumes(run: Run, terms: Terms) -> Iterator[tuple[str, tuple[Manifest, Mani
 
 
 def _environment(run: Run) -> Iterator[JsonValue]:
-    """The container's own variables, from its Secret, and that it gets no GPUs but those that it asked for."""
+    """The container's own variables, from its Secret, and that it gets no GPUs but those that it asked for.
+
+    Images set these variables as well, many of CUDA's to `all`.
+    """
     for key, (name, _) in _variables(run).items():
         yield {"name": name, "valueFrom": {"secretKeyRef": {"name": name_of(run.id), "key": key}}}
     for name, value in NO_GPUS.items():
