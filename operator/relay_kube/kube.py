@@ -145,14 +145,22 @@ class Kube:
     async def serves(self, kind: ResourceType) -> bool:
         """Whether the API server has this kind, at this version, which every authenticated user may ask."""
         try:
-            found = await self._request("GET", f"/apis/{kind.group}/{kind.version}")
+            return kind.plural in await self.served(kind.group, kind.version)
         except KubeError as error:
             if error.status == 404:
                 return False
             raise
-        resources = found.get("resources")
-        listed = resources if isinstance(resources, list) else []
-        return any(isinstance(each, dict) and each.get("name") == kind.plural for each in listed)
+
+    async def served(self, group: str, version: str) -> frozenset[str]:
+        """The plurals of the kinds that an API group has, which every authenticated user may ask.
+
+        Raises KubeError, with status 404 if the API server does not know the group.
+        """
+        path = f"/apis/{group}/{version}"
+        resources = (await self._request("GET", path)).get("resources")
+        if not isinstance(resources, list):
+            raise Unavailable(0, "Unreadable", f"GET {path}: the answer does not list resources")
+        return frozenset(str(each.get("name")) for each in resources if isinstance(each, dict))
 
     async def openapi(self, group: str, version: str) -> JsonObject:
         """The OpenAPI v3 document of an API group, which every authenticated user may read."""

@@ -1,6 +1,7 @@
 """One replica: its parts, and how it starts, leads and ends."""
 
 import asyncio
+import contextlib
 import gc
 import logging
 import os
@@ -18,6 +19,7 @@ from importlib.metadata import version
 
 from relay_client import CloudError
 from relay_kube.kube import NAMESPACES, ApiAccess, Kube, KubeError
+from relay_operator.api.meta import GROUP, VERSION
 from relay_operator.assembly import assembled, used_with_accounts
 from relay_operator.catalog.catalog import Catalog
 from relay_operator.collector import Collector
@@ -39,7 +41,7 @@ from relay_operator.observability.logs import EXPECTED_ERRORS, configure_logging
 from relay_operator.observability.metrics import process_metrics
 from relay_operator.proxies import Proxies, ProxyError
 from relay_operator.settings import Settings
-from relay_operator.watch import WATCH_ERRORS, WatchEndedError, watch
+from relay_operator.watch import WATCH_ERRORS, Absence, WatchEndedError, watch
 from relay_operator.webhooks.event_router import EventRouter
 from relay_operator.webhooks.receiver import Receiver
 
@@ -129,6 +131,10 @@ class App:
     standing_by: bool = True
     unseen: str | None = "the operator has not tried to list objects yet"
     """Why this replica could not lead; None if it could."""
+    absent: tuple[str, ...] = ()
+    """The plurals of the kinds that the API server lacked when it was asked last."""
+    doubtful: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set if the cache is to be repaired at once."""
 
     @property
     def settings(self) -> Settings:
@@ -154,11 +160,17 @@ class App:
 
     def _not_ready(self) -> str | None:
         if self.standing_by:
-            return self.unseen or self.election.unfit()
+            return self.unseen or self._lacking() or self.election.unfit()
         return None if self.synced.is_set() else "the first list of objects is under way"
 
+    def _lacking(self) -> str | None:
+        return f"the API server lacks {', '.join(self.absent)}: apply the CRDs" if self.absent else None
+
     async def _stand_by(self) -> None:
-        """Wait for the Lease once all objects can be listed: an upgrade must not count on a replica that cannot."""
+        """Wait for the Lease once all objects can be listed: an upgrade must not count on a replica that cannot.
+
+        A replica that lacks some CRDs is not ready either, but leads if no other does.
+        """
         await self.label.put(leading=False, on_try=self.pulse.beat)
         failures = 0
         while self.unseen is not None:
@@ -167,11 +179,38 @@ class App:
                 failures += 1
                 logger.error("this replica cannot lead: %s", self.unseen)
                 await asyncio.sleep(_FIRST_LIST_BACKOFF.after(failures, random.random))
-        await self.election.acquire()
+        following = asyncio.create_task(self._follow_absent())
+        try:
+            await self.election.acquire()
+        finally:
+            following.cancel()
+            await asyncio.wait((following,))
+
+    async def _follow_absent(self) -> None:
+        while True:
+            await self._soon()
+            if self.absent:
+                with contextlib.suppress(KubeError):
+                    await self._installed()
+
+    async def _installed(self) -> list[Kind[Parts]]:
+        """The kinds whose CRDs the API server has. Raises KubeError if it has none of them."""
+        served = await self.parts.engine.kube.served(GROUP, VERSION)
+        lacking = tuple(kind.definition.plural for kind in self.kinds if kind.definition.plural not in served)
+        if lacking != self.absent:
+            self.absent = lacking
+            logger.warning("%s", self._lacking() or "all CRDs are there")
+        if len(lacking) == len(self.kinds):
+            raise KubeError(404, "NotFound", "the API server has none of them")
+        return [kind for kind in self.kinds if kind.definition.plural not in lacking]
 
     async def _obstacle(self) -> str | None:
         watched = self.settings.watch_namespaces
-        for kind in self.kinds:
+        try:
+            installed = await self._installed()
+        except KubeError as error:
+            return f"the CRDs cannot be found: {error}"
+        for kind in installed:
             resource = resource_type(kind.definition)
             for namespace in watched if resource.namespaced and watched else (None,):
                 self.pulse.beat()  # hundreds of namespaces take minutes
@@ -249,8 +288,14 @@ class App:
                 self.synced.set()
                 gc.freeze()  # loaded objects stay: no later collection needs to walk through them
                 gc.set_threshold(_YOUNG)
-        plurals = {kind.name: kind.definition.plural for kind in self.kinds}
-        await watch(self.informer, plurals, self.settings.watch_namespaces, lambda: _stop_on_signals(stop))
+        settings = self.settings
+        await watch(
+            self.informer,
+            {kind.name: resource_type(kind.definition) for kind in self.kinds},
+            settings.watch_namespaces,
+            lambda: _stop_on_signals(stop),
+            Absence(settings.poll_transition_seconds, self.doubtful.set),
+        )
 
     async def _identify(self) -> None:
         """Determine which cluster's operator this is, before any decision."""
@@ -266,7 +311,12 @@ class App:
         """List all objects from time to time, to find what no event reported."""
         await self.synced.wait()
         while True:
-            await asyncio.sleep(jittered(self.settings.resync_seconds, self.settings.poll_jitter, random.random))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(
+                    jittered(self.settings.resync_seconds, self.settings.poll_jitter, random.random)
+                ):
+                    await self.doubtful.wait()
+            self.doubtful.clear()
             try:
                 await self._relist()
             except KubeError as error:
@@ -276,11 +326,12 @@ class App:
         """Compare the CRDs again while one is older than this release, since nothing is created until then."""
         await self.synced.wait()
         while True:
-            await asyncio.sleep(
-                jittered(self.settings.poll_transition_seconds, self.settings.poll_jitter, random.random)
-            )
+            await self._soon()
             if self.parts.engine.served.outdated:
                 await self._compare()
+
+    async def _soon(self) -> None:
+        await asyncio.sleep(jittered(self.settings.poll_transition_seconds, self.settings.poll_jitter, random.random))
 
     async def _follow_catalog(self) -> None:
         """Run the catalog once accounts are known, since it uses one of them."""
@@ -293,9 +344,13 @@ class App:
 
     async def _relist(self) -> None:
         await self._compare()
+        installed = await self._installed()
         for kind in self.kinds:
-            resource = resource_type(kind.definition)
-            await self.informer.relist(self.parts.engine.kube, kind.name, resource, self.settings.watch_namespaces)
+            if kind in installed:
+                resource = resource_type(kind.definition)
+                await self.informer.relist(self.parts.engine.kube, kind.name, resource, self.settings.watch_namespaces)
+            else:
+                self.informer.absent(kind.name)
         await self.informer.vanished.load()
 
 

@@ -1,6 +1,7 @@
 """kopf's watches, which feed the cache and the queue. Only this module and `credentials` import kopf."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -14,11 +15,23 @@ from kopf._cogs.structs.references import Insights
 from kopf._core.engines.peering import Identity
 from yarl import URL
 
-from relay_kube.kube import JsonObject
+from relay_kube.kube import JsonObject, ResourceType
 from relay_operator.api.meta import GROUP, VERSION
 from relay_operator.credentials import credentials
 from relay_operator.engine.informer import Informer
 from relay_operator.sifting import Sifted
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """What happens while the API server does not know a kind."""
+
+    seconds: float
+    """Between two requests."""
+    noticed: Callable[[], None]
+    """Called once for each absence, after the first wait: what the API server tells of its kinds lags behind."""
 
 
 class _NoDiffs(kopf.DiffBaseStorage):
@@ -34,8 +47,8 @@ class _NoDiffs(kopf.DiffBaseStorage):
         """Does nothing: no essence is kept."""
 
 
-def _registry(informer: Informer, plurals: Mapping[str, str]) -> kopf.OperatorRegistry:
-    registry, kinds = kopf.OperatorRegistry(), {plural: kind for kind, plural in plurals.items()}
+def _registry(informer: Informer, kinds: Mapping[str, str], absence: Absence) -> kopf.OperatorRegistry:
+    registry = kopf.OperatorRegistry()
 
     # One handler for all kinds, since kopf compares each event with each handler.
     @kopf.on.event(lambda resource: resource.plural in kinds, group=GROUP, version=VERSION, registry=registry)
@@ -43,15 +56,16 @@ def _registry(informer: Informer, plurals: Mapping[str, str]) -> kopf.OperatorRe
         raw = cast("JsonObject", event["object"])
         (informer.gone if event["type"] == "DELETED" else informer.seen)(kinds[resource.plural], raw)
 
-    kopf.on.login(registry=registry)(_Login(_sifting(informer, kinds)).login)
+    login = _Login((_sifting(informer, kinds), _outlasting(kinds, absence)))
+    kopf.on.login(registry=registry)(login.login)
     return registry
 
 
 @dataclass(slots=True)
 class _Login:
-    """Gives kopf the sessions that it would create itself, with sifting."""
+    """Gives kopf the sessions that it would create itself, with middlewares."""
 
-    sifting: aiohttp.ClientMiddlewareType
+    middlewares: tuple[aiohttp.ClientMiddlewareType, ...]
     last: tuple[kopf.ConnectionInfo, kopf.AiohttpSession] | None = None
 
     async def login(self, **_: object) -> kopf.AiohttpSession:
@@ -67,7 +81,7 @@ class _Login:
             headers=found.as_http_headers(),
             proxy=found.proxy_url,
             trust_env=found.trust_env,
-            middlewares=[self.sifting],
+            middlewares=self.middlewares,
         )
         return kopf.AiohttpSession(
             server=found.server,
@@ -96,6 +110,31 @@ def _sifting(informer: Informer, kinds: Mapping[str, str]) -> aiohttp.ClientMidd
         return answer
 
     return sift
+
+
+def _outlasting(kinds: Mapping[str, str], absence: Absence) -> aiohttp.ClientMiddlewareType:
+    """Asks again and again while the API server does not know the kind of a list or watch, whose CRD is absent.
+
+    The 404 would end kopf, and with it the watches of all other kinds. `kinds` by plural.
+    """
+    absent = set[str]()
+
+    async def outlast(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+        kind = kinds.get(request.url.name)
+        while (answer := await send(request)).status == 404 and kind is not None:
+            answer.release()
+            if kind in absent:
+                await asyncio.sleep(absence.seconds)
+                continue
+            absent.add(kind)
+            logger.warning("the CRD of %s is absent: the operator continues without this kind", kind)
+            await asyncio.sleep(absence.seconds)
+            absence.noticed()
+        if kind is not None:
+            absent.discard(kind)
+        return answer
+
+    return outlast
 
 
 def _namespace(url: URL) -> str:
@@ -128,31 +167,38 @@ WATCH_ERRORS: tuple[type[BaseException], ...] = (APIError, WatchingError)
 
 
 class WatchEndedError(Exception):
-    """A watch failed in a way other than expiring, or never began."""
+    """A watch failed in a way other than expiring."""
 
 
-async def _all_found(insights: Insights, plurals: Collection[str]) -> None:
-    """Wait until cancelled. Raises WatchEndedError if discovery, which kopf reads once, lacks a kind."""
+async def _with_absent(insights: Insights, kinds: Collection[ResourceType]) -> NoReturn:
+    """Have the kinds watched, too, that discovery, which kopf reads once, does not name. Waits until cancelled."""
     await insights.ready_resources.wait()
-    missing = set(plurals) - {found.plural for found in insights.watched_resources}
-    if missing:
-        raise WatchEndedError(f"the API server's discovery does not name {', '.join(sorted(missing))}")
+    async with insights.revised:
+        insights.watched_resources.update(
+            kopf.Resource(kind.group, kind.version, kind.plural, namespaced=kind.namespaced) for kind in kinds
+        )
+        insights.revised.notify_all()
     await asyncio.Event().wait()
+    raise AssertionError("nothing sets this event")
 
 
 async def watch(
-    informer: Informer, plurals: Mapping[str, str], namespaces: Collection[str], take_back_signals: Callable[[], None]
+    informer: Informer,
+    kinds: Mapping[str, ResourceType],
+    namespaces: Collection[str],
+    take_back_signals: Callable[[], None],
+    absence: Absence,
 ) -> NoReturn:
     """Watch every kind until cancelled.
 
-    `plurals` by kind; no namespaces means all. `take_back_signals` is called after kopf has replaced the process's
-    handlers of SIGTERM and SIGINT with its own. Raises WatchEndedError if a watch fails in a way other than expiring,
-    or cannot begin: the process must then end and be restarted.
+    No namespaces means all. `take_back_signals` is called after kopf has replaced the process's handlers of SIGTERM and
+    SIGINT with its own. Raises WatchEndedError if a watch fails in a way other than expiring: the process must then end
+    and be restarted.
     """
     insights = Insights()
     # Not `kopf.operator`, which at its end cancels every later task of the loop, the operator's included.
     spawned = await kopf.spawn_tasks(
-        registry=_registry(informer, plurals),
+        registry=_registry(informer, {of.plural: kind for kind, of in kinds.items()}, absence),
         settings=_settings(),
         insights=insights,
         clusterwide=not namespaces,
@@ -161,7 +207,7 @@ async def watch(
         identity=_IDENTITY,
     )
     take_back_signals()
-    tasks = (*spawned, asyncio.create_task(_all_found(insights, plurals.values())))
+    tasks = (*spawned, asyncio.create_task(_with_absent(insights, kinds.values())))
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         causes = [error for task in done if not task.cancelled() and (error := task.exception()) is not None]

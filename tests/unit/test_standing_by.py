@@ -19,6 +19,7 @@ from relay_operator.leader.label import LeaderLabel
 from relay_operator.observability.health import Heartbeat
 from relay_operator.observability.metrics import process_metrics
 from relay_operator.settings import Settings
+from tests.support.eventually import eventually
 
 NAMESPACES = tuple(f"team-{number}" for number in range(50))
 LONGEST = 60.0
@@ -27,25 +28,56 @@ LONGEST = 60.0
 class _SlowKube:
     """Each look takes half as long as the replica may be silent."""
 
-    def __init__(self) -> None:
+    def __init__(self, *absent: str) -> None:
+        self.plurals = {kind.definition.plural for kind in KINDS} - {*absent}
+        self.looks: list[str] = []
         self.now = 0.0
         self.pulse = Heartbeat(LONGEST, lambda: self.now)
         self.silences: set[str | None] = set()
 
-    async def look(self, _kind: ResourceType, _namespace: str | None) -> None:
+    async def served(self, _group: str, _version: str) -> frozenset[str]:
+        return frozenset(self.plurals)
+
+    async def look(self, kind: ResourceType, _namespace: str | None) -> None:
+        self.looks.append(kind.plural)
         self.now += LONGEST / 2
         self.silences.add(self.pulse.silence())
 
 
 async def test_a_replica_of_many_namespaces_shows_that_it_lives_while_it_looks_at_them() -> None:
     kube = _SlowKube()
-    parts = SimpleNamespace(settings=Settings(watch_namespaces=NAMESPACES), engine=SimpleNamespace(kube=kube))
-    unused = [cast("Any", None)] * 7
-    informer, workers, receiver, election, label, collector, catalog = unused
-    app = App(cast("Any", parts), KINDS, informer, workers, receiver, election, kube.pulse, label, collector, catalog)
-    assert await app._obstacle() is None
+    assert await _app(kube, watch_namespaces=NAMESPACES)._obstacle() is None
     assert kube.now > LONGEST * len(NAMESPACES)
     assert kube.silences == {None}
+
+
+async def test_a_replica_that_lacks_a_crd_could_lead_and_is_not_ready_until_it_is_there() -> None:
+    kube = _SlowKube("gpuvms", "toys")
+    app = _app(kube, poll_transition_seconds=0.01)
+    app.unseen = await app._obstacle()
+    assert "gpuvms" not in kube.looks
+    assert app._not_ready() == "the API server lacks gpuvms: apply the CRDs"
+
+    async def not_ready() -> str | None:
+        return app._not_ready()
+
+    kube.plurals.add("gpuvms")
+    following = asyncio.create_task(app._follow_absent())
+    await eventually(not_ready, lambda reason: reason is None, every=0.01)
+    following.cancel()
+
+
+async def test_a_replica_without_any_crd_cannot_lead() -> None:
+    kube = _SlowKube()
+    kube.plurals.clear()
+    assert await _app(kube)._obstacle() == "the CRDs cannot be found: NotFound: the API server has none of them"
+
+
+def _app(kube: _SlowKube, **settings: Any) -> App:
+    parts: Any = SimpleNamespace(settings=Settings(**settings), engine=SimpleNamespace(kube=kube))
+    election: Any = SimpleNamespace(unfit=lambda: None)
+    unused: Any = None
+    return App(parts, KINDS, unused, unused, unused, election, kube.pulse, unused, unused, unused)
 
 
 @pytest.mark.parametrize("duration", [1.0, 2.0, 15.0, 600.0])

@@ -12,6 +12,7 @@ from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.backoff import Random
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.entry import Entry, comparable, needs_work, others_wrote, uid_of, version_of
+from relay_operator.engine.manifests import held, part
 from relay_operator.engine.queue import Priority, Queue
 from relay_operator.engine.vanished import Vanished, vanished
 
@@ -82,6 +83,17 @@ class Informer:
         elif not self.vanished.leftovers.take_let_go(uid_of(raw)) and self._is_there(key, uid_of(raw)):
             self._forced_away(key, raw)
         self._drop(key, uid_of(raw), version_of(raw))
+
+    def absent(self, kind: str) -> None:
+        """Forget the objects of a kind whose CRD is gone, except those with our finalizer.
+
+        A CRD is removed only after all its objects, and watches end with it, perhaps before the last event. An object
+        with our finalizer went with force, and is back when its CRD is.
+        """
+        for key in self.cache.keys(kind):
+            entry = self.cache.get(key)
+            if entry is not None and not key.vanished and not held(part(json.loads(entry.body), "metadata")):
+                self._drop(key, entry.uid)
 
     def _is_there(self, key: ObjectKey, uid: str) -> bool:
         """Whether the object is known; one that the operator released itself is forgotten already."""

@@ -39,8 +39,7 @@ async def toys(unattended_workspace: Workspace, monkeypatch: pytest.MonkeyPatch)
     """A workspace in which toys can be applied."""
     workspace = unattended_workspace
     monkeypatch.setitem(api.RESOURCES, "Toy", api.Resource("/apis/gpurelay.dev/v1alpha1", "toys"))
-    await workspace.kube.apply(custom_resource_definition(KIND.definition))
-    await eventually(lambda: _listed(workspace), what="toys are served")
+    await install_crd(workspace)
     binding: Manifest = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "toys"}}
     await workspace.kube.apply(binding | {"kind": "ClusterRole", "rules": _RULES})
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "toys"}
@@ -49,6 +48,17 @@ async def toys(unattended_workspace: Workspace, monkeypatch: pytest.MonkeyPatch)
     yield workspace
     for toy in await workspace.kube.list("Toy"):
         await workspace.kube.patch("Toy", toy["metadata"]["name"], {"metadata": {"finalizers": None}})
+    await delete_crd(workspace)
+
+
+async def install_crd(workspace: Workspace) -> None:
+    """Returns once toys are served."""
+    await workspace.kube.apply(custom_resource_definition(KIND.definition))
+    await eventually(lambda: _listed(workspace), what="toys are served")
+
+
+async def delete_crd(workspace: Workspace) -> None:
+    """Returns once the CRD is gone, hence all toys."""
     name = "toys.gpurelay.dev"
     await workspace.kube.delete("CustomResourceDefinition", name)
     look = workspace.kube.looking_at("CustomResourceDefinition", name)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.cluster.cloud_log import CREATE_CLUSTER, SCALE_CLUSTER, TERMINATE_CLUSTER, changes, count
+from tests.cluster.toy_kind.conftest import delete_crd, install_crd
 from tests.support.eventually import eventually
+from tests.support.manifests import gpu_pod
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,6 +70,30 @@ async def test_a_toy_whose_operator_is_killed_as_it_creates_is_neither_doubled_n
     await toys.is_gone("Toy", "toy")
     assert await toys.organization.clusters() == []
     assert await count(toys, CREATE_CLUSTER) == 1
+
+
+async def test_when_the_crd_is_deleted_what_toys_have_is_ended_and_other_kinds_do_not_wait(
+    toys: Workspace, operator: Operator
+) -> None:
+    process = operator.process.pid
+    await toys.apply(_toy())
+    await toys.becomes("Toy", "toy")
+    await delete_crd(toys)
+    assert await toys.organization.clusters() == []
+
+    async def told() -> str:
+        return operator.log.read_text()
+
+    await eventually(told, lambda text: "the CRD of Toy is absent" in text, what="it notices that the CRD is gone")
+    await toys.apply(gpu_pod("before"))
+    await toys.becomes("GpuPod", "before")
+    assert operator.process.pid == process
+    await operator.restart()
+    await toys.apply(gpu_pod("after"))
+    await toys.becomes("GpuPod", "after")
+    await install_crd(toys)
+    await toys.apply(_toy())
+    await toys.becomes("Toy", "toy")
 
 
 def _is_about(generation: int) -> Callable[[Manifest | None], bool]:

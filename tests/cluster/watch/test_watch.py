@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 import pytest_asyncio
 
+from relay_kube.kube import ResourceType
 from relay_operator.api.meta import ObjectKey
-from relay_operator.watch import watch
+from relay_operator.watch import Absence, watch
 from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.faultproxy import FaultProxy
 from tests.support.faultrules import Breakage, BreakWatches
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
     from tests.conftest import SharedOperator
     from tests.support.kube import Kube, Manifest
+
+
+POD = ResourceType("gpupods", "gpurelay.dev", "v1alpha1")
 
 
 def _keep_signals() -> None:
@@ -42,7 +46,9 @@ async def namespace(kube: Kube, shared_operator: SharedOperator) -> str:
 @asynccontextmanager
 async def watching(namespace: str) -> AsyncIterator[Listener]:
     listener = Listener()
-    task = asyncio.create_task(watch(listener, {"GpuPod": "gpupods"}, (namespace,), _keep_signals))
+    task = asyncio.create_task(
+        watch(listener, {"GpuPod": POD}, (namespace,), _keep_signals, Absence(1.0, _keep_signals))
+    )
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
             yield listener

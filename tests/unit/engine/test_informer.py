@@ -6,7 +6,7 @@ import pytest
 from pydantic import JsonValue
 
 from relay_kube.kube import KubeError, ResourceType
-from relay_operator.api.meta import CREATE_INTENT, RECONCILE_AT, ObjectKey
+from relay_operator.api.meta import CREATE_INTENT, FINALIZER, RECONCILE_AT, ObjectKey
 from relay_operator.engine.entry import uid_of
 from relay_operator.engine.informer import RolledBackError, keep_answer, key_of
 from relay_operator.engine.leftovers import _BY_NAME, Fate
@@ -73,6 +73,17 @@ async def test_intents_written_by_hand_leave_no_more_than_so_many_records(world:
     leftovers.forget(leftovers.of(ObjectKey("CloudAccount", NAMESPACE, "default"))[-1])
     forced_away("in-its-place")
     assert leftovers.counts() == {Fate.ORPHAN: _BY_NAME + 2}
+
+
+async def test_when_a_crd_is_gone_what_held_no_resource_is_forgotten_and_all_else_stays(world: World) -> None:
+    held, vanished = raw("held"), ObjectKey("GpuPod", NAMESPACE, "vanished", "u9")
+    part(held, "metadata")["finalizers"] = [FINALIZER]
+    world.informer.seen("GpuPod", held)
+    world.informer.seen("GpuPod", raw("free"))
+    world.informer.seen("GpuVm", raw("other"))
+    world.cache.put(vanished, raw("vanished", uid="u9"))
+    world.informer.absent("GpuPod")
+    assert {key.name for key in world.cache.keys()} == {"held", "other", "vanished"}  # noqa: SIM118 - not a dict
 
 
 async def test_settled_objects_of_a_start_are_spread_over_time(world: World) -> None:

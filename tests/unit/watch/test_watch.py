@@ -2,9 +2,10 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import NoReturn
 
 import aiohttp
 import pytest
@@ -15,7 +16,7 @@ from pydantic import JsonValue
 from relay_kube.kube import ApiAccess, Kube, ResourceType
 from relay_kube.nesting import MOST
 from relay_operator.api.meta import ObjectKey
-from relay_operator.watch import WatchEndedError, watch
+from relay_operator.watch import Absence, WatchEndedError, _settings, watch
 from tests.support.eventually import PATIENCE_SECONDS
 from tests.unit.engine.apiserver import Json, part
 from tests.unit.watch.listener import Listener
@@ -37,6 +38,8 @@ DISCOVERY: dict[str, Json] = {
     },
     GROUP: {"resources": [RESOURCE]},
 }
+POD, VM = (ResourceType(plural, "gpurelay.dev", "v1alpha1") for plural in ("gpupods", "gpuvms"))
+SOON = 0.01
 HERE = b'"HERE"'
 EXPIRED: Json = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old resource version"}}
 FULL: Json = {"type": "ERROR", "object": {"kind": "Status", "code": 500, "message": "out of space"}}
@@ -60,6 +63,10 @@ class Server:
         """Stands in lists in place of HERE: what Python's json cannot write."""
         self.version = "1"
         self.status = 200
+        self.absent = {"gpuvms"}
+        """The plurals of kinds without a CRD."""
+        self.missed = asyncio.Semaphore(0)
+        """Released for every request about such a kind."""
         self.since: list[str] = []
         self.limits = set[str]()
         self.asked = 0
@@ -82,7 +89,11 @@ class Server:
         status = self.status if request.headers["Authorization"] == f"Bearer {self.token}" else 401
         if status != 200:
             return web.json_response({"kind": "Status", "code": status, "message": "no"}, status=status)
-        if not request.path.endswith("/gpupods"):
+        plural = request.path.rpartition("/")[2]
+        if plural in self.absent:
+            self.missed.release()
+            return web.Response(status=404, text="404 page not found\n")
+        if plural not in {"gpupods", "gpuvms"}:
             found = DISCOVERY.get(request.path)
             return web.json_response(found) if found else web.json_response({}, status=404)
         if "watch" not in request.query:
@@ -125,11 +136,19 @@ def _keep_signals() -> None:
     """A test ends by no signal."""
 
 
+def _watch(
+    listener: Listener, noticed: Callable[[], None] | None = None, **more: ResourceType
+) -> Coroutine[None, None, NoReturn]:
+    return watch(listener, {"GpuPod": POD, **more}, ("team-a",), _keep_signals, Absence(SOON, noticed or _keep_signals))
+
+
 @asynccontextmanager
-async def watching(knowing: Listener | None = None) -> AsyncIterator[Listener]:
+async def watching(
+    knowing: Listener | None = None, noticed: Callable[[], None] | None = None, **more: ResourceType
+) -> AsyncIterator[Listener]:
     """kopf, watching the server."""
     listener = knowing or Listener()
-    task = asyncio.create_task(watch(listener, {"GpuPod": "gpupods"}, ("team-a",), _keep_signals))
+    task = asyncio.create_task(_watch(listener, noticed, **more))
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
             yield listener
@@ -253,7 +272,7 @@ async def test_a_watch_begins_where_the_informer_listed_and_lists_itself_only_la
     server.listed, server.version = [pod("a", 3)], "4"
     async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {server.token}"}) as session:
         kube = Kube(ApiAccess(server.url, session))
-        await listener.relist(kube, "GpuPod", ResourceType("gpupods", "gpurelay.dev", "v1alpha1"), ("team-a",))
+        await listener.relist(kube, "GpuPod", POD, ("team-a",))
     assert listener.told.get_nowait() == ("a", "3")
     server.listed, server.version = [pod("a", 3), pod("b", 7)], "8"
     async with watching(listener):
@@ -269,19 +288,43 @@ async def test_a_watch_begins_where_the_informer_listed_and_lists_itself_only_la
 async def test_an_error_of_another_kind_ends_the_watch(server: Server) -> None:
     server.say(json.dumps(FULL).encode() + b"\n")
     with pytest.raises(WatchEndedError, match="out of space"):
-        await asyncio.wait_for(watch(Listener(), {"GpuPod": "gpupods"}, ("team-a",), _keep_signals), PATIENCE_SECONDS)
+        await asyncio.wait_for(_watch(Listener()), PATIENCE_SECONDS)
 
 
-@pytest.mark.usefixtures("server")
-async def test_a_kind_that_discovery_lacks_ends_the_watch() -> None:
-    """The lists before came from another API server, which knew the kind already."""
-    kinds = {"GpuPod": "gpupods", "GpuVm": "gpuvms"}
-    with pytest.raises(WatchEndedError, match="discovery does not name gpuvms"):
-        await asyncio.wait_for(watch(Listener(), kinds, ("team-a",), _keep_signals), PATIENCE_SECONDS)
+async def test_a_kind_whose_crd_is_absent_is_waited_for_and_holds_up_no_other(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long that takes: kopf's list of the kind runs into its time limit meanwhile."""
+    settings = _settings()
+    settings.networking.request_timeout, settings.networking.error_backoffs = 5 * SOON, [SOON]
+    monkeypatch.setattr("relay_operator.watch._settings", lambda: settings)
+    async with watching(GpuVm=VM) as listener:
+        for _ in range(50):
+            await server.missed.acquire()
+        server.say(line("ADDED", pod("a", 2)))
+        assert await listener.told.get() == ("a", "2")
+        server.listed, server.absent = [pod("b", 3)], set()
+        assert await listener.told.get() == ("b", "3")
+        assert listener.cache.get(ObjectKey("GpuVm", "team-a", "b")) is not None
+
+
+async def test_when_a_crd_is_deleted_that_is_told_once_and_the_watch_goes_on_once_it_is_back(server: Server) -> None:
+    noticed = asyncio.Semaphore(0)
+    async with watching(noticed=noticed.release) as listener:
+        for version in ("2", "3"):
+            server.say(line("ADDED", pod("a", int(version))))
+            assert await listener.told.get() == ("a", version)
+            server.absent |= {"gpupods"}
+            server.end()
+            await noticed.acquire()
+            for _ in range(3):
+                await server.missed.acquire()
+            assert noticed.locked()
+            server.absent.clear()
 
 
 async def test_credentials_that_are_refused_are_not_tried_for_ever(server: Server) -> None:
-    watched = asyncio.create_task(watch(Listener(), {"GpuPod": "gpupods"}, ("team-a",), _keep_signals))
+    watched = asyncio.create_task(_watch(Listener()))
     async with asyncio.timeout(PATIENCE_SECONDS):
         await server.watched.wait()
         server.status, server.asked = 401, 0
