@@ -28,8 +28,8 @@ from relay_operator.flows.account.sweep import Sweeper
 from relay_operator.flows.managed import blue_green, flow, former_look, gather, plan
 from relay_operator.flows.managed.flow import ManagedFlow
 from relay_operator.flows.managed.look import Looker
-from relay_operator.flows.managed.plan import Former
 from relay_operator.flows.managed.search import Searcher
+from relay_operator.flows.managed.view import Former
 from tests.model.configurations import Configuration, called
 from tests.model.passes import DELAYS, Passes
 from tests.model.steps import World

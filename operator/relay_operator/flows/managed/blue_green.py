@@ -9,8 +9,8 @@ from relay_operator.engine.commitment import Commitment, aside
 from relay_operator.engine.intent import Unordered, fingerprints, named
 from relay_operator.flows.managed import predicates
 from relay_operator.flows.managed.former import name_of
-from relay_operator.flows.managed.plan import Demand, Difference, Former
 from relay_operator.flows.managed.resource import ExternalResource, ObsT, Progress, drain, is_priced
+from relay_operator.flows.managed.view import Demand, Difference, Former
 
 _FROM_THE_BLUE = ("spec_hash", "env_digest", "references")
 _OTHERWISE = frozenset({Difference.BLUE_GREEN, Difference.FORBIDDEN, Difference.REPLACEABLE})

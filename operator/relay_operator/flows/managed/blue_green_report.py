@@ -11,8 +11,8 @@ from relay_operator.flows.managed import actions
 from relay_operator.flows.managed.actions import Action
 from relay_operator.flows.managed.blue_green import blues, serving
 from relay_operator.flows.managed.facts import Facts
-from relay_operator.flows.managed.plan import Difference, Seen
 from relay_operator.flows.managed.resource import ObsT
+from relay_operator.flows.managed.view import Difference, Seen
 
 
 def replacing(message: str, back: Return = Return.SOON) -> Report:

@@ -10,9 +10,9 @@ from relay_operator.api.meta import CreateIntent, Identity, ObjectKey, Resource
 from relay_operator.api.workload import Former, SpecT, StatusT
 from relay_operator.engine.account import AccountState, UsesAccount
 from relay_operator.flows.managed.funding import UNLIMITED, Funded
-from relay_operator.flows.managed.plan import View
 from relay_operator.flows.managed.resource import Change, ExternalResource, Inputs, ObsT
 from relay_operator.flows.managed.shown_once import NOT_KEPT, Kept
+from relay_operator.flows.managed.view import View
 
 
 @dataclass(slots=True)  # not frozen, as `View`

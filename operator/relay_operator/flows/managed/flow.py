@@ -36,13 +36,14 @@ from relay_operator.flows.managed.gather import Gatherer
 from relay_operator.flows.managed.memory import ManagedMemory
 from relay_operator.flows.managed.open_intent import with_open_intent
 from relay_operator.flows.managed.part_of import part_of, placed
-from relay_operator.flows.managed.plan import Former, Seen, plan
+from relay_operator.flows.managed.plan import plan
 from relay_operator.flows.managed.proposal import proposal
 from relay_operator.flows.managed.report import report_of
 from relay_operator.flows.managed.resource import Connects, ExternalResource, ObsT, brought_in, shown_once
 from relay_operator.flows.managed.result import Accepted, OutcomeUnknown, Rejected, Result, Switched
 from relay_operator.flows.managed.shown_once import Shown
 from relay_operator.flows.managed.status import begins, new_status, still_waiting
+from relay_operator.flows.managed.view import Former, Seen
 from relay_operator.flows.managed.workload import asked
 
 

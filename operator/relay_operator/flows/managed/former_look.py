@@ -16,9 +16,9 @@ from relay_operator.flows.managed.blue_green import standing
 from relay_operator.flows.managed.former import former, name_of, unused
 from relay_operator.flows.managed.look import Looker
 from relay_operator.flows.managed.memory import ManagedMemory
-from relay_operator.flows.managed.plan import Demand, Difference, Former, Seen
 from relay_operator.flows.managed.resource import Look, ObsT, Progress
 from relay_operator.flows.managed.search import Sight
+from relay_operator.flows.managed.view import Demand, Difference, Former, Seen
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,6 @@ from relay_operator.flows.managed.links import Links
 from relay_operator.flows.managed.look import Looker
 from relay_operator.flows.managed.memory import ManagedMemory
 from relay_operator.flows.managed.part_of import part_of
-from relay_operator.flows.managed.plan import Demand, Difference, Gate, Recovery, Seen, Undecided, Value, View
 from relay_operator.flows.managed.registered_keys import registered_keys
 from relay_operator.flows.managed.resource import (
     Change,
@@ -53,6 +52,7 @@ from relay_operator.flows.managed.resource import (
 )
 from relay_operator.flows.managed.search import Sight
 from relay_operator.flows.managed.shown_once import NOT_KEPT, Kept, Life, ValueKeeper, value_of
+from relay_operator.flows.managed.view import Demand, Difference, Gate, Recovery, Seen, Undecided, Value, View
 
 _PASSING = frozenset(
     {

@@ -19,7 +19,6 @@ from relay_operator.flows.managed.ending import legible
 from relay_operator.flows.managed.former import former
 from relay_operator.flows.managed.memory import ManagedMemory
 from relay_operator.flows.managed.part_of import asked
-from relay_operator.flows.managed.plan import Demand, Seen
 from relay_operator.flows.managed.resource import (
     Look,
     ObsT,
@@ -30,6 +29,7 @@ from relay_operator.flows.managed.resource import (
     unnamed,
 )
 from relay_operator.flows.managed.search import FORMER, WITHHELD, Searcher, Sight, another_url, belongs
+from relay_operator.flows.managed.view import Demand, Seen
 from relay_wire.base import RESOURCE_ID
 
 _SEEN_BY_PROGRESS = {

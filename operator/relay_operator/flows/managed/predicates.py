@@ -12,7 +12,6 @@ from relay_operator.engine.backoff import is_ahead
 from relay_operator.engine.intent import changed_fields, is_open
 from relay_operator.flows.managed import former, schedule
 from relay_operator.flows.managed.actions import START, STOP
-from relay_operator.flows.managed.plan import Demand, Difference, Gate, Seen, Undecided
 from relay_operator.flows.managed.resource import (
     Change,
     ExternalResource,
@@ -25,6 +24,7 @@ from relay_operator.flows.managed.resource import (
     refers,
     tries_models,
 )
+from relay_operator.flows.managed.view import Demand, Difference, Gate, Seen, Undecided
 from relay_operator.flows.managed.workload import asked, told
 
 Intent = CreateIntent | MalformedIntent | None

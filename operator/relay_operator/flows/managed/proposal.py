@@ -10,8 +10,8 @@ from relay_operator.flows.managed import actions
 from relay_operator.flows.managed.actions import RESTART, START, STOP, Action, Held, Propose
 from relay_operator.flows.managed.blue_green import serving
 from relay_operator.flows.managed.facts import Facts
-from relay_operator.flows.managed.plan import Difference, Recovery, Seen
 from relay_operator.flows.managed.resource import ObsT, is_priced, shown_once
+from relay_operator.flows.managed.view import Difference, Recovery, Seen
 
 _ACTIONS: Mapping[type[Held], PlannedAction] = {
     actions.Create: PlannedAction.CREATE,

@@ -8,8 +8,8 @@ from relay_operator.api.parts import Recovery as RecoverySpec
 from relay_operator.api.workload import SpecT, StatusT, WorkloadStatus
 from relay_operator.engine.backoff import Backoff
 from relay_operator.engine.commitment import BILLED
-from relay_operator.flows.managed.plan import Difference, Recovery, Seen
 from relay_operator.flows.managed.predicates import ON_THE_WAY, created_at, refresh_asked, running_wanted, since_in
+from relay_operator.flows.managed.view import Difference, Recovery, Seen
 from relay_operator.flows.managed.workload import asked, told
 
 LASTING = timedelta(minutes=10)

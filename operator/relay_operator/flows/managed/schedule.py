@@ -5,7 +5,7 @@ from datetime import datetime
 from relay_operator.api.meta import rfc3339
 from relay_operator.api.parts import PowerState
 from relay_operator.api.workload import ManagedSpec
-from relay_operator.flows.managed.plan import Gate, Seen
+from relay_operator.flows.managed.view import Gate, Seen
 from relay_operator.flows.managed.workload import asked
 from relay_operator.timetables.cron import BadScheduleError
 from relay_operator.timetables.timetable import UnknownTimeZoneError

@@ -17,7 +17,6 @@ from relay_operator.engine.identity import Installation, Whose
 from relay_operator.flows.managed.ending import legible, says
 from relay_operator.flows.managed.memory import ManagedMemory
 from relay_operator.flows.managed.part_of import whole
-from relay_operator.flows.managed.plan import Seen
 from relay_operator.flows.managed.resource import (
     CannotTell,
     ExternalResource,
@@ -33,6 +32,7 @@ from relay_operator.flows.managed.resource import (
     unnamed,
 )
 from relay_operator.flows.managed.unnamed import found_unnamed, has_rival
+from relay_operator.flows.managed.view import Seen
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from relay_kube.kube import SECRETS, JsonObject, Kube, NotFound, Refused
 from relay_operator.api.meta import ANNOTATION_PREFIX, ObjectKey
 from relay_operator.engine.manifests import as_secret, is_owned_by, owner, part, unquoted
-from relay_operator.flows.managed.plan import Value
+from relay_operator.flows.managed.view import Value
 
 VALUE_OF = f"{ANNOTATION_PREFIX}value-of"
 """Annotation of such a Secret: the cloud id of the resource whose value it has."""

@@ -11,7 +11,7 @@ from relay_operator.api.meta import ANNOTATION_PREFIX, CreateIntent, ObjectKey
 from relay_operator.engine.account import AccountReady, AccountState
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.facts import Facts
-from relay_operator.flows.managed.plan import View
+from relay_operator.flows.managed.view import View
 from relay_operator.kinds.gpupod import GpuPod, GpuPods, GpuPodSpec, GpuPodStatus
 from relay_wire.vms import VmRecord
 

@@ -9,11 +9,11 @@ from relay_operator.engine.backoff import Backoff, RetryPolicy
 from relay_operator.engine.report import Report, RetryKind
 from relay_operator.flows.managed.actions import Action
 from relay_operator.flows.managed.facts import Facts
-from relay_operator.flows.managed.plan import View
 from relay_operator.flows.managed.predicates import models_of
 from relay_operator.flows.managed.report import report_of
 from relay_operator.flows.managed.result import Rejected, Result
 from relay_operator.flows.managed.status import new_status
+from relay_operator.flows.managed.view import View
 from relay_operator.kinds.gpupod import GpuPod, GpuPodStatus
 from relay_wire.vms import VmRecord
 from tests.unit.flows.managed.facts import INTENT, NOW, PODS, PodFacts, account

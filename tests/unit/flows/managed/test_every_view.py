@@ -34,7 +34,8 @@ from relay_operator.flows.managed.actions import (
     SwitchOver,
     Update,
 )
-from relay_operator.flows.managed.plan import (
+from relay_operator.flows.managed.plan import plan
+from relay_operator.flows.managed.view import (
     RECORDED,
     SEARCHED,
     Demand,
@@ -46,7 +47,6 @@ from relay_operator.flows.managed.plan import (
     Undecided,
     Value,
     View,
-    plan,
 )
 
 TOUCHES_THE_CLOUD = (Create, Resend, Adopt, Discard, Update, Delete, EndFormer)

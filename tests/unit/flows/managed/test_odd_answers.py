@@ -17,9 +17,9 @@ from relay_operator.engine.fit_schema import fit_schema, moment
 from relay_operator.engine.shared_lists import SharedLists
 from relay_operator.engine.status import dumped
 from relay_operator.flows.managed.facts import Facts
-from relay_operator.flows.managed.plan import View
 from relay_operator.flows.managed.report import report_of
 from relay_operator.flows.managed.status import new_status
+from relay_operator.flows.managed.view import View
 from relay_operator.kinds.gpucluster import (
     GpuCluster,
     GpuClusters,

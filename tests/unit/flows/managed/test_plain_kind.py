@@ -17,10 +17,10 @@ from relay_operator.engine.backoff import Backoff, RetryPolicy
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed import predicates
 from relay_operator.flows.managed.facts import Facts
-from relay_operator.flows.managed.plan import Seen, View
 from relay_operator.flows.managed.report import report_of
 from relay_operator.flows.managed.resource import CannotTell, ExternalResource, Inputs, Look, Progress
 from relay_operator.flows.managed.status import new_status
+from relay_operator.flows.managed.view import Seen, View
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 

@@ -23,17 +23,8 @@ from relay_operator.flows.managed.actions import (
     Update,
     Watch,
 )
-from relay_operator.flows.managed.plan import (
-    Demand,
-    Difference,
-    Former,
-    Gate,
-    Recovery,
-    Seen,
-    Undecided,
-    View,
-    plan,
-)
+from relay_operator.flows.managed.plan import plan
+from relay_operator.flows.managed.view import Demand, Difference, Former, Gate, Recovery, Seen, Undecided, View
 
 
 @pytest.mark.parametrize("change", [STOP, START, "scale", "visibility"])

@@ -9,7 +9,7 @@ from relay_operator.api.meta import CreateIntent, MalformedIntent
 from relay_operator.engine.intent import fingerprints
 from relay_operator.flows.managed import predicates
 from relay_operator.flows.managed.actions import RESTART, START
-from relay_operator.flows.managed.plan import Demand, Difference, Gate, Seen, Undecided
+from relay_operator.flows.managed.view import Demand, Difference, Gate, Seen, Undecided
 from relay_operator.kinds.gpupod import GpuPod, GpuPods
 from tests.unit.flows.managed.facts import INTENT, NOW, PODS, account, ago, pod, record
 

@@ -17,10 +17,10 @@ from relay_operator.flows.managed import actions
 from relay_operator.flows.managed.actions import RESTART, START, STOP, Held, Propose
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.funding import Funded
-from relay_operator.flows.managed.plan import Demand, Gate, Recovery, Seen, View
 from relay_operator.flows.managed.proposal import proposal, sentence
 from relay_operator.flows.managed.report import report_of
 from relay_operator.flows.managed.resource import Change
+from relay_operator.flows.managed.view import Demand, Gate, Recovery, Seen, View
 from relay_operator.flows.wiring import Parts
 from relay_operator.kinds.apikey import ApiKey, ApiKeys
 from tests.unit.flows.managed.facts import INTENT, NOW, PODS, PodFacts, account, ago, pod, record

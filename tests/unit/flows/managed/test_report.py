@@ -11,11 +11,11 @@ from relay_operator.engine.shared_lists import SharedLists
 from relay_operator.flows.managed import actions
 from relay_operator.flows.managed.actions import RESTART, START, STOP, Action
 from relay_operator.flows.managed.facts import Facts
-from relay_operator.flows.managed.plan import Demand, Recovery, Seen, View
 from relay_operator.flows.managed.report import report_of
 from relay_operator.flows.managed.resource import Change, power
 from relay_operator.flows.managed.result import Accepted, Rejected, Sent
 from relay_operator.flows.managed.status import new_status
+from relay_operator.flows.managed.view import Demand, Recovery, Seen, View
 from relay_operator.kinds.gpucluster import GpuCluster, GpuClusters, GpuClusterSpec, GpuClusterStatus, SeenCluster
 from relay_operator.kinds.gpupod import GpuPod
 from relay_wire.clusters import ClusterSummary

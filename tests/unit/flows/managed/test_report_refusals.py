@@ -26,8 +26,8 @@ from relay_operator.engine.actions import Stall
 from relay_operator.engine.report import RetryKind, Return, refusal
 from relay_operator.flows.managed import actions
 from relay_operator.flows.managed.actions import START, Action
-from relay_operator.flows.managed.plan import Seen, View
 from relay_operator.flows.managed.result import OutcomeUnknown, Rejected
+from relay_operator.flows.managed.view import Seen, View
 from tests.unit.flows.managed.facts import INTENT, ago, facts, pod
 from tests.unit.flows.managed.outcomes import RECONCILING, STALLED, report
 

@@ -8,8 +8,8 @@ from relay_operator.engine.account import AccountRefused, AccountWaiting
 from relay_operator.engine.actions import Expire, Ignore, Keep, Nothing, Release, Stall, Wait
 from relay_operator.engine.report import Return
 from relay_operator.flows.managed.actions import Action
-from relay_operator.flows.managed.plan import Demand, View
 from relay_operator.flows.managed.report import report_of
+from relay_operator.flows.managed.view import Demand, View
 from tests.unit.flows.managed.facts import PodFacts, facts, pod
 from tests.unit.flows.managed.outcomes import RECONCILING, STALLED, report
 

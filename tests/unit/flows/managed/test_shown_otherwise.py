@@ -6,7 +6,7 @@ import pytest
 from pydantic import JsonValue
 
 from relay_operator.flows.managed import recovery
-from relay_operator.flows.managed.plan import Difference, Recovery, Seen
+from relay_operator.flows.managed.view import Difference, Recovery, Seen
 from relay_operator.kinds.gpupod import Pod
 from relay_operator.kinds.runnerpool import RunnerPool
 from relay_wire.vms import VmRecord

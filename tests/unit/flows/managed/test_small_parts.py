@@ -17,7 +17,7 @@ from relay_operator.engine.intent import MAX_NAME, Unordered, changed_fields, cl
 from relay_operator.engine.memory import MOST_EVENTS, Memories, Memory
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.facts import Facts
-from relay_operator.flows.managed.plan import View
+from relay_operator.flows.managed.view import View
 from relay_operator.kinds.gpupod import GpuPod, GpuPods, GpuPodSpec, GpuPodStatus
 from relay_wire.vms import VmRecord
 

@@ -15,9 +15,9 @@ from relay_operator.flows.managed import actions
 from relay_operator.flows.managed.actions import RESTART, START, STOP, Action
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.funding import Funded
-from relay_operator.flows.managed.plan import Difference, Seen, View
 from relay_operator.flows.managed.result import Accepted, Rejected, Result, Sent
 from relay_operator.flows.managed.status import new_status
+from relay_operator.flows.managed.view import Difference, Seen, View
 from relay_operator.kinds.gpupod import GpuPod, GpuPodStatus
 from relay_wire.vms import VmRecord
 from tests.unit.flows.managed.facts import INTENT, NOW, PODS, PodFacts, account, ago, pod, record

@@ -11,8 +11,8 @@ from relay_operator.engine.backoff import Backoff, RetryPolicy
 from relay_operator.engine.report import Report, RetryKind
 from relay_operator.flows.managed import actions
 from relay_operator.flows.managed.actions import RESTART, START, Action
-from relay_operator.flows.managed.plan import Difference, Recovery, Seen, View
 from relay_operator.flows.managed.result import Accepted, Rejected, Result, Sent
+from relay_operator.flows.managed.view import Difference, Recovery, Seen, View
 from relay_operator.kinds.gpupod import GpuPod
 from relay_wire.vms import VmRecord
 from tests.unit.flows.managed.facts import INTENT, NOW, ago, pod, record
