@@ -19,7 +19,6 @@ from importlib.metadata import version
 
 from relay_client import CloudError
 from relay_kube.kube import NAMESPACES, ApiAccess, Kube, KubeError
-from relay_operator.api.meta import GROUP, VERSION
 from relay_operator.assembly import assembled, used_with_accounts
 from relay_operator.catalog.catalog import Catalog
 from relay_operator.collector import Collector
@@ -28,6 +27,7 @@ from relay_operator.engine.backoff import Backoff, jittered
 from relay_operator.engine.entry import uid_of
 from relay_operator.engine.identity import installation_of
 from relay_operator.engine.informer import Informer, RolledBackError
+from relay_operator.engine.installed import Installed
 from relay_operator.engine.kind import Kind, resource_type
 from relay_operator.engine.workers import Workers
 from relay_operator.flows.wiring import Parts
@@ -127,12 +127,11 @@ class App:
     label: LeaderLabel
     collector: Collector
     catalog: Catalog
+    installed: Installed
     synced: asyncio.Event = field(default_factory=asyncio.Event)
     standing_by: bool = True
     unseen: str | None = "the operator has not tried to list objects yet"
     """Why this replica could not lead; None if it could."""
-    absent: tuple[str, ...] = ()
-    """The plurals of the kinds that the API server lacked when it was asked last."""
     doubtful: asyncio.Event = field(default_factory=asyncio.Event)
     """Set if the cache is to be repaired at once."""
 
@@ -160,11 +159,8 @@ class App:
 
     def _not_ready(self) -> str | None:
         if self.standing_by:
-            return self.unseen or self._lacking() or self.election.unfit()
+            return self.unseen or self.installed.lacking() or self.election.unfit()
         return None if self.synced.is_set() else "the first list of objects is under way"
-
-    def _lacking(self) -> str | None:
-        return f"the API server lacks {', '.join(self.absent)}: apply the CRDs" if self.absent else None
 
     async def _stand_by(self) -> None:
         """Wait for the Lease once all objects can be listed: an upgrade must not count on a replica that cannot.
@@ -189,37 +185,23 @@ class App:
     async def _follow_absent(self) -> None:
         while True:
             await self._soon()
-            if self.absent:
+            if self.installed.absent:
                 with contextlib.suppress(KubeError):
-                    await self._installed()
-
-    async def _installed(self) -> list[Kind[Parts]]:
-        """The kinds whose CRDs the API server has. Raises KubeError if it has none of them."""
-        served = await self.parts.engine.kube.served(GROUP, VERSION)
-        lacking = tuple(kind.definition.plural for kind in self.kinds if kind.definition.plural not in served)
-        if lacking != self.absent:
-            self.absent = lacking
-            logger.warning("%s", self._lacking() or "all CRDs are there")
-        if len(lacking) == len(self.kinds):
-            raise KubeError(404, "NotFound", "the API server has none of them")
-        return [kind for kind in self.kinds if kind.definition.plural not in lacking]
+                    await self.installed.ask()
 
     async def _obstacle(self) -> str | None:
         watched = self.settings.watch_namespaces
         try:
-            installed = await self._installed()
+            installed = await self.installed.ask()
         except KubeError as error:
             return f"the CRDs cannot be found: {error}"
-        for kind in installed:
-            resource = resource_type(kind.definition)
-            for namespace in watched if resource.namespaced and watched else (None,):
+        for kind in (resource_type(each.definition) for each in self.kinds if each.definition.plural in installed):
+            for namespace in watched if kind.namespaced and watched else (None,):
                 self.pulse.beat()  # hundreds of namespaces take minutes
                 try:
-                    await self.parts.engine.kube.look(resource, namespace)
+                    await self.parts.engine.kube.look(kind, namespace)
                 except KubeError as error:
-                    return (
-                        f"{kind.definition.plural} cannot be listed{f' in {namespace}' if namespace else ''}: {error}"
-                    )
+                    return f"{kind.plural} cannot be listed{f' in {namespace}' if namespace else ''}: {error}"
         return None
 
     async def _hold(self) -> None:
@@ -344,10 +326,10 @@ class App:
 
     async def _relist(self) -> None:
         await self._compare()
-        installed = await self._installed()
+        installed = await self.installed.ask()
         for kind in self.kinds:
-            if kind in installed:
-                resource = resource_type(kind.definition)
+            resource = resource_type(kind.definition)
+            if resource.plural in installed:
                 await self.informer.relist(self.parts.engine.kube, kind.name, resource, self.settings.watch_namespaces)
             else:
                 self.informer.absent(kind.name)
@@ -395,6 +377,7 @@ def _assemble(settings: Settings, api: ApiAccess, kinds: Sequence[Kind[Parts]]) 
         label=LeaderLabel(kube, settings.namespace, os.environ.get("POD_NAME")),
         collector=made.collector,
         catalog=Catalog(kube, cache, accounts, settings, leading, engine.wall_clock),
+        installed=Installed(kube, [kind.definition.plural for kind in kinds]),
     )
 
 

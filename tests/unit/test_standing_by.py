@@ -13,6 +13,7 @@ from pydantic import JsonValue
 
 from relay_kube.kube import REQUEST_TIMEOUT, JsonObject, NotFound, ResourceType
 from relay_operator.app import _FIRST_LIST_BACKOFF, App, _longest_silence
+from relay_operator.engine.installed import Installed
 from relay_operator.kinds import KINDS
 from relay_operator.leader.election import Election, LeaseTimes
 from relay_operator.leader.label import LeaderLabel
@@ -77,7 +78,8 @@ def _app(kube: _SlowKube, **settings: Any) -> App:
     parts: Any = SimpleNamespace(settings=Settings(**settings), engine=SimpleNamespace(kube=kube))
     election: Any = SimpleNamespace(unfit=lambda: None)
     unused: Any = None
-    return App(parts, KINDS, unused, unused, unused, election, kube.pulse, unused, unused, unused)
+    installed = Installed(cast("Any", kube), [kind.definition.plural for kind in KINDS])
+    return App(parts, KINDS, unused, unused, unused, election, kube.pulse, unused, unused, unused, installed)
 
 
 @pytest.mark.parametrize("duration", [1.0, 2.0, 15.0, 600.0])
@@ -137,7 +139,8 @@ async def test_a_replica_told_to_stop_before_it_knows_that_it_holds_the_lease_re
     election = Election(kube, "relay-system", "relay-operator", "a", LeaseTimes(15, 10, 2))
     label = LeaderLabel(cast("Any", kube), "relay-system", None)
     pulse = Heartbeat(LONGEST, asyncio.get_running_loop().time)
-    app = App(cast("Any", parts), (), unused, unused, receiver, election, pulse, label, unused, unused)
+    installed = Installed(cast("Any", kube), [])
+    app = App(cast("Any", parts), (), unused, unused, receiver, election, pulse, label, unused, unused, installed)
     app.unseen = None
     async with AsyncExitStack() as stack:
         serving = asyncio.create_task(app.serve(stop, stack))
