@@ -16,11 +16,7 @@ from relay_operator.api.references import REFERENCES, SshKeyRef, ValueSource
 from relay_operator.api.schema import as_set, atomic, field_rules, rules
 from relay_operator.api.workload import FIRST_COLUMNS, LAST_COLUMNS, SAME_ACCOUNT, WorkloadSpec
 from relay_operator.budgets.prices import Capacity
-from relay_operator.flows.managed.resource import (
-    Change,
-    InputRefs,
-    Inputs,
-)
+from relay_operator.flows.managed.resource import Change, InputRefs, Inputs
 from relay_operator.kinds.comparison import as_written, differing, env_fields, texts
 from relay_operator.kinds.machines import MIRRORED, POD, VM, Machines, MachineStatus
 from relay_wire.pods import PodCreate

@@ -19,14 +19,7 @@ from relay_operator.api.meta import CreateIntent
 from relay_operator.engine.address import parts_of
 from relay_operator.engine.fit_schema import moment
 from relay_operator.engine.shared_lists import SharedLists
-from relay_operator.flows.managed.resource import (
-    Change,
-    ExternalResource,
-    InputRefs,
-    Inputs,
-    Look,
-    Progress,
-)
+from relay_operator.flows.managed.resource import Change, ExternalResource, InputRefs, Inputs, Look, Progress
 from relay_operator.flows.wiring import Parts
 from relay_operator.kinds.comparison import differing
 from relay_operator.kinds.secret_text import SecretText

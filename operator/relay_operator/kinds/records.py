@@ -11,13 +11,7 @@ from relay_operator.api.meta import CreateIntent, Resource
 from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine.shared_lists import SharedLists
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
-from relay_operator.flows.managed.resource import (
-    CannotTell,
-    ExternalResource,
-    Look,
-    Progress,
-    SearchResult,
-)
+from relay_operator.flows.managed.resource import CannotTell, ExternalResource, Look, Progress, SearchResult
 from relay_operator.flows.wiring import Parts
 from relay_operator.kinds.by_name import by_name
 from relay_wire.base import Page

@@ -24,14 +24,7 @@ from relay_operator.engine.fit_schema import moment
 from relay_operator.engine.intent import digests
 from relay_operator.engine.shared_lists import SharedLists
 from relay_operator.flows.managed.ending import says
-from relay_operator.flows.managed.resource import (
-    Change,
-    ExternalResource,
-    InputRefs,
-    Inputs,
-    Look,
-    Progress,
-)
+from relay_operator.flows.managed.resource import Change, ExternalResource, InputRefs, Inputs, Look, Progress
 from relay_operator.flows.wiring import Parts
 from relay_operator.kinds import lanes
 from relay_operator.kinds.comparison import env_as_written

@@ -22,7 +22,8 @@ from relay_operator.engine.cache import Cache
 from relay_operator.engine.entry import entry_of
 from relay_operator.engine.fit_schema import moment
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
-from relay_operator.flows.managed.resource import CannotTell, Inputs, Look, Progress, is_part, unnamed
+from relay_operator.flows.managed.abilities import is_part, unnamed
+from relay_operator.flows.managed.resource import CannotTell, Inputs, Look, Progress
 from relay_operator.kinds.nodereservation import NodeReservations
 from relay_wire.reservations import Reservation
 from tests.unit.client.scripted import Reply, page, scripted_server

@@ -9,8 +9,8 @@ from pydantic import JsonValue
 
 from relay_operator.api.servingdeployment import ServingDeployment
 from relay_operator.budgets.prices import Capacity
+from relay_operator.flows.managed.abilities import is_priced
 from relay_operator.flows.managed.actions import START
-from relay_operator.flows.managed.resource import is_priced
 from relay_operator.flows.wiring import Parts
 from relay_operator.kinds.gpucluster import GpuCluster, SeenCluster, clusters
 from relay_operator.kinds.gpupod import GpuPod, GpuPods

@@ -17,8 +17,9 @@ from relay_operator.api.meta import CreateIntent
 from relay_operator.api.parts import DeletionPolicy
 from relay_operator.api.providernode import SHOWN_GPUS, NodeGpu, ProviderNode, ProviderNodeStatus
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
+from relay_operator.flows.managed.abilities import brought_in
 from relay_operator.flows.managed.ending import parse
-from relay_operator.flows.managed.resource import Found, Inputs, Look, Progress, brought_in
+from relay_operator.flows.managed.resource import Found, Inputs, Look, Progress
 from relay_operator.kinds.providernode import EarningMachine, ProviderNodes
 from relay_wire.provider import ProviderNode as Machine
 from tests.unit.client.scripted import Reply, scripted_server

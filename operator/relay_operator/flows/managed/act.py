@@ -18,6 +18,7 @@ from relay_operator.engine.identity import Installation, Whose, whose_intent
 from relay_operator.engine.intent import cloud_name, common, fingerprints, named
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.flows.managed import actions, predicates
+from relay_operator.flows.managed.abilities import nameless, refers
 from relay_operator.flows.managed.actions import Action
 from relay_operator.flows.managed.ending import legible
 from relay_operator.flows.managed.facts import Facts
@@ -25,7 +26,7 @@ from relay_operator.flows.managed.former import former
 from relay_operator.flows.managed.links import made_of
 from relay_operator.flows.managed.memory import ManagedMemory, SentChange
 from relay_operator.flows.managed.part_of import asked, part_of
-from relay_operator.flows.managed.resource import Change, ExternalResource, Inputs, ObsT, nameless, refers
+from relay_operator.flows.managed.resource import Change, ExternalResource, Inputs, ObsT
 from relay_operator.flows.managed.result import Accepted, OutcomeUnknown, Rejected, Result, Sent
 from relay_operator.flows.managed.shown_once import Shown
 

@@ -8,8 +8,9 @@ from relay_operator.api.workload import Blue, BlueGreenStatus, FailedGreen, Mana
 from relay_operator.engine.commitment import Commitment, aside
 from relay_operator.engine.intent import Unordered, fingerprints, named
 from relay_operator.flows.managed import predicates
+from relay_operator.flows.managed.abilities import drain, is_priced
 from relay_operator.flows.managed.former import name_of
-from relay_operator.flows.managed.resource import ExternalResource, ObsT, Progress, drain, is_priced
+from relay_operator.flows.managed.resource import ExternalResource, ObsT, Progress
 from relay_operator.flows.managed.view import Demand, Difference, Former
 
 _FROM_THE_BLUE = ("spec_hash", "env_digest", "references")

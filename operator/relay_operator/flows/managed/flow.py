@@ -24,6 +24,7 @@ from relay_operator.engine.persist import PaidFor
 from relay_operator.engine.queue import Priority
 from relay_operator.engine.report import Report, Return
 from relay_operator.flows.managed import predicates, unended
+from relay_operator.flows.managed.abilities import Connects, brought_in, shown_once
 from relay_operator.flows.managed.act import Actor
 from relay_operator.flows.managed.actions import Action, DropFormer, EndFormer, SwitchOver
 from relay_operator.flows.managed.begun import before_begun, with_begun
@@ -39,7 +40,7 @@ from relay_operator.flows.managed.part_of import part_of, placed
 from relay_operator.flows.managed.plan import plan
 from relay_operator.flows.managed.proposal import proposal
 from relay_operator.flows.managed.report import report_of
-from relay_operator.flows.managed.resource import Connects, ExternalResource, ObsT, brought_in, shown_once
+from relay_operator.flows.managed.resource import ExternalResource, ObsT
 from relay_operator.flows.managed.result import Accepted, OutcomeUnknown, Rejected, Result, Switched
 from relay_operator.flows.managed.shown_once import Shown
 from relay_operator.flows.managed.status import begins, new_status, still_waiting

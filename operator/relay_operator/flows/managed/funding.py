@@ -16,10 +16,11 @@ from relay_operator.engine.account import AccountReady, Accounts
 from relay_operator.engine.actions import Stall, Wait
 from relay_operator.engine.commitment import Commitment, aside
 from relay_operator.flows.managed import predicates
+from relay_operator.flows.managed.abilities import is_powered, is_priced
 from relay_operator.flows.managed.actions import RESTART, START, STOP
 from relay_operator.flows.managed.blue_green import beside, costs
 from relay_operator.flows.managed.ending import legible
-from relay_operator.flows.managed.resource import ExternalResource, ObsT, Progress, is_powered, is_priced
+from relay_operator.flows.managed.resource import ExternalResource, ObsT, Progress
 
 
 @dataclass(frozen=True, slots=True)

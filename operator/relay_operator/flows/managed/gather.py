@@ -26,6 +26,7 @@ from relay_operator.engine.flow import Turn
 from relay_operator.engine.identity import Installation, gave
 from relay_operator.engine.rules import Account
 from relay_operator.flows.managed import links, predicates, recovery, schedule
+from relay_operator.flows.managed.abilities import checks_inputs, is_part, nameless, refers, shown_once, takes_inputs
 from relay_operator.flows.managed.blue_green import has_failed
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.former import STUCK, former, is_full
@@ -37,19 +38,7 @@ from relay_operator.flows.managed.look import Looker
 from relay_operator.flows.managed.memory import ManagedMemory
 from relay_operator.flows.managed.part_of import part_of
 from relay_operator.flows.managed.registered_keys import registered_keys
-from relay_operator.flows.managed.resource import (
-    Change,
-    ExternalResource,
-    InputRefs,
-    Inputs,
-    ObsT,
-    checks_inputs,
-    is_part,
-    nameless,
-    refers,
-    shown_once,
-    takes_inputs,
-)
+from relay_operator.flows.managed.resource import Change, ExternalResource, InputRefs, Inputs, ObsT
 from relay_operator.flows.managed.search import Sight
 from relay_operator.flows.managed.shown_once import NOT_KEPT, Kept, Life, ValueKeeper, value_of
 from relay_operator.flows.managed.view import Demand, Difference, Gate, Recovery, Seen, Undecided, Value, View

@@ -14,20 +14,13 @@ from relay_operator.engine.flow import Turn
 from relay_operator.engine.identity import Whose
 from relay_operator.engine.intent import named
 from relay_operator.flows.managed import predicates
+from relay_operator.flows.managed.abilities import brought_in, nameless, shown_once, unnamed
 from relay_operator.flows.managed.blue_green import blues
 from relay_operator.flows.managed.ending import legible
 from relay_operator.flows.managed.former import former
 from relay_operator.flows.managed.memory import ManagedMemory
 from relay_operator.flows.managed.part_of import asked
-from relay_operator.flows.managed.resource import (
-    Look,
-    ObsT,
-    Progress,
-    brought_in,
-    nameless,
-    shown_once,
-    unnamed,
-)
+from relay_operator.flows.managed.resource import Look, ObsT, Progress
 from relay_operator.flows.managed.search import FORMER, WITHHELD, Searcher, Sight, another_url, belongs
 from relay_operator.flows.managed.view import Demand, Seen
 from relay_wire.base import RESOURCE_ID

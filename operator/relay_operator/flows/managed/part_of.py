@@ -3,9 +3,10 @@
 from relay_operator.api.meta import CREATE_INTENT, CreateIntent, Resource
 from relay_operator.api.workload import PartStatus, SpecT, StatusT
 from relay_operator.engine.address import address
+from relay_operator.flows.managed.abilities import PartOf, is_part
 from relay_operator.flows.managed.ending import says
 from relay_operator.flows.managed.predicates import intent_open
-from relay_operator.flows.managed.resource import ExternalResource, ObsT, PartOf, is_part
+from relay_operator.flows.managed.resource import ExternalResource, ObsT
 
 
 def part_of(status: StatusT) -> str:

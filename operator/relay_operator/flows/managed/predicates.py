@@ -11,19 +11,9 @@ from relay_operator.engine.account import AccountReady, moved
 from relay_operator.engine.backoff import is_ahead
 from relay_operator.engine.intent import changed_fields, is_open
 from relay_operator.flows.managed import former, schedule
+from relay_operator.flows.managed.abilities import brought_in, drain, is_powered, nameless, refers, tries_models
 from relay_operator.flows.managed.actions import START, STOP
-from relay_operator.flows.managed.resource import (
-    Change,
-    ExternalResource,
-    ObsT,
-    Progress,
-    brought_in,
-    drain,
-    is_powered,
-    nameless,
-    refers,
-    tries_models,
-)
+from relay_operator.flows.managed.resource import Change, ExternalResource, ObsT, Progress
 from relay_operator.flows.managed.view import Demand, Difference, Gate, Seen, Undecided
 from relay_operator.flows.managed.workload import asked, told
 

@@ -7,10 +7,11 @@ from relay_operator.api.plan import Plan, PlannedAction
 from relay_operator.api.workload import PricedStatus, SpecT, StatusT, WorkloadSpec
 from relay_operator.engine.actions import Expire, Release
 from relay_operator.flows.managed import actions
+from relay_operator.flows.managed.abilities import is_priced, shown_once
 from relay_operator.flows.managed.actions import RESTART, START, STOP, Action, Held, Propose
 from relay_operator.flows.managed.blue_green import serving
 from relay_operator.flows.managed.facts import Facts
-from relay_operator.flows.managed.resource import ObsT, is_priced, shown_once
+from relay_operator.flows.managed.resource import ObsT
 from relay_operator.flows.managed.view import Difference, Recovery, Seen
 
 _ACTIONS: Mapping[type[Held], PlannedAction] = {

@@ -29,13 +29,14 @@ from relay_operator.engine.report import (
     without_account,
 )
 from relay_operator.flows.managed import actions, blue_green_report, predicates, recovery, schedule, workload
+from relay_operator.flows.managed.abilities import brought_in, drain, shown_once
 from relay_operator.flows.managed.actions import Action
 from relay_operator.flows.managed.blue_green import serving
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.former import former
 from relay_operator.flows.managed.plan import plan
 from relay_operator.flows.managed.proposal import proposal, sentence
-from relay_operator.flows.managed.resource import Change, ObsT, Progress, brought_in, drain, shown_once
+from relay_operator.flows.managed.resource import Change, ObsT, Progress
 from relay_operator.flows.managed.result import Accepted, OutcomeUnknown, Rejected, Result, Sent, Switched
 from relay_operator.flows.managed.view import Difference, Former, Gate, Recovery, Seen, Value
 

@@ -1,15 +1,13 @@
 """What a kind tells the managed flow: how one object maps to one resource of the cloud.
 
-`ExternalResource` is what every kind implements. The other protocols are for kinds with these abilities; the flow
-recognizes them by the type.
+`ExternalResource` is what every kind implements; `abilities.py` has what only some kinds can do.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from enum import StrEnum
-from functools import cache
-from typing import Any, Generic, Protocol, TypeAlias, TypeGuard, TypeVar, runtime_checkable
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from pydantic import JsonValue
 
@@ -20,20 +18,12 @@ from relay_operator.api.meta import CreateIntent, ObjectKey, Resource
 from relay_operator.api.parts import EnvFromSource, EnvVar
 from relay_operator.api.references import HeldReference, ValueSource
 from relay_operator.api.workload import SpecT, StatusT
-from relay_operator.budgets.prices import Capacity
 from relay_operator.engine.fit_schema import fit_schema
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.actions import RESTART, START, STOP
-from relay_operator.flows.managed.connection import Reached
-from relay_operator.flows.managed.shown_once import Life, Place
 
 ObsT = TypeVar("ObsT")
-ObjT_contra = TypeVar("ObjT_contra", contravariant=True)
-ObsT_contra = TypeVar("ObsT_contra", contravariant=True)
-SpecT_contra = TypeVar("SpecT_contra", contravariant=True)
-StatusT_contra = TypeVar("StatusT_contra", contravariant=True)
 FoundT_co = TypeVar("FoundT_co", covariant=True)
-ResT = TypeVar("ResT")
 
 
 class Progress(StrEnum):
@@ -247,227 +237,3 @@ class ExternalResource(Protocol[SpecT, StatusT, ObsT]):
     def told(self, obj: Resource[SpecT, StatusT], observed: ObsT) -> Mapping[str, object]:
         """What the cloud says of it, by fields of status: those that are `mirrored`, and what a kind adds."""
         return {name: getattr(observed, name) for name in self.mirrored}
-
-
-@runtime_checkable
-class TakesInputs(Protocol[ObjT_contra]):
-    """Needs Secrets or ConfigMaps for its create."""
-
-    def input_refs(self, obj: ObjT_contra) -> InputRefs:
-        """What the create needs from them."""
-        ...
-
-
-@runtime_checkable
-class ChecksInputs(Protocol[ObjT_contra]):
-    """Cannot use every text that a Secret or ConfigMap may hold."""
-
-    def unusable(self, obj: ObjT_contra, inputs: Inputs) -> str | None:
-        """A message that says what is wrong, and where, without quoting a Secret; None if all is usable."""
-        ...
-
-
-@runtime_checkable
-class Refers(Protocol[ObjT_contra, ObsT_contra]):
-    """Uses other objects of ours: waits for them, and they must not be deleted before it."""
-
-    def references(self, obj: ObjT_contra) -> tuple[ObjectKey, ...]:
-        """The objects that the spec names, in the fields of `REFERENCES`."""
-        ...
-
-    def giving(self, obj: ObjT_contra, observed: ObsT_contra, ids: Mapping[ObjectKey, str]) -> tuple[Change, ...]:
-        """The changes that give a live resource the objects that `status.references` lacks; `ids` has cloud ids."""
-        ...
-
-
-@runtime_checkable
-class ShownOnce(Protocol[SpecT_contra, StatusT_contra, ObjT_contra, ObsT_contra]):
-    """Has a value that only the answer to its create shows; a Secret of the object keeps it.
-
-    An existing resource is not adopted. If the answer to a create is lost, its resource is ended and another created.
-    """
-
-    def kept_in(self, obj: ObjT_contra) -> Place:
-        """Where the value is kept, in the object's own namespace."""
-        ...
-
-    def shown(self, observed: ObsT_contra) -> str:
-        """The value; empty if this is not the answer to a create."""
-        ...
-
-    def life(self, spec: SpecT_contra, status: StatusT_contra) -> Life:
-        """How long the value is valid, and when another replaces it."""
-        ...
-
-
-@runtime_checkable
-class Nameless(Protocol[ObjT_contra, FoundT_co]):
-    """Has no name in the cloud, or one that people gave it, which does not prove the owner.
-
-    At most one resource exists for a spec, and a look precedes each create. So what exists after an open intent, whose
-    look found none, is what that intent created.
-    """
-
-    async def existing(self, cloud: Cloud, obj: ObjT_contra) -> FoundT_co | None:
-        """The resource that the spec describes, from a list whose read began after this call; None if there is none."""
-        ...
-
-
-@runtime_checkable
-class Unnamed(Nameless[ObjT_contra, ResT], Protocol[ObjT_contra, ResT]):
-    """Has no name in the cloud at all, and several may be alike: `existing` returns None.
-
-    What an open intent created is the only one that equals what was sent and was created since.
-    """
-
-    async def alike(self, cloud: Cloud, obj: ObjT_contra) -> Sequence[ResT]:
-        """All living resources that equal a create of this object in everything that nothing changes later.
-
-        From a complete list whose read began after this call. Raises CloudError.
-        """
-        ...
-
-    def made_at(self, observed: ResT) -> datetime | None:
-        """When the cloud created it; None if it does not say."""
-        ...
-
-
-@runtime_checkable
-class PartOf(Protocol[ObjT_contra]):
-    """Is part of another resource, the whole: its status is a `PartStatus`, and it is found by an `address`.
-
-    It holds the objects that it was given only while its status says so.
-    """
-
-    def whole(self, obj: ObjT_contra) -> str:
-        """The whole's present id, from the object that the spec refers to; empty if that has none."""
-        ...
-
-
-@runtime_checkable
-class BroughtIn(Protocol[ObjT_contra]):
-    """Comes into the cloud by another way: the spec names its id to adopt, and it is never created or ended."""
-
-    def given_id(self, obj: ObjT_contra) -> str:
-        """The resource's id in the cloud."""
-        ...
-
-    def end_asked(self, obj: ObjT_contra) -> bool:
-        """Whether the resource should end while its object stays."""
-        ...
-
-
-@runtime_checkable
-class TriesModels(Protocol[ObjT_contra]):
-    """Runs on one of several GPU models."""
-
-    def models(self, obj: ObjT_contra) -> tuple[str, ...]:
-        """The models to try, in order; empty if the cloud chooses."""
-        ...
-
-
-@runtime_checkable
-class Connects(Protocol[ObsT_contra]):
-    """Has an endpoint."""
-
-    def reached(self, observed: ObsT_contra) -> Reached | None:
-        """The endpoint; None if this observation lacks a part of it."""
-        ...
-
-
-@runtime_checkable
-class Priced(Protocol[ObjT_contra, ObsT_contra]):
-    """Has an hourly price, from the catalog."""
-
-    def capacity(self, obj: ObjT_contra, model_id: str) -> Capacity:
-        """The spec's capacity; `model_id` is the GPU model of the next attempt, empty if the cloud chooses."""
-        ...
-
-    def grown(self, obj: ObjT_contra, observed: ObsT_contra) -> Capacity:
-        """The capacity once it runs as desired: on its present hardware, with as many replicas as the cloud starts."""
-        ...
-
-    def untold(self, obj: ObjT_contra, observed: ObsT_contra) -> Capacity | None:
-        """The present capacity, if the cloud does not report its price; else None."""
-        ...
-
-    def locked(self, observed: ObsT_contra) -> int | None:
-        """Cents per hour of one replica, as locked at the create; None if the cloud does not report it."""
-        ...
-
-
-@runtime_checkable
-class Replaces(Protocol[ObjT_contra]):
-    """Can be replaced without a gap by another that is created beside it; its status is a `BlueGreenStatus`."""
-
-    def drain(self, obj: ObjT_contra) -> timedelta | None:
-        """How long the old one lives on after the new one has its place; None if the spec does not request this."""
-        ...
-
-
-@runtime_checkable
-class Powered(Protocol[ObsT_contra]):
-    """Can be stopped and started."""
-
-    def stop(self, observed: ObsT_contra) -> Change: ...
-
-    def start(self, observed: ObsT_contra) -> Change: ...
-
-    def restart(self, observed: ObsT_contra) -> Change: ...
-
-
-# By class, and remembered: `isinstance` checks all members of a protocol each time.
-_is: Callable[[type, object], bool] = cache(issubclass)
-
-
-def takes_inputs(resource: object) -> TypeGuard[TakesInputs[Any]]:
-    return _is(type(resource), TakesInputs)
-
-
-def checks_inputs(resource: object) -> TypeGuard[ChecksInputs[Any]]:
-    return _is(type(resource), ChecksInputs)
-
-
-def refers(resource: object) -> TypeGuard[Refers[Any, Any]]:
-    return _is(type(resource), Refers)
-
-
-def shown_once(resource: object) -> TypeGuard[ShownOnce[Any, Any, Any, Any]]:
-    return _is(type(resource), ShownOnce)
-
-
-def nameless(resource: object) -> TypeGuard[Nameless[Any, Any]]:
-    return _is(type(resource), Nameless)
-
-
-def unnamed(resource: object) -> TypeGuard[Unnamed[Any, Any]]:
-    return _is(type(resource), Unnamed)
-
-
-def is_part(resource: object) -> TypeGuard[PartOf[Any]]:
-    return _is(type(resource), PartOf)
-
-
-def brought_in(resource: object) -> TypeGuard[BroughtIn[Any]]:
-    return _is(type(resource), BroughtIn)
-
-
-def tries_models(resource: object) -> TypeGuard[TriesModels[Any]]:
-    return _is(type(resource), TriesModels)
-
-
-def is_priced(resource: object) -> TypeGuard[Priced[Any, Any]]:
-    return _is(type(resource), Priced)
-
-
-def replaces(resource: object) -> TypeGuard[Replaces[Any]]:
-    return _is(type(resource), Replaces)
-
-
-def drain(resource: object, obj: object) -> timedelta | None:
-    """As `Replaces` has it; None for a kind that cannot be replaced."""
-    return resource.drain(obj) if replaces(resource) else None
-
-
-def is_powered(resource: object) -> TypeGuard[Powered[Any]]:
-    return _is(type(resource), Powered)

@@ -14,6 +14,7 @@ from relay_operator.engine.confirmation import ConfirmationDelays
 from relay_operator.engine.fence import first
 from relay_operator.engine.flow import Turn
 from relay_operator.engine.identity import Installation, Whose
+from relay_operator.flows.managed.abilities import is_part, nameless, shown_once, unnamed
 from relay_operator.flows.managed.ending import legible, says
 from relay_operator.flows.managed.memory import ManagedMemory
 from relay_operator.flows.managed.part_of import whole
@@ -26,10 +27,6 @@ from relay_operator.flows.managed.resource import (
     Progress,
     SearchResult,
     Unfinished,
-    is_part,
-    nameless,
-    shown_once,
-    unnamed,
 )
 from relay_operator.flows.managed.unnamed import found_unnamed, has_rival
 from relay_operator.flows.managed.view import Seen

@@ -18,11 +18,12 @@ from relay_operator.engine.intent import changed_fields, named
 from relay_operator.engine.report import Report
 from relay_operator.engine.status import conditions_of, of_every_pass, storable, whole_seconds
 from relay_operator.flows.managed import actions, blue_green, predicates, recovery, schedule
+from relay_operator.flows.managed.abilities import drain, is_part, shown_once
 from relay_operator.flows.managed.actions import RESTART, START, Action
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.former import former, supersedes, with_present, without
 from relay_operator.flows.managed.proposal import proposal
-from relay_operator.flows.managed.resource import ObsT, Progress, drain, is_part, shown_once
+from relay_operator.flows.managed.resource import ObsT, Progress
 from relay_operator.flows.managed.result import Accepted, Rejected, Result, Sent, Switched
 from relay_operator.flows.managed.view import Difference, Former, Recovery, Seen
 from relay_operator.flows.managed.workload import told

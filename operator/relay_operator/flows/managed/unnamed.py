@@ -9,13 +9,8 @@ from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.intent import changed_fields, sent_to
-from relay_operator.flows.managed.resource import (
-    CannotTell,
-    ExternalResource,
-    Found,
-    ObsT,
-    Unnamed,
-)
+from relay_operator.flows.managed.abilities import Unnamed
+from relay_operator.flows.managed.resource import CannotTell, ExternalResource, Found, ObsT
 
 _LATEST: Final = timedelta(minutes=10)
 """How long after a create was sent its resource may appear: an equal one that is made later may be somebody else's."""

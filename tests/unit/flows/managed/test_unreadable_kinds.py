@@ -10,7 +10,7 @@ from pydantic import JsonValue, ValidationError
 from relay_operator.api import meta
 from relay_operator.api.cloudaccount import AccountBudget
 from relay_operator.engine.intent import cloud_name
-from relay_operator.flows.managed.resource import brought_in, nameless, unnamed
+from relay_operator.flows.managed.abilities import brought_in, nameless, unnamed
 from relay_operator.kinds import KINDS
 from relay_operator.kinds.gpupod import GpuPod
 from tests.unit.engine.apiserver import Json, part
