@@ -37,6 +37,14 @@ export CLOUD=$(jq -r .managementUrl cloud.json) INFERENCE=$(jq -r .inferenceUrl 
 export KEY=$(jq -r .apiKey cloud.json)
 """
 """The cloud's hour is a second here."""
+_BEGUN = """
+served serve
+CLOUD=$(jq -r .managementUrl cloud.json) CONTROL=$(jq -r .controlUrl cloud.json) GATEWAY=$(jq -r .gatewayUrl cloud.json)
+KEY=$(jq -r .apiKey cloud.json) ORG=$(jq -r .organizationId cloud.json)
+NEW='{"image":"pytorch/pytorch:2.9.0","gpuModelId":"h100"}'
+POD=$(curl -s $CLOUD/v1/pods -H "Authorization: Bearer $KEY" -d "$NEW" | jq -r .id)
+"""
+"""What docs/localcloud.md begins with."""
 _GUARDED = """
 TOKEN=secret
 echo $TOKEN > token
@@ -47,6 +55,7 @@ _BEFORE = {
     "docs/localcloud.md": "export INFERENCE KEY\n",
     "docs/localcloud/backup.md": _ENDED + "relay-localcloud serve --state DIR\n",
     "docs/localcloud/billing.md": _KNOWN,
+    "docs/localcloud/control.md": _BEGUN,
     "docs/localcloud/in-a-cluster.md": _GUARDED,
     "docs/python-client.md": _CLIENT,
 }

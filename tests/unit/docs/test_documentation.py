@@ -201,15 +201,16 @@ def test_every_row_of_a_table_has_as_many_cells_as_its_head(page: Path) -> None:
 
 
 LOCALCLOUD = ROOT / "docs" / "localcloud.md"
+CONTROL = LOCALCLOUD.parent / "localcloud" / "control.md"
 
 
 def test_every_setting_of_the_local_cloud_is_explained_with_its_default() -> None:
-    told = {name.strip("`"): json.loads(default.replace(",", "")) for name, default, _ in _rows(LOCALCLOUD, "setting")}
+    told = {name.strip("`"): json.loads(default.replace(",", "")) for name, default, _ in _rows(CONTROL, "setting")}
     assert told == CloudSettings().model_dump(by_alias=True)
 
 
 def test_every_field_of_an_organization_that_control_changes_is_explained() -> None:
-    told = {name.strip("`") for name, _, _ in _rows(LOCALCLOUD, "field")}
+    told = {name.strip("`") for name, _, _ in _rows(CONTROL, "field")}
     assert told == {field.alias for field in OrganizationChange.model_fields.values()}
 
 
