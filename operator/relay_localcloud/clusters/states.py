@@ -99,8 +99,9 @@ SERVING: Final = frozenset({C.PROVISIONING, C.RUNNING, C.DEGRADED})
 def derived_status(status: C, census: Census) -> C:
     """The status of a serving cluster: degraded while anything is wrong, running once all replicas are healthy.
 
-    While replicas start, it stays what it was: a growing cluster is still running, a recovering one still degraded.
+    While replicas start, it stays what it was: a growing cluster is still running, a recovering one still degraded. One
+    that ran and has no healthy replica left does not serve.
     """
-    if census.is_amiss:
+    if census.is_amiss or (status is C.RUNNING and not census.healthy):
         return C.DEGRADED
     return status if census.starting else C.RUNNING

@@ -18,7 +18,7 @@ from relay_localcloud.money.payments import Charge
 from relay_wire.billing import AutoRecharge, AutoRechargeUpdate
 
 RAN_OUT: Final = "The balance ran out: add funds, then restart it."
-FUNDED_AGAIN: Final = "The balance ran out, and there are funds again: restart it."
+FUNDED_AGAIN: Final = "The balance ran out, and funds were added since: restart it."
 
 FIRST_RETRY: Final = HOUR
 """The wait after a recharge that was not possible, or was declined (assumed); each further decline doubles it."""
@@ -66,8 +66,8 @@ def recharge_settings(tx: Tx, organization_id: str) -> AutoRecharge:
 
 def set_recharge(tx: Tx, organization_id: str, settings: AutoRechargeUpdate) -> None:
     """Save new settings, which apply at once; ApiError 503 if payments are unconfigured, 400 over the cap."""
-    payments.require_configured(tx)
     payments.require_within_cap(billing.account(tx, organization_id), settings.amount_cents)
+    payments.require_configured(tx)
     billing.open_account(tx, organization_id)
     ACCOUNTS.change(tx, organization_id, **{f"recharge_{name}": value for name, value in settings})
     tx.cancel(billing.AUTO_RECHARGE, organization_id)

@@ -88,8 +88,8 @@ def deposit(tx: Tx, organization_id: str, body: DepositRequest) -> Charge:
                 KEY_REUSED,
             )
         return earlier
-    require_configured(tx)
     _require_allowed(billing.account(tx, organization_id), body.amount_cents)
+    require_configured(tx)
     card = default_card(tx, organization_id)
     if card is None:
         raise ApiError(400, "There is no saved card to charge: save one first.", "NO_PAYMENT_METHOD")

@@ -18,7 +18,7 @@ from relay_localcloud.serving.states import SERVING, TRANSITIONS, Trigger, deriv
 from relay_wire.serving import DeploymentStatus
 
 _RAN_OUT: Final = "The balance ran out: add funds, then send replicasDesired again."
-_FUNDED_AGAIN: Final = "The balance ran out, and there are funds again: send replicasDesired."
+_FUNDED_AGAIN: Final = "The balance ran out, and funds were added since: send replicasDesired."
 
 
 def apply(

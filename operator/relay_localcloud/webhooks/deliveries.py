@@ -1,13 +1,15 @@
 """Calls to the receivers of webhooks: at least once, with three retries, over real HTTP (section 6).
 
 A call stays on the due-queue until its outcome is written, so a killed process repeats it. Up to `IN_ALL` calls run at
-once, up to `PER_RECEIVER` of them to one subscription, so a slow receiver does not delay others. A receiver that
-repeatedly does not answer is called less often (`circuits.py`).
+once, up to `PER_RECEIVER` of them to one subscription, so a slow receiver does not delay others. Those about the same
+workload follow one another, so that the last one a receiver gets tells how it is now. A receiver that repeatedly does
+not answer is called less often (`circuits.py`).
 """
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from types import TracebackType
@@ -58,6 +60,7 @@ PAUSED = "paused"
 
 IN_ALL = 256
 PER_RECEIVER = 8
+_OF_WORKLOADS: Final = ("clusterId", "deploymentId", "vmId")
 
 ATTEMPTS_KEPT: Final = 20_000
 LARGEST: Final = 32 * 1024 * 1024
@@ -166,6 +169,8 @@ class Deliveries(Outbound):
         self._reach = reach
         self._circuits = Circuits()
         self._opening: asyncio.Task[Caller] | None = None
+        self._latest: dict[tuple[str, str], asyncio.Event] = {}
+        """By subscription and workload: set when the last of the calls begun so far has ended."""
 
     async def __aenter__(self) -> Self:
         """Import the HTTP client in the background if anybody subscribed: that takes a fifth of the start."""
@@ -212,6 +217,26 @@ class Deliveries(Outbound):
         return None if earliest is None else earliest + OVERTAKING
 
     async def _attempt(self, queued: QueuedCall, at: int, horizon: int) -> None:
+        with self._store.transaction(at=at) as tx:
+            workload_id = _about(tx, queued.item_id)
+        async with self._after_earlier(queued.lane, workload_id):
+            await self._call(queued, at)
+
+    @asynccontextmanager
+    async def _after_earlier(self, lane: str, workload_id: str) -> AsyncIterator[None]:
+        """Wait until the calls have ended that began before, to the same receiver about the same workload."""
+        about, ended = (lane, workload_id), asyncio.Event()
+        earlier, self._latest[about] = self._latest.get(about), ended
+        try:
+            if earlier is not None:
+                await earlier.wait()
+            yield
+        finally:
+            ended.set()
+            if self._latest.get(about) is ended:
+                del self._latest[about]
+
+    async def _call(self, queued: QueuedCall, at: int) -> None:
         lane = lane_of(self._owner_of(queued.lane))
         await self._turns.of(lane)
         with self._store.transaction(at=at) as tx:
@@ -253,6 +278,13 @@ async def _open_caller(reach: Reach) -> "Caller":
     module = await asyncio.to_thread(import_module, "relay_localcloud.webhooks.receivers")
     caller: Caller = module.Caller(IN_ALL, reach)
     return caller
+
+
+def _about(tx: Tx, item_id: int) -> str:
+    """The id of the workload that an event tells of: of a replica's event, its cluster or deployment."""
+    row = _FIND.run(tx.connection, of_item=item_id).fetchone()
+    data = {} if row is None else json.loads(row[5])["data"]
+    return next((str(data[name]) for name in _OF_WORKLOADS if name in data), "")
 
 
 def _prepare(tx: Tx, item_id: int, at: int, *, faulty: bool) -> Call | None:

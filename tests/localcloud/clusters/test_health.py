@@ -32,6 +32,19 @@ HOUR = 3600
 # Health and nodes.
 
 
+async def test_a_cluster_whose_only_replica_is_replaced_is_degraded_until_the_next_is_healthy(
+    organization: Organization,
+) -> None:
+    await own_node(organization)
+    cluster_id = await running(organization, replicaCount=1)
+    await happens(organization, cluster_id, "terminateReplica")
+    shown = await detail(organization, cluster_id)
+    assert shown["status"] == "degraded"
+    assert shown["statusReason"].startswith("0 of 1 replicas are healthy. Starting: ")
+    await organization.server.advance(UNTIL_RUNNING)
+    assert await status(organization, cluster_id) == "running"
+
+
 async def test_an_unhealthy_replica_degrades_and_a_healthy_one_mends(
     organization: Organization, receiver: Receiver
 ) -> None:
@@ -49,11 +62,11 @@ async def test_an_unhealthy_replica_degrades_and_a_healthy_one_mends(
     await happens(organization, cluster_id, "healthy", replicaId=sick)
     assert await status(organization, cluster_id) == "running"
     events = await received(receiver, lambda events: len(events) == 4)
-    assert sorted(event["type"] for event in events) == [
-        "cluster.degraded",
-        "cluster.running",
-        "replica.healthy",
+    assert [event["type"] for event in events] == [
         "replica.unhealthy",
+        "cluster.degraded",
+        "replica.healthy",
+        "cluster.running",
     ]
     assert all(event["data"]["clusterId"] == cluster_id for event in events)
     of_replicas = [event["data"]["replicaId"] for event in events if event["type"].startswith("replica.")]
@@ -284,7 +297,7 @@ async def test_a_cluster_stops_when_the_balance_runs_out(organization: Organizat
     assert answer.refusal == (402, "INSUFFICIENT_BALANCE")
     await set_organization(organization, balanceCents=100_000)
     shown = await detail(organization, cluster_id)
-    assert shown["statusReason"] == "The balance ran out, and there are funds again: restart it."
+    assert shown["statusReason"] == "The balance ran out, and funds were added since: restart it."
 
 
 async def test_funds_that_come_while_a_cluster_stops_are_in_its_reason_once_it_is_stopped(
@@ -297,7 +310,7 @@ async def test_funds_that_come_while_a_cluster_stops_are_in_its_reason_once_it_i
     await set_organization(organization, balanceCents=100_000)
     await organization.server.advance(60)
     shown = await detail(organization, cluster_id)
-    assert (shown["status"], "there are funds again" in shown["statusReason"]) == ("stopped", True)
+    assert (shown["status"], "funds were added since" in shown["statusReason"]) == ("stopped", True)
 
 
 async def test_a_container_of_a_cluster_exits_only_while_it_runs(organization: Organization) -> None:

@@ -64,6 +64,7 @@ def test_what_a_move_does_to_replicas(trigger: ClusterTrigger, move: ClusterMove
         (ClusterStatus.RUNNING, Census(2, healthy=["a"], starting=["b"]), ClusterStatus.RUNNING),
         (ClusterStatus.RUNNING, Census(2, healthy=["a"], unhealthy=["b"]), ClusterStatus.DEGRADED),
         (ClusterStatus.RUNNING, Census(2, healthy=["a"], lost=["b"]), ClusterStatus.DEGRADED),
+        (ClusterStatus.RUNNING, Census(1, starting=["b"]), ClusterStatus.DEGRADED),
         (ClusterStatus.DEGRADED, Census(2, healthy=["a"], starting=["b"]), ClusterStatus.DEGRADED),
         (ClusterStatus.DEGRADED, Census(2, healthy=["a", "b"]), ClusterStatus.RUNNING),
     ],

@@ -234,6 +234,7 @@ async def test_unconfigured_payments_are_503(organization: Organization, payment
         ),
     ):
         assert (await organization.call(method, path, body)).refusal == (503, "PAYMENTS_UNCONFIGURED"), path
+    assert (await organization.call("POST", DEPOSIT, {"amountCents": 1})).status == 400
     assert (await organization.ok("GET", CARDS))["items"] == [card]
     assert (await organization.ok("GET", "/v1/orgs/{org}/billing/auto-recharge"))["enabled"] is False
     assert await charges(organization) == []

@@ -43,7 +43,7 @@ async def test_when_the_balance_runs_out_it_stops_until_it_is_scaled_again(organ
     assert answer.refusal == (402, "INSUFFICIENT_BALANCE")
     await set_organization(organization, balanceCents=100_000)
     shown = await change(organization, deployment, backendWeight=2)
-    assert (shown["status"], "there are funds again" in shown["statusReason"]) == ("stopped", True)
+    assert (shown["status"], "funds were added since" in shown["statusReason"]) == ("stopped", True)
     assert (await change(organization, deployment, replicasDesired=1))["status"] == "provisioning"
     await organization.server.advance(UNTIL_RUNNING)
     shown = await get(organization, deployment)

@@ -7,8 +7,10 @@ from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from tests.localcloud.support.clusters import running
 from tests.localcloud.support.events import create_pod, create_webhook, deliveries_of, make_event, settle
 from tests.localcloud.support.receiver import Receiver
+from tests.localcloud.support.workloads import happens
 from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
@@ -187,6 +189,28 @@ async def test_a_slow_receiver_counts_as_a_failure(start_server: StartServer) ->
         receiver.hang.set()
         await server.advance(10)
         assert [record.get("statusCode") for record in await deliveries_of(organization, webhook)] == [200, None]
+
+
+async def test_calls_about_one_workload_follow_one_another_and_others_do_not_wait(start_server: StartServer) -> None:
+    server = start_server("--ephemeral", "--clock", "frozen")
+    await server.ok("PATCH", "/settings", {"webhookTimeoutSeconds": 300})
+    organization = await server.organization()
+    cluster_id = await running(organization, replicaCount=1)
+    async with Receiver(hang=asyncio.Event()) as receiver:
+        await create_webhook(organization, receiver)
+
+        async def types() -> list[str]:
+            return receiver.types
+
+        await happens(organization, cluster_id, "unhealthy")
+        for number in (1, 2):
+            await make_event(organization)
+            arrived = ["replica.unhealthy", *["vm.terminated"] * number]
+            await eventually(types, arrived.__eq__, every=0.01)
+        assert receiver.hang is not None
+        receiver.hang.set()
+        await settle(organization)
+        assert receiver.types == ["replica.unhealthy", "vm.terminated", "vm.terminated", "cluster.degraded"]
 
 
 async def test_a_slow_receiver_holds_up_nobody_else(start_server: StartServer) -> None:

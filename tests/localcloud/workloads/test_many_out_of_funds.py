@@ -11,7 +11,7 @@ from relay_localcloud.kernel import due
 from relay_localcloud.kernel.instants import HOUR, SECOND
 from relay_localcloud.kernel.store import Store
 from relay_localcloud.money import billing
-from relay_localcloud.money.alarms import AT_ONCE
+from relay_localcloud.money.alarms import AT_ONCE, FUNDED_AGAIN
 from relay_localcloud.money.ledger import USAGE
 from relay_localcloud.runtimes.simulated import Simulated
 from relay_localcloud.serving.rows import DEPLOYMENTS
@@ -98,7 +98,7 @@ def _stopped_by(store: Store, until: int) -> tuple[list[int], list[int]]:
             HANDLERS[item.kind](tx, item)
             every = WORKLOADS.all(tx)
             ran_out.append(sum(each.status is not PodStatus.RUNNING for each in every))
-            kept.append(sum(each.status_reason is not None and "again" in each.status_reason for each in every))
+            kept.append(sum(each.status_reason == FUNDED_AGAIN for each in every))
     return _steps(ran_out), _steps(kept)
 
 
