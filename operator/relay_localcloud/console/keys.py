@@ -5,8 +5,9 @@ from typing import Final
 from sqlalchemy import func, select
 
 from relay_localcloud.console.reading import Reading
+from relay_localcloud.http.names import LONGEST_NAME
 from relay_localcloud.identity import organizations
-from relay_localcloud.workloads.ssh_keys import ATTACHED, KEYS, LONGEST_NAME
+from relay_localcloud.workloads.ssh_keys import ATTACHED, KEYS
 
 _SHOWN: Final = 100
 

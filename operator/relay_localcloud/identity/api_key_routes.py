@@ -2,6 +2,7 @@
 
 from relay_localcloud.http.bodies import Answer, Body
 from relay_localcloud.http.errors import ApiError, not_found
+from relay_localcloud.http.names import require_name
 from relay_localcloud.http.principal import SCOPES, OrganizationId, OrganizationWriter, Principal, ResourceId
 from relay_localcloud.http.routing import Router
 from relay_localcloud.identity import credentials
@@ -14,16 +15,13 @@ from relay_wire.api_keys import ApiKeyCreate, ApiKeyCreated, ApiKeySummary
 
 router = Router("API keys")
 
-LONGEST_NAME = 200
-
 
 @router.post("/v1/orgs/{orgId}/api-keys/create", summary="Create an API key")
 def create_api_key(
     caller: OrganizationWriter, organization_id: OrganizationId, body: Body[ApiKeyCreate], tx: Tx
 ) -> ApiKeyCreated:
     """Answers the plaintext key, once. 403 for a key that makes one with more scopes, or one that outlives it."""
-    if len(body.name) > LONGEST_NAME:
-        raise ApiError(400, f"name: at most {LONGEST_NAME} characters.")
+    require_name(body.name)
     scopes = granted_scopes(caller, body.scopes)
     expires_at = credentials.expiry(tx.now, body.expires_in_seconds)
     _require_shorter_life(caller, expires_at)

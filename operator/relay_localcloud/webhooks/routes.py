@@ -5,6 +5,7 @@ from functools import partial
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.http.bodies import Answer, Body, OptionalBody
 from relay_localcloud.http.errors import ApiError, not_found
+from relay_localcloud.http.names import require_name
 from relay_localcloud.http.openapi import ASSUMED
 from relay_localcloud.http.pages import PageRequest
 from relay_localcloud.http.principal import OrganizationId, ResourceId, ToolingReader, ToolingWriter
@@ -29,7 +30,6 @@ from relay_wire.webhooks import (
 router = Router("Webhook management")
 
 SECRET_PREFIX = "whsec_"  # noqa: S105 - public
-LONGEST_NAME = 200
 LONGEST_URL = 2000
 _SHOWN = 12
 
@@ -107,8 +107,7 @@ def list_deliveries(
 
 
 def _check(body: WebhookCreate) -> None:
-    if len(body.name) > LONGEST_NAME:
-        raise ApiError(400, f"name: at most {LONGEST_NAME} characters.")
+    require_name(body.name)
     if len(body.url) > LONGEST_URL or web_address(body.url) is None:
         raise ApiError(400, "url: give an http or https address, such as https://example.test/webhooks.")
     unknown = [event for event in body.events if event not in EVENT_TYPES]

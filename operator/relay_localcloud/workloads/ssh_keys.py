@@ -15,6 +15,7 @@ from sqlalchemy import ForeignKeyConstraint, UniqueConstraint
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.http.bodies import Body
 from relay_localcloud.http.errors import ApiError, not_found
+from relay_localcloud.http.names import require_name
 from relay_localcloud.http.openapi import ASSUMED
 from relay_localcloud.http.pages import PageRequest
 from relay_localcloud.http.principal import OrganizationId, ResourceId, ToolingReader, ToolingWriter, VmWriter
@@ -29,8 +30,6 @@ from relay_wire.ssh_keys import SshKey, SshKeyAttach, SshKeyCreate, SshKeyList
 from relay_wire.vms import VmRecord
 
 router = Router("SSH keys")
-
-LONGEST_NAME: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +75,7 @@ def create_ssh_key(_: ToolingWriter, organization_id: OrganizationId, body: Body
 
 def add_key(tx: Tx, organization_id: str, body: SshKeyCreate) -> KeyRow:
     """Register a key; ApiError as the operation answers it."""
-    if len(body.name) > LONGEST_NAME:
-        raise ApiError(400, f"name: at most {LONGEST_NAME} characters.")
+    require_name(body.name)
     if not is_public_key(body.public_key):
         raise ApiError(400, "publicKey: this is not an OpenSSH public key, such as `ssh-ed25519 AAAA... you@host`.")
     named = {"organization_id": organization_id, "name": body.name}

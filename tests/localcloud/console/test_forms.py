@@ -138,7 +138,9 @@ async def test_two_people_create_the_same_vm_or_cluster(fresh: Server, noun: str
     assert "1 workload: " in text_of(await page(fresh, "/console/workloads"))
 
 
-@pytest.mark.parametrize(("field", "value"), [("name", ""), ("name", "x" * 201), ("publicKey", ""), *WRONG_KEYS])
+@pytest.mark.parametrize(
+    ("field", "value"), [("name", ""), ("name", "x" * 201), ("name", "a\u202eb"), ("publicKey", ""), *WRONG_KEYS]
+)
 async def test_what_is_wrong_with_a_key_stands_beside_its_field(server: Server, field: str, value: str) -> None:
     owner = server.seeded()
     code, about, _ = wrong(await add_key(owner, **{field: value}))

@@ -30,6 +30,7 @@ CREATE = "/v1/orgs/{org}/api-keys/create"
         {"name": 7},
         {"name": ["k"]},
         {"name": "x" * 201},
+        {"name": "a\u202eb"},
         {"name": "k", "scopes": "vms:read"},
         {"name": "k", "scopes": [7]},
         {"name": "k", "scopes": [None]},

@@ -64,6 +64,7 @@ async def test_events_may_be_left_out_for_all_of_them(organization: Organization
         {"name": ""},
         {"name": 1},
         {"name": "n" * 201},
+        {"name": "a\u202eb"},
         {"url": None},
         {"url": ""},
         {"url": "example.test/hook"},
