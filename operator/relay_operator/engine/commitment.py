@@ -70,7 +70,7 @@ def commitment(
     present, told = _present(None, False, spec, status), NOTHING
     if intent is not None:
         reserved = intent.reserved if isinstance(intent, CreateIntent) else None
-        awaited = is_open(intent, status.get("createToken"), status.get("id"))
+        awaited = is_open(intent, status.get("createToken"), status.get("id"), status.get("specHash"))
         shown, present = present, _present(reserved, awaited, spec, status)
         told = present - shown
     former = status.get("former")

@@ -134,7 +134,11 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         memory.kube_failures += 1
         delay = _KUBE_BACKOFF.after(memory.kube_failures, self.engine.retry_policy.random)
         self.engine.queue.add_after(key, delay, Priority.RETRY)
-        logger.info("the Kubernetes API did not take it: %s", error)
+        if memory.unwritten is None:
+            logger.info("the Kubernetes API did not take it: %s", error)
+        else:
+            paid = memory.unwritten.paid.cloud_id
+            logger.warning("%s has %s, and its status does not say so yet: %s", key, paid, error)
 
     async def persist(self) -> None:
         """Wait until everything paid for is recorded, that of objects which are gone too; called before the end.
@@ -360,7 +364,7 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         try:
             recorded = await Persistence(engine.sleep, engine.retry_policy.random).write(unwritten)
         except KubeError as error:
-            if not never_taken(error):
+            if unwritten.paid.in_use or not never_taken(error):
                 raise
             recorded, refusal = Recorded.REFUSED, error
         memory.unwritten = None

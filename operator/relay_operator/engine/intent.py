@@ -50,13 +50,16 @@ def intent_of(raw: Mapping[str, JsonValue]) -> CreateIntent | None:
     return intent if isinstance(intent, CreateIntent) else None
 
 
-def is_open(intent: CreateIntent | MalformedIntent | None, token: JsonValue, cloud_id: JsonValue) -> bool:
-    """Whether a create may have been sent whose result status, with this token and id, does not record.
+def is_open(
+    intent: CreateIntent | MalformedIntent | None, token: JsonValue, cloud_id: JsonValue, spec_hash: JsonValue
+) -> bool:
+    """Whether a create may have been sent whose result status, with this token, id and hash, does not record.
 
-    About an unreadable intent, the token of an earlier one proves nothing.
+    A hash without an id means that somebody removed the id: both are written at once, and cleared at once. About an
+    unreadable intent, the token of an earlier one proves nothing.
     """
     if isinstance(intent, CreateIntent):
-        return intent.token != token
+        return intent.token != token or bool(spec_hash and not cloud_id)
     return intent is not None and (not token or (not cloud_id and token != MalformedIntent.TOKEN))
 
 

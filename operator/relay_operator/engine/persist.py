@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
-from relay_kube.kube import JsonObject, KubeError, NotFound, Refused
+from relay_kube.kube import JsonObject, KubeError, NotFound, Refused, Unavailable
 from relay_operator.api.meta import ADOPT_ID, CREATE_INTENT
 from relay_operator.engine.backoff import Backoff, Random
 from relay_operator.engine.entry import uid_of
@@ -24,6 +24,7 @@ _BACKOFF = Backoff(initial=0.1, limit=1.0)
 _TRIES = 3
 """Consecutive tries; after them the queue retries, since other objects wait for the worker."""
 _NEVER_TAKEN = frozenset({400, 413, 422})
+_NOT_KEPT = "the API server took the status, and dropped the id {} from it: see what admission webhooks change"
 
 
 class Recorded(Enum):
@@ -43,6 +44,8 @@ class PaidFor:
     cloud_id: str
     deletion_policy: str
     """The policy that ends the resource, and does nothing else."""
+    in_use: bool = False
+    """It has existed for long, and status had lost it: it is not ended because a write is refused."""
 
     def alone(self, raw: Mapping[str, JsonValue], after: Mapping[str, JsonValue]) -> JsonObject:
         """The object as if it had only this resource, with the policy that ends it."""
@@ -82,7 +85,8 @@ class Persistence:
     async def write(self, unwritten: Unwritten) -> Recorded:
         """Write the id; returns the outcome. Raises KubeError after a few failures, or once it is refused for good.
 
-        After a failure, which may be a conflict, it is written only if nobody decided on the object meanwhile.
+        The same if the API server answers an object without the id: what is not recorded would be created again. After
+        a failure, which may be a conflict, it is written only if nobody decided on the object meanwhile.
         """
         writer, patch, failures = unwritten.writer, unwritten.patch, 0
         before = writer.latest()
@@ -106,6 +110,8 @@ class Persistence:
                 if failures == _TRIES or never_taken(error):
                     raise
             else:
+                if unwritten.paid.cloud_id not in _ids(part(writer.latest(), "status")):
+                    raise Unavailable(0, "NotKept", _NOT_KEPT.format(unwritten.paid.cloud_id))
                 return Recorded.WRITTEN
             await self.sleep(_BACKOFF.after(failures, self.random))
 
@@ -146,9 +152,12 @@ def records(raw: Mapping[str, JsonValue]) -> Records:
         status = {}  # a copy's status is about another object
     intent = intent_of(raw)
     written = intent.token if intent is not None else str(annotations.get(CREATE_INTENT) or "")
-    ids = frozenset((str(status.get("id") or ""), *_texts(status, "parts", "batchId"))) - {""}
     token, aside = str(status.get("createToken") or ""), frozenset(_texts(status, "former", "id"))
-    return Records(written, token, ids, aside)
+    return Records(written, token, _ids(status), aside)
+
+
+def _ids(status: Mapping[str, JsonValue]) -> frozenset[str]:
+    return frozenset((str(status.get("id") or ""), *_texts(status, "parts", "batchId"))) - {""}
 
 
 def _texts(status: Mapping[str, JsonValue], rows: str, name: str) -> list[str]:

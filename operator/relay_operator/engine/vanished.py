@@ -29,8 +29,9 @@ from relay_kube.kube import (
     Refused,
     ResourceType,
 )
+from relay_kube.nesting import decoded
 from relay_operator.api.cloudaccount import MAX_OWNERLESS, Ownerless
-from relay_operator.api.meta import ANNOTATION_PREFIX, CREATE_INTENT, PAUSED, PLAN_ONLY, ObjectKey, rfc3339
+from relay_operator.api.meta import ANNOTATION_PREFIX, CREATE_INTENT, PAUSED, PLAN_ONLY, ObjectKey, ObjectMeta, rfc3339
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.config_maps import ConfigMaps
 from relay_operator.engine.endpoints import Endpoints
@@ -277,11 +278,8 @@ class Vanished:
         metadata, text = part(config_map, "metadata"), self._config_maps.text(config_map)
         if text is None:
             return None
-        try:
-            raw = part(json.loads(text))
-        except ValueError:
-            raw = {}
-        if raw.get("kind") not in self.kinds:
+        raw = self._legible(text)
+        if raw is None:
             logger.error("the ConfigMap %s cannot be read: what it stands for is left", metadata.get("name"))
             return None
         answers: JsonObject = {**_ours(metadata), **dict.fromkeys(_UNDONE)}
@@ -290,6 +288,17 @@ class Vanished:
         kind, name = str(raw.get("kind")), str(metadata.get("name"))
         vanished_uid = name.removeprefix(_PREFIX + kind.lower() + "-")
         return ObjectKey(kind, str(kept.get("namespace") or ""), str(kept.get("name")), vanished_uid), raw
+
+    def _legible(self, text: str) -> JsonObject | None:
+        """The object in a text, which anybody with rights in this namespace can write; None if it is none of ours."""
+        try:
+            raw = part(decoded(text.encode(), objects=1))
+            ObjectMeta.model_validate(part(raw, "metadata"))
+            self.cache.entry_of(raw)
+        except (ValueError, TypeError, RecursionError):
+            return None
+        kind = raw.get("kind")
+        return dict(raw) if isinstance(kind, str) and kind in self.kinds else None
 
     def _put(self, key: ObjectKey, raw: JsonObject) -> None:
         self.leftovers.retract(uid_of(raw))

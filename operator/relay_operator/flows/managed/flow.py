@@ -1,7 +1,7 @@
 """The flow of objects that a kind maps to one resource of the cloud each."""
 
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Generic
 
 from relay_client import BadRequest
@@ -46,6 +46,9 @@ from relay_operator.flows.managed.shown_once import Shown
 from relay_operator.flows.managed.status import begins, new_status, still_waiting
 from relay_operator.flows.managed.view import Former, Seen
 from relay_operator.flows.managed.workload import asked
+
+_NEW = timedelta(hours=1)
+"""For so long after its create, nobody misses a resource that status could never record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +225,9 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
         """The accepted resource; None if nobody paid for it, or if only `adopt-id` makes it the object's so far."""
         if not isinstance(result, Accepted) or facts.view.seen is Seen.ADOPTEE or brought_in(self.resource):
             return None
-        return PaidFor(self.resource.identity(result.resource)[0], DeletionPolicy.DELETE)
+        cloud_id, _ = self.resource.identity(result.resource)
+        in_use = facts.view.seen is Seen.FOUND and facts.now - result.intent.started_at > _NEW
+        return PaidFor(cloud_id, DeletionPolicy.DELETE, in_use)
 
     def leaves(self, facts: Facts[SpecT, StatusT, ObsT]) -> tuple[Left, ...]:
         """What stays by policy or `abandon`; a former object's resource that could not be taken over is an orphan.

@@ -44,7 +44,7 @@ def demand(obj: Resource[SpecT, StatusT]) -> Demand:
 
 def intent_open(obj: Resource[SpecT, StatusT], intent: Intent) -> bool:
     """Whether a create may have been sent whose result status does not record."""
-    return is_open(intent, obj.status.create_token, obj.status.id)
+    return is_open(intent, obj.status.create_token, obj.status.id, obj.status.spec_hash)
 
 
 def created_at(obj: Resource[SpecT, StatusT], now: datetime) -> datetime | None:

@@ -158,7 +158,9 @@ def _of_action(facts: Facts[SpecT, StatusT, ObsT], action: Action) -> Fields:
         token, attempt = (
             (facts.intent.token, facts.intent.attempt) if facts.intent is not None else (MalformedIntent.TOKEN, 1)
         )
-        closed = {"create_token": token, "attempt": max(attempt, facts.obj.status.attempt or 0)}
+        closed: Fields = {"create_token": token, "attempt": max(attempt, facts.obj.status.attempt or 0)}
+        if facts.obj.status.spec_hash and not facts.obj.status.id:  # of what lost its id, and is not there
+            closed |= _cleared(facts, beside=bool(former(facts.obj.status)))
         return closed | blue_green.reinstated(facts.obj.status, facts.intent)
     if isinstance(action, actions.Replace):
         return {"replacing": True} | _failed(facts)
