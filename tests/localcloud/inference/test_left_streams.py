@@ -6,11 +6,13 @@ import asyncio
 import json
 import socket
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import pytest
 from aiohttp import web
+from yarl import URL
 
 from tests.localcloud.support.inference import CHAT, MESSAGES, chat, message
 from tests.localcloud.support.modelserver import ModelServer
@@ -173,6 +175,13 @@ def hardly_any_room(address: aiohttp.AddrInfoType) -> socket.socket:
     return made
 
 
+def unsent(url: str) -> int:
+    """The bytes that the kernel keeps of what the server at this address has sent, since nobody takes them."""
+    ending = f":{URL(url).port:04X}"
+    rows = (row.split() for row in Path("/proc/net/tcp").read_text().splitlines()[1:])
+    return sum(int(row[4].partition(":")[0], 16) for row in rows if row[1].endswith(ending))
+
+
 async def test_a_stream_that_nobody_reads_does_not_hold_up_the_end_of_the_cloud(start_server: StartServer) -> None:
     server = start_server("--ephemeral")
     organization = await server.organization()
@@ -182,6 +191,13 @@ async def test_a_stream_that_nobody_reads_does_not_hold_up_the_end_of_the_cloud(
         body, headers = chat("w " * 500_000, stream=True), {"x-api-key": organization.api_key}
         async with session.post(url, json=body, headers=headers) as answer:
             await answer.content.readuntil(b"\n\n")
+            looks = [unsent(url)]
+
+            async def looked() -> list[int]:
+                looks.append(unsent(url))
+                return looks[-6:]
+
+            await eventually(looked, lambda last: last[0] > 0 and len(set(last)) == 1, what="the answer stands still")
             assert await asyncio.to_thread(server.stop) == 0
             with pytest.raises(aiohttp.ClientPayloadError):
                 await answer.read()
