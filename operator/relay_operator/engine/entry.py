@@ -178,7 +178,7 @@ def entry_of(raw: Mapping[str, JsonValue], installation: str) -> Entry:
     annotations = part(metadata, "annotations")
     spec, status = part(raw, "spec"), part(raw, "status")
     intent = _own_intent(metadata, annotations, status, installation)
-    sent = intent if is_open(intent, *map(status.get, ("createToken", "id", "specHash"))) else None
+    sent = intent if is_open(intent, status.get("createToken"), status.get("id"), status.get("specHash")) else None
     account = part(status, "account") or _sent_with(sent) or part(spec, "accountRef")
     conditions = _conditions(status)
     told = {str(one.get("type")): one for one in reversed(conditions)}
