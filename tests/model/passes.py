@@ -266,7 +266,10 @@ class Passes:
             persist._TRIES = tries
 
     def _set_out(self, books: Books) -> None:
-        vanished, leftovers = self._vanished, Leftovers(self._vanished.kube, self._vanished.namespace)
+        vanished, leftovers = (
+            self._vanished,
+            Leftovers(self._vanished.kube, self._vanished.namespace, self._vanished.kinds),
+        )
         vanished.leftovers = leftovers
         self._cache.entries.clear()
         self._cache.forgotten.clear()

@@ -132,6 +132,8 @@ class Leftovers:
     kube: Kube
     namespace: str
     """The operator's own namespace."""
+    kinds: frozenset[str]
+    """All kinds of this release."""
     _config_maps: ConfigMaps = field(init=False)
     _records: dict[str, Leftover] = field(default_factory=dict)
     """By the name of the ConfigMap."""
@@ -143,6 +145,8 @@ class Leftovers:
     _by_namespace: dict[str, set[str]] = field(default_factory=dict)
     _by_name: dict[tuple[str, Fate], set[str]] = field(default_factory=dict)
     """Those that are only known by their name, by the namespace of their object and by what becomes of them."""
+    _illegible: set[str] = field(default_factory=set)
+    """ConfigMaps of kept resources whose records cannot be read: their names still tell what they are of."""
     _unsaved: set[str] = field(default_factory=set)
     _retracted: dict[str, Leftover] = field(default_factory=dict)
     """Records whose ConfigMap has to be deleted, by its name."""
@@ -161,11 +165,15 @@ class Leftovers:
 
         Changes of this process that are not saved yet win over what is read.
         """
-        name, text = str(part(config_map, "metadata").get("name")), self._config_maps.text(config_map)
-        if text is None:
+        name, fate = str(part(config_map, "metadata").get("name")), _labelled(config_map)
+        if fate is None:
             return False
         found.add(name)
-        record = _read(name, text)
+        record = _read(name, self._config_maps.text(config_map))
+        if record is None and fate == Fate.KEPT:
+            self._illegible.add(name)
+        else:
+            self._illegible.discard(name)
         if record is not None and name not in self._unsaved and name not in self._retracted:
             self._put(record)
         return True
@@ -182,6 +190,7 @@ class Leftovers:
         for name in (before & self.saved()) - found:
             logger.info("the ConfigMap %s is deleted: what it stood for is forgotten", name)
             self._drop(name)
+        self._illegible &= found
 
     def note(self, leftover: Leftover) -> None:
         """Add a record, which the next `save` writes; a resource that is kept on purpose stays so.
@@ -291,10 +300,9 @@ class Leftovers:
 
     def _yields(self, there: JsonObject) -> bool:
         """Whether the present ConfigMap may be deleted or overwritten; takes over one that is kept on purpose."""
-        text = self._config_maps.text(there)
-        if text is None or part(there, "metadata", "labels").get(LABEL) != Fate.KEPT:
+        if _labelled(there) != Fate.KEPT:
             return True
-        known = _read(str(part(there, "metadata").get("name")), text)
+        known = _read(str(part(there, "metadata").get("name")), self._config_maps.text(there))
         if known is not None:
             self._put(known)
         return False
@@ -366,14 +374,26 @@ class Leftovers:
         for record in (*(record for record in alike if not (cloud_id and record.id)), *same):
             if any_cloud or record.account == reach.account or reach.is_in_cloud_of(record):
                 return True
+        return bool(self._illegible) and self._keeps_illegibly(reach, cloud_id, name)
+
+    def _keeps_illegibly(self, reach: Reach, cloud_id: str, name: str) -> bool:
+        """Whether a ConfigMap that cannot be read has the name that the record of the resource would have."""
+        for kind in self.kinds:
+            by_id = self._names(reach, kind, cloud_id, cloud_id) if cloud_id else ()
+            if not self._illegible.isdisjoint((*by_id, *self._names(reach, kind, f"{_NAMED}{name}", name))):
+                return True
         return False
 
     def _recorded(self, reach: Reach, kind: str, known_as: str, formerly: str) -> Iterator[Leftover]:
         """Yields the record of this cloud, and that of an earlier release, which names no cloud."""
+        yield from filter(None, map(self._records.get, self._names(reach, kind, known_as, formerly)))
+
+    def _names(self, reach: Reach, kind: str, known_as: str, formerly: str) -> Iterator[str]:
+        """Yields the names of their ConfigMaps."""
         endpoint = reach.endpoints.of(kind)
         places = {(endpoint, known_as if endpoint else formerly), ("", formerly)}
-        names = (_config_map(where, reach.organization, kind, what) for where, what in sorted(places, reverse=True))
-        yield from filter(None, map(self._records.get, names))
+        for where, what in sorted(places, reverse=True):
+            yield _config_map(where, reach.organization, kind, what)
 
     def _put(self, record: Leftover) -> None:
         name = record.config_map
@@ -424,10 +444,15 @@ def _config_map(endpoint: str, organization: str, kind: str, what: str) -> str:
     return f"leftover-{kind.lower()}-{digest[:16]}"
 
 
-def _read(name: str, text: str) -> Leftover | None:
+def _labelled(config_map: Mapping[str, JsonValue]) -> JsonValue:
+    """The fate that the ConfigMap's label tells; None if it keeps no such record."""
+    return part(config_map, "metadata", "labels").get(LABEL)
+
+
+def _read(name: str, text: str | None) -> Leftover | None:
     """The record in the ConfigMap of this name; None if it is unreadable, or the name does not fit the record."""
     try:
-        record = Leftover.model_validate_json(text)
+        record = Leftover.model_validate_json(text or "")
     except ValidationError:
         record = None
     if record is None or record.config_map != name:

@@ -88,7 +88,7 @@ class Vanished:
     _persisting: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
-        self.leftovers = Leftovers(self.kube, self.namespace)
+        self.leftovers = Leftovers(self.kube, self.namespace, self.kinds)
         self._config_maps = ConfigMaps(self.kube, self.namespace, LABEL, _OBJECT)
 
     async def hand_over(self, key: ObjectKey, raw: Mapping[str, JsonValue], surplus: str = "") -> None:

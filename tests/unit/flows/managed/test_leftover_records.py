@@ -112,7 +112,10 @@ async def test_a_fate_is_changed_but_never_from_kept(world: World) -> None:
 
 async def test_what_another_process_keeps_meanwhile_stays_kept(world: World) -> None:
     """A frozen leader wrote it down and let the object go; to the next one it looked forced away."""
-    other, leftovers = Leftovers(world.kube, OPERATOR_NAMESPACE), world.informer.vanished.leftovers
+    other, leftovers = (
+        Leftovers(world.kube, OPERATOR_NAMESPACE, frozenset({"GpuPod"})),
+        world.informer.vanished.leftovers,
+    )
     leftovers.note(leftover(Fate.ORPHAN))
     other.note(leftover(Fate.KEPT))
     await other.save()
@@ -354,3 +357,26 @@ async def test_what_cannot_be_read_is_not_written_over(world: World) -> None:
     await world.informer.vanished.leftovers.save()
     (there,) = world.left_behind()
     assert part(there, "data") == {"resource.json": "{}"}
+
+
+@pytest.mark.parametrize("damage", [{"data": {"resource.json": "{"}}, {"data": {"resource.json": None}}])
+@pytest.mark.parametrize("cloud_id", ["pod-9", ""], ids=["by id", "by name"])
+@pytest.mark.parametrize("endpoint", ["real", ""], ids=["of this release", "of an earlier release"])
+async def test_what_a_damaged_config_map_keeps_stays_kept(
+    world: World, damage: Json, cloud_id: str, endpoint: str
+) -> None:
+    record = leftover(Fate.KEPT, cloud_id, endpoint=endpoint)
+    world.informer.vanished.leftovers.note(record)
+    await world.informer.vanished.leftovers.save()
+    world.server.edit("configmaps", OPERATOR_NAMESPACE, record.config_map, damage)
+    await world.restart()
+    leftovers = world.informer.vanished.leftovers
+    assert leftovers.kept(reach(endpoint="real"), cloud_id, "its-name")
+    assert not leftovers.kept(reach(endpoint="real"), "pod-8", "another")
+    leftovers.note(record.model_copy(update={"fate": Fate.ORPHAN}))
+    await leftovers.save()
+    (there,) = world.left_behind()
+    assert part(part(there, "metadata"), "labels") == {LABEL: Fate.KEPT}
+    world.server.remove("configmaps", OPERATOR_NAMESPACE, record.config_map)
+    await world.informer.vanished.load()
+    assert not leftovers.kept(reach(endpoint="real"), cloud_id, "its-name")
