@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, assert_never
 
+from relay_operator.api.meta import FINALIZER
 from relay_operator.engine.cache import Cache
 from tests.model import asked
 from tests.model.asked import MISSING, Answer, Look
@@ -12,6 +13,7 @@ from tests.model.neighbours import ACCOUNT
 from tests.model.objects import id_of, loaded, number_of
 
 if TYPE_CHECKING:
+    from relay_kube.kube import JsonObject
     from relay_operator.api.meta import ObjectKey
     from tests.model.state import State
     from tests.model.steps import World
@@ -118,7 +120,8 @@ def _living(state: State, organization: int, told: frozenset[int] | None) -> tup
 @lru_cache(maxsize=10_000)
 def _filled(bodies: tuple[tuple[ObjectKey, bytes], ...]) -> Cache:
     cache = Cache()
-    cache.put(ACCOUNT, {"kind": ACCOUNT.kind, "metadata": {"name": ACCOUNT.name, "namespace": ACCOUNT.namespace}})
+    named: JsonObject = {"name": ACCOUNT.name, "namespace": ACCOUNT.namespace, "finalizers": [FINALIZER]}
+    cache.put(ACCOUNT, {"kind": ACCOUNT.kind, "metadata": named})
     for key, body in bodies:
         cache.put(key, loaded(body))
     return cache

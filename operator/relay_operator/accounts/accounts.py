@@ -137,6 +137,10 @@ class Accounts:
         if connection.listening:
             return
         connection.listening = True
+        self.wake_creates(key)
+
+    def wake_creates(self, key: ObjectKey) -> None:
+        """Wake the objects that have nothing yet: what they waited for with this account is there."""
         for dependent, entry in self._cache.users(key):
             if not entry.cloud_id:
                 self._queue.add(dependent, Priority.CHANGE)

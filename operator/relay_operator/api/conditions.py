@@ -94,6 +94,7 @@ class Reason(StrEnum):
     CRD_OUTDATED = "CrdOutdated"
     LATE_CREATE = "LateCreate"
     LEFTOVER_UNRECORDED = "LeftoverUnrecorded"
+    WRITE_REFUSED = "WriteRefused"
     IMMUTABLE_FIELD_CHANGED = "ImmutableFieldChanged"
     SPEC_INVALID = "SpecInvalid"
     UNREADABLE = "Unreadable"

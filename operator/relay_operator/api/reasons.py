@@ -135,8 +135,8 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
     Resolver.OPERATOR: {
         Reason.CREATING: "Nothing exists in the cloud yet: the create is being sent. Of what does not run, such as "
         "a snapshot: the cloud is making it.",
-        Reason.WAITING_FOR_ACCOUNT: "The account is missing, cannot be used yet, or is being subscribed to the "
-        "cloud's webhooks: until then nothing is created. The message says which.",
+        Reason.WAITING_FOR_ACCOUNT: "The account is missing, cannot be used yet, has no finalizer of the operator "
+        "yet, or is being subscribed to the cloud's webhooks: until then nothing is created. The message says which.",
         Reason.WAITING_FOR_RETRY: "The last attempt failed; the next is at `status.nextAttemptTime`.",
         Reason.UPDATING: "A change is being made in place.",
         Reason.RECREATING: "It is deleted with its volume and recreated, as `updateStrategy` or `recovery` asks.",
@@ -280,6 +280,9 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         Reason.LEFTOVER_UNRECORDED: "The API server refuses the ConfigMap that records a resource which stays in the "
         "cloud without an object: check rights, quotas and admission policies in the operator's namespace. Or the "
         "object's namespace has 1,000 such records: end or adopt some. The operator tries again.",
+        Reason.WRITE_REFUSED: "The API server refuses what the operator writes to the object, mostly its finalizer or "
+        "an annotation; the message has its words. Nothing is created before that is written, and an object that is "
+        "deleted stays. If status is refused, only an Event says so. The operator tries again.",
         Reason.KIND_DISABLED: "The cloud's description does not show the calls that this kind needs: it is off until "
         "`RELAY_ASSUMED_KINDS` names it (the chart's value `assumedKinds`). What the object has in the cloud is left "
         "as it is, and ended when the object is deleted.",

@@ -10,6 +10,7 @@ from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import CreateIntent, Identity, ObjectKey, ObjectMeta
 from relay_operator.api.references import AccountKind, AccountRef
 from relay_operator.engine.endpoints import NOWHERE, Endpoints
+from relay_operator.engine.entry import Entry
 from relay_operator.engine.identity import identity_of, located
 from relay_operator.engine.leftovers import Reach
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
@@ -155,6 +156,18 @@ def not_served(
         "or recreate the object with an accountRef to a CloudAccount of this namespace"
     )
     return AccountRefused(Reason.ACCOUNT_NOT_ALLOWED, message)
+
+
+def unguarded(key: ObjectKey, entry: Entry | None) -> str:
+    """Why nothing may be created with this account yet; empty if it may.
+
+    Without our finalizer, it could be gone before what is created with it, which only its key can end.
+    """
+    if entry is None or entry.finalizer:
+        return ""
+    if entry.deleting:
+        return f"{key} is being deleted: nothing is created with it"
+    return f"{key} has no finalizer of the operator yet, and nothing is created before that: its conditions say more"
 
 
 class Accounts(Protocol):

@@ -26,7 +26,7 @@ from relay_operator.engine.identity import Installation, RecordedElsewhereError
 from relay_operator.engine.informer import keep_answer
 from relay_operator.engine.leftovers import Left, Leftover, Leftovers, LeftoversFullError
 from relay_operator.engine.memory import Memories, Memory, MemoryT
-from relay_operator.engine.object_writer import ObjectWriter
+from relay_operator.engine.object_writer import ObjectWriter, WriteRefused
 from relay_operator.engine.passes import Pass
 from relay_operator.engine.persist import Persistence, Recorded, Unwritten, never_taken
 from relay_operator.engine.queue import Priority, Queue, Taken
@@ -179,10 +179,20 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
             raise
         except RecordedElsewhereError as elsewhere:
             return await self._unreadable(turn, entry, writer, Reason.IDENTITY_MISMATCH, str(elsewhere))
+        except WriteRefused as refused:
+            await self._tell_refused(turn, memory, writer, refused)
+            raise
         except Conflict:
             if memory.kube_failures:  # the watch needs time to report what others wrote
                 await writer.read()
             raise
+
+    async def _tell_refused(self, turn: Turn, memory: MemoryT, writer: ObjectWriter, refused: WriteRefused) -> None:
+        """Say what the API server refuses, in status, and in an Event, since status may be refused as well."""
+        report = Report(None, ConditionType.STALLED, Reason.WRITE_REFUSED, refused.told, Return.NEVER, unseen=True)
+        wrote = await unreadable.stall(writer, writer.latest(), report, turn.now)
+        if wrote or memory.kube_failures == 0:
+            self.engine.announce(turn.key, memory, Note("Warning", report.reason, refused.told))
 
     def _is_ending(self, turn: Turn) -> bool:
         """Whether a resource that status could not record is being ended, maybe since before this process began."""

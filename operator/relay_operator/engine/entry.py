@@ -59,8 +59,8 @@ class Entry(NamedTuple):
     version: int
     generation: int
     deleting: bool
-    protected: bool
-    """Whether both our finalizer and our intent annotation are present."""
+    finalizer: bool
+    """Whether our finalizer is on it."""
     asked: tuple[tuple[str, str], ...]
     """Annotations that people set and the operator obeys, sorted."""
     cloud_id: str
@@ -166,7 +166,8 @@ def needs_work(before: Entry | None, after: Entry) -> bool:
     return (
         before is None
         or others_wrote(before, after)
-        or (before.protected and not after.protected)
+        or before.finalizer > after.finalizer
+        or before.attempted > after.attempted
         or (before.cloud_id != "" and after.cloud_id == "")
         or len(before.body) > LARGEST >= len(after.body)
     )
@@ -198,7 +199,7 @@ def entry_of(raw: Mapping[str, JsonValue], installation: str) -> Entry:
         version=comparable(metadata.get("resourceVersion")),
         generation=_number(metadata.get("generation")),
         deleting="deletionTimestamp" in metadata,
-        protected=CREATE_INTENT in annotations and held(metadata),
+        finalizer=held(metadata),
         asked=_asked(annotations),
         cloud_id=str(recorded.get("id") or ""),
         aside=tuple(cloud_id for cloud_id, _ in aside(recorded) if cloud_id),

@@ -1,15 +1,20 @@
 """The writes of one pass to its object, each bound to the version that was read, so that none rests on a stale one."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
 import orjson
 from pydantic import JsonValue
 
-from relay_kube.kube import JsonObject, NotFound, ResourceType
+from relay_client.errors import clause
+from relay_kube.kube import JsonObject, NotFound, Refused, ResourceType
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.entry import uid_of, version_of
+from relay_operator.engine.manifests import part
+
+_METADATA = "its finalizer or an annotation"
 
 
 class Objects(Protocol):
@@ -36,9 +41,35 @@ class Objects(Protocol):
         ...
 
 
+class WriteRefused(Refused):
+    """The API server refuses a write to the object, or took it and dropped a part of it; the text has its words."""
+
+    def __init__(self, status: int, words: str, where: str) -> None:
+        super().__init__(status, words, "")
+        self.where = where
+        """The part of the object that cannot be written."""
+
+    @property
+    def told(self) -> str:
+        """What to tell people, with what they can do."""
+        check = "check admission policies, admission webhooks and the operator's rights; the operator tries again"
+        return f"{self.where} cannot be written: {clause(str(self))}; {check}"
+
+
+@contextmanager
+def _writing(where: str) -> Iterator[None]:
+    try:
+        yield
+    except Refused as refused:
+        raise WriteRefused(refused.status, str(refused), where) from refused
+
+
 @dataclass(slots=True)
 class ObjectWriter:
-    """Writes to the object with this UID, unless others have written since it was read. Every call raises KubeError."""
+    """Writes to the object with this UID, unless others have written since it was read.
+
+    Every call raises KubeError; what the API server refuses raises WriteRefused.
+    """
 
     objects: Objects
     type: ResourceType
@@ -54,8 +85,14 @@ class ObjectWriter:
     """None until something is written or read again."""
 
     async def metadata(self, change: Mapping[str, JsonValue]) -> None:
-        """Apply a merge patch to metadata. Raises Conflict if others wrote meanwhile."""
-        self.answered(await self._metadata(change))
+        """Apply a merge patch to finalizers and annotations. Raises Conflict if others wrote meanwhile.
+
+        Raises WriteRefused also if the answer lacks a part of it.
+        """
+        raw = await self._metadata(change)
+        self.answered(raw)
+        if not _is_in(change, part(raw, "metadata")):
+            raise WriteRefused(0, "the API server took them and dropped a part", _METADATA)
 
     async def last(self, change: Mapping[str, JsonValue]) -> None:
         """Apply the patch that ends the object: what the API server returns then no longer exists, and is not kept."""
@@ -63,13 +100,15 @@ class ObjectWriter:
 
     async def _metadata(self, change: Mapping[str, JsonValue]) -> JsonObject:
         body: JsonObject = {"metadata": {"resourceVersion": self.version, **change}}
-        return await self.objects.patch(self.type, self.key.namespace, self.key.name, body)
+        with _writing(_METADATA):
+            return await self.objects.patch(self.type, self.key.namespace, self.key.name, body)
 
     async def status(self, patch: Mapping[str, JsonValue]) -> None:
         """Apply a merge patch to status. Raises NotFound, and Conflict if others wrote meanwhile."""
         # The uid alone would not do: the API server ignores it in a patch of status.
         body: JsonObject = {"metadata": {"uid": self.uid, "resourceVersion": self.version}, "status": dict(patch)}
-        raw = await self.objects.patch(self.type, self.key.namespace, self.key.name, body, subresource="status")
+        with _writing("status"):
+            raw = await self.objects.patch(self.type, self.key.namespace, self.key.name, body, subresource="status")
         self.answered(raw)
 
     async def read(self) -> JsonObject | None:
@@ -98,3 +137,11 @@ class ObjectWriter:
         self.version = str(version_of(raw))
         self.last_answer = raw
         self.on_answer(raw)
+
+
+def _is_in(change: Mapping[str, JsonValue], metadata: Mapping[str, JsonValue]) -> bool:
+    """Whether the metadata has all finalizers and annotations of a change; a null annotation is to be absent."""
+    wanted, found = change.get("finalizers"), metadata.get("finalizers")
+    kept = not wanted or (isinstance(wanted, list) and isinstance(found, list) and all(one in found for one in wanted))
+    annotations = part(metadata, "annotations")
+    return kept and all(annotations.get(name) == value for name, value in part(change, "annotations").items())

@@ -39,6 +39,11 @@ def complaint(invalid: ValidationError) -> str:
     return f"{'.'.join(map(str, problem['loc'])) or 'the object'} cannot be read: {problem['msg']}"
 
 
+async def stall(writer: ObjectWriter, raw: Mapping[str, JsonValue], report: Report, now: datetime) -> bool:
+    """Report on an object given as JSON; returns whether status was written. Raises KubeError."""
+    return await _write(writer, ObjectMeta.model_validate(raw["metadata"]), part(raw, "status"), report, now)
+
+
 async def tell(
     writer: ObjectWriter, body: bytes, reason: Reason, message: str, now: datetime, release: Release
 ) -> tuple[Outcome, bool]:

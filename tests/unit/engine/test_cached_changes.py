@@ -59,7 +59,7 @@ def test_an_object_is_ready_or_settled_when(status: Json, ready: bool, settled: 
 def test_odd_metadata_does_not_end_the_watch() -> None:
     odd: Json = {"metadata": {"name": "x", "generation": "two", "resourceVersion": 7, "finalizers": "none"}, "spec": []}
     entry = Cache().put(KEY, odd)[1]
-    assert (entry.uid, entry.version, entry.generation, entry.protected) == ("", 0, 0, False)
+    assert (entry.uid, entry.version, entry.generation, entry.finalizer) == ("", 0, 0, False)
 
 
 GUARDED: Json = annotated(create_intent=INTENT % "") | {"finalizers": [meta.FINALIZER]}
@@ -69,6 +69,7 @@ EVENTS: dict[str, tuple[Json | None, Json, bool]] = {
     "a new spec": (raw(), raw(2, metadata={"generation": 2}), True),
     "a deletion": (raw(), raw(2, metadata={"deletionTimestamp": "2026-03-01T12:00:00Z"}), True),
     "an annotation of ours that people set": (raw(), raw(2, metadata=annotated(paused="true")), True),
+    "our finalizer taken from an account": (raw(metadata={"finalizers": [meta.FINALIZER]}), raw(2), True),
     "our finalizer taken away": (raw(metadata=GUARDED), raw(2, metadata=GUARDED | {"finalizers": []}), True),
     "our intent taken away": (raw(metadata=GUARDED), raw(2, metadata=GUARDED | {"annotations": {}}), True),
     "the id taken away": (raw(status={"id": "pod-1"}), raw(2), True),

@@ -155,6 +155,7 @@ class Actor:
                 change["annotations"] = {meta.API_KEY_SECRET: wanted}
             if change:
                 await writer.metadata(change)
+                self.accounts.wake_creates(facts.key)
         if wanted is not None:
             memory.holds = wanted
             try:

@@ -18,11 +18,13 @@ from relay_operator.engine.account import (
     AccountReady,
     AccountRefused,
     Accounts,
+    AccountWaiting,
     as_called,
     elsewhere,
     identity_in,
     not_served,
     pinned,
+    unguarded,
 )
 from relay_operator.engine.backoff import is_ahead
 from relay_operator.engine.cache import Cache
@@ -90,16 +92,9 @@ class Gatherer:
             return Facts(key, obj, now, account, replace(view, account=Account.of(account)), obj.status, intent)
         if is_unfunded(obj.status.conditions) and not self.accounts.lacks_funds(account, key):
             view = replace(view, waiting=False)
-        made_for = obj.status.identity or (intent.identity if intent is not None else None)
-        refused = not_served(key, account, ending=view.deleting)
-        if view.phase is not Phase.NEW:
-            cleared = view.phase is Phase.FINISHED and not obj.status.parts  # nothing is in the cloud
-            unsent = predicates.nothing_sent(obj.status) and (view.phase is Phase.ACTIVE or cleared)
-            called = None if unsent else account.endpoints.of(key.kind)
-            foreign = elsewhere(made_for, account, called) or self._withheld(obj, made_for, account)
-            refused = foreign or self._shared(key, obj) or refused
-        if refused is not None:
-            return Facts(key, obj, now, refused, replace(view, account=Account.of(refused)), obj.status, intent)
+        unfit = self._unfit(key, obj, account, view, intent)
+        if unfit is not None:
+            return Facts(key, obj, now, unfit, replace(view, account=Account.of(unfit)), obj.status, intent)
         if intent is not None:
             here = identity_in(account, obj.metadata, key.kind, self.installation.name)
             intent = as_called(intent, account, here)
@@ -119,6 +114,21 @@ class Gatherer:
         facts = Facts(key, obj, now, account, view, seen.status or obj.status, intent, seen.found, note=seen.note)
         facts = replace(facts, outdated=turn.outdated)
         return self._with_the_cloud(facts, seen, memory)
+
+    def _unfit(
+        self, key: ObjectKey, obj: InferenceBatch, account: AccountReady, view: View, intent: CreateIntent | None
+    ) -> AccountRefused | AccountWaiting | None:
+        """Why the account, although its key works, cannot be used for this object; None if it can."""
+        refused = not_served(key, account, ending=view.deleting)
+        if view.phase is Phase.NEW:
+            why = unguarded(account.key, self.cache.get(account.key))
+            return refused or (AccountWaiting(Reason.WAITING_FOR_ACCOUNT, why) if why else None)
+        made_for = obj.status.identity or (intent.identity if intent is not None else None)
+        cleared = view.phase is Phase.FINISHED and not obj.status.parts  # nothing is in the cloud
+        unsent = predicates.nothing_sent(obj.status) and (view.phase is Phase.ACTIVE or cleared)
+        called = None if unsent else account.endpoints.of(key.kind)
+        foreign = elsewhere(made_for, account, called) or self._withheld(obj, made_for, account)
+        return foreign or self._shared(key, obj) or refused
 
     def _recorded(
         self, key: ObjectKey, obj: InferenceBatch, written: CreateIntent | MalformedIntent | None, now: datetime

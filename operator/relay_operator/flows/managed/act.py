@@ -15,7 +15,7 @@ from relay_operator.engine.actions import Nothing
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.fence import SupersededError, about_anothers, fence
 from relay_operator.engine.identity import Installation, Whose, whose_intent
-from relay_operator.engine.intent import cloud_name, common, fingerprints, named
+from relay_operator.engine.intent import cloud_name, common, fingerprints, intent_of, named
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.flows.managed import actions, predicates
 from relay_operator.flows.managed.abilities import nameless, refers
@@ -117,7 +117,8 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         try:
             await finalizer.open_intent(writer, obj.metadata, intent)
         except (kube.Conflict, kube.Refused):
-            memory.unsent.discard(intent.token)  # it surely did not land: such tokens would be kept without end
+            if intent_of(writer.latest()) != intent:  # such tokens would be kept without end
+                memory.unsent.discard(intent.token)
             raise
         memory.intent = intent
         return intent

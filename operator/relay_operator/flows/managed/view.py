@@ -53,7 +53,7 @@ class Gate(Enum):
 
     OPEN = auto()
     OUTDATED = auto()  # a CRD would drop what has to be recorded
-    DEAF = auto()  # the account's webhook subscription is being created
+    ACCOUNT_NEW = auto()  # the account's finalizer is not written, or its webhook subscription not created
     ENV_MISSING = auto()
     UNSCHEDULED = auto()  # the schedule is unreadable
     RESTING = auto()  # nothing exists, and the schedule does not let it run

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from relay_operator.api.meta import COST_CENTER, ObjectKey
+from relay_operator.api.meta import COST_CENTER, FINALIZER, ObjectKey
 from relay_operator.flows.account.bookkeeping import Bookkeeper, Books, Departed, Page
 from relay_operator.flows.account.spend import Month
 from relay_wire.billing import CurrentUsage
@@ -41,8 +41,12 @@ class Kept:
         self.bookkeeper = Bookkeeper(self.world.reconciler.engine, self.departed, OPERATOR_NAMESPACE)
         cache.on_left = lambda key, entry: self.departed.note(key, entry, cache.account_meant(key, entry))
         for page in (OWN, SHARED):
-            metadata: JsonValue = {"name": page.account.name, "namespace": page.account.namespace, "uid": page.uid}
-            cache.put(page.account, {"metadata": metadata})
+            named: dict[str, JsonValue] = {
+                "name": page.account.name,
+                "namespace": page.account.namespace,
+                "uid": page.uid,
+            }
+            cache.put(page.account, {"metadata": named | {"finalizers": [FINALIZER]}})
 
     async def restart(self) -> None:
         """The process dies, and another begins."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from relay_operator.api.cloudaccount import Orphans
-from relay_operator.api.meta import ObjectKey
+from relay_operator.api.meta import FINALIZER, ObjectKey
 from relay_operator.engine.intent import cloud_name
 from relay_operator.engine.leftovers import Fate
 from relay_operator.flows.account.sweep import Sweeper, SweepMemory
@@ -55,7 +55,8 @@ class Swept:
 
     def has(self, account: ObjectKey, **status: JsonValue) -> None:
         """There is such an account."""
-        metadata: JsonValue = {"name": account.name, "namespace": account.namespace, "uid": f"of-{account}"}
+        named: dict[str, JsonValue] = {"name": account.name, "namespace": account.namespace, "uid": f"of-{account}"}
+        metadata = named | {"finalizers": [FINALIZER]}
         self.world.cache.put(account, {"kind": account.kind, "metadata": metadata, "status": status})
 
     async def __call__(self, usage: CurrentUsage | None = None, policy: Orphans = Orphans.REPORT) -> None:

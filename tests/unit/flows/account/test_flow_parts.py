@@ -16,6 +16,7 @@ from relay_operator.budgets.lines import Age
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.commitment import Commitment
 from tests.support.eventually import eventually
+from tests.unit.engine.apiserver import Fault
 from tests.unit.flows.account.passes import KEY, UID, Passes
 from tests.unit.flows.managed.world import NAMESPACE
 
@@ -185,3 +186,20 @@ async def test_what_people_change_while_the_cloud_is_read_is_not_written_over(pa
     assert passes.cloud.changed == []
     await passes.look()
     assert passes.condition("Ready") == ("True", "the key works")
+
+
+async def test_what_waits_for_the_finalizer_is_woken_once_it_is_written(passes: Passes) -> None:
+    waits, lives = (ObjectKey("GpuPod", NAMESPACE, name) for name in ("waits", "lives"))
+    for key, cloud_id in ((waits, None), (lives, "pod-1")):
+        metadata: JsonValue = {"name": key.name, "namespace": NAMESPACE, "uid": key.name, "resourceVersion": "1"}
+        passes.world.cache.put(key, {"metadata": metadata, "status": {"id": cloud_id}})
+    await passes.accounts.state(KEY)
+    await passes.woken()
+    passes.world.server.faults.append(Fault(422, method="PATCH", plural="cloudaccounts", status_write=False))
+    await passes.go_on()
+    assert (waits in await passes.woken(), passes.condition("Stalled")[0]) == (False, "True")
+    assert "its finalizer or an annotation cannot be written: Scripted" in passes.condition("Stalled")[1]
+    await passes.go_on()
+    assert waits in (woken := await passes.woken())
+    assert lives not in woken
+    assert "Stalled" not in passes.conditions()

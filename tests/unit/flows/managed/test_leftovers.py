@@ -308,7 +308,8 @@ async def test_a_record_of_an_earlier_release_that_has_only_a_name_is_its_accoun
 @pytest.mark.parametrize("gone", ["abandoned", "forced away", "unreadable"])
 async def test_what_is_left_of_an_open_create_is_in_the_cloud_of_the_account(world: World, gone: str) -> None:
     world.cache.urls = ("https://real.example", "")
-    world.cache.put(ACCOUNT, {"metadata": {"name": "default", "uid": "a"}, "spec": {"apiKeySecretRef": {}}})
+    named: Json = {"name": "default", "uid": "a", "finalizers": [FINALIZER]}
+    world.cache.put(ACCOUNT, {"metadata": named, "spec": {"apiKeySecretRef": {}}})
     world.account.state = replace(world.account.ready, endpoints=called("https://real.example", ""))
     world.pods.listable = False
     world.pods.fail("create", lost(acted=True))

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from relay_client import Cloud
 from relay_operator.api.conditions import Reason
-from relay_operator.api.meta import CREATE_INTENT, ObjectKey
+from relay_operator.api.meta import CREATE_INTENT, FINALIZER, ObjectKey
 from relay_operator.api.references import HeldReference
 from relay_operator.engine.identity import Installation
 from relay_operator.engine.intent import cloud_name
@@ -63,7 +63,13 @@ def referring(world: World) -> World:
             world.queue.add(key, Priority.CHANGE)
 
     world.cache.on_related = related
-    account: Json = {"name": "default", "namespace": NAMESPACE, "uid": "account", "resourceVersion": "1"}
+    account: Json = {
+        "name": "default",
+        "namespace": NAMESPACE,
+        "uid": "account",
+        "resourceVersion": "1",
+        "finalizers": [FINALIZER],
+    }
     world.cache.put(ObjectKey("CloudAccount", NAMESPACE, "default"), {"metadata": account})
     return world
 
@@ -236,7 +242,13 @@ async def unheard(referring: World) -> World:
     """The pod was made with ada, the answer is lost, and lists do not show it so far."""
     referring.kind = BornWith
     referring.assemble()
-    account: Json = {"name": "default", "namespace": NAMESPACE, "uid": "account", "resourceVersion": "1"}
+    account: Json = {
+        "name": "default",
+        "namespace": NAMESPACE,
+        "uid": "account",
+        "resourceVersion": "1",
+        "finalizers": [FINALIZER],
+    }
     referring.cache.put(ObjectKey("CloudAccount", NAMESPACE, "default"), {"metadata": account})
     put(referring, ADA, 10)
     referring.pods.misses = lambda _name: True

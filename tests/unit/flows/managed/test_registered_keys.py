@@ -5,6 +5,7 @@ from pydantic import JsonValue
 
 from relay_kube.kube import SECRETS
 from relay_operator.api.conditions import ConditionType
+from relay_operator.api.meta import FINALIZER
 from relay_operator.engine.queue import Priority
 from tests.unit.engine.apiserver import Json, encoded
 from tests.unit.flows.managed.references import ADA, BOB, given, put
@@ -21,7 +22,13 @@ REGISTERED: JsonValue = {"fingerprint": SHOWN}
 
 @pytest.fixture(autouse=True)
 def account(world: World) -> None:
-    named: Json = {"name": "default", "namespace": NAMESPACE, "uid": "account", "resourceVersion": "1"}
+    named: Json = {
+        "name": "default",
+        "namespace": NAMESPACE,
+        "uid": "account",
+        "resourceVersion": "1",
+        "finalizers": [FINALIZER],
+    }
     world.cache.put(ADA._replace(kind="CloudAccount", name="default"), {"metadata": named})
 
 

@@ -10,6 +10,7 @@ from relay_operator.api.conditions import ConditionType
 from relay_operator.api.meta import (
     ADOPT_ID,
     CREATE_INTENT,
+    FINALIZER,
     PAUSED,
     CreateIntent,
     Identity,
@@ -176,7 +177,10 @@ async def test_a_token_that_an_object_of_another_cloud_records_says_nothing(worl
     world.cache.urls = ("https://real.example", "")
     for namespace, url in ((NAMESPACE, ""), ("team-b", "https://own.example")):
         account = ObjectKey("CloudAccount", namespace, "default")
-        world.cache.put(account, {"metadata": {"uid": "a"}, "spec": {"apiKeySecretRef": {}, "baseUrl": url}})
+        world.cache.put(
+            account,
+            {"metadata": {"uid": "a", "finalizers": [FINALIZER]}, "spec": {"apiKeySecretRef": {}, "baseUrl": url}},
+        )
     world.apply()
     await world.settle()
     copied: Json = {"createToken": world.readable_intent().token, "id": "pod-9"}
