@@ -305,11 +305,11 @@ class App:
                 logger.warning("the repairing list failed, the next one repairs: %s", error)
 
     async def _follow_crds(self) -> None:
-        """Compare the CRDs again while one is older than this release, since nothing is created until then."""
+        """Compare the CRDs again while one is older than this release, or may be: nothing is created until then."""
         await self.synced.wait()
         while True:
             await self._soon()
-            if self.parts.engine.served.outdated:
+            if self.parts.engine.served.outdated or self.parts.engine.served.doubted:
                 await self._compare()
 
     async def _soon(self) -> None:

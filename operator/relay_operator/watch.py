@@ -31,7 +31,8 @@ class Absence:
     seconds: float
     """Between two requests."""
     noticed: Callable[[], None]
-    """Called once for each absence, after the first wait: what the API server tells of its kinds lags behind."""
+    """Called once at the beginning of each absence, after the first wait, since what the API server tells of its kinds
+    lags behind; and at its end, since the CRD may be older than the one before."""
 
 
 class _NoDiffs(kopf.DiffBaseStorage):
@@ -130,8 +131,9 @@ def _outlasting(kinds: Mapping[str, str], absence: Absence) -> aiohttp.ClientMid
             logger.warning("the CRD of %s is absent: the operator continues without this kind", kind)
             await asyncio.sleep(absence.seconds)
             absence.noticed()
-        if kind is not None:
+        if kind in absent:
             absent.discard(kind)
+            absence.noticed()
         return answer
 
     return outlast

@@ -448,7 +448,8 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
             keep_answer(engine.cache, engine.queue, turn.key, raw)
 
         objects = await engine.vanished.objects(turn.key) if turn.key.vanished else engine.kube
-        return ObjectWriter(objects, self.flow.type, turn.key, turn.uid, str(entry.version), keep, entry.body)
+        doubt = engine.served.doubt
+        return ObjectWriter(objects, self.flow.type, turn.key, turn.uid, str(entry.version), keep, doubt, entry.body)
 
 
 def _is_left_now(memory: Memory | None, entry: Entry) -> bool:

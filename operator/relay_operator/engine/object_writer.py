@@ -79,6 +79,8 @@ class ObjectWriter:
     """The version that was read, or that the last write returned."""
     on_answer: Callable[[JsonObject], None]
     """Called with the object as the API server returned it."""
+    on_dropped: Callable[[], None]
+    """Called if the API server returned status without a field that was written: its CRD may be older by now."""
     body: bytes
     """The object as the pass read it."""
     last_answer: JsonObject | None = None
@@ -110,6 +112,8 @@ class ObjectWriter:
         with _writing("status"):
             raw = await self.objects.patch(self.type, self.key.namespace, self.key.name, body, subresource="status")
         self.answered(raw)
+        if not {name for name, value in patch.items() if value is not None} <= part(raw, "status").keys():
+            self.on_dropped()
 
     async def read(self) -> JsonObject | None:
         """The object as it is now; None if it is gone, or if another one has its name."""

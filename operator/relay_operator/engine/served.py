@@ -50,9 +50,16 @@ class ServedKinds:
 
     One outdated CRD is enough: what is created for a pod is also recorded on accounts.
     """
+    doubted: bool = False
+    """Whether the API server dropped something since the CRDs were compared."""
+
+    def doubt(self) -> None:
+        """Note that the API server dropped something of a status: the CRDs are to be compared again."""
+        self.doubted = True
 
     async def compare(self, kube: Kube, cache: Cache, queue: Queue[ObjectKey]) -> None:
         """Compare the CRDs, and wake the objects that waited for this; if they cannot be read, nothing is held up."""
+        self.doubted = False
         try:
             async with asyncio.timeout(_SECONDS):
                 document = await kube.openapi(GROUP, VERSION)

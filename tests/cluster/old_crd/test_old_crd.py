@@ -94,6 +94,24 @@ async def test_nothing_is_created_until_the_crd_is_brought_up_to_date_by_the_com
     assert after["status"]["identity"]["uid"] == after["metadata"]["uid"]
 
 
+async def test_a_crd_that_becomes_older_is_noticed_by_the_first_write_that_it_drops(
+    own_crds: Workspace, start_operator: StartOperator
+) -> None:
+    workspace = own_crds
+    operator = await start_operator(workspace, **BRISK)
+    await workspace.apply(gpu_pod("one"))
+    await workspace.becomes("GpuPod", "one")
+    await _lacks(workspace.kube, "gpupods", "identity")
+    await workspace.apply(gpu_pod("two"))
+
+    async def told() -> list[str]:
+        return [line["message"] for line in operator.log_lines() if "older than this release" in line["message"]]
+
+    await eventually(told, bool, what="the operator notices it")
+    await workspace.apply(gpu_pod("three"))
+    await workspace.becomes("GpuPod", "three", _outdated)
+
+
 async def test_what_exists_is_looked_after_ended_and_not_made_anew(
     own_crds: Workspace, start_operator: StartOperator
 ) -> None:

@@ -100,7 +100,7 @@ async def test_each_further_try_writes_all_that_was_lost() -> None:
     server, after = _Wiped(), {"createToken": "t0ken", "id": "pod-1"}
     body = orjson.dumps({"metadata": {"uid": "u", "resourceVersion": "1"}, "status": {"createToken": "t0ken"}})
     key = ObjectKey("GpuPod", "team-a", "train")
-    writer = ObjectWriter(server, ResourceType("gpupods"), key, "u", "1", lambda _: None, body)
+    writer = ObjectWriter(server, ResourceType("gpupods"), key, "u", "1", lambda _: None, lambda: None, body)
     unwritten = Unwritten(writer, {"id": "pod-1"}, lambda: dict(after), PaidFor("pod-1", "Delete"), _never)
 
     async def at_once(_: float) -> None:

@@ -308,7 +308,7 @@ async def test_a_kind_whose_crd_is_absent_is_waited_for_and_holds_up_no_other(
         assert listener.cache.get(ObjectKey("GpuVm", "team-a", "b")) is not None
 
 
-async def test_when_a_crd_is_deleted_that_is_told_once_and_the_watch_goes_on_once_it_is_back(server: Server) -> None:
+async def test_when_a_crd_is_deleted_that_is_told_once_and_once_more_when_it_is_back(server: Server) -> None:
     noticed = asyncio.Semaphore(0)
     async with watching(noticed=noticed.release) as listener:
         for version in ("2", "3"):
@@ -321,6 +321,7 @@ async def test_when_a_crd_is_deleted_that_is_told_once_and_the_watch_goes_on_onc
                 await server.missed.acquire()
             assert noticed.locked()
             server.absent.clear()
+            await noticed.acquire()
 
 
 async def test_credentials_that_are_refused_are_not_tried_for_ever(server: Server) -> None:

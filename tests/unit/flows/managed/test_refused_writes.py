@@ -102,3 +102,14 @@ async def test_nothing_is_created_with_an_account_that_has_no_finalizer(world: W
     world.queue.add(KEY, Priority.CHANGE)
     await world.settle()
     assert (world.reason(), world.pods.count("create")) == ("Running", 1)
+
+
+@pytest.mark.parametrize("dropped", [True, False])
+async def test_crds_are_doubted_once_the_api_server_drops_a_field_of_status(world: World, *, dropped: bool) -> None:
+    def drop(raw: Json) -> None:
+        part(raw, "status").pop("specHash" if dropped else "none", None)
+
+    world.server._validate = drop
+    world.apply()
+    await world.wait(10)
+    assert world.reconciler.engine.served.doubted is dropped
