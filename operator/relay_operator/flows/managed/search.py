@@ -211,6 +211,8 @@ class Searcher(Generic[SpecT, StatusT, ObsT]):
             return Sight(Seen.WITHHELD, note=f"{intent.name!r} {FORMER} {WITHHELD}")
         uid = intent.identity.uid if intent.identity is not None else obj.metadata.uid
         if not self._gave(obj, uid, intent):
+            if obj.status.create_token == intent.token:
+                return Sight(Seen.WITHHELD, note=f"{intent.name!r} was adopted, is no longer in status {WITHHELD}")
             return Sight(Seen.ABSENT, note=f"the intent names {intent.name!r}, which is not a name of this object")
         if is_part(self.resource) and intent.part_of != whole(self.resource, obj):
             return Sight(Seen.WITHHELD, note=f"the intent was sent to {intent.part_of!r} {WITHHELD}")

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from relay_operator.api.meta import ADOPT_ID
+from relay_operator.engine.leftovers import Fate
 from relay_operator.engine.vanished import LABEL
 from tests.unit.engine.apiserver import Json, part, status_fault
+from tests.unit.flows.managed.leftovers import ACCOUNT
 from tests.unit.flows.managed.world import NAMESPACE, OPERATOR_NAMESPACE, World
 
 
@@ -51,6 +54,22 @@ async def test_an_api_server_that_drops_the_id_gets_one_create_and_few_writes(
     world.server._validate = lambda _: None
     await world.wait(60)
     assert world.status().id == "pod-1"
+
+
+async def test_what_was_adopted_and_lost_its_id_holds_the_object_if_adoption_is_no_longer_allowed(world: World) -> None:
+    adopted = world.pods.add("theirs")
+    world.apply(annotations={ADOPT_ID: adopted.id})
+    await world.wait(10)
+    assert world.status().id == adopted.id
+    world.account.share()
+    _removed(world, "id")
+    await world.wait(600, step=10)
+    assert "'theirs' was adopted, is no longer in status and is not taken over" in world.stalled()
+    world.delete()
+    await world.wait(10)
+    assert (world.pods.count("create"), world.pods.live) == (0, [adopted])
+    (orphan,) = world.informer.vanished.leftovers.of(ACCOUNT)
+    assert (orphan.fate, orphan.name) == (Fate.ORPHAN, "theirs")
 
 
 @pytest.mark.parametrize("status", [400, 422])
