@@ -325,15 +325,22 @@ class App:
         await engine.served.compare(engine.kube, engine.cache, engine.queue)
 
     async def _relist(self) -> None:
+        """List all objects. Raises the first KubeError, after what else can be listed is repaired."""
         await self._compare()
-        installed = await self.installed.ask()
+        installed, failed = await self.installed.ask(), list[KubeError]()
         for kind in self.kinds:
             resource = resource_type(kind.definition)
-            if resource.plural in installed:
-                await self.informer.relist(self.parts.engine.kube, kind.name, resource, self.settings.watch_namespaces)
-            else:
+            if resource.plural not in installed:
                 self.informer.absent(kind.name)
-        await self.informer.vanished.load()
+                continue
+            try:
+                await self.informer.relist(self.parts.engine.kube, kind.name, resource, self.settings.watch_namespaces)
+            except KubeError as error:
+                failed.append(error)
+        if self.synced.is_set() or not failed:
+            await self.informer.vanished.load()
+        if failed:
+            raise failed[0]
 
 
 async def _unless(stop: asyncio.Event, work: Coroutine[None, None, None]) -> bool:

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """What happens while the API server does not know a kind."""
+    """What happens while the API server does not know a kind, or does not let the operator read it."""
 
     seconds: float
     """Between two requests."""
@@ -113,26 +113,32 @@ def _sifting(informer: Informer, kinds: Mapping[str, str]) -> aiohttp.ClientMidd
     return sift
 
 
-def _outlasting(kinds: Mapping[str, str], absence: Absence) -> aiohttp.ClientMiddlewareType:
-    """Asks again and again while the API server does not know the kind of a list or watch, whose CRD is absent.
+_ABSENCES = {404: "the CRD of {} is absent", 403: "the operator may not list or watch {}"}
+"""What to tell of each status."""
 
-    The 404 would end kopf, and with it the watches of all other kinds. `kinds` by plural.
+
+def _outlasting(kinds: Mapping[str, str], absence: Absence) -> aiohttp.ClientMiddlewareType:
+    """Asks again and again while the CRD of a list or watch is absent, or the operator may not read the kind.
+
+    The 404 or 403 would end kopf, and with it the watches of all other kinds. `kinds` by plural.
     """
     absent = set[str]()
+    """The paths of such lists."""
 
     async def outlast(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
         kind = kinds.get(request.url.name)
-        while (answer := await send(request)).status == 404 and kind is not None:
+        path = request.url.path
+        while (answer := await send(request)).status in _ABSENCES and kind is not None:
             answer.release()
-            if kind in absent:
+            if path in absent:
                 await asyncio.sleep(absence.seconds)
                 continue
-            absent.add(kind)
-            logger.warning("the CRD of %s is absent: the operator continues without this kind", kind)
+            absent.add(path)
+            logger.warning("%s: the operator continues without %s", _ABSENCES[answer.status].format(kind), path)
             await asyncio.sleep(absence.seconds)
             absence.noticed()
-        if kind in absent:
-            absent.discard(kind)
+        if path in absent:
+            absent.discard(path)
             absence.noticed()
         return answer
 

@@ -11,9 +11,12 @@ import pytest
 from aiohttp import web
 from pydantic import JsonValue
 
-from relay_kube.kube import REQUEST_TIMEOUT, JsonObject, NotFound, ResourceType
+from relay_kube.kube import REQUEST_TIMEOUT, JsonObject, NotFound, Refused, ResourceType
 from relay_operator.app import _FIRST_LIST_BACKOFF, App, _longest_silence
+from relay_operator.engine.cache import Cache
+from relay_operator.engine.informer import Informer
 from relay_operator.engine.installed import Installed
+from relay_operator.engine.served import ServedKinds
 from relay_operator.kinds import KINDS
 from relay_operator.leader.election import Election, LeaseTimes
 from relay_operator.leader.label import LeaderLabel
@@ -38,6 +41,9 @@ class _SlowKube:
 
     async def served(self, _group: str, _version: str) -> frozenset[str]:
         return frozenset(self.plurals)
+
+    async def openapi(self, _group: str, _version: str) -> JsonObject:
+        raise NotFound(404, "NotFound", "no schemas")
 
     async def look(self, kind: ResourceType, _namespace: str | None) -> None:
         self.looks.append(kind.plural)
@@ -74,8 +80,38 @@ async def test_a_replica_without_any_crd_cannot_lead() -> None:
     assert await _app(kube)._obstacle() == "the CRDs cannot be found: NotFound: the API server has none of them"
 
 
+class _Lists:
+    """An informer that may not list VMs; notes what else it lists or loads."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.vanished = self
+
+    async def relist(self, _kube: object, kind: str, *_: object) -> None:
+        if kind == "GpuVm":
+            raise Refused(403, "Forbidden", "no VMs")
+        self.done.append(kind)
+
+    async def load(self) -> None:
+        self.done.append("what others left")
+
+
+@pytest.mark.parametrize("synced", [True, False])
+async def test_a_kind_that_cannot_be_listed_keeps_no_other_from_being_repaired(*, synced: bool) -> None:
+    """But before the first list is whole, nothing is begun."""
+    app, lists = _app(_SlowKube()), _Lists()
+    app.informer = cast("Informer", lists)
+    if synced:
+        app.synced.set()
+    with pytest.raises(Refused, match="no VMs"):
+        await app._relist()
+    others = [kind.name for kind in KINDS if kind.name != "GpuVm"]
+    assert lists.done == [*others, *(["what others left"] if synced else [])]
+
+
 def _app(kube: _SlowKube, **settings: Any) -> App:
-    parts: Any = SimpleNamespace(settings=Settings(**settings), engine=SimpleNamespace(kube=kube))
+    engine = SimpleNamespace(kube=kube, cache=Cache(), queue=None, served=ServedKinds())
+    parts: Any = SimpleNamespace(settings=Settings(**settings), engine=engine)
     election: Any = SimpleNamespace(unfit=lambda: None)
     unused: Any = None
     installed = Installed(cast("Any", kube), [kind.definition.plural for kind in KINDS])

@@ -65,6 +65,7 @@ class Server:
         self.status = 200
         self.absent = {"gpuvms"}
         """The plurals of kinds without a CRD."""
+        self.absence = 404
         self.missed = asyncio.Semaphore(0)
         """Released for every request about such a kind."""
         self.since: list[str] = []
@@ -92,7 +93,7 @@ class Server:
         plural = request.path.rpartition("/")[2]
         if plural in self.absent:
             self.missed.release()
-            return web.Response(status=404, text="404 page not found\n")
+            return web.Response(status=self.absence, text="404 page not found\n")
         if plural not in {"gpupods", "gpuvms"}:
             found = DISCOVERY.get(request.path)
             return web.json_response(found) if found else web.json_response({}, status=404)
@@ -291,10 +292,12 @@ async def test_an_error_of_another_kind_ends_the_watch(server: Server) -> None:
         await asyncio.wait_for(_watch(Listener()), PATIENCE_SECONDS)
 
 
-async def test_a_kind_whose_crd_is_absent_is_waited_for_and_holds_up_no_other(
-    server: Server, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("status", [404, 403], ids=["its CRD is absent", "the operator may not list it"])
+async def test_a_kind_that_cannot_be_listed_is_waited_for_and_holds_up_no_other(
+    server: Server, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
     """However long that takes: kopf's list of the kind runs into its time limit meanwhile."""
+    server.absence = status
     settings = _settings()
     settings.networking.request_timeout, settings.networking.error_backoffs = 5 * SOON, [SOON]
     monkeypatch.setattr("relay_operator.watch._settings", lambda: settings)
