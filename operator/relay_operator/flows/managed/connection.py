@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import JsonValue
 
+from relay_client.errors import clause
 from relay_kube.kube import (
     CONFIG_MAPS,
     SECRETS,
@@ -151,7 +152,8 @@ class ConnectionWriter:
         try:
             problem = await self._put(kind, key.namespace, target.name, body, uid, leading)
         except Refused as refused:
-            problem = f"connection: {refused}"
+            check = "check quotas, admission policies and the operator's rights"
+            problem = f"connection: the API server refuses it: {clause(str(refused))}; {check}"
         if problem is None:
             memory.connections[kind.plural] = marker
         return problem

@@ -18,6 +18,7 @@ KEY = ObjectKey("GpuPod", NAMESPACE, "train")
 REACHED = Reached("https://x.example:8443/v1", "pod-1", "token-1")
 BOTH: JsonValue = {"secret": {"name": "secret"}, "configMap": {"name": "conf"}}
 
+CHECK = "check quotas, admission policies and the operator's rights"
 TEMPLATES: dict[str, tuple[dict[str, str] | None, dict[str, str]]] = {
     "all that is known": (None, {"endpointUrl": "https://x.example:8443/v1", "host": "x.example:8443", "id": "pod-1"}),
     "one in a text": ({"URL": "at {{endpointUrl}}!"}, {"URL": "at https://x.example:8443/v1!"}),
@@ -153,7 +154,7 @@ async def test_what_the_api_server_refuses_is_told(world: World, method: str) ->
         await write(world, BOTH, reached=Reached("https://former.example/", "pod-1"))
     world.server.faults.append(Fault(422, method=method))
     said = "scripted" if method == "GET" else "the Secret secret is not written"
-    assert await write(world, BOTH) == f"connection: Scripted: {said}"
+    assert await write(world, BOTH) == f"connection: the API server refuses it: Scripted: {said}; {CHECK}"
 
 
 @pytest.mark.parametrize("method", ["POST", "PATCH"])
@@ -162,7 +163,7 @@ async def test_what_an_admission_policy_says_of_a_configmap_is_told(world: World
     if method == "PATCH":
         await write(world, BOTH, reached=Reached("https://former.example/", "pod-1"))
     world.server.faults.append(Fault(422, method=method, plural="configmaps"))
-    assert await write(world, BOTH) == "connection: Scripted: scripted"
+    assert await write(world, BOTH) == f"connection: the API server refuses it: Scripted: scripted; {CHECK}"
 
 
 async def test_an_api_server_that_does_not_answer_is_no_problem_of_the_object(world: World) -> None:
