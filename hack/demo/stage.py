@@ -35,6 +35,8 @@ _SETTINGS = {
     # The batch takes seconds, not hours, so status must follow its progress closely.
     "poll_transition_seconds": "1",
     "batch_progress_seconds": "1",
+    # The account whose catalog becomes GpuModels is the one of the examples.
+    "catalog_account": "",
 }
 
 

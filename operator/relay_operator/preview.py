@@ -215,7 +215,7 @@ def _refusal(account: AnyAccount) -> str:
         return ""
     ready = next((one for one in account.status.conditions if one.type == ConditionType.READY), None)
     is_told = ready is not None and ready.observed_generation == account.metadata.generation
-    return f"no operator has accepted {account.key}{f': {ready.message}' if ready and is_told else ' so far'}"
+    return f"no operator has accepted {account.key}{f': {ready.message}' if ready and is_told else ' yet'}"
 
 
 async def _listed(kube: Kube, namespaces: Sequence[str]) -> tuple[dict[ObjectKey, JsonObject], list[str]]:

@@ -113,7 +113,10 @@ def _sifting(informer: Informer, kinds: Mapping[str, str]) -> aiohttp.ClientMidd
     return sift
 
 
-_ABSENCES = {404: "the CRD of {} is absent", 403: "the operator may not list or watch {}"}
+_ABSENCES = {
+    404: "the CRD of %s is absent: the operator continues without this kind",
+    403: "the operator may not list or watch %s: it continues with what it knows of this kind",
+}
 """What to tell of each status."""
 
 
@@ -134,7 +137,7 @@ def _outlasting(kinds: Mapping[str, str], absence: Absence) -> aiohttp.ClientMid
                 await asyncio.sleep(absence.seconds)
                 continue
             absent.add(path)
-            logger.warning("%s: the operator continues without %s", _ABSENCES[answer.status].format(kind), path)
+            logger.warning(_ABSENCES[answer.status], kind)
             await asyncio.sleep(absence.seconds)
             absence.noticed()
         if path in absent:

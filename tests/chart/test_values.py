@@ -301,6 +301,7 @@ def test_a_key_with_values_beneath_it_cannot_be_empty(chart: Path, tmp_path: Pat
 
 
 INGRESS = "webhook.ingress.enabled=true"
+EGRESS = "networkPolicy.enabled=true", "networkPolicy.egress=true"
 ROUTE = ("webhook.httpRoute.enabled=true", "webhook.httpRoute.parentRefs[0].name=public")
 PUBLIC = "webhook.publicUrl=https://relay.example.com"
 DEEP = "webhook.publicUrl=https://relay.eu.example.com"
@@ -319,6 +320,9 @@ SCRAPED = ("metrics.serviceMonitor.enabled=true", "networkPolicy.metricsFrom[0].
         (("webhook.publicUrl=https://10.0.0.7:8443", INGRESS), "webhook.publicUrl has the address 10.0.0.7"),
         (("webhook.publicUrl=https://[fd00::1]", *ROUTE), "webhook.publicUrl has the address fd00::1"),
         (("webhook.publicUrl=https://relay..example.com", INGRESS), "that of webhook.publicUrl is relay..example.com"),
+        ((*EGRESS, "cloud.baseUrl=http://cloud.local:8400"), "add the port 8400 to networkPolicy.egressPorts"),
+        ((*EGRESS, "cloud.inferenceUrl=http://cloud.local"), "add the port 80 to networkPolicy.egressPorts"),
+        ((*EGRESS, "cloud.baseUrl=https://cloud.local", "networkPolicy.egressPorts={6443}"), "add the port 443 to"),
         (("podDnsPolicy=None",), "name some in podDnsConfig.nameservers"),
         (("podDnsPolicy=None", "podDnsConfig.searches[0]=a.example.com"), "name some in podDnsConfig.nameservers"),
         (("podDisruptionBudget.minAvailable=1", "replicas=1"), "keeps every node from being drained"),

@@ -8,17 +8,21 @@ from relay_localcloud.console.reading import Reading
 from relay_localcloud.http.names import LONGEST_NAME
 from relay_localcloud.identity import organizations
 from relay_localcloud.workloads.ssh_keys import ATTACHED, KEYS
+from relay_localcloud.workloads.workloads import WORKLOADS
+from relay_wire.pods import PodStatus
 
 _SHOWN: Final = 100
 
 
 def content(reading: Reading) -> dict[str, object]:
-    """The newest keys of the selected organization, else of the first one, each with its number of workloads."""
+    """The newest keys of the selected organization, else of the first one, each with its number of living workloads."""
     tx, organization_id = reading.tx, reading.organization_id
     found = KEYS.page(tx, None, _SHOWN + 1, organization_id=organization_id)
     attached = ATTACHED.table.c
-    query = select(attached.ssh_key_id, func.count()).where(attached.ssh_key_id.in_([key.id for key in found]))
-    workloads = {row[0]: row[1] for row in tx.connection.execute(query.group_by(attached.ssh_key_id))}
+    of_these = attached.ssh_key_id.in_([key.id for key in found])
+    lives = (attached.workload_id == WORKLOADS.table.c.id) & (WORKLOADS.table.c.status != PodStatus.TERMINATED)
+    query = select(attached.ssh_key_id, func.count()).where(of_these, lives).group_by(attached.ssh_key_id)
+    workloads = {row[0]: row[1] for row in tx.connection.execute(query)}
     return {
         "organization_id": organization_id,
         "whose": organizations.name_of(tx, organization_id),

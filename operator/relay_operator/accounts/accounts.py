@@ -241,7 +241,7 @@ class Accounts:
 
 def _missing(key: ObjectKey) -> str:
     every = f"cacct -n {key.namespace}" if key.namespace else "ccacct"
-    return f"the {key} does not exist: create it, or name one that kubectl get {every} lists"
+    return f"the {key} does not exist: create it, or recreate the object with one that kubectl get {every} lists"
 
 
 def _for_ends_only(state: AccountState) -> AccountState:

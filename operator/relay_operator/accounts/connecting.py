@@ -116,21 +116,21 @@ class Connector:
             return AccountWaiting(Reason.SECRET_MISSING, api_key.message)
         made_of = (entry.uid, str(entry.generation), api_key.version)
         if connection.state is not None and connection.made_of == made_of:
-            same = await self._unchanged(connection)
+            same = await self._unchanged(key, connection)
             if same is not None:
                 return same
         state = await self._connected(key, account, api_key, connection)
         connection.made_of = made_of  # only now: a look that was cancelled has not tried this key
         return state
 
-    async def _unchanged(self, connection: Connection) -> AccountState | None:
+    async def _unchanged(self, key: ObjectKey, connection: Connection) -> AccountState | None:
         """The state, if this same key need not be tried again; else None."""
         now, state = self.clock(), connection.state
         if isinstance(state, AccountReady) and connection.doubted:
             connection.suspected = connection.suspected or await _refuses_key(state.cloud)
         if isinstance(state, AccountReady) and connection.suspected:
             connection.recheck_at = now + _RECHECK_SECONDS
-            return _unauthorized("the cloud refuses the API key")
+            return _unauthorized(key, "the cloud refuses the API key")
         if isinstance(state, AccountReady) or now < connection.recheck_at:
             return state
         return None
@@ -147,13 +147,13 @@ class Connector:
             cloud = self._connect(urls, api_key.value, who.organization_id, connection)
         except Unauthorized as error:
             connection.recheck_at = self.clock() + _RECHECK_SECONDS
-            return _unauthorized(error.message)
+            return _unauthorized(key, error.message)
         except CloudError as error:
             connection.recheck_at = self.clock() + advised(error.retry_after, self.settings.backoff_max_seconds)
             return AccountWaiting(Reason.CLOUD_UNAVAILABLE, error.message)
         except ValueError as unfit:
             connection.recheck_at = self.clock() + _RECHECK_SECONDS
-            return _unauthorized(str(unfit))
+            return _unauthorized(key, str(unfit))
         # The key of another organization gets "not found" for these resources, so the operator must never ask with it.
         former = connection.who.organization_id if connection.who else account.status.organization_id
         if former and former != who.organization_id and any(depends(key, one) for _, one in self.cache.users(key)):
@@ -234,8 +234,8 @@ async def _refuses_key(cloud: Cloud) -> bool:
     return False
 
 
-def _unauthorized(message: str) -> AccountRefused:
-    return AccountRefused(Reason.ACCOUNT_UNAUTHORIZED, f"{clause(message)}: put a valid key into the Secret")
+def _unauthorized(key: ObjectKey, message: str) -> AccountRefused:
+    return AccountRefused(Reason.ACCOUNT_UNAUTHORIZED, f"{clause(message)}: put a valid key into the Secret of {key}")
 
 
 def limiter(rate_limit: RateLimit) -> RateLimiter:

@@ -191,10 +191,12 @@ _NOTHING_WRITTEN: Final = (
     " && has(oldSelf.status.conditions)"
     f" && oldSelf.status.conditions.exists(c, c.type == 'Ready' && c.reason in {list(map(str, MOVABLE))})"
 )
-_CHANGEABLE: Final = f"while Ready says {', '.join(MOVABLE[:-1])} or {MOVABLE[-1]}, and nothing was written, it can"
+_CHANGEABLE: Final = (
+    f"while the batch is not finished, Ready says {', '.join(MOVABLE[:-1])} or {MOVABLE[-1]}, and nothing was written"
+)
 _OUTPUT_STAYS: Final = (
     f"self.spec.output == oldSelf.spec.output || (has(oldSelf.status) && {_NOTHING_WRITTEN})",
-    f"output cannot be changed, since {ONCE_SENT}; only {_CHANGEABLE}",
+    f"output cannot be changed, since {ONCE_SENT}; it can only {_CHANGEABLE}",
 )
 
 

@@ -25,10 +25,15 @@ local function told(health, kind, otherwise)
 end
 
 if obj.metadata.deletionTimestamp ~= nil then
+  for _, why in ipairs({"Stalled", "Paused", "Reconciling"}) do
+    if is(why) then
+      return told("Progressing", why, "it is being deleted")
+    end
+  end
   return told("Progressing", "Ready", "it is being deleted")
 end
 if status.observedGeneration ~= obj.metadata.generation then
-  return {status = "Progressing", message = "the operator has not looked at this spec so far"}
+  return {status = "Progressing", message = "the operator has not looked at this spec yet"}
 end
 if is("Reconciling") then
   return told("Progressing", "Reconciling", "on the way")
@@ -44,7 +49,7 @@ end
 if is("Ready") then
   return told("Healthy", "Ready", "as asked")
 end
-return told("Progressing", "Ready", "not ready so far")
+return told("Progressing", "Ready", "not ready yet")
 """
 """Reads `obj` and returns Argo CD's health; restricted to Lua 5.1 without libraries."""
 

@@ -163,10 +163,12 @@ def unguarded(key: ObjectKey, entry: Entry | None) -> str:
 
     Without our finalizer, it could be gone before what is created with it, which only its key can end.
     """
-    if entry is None or entry.finalizer:
+    if entry is None:
         return ""
     if entry.deleting:
         return f"{key} is being deleted: nothing is created with it"
+    if entry.finalizer:
+        return ""
     return f"{key} has no finalizer of the operator yet, and nothing is created before that: its conditions say more"
 
 

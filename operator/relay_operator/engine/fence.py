@@ -11,11 +11,14 @@ _ANSWERS = (ADOPT_ID, ABANDON, RETRY_CREATE)
 """Annotations that say what becomes of the object's resource; they change no generation."""
 
 
+_TOLD = "the object changed, or lost its place in a budget, before the request was sent: the operator decides again"
+
+
 class SupersededError(Unavailable):
     """Nothing was sent: the object is no longer the one that was decided on."""
 
     def __init__(self) -> None:
-        super().__init__(0, "Superseded", "the object changed before the request was sent: the operator decides again")
+        super().__init__(0, "Superseded", _TOLD)
 
 
 def fence(

@@ -4,11 +4,15 @@ import base64
 import binascii
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Final
 
 from pydantic import JsonValue
 
-from relay_kube.kube import JsonObject, Refused
+from relay_kube.kube import CONFIG_MAPS, SECRETS, JsonObject, Refused
 from relay_operator.api.meta import API_VERSION, FINALIZER, ObjectKey
+
+WORDS: Final = {SECRETS.plural: "Secret", CONFIG_MAPS.plural: "ConfigMap"}
+"""What people call these, by plural."""
 
 
 def part(raw: JsonValue | Mapping[str, JsonValue], *path: str) -> Mapping[str, JsonValue]:

@@ -170,7 +170,10 @@ _UNPLANNED = Wanted(
 
 def held_by(metadata: ObjectMeta) -> Wanted:
     """The condition of an object that an annotation holds back entirely."""
-    return PAUSED if metadata.paused else _UNPLANNED
+    held = PAUSED if metadata.paused else _UNPLANNED
+    if metadata.deletion_timestamp is None:
+        return held
+    return replace(held, message=f"{clause(held.message)}; the deletion waits until it is removed")
 
 
 def paused(before: ObjectStatus, metadata: ObjectMeta) -> Report:

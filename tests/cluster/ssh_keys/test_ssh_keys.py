@@ -153,6 +153,16 @@ async def test_a_pod_is_not_made_with_a_key_that_is_not_the_registered_one(brisk
     await brisk_workspace.becomes("GpuPod", "trainer")
 
 
+async def test_a_key_costs_nothing_and_no_budget_holds_it_back(brisk_workspace: Workspace) -> None:
+    workspace = brisk_workspace
+    await workspace.kube.patch("CloudAccount", "default", {"spec": {"budget": {"minAvailableCents": 10**9}}})
+    await workspace.apply(gpu_pod("dear"))
+    await workspace.becomes("GpuPod", "dear", tells("WaitingForBudget"))
+    await workspace.apply(_key())
+    await workspace.becomes("SshKey", "ada")
+    assert await count(workspace, CREATE) == 1
+
+
 @pytest.mark.parametrize(
     "item",
     [{}, {"name": "ada", "secretKeyRef": {"name": "a", "key": "b"}}, {"name": "ada", "optional": True}],

@@ -112,8 +112,8 @@ async def test_each_object_is_planned_by_the_operator_beside_the_secret_of_its_a
 @pytest.mark.parametrize(
     ("accounts", "why"),
     [
-        ([_shared("team-a")], " so far"),
-        ([_shared("team-a", **REFUSED, observedGeneration=0)], " so far"),
+        ([_shared("team-a")], " yet"),
+        ([_shared("team-a", **REFUSED, observedGeneration=0)], " yet"),
         ([_shared("team-a", **REFUSED, observedGeneration=1)], ": the URL is not allowed"),
     ],
     ids=["new", "changed", "refused"],

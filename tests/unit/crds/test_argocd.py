@@ -50,6 +50,19 @@ def test_no_other_condition_decides(kind: str, status: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("says", "why"),
+    [
+        ({"Ready": "True"}, "Ready"),
+        ({"Ready": "True", "Stalled": "True", "Reconciling": "True"}, "Stalled"),
+        ({"Ready": "True", "Paused": "True"}, "Paused"),
+        ({"Ready": "False", "Reconciling": "True", "Stalled": "False"}, "Reconciling"),
+    ],
+)
+def test_of_an_object_that_is_deleted_the_message_is_what_holds_it(says: dict[str, str], why: str) -> None:
+    assert argo_health(item(says, deleted=True)) == ("Progressing", f"{why} says")
+
+
+@pytest.mark.parametrize(
     ("says", "expected"),
     [
         ({"Ready": "True"}, ("Healthy", "Ready says")),
@@ -67,7 +80,7 @@ def test_the_message_is_that_of_what_decided(says: dict[str, str], expected: tup
 @pytest.mark.parametrize("status", [None, {}, {"observedGeneration": -1}, {"observedGeneration": 1}])
 def test_what_nobody_has_looked_at_so_far_is_not_healthy(status: dict[str, int] | None) -> None:
     new = item({}) | {"status": status}
-    assert argo_health(new) == ("Progressing", "the operator has not looked at this spec so far")
+    assert argo_health(new) == ("Progressing", "the operator has not looked at this spec yet")
 
 
 def test_there_is_one_check_a_kind_and_both_files_hold_them() -> None:

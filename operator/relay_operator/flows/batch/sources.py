@@ -15,7 +15,7 @@ from relay_kube.kube import CONFIG_MAPS, SECRETS, Kube, ResourceType
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import MAX_PARTS, InferenceBatch
 from relay_operator.api.inferencebatch_spec import CredentialsRef, InlineRecord
-from relay_operator.engine.manifests import part, texts
+from relay_operator.engine.manifests import WORDS, part, texts
 from relay_operator.flows.batch.absence import must_have_access
 from relay_operator.flows.batch.result import StoppedError, WorkRefused, WorkTroubled
 from relay_operator.flows.batch.throughput import counted
@@ -26,7 +26,6 @@ from relay_operator.objectstores.stores import ObjectStores
 from relay_wire.files import BATCH_UPLOAD_LIMIT
 
 _INLINE_GROUP = 64
-_WORDS = {SECRETS.plural: "Secret", CONFIG_MAPS.plural: "ConfigMap"}
 _MISSING = frozenset({StoreReason.NOT_FOUND, StoreReason.BUCKET_NOT_FOUND})
 
 
@@ -94,7 +93,7 @@ class Sources:
         try:
             return await self.kube.get(kind, namespace, name)
         except kube.NotFound:
-            text = f"{_WORDS[kind.plural]} {name} does not exist in {namespace}"
+            text = f"{WORDS[kind.plural]} {name} does not exist in the namespace {namespace}"
             raise StoppedError(WorkTroubled(missing, text)) from None
 
     async def _bytes(
@@ -108,7 +107,7 @@ class Sources:
                     return base64.b64decode(value) if encoded else value.encode()
                 except binascii.Error:
                     break
-        text = f"{_WORDS[kind.plural]} {name} in {namespace} has no key {key!r}"
+        text = f"{WORDS[kind.plural]} {name} in {namespace} has no key {key!r}"
         raise StoppedError(WorkTroubled(missing, text))
 
 

@@ -68,6 +68,9 @@ def after(facts: Facts, action: Action, result: Result) -> InferenceBatchStatus:
             return _with(status, _decided(facts, action))
 
 
+_ANEW = "; nothing was paid: delete this batch, and apply it again"
+
+
 def is_final(status: int | None) -> bool:
     """Whether the cloud will refuse this batch again, since its status says that the request is wrong."""
     return status in {400, 413, 422}
@@ -203,7 +206,8 @@ def _recorded(facts: Facts) -> Fields:
         case Cleared():
             return {"cleared": True}
         case WorkRefused(reason, message, problems) if facts.status.output is None:
-            return _refused(facts, reason, message) | {"problems": list(problems) or None}
+            unpaid = reason in predicates.MISPLACED and predicates.nothing_sent(facts.status)
+            return _refused(facts, reason, message + _ANEW * unpaid) | {"problems": list(problems) or None}
         case WorkRefused(reason, message, _):
             return _unpublished(facts, reason, message)
         case WorkTroubled(reason, message) if gives_up(facts, reason) and facts.status.completion_time is None:

@@ -18,7 +18,7 @@ from relay_operator.engine.identity import Installation, Whose, whose_intent
 from relay_operator.engine.intent import cloud_name, common, fingerprints, intent_of, named
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.flows.managed import actions, predicates
-from relay_operator.flows.managed.abilities import nameless, refers
+from relay_operator.flows.managed.abilities import is_priced, nameless, refers
 from relay_operator.flows.managed.actions import Action
 from relay_operator.flows.managed.ending import legible
 from relay_operator.flows.managed.facts import Facts
@@ -315,14 +315,14 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         """The answer. Raises CloudError, and SupersededError if nothing was sent and a new decision is needed.
 
         `ending` is the id of a resource that is stopped or ended, from which another one may be being made. `paying`:
-        the budgets must still allow the call.
+        the budgets must still allow the call, if the kind has a price.
         """
         account, obj = facts.usable_account, facts.obj
         holds = fence(self.cache, facts.key, obj.metadata, ending or obj.status.id)
         spared = ending is not None and self.resource.is_source
 
         def stands() -> bool:
-            afforded = not paying or self.budgets.stands(facts.key, account)
+            afforded = not (paying and is_priced(self.resource)) or self.budgets.stands(facts.key, account)
             return afforded and holds() and not (spared and made_of(self.cache, facts.key))
 
         try:

@@ -22,7 +22,7 @@ from relay_kube.kube import (
 )
 from relay_operator.api.connection import Connection, ConnectionTarget
 from relay_operator.api.meta import ObjectKey
-from relay_operator.engine.manifests import as_secret, is_owned_by, owner, part, unquoted
+from relay_operator.engine.manifests import WORDS, as_secret, is_owned_by, owner, part, unquoted
 from relay_operator.flows.managed.memory import ManagedMemory
 
 MOST_CHARACTERS: Final = 128 * 1024
@@ -106,8 +106,8 @@ class ConnectionWriter:
             data = filled(target, reached.values(secret=kind is SECRETS))
             if data is None:
                 return (
-                    f"connection: {kind.plural} {target.name} would have more than {MOST_CHARACTERS:,} characters: "
-                    "put fewer placeholders into its keys"
+                    f"connection: the {WORDS[kind.plural]} {target.name} would have more than {MOST_CHARACTERS:,} "
+                    "characters: put fewer placeholders into its keys"
                 )
             problem = await self._write(key, uid, kind, target, data, memory, leading)
             if problem is not None:
@@ -184,7 +184,7 @@ class ConnectionWriter:
         self, kind: ResourceType, namespace: str, name: str, found: JsonObject, body: JsonObject, uid: str
     ) -> str | None:
         if not is_owned_by(found, uid):
-            return f"connection: {kind.plural} {name} exists and is not this object's: choose another name"
+            return f"connection: the {WORDS[kind.plural]} {name} exists and is not this object's: choose another name"
         before = found.get("data")
         data: JsonValue = body["data"]
         metadata = part(body, "metadata")

@@ -12,11 +12,11 @@ from relay_operator.api.parts import EnvFromSource
 from relay_operator.api.public_keys import fingerprint
 from relay_operator.api.references import ValueSource
 from relay_operator.engine import manifests
+from relay_operator.engine.manifests import WORDS
 from relay_operator.flows.managed.memory import ManagedMemory
 from relay_operator.flows.managed.registered_keys import RegisteredKey
 from relay_operator.flows.managed.resource import InputRefs
 
-_WORDS = {SECRETS.plural: "Secret", CONFIG_MAPS.plural: "ConfigMap"}
 _ROUNDS = 20_000
 """Rounds of the digest's key derivation: more people read status than the Secret, and it must not help to guess it."""
 
@@ -93,7 +93,7 @@ class _Sources:
             self.taken += (asked[None] + asked[key]) * (_BESIDE + len(key) + len(text.encode()))
         if self.taken > MAX_BYTES:
             raise _MissingError(
-                f"with {_WORDS[kind.plural]} {name} in {self.namespace}, the spec takes {self.taken >> 10} KiB "
+                f"with {WORDS[kind.plural]} {name} in {self.namespace}, the spec takes {self.taken >> 10} KiB "
                 f"from Secrets and ConfigMaps, more than {MAX_BYTES >> 10} KiB: refer to fewer keys, or to smaller ones"
             )
         return found
@@ -173,7 +173,9 @@ async def _all_of(sources: _Sources, source: EnvFromSource, field_name: str) -> 
             continue
         data = await sources.read(kind, ref.name)
         if data is None and not source.optional:
-            raise _MissingError(f"{field_name}: {_WORDS[kind.plural]} {ref.name} does not exist in {sources.namespace}")
+            raise _MissingError(
+                f"{field_name}: {WORDS[kind.plural]} {ref.name} does not exist in the namespace {sources.namespace}"
+            )
         return {prefix + name: value for name, value in (data or {}).items()}
     return {}
 
@@ -187,7 +189,7 @@ async def _value(sources: _Sources, source: ValueSource, asking: str) -> str | N
         value = None if data is None else data.get(ref.key)
         if value is None and not source.optional:
             absent = "does not exist" if data is None else f"has no text at key {ref.key!r}"
-            raise _MissingError(f"{asking}: {_WORDS[kind.plural]} {ref.name} in {sources.namespace} {absent}")
+            raise _MissingError(f"{asking}: {WORDS[kind.plural]} {ref.name} in {sources.namespace} {absent}")
         return value
     return None
 

@@ -46,7 +46,7 @@ def _problem(cache: Cache, key: ObjectKey, other: ObjectKey) -> tuple[Reason, st
     if mine != its:
         return Reason.REFERENCE_OTHER_ACCOUNT, f"{who} is made with {its}, and this object with {mine}"
     if not (entry.ready and entry.cloud_id):
-        return Reason.REFERENCE_NOT_READY, f"{who} is not Ready so far"
+        return Reason.REFERENCE_NOT_READY, f"{who} is not Ready yet"
     return None
 
 

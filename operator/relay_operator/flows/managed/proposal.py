@@ -118,11 +118,11 @@ def _present(facts: Facts[SpecT, StatusT, ObsT]) -> int | None:
     status = obj.status if observed is None else facts.resource.status(obj, observed)
     if not isinstance(status, PricedStatus):
         return None
-    return 0 if facts.view.seen in _IDLE else status.price_per_hour_cents if told is None else told
+    return 0 if facts.view.seen in _IDLE | {Seen.FAILED} else status.price_per_hour_cents if told is None else told
 
 
 def _losses(facts: Facts[SpecT, StatusT, ObsT], held: Held, planned: PlannedAction) -> list[str] | None:
-    later = f"nothing takes its place so far: {facts.funded.later}"[:1024]
+    later = f"nothing takes its place yet: {facts.funded.later}"[:1024]
     return [*_ended(facts, held, planned), *([later] if facts.funded.later else ())] or None
 
 

@@ -48,7 +48,9 @@ async def test_texts_that_would_be_too_long_are_not_built(
 ) -> None:
     assert filled(ConnectionTarget(name="x", keys=keys), reached.values(secret=True)) is None
     told = await write(world, {"secret": {"name": "secret", **({"keys": dict(keys)} if keys else {})}}, reached=reached)
-    assert told.startswith("connection: secrets secret would have more than 131,072 characters: put fewer placeholders")
+    assert told.startswith(
+        "connection: the Secret secret would have more than 131,072 characters: put fewer placeholders"
+    )
     assert world.server.calls == []
 
 
@@ -142,7 +144,7 @@ async def test_what_is_not_ours_is_never_overwritten(world: World, metadata: Jso
     found: Json = {"metadata": {"name": "secret", **metadata}, "data": {"mine": "eA=="}}
     await world.kube.create(SECRETS, NAMESPACE, found)
     memory = ManagedMemory("u1")
-    assert "secrets secret exists and is not this object's" in await write(world, BOTH, memory)
+    assert "the Secret secret exists and is not this object's" in await write(world, BOTH, memory)
     assert stored(world, "secrets", "secret")["data"] == {"mine": "eA=="}
     world.server.remove("secrets", NAMESPACE, "secret")
     assert await write(world, BOTH, memory) == ""

@@ -83,7 +83,7 @@ async def test_a_private_key_that_a_reference_leads_to_is_not_sent(world: World,
 MISSING: dict[str, tuple[InputRefs, str]] = {
     "a source": (
         InputRefs(env_from=[source(configMapRef={"name": "no"})]),
-        f"envFrom: ConfigMap no does not exist in {NAMESPACE}",
+        f"envFrom: ConfigMap no does not exist in the namespace {NAMESPACE}",
     ),
     "an object": (
         InputRefs(env=[env("X", value_of("secret", "no", "A"))]),

@@ -149,6 +149,15 @@ async def test_a_failed_one_that_would_be_restarted(world: World) -> None:
     assert (plan["action"], plan["reason"], world.pods.count("start")) == ("Start", "recovery: start", 0)
 
 
+async def test_a_failed_one_that_is_left_costs_nothing_then_as_now(priced: World) -> None:
+    cloud_id = await made(priced)
+    priced.pods.on_call = lambda _call: None
+    priced.pods.become(cloud_id, "failed", price_per_hour_cents=200)
+    priced.hint()
+    await priced.wait(10)
+    assert planned(priced) == {"action": "None", "reason": priced.message(), "pricePerHourCents": 0}
+
+
 @pytest.mark.parametrize("policy", ["Delete", "Stop", "Orphan"])
 async def test_a_deletion_waits_and_says_so(world: World, policy: str) -> None:
     cloud_id = await made(world, deletionPolicy=policy)
@@ -270,7 +279,7 @@ async def test_a_recreation_tells_that_the_budget_has_no_room_for_the_next_until
     ended, reason = f"{cloud_id} is ended, and its volume with it", "gpu.count: asked 2, has 1"
     refused = "it costs 400 cents/h, and of the 500 cents/h that the account may pay, 200 are taken: 100 too much"
     plan = {"action": "Recreate", "reason": reason, "pricePerHourCents": 0}
-    assert planned(world) == plan | {"loses": [ended, f"nothing takes its place so far: {refused}"]}
+    assert planned(world) == plan | {"loses": [ended, f"nothing takes its place yet: {refused}"]}
     assert world.message().endswith(refused)
     world.delete("other")
     await world.wait(60)
@@ -287,7 +296,7 @@ async def test_so_does_the_limit_of_its_own(world: World) -> None:
     await world.wait(10)
     plan = planned(world)
     assert plan is not None
-    assert "nothing takes its place so far: the cloud's prices cannot be read" in str(plan["loses"])
+    assert "nothing takes its place yet: the cloud's prices cannot be read" in str(plan["loses"])
 
 
 async def test_so_does_a_recreation_that_was_begun(world: World) -> None:
@@ -303,7 +312,7 @@ async def test_so_does_a_recreation_that_was_begun(world: World) -> None:
     plan = planned(world)
     assert plan is not None
     assert (plan["action"], plan["pricePerHourCents"]) == ("Recreate", 0)
-    assert str(plan.get("loses")).startswith("['nothing takes its place so far: it costs 400 cents/h")
+    assert str(plan.get("loses")).startswith("['nothing takes its place yet: it costs 400 cents/h")
 
 
 async def test_until_the_attempt_that_is_agreed_nothing_is_planned(world: World) -> None:

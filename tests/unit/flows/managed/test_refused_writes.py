@@ -14,6 +14,8 @@ from tests.unit.engine.apiserver import metadata_fault, part, status_fault
 from tests.unit.flows.managed.leftovers import ACCOUNT, KEY
 
 if TYPE_CHECKING:
+    from pydantic import JsonValue
+
     from tests.unit.engine.apiserver import Json
     from tests.unit.flows.managed.world import World
 
@@ -90,15 +92,15 @@ async def test_nothing_is_created_with_an_account_that_has_no_finalizer(world: W
     await world.wait(60)
     assert (world.reason(), world.pods.created) == ("WaitingForAccount", [])
     assert world.message().startswith(f"{ACCOUNT} has no finalizer of the operator yet")
-    going: Json = {**account, "resourceVersion": "2", "deletionTimestamp": "2026-03-01T12:00:00Z"}
-    world.cache.put(ACCOUNT, {"metadata": going})
-    world.queue.add(KEY, Priority.CHANGE)
-    await world.settle()
-    assert (world.message(), world.pods.created) == (
-        f"{ACCOUNT} is being deleted: nothing is created with it",
-        [],
-    )
-    world.cache.put(ACCOUNT, {"metadata": {**account, "resourceVersion": "3", "finalizers": [FINALIZER]}})
+    going: Json = {**account, "deletionTimestamp": "2026-03-01T12:00:00Z"}
+    held: dict[str, list[JsonValue]] = {"2": [], "3": [FINALIZER]}
+    for version, finalizers in held.items():
+        world.cache.put(ACCOUNT, {"metadata": {**going, "resourceVersion": version, "finalizers": finalizers}})
+        world.queue.add(KEY, Priority.CHANGE)
+        await world.settle()
+        assert world.message() == f"{ACCOUNT} is being deleted: nothing is created with it"
+        assert world.pods.created == []
+    world.cache.put(ACCOUNT, {"metadata": {**account, "resourceVersion": "4", "finalizers": [FINALIZER]}})
     world.queue.add(KEY, Priority.CHANGE)
     await world.settle()
     assert (world.reason(), world.pods.count("create")) == ("Running", 1)
