@@ -1,14 +1,18 @@
 """`kubectl relay doctor`: finds what prevents accounts from working, as far as the caller's rights reach."""
 
 import time
+from collections import defaultdict
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Annotated, Final
 
 import typer
 from pydantic import BaseModel, JsonValue, ValidationError
 
-from relay_cli import accounts
+from relay_cli import accounts, objects
 from relay_cli.accounts import Account, BaseUrl, UrlNotAccepted, connections
 from relay_cli.failures import Failure, Status
 from relay_cli.findings import Finding, Reached, Seen, Verdict, findings, undocumented
@@ -67,8 +71,12 @@ async def doctor(
     base_url: BaseUrl = "",
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Check URL, clock, key, scopes, webhook and operations of accounts; the exit status is 1 if something is wrong."""
-    looked = [await _looked(kubectl, account, docs_url, base_url) for account in await _all(kubectl, all_namespaces)]
+    """Check what accounts need to work, from the operator to the cloud; the exit status is 1 if something is wrong."""
+    found, unseen = await _all(kubectl, all_namespaces), await _unseen(kubectl, all_namespaces)
+    looked = [
+        replace(await _looked(kubectl, one, docs_url, base_url), unseen=unseen.get(one.key.namespace, ()))
+        for one in found
+    ]
     rows = [finding for seen in looked for finding in findings(seen)]
     say(as_json(rows) if output is Output.JSON else table(_COLUMNS, rows))
     if any(row.verdict is Verdict.WRONG for row in rows):
@@ -80,6 +88,16 @@ async def _all(kubectl: Kubectl, everywhere: bool) -> list[Account]:
     if not found:
         raise Failure("found no account: create a CloudAccount, or look in other namespaces with -n or -A")
     return found
+
+
+async def _unseen(kubectl: Kubectl, everywhere: bool) -> Mapping[str, list[str]]:
+    """The workloads of each namespace that no operator has looked at; none if the caller may not list them."""
+    names, now = defaultdict[str, list[str]](list), datetime.now(UTC)
+    with suppress(Failure):
+        for one in await objects.workloads(kubectl, everywhere=everywhere):
+            if one.is_unseen(now):
+                names[one.metadata.namespace].append(f"{one.kind}/{one.metadata.name}")
+    return names
 
 
 async def _looked(kubectl: Kubectl, account: Account, docs_url: str, base_url: str) -> Seen:

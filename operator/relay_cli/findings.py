@@ -18,7 +18,7 @@ from relay_wire.webhooks import WebhookDelivery
 
 CLOCKS_APART_SECONDS: Final = 30.0
 """Allows for the cloud's whole seconds and the duration of an answer."""
-_SHOWN_OPERATIONS: Final = 3
+_SHOWN: Final = 3
 
 
 class Verdict(StrEnum):
@@ -56,6 +56,8 @@ class Seen:
     """The newest first."""
     missing: Sequence[AnyOperation] | Failure | None = None
     """Operations in use that the cloud does not serve."""
+    unseen: Sequence[str] = ()
+    """Workloads of its namespace whose spec no operator has looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,14 @@ _NEEDS: Final[Mapping[str, _Need]] = {
 
 def findings(seen: Seen) -> list[Finding]:
     """All findings, each after those that it depends on."""
-    told = (*_account(seen.account), *_url(seen), *_key(seen), *_webhook(seen), *_operations(seen.missing))
+    told = (
+        *_account(seen.account),
+        *_operator(seen.unseen),
+        *_url(seen),
+        *_key(seen),
+        *_webhook(seen),
+        *_operations(seen.missing),
+    )
     name = str(seen.account.key)
     return [Finding(account=name, check=check, verdict=verdict, message=message) for check, verdict, message in told]
 
@@ -96,6 +105,19 @@ def _account(account: Account) -> Iterator[_Told]:
         yield "account", verdict, f"{ready.reason}: {ready.message}"
     if low is not None and low.status == "True":
         yield "funds", Verdict.WARNING, low.message
+
+
+def _operator(unseen: Sequence[str]) -> Iterator[_Told]:
+    if unseen:
+        text = (
+            f"no operator has looked at {_some(unseen)}: check that the operator runs, leads and watches this namespace"
+        )
+        yield "operator", Verdict.WRONG, text
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"{', '.join(names[:_SHOWN])}{more}"
 
 
 def _url(seen: Seen) -> Iterator[_Told]:
@@ -174,8 +196,7 @@ def _operations(missing: Sequence[AnyOperation] | Failure | None) -> Iterator[_T
     for assumed, verdict in ((False, Verdict.WRONG), (True, Verdict.WARNING)):
         rows = [f"{row.method} {row.path}" for row in missing if row.assumed is assumed]
         if rows:
-            more = f" and {len(rows) - _SHOWN_OPERATIONS} more" if len(rows) > _SHOWN_OPERATIONS else ""
-            yield "operations", verdict, f"the cloud does not serve {', '.join(rows[:_SHOWN_OPERATIONS])}{more}"
+            yield "operations", verdict, f"the cloud does not serve {_some(rows)}"
     if not missing:
         yield "operations", Verdict.OK, "the cloud serves all operations that were checked"
 

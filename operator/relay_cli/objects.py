@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Annotated, Final, TypeAlias
 
 import typer
@@ -26,6 +27,7 @@ _ENDED = frozenset({"stopped", "terminated", "failed"})
 _BILLED = frozenset({"running", "degraded"})
 _BILLED_EARLY = ("GpuCluster", "provisioning")
 """The cloud bills replicas that load."""
+_PATIENCE = timedelta(minutes=1)
 
 
 class CloudSpec(Model):
@@ -55,6 +57,12 @@ class CloudObject(Resource[CloudSpec, CloudStatus]):
     def is_in_cloud(self) -> bool:
         """Whether it uses, or is about to use, machines of the cloud."""
         return bool(self.aside) or (self.status.state is not None and self.status.state not in _ENDED)
+
+    def is_unseen(self, now: datetime) -> bool:
+        """Whether no operator has looked at its spec, although it has existed for a while."""
+        born = self.metadata.creation_timestamp
+        waits = born is not None and now - born > _PATIENCE
+        return waits and self.status.observed_generation != self.metadata.generation
 
     @property
     def is_billed(self) -> bool:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from relay_cli.doctor import _is_served, _probed, ahead, compared
 from relay_cli.failures import Failure
 from relay_cli.findings import Reached, Seen, Verdict, findings
 from relay_cli.kubectl import Forbidden, parsed
+from relay_cli.objects import CloudObject
 from relay_client import OPERATIONS, Cloud
 from relay_client.answers import MAX_VALUES
 from relay_client.operations import CREATE_POD, GET_CURRENT_USAGE, LIST_VMS
@@ -65,6 +67,24 @@ def test_what_the_operator_says_of_the_account_comes_first() -> None:
     assert _verdict(broken, "account") == (WRONG, "Because: the key is refused")
     assert _verdict(broken, "funds") == (WARNING, "2 h left")
     assert _verdict(_seen(_account(_condition("Stalled"))), "account")[0] is WRONG
+
+
+def test_workloads_that_no_operator_has_looked_at_are_named() -> None:
+    names = [f"GpuPod/{name}" for name in "abcde"]
+    said = "no operator has looked at GpuPod/a, GpuPod/b, GpuPod/c and 2 more: check that the operator runs, leads and"
+    verdict, told = _verdict(_seen(unseen=names), "operator")
+    assert (verdict, told) == (WRONG, f"{said} watches this namespace")
+
+
+@pytest.mark.parametrize(
+    ("age", "observed", "unseen"), [(61, 1, True), (59, 1, False), (61, 2, False), (61, None, True)]
+)
+def test_a_workload_is_unseen_if_its_spec_has_waited_for_long(age: int, observed: int | None, *, unseen: bool) -> None:
+    born = datetime(2026, 11, 23, 8, tzinfo=UTC)
+    metadata = {"name": "a", "namespace": "ml", "generation": 2, "creationTimestamp": "2026-11-23T08:00:00Z"}
+    status = {} if observed is None else {"observedGeneration": observed}
+    one = parsed(CloudObject, {"kind": "GpuPod", "metadata": metadata, "spec": {}, "status": status})
+    assert one.is_unseen(born + timedelta(seconds=age)) is unseen
 
 
 @pytest.mark.parametrize(
