@@ -293,7 +293,7 @@ async def test_a_person_creates_a_pod_lets_it_fail_and_adds_a_node_and_money(con
     await console.press("+1 min")
     facts = web.locator(".facts")
     await expect(facts).to_contain_text("running")
-    await web.get_by_text("Make something go wrong").click()
+    await web.get_by_text("Inject a failure").click()
     await console.press("Let it fail")
     await expect(facts).to_contain_text("failed")
 
@@ -317,7 +317,7 @@ async def test_a_person_creates_a_pod_lets_it_fail_and_adds_a_node_and_money(con
 async def test_a_page_is_open_while_its_workloads_node_is_removed(console: Console, fresh: Server) -> None:
     pod = await running_pod(fresh.seeded(), name="trainer")
     await console.open(f"/console/workload?id={pod}")
-    await console.page.get_by_text("Make something go wrong").click()
+    await console.page.get_by_text("Inject a failure").click()
     (node,) = [
         each["id"]
         for each in (await fresh.ok("GET", "/nodes"))["items"]
@@ -330,4 +330,4 @@ async def test_a_page_is_open_while_its_workloads_node_is_removed(console: Conso
     console.troubles.clear()  # the browser notes the 409
     await console.press("Pause updates")
     await expect(console.page.locator(".facts")).to_contain_text("terminated")
-    await expect(console.page.get_by_text("Make something go wrong")).to_have_count(0)
+    await expect(console.page.get_by_text("Inject a failure")).to_have_count(0)

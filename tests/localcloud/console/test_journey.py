@@ -135,11 +135,11 @@ async def test_what_cannot_be_done_is_said_on_the_page(console: Console) -> None
 async def test_the_clock_is_frozen_scaled_and_moved_to_an_instant(console: Console, fresh: Server) -> None:
     await console.open("/console/clock")
     await console.page.get_by_label("To the instant").fill("2031-02-03T04:05:06Z")
-    await console.press("Move it there")
+    await console.press("Move there")
     await expect(console.page.locator("#now")).to_have_text("2031-02-03 04:05:06")
     await console.page.get_by_label("Mode").select_option("Scaled")
     await console.page.get_by_label("Rate").fill("120")
-    await console.press("Change it")
+    await console.press("Change the pace")
     await expect(console.page.locator("header")).to_contain_text("120 x real time")
     await expect(console.page.locator("#now")).not_to_have_text("2031-02-03 04:05:06")
     await console.press("Freeze")

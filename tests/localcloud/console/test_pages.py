@@ -47,7 +47,7 @@ async def test_every_page_of_an_empty_cloud_says_what_to_do_next(fresh: Server) 
         "key of the ready line",
         "Take down",
         "Invites send one",
-        "Move it on",
+        "Move on",
     )
     for path in PAGES:
         answer = await page(fresh, path)
