@@ -153,13 +153,21 @@ class Cache:
     def creators(self, token: str, key: ObjectKey) -> frozenset[ObjectKey]:
         """The other objects of this kind and cloud that record this token.
 
-        Except vanished entries for surplus resources of this object.
+        Except entries of this very object: vanished ones stand for resources that it could not record, or has too many.
         """
         own = self._entries.get(key)
-        surplus = f"{own.uid}-" if own is not None else "-"
+        named, uid = key._replace(vanished=""), own.uid if own is not None else ""
+
+        def is_its_own(other: ObjectKey) -> bool:
+            return other._replace(vanished="") == named and self._entries[other].uid == uid
+
         recording = (other for other in self._by_token.of(token) if other.kind == key.kind)
-        alike = frozenset(other for other in recording if not other.vanished.startswith(surplus))
-        return self._in_cloud_of(key, own, alike)
+        return self._in_cloud_of(key, own, frozenset(other for other in recording if not is_its_own(other)))
+
+    def has_living(self, key: ObjectKey, uid: str) -> bool:
+        """Whether the key is a vanished entry's, for a resource of this object, which itself lives on."""
+        living = self._entries.get(key._replace(vanished="")) if key.vanished else None
+        return living is not None and living.uid == uid
 
     def cloud_id_of(self, key: ObjectKey) -> str:
         """The cloud id that the object records; empty if it records none or does not exist."""

@@ -179,9 +179,16 @@ def test_what_an_object_had_too_much_is_no_other_object_though_its_create_was_th
     for key in (KEY, surplus, more):
         cache.put(key, raw(status=status))
     assert cache.others(KEY, None, "t1") == cache.creators("t1", KEY) == frozenset()
-    assert cache.others(surplus, None, "t1") == {KEY}  # whose files are not to be deleted
     cache.put(gone, raw(status=status))
-    assert cache.others(surplus, None, "t1") == {KEY, gone}
+    for key in (KEY, surplus, gone):
+        assert cache.others(key, None, "t1") == cache.creators("t1", key) == frozenset()
+    assert [cache.has_living(key, "u1") for key in (KEY, surplus, gone)] == [False, True, True]
+    assert not cache.has_living(surplus, "u2")
+    former = KEY._replace(vanished="u0")
+    cache.put(former, raw(status=status, metadata={"uid": "u0"}))
+    assert cache.creators("t1", former) == {KEY, surplus, more, gone}
+    assert cache.creators("t1", KEY) == {former}
+    cache.drop(former)
     assert cache.creators("t1", OTHER) == {KEY, surplus, more, gone}
 
 

@@ -29,7 +29,7 @@ from relay_operator.flows.batch.absence import unless_absent
 from relay_operator.flows.batch.actions import Action, Work
 from relay_operator.flows.batch.destinations import Destinations
 from relay_operator.flows.batch.facts import BatchMemory, Facts, unended
-from relay_operator.flows.batch.files import clear
+from relay_operator.flows.batch.files import clear, clear_results
 from relay_operator.flows.batch.gather import job_of, must_be_of
 from relay_operator.flows.batch.names import create_of, metadata_of, tag_of
 from relay_operator.flows.batch.publishing import Publishing, unpublished
@@ -146,8 +146,10 @@ class Actor:
 
         async def begun() -> WorkResult:
             # Read only now: thousands of jobs may wait for a place, each with half a mebibyte of records in its spec.
-            obj = self._read(key, job.uid, generation)
-            return await self._work(work, obj.model_copy(update={"status": status}), asked, intent, search=search)
+            obj = self._read(key, job.uid, generation).model_copy(update={"status": status})
+            if work is Work.CLEAR and self.cache.has_living(key, job.uid):
+                return await clear_results(obj, asked.cloud)
+            return await self._work(work, obj, asked, intent, search=search)
 
         self.transfers.start(key, job, str(account.key), lambda: self._guarded(account, begun()))
 

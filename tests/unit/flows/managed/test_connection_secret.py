@@ -32,7 +32,7 @@ async def test_texts_that_would_be_too_long_are_told_once_and_nothing_more_is_wr
     await becomes(world, "running", endpoint_url=f"https://{'x' * 4000}.example/")
     ready = world.condition()
     assert ready is not None
-    assert (ready.reason, "configmaps there" in ready.message) == ("ConnectionRefused", True)
+    assert (ready.reason, "the ConfigMap there" in ready.message) == ("ConnectionRefused", True)
     writes, looks = len(world.server.writes), len(world.resource.looks)
     await world.wait(1500, step=5)
     assert len(world.resource.looks) > looks
