@@ -9,6 +9,7 @@ from relay_client import Cloud, NoInferenceUrl, NotFound
 from relay_client.list_room import ListTurn
 from relay_client.operations import DELETE_FILE, DOWNLOAD_FILE, GET_FILE, LIST_FILES, Operation
 from relay_client.paging import files, gathered
+from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import InferenceBatch, InferenceBatchStatus, PartStatus
 from relay_operator.api.meta import CreateIntent
 from relay_operator.flows.batch.absence import must_have_access, unless_absent
@@ -68,12 +69,13 @@ async def delete(cloud: Cloud, ids: Iterable[str]) -> None:
 
 
 def _unpublished(status: InferenceBatchStatus) -> Iterator[str]:
-    """The files with results if some of their lines could not be published, or one of them counts as lost.
+    """The files with results if some of their lines could not be published, or some results count as lost.
 
-    The cloud may have the lost one again, and whoever fetches it needs the others beside it.
+    The cloud may have the lost ones again, and whoever fetches these needs the others beside them.
     """
     problems = status.problems or ()
-    lost = any(problem.code == FILE_LOST for problem in problems)
+    short = status.ending is not None and status.ending.reason == Reason.RESULTS_LOST
+    lost = short or any(problem.code == FILE_LOST for problem in problems)
     if status.output is not None and (lost or unread(problems)):
         yield from (file_id for part in status.parts or () for file_id in results_of(part))
 

@@ -286,19 +286,18 @@ class Gatherer:
             if batch is not None and _has_answers(part, batch):
                 memory.missing.pop(batch.id, None)
                 seen.append((part, batch))
-            elif self._is_missing(part, memory, is_there=batch is not None):
+            elif self._is_missing(part, memory):
                 seen.append((part, batch or _gone(part)))
         here = any(batch is not None and batch.metadata is not None for batch in looked.values())
         return _Sighted(status=predicates.refreshed(obj.status, seen), here=here)
 
-    def _is_missing(self, part: PartStatus, memory: BatchMemory, *, is_there: bool) -> bool:
+    def _is_missing(self, part: PartStatus, memory: BatchMemory) -> bool:
         """Whether to believe that the batch, or its answers, are not there: only if repeated, never at first.
 
-        A batch that is not there is given up with all that it costs, so that takes as long as after an unknown create.
+        They are given up with all that they cost, so that takes as long as after an unknown create.
         """
         since = memory.missing.setdefault(part.batch_id or "", self.clock())
-        patience = self.delays.newborn if is_there else self.delays.unknown
-        return self.clock() - since >= max(self.delays.absence, patience)
+        return self.clock() - since >= max(self.delays.absence, self.delays.unknown)
 
 
 def job_of(facts: Facts) -> Job | None:

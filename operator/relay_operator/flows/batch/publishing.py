@@ -86,15 +86,23 @@ def _only_the_answers_so_far(obj: InferenceBatch) -> bool:
 
 
 def _rounds(status: InferenceBatchStatus, cloud: Cloud, gone: Collection[str]) -> tuple[list[Problem], list[Round]]:
-    """Problems for the files that the cloud has lost, and the remaining files of every round."""
+    """Problems for the files that the cloud has lost, or never had, and the remaining files of every round."""
     parts = sorted(status.parts or (), key=lambda part: (part.round, part.part))
     rounds: list[Round] = [
         [_files(part, cloud, gone) for part in group] for _, group in groupby(parts, key=lambda part: part.round)
     ]
-    lost = [file_id for part in parts for file_id in results_of(part) if file_id in gone]
-    return [
-        Problem(code=FILE_LOST, message=f"the cloud does not have its file {file_id} any more") for file_id in lost
-    ], rounds
+    lost = [
+        f"the cloud does not have its file {file_id} any more"
+        for part in parts
+        for file_id in results_of(part)
+        if file_id in gone
+    ]
+    unfiled = [
+        f"the cloud counts {part.completed} answers of the batch {part.batch_id}, and has no file with them"
+        for part in parts
+        if part.completed and not part.output_file_id
+    ]
+    return [Problem(code=FILE_LOST, message=message) for message in (*lost, *unfiled)], rounds
 
 
 def _files(part: PartStatus, cloud: Cloud, gone: Collection[str]) -> PartFiles:

@@ -268,9 +268,8 @@ def _shortfall(facts: Facts, came: Published) -> Ending | None:
     if came.unanswered:
         text = f"{came.unanswered} of {came.counts.total} records have no answer in the cloud's files"
         if predicates.unread(came.problems):
-            text += (
-                ", or none that can be published (status.problems): the files with results stay there (status.parts)"
-            )
+            text += ", or none that can be published (status.problems)"
+        text += ": the files with results stay there (status.parts)"
         return Ending(reason=Reason.RESULTS_LOST, message=text)
     too_many = predicates.too_many_failures(facts.obj.spec, came.counts)
     return None if too_many is None else Ending(reason=Reason.TOO_MANY_FAILURES, message=too_many)

@@ -72,8 +72,8 @@ class Look:
 
 async def test_a_batch_is_not_over_before_its_answers_are_in_a_file() -> None:
     look, ended = Look(), {"status": "cancelled"}
-    assert [(await look.at(now, ended)).state for now in (1000, 1029)] == ["in_progress"] * 2
-    part = await look.at(1029, ended | {"output_file_id": "file_out"})
+    assert [(await look.at(now, ended)).state for now in (1000, 1599)] == ["in_progress"] * 2
+    part = await look.at(1599, ended | {"output_file_id": "file_out"})
     assert (part.state, part.output_file_id) == ("cancelled", "file_out")
 
 
@@ -93,7 +93,7 @@ async def test_a_batch_that_is_refused_has_no_file_of_errors_to_wait_for() -> No
 
 async def test_answers_that_never_come_are_not_waited_for_for_ever() -> None:
     look, ended = Look(), {"status": "cancelled"}
-    assert [(await look.at(now, ended)).state for now in (1000, 1030)] == ["in_progress", "cancelled"]
+    assert [(await look.at(now, ended)).state for now in (1000, 1599, 1600)] == ["in_progress"] * 2 + ["cancelled"]
 
 
 _COST = {"input_tokens": 1, "output_tokens": 1, "cost_nano_usd": 5}
@@ -110,7 +110,7 @@ _COST = {"input_tokens": 1, "output_tokens": 1, "cost_nano_usd": 5}
 )
 async def test_an_end_without_all_its_counts_is_read_again_and_never_sent_again(told: dict[str, Any]) -> None:
     look = Look()
-    before, after = [await look.at(now, told) for now in (1000, 1030)]
+    before, after = [await look.at(now, told) for now in (1000, 1600)]
     assert (before.state, after.state) == ("in_progress", told["status"])
     ending = predicates.ending(batch().spec, status(after), NOON)
     assert ending is not None

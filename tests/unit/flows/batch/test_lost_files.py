@@ -13,12 +13,17 @@ import pytest
 from relay_client import NotFound
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import InputStatus, OutputStatus, RequestCounts
+from relay_operator.engine.actions import Nothing
+from relay_operator.flows.batch.actions import Record
+from relay_operator.flows.batch.facts import Facts
 from relay_operator.flows.batch.files import FILE_LOST, clear
 from relay_operator.flows.batch.names import file_name
+from relay_operator.flows.batch.plan import Phase, View
 from relay_operator.flows.batch.result import Published, StoppedError, WorkRefused
+from relay_operator.flows.batch.transitions import after
 from tests.unit.client.scripted import Reply, Step
-from tests.unit.flows.batch.acting import INTENT, acting_in
-from tests.unit.flows.batch.examples import batch, sent, status
+from tests.unit.flows.batch.acting import INTENT, KEY, acting_in, ready
+from tests.unit.flows.batch.examples import NOON, batch, sent, status
 from tests.unit.records.streams import failure, file, record, success
 
 if TYPE_CHECKING:
@@ -76,6 +81,40 @@ async def test_what_was_there_before_is_not_replaced_by_a_part(tmp_path: Path) -
     assert isinstance(came, WorkRefused)
     assert came.reason is Reason.RESULTS_LOST
     assert (tmp_path / "output.jsonl").read_text() == "whole"
+
+
+async def test_what_was_there_before_is_not_replaced_if_counted_answers_have_no_file(tmp_path: Path) -> None:
+    """The cloud may write the file later than anybody waits for it."""
+    (tmp_path / "output.jsonl").write_text("whole")
+    told = status(sent(1, state="completed", records=2, completed=2), input=InputStatus(digest="d", records=2))
+    obj = batch(output={"url": f"file://{tmp_path}", "onExisting": "Replace"}, status=told)
+    async with acting_in(tmp_path, *_shown("file_1_1")) as (actor, cloud, _):
+        came = await actor.publishing.publish(obj, cloud, INTENT)
+    assert isinstance(came, WorkRefused)
+    assert came.reason is Reason.RESULTS_LOST
+    assert "the cloud counts 2 answers of the batch batch_1_1, and has no file with them" in came.message
+    assert (tmp_path / "output.jsonl").read_text() == "whole"
+
+
+async def test_results_that_do_not_fit_their_counts_are_published_and_not_deleted(tmp_path: Path) -> None:
+    told = status(
+        sent(1, state="completed", records=2, completed=2, outputFileId="out_1"),
+        input=InputStatus(digest="d", records=2),
+        output=OutputStatus(begun_at=NOON),
+    )
+    obj = batch(output={"url": f"file://{tmp_path}"}, status=told)
+    both, one = _content(record("a"), record("b")), _content(success("a"))
+    script = [*_shown("out_1", "file_1_1"), both, one, *_shown("file_1_1")]
+    async with acting_in(tmp_path, *script) as (actor, cloud, server):
+        came = await actor.publishing.publish(obj, cloud, INTENT)
+        facts = Facts(KEY, obj, NOON, ready(cloud), View(phase=Phase.PUBLISHING), told, INTENT, came=came)
+        ended = after(facts, Record(), Nothing())
+        assert ended.ending is not None
+        assert ended.ending.message == (
+            "1 of 2 records have no answer in the cloud's files: the files with results stay there (status.parts)"
+        )
+        await clear(obj.model_copy(update={"status": ended}), cloud, INTENT, search=False)
+        assert [each for each in server.targets if each.startswith("DELETE")] == ["DELETE /v1/files/file_1_1"]
 
 
 async def test_content_that_comes_after_all_is_waited_for(tmp_path: Path) -> None:
