@@ -246,7 +246,8 @@ class Gatherer:
 
         A backup may have restored a status that is older than the batch. Raises CloudError.
         """
-        if memory.knows_all or predicates.unpaid(obj.status) is None:
+        begins = not (obj.status.parts or obj.status.exhausted)
+        if memory.knows_all or not (begins or predicates.unpaid(obj.status)):
             return ()
         recorded = {part.batch_id for part in obj.status.parts or ()}
         try:

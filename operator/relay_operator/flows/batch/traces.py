@@ -14,7 +14,6 @@ from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.entry import Entry
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
-from relay_operator.flows.batch import predicates
 from relay_operator.flows.batch.absence import unless_absent
 from relay_operator.flows.batch.names import TAG, PartTag
 from relay_operator.flows.batch.polls import PAGE
@@ -49,19 +48,26 @@ class BatchTraces:
         return self.giver(name) is not None
 
     def is_searched(self, name: str, giver: Entry) -> bool:
-        """Whether the object searches for this part, whose create had no answer; True if the object is unreadable."""
-        tag, lost = PartTag.read(name), _lost(giver.body)
-        return lost is None or (tag is not None and (tag.round, tag.part) in lost)
+        """Whether the object records no batch for this part, and so looks for one; True if the object is unreadable.
+
+        It searches for a create without an answer, and after a restore for all its batches before it creates another.
+        """
+        tag, recorded = PartTag.read(name), _recorded(giver.body)
+        return recorded is None or (tag is not None and (tag.round, tag.part) not in recorded)
+
+    def is_ahead(self, name: str, giver: Entry) -> bool:
+        """False: the object looks for what it does not record."""
+        return False
 
 
 @lru_cache(maxsize=4)
-def _lost(body: bytes) -> frozenset[tuple[int, int]] | None:
-    """Rounds and parts whose create had no answer; None if the object is unreadable. A list has many of one object."""
+def _recorded(body: bytes) -> frozenset[tuple[int, int]] | None:
+    """Rounds and parts with a batch; None if the object is unreadable. A list has many of one object."""
     try:
         batch = InferenceBatch.model_validate_json(body)
     except ValidationError:
         return None
-    return frozenset((part.round, part.part) for part in predicates.unanswered(batch.status))
+    return frozenset((part.round, part.part) for part in batch.status.parts or () if part.batch_id)
 
 
 def _name(batch: Batch) -> str | None:

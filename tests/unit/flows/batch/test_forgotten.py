@@ -87,3 +87,11 @@ async def test_the_list_is_read_as_far_back_as_the_object_goes(days: float, page
     then = int((INTENT.started_at - timedelta(days=days)).timestamp())
     sight, _, requests = await _look(BatchMemory("uid-1"), UNPAID, [_other(then)], [_row(1, created_at=None)])
     assert (sight, requests) == (Sight.FOUND if pages == 2 else Sight.CLEAR, pages)
+
+
+async def test_they_are_looked_for_before_the_upload_if_the_backup_is_older_than_that() -> None:
+    memory, begun = BatchMemory("uid-1"), status()
+    assert not begun.parts
+    assert await _look(memory, begun, [_row(1), _row(2)]) == (Sight.FOUND, 2, 1)
+    assert await _look(memory, begun, [_other(AN_HOUR_LATER)]) == (Sight.CLEAR, 0, 1)
+    assert await _look(memory, begun) == (Sight.CLEAR, 0, 0)
