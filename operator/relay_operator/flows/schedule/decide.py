@@ -10,6 +10,9 @@ from relay_operator.api.inferencebatchschedule import ConcurrencyPolicy
 from relay_operator.api.meta import rfc3339
 from relay_operator.timetables.timetable import MANY, Missed, Timetable
 
+_STEP = timedelta(minutes=1)
+"""By how much a clock may step back unnoticed: no time comes twice within it."""
+
 
 class Outcome(StrEnum):
     """The state of a batch."""
@@ -65,6 +68,7 @@ class Matter(StrEnum):
     BATCH_ALREADY_ACTIVE = "BatchAlreadyActive"
     BATCH_REPLACED = "BatchReplaced"
     BATCH_NAME_TAKEN = "BatchNameTaken"
+    HISTORY_STAYS = "HistoryStays"
     MISSED_SCHEDULE = "MissedSchedule"
     TOO_MANY_MISSED_TIMES = "TooManyMissedTimes"
 
@@ -93,6 +97,13 @@ class AdoptBatch:
 
 
 @dataclass(frozen=True, slots=True)
+class CountFrom:
+    """Record this as the last time in place of one that is still to come: the clock was ahead when that was written."""
+
+    moment: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Tell:
     """Tell people once what was decided about a time."""
 
@@ -101,7 +112,7 @@ class Tell:
     text: str
 
 
-Action: TypeAlias = Remove | StartBatch | AdoptBatch | Tell
+Action: TypeAlias = Remove | StartBatch | AdoptBatch | CountFrom | Tell
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +132,8 @@ def decide(view: View, now: datetime) -> Decision:
     if view.suspended or view.timetable is None:
         return Decision((*cleared, *_started(view, now)))
     since = _since(view)
+    if view.last is not None and view.last - now > _STEP:
+        return Decision((*cleared, CountFrom(now.replace(microsecond=0))), view.timetable.after(now))
     return Decision((*cleared, *_due(view, view.timetable, now)), view.timetable.after(max(now, since)))
 
 

@@ -27,6 +27,7 @@ from relay_operator.flows.schedule import batches
 from relay_operator.flows.schedule.decide import (
     Action,
     AdoptBatch,
+    CountFrom,
     Decision,
     Matter,
     Removal,
@@ -88,6 +89,8 @@ class Done:
     """The outcome of the actions."""
 
     started: datetime | None = None
+    history_stays: bool = False
+    """Whether the API server refused to delete a finished batch: then this pass tries no other."""
     refused: str = ""
     names: list[str] = field(default_factory=list)
     """The names of actions that changed something."""
@@ -132,20 +135,37 @@ class ScheduleFlow:
         done, key = Done(), writer.key
         for each in await self._possible(facts, key, action, done, memory):
             match each:
-                case Remove(child=child, why=why):
-                    await self._fenced(facts, key).delete(batches.TYPE, key.namespace, child.name, uid=child.uid)
-                    done.names.append("Remove")
-                    done.sentences.append(f"{child.name} is deleted: {why}")
+                case Remove(why=Removal.HISTORY) if done.history_stays:
+                    pass
+                case Remove():
+                    await self._remove(facts, key, each, done, memory)
                 case StartBatch():
                     await self._start(facts, key, each, done, memory)
-                case AdoptBatch(scheduled=scheduled):
-                    done.started = scheduled
+                case AdoptBatch(scheduled=moment) | CountFrom(moment=moment):
+                    done.started = moment
                 case Tell():
                     self._tell(key, facts, each, memory)
                 case _ as never:
                     assert_never(never)
         memory.refusals = memory.refusals + 1 if done.refused else 0
         return done
+
+    async def _remove(
+        self, facts: ScheduleFacts, key: ObjectKey, remove: Remove, done: Done, memory: ScheduleMemory
+    ) -> None:
+        """Delete a batch. A finished one that the API server does not let go holds up no batch of a later time."""
+        child = remove.child
+        try:
+            await self._fenced(facts, key).delete(batches.TYPE, key.namespace, child.name, uid=child.uid)
+        except Refused as refused:
+            if remove.why is not Removal.HISTORY:
+                raise
+            done.history_stays = True
+            text = f"{child.name} is beyond the limits of the history, and cannot be deleted: {refused}"
+            self._tell(key, facts, Tell(Matter.HISTORY_STAYS, child.created, text), memory)
+        else:
+            done.names.append("Remove")
+            done.sentences.append(f"{child.name} is deleted: {remove.why}")
 
     def _fenced(self, facts: ScheduleFacts, key: ObjectKey) -> Kube:
         """The API server, for one write right now. Raises KubeError if another replica, or another pass, decides."""

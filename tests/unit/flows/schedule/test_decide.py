@@ -12,6 +12,8 @@ from relay_operator.flows.schedule.decide import (
     Action,
     AdoptBatch,
     Child,
+    CountFrom,
+    Decision,
     Matter,
     Outcome,
     Removal,
@@ -97,12 +99,22 @@ def test_more_than_a_hundred_missed_times_are_told_and_the_latest_is_started() -
 
 @pytest.mark.parametrize(
     ("now", "last", "following"),
-    [(at(12, 30), None, at(13)), (at(13), None, at(14)), (at(13, 30), at(13), at(14)), (at(12, 30), at(16), at(17))],
+    [
+        (at(12, 30), None, at(13)),
+        (at(13), None, at(14)),
+        (at(13, 30), at(13), at(14)),
+        (at(12, 59, 30), at(13), at(14)),
+    ],
 )
 def test_the_next_time_lies_after_now_and_after_the_last(
     now: datetime, last: datetime | None, following: datetime
 ) -> None:
     assert decide(view(last=last), now).next == following
+
+
+def test_a_last_time_that_is_still_to_come_is_corrected() -> None:
+    ahead = decide(view(last=at(16)), at(12, 30))
+    assert ahead == Decision((CountFrom(at(12, 30)),), at(13))
 
 
 @pytest.mark.parametrize("held", [view(suspended=True), view(paused=True), view(deleting=True)])

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
+from datetime import timedelta
 
 import pytest
 import pytest_asyncio
@@ -190,3 +191,42 @@ async def test_one_deleted_while_its_status_is_written_is_no_mistake(stage: Stag
     stage.server.before = lambda _: stage.server.objects.clear()
     await stage.settle()
     assert stage.passes[-1].outcome == "Keep"
+
+
+async def test_a_clock_that_was_ahead_for_a_moment_does_not_stop_the_schedule(stage: Stage) -> None:
+    stage.apply()
+    await stage.wait(60)
+    wall, later = stage.clock.wall, timedelta(days=30)
+    stage.wall = lambda: wall() + later
+    await stage.wait(60)
+    stage.wall = wall
+    ahead = name(30 * 24 * 60 + 2)
+    assert stage.batches == [name(1), ahead]
+    await stage.wait(180)
+    assert stage.batches == [name(1), name(4), name(5), ahead]
+    assert stage.status["lastScheduleTime"] == "2026-03-01T12:05:00Z"
+    stage.wall = lambda: wall() + later - timedelta(minutes=3)
+    await stage.wait(30)
+    assert stage.creates == 4, "the time for which a batch exists has come"
+
+
+async def test_a_finished_batch_that_cannot_be_deleted_is_told_once_and_holds_up_no_other(stage: Stage) -> None:
+    stage.apply(successfulBatchesHistoryLimit=0)
+    await stage.wait(120)
+    for minute in (1, 2):
+        stage.finish(name(minute))
+    stage.server.faults.append(refusal := Fault(403, method="DELETE", plural="inferencebatches", times=1000))
+    await stage.wait(120)
+    assert stage.batches == [name(minute) for minute in (1, 2, 3, 4)]
+    assert stage.notes() == ["HistoryStays"]
+    stage.server.faults.remove(refusal)
+    await stage.wait(60)
+    assert stage.batches == [name(minute) for minute in (3, 4, 5)]
+
+
+async def test_a_batch_that_is_to_be_replaced_and_cannot_be_deleted_keeps_the_next_from_starting(stage: Stage) -> None:
+    stage.apply(concurrencyPolicy="Replace")
+    await stage.wait(60)
+    stage.server.faults.append(Fault(403, method="DELETE", plural="inferencebatches", times=1000))
+    await stage.wait(60)
+    assert stage.batches == [name(1)]
