@@ -42,6 +42,7 @@ from relay_operator.engine.leftovers import Fate, Leftover, Leftovers, Leftovers
 from relay_operator.engine.manifests import held, part
 from relay_operator.engine.persist import records
 from relay_operator.engine.queue import Priority, Queue
+from relay_wire.batches import FINAL
 
 logger = logging.getLogger(__name__)
 
@@ -141,7 +142,8 @@ class Vanished:
         """Record as orphans what an object that is gone has in the cloud, as far as there is room for its namespace."""
         entry = self.cache.entry_of(raw)
         account, left, rows = self.cache.account_meant(key, entry), has(raw), aside(part(raw, "status"))
-        rows += [(entry.cloud_id, left.name)] if entry.cloud_id or entry.searching else []
+        running = {entry.cloud_id, *_unfinished(part(raw, "status"))} - {""}
+        rows += [(cloud_id, left.name) for cloud_id in sorted(running)] or [("", left.name)] * entry.searching
         if account is None:
             return
         for cloud_id, name in rows:
@@ -406,3 +408,10 @@ def _ours(metadata: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 
 def _name(key: ObjectKey) -> str:
     return f"{_PREFIX}{key.kind.lower()}-{key.vanished}"
+
+
+def _unfinished(status: Mapping[str, JsonValue]) -> list[str]:
+    """The ids of a batch's parts that still run, as far as its status tells."""
+    rows = status.get("parts")
+    told = [part(row) for row in rows] if isinstance(rows, list) else []
+    return [str(row.get("batchId") or "") for row in told if str(row.get("state")) not in FINAL]
