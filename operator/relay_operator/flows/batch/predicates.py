@@ -334,7 +334,7 @@ def ending(spec: InferenceBatchSpec, status: InferenceBatchStatus, now: datetime
     if round_of(spec, status, now) is Round.OVER:
         return None
     due, limit = deadline(spec, status), spec.budget.limit_nano_usd if spec.budget is not None else None
-    if due is not None and now >= due:
+    if due is not None and now >= due and not spec.suspend:
         message = f"not finished within {spec.active_deadline_seconds} s (activeDeadlineSeconds)"
         return Ending(reason=Reason.DEADLINE_EXCEEDED, message=message)
     cost = spent(status).cost_nano_usd

@@ -228,7 +228,9 @@ def _uploaded(facts: Facts, came: Uploaded) -> Fields:
         return {}  # already recorded, though the API server's answer was lost: `retried` must not count twice
     others = [part for part in status.parts or () if part.round != status.round]
     made_for = predicates.made_for(status, came.made_for)
-    fields: Fields = {"parts": [*others, *came.parts], "suspended": None, "identity": made_for}
+    fields: Fields = {"parts": [*others, *came.parts], "identity": made_for}
+    if not any(part.batch_id for part in came.parts):  # else suspend has cut off some of this round's records
+        fields["suspended"] = None
     if status.round == 1:
         fields["input"] = InputStatus(digest=came.digest, records=came.records)
     elif len(others) == len(status.parts or ()):  # not if a vanished file was uploaded again

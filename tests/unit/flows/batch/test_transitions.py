@@ -182,6 +182,19 @@ def test_a_round_that_suspend_cut_off_is_an_attempt_only_of_what_failed(failed: 
     assert (again.round, again.attempt, again.only_unanswered) == (2, attempt, None)
 
 
+@pytest.mark.parametrize(
+    ("first", "cut_off"),
+    [(part(1, inputFileId="f"), None), (sent(1, state="cancelled", completed=4), True)],
+    ids=["nothing of it ran", "some of it was cut off"],
+)
+def test_records_that_suspend_cut_off_go_on_though_another_part_is_uploaded_again(
+    first: PartStatus, cut_off: bool | None
+) -> None:
+    rested = status(first, part(2), suspended=True)
+    again = recorded(rested, Uploaded((first, part(2, inputFileId="again")), 20, "d"))
+    assert again.suspended is cut_off
+
+
 def test_a_later_round_is_rebuilt_with_the_rounds_before_it() -> None:
     found = (tagged(1, 1, 2, 2), tagged(1, 1, state="completed"))
     rebuilt = led_to(replace(facts(InferenceBatchStatus()), found=found), actions.Adopt())
