@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
 
 import uvloop
 
@@ -39,9 +40,10 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="relay-operator", description="Runs GPU-cloud workloads from Kubernetes objects."
     )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {version('relay-operator')}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     commands.add_parser("run", help="reconcile; KUBECONFIG or in-cluster, settings from the environment (RELAY_*)")
-    commands.add_parser("crds", help="print the CRDs, for kubectl apply -f -")
+    commands.add_parser("crds", help="print the CRDs, for kubectl apply --server-side -f -")
     commands.add_parser("settings", help="print every setting, its default and its meaning")
     return parser
 
