@@ -74,10 +74,10 @@ class ManagedTraces(Generic[SpecT, StatusT, ObsT]):
         return giver.searching and (giver.sent is None or giver.sent.name == name)
 
     def is_ahead(self, name: str, giver: Entry) -> bool:
-        """Whether the name is of a later attempt than all that the object records; False if it cannot be read."""
+        """Whether the name is of a later attempt than all that the object records; False if it records none."""
         key, raw = self.giver(name), orjson.loads(giver.body)
         last, intent = part(raw, "status").get("attempt"), intent_of(raw)
         if key is None or not isinstance(last, int | None):
             return False
         recorded = max(last or 0, intent.attempt if intent is not None else 0)
-        return identity.attempt_of(key, giver.uid, self.installation.name, name) > recorded
+        return 0 < recorded < identity.attempt_of(key, giver.uid, self.installation.name, name)
