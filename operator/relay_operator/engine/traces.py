@@ -38,7 +38,3 @@ class Traces(Protocol):
     def is_searched(self, name: str, giver: Entry) -> bool:
         """Whether the object that gave the name finds out by itself what became of this create."""
         ...
-
-    def is_ahead(self, name: str, giver: Entry) -> bool:
-        """Whether the object that gave the name does not record that create: a backup has restored the object."""
-        ...

@@ -13,7 +13,6 @@ from tests.cluster.admission import refusing
 from tests.cluster.cloud_log import BY_ITSELF, CREATE_POD, READ_VM, asked, count, left
 from tests.conftest import OPERATOR_NAMESPACE
 from tests.support.eventually import eventually
-from tests.support.kube import RESOURCES
 from tests.support.manifests import condition, gpu_cluster, gpu_pod, ready
 
 if TYPE_CHECKING:
@@ -57,13 +56,6 @@ def name_given(workspace: Workspace, uid: str, running: Manifest, *, attempt: in
     return cloud_name(workspace.namespace, "one", uid, installation, attempt)
 
 
-async def _has_tried(workspace: Workspace, kind: str, attempts: int) -> None:
-    """The object `one` has made so many attempts by now."""
-    path = RESOURCES[kind].path(workspace.namespace, "one", "status")
-    tried = {"status": {"attempt": attempts}}
-    await workspace.kube.call("PATCH", path, tried, content_type="application/merge-patch+json")
-
-
 @KINDS
 async def test_what_the_cloud_created_too_late_is_told_and_ended(
     brisk_workspace: Workspace, manifest: Manifest
@@ -73,7 +65,6 @@ async def test_what_the_cloud_created_too_late_is_told_and_ended(
     running = await workspace.becomes(kind, "one")
     terminate = BY_ITSELF[kind][4]
     refused = await control.fault(terminate, {"status": 503}, organizationId=workspace.organization.id)
-    await _has_tried(workspace, kind, 8)
     late = await create(workspace, kind, name_given(workspace, running["metadata"]["uid"], running, attempt=7))
     told = await workspace.becomes(kind, "one", lambda item: condition(item, "LateCreate"))
     assert late in condition(told, "LateCreate")["message"]
@@ -93,7 +84,6 @@ async def test_an_account_stays_until_a_late_create_has_ended(brisk_workspace: W
     running = await workspace.becomes(kind, "one")
     await kube.annotate(kind, "one", {"gpurelay.dev/paused": "true"})
     await workspace.becomes(kind, "one", lambda item: condition(item, "Paused"))
-    await _has_tried(workspace, kind, 8)
     late = await create(workspace, kind, name_given(workspace, running["metadata"]["uid"], running, attempt=7))
     await kube.delete("CloudAccount", "default")
     told = await workspace.becomes(

@@ -55,21 +55,19 @@ def unseen(looked: Mapping[str, float], usage: CurrentUsage | None) -> Iterator[
             yield stray, total
 
 
-def standing(*, given: bool, here: bool, searched: bool, ahead: bool, settled: bool, watched: bool) -> Standing:
+def standing(*, given: bool, here: bool, searched: bool, settled: bool, watched: bool) -> Standing:
     """What to make of a resource that no object records and nobody keeps.
 
     `given`: an existing object gave its name; `here`: that object uses this account; `searched`: that object itself is
-    searching for the create's outcome; `ahead`: it does not record that create, as after a restore; `settled`: no pass
-    is over it; `watched`: this operator sees every object of the cluster.
+    searching for the create's outcome; `settled`: no pass is over it; `watched`: this operator sees every object of the
+    cluster.
     """
     if given and here and searched:
         return Standing.SEARCHED
     if not settled:
         return Standing.LEFT_ALONE
-    if given and not here:
-        return Standing.LEFT_ALONE
-    if given and not ahead:
-        return Standing.LATE
+    if given:
+        return Standing.LATE if here else Standing.LEFT_ALONE
     return Standing.ORPHAN if watched else Standing.LEFT_ALONE
 
 

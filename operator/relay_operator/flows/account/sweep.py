@@ -197,7 +197,6 @@ class Sweeper:
             given=entry is not None,
             here=key is not None and self._sees(ready, cache.account_of(key)),
             searched=searched,
-            ahead=entry is not None and traces.is_ahead(stray.name, entry),
             settled=settled,
             watched=self.everywhere,
         )

@@ -55,10 +55,6 @@ class BatchTraces:
         tag, recorded = PartTag.read(name), _recorded(giver.body)
         return recorded is None or (tag is not None and (tag.round, tag.part) not in recorded)
 
-    def is_ahead(self, name: str, giver: Entry) -> bool:
-        """False: the object looks for what it does not record."""
-        return False
-
 
 @lru_cache(maxsize=4)
 def _recorded(body: bytes) -> frozenset[tuple[int, int]] | None:

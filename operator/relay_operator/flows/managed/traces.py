@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Generic
 
-import orjson
-
 from relay_client import Cloud, NotFound
 from relay_operator.api.meta import ObjectKey
 from relay_operator.api.workload import SpecT, StatusT
@@ -14,8 +12,7 @@ from relay_operator.engine import identity
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.entry import Entry
 from relay_operator.engine.identity import Installation
-from relay_operator.engine.intent import MAX_NAME, intent_of
-from relay_operator.engine.manifests import part
+from relay_operator.engine.intent import MAX_NAME
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.resource import ExternalResource, Look, ObsT, Progress
 
@@ -72,12 +69,3 @@ class ManagedTraces(Generic[SpecT, StatusT, ObsT]):
     def is_searched(self, name: str, giver: Entry) -> bool:
         """Whether an open intent has this very name, not that of another attempt; True if it cannot be read."""
         return giver.searching and (giver.sent is None or giver.sent.name == name)
-
-    def is_ahead(self, name: str, giver: Entry) -> bool:
-        """Whether the name is of a later attempt than all that the object records; False if it records none."""
-        key, raw = self.giver(name), orjson.loads(giver.body)
-        last, intent = part(raw, "status").get("attempt"), intent_of(raw)
-        if key is None or not isinstance(last, int | None):
-            return False
-        recorded = max(last or 0, intent.attempt if intent is not None else 0)
-        return 0 < recorded < identity.attempt_of(key, giver.uid, self.installation.name, name)

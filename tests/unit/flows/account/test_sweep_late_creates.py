@@ -24,7 +24,7 @@ async def test_nothing_is_ended_for_a_paused_object(swept: Swept) -> None:
     world = swept.world
     world.apply()
     await world.wait(10)
-    late = world.pods.add(cloud_name(NAMESPACE, "train", world.obj().metadata.uid, "c0ffe", 1))
+    late = world.pods.add(cloud_name(NAMESPACE, "train", world.obj().metadata.uid, "c0ffe", 7))
     world.annotate(paused="true")
     await swept()
     assert swept.told() == [(Fate.LATE, late.id)]
@@ -39,7 +39,7 @@ async def test_what_its_object_tells_of_is_ended_though_the_first_try_failed(swe
     world = swept.world
     world.apply()
     await world.wait(10)
-    late = world.pods.add(cloud_name(NAMESPACE, "train", world.obj().metadata.uid, "c0ffe", 1))
+    late = world.pods.add(cloud_name(NAMESPACE, "train", world.obj().metadata.uid, "c0ffe", 7))
     world.pods.fail("delete", lost(acted=False))
     await swept()
     await world.settle()
@@ -67,7 +67,7 @@ async def test_what_came_too_late_for_an_object_that_moved_is_ended_where_nobody
     swept.organizations |= {} if organization is None else {elsewhere: organization}
     status: Json = {"account": {"kind": "CloudAccount", "name": "other"}}
     world.server.edit("gpupods", NAMESPACE, "train", {"status": status}, status=True)
-    world.pods.add(cloud_name(NAMESPACE, "train", world.obj().metadata.uid, "c0ffe", 1))
+    world.pods.add(cloud_name(NAMESPACE, "train", world.obj().metadata.uid, "c0ffe", 7))
     await swept()
     assert swept.told() == told
 
@@ -84,7 +84,7 @@ async def test_what_came_too_late_is_ended_if_the_object_uses_another_cloud_that
     swept.organizations[elsewhere] = "org-1"
     status: Json = {"account": {"kind": "CloudAccount", "name": "other"}}
     world.server.edit("gpupods", NAMESPACE, "train", {"status": status}, status=True)
-    late = world.pods.add(cloud_name(NAMESPACE, "train", world.obj().metadata.uid, "c0ffe", 1))
+    late = world.pods.add(cloud_name(NAMESPACE, "train", world.obj().metadata.uid, "c0ffe", 7))
     await swept()
     assert swept.told() == [(Fate.LATE, late.id)]
 
@@ -93,7 +93,7 @@ async def late_of(swept: Swept) -> str:
     """The id of what the cloud created too late for the object `train`."""
     swept.world.apply()
     await swept.world.wait(10)
-    return swept.world.pods.add(cloud_name(NAMESPACE, "train", swept.world.obj().metadata.uid, "c0ffe", 1)).id
+    return swept.world.pods.add(cloud_name(NAMESPACE, "train", swept.world.obj().metadata.uid, "c0ffe", 7)).id
 
 
 async def test_a_late_create_is_ended_though_its_object_which_has_another_asks_for_it(swept: Swept) -> None:
@@ -136,14 +136,3 @@ async def test_a_late_create_that_another_url_cannot_end_asks_for_no_frequent_sw
     stray = swept.world.pods.add(ORPHAN)  # which only a list shows
     await swept()
     assert ((Fate.ORPHAN, stray.id) in swept.told()) is anxious
-
-
-async def test_what_a_restored_object_does_not_record_yet_is_told_as_an_orphan_and_runs_on(swept: Swept) -> None:
-    """The backup is of the first attempt, and the second one runs."""
-    world = swept.world
-    world.apply()
-    await world.wait(10)
-    second = world.pods.add(cloud_name(NAMESPACE, "train", world.obj().metadata.uid, "c0ffe", 2))
-    await swept()
-    assert swept.told() == [(Fate.ORPHAN, second.id)]
-    assert second in world.pods.live

@@ -47,7 +47,6 @@ def test_an_object_looks_for_every_part_that_it_records_no_batch_for() -> None:
     traces, entry = BatchTraces(Cache()), entry_of(raw, "")
     names = {number: f"{TOKEN}/1/{number}/3/1" for number in (1, 2, 3)}
     assert {number: traces.is_searched(name, entry) for number, name in names.items()} == {1: False, 2: True, 3: True}
-    assert not traces.is_ahead(names[3], entry)
 
 
 async def test_of_a_longer_page_than_was_asked_for_the_rest_is_left() -> None:

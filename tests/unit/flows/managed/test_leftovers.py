@@ -420,26 +420,6 @@ class TestTraces:
         name = world.pods.created[0]
         assert [self.traces(world).is_searched(one, entry) for one in (name, f"{name}-2")] == [True, False]
 
-    async def test_a_later_attempt_than_the_object_records_is_ahead_of_it(self, world: World) -> None:
-        world.apply()
-        await world.wait(10)
-        traces, uid = self.traces(world), world.obj().metadata.uid
-        names = [cloud_name(NAMESPACE, "train", uid, "c0ffe", attempt) for attempt in (1, 2, 7)]
-
-        def ahead(**status: str | int | None) -> list[bool]:
-            raw = world.raw() | {"status": {**part(world.raw(), "status"), **status}}
-            return [traces.is_ahead(name, world.cache.entry_of(raw)) for name in names]
-
-        assert ahead() == [False, True, True]
-        assert ahead(attempt=2) == [False, False, True]
-        assert ahead(attempt=None) == [False, True, True], "its intent tells"
-        assert ahead(attempt="many") == [False] * 3
-        entry = world.cache.get(KEY)
-        assert entry is not None
-        assert not traces.is_ahead("somebodys", entry)
-        world.annotate(create_intent=None)
-        assert ahead(attempt=None) == [False] * 3, "nothing tells how far it had come"
-
     async def test_a_kind_without_lists_knows_of_nothing(self, world: World) -> None:
         cloud = world.account.ready.cloud
         plain = self.traces(world)
