@@ -159,9 +159,9 @@ def not_served(
 
 
 def unguarded(key: ObjectKey, entry: Entry | None) -> str:
-    """Why nothing may be created with this account yet; empty if it may.
+    """Why nothing may be created with this account, or not yet; empty if something may.
 
-    Without our finalizer, it could be gone before what is created with it, which only its key can end.
+    It could be gone before what is created with it, which only its key can end.
     """
     if entry is None:
         return ""

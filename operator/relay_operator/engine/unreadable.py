@@ -39,11 +39,6 @@ def complaint(invalid: ValidationError) -> str:
     return f"{'.'.join(map(str, problem['loc'])) or 'the object'} cannot be read: {problem['msg']}"
 
 
-async def stall(writer: ObjectWriter, raw: Mapping[str, JsonValue], report: Report, now: datetime) -> bool:
-    """Report on an object given as JSON; returns whether status was written. Raises KubeError."""
-    return await _write(writer, ObjectMeta.model_validate(raw["metadata"]), part(raw, "status"), report, now)
-
-
 async def tell(
     writer: ObjectWriter, body: bytes, reason: Reason, message: str, now: datetime, release: Release
 ) -> tuple[Outcome, bool]:
@@ -59,14 +54,14 @@ async def tell(
     if deleting and (metadata.annotations.get(ABANDON) == "true" or not _may_own(metadata, status)):
 
         async def hold(report: Report) -> None:
-            await _write(writer, metadata, status, report, now)
+            await stall(writer, raw, report, now)
 
         await release(metadata, _left(raw), hold)
         return "Release", False
     if deleting:
         message += "; the deletion waits for it (the annotation abandon lets go without touching the cloud)"
     report = Report("False", ConditionType.STALLED, reason, message, unseen=True)
-    wrote = await _write(writer, metadata, status, report, now)
+    wrote = await stall(writer, raw, report, now)
     if wrote:
         logger.error("nothing can be made of the object: %s", message)
     return "Stall", wrote
@@ -88,13 +83,9 @@ def _may_own(metadata: ObjectMeta, status: Mapping[str, JsonValue]) -> bool:
     return bool(noted or status.get("id") or status.get("createToken"))
 
 
-async def _write(
-    writer: ObjectWriter,
-    metadata: ObjectMeta,
-    status: Mapping[str, JsonValue],
-    report: Report,
-    now: datetime,
-) -> bool:
+async def stall(writer: ObjectWriter, raw: Mapping[str, JsonValue], report: Report, now: datetime) -> bool:
+    """Report on an object given as JSON; returns whether status was written, and taken. Raises KubeError."""
+    metadata, status = ObjectMeta.model_validate(raw["metadata"]), part(raw, "status")
     try:
         before = _CONDITIONS.validate_python(status.get("conditions") or [])
     except ValidationError:

@@ -355,10 +355,10 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         if not missing or gate is not Gate.OPEN:
             return gate, note, sight.decided_in
         if told := unguarded(account.key, self.cache.get(account.key)):
-            return Gate.ACCOUNT_NEW, told, None
+            return Gate.ACCOUNT_UNFIT, told, None
         if deaf_for := self.accounts.deaf_for(account):
             told = f"{account.key} is being subscribed to the cloud's webhooks; nothing is created before that"
-            return Gate.ACCOUNT_NEW, told, deaf_for
+            return Gate.ACCOUNT_UNFIT, told, deaf_for
         return gate, note, sight.decided_in
 
     def _gate(self, turn: Turn, obj: Resource[SpecT, StatusT], account: AccountReady, memory: ManagedMemory) -> Gate:
@@ -434,7 +434,7 @@ def _ahead(obj: Resource[SpecT, StatusT], seen: Seen, step: _Step, gate: Gate, *
     starts = not sent and _grows(step, gate)
     anew = lives and obj.metadata.plan_only and _anew(obj, seen, step)
     pays = lives and (creates or starts) and not anew
-    again = lives and (seen is Seen.ABSENT or (seen is Seen.NOTHING and gate is Gate.ACCOUNT_NEW))
+    again = lives and (seen is Seen.ABSENT or (seen is Seen.NOTHING and gate is Gate.ACCOUNT_UNFIT))
     return Ahead(pays, again, anew, step.change.name if step.change is not None else "", step.beside)
 
 

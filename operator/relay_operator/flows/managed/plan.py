@@ -49,7 +49,7 @@ _UNSHOWN = frozenset({Seen.MISSING, Seen.GONE})
 _NOTHING_OF_OURS = frozenset({Seen.NOTHING, Seen.GONE, Seen.ADOPTEE, Seen.ADOPTEE_REFUSED, Seen.TAKEN})
 _GATES: dict[Gate, Action] = {
     Gate.OUTDATED: Stall(Reason.CRD_OUTDATED),
-    Gate.ACCOUNT_NEW: Wait(Reason.WAITING_FOR_ACCOUNT),
+    Gate.ACCOUNT_UNFIT: Wait(Reason.WAITING_FOR_ACCOUNT),
     Gate.ENV_MISSING: Wait(Reason.ENV_MISSING),
     Gate.UNSCHEDULED: Stall(Reason.SCHEDULE_INVALID),
     Gate.RESTING: Wait(Reason.OUTSIDE_SCHEDULE),

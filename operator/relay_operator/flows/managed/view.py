@@ -53,7 +53,7 @@ class Gate(Enum):
 
     OPEN = auto()
     OUTDATED = auto()  # a CRD would drop what has to be recorded
-    ACCOUNT_NEW = auto()  # the account's finalizer is not written, or its webhook subscription not created
+    ACCOUNT_UNFIT = auto()  # the account is being deleted or subscribed, or lacks its finalizer
     ENV_MISSING = auto()
     UNSCHEDULED = auto()  # the schedule is unreadable
     RESTING = auto()  # nothing exists, and the schedule does not let it run

@@ -105,7 +105,10 @@ SENTENCES: dict[str, tuple[View, Action]] = {
         Wait(Reason.WAITING_FOR_RETRY),
     ),
     "nothing yet creates": (View(), Create()),
-    "a create waits until its webhooks would be heard": (View(gate=Gate.ACCOUNT_NEW), Wait(Reason.WAITING_FOR_ACCOUNT)),
+    "a create waits until its webhooks would be heard": (
+        View(gate=Gate.ACCOUNT_UNFIT),
+        Wait(Reason.WAITING_FOR_ACCOUNT),
+    ),
     "under an older CRD nothing is created": (View(gate=Gate.OUTDATED), Stall(Reason.CRD_OUTDATED)),
     "under an older CRD nothing is ended to be recreated": (
         replace(LIVE, gate=Gate.OUTDATED, difference=Difference.REPLACEABLE),
