@@ -46,7 +46,7 @@ def writing(world: World, state: State, before: bytes, after: bytes) -> str:
     """Checks a write of status: I5 for ids written, I2 for ids cleared, I7 for a successor that was never Ready."""
     was, now = known(before), known(after)
     relieved = was.serving and not was.deleting and was.id and (now.id, now.serving) == (was.id, 0)
-    if relieved and not state.resources[now.id - 1].ready:
+    if relieved and _alive(state, was.serving) and not state.resources[now.id - 1].ready:
         return f"I7: #{now.id} has the place of #{was.serving}, and was never Ready"
     if (was.ids, was.recorded_uid) == (now.ids, now.recorded_uid):
         return ""

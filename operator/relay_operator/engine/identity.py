@@ -170,14 +170,24 @@ def uids_in(name: str) -> tuple[str, ...]:
 
 
 def gave(metadata: ObjectMeta | ObjectKey, uid: str, installation: str, name: str) -> bool:
-    """Whether the object with this UID gives this name to an attempt; the first release named no installation."""
+    """Whether the object with this UID gives this name to an attempt."""
+    return attempt_of(metadata, uid, installation, name) > 0
+
+
+def attempt_of(metadata: ObjectMeta | ObjectKey, uid: str, installation: str, name: str) -> int:
+    """The attempt to which the object with this UID gives this name; 0 if to none.
+
+    The first release named no installation.
+    """
     last = _ATTEMPT.search(name)
-    attempts = {1, int(last[1])} if last is not None else {1}
-    return any(
-        name == cloud_name(metadata.namespace, metadata.name, uid, where, attempt)
-        for where in {installation, ""}
+    attempts = (1, int(last[1])) if last is not None else (1,)
+    given = (
+        attempt
+        for where in (installation, "")
         for attempt in attempts
+        if name == cloud_name(metadata.namespace, metadata.name, uid, where, attempt)
     )
+    return next(given, 0)
 
 
 def of_here(name: str, installation: str) -> bool:

@@ -344,9 +344,10 @@ class Leftovers:
                     self._put(taken)
                     self._unsaved.add(record.config_map)
 
-    def known(self, reach: Reach, kind: str, cloud_id: str) -> bool:
-        """Whether there is a record with this id."""
-        return any(record.id == cloud_id for record in self._recorded(reach, kind, cloud_id, cloud_id))
+    def known(self, reach: Reach, kind: str, cloud_id: str, uid: str = "") -> bool:
+        """Whether there is a record with this id, apart from an orphan of the object with this UID, which exists."""
+        records = (one for one in self._recorded(reach, kind, cloud_id, cloud_id) if one.id == cloud_id)
+        return any(not uid or (one.fate, one.uid) != (Fate.ORPHAN, uid) for one in records)
 
     def seen_in(self, reach: Reach, record: Leftover) -> None:
         """Record that the cloud which the account calls by now has the resource: it is the same cloud.

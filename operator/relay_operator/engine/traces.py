@@ -10,7 +10,7 @@ from relay_operator.engine.unclaimed_ids import UnclaimedIds
 
 
 class Traces(Protocol):
-    """The traces of one kind. The first three methods do I/O and raise CloudError; the others answer from memory.
+    """The traces of one kind. The first four methods do I/O and raise CloudError; the others answer from memory.
 
     A resource is given by its id, or by its `address`.
     """
@@ -25,6 +25,10 @@ class Traces(Protocol):
 
     async def end(self, cloud: Cloud, cloud_id: str) -> None:
         """Terminate the resource. Repeatable."""
+        ...
+
+    async def is_restored(self, cloud: Cloud, giver: Entry, name: str) -> bool:
+        """Whether a backup has restored the object that gave the name: it records an earlier create, which is gone."""
         ...
 
     def giver(self, name: str) -> ObjectKey | None:

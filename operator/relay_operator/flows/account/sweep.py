@@ -184,7 +184,8 @@ class Sweeper:
             return None
         key = traces.giver(stray.name)
         entry = cache.get(key) if key is not None else None
-        known = leftovers.known(ready.reach, stray.kind, stray.id) or (entry is not None and entry.says(stray.id))
+        recorded = leftovers.known(ready.reach, stray.kind, stray.id, entry.uid if entry is not None else "")
+        known = recorded or (entry is not None and entry.says(stray.id))
         if known or leftovers.kept(ready.reach, stray.id, stray.name):
             return None
         searched = entry is not None and traces.is_searched(stray.name, entry)
@@ -229,6 +230,8 @@ class Sweeper:
             return
         key = traces.giver(stray.name)
         entry = self.engine.cache.get(key) if key is not None else None
+        if fate is Fate.LATE and entry is not None and await traces.is_restored(ready.cloud, entry, stray.name):
+            fate = Fate.ORPHAN  # it may be what the object had, and takes when it creates it again
         record = Leftover(
             fate=fate,
             kind=stray.kind,

@@ -40,6 +40,8 @@ class Facts(UsesAccount, Generic[SpecT, StatusT, ObsT]):
     """The first change towards the spec."""
     former: Former | None = None
     """The former resource that is to be ended, or that is gone."""
+    serving: ObsT | None = None
+    """The old resource that serves until the new one is Ready, as the cloud shows it; None if there is none."""
     inputs: Inputs | None = None
     models: tuple[str, ...] = ()
     """The GPU models to try, in order; empty if the cloud chooses."""

@@ -130,9 +130,10 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
         memory.unconnected, memory.connection_lost = "", False
         switches = isinstance(action, SwitchOver)
         waits = serving(facts.obj.status) is not None and not switches  # until the switch, others use the old one
-        if facts.observed is not None and not facts.view.deleting and not waits:
-            led = await self._connect(facts, facts.observed, memory)
-            return Switched(facts.observed) if led and switches else result
+        used = facts.serving if waits else facts.observed
+        if used is not None and not facts.view.deleting:
+            led = await self._connect(facts, used, memory)
+            return Switched(used) if led and switches else result
         return result
 
     async def _keep(self, facts: Facts[SpecT, StatusT, ObsT], observed: ObsT, memory: ManagedMemory) -> None:
@@ -156,7 +157,9 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
             return True
         if predicates.refresh_asked(facts.obj):
             memory.connections.clear()
-        intact = facts.exact or await self.connections.intact(facts.key, uid, connection, memory)
+        # Once nothing changes any more, looks are polls; while a replacement is pending, none is.
+        unchecked = facts.exact and facts.serving is None
+        intact = unchecked or await self.connections.intact(facts.key, uid, connection, memory)
         reached = self.resource.reached(observed)
         if reached is None:
             memory.connection_lost = not intact

@@ -12,13 +12,24 @@ from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine.account import AccountReady, Accounts, moved
 from relay_operator.engine.flow import Turn
 from relay_operator.flows.managed import predicates, unended
-from relay_operator.flows.managed.blue_green import standing
+from relay_operator.flows.managed.blue_green import serving, standing
 from relay_operator.flows.managed.former import former, name_of, unused
 from relay_operator.flows.managed.look import Looker
 from relay_operator.flows.managed.memory import ManagedMemory
 from relay_operator.flows.managed.resource import Look, ObsT, Progress
 from relay_operator.flows.managed.search import Sight
 from relay_operator.flows.managed.view import Demand, Difference, Former, Seen
+
+
+@dataclass(frozen=True, slots=True)
+class FormerSight(Generic[ObsT]):
+    """What was found out about former resources."""
+
+    standing: Former
+    row: FormerResource | None = None
+    """The one that is to be ended, or that is gone."""
+    serving: ObsT | None = None
+    """The old one as the cloud shows it, while it serves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +49,62 @@ class FormerLooker(Generic[SpecT, StatusT, ObsT]):
         memory: ManagedMemory,
         sight: Sight[ObsT],
         difference: Difference,
-    ) -> tuple[Former, FormerResource | None]:
-        """What to do about former resources, one at a time, and the one that it is about."""
-        looker = self.looker
+    ) -> FormerSight[ObsT]:
+        """What to do about former resources, one at a time."""
+        old = serving(obj.status)
+        in_service = standing(self.looker.resource, obj, sight.observed, difference, turn.now)
         if not former(obj.status):
             memory.formers_missing = ("", 0.0)
-            return Former.NONE, None
-        in_service = standing(looker.resource, obj, sight.observed, difference, turn.now)
-        if in_service is not None:
-            return in_service, None
+            return FormerSight(Former.NONE)
+        if in_service is None or old is None:
+            return await self._out_of_service(turn, obj, account, memory, sight)
+        if in_service is Former.RELIEVED or sight.seen is Seen.BLIND:
+            return FormerSight(in_service)
+        return await self._in_service(turn, obj, account, memory, old, in_service)
+
+    async def _in_service(
+        self,
+        turn: Turn,
+        obj: Resource[SpecT, StatusT],
+        account: AccountReady,
+        memory: ManagedMemory,
+        old: FormerResource,
+        stands: Former,
+    ) -> FormerSight[ObsT]:
+        """The old resource, which may be gone before the new one has its place."""
+        looker = self.looker
+        try:
+            observed = await looker.resource.observe(account.cloud, old.id, obj.status, Look.EXACT)
+            strange = looker.strange(obj, old.id, name_of(old), observed, account)
+        except NotFound:
+            gone = self._absent(old, memory) and not moved(obj.status.identity, account.endpoints.of(turn.key.kind))
+            return FormerSight(Former.GONE, old) if gone else FormerSight(stands)
+        except CloudError as error:
+            self.accounts.failed(account, error)
+            return FormerSight(stands)
+        memory.formers_missing = ("", 0.0)
+        if strange:
+            return FormerSight(stands)
+        if looker.resource.progress(observed) is Progress.GONE:
+            return FormerSight(Former.GONE, old)
+        return FormerSight(stands, serving=observed)
+
+    def _absent(self, row: FormerResource, memory: ManagedMemory) -> bool:
+        """Whether the cloud has not found it for long enough."""
+        if memory.formers_missing[0] != row.id:
+            memory.formers_missing = (row.id, self.looker.clock())
+        return self.looker.clock() - memory.formers_missing[1] >= self.looker.delays.absence
+
+    async def _out_of_service(
+        self,
+        turn: Turn,
+        obj: Resource[SpecT, StatusT],
+        account: AccountReady,
+        memory: ManagedMemory,
+        sight: Sight[ObsT],
+    ) -> FormerSight[ObsT]:
+        """The resources that are ended once nothing uses them."""
+        looker = self.looker
         lives = predicates.demand(obj) is Demand.EXIST
         unneeded = unused(obj.status, looker.cache, turn.key, turn.now if lives else None)
         left = {row.cloud_id: row.left(looker.clock()) for row in memory.unended}
@@ -55,7 +113,7 @@ class FormerLooker(Generic[SpecT, StatusT, ObsT]):
         if idle is None:
             memory.formers_missing = ("", 0.0)
         if idle is None or sight.seen is Seen.BLIND:
-            return Former.KEPT, None
+            return FormerSight(Former.KEPT)
         ended, at = memory.former_terminated
         sent = ended == idle.id
         waits = left.get(idle.id, 0.0) > 0 and not predicates.refresh_asked(obj)
@@ -64,23 +122,22 @@ class FormerLooker(Generic[SpecT, StatusT, ObsT]):
             observed = await looker.resource.observe(account.cloud, idle.id, obj.status, Look.EXACT)
             strange = looker.strange(obj, idle.id, name_of(idle), observed, account)
         except NotFound:
-            if memory.formers_missing[0] != idle.id:
-                memory.formers_missing = (idle.id, looker.clock())
-            absent = looker.clock() - memory.formers_missing[1] >= looker.delays.absence
+            absent = self._absent(idle, memory)
             here = account.endpoints.of(turn.key.kind)
             present = sight.observed is not None and predicates.shown(looker.resource, obj, sight.observed)
             shown = present or memory.former_shown == (idle.id, here)
             gone = absent and (shown or not moved(obj.status.identity, here))
-            return (Former.GONE if gone else Former.GOING) if sent else alive, idle
+            return FormerSight((Former.GONE if gone else Former.GOING) if sent else alive, idle)
         except CloudError as error:
             self.accounts.failed(account, error)
-            return Former.KEPT, None
+            return FormerSight(Former.KEPT)
         memory.formers_missing = ("", 0.0)
         if strange:
             wait = self.longest_wait.total_seconds()
             memory.unended = unended.foreign(memory.unended, idle.id, strange, looker.clock(), wait)
-            return Former.REFUSED, idle
+            return FormerSight(Former.REFUSED, idle)
         memory.former_shown = (idle.id, account.endpoints.of(turn.key.kind))
         if looker.resource.progress(observed) is Progress.GONE:
-            return Former.GONE, idle
-        return Former.GOING if sent and looker.clock() - at < looker.delays.termination else alive, idle
+            return FormerSight(Former.GONE, idle)
+        going = sent and looker.clock() - at < looker.delays.termination
+        return FormerSight(Former.GOING if going else alive, idle)

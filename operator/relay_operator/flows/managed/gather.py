@@ -111,7 +111,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
     async def gather(
         self, turn: Turn, obj: Resource[SpecT, StatusT], memory: ManagedMemory
     ) -> Facts[SpecT, StatusT, ObsT]:
-        """The facts; takes at most one look at the cloud, unless an adoption or a search needs more."""
+        """The facts; at most one look at the cloud, unless an adoption, a search or a former resource needs more."""
         self.cache.unclaim(turn.key)  # a claim lasts for one pass
         facts = await self._gather(turn, obj, memory)
         if facts.funded.asked and facts.funded.refusal is not None:
@@ -211,7 +211,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         creates = (missing or step.beside) and gate is Gate.OPEN and given.linked.unmet is None
         ahead = _ahead(obj, sight.seen, step, gate, creates=creates, sent=bool(sent))
         funded = await self.funding.look(turn.key, obj, account, known, sight.observed, given.inputs.model_id, ahead)
-        aside, idle = await self.former_looker.look(turn, obj, account, memory, sight, step.difference)
+        aside = await self.former_looker.look(turn, obj, account, memory, sight, step.difference)
         used = self._used(turn.key, demand)
         view = View(
             demand=demand,
@@ -234,7 +234,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             value=value,
             unmet=given.linked.unmet,
             in_use=bool(used),
-            former=aside,
+            former=aside.standing,
         )
         return Facts(
             resource=self.resource,
@@ -251,7 +251,8 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             here=self._here(turn.key, obj, account),
             used=used,
             change=step.change,
-            former=idle,
+            former=aside.row,
+            serving=aside.serving,
             inputs=given.inputs,
             models=given.models,
             full=given.full,

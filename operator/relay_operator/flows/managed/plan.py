@@ -55,7 +55,6 @@ _GATES: dict[Gate, Action] = {
     Gate.RESTING: Wait(Reason.OUTSIDE_SCHEDULE),
     Gate.LATER: Wait(Reason.WAITING_FOR_RETRY),
 }
-_FORMER: dict[Former, Action] = {Former.UNUSED: EndFormer(), Former.GONE: DropFormer()}
 _IN_SERVICE = frozenset({Former.SERVING, Former.RELIEVED, Former.RETURNING})
 _LINKABLE = frozenset({Seen.READY, Seen.STOPPED})
 
@@ -127,8 +126,13 @@ def _orphan(view: View) -> Action | None:
     return Release() if view.demand is Demand.DELETE_ORPHANING else None
 
 
-def _former(view: View) -> Action | None:
-    return _FORMER.get(view.former)
+def _drop_former(view: View) -> Action | None:
+    """What is gone costs nothing, so a budget that it fills holds back no other."""
+    return DropFormer() if view.former is Former.GONE else None
+
+
+def _end_former(view: View) -> Action | None:
+    return EndFormer() if view.former is Former.UNUSED else None
 
 
 def _reinstate(view: View) -> Action | None:
@@ -153,7 +157,7 @@ def _switch_over(view: View) -> Action | None:
 
 def _delete_former(view: View) -> Action | None:
     """Former resources are ended first, and the present one does not wait until they are gone."""
-    return _former(view) if view.deleting else None
+    return _drop_former(view) or _end_former(view) if view.deleting else None
 
 
 def _delete(view: View) -> Action | None:
@@ -340,12 +344,13 @@ RULES: tuple[Rule, ...] = (
     _delete,
     _adopt,
     _search,
+    _drop_former,
     _create,
     _gone,
     _unscheduled,
     _switch_over,
     _replace,
-    _former,
+    _end_former,
     _rotate,
     _supersede,
     _forbidden,

@@ -5,14 +5,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Generic
 
+import orjson
+
 from relay_client import Cloud, NotFound
 from relay_operator.api.meta import ObjectKey
 from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine import identity
+from relay_operator.engine.address import address
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.entry import Entry
 from relay_operator.engine.identity import Installation
-from relay_operator.engine.intent import MAX_NAME
+from relay_operator.engine.intent import MAX_NAME, intent_of
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.resource import ExternalResource, Look, ObsT, Progress
 
@@ -57,6 +60,15 @@ class ManagedTraces(Generic[SpecT, StatusT, ObsT]):
             await self.resource.delete(cloud, cloud_id)
         except NotFound:
             return
+
+    async def is_restored(self, cloud: Cloud, giver: Entry, name: str) -> bool:
+        raw, status = orjson.loads(giver.body), giver.status()
+        tried, intent, key = status.get("attempt"), intent_of(raw), self.giver(name)
+        if key is None or not giver.cloud_id or not isinstance(tried, int | None):
+            return False
+        recorded = max(tried or 0, intent.attempt if intent is not None else 0)
+        ahead = 0 < recorded < identity.attempt_of(key, giver.uid, self.installation.name, name)
+        return ahead and await self.name_of(cloud, address(giver.cloud_id, str(status.get("partOf") or ""))) is None
 
     def giver(self, name: str) -> ObjectKey | None:
         givers = self.cache.with_name(name, self.installation.name, but="")

@@ -136,3 +136,21 @@ async def test_a_late_create_that_another_url_cannot_end_asks_for_no_frequent_sw
     stray = swept.world.pods.add(ORPHAN)  # which only a list shows
     await swept()
     assert ((Fate.ORPHAN, stray.id) in swept.told()) is anxious
+
+
+async def test_what_a_restored_object_had_runs_on_as_an_orphan_until_the_object_has_something(swept: Swept) -> None:
+    """The backup is of the first attempt, whose pod is gone; the second runs."""
+    world = swept.world
+    world.apply()
+    await world.wait(10)
+    first = world.pods.live[0]
+    second = world.pods.add(cloud_name(NAMESPACE, "train", world.obj().metadata.uid, "c0ffe", 2))
+    world.pods.become(first.id, "terminated")
+    await swept()
+    assert swept.told() == [(Fate.ORPHAN, second.id)]
+    assert second in world.pods.live
+    world.pods.become(first.id, "running")  # the answer was wrong
+    await swept()
+    await world.settle()
+    await swept()
+    assert [one.id for one in world.pods.live] == [first.id]

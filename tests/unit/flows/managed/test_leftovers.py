@@ -420,6 +420,32 @@ class TestTraces:
         name = world.pods.created[0]
         assert [self.traces(world).is_searched(one, entry) for one in (name, f"{name}-2")] == [True, False]
 
+    async def test_a_later_attempt_than_the_object_records_shows_a_restore_once_what_it_records_is_gone(
+        self, world: World
+    ) -> None:
+        world.apply()
+        await world.wait(10)
+        traces, uid, cloud = self.traces(world), world.obj().metadata.uid, world.account.ready.cloud
+        names = [cloud_name(NAMESPACE, "train", uid, "c0ffe", attempt) for attempt in (1, 2, 7)]
+
+        async def restored(**status: str | int | None) -> list[bool]:
+            raw = world.raw() | {"status": {**part(world.raw(), "status"), **status}}
+            entry = world.cache.entry_of(raw)
+            return [await traces.is_restored(cloud, entry, name) for name in names]
+
+        assert await restored() == [False] * 3, "what it records lives"
+        world.pods.become("pod-1", "terminated")
+        assert await restored() == [False, True, True]
+        assert await restored(attempt=2) == [False, False, True]
+        assert await restored(attempt=None) == [False, True, True], "its intent tells"
+        assert await restored(attempt="many") == [False] * 3
+        assert await restored(id=None) == [False] * 3, "it records nothing, and may be creating it"
+        entry = world.cache.get(KEY)
+        assert entry is not None
+        assert not await traces.is_restored(cloud, entry, "somebodys")
+        world.annotate(create_intent=None)
+        assert await restored(attempt=None) == [False] * 3, "nothing tells how far it had come"
+
     async def test_a_kind_without_lists_knows_of_nothing(self, world: World) -> None:
         cloud = world.account.ready.cloud
         plain = self.traces(world)
