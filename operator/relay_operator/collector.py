@@ -11,7 +11,8 @@ from prometheus_client import Gauge
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.entry import Entry, unchanged
-from relay_operator.engine.leftovers import Fate, Leftovers
+from relay_operator.engine.leftover import Fate
+from relay_operator.engine.leftovers import Leftovers
 from relay_operator.engine.passes import Pass
 from relay_operator.engine.queue import Priority, Queue
 from relay_operator.observability.metrics import Metrics

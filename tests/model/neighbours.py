@@ -18,7 +18,7 @@ from relay_operator.engine.endpoints import NOWHERE, Endpoints
 from relay_operator.engine.entry import Entry, entry_of
 from relay_operator.engine.identity import Installation
 from relay_operator.engine.intent import cloud_name
-from relay_operator.engine.leftovers import Fate, Leftover
+from relay_operator.engine.leftover import Fate, Leftover
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.batch.names import TAG
 from relay_operator.flows.managed.resource import CannotTell, Found, Look, NotSeen, SearchResult

@@ -30,7 +30,8 @@ from relay_operator.engine.confirmation import ConfirmationDelays
 from relay_operator.engine.controller import Controller, Engine
 from relay_operator.engine.events import Recorder
 from relay_operator.engine.informer import Informer
-from relay_operator.engine.leftovers import Leftover, Leftovers
+from relay_operator.engine.leftover import Leftover
+from relay_operator.engine.leftovers import Leftovers
 from relay_operator.engine.passes import Pass
 from relay_operator.engine.queue import Priority, Queue, Taken
 from relay_operator.engine.traces import Traces

@@ -12,7 +12,7 @@ from relay_operator.api.references import AccountKind, AccountRef
 from relay_operator.engine.endpoints import NOWHERE, Endpoints
 from relay_operator.engine.entry import Entry
 from relay_operator.engine.identity import identity_of, located
-from relay_operator.engine.leftovers import Reach
+from relay_operator.engine.leftover import Reach
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 
 

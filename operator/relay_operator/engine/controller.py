@@ -24,7 +24,8 @@ from relay_operator.engine.events import Note, Recorder, noteworthy
 from relay_operator.engine.flow import ActionT, FactsT, Flow, ObjT, ResultT, Told, Turn
 from relay_operator.engine.identity import Installation, RecordedElsewhereError
 from relay_operator.engine.informer import keep_answer
-from relay_operator.engine.leftovers import Left, Leftover, Leftovers, LeftoversFullError
+from relay_operator.engine.leftover import Left, Leftover
+from relay_operator.engine.leftovers import Leftovers, LeftoversFullError
 from relay_operator.engine.memory import Memories, Memory, MemoryT
 from relay_operator.engine.object_writer import ObjectWriter, WriteRefused
 from relay_operator.engine.passes import Pass

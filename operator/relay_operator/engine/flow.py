@@ -9,7 +9,7 @@ from relay_client import CloudError
 from relay_kube.kube import ResourceType
 from relay_operator.api.conditions import ObjectStatus
 from relay_operator.api.meta import CreateIntent, ObjectKey, ObjectMeta
-from relay_operator.engine.leftovers import Left
+from relay_operator.engine.leftover import Left
 from relay_operator.engine.memory import MemoryT
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.persist import PaidFor

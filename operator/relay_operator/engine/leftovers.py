@@ -4,30 +4,25 @@ A ConfigMap in the operator's own namespace keeps the record of each, since back
 Deleting that ConfigMap makes the operator forget the resource.
 """
 
-import hashlib
 import heapq
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import JsonValue, ValidationError
 
 from relay_kube.kube import JsonObject, Kube, KubeError, Refused
-from relay_operator.api.meta import ANNOTATION_PREFIX, Model, ObjectKey, Time
-from relay_operator.engine.address import address
+from relay_operator.api.meta import ANNOTATION_PREFIX, ObjectKey
 from relay_operator.engine.config_maps import ConfigMaps
-from relay_operator.engine.endpoints import Endpoints
+from relay_operator.engine.leftover import NAMED, Fate, Leftover, Reach, config_map_name
 from relay_operator.engine.manifests import part
 
 logger = logging.getLogger(__name__)
 
 LABEL = f"{ANNOTATION_PREFIX}leftover"
 _RECORD = "resource.json"
-_NAMED = "named "
-"""Before a name, which might be the id of something else: anybody can write a name into an intent."""
 _TRIES = 3
 """Consecutive failures after which a write that is not refused does not seem to recover by itself."""
 _OTHERS = 20
@@ -48,81 +43,6 @@ class LeftoversFullError(Refused):
             f"administrator deletes the ConfigMaps {LABEL} of what no account reaches or has"
         )
         super().__init__(0, told, "")
-
-
-class Fate(StrEnum):
-    """Why a resource has no object, and so what happens to it."""
-
-    KEPT = "kept"  # kept by `deletionPolicy` or `abandon`: it is never ended
-    ORPHAN = "orphan"  # its object is gone, or was never known: it is reported
-    LATE = "late"  # the cloud acted on a create that had been given up: it is ended
-
-
-class Leftover(Model):
-    """The record of one such resource."""
-
-    fate: Fate
-    kind: str
-    account: ObjectKey
-    organization: str
-    endpoint: str = ""
-    """Which cloud it is in; empty if unknown, as in records of earlier releases: then every cloud may be it."""
-    id: str = ""
-    """Empty while only the name is known."""
-    name: str = ""
-    """Its name in the cloud."""
-    part_of: str = ""
-    """The id of its whole, if the cloud needs that to find it."""
-    of: str = ""
-    """Namespace and name of its object; empty if unknown."""
-    uid: str = ""
-    since: Time
-
-    @property
-    def by_name_alone(self) -> bool:
-        """Whether it may not even exist: anybody can write an intent by hand, and let go of it."""
-        return not self.id
-
-    @property
-    def address(self) -> str:
-        """The address to call the cloud with."""
-        return address(self.id, self.part_of)
-
-    @property
-    def namespace(self) -> str:
-        """Whose it is: the namespace of its account, or of its object if the account is shared; empty if unknown."""
-        return self.account.namespace or self.of.partition("/")[0]
-
-    @property
-    def config_map(self) -> str:
-        """The name of its ConfigMap, the same whenever the resource is found again."""
-        by_name = f"{_NAMED}{self.name}" if self.endpoint else self.name
-        return _config_map(self.endpoint, self.organization, self.kind, self.id or by_name)
-
-
-class Reach(NamedTuple):
-    """What an account sees: its organization in its cloud. Another cloud can claim the same organization."""
-
-    account: ObjectKey
-    organization: str
-    endpoints: Endpoints
-
-    def is_in_cloud_of(self, record: Leftover) -> bool:
-        """Whether the record is of this cloud, or may be."""
-        return record.endpoint in {"", self.endpoints.of(record.kind)}
-
-
-@dataclass(frozen=True, slots=True)
-class Left:
-    """What an object leaves in the cloud when its finalizer is removed."""
-
-    fate: Fate
-    id: str
-    name: str
-    organization: str
-    endpoint: str = ""
-    """Empty if unknown: then it is where the object's account is."""
-    part_of: str = ""
 
 
 @dataclass(slots=True)
@@ -322,7 +242,7 @@ class Leftovers:
 
     def by_name(self, reach: Reach, kind: str, name: str) -> Leftover | None:
         """The record that is only known by this name; None if there is none."""
-        there = (record for record in self._recorded(reach, kind, f"{_NAMED}{name}", name) if not record.id)
+        there = (record for record in self._recorded(reach, kind, f"{NAMED}{name}", name) if not record.id)
         return next((one for one in there if one.endpoint or one.account == reach.account), None)
 
     def move(self, reach: Reach, sees: Callable[[ObjectKey, bool], bool]) -> None:
@@ -381,7 +301,7 @@ class Leftovers:
         """Whether a ConfigMap that cannot be read has the name that the record of the resource would have."""
         for kind in self.kinds:
             by_id = self._names(reach, kind, cloud_id, cloud_id) if cloud_id else ()
-            if not self._illegible.isdisjoint((*by_id, *self._names(reach, kind, f"{_NAMED}{name}", name))):
+            if not self._illegible.isdisjoint((*by_id, *self._names(reach, kind, f"{NAMED}{name}", name))):
                 return True
         return False
 
@@ -394,7 +314,7 @@ class Leftovers:
         endpoint = reach.endpoints.of(kind)
         places = {(endpoint, known_as if endpoint else formerly), ("", formerly)}
         for where, what in sorted(places, reverse=True):
-            yield _config_map(where, reach.organization, kind, what)
+            yield config_map_name(where, reach.organization, kind, what)
 
     def _put(self, record: Leftover) -> None:
         name = record.config_map
@@ -436,13 +356,6 @@ class Leftovers:
             self._let_go.discard(uid)
             return True
         return False
-
-
-def _config_map(endpoint: str, organization: str, kind: str, what: str) -> str:
-    """The name of a record's ConfigMap; `what` is the id, or the name if no id is known."""
-    where = f"{endpoint}/{organization}" if endpoint else organization
-    digest = hashlib.sha256(f"{where}/{kind}/{what}".encode()).hexdigest()
-    return f"leftover-{kind.lower()}-{digest[:16]}"
 
 
 def _labelled(config_map: Mapping[str, JsonValue]) -> JsonValue:

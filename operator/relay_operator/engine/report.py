@@ -13,7 +13,7 @@ from relay_operator.api.meta import ObjectMeta
 from relay_operator.engine import conditions
 from relay_operator.engine.account import AccountRefused, AccountWaiting
 from relay_operator.engine.conditions import Wanted
-from relay_operator.engine.leftovers import Leftover
+from relay_operator.engine.leftover import Leftover
 from relay_operator.engine.queue import Priority
 
 

@@ -14,7 +14,7 @@ from relay_operator.api.conditions import Condition, ConditionType, Reason
 from relay_operator.api.meta import ABANDON, API_KEY_SECRET, CREATE_INTENT, FINALIZER, ObjectMeta
 from relay_operator.engine import conditions
 from relay_operator.engine.intent import aside, has
-from relay_operator.engine.leftovers import Fate, Left
+from relay_operator.engine.leftover import Fate, Left
 from relay_operator.engine.manifests import part
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.report import Report

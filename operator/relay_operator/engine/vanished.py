@@ -38,7 +38,8 @@ from relay_operator.engine.endpoints import Endpoints
 from relay_operator.engine.entry import Entry, uid_of
 from relay_operator.engine.fit_schema import fit_schema, moment
 from relay_operator.engine.intent import aside, has
-from relay_operator.engine.leftovers import Fate, Leftover, Leftovers, LeftoversFullError, Reach
+from relay_operator.engine.leftover import Fate, Leftover, Reach
+from relay_operator.engine.leftovers import Leftovers, LeftoversFullError
 from relay_operator.engine.manifests import held, part
 from relay_operator.engine.persist import records
 from relay_operator.engine.queue import Priority, Queue

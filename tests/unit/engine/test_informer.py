@@ -9,7 +9,8 @@ from relay_kube.kube import KubeError, ResourceType
 from relay_operator.api.meta import CREATE_INTENT, FINALIZER, RECONCILE_AT, ObjectKey
 from relay_operator.engine.entry import uid_of
 from relay_operator.engine.informer import RolledBackError, keep_answer, key_of
-from relay_operator.engine.leftovers import _BY_NAME, Fate
+from relay_operator.engine.leftover import Fate
+from relay_operator.engine.leftovers import _BY_NAME
 from relay_operator.engine.queue import Priority
 from tests.unit.engine.apiserver import Fault, Json, part
 from tests.unit.flows.managed.facts import INTENT

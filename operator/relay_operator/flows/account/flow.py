@@ -20,7 +20,7 @@ from relay_operator.engine.actions import Ignore, Wait
 from relay_operator.engine.backoff import Backoff, jittered
 from relay_operator.engine.flow import Told, Turn
 from relay_operator.engine.kind import resource_type
-from relay_operator.engine.leftovers import Fate, Left
+from relay_operator.engine.leftover import Fate, Left
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.queue import Priority
 from relay_operator.engine.report import Report, Return, held_by

@@ -11,7 +11,7 @@ from relay_operator.engine import conditions
 from relay_operator.engine.account import AccountReady, AccountState
 from relay_operator.engine.conditions import Wanted
 from relay_operator.engine.fit_schema import fit_schema
-from relay_operator.engine.leftovers import Leftover
+from relay_operator.engine.leftover import Leftover
 from relay_operator.engine.report import MAY_COME, unrecorded
 from relay_operator.flows.account import spend
 from relay_wire.account import Whoami

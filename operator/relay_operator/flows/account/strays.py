@@ -9,7 +9,7 @@ from math import isfinite
 from typing import Final, TypeVar
 
 from relay_operator.api.cloudaccount import Orphans
-from relay_operator.engine.leftovers import Fate, Leftover
+from relay_operator.engine.leftover import Fate, Leftover
 from relay_wire.base import RESOURCE_ID
 from relay_wire.billing import CurrentUsage
 

@@ -20,7 +20,8 @@ from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.controller import Engine
 from relay_operator.engine.entry import Entry
-from relay_operator.engine.leftovers import Fate, Leftover, LeftoversFullError
+from relay_operator.engine.leftover import Fate, Leftover
+from relay_operator.engine.leftovers import LeftoversFullError
 from relay_operator.engine.manifests import part
 from relay_operator.engine.queue import Priority
 from relay_operator.engine.traces import Traces

@@ -16,7 +16,7 @@ from relay_operator.engine.backoff import RetryPolicy
 from relay_operator.engine.flow import Told, Turn
 from relay_operator.engine.identity import Installation, place_of
 from relay_operator.engine.kind import resource_type
-from relay_operator.engine.leftovers import Fate, Left
+from relay_operator.engine.leftover import Fate, Left
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.persist import PaidFor
 from relay_operator.engine.report import Report, Return

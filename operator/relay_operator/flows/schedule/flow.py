@@ -19,7 +19,7 @@ from relay_operator.engine.events import Note
 from relay_operator.engine.fence import SupersededError, fence
 from relay_operator.engine.flow import Told, Turn
 from relay_operator.engine.kind import resource_type
-from relay_operator.engine.leftovers import Left
+from relay_operator.engine.leftover import Left
 from relay_operator.engine.memory import Memory
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.queue import Priority

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from relay_operator.api.cloudaccount import Orphans
 from relay_operator.api.meta import FINALIZER, ObjectKey
 from relay_operator.engine.intent import cloud_name
-from relay_operator.engine.leftovers import Fate
+from relay_operator.engine.leftover import Fate
 from relay_operator.flows.account.sweep import Sweeper, SweepMemory
 from relay_operator.flows.managed.traces import ManagedTraces
 from relay_operator.kinds.gpupod import GpuPodStatus

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from relay_operator.api.meta import ObjectKey
-from relay_operator.engine.leftovers import _OTHERS, Fate, Leftover
+from relay_operator.engine.leftover import Fate, Leftover
+from relay_operator.engine.leftovers import _OTHERS
 from tests.unit.flows.account.passes import KEY, LOOK, Passes
 from tests.unit.flows.managed.world import NAMESPACE
 

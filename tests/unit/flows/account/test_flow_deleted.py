@@ -8,7 +8,7 @@ import pytest
 
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.account import AccountReady
-from relay_operator.engine.leftovers import Fate, Leftover
+from relay_operator.engine.leftover import Fate, Leftover
 from tests.unit.engine.apiserver import Fault, part
 from tests.unit.flows.account.passes import KEY, LOOK, Passes
 from tests.unit.flows.managed.world import NAMESPACE

@@ -7,7 +7,7 @@ import pytest
 
 from relay_operator.api.cloudaccount import Orphans
 from relay_operator.api.meta import ObjectKey
-from relay_operator.engine.leftovers import Fate, Leftover
+from relay_operator.engine.leftover import Fate, Leftover
 from relay_operator.flows.account.strays import Standing, Stray, in_turn, onward, standing, to_end, unseen
 from relay_wire.billing import CurrentUsage
 

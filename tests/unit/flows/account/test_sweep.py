@@ -12,7 +12,7 @@ from relay_client.operations import LIST_BATCHES
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.intent import cloud_name
-from relay_operator.engine.leftovers import Fate
+from relay_operator.engine.leftover import Fate
 from relay_operator.flows.account import sweep
 from relay_operator.flows.account.sweep import SweepMemory
 from relay_operator.flows.managed.traces import ManagedTraces

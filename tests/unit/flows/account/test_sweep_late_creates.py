@@ -10,7 +10,7 @@ from relay_operator.api.conditions import ConditionType
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.endpoints import Endpoints
 from relay_operator.engine.intent import cloud_name
-from relay_operator.engine.leftovers import Fate
+from relay_operator.engine.leftover import Fate
 from tests.unit.engine.apiserver import Json
 from tests.unit.flows.account.swept import ACCOUNT, ELSEWHERE, ORPHAN, Swept, asking
 from tests.unit.flows.managed.cloudpods import lost

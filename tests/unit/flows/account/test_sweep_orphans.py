@@ -8,7 +8,8 @@ import pytest
 
 from relay_operator.api.cloudaccount import Orphans
 from relay_operator.api.meta import CREATE_INTENT, CreateIntent, Identity, ObjectKey
-from relay_operator.engine.leftovers import _MOST, Fate, Leftover
+from relay_operator.engine.leftover import Fate, Leftover
+from relay_operator.engine.leftovers import _MOST
 from relay_wire.billing import CurrentUsage
 from tests.unit.engine.apiserver import Json
 from tests.unit.flows.account.swept import ACCOUNT, ELSEWHERE, ORPHAN, Swept, asking

@@ -11,7 +11,8 @@ from relay_operator.api.cloudaccount import Orphans
 from relay_operator.api.meta import CREATE_INTENT, CreateIntent, ObjectKey
 from relay_operator.engine.endpoints import Endpoints, called
 from relay_operator.engine.intent import cloud_name
-from relay_operator.engine.leftovers import Fate, Leftover, Leftovers
+from relay_operator.engine.leftover import Fate, Leftover
+from relay_operator.engine.leftovers import Leftovers
 from relay_operator.engine.queue import Priority
 from relay_operator.flows.account import sweep as sweep_module
 from relay_operator.kinds.gpupod import GpuPodStatus

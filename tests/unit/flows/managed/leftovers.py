@@ -4,7 +4,7 @@ import json
 
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.endpoints import Endpoints
-from relay_operator.engine.leftovers import Fate, Leftover, Reach
+from relay_operator.engine.leftover import Fate, Leftover, Reach
 from tests.unit.engine.apiserver import part
 from tests.unit.flows.managed.world import BEGINNING, NAMESPACE, World
 

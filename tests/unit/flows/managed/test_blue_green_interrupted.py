@@ -6,7 +6,7 @@ from relay_client import BadRequest, CapacityExhausted
 from relay_operator.api import meta
 from relay_operator.api.conditions import ConditionType
 from relay_operator.api.meta import ObjectKey
-from relay_operator.engine.leftovers import Fate
+from relay_operator.engine.leftover import Fate
 from tests.unit.engine.apiserver import Fault, Json
 from tests.unit.flows.managed.blue_green import BLUE_GREEN, BluePod, BluePods, becomes, ids, live, status, until
 from tests.unit.flows.managed.cloudpods import lost, refused

@@ -4,7 +4,8 @@ import json
 
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import ObjectKey
-from relay_operator.engine.leftovers import _MOST, Fate
+from relay_operator.engine.leftover import Fate
+from relay_operator.engine.leftovers import _MOST
 from relay_operator.engine.vanished import _LARGEST
 from relay_operator.engine.vanished import _MOST as _MOST_VANISHED
 from tests.unit.engine.apiserver import Json, part

@@ -9,7 +9,8 @@ from relay_kube.kube import ApiAccess, JsonObject, Kube, KubeError, ResourceType
 from relay_operator.api.cloudaccount import Orphans
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import ObjectKey
-from relay_operator.engine.leftovers import _OTHERS, LABEL, Fate, Leftovers
+from relay_operator.engine.leftover import Fate
+from relay_operator.engine.leftovers import _OTHERS, LABEL, Leftovers
 from relay_operator.engine.report import held
 from relay_operator.flows.account.sweep import Sweeper, SweepMemory
 from relay_operator.flows.managed.traces import ManagedTraces

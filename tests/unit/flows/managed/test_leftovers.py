@@ -11,7 +11,8 @@ from relay_operator.engine import leftovers as leftovers_module
 from relay_operator.engine.account import AccountWaiting
 from relay_operator.engine.endpoints import called
 from relay_operator.engine.intent import MAX_NAME, cloud_name
-from relay_operator.engine.leftovers import _BY_NAME, Fate, LeftoversFullError
+from relay_operator.engine.leftover import Fate
+from relay_operator.engine.leftovers import _BY_NAME, LeftoversFullError
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.traces import ManagedTraces
 from relay_operator.kinds.gpupod import GpuPodStatus

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from relay_operator.api.meta import ADOPT_ID
-from relay_operator.engine.leftovers import Fate
+from relay_operator.engine.leftover import Fate
 from relay_operator.engine.vanished import LABEL
 from tests.unit.engine.apiserver import Json, part, status_fault
 from tests.unit.flows.managed.leftovers import ACCOUNT

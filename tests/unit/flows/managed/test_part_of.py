@@ -12,7 +12,7 @@ from relay_operator.api.conditions import ConditionType
 from relay_operator.api.meta import CREATE_INTENT, CreateIntent, MalformedIntent, ObjectKey
 from relay_operator.api.workload import PartStatus
 from relay_operator.engine.address import parts_of
-from relay_operator.engine.leftovers import Fate, Leftover
+from relay_operator.engine.leftover import Fate, Leftover
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.resource import Change, Inputs, Look, SearchResult
 from relay_operator.kinds.gpupod import GpuPod, GpuPodStatus, Pod

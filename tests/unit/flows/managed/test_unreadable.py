@@ -6,7 +6,7 @@ from pydantic import JsonValue, ValidationError
 from relay_kube.nesting import MOST
 from relay_operator.api import meta
 from relay_operator.api.meta import ObjectKey, Reservation
-from relay_operator.engine.leftovers import Fate
+from relay_operator.engine.leftover import Fate
 from tests.unit.engine.apiserver import Fault, Json, part
 from tests.unit.flows.managed.cloudpods import Failure, lost
 from tests.unit.flows.managed.world import NAMESPACE, World

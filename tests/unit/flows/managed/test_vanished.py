@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from relay_kube.kube import Conflict, NotFound
 from relay_operator.api.meta import ADOPT_ID, ANNOTATION_PREFIX, CREATE_INTENT, FINALIZER, PAUSED, PLAN_ONLY, ObjectKey
-from relay_operator.engine.leftovers import Fate, Leftover
+from relay_operator.engine.leftover import Fate, Leftover
 from relay_operator.engine.vanished import DepartedObject, Vanished
 from tests.unit.engine.apiserver import Fault, Json, part
 from tests.unit.flows.managed.cloudpods import POD, lost
