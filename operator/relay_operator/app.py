@@ -152,7 +152,7 @@ class App:
             return
         stack.push_async_callback(self.election.release)  # a stop may cut off the answer to the claim
         if await _unless(stop, self._stand_by()):
-            await self._lead(stop, self._hold())
+            await self._lead(stop, self.election.hold())
 
     def _silence(self) -> str | None:
         return self.pulse.silence() if self.settings.leader_election else None
@@ -170,6 +170,7 @@ class App:
         await self.label.put(leading=False, on_try=self.pulse.beat)
         failures = 0
         while self.unseen is not None:
+            self.pulse.beat()
             self.unseen = await self._obstacle()
             if self.unseen is not None:
                 failures += 1
@@ -203,9 +204,6 @@ class App:
                 except KubeError as error:
                     return f"{kind.plural} cannot be listed{f' in {namespace}' if namespace else ''}: {error}"
         return None
-
-    async def _hold(self) -> None:
-        await self.election.hold()
 
     async def _lead(self, stop: asyncio.Event, *beside: Coroutine[None, None, None]) -> None:
         """Run until told to stop or until a part ends; all parts end together.

@@ -28,7 +28,8 @@ class Proxies:
         """Read the variables. Raises ProxyError."""
         named = getproxies_environment()
         proxies = {scheme: _http(scheme, named[scheme]) for scheme in _SCHEMES if scheme in named}
-        return cls(proxies, [host.strip().lower().removeprefix(".") for host in named.get("no", "").split(",")])
+        direct = [host.strip().lower().removeprefix(".") for host in named.get("no", "").split(",")]
+        return cls(proxies, [*filter(None, direct)])
 
     def __call__(self, url: str) -> str | None:
         """The proxy for requests to a URL; None if it is called directly, as this machine always is."""

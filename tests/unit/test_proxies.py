@@ -43,6 +43,14 @@ def test_the_proxy_follows_the_scheme_except_for_hosts_of_no_proxy_and_this_mach
     assert Proxies.of_environment()(url) == proxy
 
 
+@pytest.mark.parametrize("direct", [None, "", "example.net,", ",", "."])
+def test_an_empty_entry_of_no_proxy_names_no_host(direct: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
+    if direct is not None:
+        monkeypatch.setenv("NO_PROXY", direct)
+    assert Proxies.of_environment()("https://api.example.com./v1/me") == "http://proxy:3128"
+
+
 def test_a_star_calls_all_hosts_directly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
     monkeypatch.setenv("NO_PROXY", "*")

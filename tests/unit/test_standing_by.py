@@ -1,7 +1,7 @@
 """A replica that stands by: how long it may take to find out whether it could lead, and how it is stopped."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, nullcontext
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -78,6 +78,32 @@ async def test_a_replica_without_any_crd_cannot_lead() -> None:
     kube = _SlowKube()
     kube.plurals.clear()
     assert await _app(kube)._obstacle() == "the CRDs cannot be found: NotFound: the API server has none of them"
+
+
+class _Patience(Exception):
+    """Enough was waited for."""
+
+
+async def test_a_replica_that_waits_for_the_crds_shows_that_it_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    kube = _SlowKube()
+    kube.plurals.clear()
+    app, silences = _app(kube), set[str | None]()
+
+    async def pass_time(seconds: float) -> None:
+        kube.now += seconds
+        silences.add(kube.pulse.silence())
+        if kube.now > 3 * LONGEST:
+            raise _Patience
+
+    async def put(*, leading: bool, on_try: Callable[[], None]) -> None:
+        assert not leading
+        on_try()
+
+    app.label = cast("Any", SimpleNamespace(put=put))
+    monkeypatch.setattr("relay_operator.app.asyncio", SimpleNamespace(sleep=pass_time))
+    with pytest.raises(_Patience):
+        await app._stand_by()
+    assert silences == {None}
 
 
 class _Lists:

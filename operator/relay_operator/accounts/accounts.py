@@ -230,7 +230,8 @@ class Accounts:
             shortage = Shortage(2 * self._settings.backoff_max_seconds)
             # A namespace has one room for the lists of all its accounts, however many it has.
             lists = self._rooms.setdefault(key.namespace or key, ListRoom())
-            known = self._connections[key] = Connection(limiter(RateLimit()), RateLimit(), shortage, lists)
+            unclaimed = UnclaimedIds(newborn=self._settings.newborn_seconds)
+            known = self._connections[key] = Connection(limiter(RateLimit()), RateLimit(), shortage, lists, unclaimed)
         return known
 
     def _is_stale(self, connection: Connection, entry: Entry) -> bool:

@@ -53,7 +53,7 @@ class Connection:
     rate_limit: RateLimit
     shortage: Shortage
     lists: ListRoom
-    unclaimed: UnclaimedIds = field(default_factory=UnclaimedIds)
+    unclaimed: UnclaimedIds
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     state: AccountState | None = None
     last_usable: AccountReady | None = None

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey, Reservation
 from relay_operator.engine.account_users import Reference, named_account
 from relay_operator.engine.intent import is_open
-from relay_operator.engine.manifests import part
+from relay_operator.engine.manifests import part, rows
 
 COSTS_NOTHING = frozenset({"stopped", "terminated"})
 BILLED = frozenset({"running", "degraded"})
@@ -73,11 +73,8 @@ def commitment(
         awaited = is_open(intent, status.get("createToken"), status.get("id"), status.get("specHash"))
         shown, present = present, _present(reserved, awaited, spec, status)
         told = present - shown
-    former = status.get("former")
-    if not isinstance(former, list):
-        return present, told
-    rows = [row for row in former if isinstance(row, dict)]
-    return present + aside((row.get("pricePerHourCents"), row.get("gpus")) for row in rows), told
+    former = rows(status.get("former"))
+    return present + aside((row.get("pricePerHourCents"), row.get("gpus")) for row in former), told
 
 
 def aside(rows: Iterable[tuple[JsonValue, JsonValue]]) -> Commitment:

@@ -1,7 +1,7 @@
 """One object as the watch last reported it: compact JSON, and the values that are needed without parsing it."""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import orjson
@@ -28,7 +28,7 @@ from relay_operator.engine.commitment import Commitment, commitment
 from relay_operator.engine.figures import Figures, figures_of
 from relay_operator.engine.identity import is_foreign, is_recorded_for
 from relay_operator.engine.intent import aside, is_open
-from relay_operator.engine.manifests import held, part
+from relay_operator.engine.manifests import held, part, rows
 from relay_operator.engine.ownership import Owned, owned
 
 LARGEST = 512 * 1024
@@ -181,7 +181,7 @@ def entry_of(raw: Mapping[str, JsonValue], installation: str) -> Entry:
     intent = _own_intent(metadata, annotations, status, installation)
     sent = intent if is_open(intent, status.get("createToken"), status.get("id"), status.get("specHash")) else None
     account = part(status, "account") or _sent_with(sent) or part(spec, "accountRef")
-    conditions = _conditions(status)
+    conditions = rows(status.get("conditions"))
     told = {str(one.get("type")): one for one in reversed(conditions)}
     readiness = told.get(_READY, {})
     ready = readiness.get("status") == "True" and status.get("observedGeneration") == metadata.get("generation")
@@ -257,10 +257,7 @@ def _own_intent(
 
 
 def _lacks_a_batch(status: Mapping[str, JsonValue]) -> bool:
-    parts = status.get("parts")
-    if not isinstance(parts, list):
-        return False
-    return any("sentAt" in row and "batchId" not in row for row in parts if isinstance(row, dict))
+    return any("sentAt" in row and "batchId" not in row for row in rows(status.get("parts")))
 
 
 def _sent_with(intent: CreateIntent | MalformedIntent | None) -> Mapping[str, JsonValue]:
@@ -274,11 +271,6 @@ def _sent_with(intent: CreateIntent | MalformedIntent | None) -> Mapping[str, Js
 def _asked(annotations: Mapping[str, JsonValue]) -> tuple[tuple[str, str], ...]:
     ours = [name for name in annotations if name.startswith(ANNOTATION_PREFIX) and name not in _OURS]
     return tuple([(name, str(annotations[name])) for name in sorted(ours)]) if ours else ()
-
-
-def _conditions(status: Mapping[str, JsonValue]) -> Sequence[Mapping[str, JsonValue]]:
-    conditions = status.get("conditions")
-    return [one for one in conditions if isinstance(one, dict)] if isinstance(conditions, list) else ()
 
 
 def _urls(spec: Mapping[str, JsonValue]) -> tuple[str, str]:

@@ -101,8 +101,9 @@ class Recorder:
                 logger.debug("an Event of %s could not be written: %s", key, error)
 
     def _event(self, key: ObjectKey, uid: str, note: Note) -> JsonObject:
+        name = f"{key.name[:200].rstrip('-.')}.{secrets.token_hex(8)}"
         return {
-            "metadata": {"name": f"{key.name[:200]}.{secrets.token_hex(8)}", "namespace": key.namespace or "default"},
+            "metadata": {"name": name, "namespace": key.namespace or "default"},
             "eventTime": self.wall_clock().strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             "reportingController": CONTROLLER,
             "reportingInstance": self.instance[:128],

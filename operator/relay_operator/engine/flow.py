@@ -80,7 +80,10 @@ ResultT = TypeVar("ResultT")
 
 
 class Flow(Protocol[ObjT, FactsT, ActionT, ResultT, MemoryT]):
-    """How the objects of one kind go through a pass; `gather`, `act` and `forget` do I/O, the others none."""
+    """How the objects of one kind go through a pass; `gather`, `act` and `forget` do I/O, the others none.
+
+    What has a default is for objects that create and pay for nothing.
+    """
 
     @property
     def type(self) -> ResourceType: ...
@@ -91,7 +94,7 @@ class Flow(Protocol[ObjT, FactsT, ActionT, ResultT, MemoryT]):
 
     def own(self, obj: ObjT) -> ObjT:
         """The object without what it records for another object."""
-        ...
+        return obj
 
     def memory(self, uid: str) -> MemoryT:
         """A new memory, for an object that was not seen before."""
@@ -107,7 +110,7 @@ class Flow(Protocol[ObjT, FactsT, ActionT, ResultT, MemoryT]):
 
     def intent(self, facts: FactsT) -> CreateIntent | None:
         """The intent that must be on the object, with the finalizer; None if it has nothing in the cloud."""
-        ...
+        return None
 
     async def act(self, facts: FactsT, action: ActionT, memory: MemoryT, writer: ObjectWriter) -> ResultT:
         """Makes at most one change in the cloud; a refusal is a result. Raises KubeError."""
@@ -119,15 +122,15 @@ class Flow(Protocol[ObjT, FactsT, ActionT, ResultT, MemoryT]):
 
     def paid(self, facts: FactsT, result: ResultT) -> PaidFor | None:
         """The object's own resource that only this result knows; None if there is none, or status records it."""
-        ...
+        return None
 
     def leaves(self, facts: FactsT) -> tuple[Left, ...]:
         """What stays in the cloud if the object is released now."""
-        ...
+        return ()
 
     def unrecorded(self, result: ResultT, memory: MemoryT, why: str) -> ResultT:
         """The result to report if status can never record what was paid for, which is ended then; `why` says so."""
-        ...
+        return result
 
     async def forget(self, key: ObjectKey, memory: MemoryT | None) -> None:
         """Forgets an object that is gone."""

@@ -11,7 +11,7 @@ from types import NoneType
 from pydantic import JsonValue
 
 from relay_operator.api.meta import CREATE_INTENT, CreateIntent, MalformedIntent
-from relay_operator.engine.manifests import part
+from relay_operator.engine.manifests import part, rows
 
 MAX_NAME = 63
 UID_PART = 10
@@ -94,9 +94,7 @@ def has(raw: Mapping[str, JsonValue]) -> Has:
 
 def aside(status: Mapping[str, JsonValue]) -> list[tuple[str, str]]:
     """Ids and names of former resources, from a status."""
-    former = status.get("former")
-    rows = [part(row) for row in former] if isinstance(former, list) else []
-    return [(str(row.get("id") or ""), str(row.get("name") or "")) for row in rows]
+    return [(str(row.get("id") or ""), str(row.get("name") or "")) for row in rows(status.get("former"))]
 
 
 class Unordered(list[JsonValue]):

@@ -33,10 +33,14 @@ def owner(key: ObjectKey, uid: str) -> JsonObject:
     return {"apiVersion": API_VERSION, "kind": key.kind, "name": key.name, "uid": uid, "controller": True}
 
 
+def rows(value: JsonValue) -> list[Mapping[str, JsonValue]]:
+    """The objects in a list; empty if it is none."""
+    return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
+
+
 def owners(raw: Mapping[str, JsonValue]) -> list[Mapping[str, JsonValue]]:
     """The owner references of an object."""
-    references = part(raw, "metadata").get("ownerReferences")
-    return [item for item in references if isinstance(item, Mapping)] if isinstance(references, list) else []
+    return rows(part(raw, "metadata").get("ownerReferences"))
 
 
 def is_owned_by(raw: Mapping[str, JsonValue], uid: str) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from relay_operator.api.meta import API_VERSION, ObjectKey
+from relay_operator.engine.manifests import rows
 
 _OUTCOMES = ("Complete", "Failed")
 
@@ -24,9 +25,8 @@ class Owned:
 
 def owned(metadata: Mapping[str, JsonValue], status: Mapping[str, JsonValue]) -> Owned | None:
     """The owner and outcome of an object; None if no object of the operator's group controls it."""
-    references = metadata.get("ownerReferences")
-    for reference in references if isinstance(references, list) else ():
-        if not isinstance(reference, dict) or reference.get("controller") is not True:
+    for reference in rows(metadata.get("ownerReferences")):
+        if reference.get("controller") is not True:
             continue
         if reference.get("apiVersion") != API_VERSION:
             return None
@@ -37,8 +37,7 @@ def owned(metadata: Mapping[str, JsonValue], status: Mapping[str, JsonValue]) ->
 
 
 def _ending(status: Mapping[str, JsonValue]) -> tuple[str, str]:
-    conditions = status.get("conditions")
-    for condition in conditions if isinstance(conditions, list) else ():
-        if isinstance(condition, dict) and condition.get("type") in _OUTCOMES and condition.get("status") == "True":
+    for condition in rows(status.get("conditions")):
+        if condition.get("type") in _OUTCOMES and condition.get("status") == "True":
             return str(condition["type"]), str(condition.get("lastTransitionTime") or "")
     return "", ""

@@ -13,7 +13,7 @@ from relay_operator.engine.backoff import Backoff, Random
 from relay_operator.engine.entry import uid_of
 from relay_operator.engine.identity import is_recorded_for
 from relay_operator.engine.intent import intent_of
-from relay_operator.engine.manifests import part
+from relay_operator.engine.manifests import part, rows
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.status import merge_patch
 
@@ -160,7 +160,6 @@ def _ids(status: Mapping[str, JsonValue]) -> frozenset[str]:
     return frozenset((str(status.get("id") or ""), *_texts(status, "parts", "batchId"))) - {""}
 
 
-def _texts(status: Mapping[str, JsonValue], rows: str, name: str) -> list[str]:
+def _texts(status: Mapping[str, JsonValue], listed: str, name: str) -> list[str]:
     """This field of each row; empty if a row lacks it."""
-    listed = status.get(rows)
-    return [str(row.get(name) or "") for row in listed if isinstance(row, dict)] if isinstance(listed, list) else []
+    return [str(row.get(name) or "") for row in rows(status.get(listed))]

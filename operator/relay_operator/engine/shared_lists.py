@@ -9,6 +9,7 @@ from typing import Final, Generic, TypeVar
 from weakref import WeakKeyDictionary, ref
 
 from relay_client import Cloud
+from relay_client.list_room import ListRoom
 from relay_client.paging import WEIGHT, Weight
 
 ListT = TypeVar("ListT")
@@ -80,17 +81,22 @@ class SharedLists(Generic[ListT]):
         shared = None if cloud is None else self._of(cloud).get(of)
         if cloud is None or shared is None or shared.number != number:
             return
-        drop = partial(self._drop, of_cloud, of, number)
         if _failed(task):
-            drop()
+            self._drop(of_cloud, of, number)
             return
         kept = cloud.lists.kept
+        drop = partial(self._expire, cloud.lists, of_cloud, of, number)
         kept[number] = (shared.weight.size, drop)
         while sum(size for size, _ in kept.values()) > MAX_KEPT_BYTES:
             _, drop_oldest = kept.pop(next(iter(kept)))
             drop_oldest()
         # By number, since a timer that held the list would keep it.
         asyncio.get_running_loop().call_later(max(shared.begun + self.max_age - self.clock(), 0), drop)
+
+    def _expire(self, room: ListRoom, of_cloud: "ref[Cloud]", of: str, number: int) -> None:
+        """Drop a list that is too old; the room, which outlives the connection, counts it no more."""
+        room.kept.pop(number, None)
+        self._drop(of_cloud, of, number)
 
     def _drop(self, of_cloud: "ref[Cloud]", of: str, number: int) -> None:
         cloud = of_cloud()

@@ -40,7 +40,7 @@ from relay_operator.engine.fit_schema import fit_schema, moment
 from relay_operator.engine.intent import aside, has
 from relay_operator.engine.leftover import Fate, Leftover, Reach
 from relay_operator.engine.leftovers import Leftovers, LeftoversFullError
-from relay_operator.engine.manifests import held, part
+from relay_operator.engine.manifests import held, part, rows
 from relay_operator.engine.persist import records
 from relay_operator.engine.queue import Priority, Queue
 from relay_wire.batches import FINAL
@@ -413,6 +413,5 @@ def _name(key: ObjectKey) -> str:
 
 def _unfinished(status: Mapping[str, JsonValue]) -> list[str]:
     """The ids of a batch's parts that still run, as far as its status tells."""
-    rows = status.get("parts")
-    told = [part(row) for row in rows] if isinstance(rows, list) else []
-    return [str(row.get("batchId") or "") for row in told if str(row.get("state")) not in FINAL]
+    parts = rows(status.get("parts"))
+    return [str(row.get("batchId") or "") for row in parts if str(row.get("state")) not in FINAL]

@@ -34,7 +34,10 @@ class Workers:
         """Work until cancelled or drained, or until every worker has found that this replica no longer leads."""
         self._tasks = [asyncio.create_task(self._work(), name=f"worker-{number}") for number in range(self.count)]
         try:
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            ended, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_EXCEPTION)
+            for task in ended:
+                if not task.cancelled():
+                    task.result()
         finally:
             for task in self._tasks:
                 task.cancel()

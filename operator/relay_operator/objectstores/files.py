@@ -43,7 +43,12 @@ class FileStore:
         return await _in_thread(self._find)
 
     async def open(self, start: int, version: str) -> Opened:
-        descriptor, info = await _in_thread(self._open_to_read)
+        opening = _in_thread(self._open_to_read)
+        try:
+            descriptor, info = await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            opening.add_done_callback(_close_opened)
+            raise
         if (version and info.version != version) or (start and start >= (info.size or 0)):
             os.close(descriptor)
             raise self._changed()
@@ -254,6 +259,12 @@ class _Hidden:
 
 def _info(status: os.stat_result) -> ObjectInfo:
     return ObjectInfo(status.st_size, f"{status.st_mtime_ns:x}-{status.st_ino:x}-{status.st_size:x}")
+
+
+def _close_opened(opening: "asyncio.Future[tuple[int, ObjectInfo]]") -> None:
+    """Close what nobody waits for any more."""
+    if opening.exception() is None:
+        os.close(opening.result()[0])
 
 
 def _in_thread(work: Callable[[], _T]) -> asyncio.Future[_T]:

@@ -63,16 +63,15 @@ def log_action(
     action: str,
     outcome: str,
     duration_seconds: float | None = None,
-    level: int = logging.INFO,
 ) -> None:
     """Log one action and its outcome; the object is that of the surrounding `LogContext`."""
-    if not logger.isEnabledFor(level):
+    if not logger.isEnabledFor(logging.INFO):
         return
     fields: dict[str, str | float] = {"action": action, "outcome": outcome}
     if duration_seconds is not None:
         fields["durationSeconds"] = round(duration_seconds, 4)
     # `logger.log` would walk the stack for the caller's place, which no format shows.
-    logger.handle(logger.makeRecord(logger.name, level, "", 0, "%s", (message,), None, extra={_EXTRA: fields}))
+    logger.handle(logger.makeRecord(logger.name, logging.INFO, "", 0, "%s", (message,), None, extra={_EXTRA: fields}))
 
 
 def configure_logging(

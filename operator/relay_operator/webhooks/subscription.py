@@ -115,7 +115,7 @@ class Subscriber:
         # The operator's own namespace may have a CloudAccount of the same name. One called `x-cluster` has the name of
         # the ClusterCloudAccount `x`: the second of both is refused, since a Secret is only its owner's.
         suffix = "-webhook" if self.key.namespace else "-cluster-webhook"
-        return f"{self.key.name[: 253 - len(suffix)]}{suffix}"
+        return f"{self.key.name[: 253 - len(suffix)].rstrip('.')}{suffix}"
 
 
 async def subscribe(kube: Kube, cloud: Cloud, who: Subscriber, url: str) -> Subscribed:

@@ -2,17 +2,21 @@
 
 import base64
 import re
+from typing import Any
 
 import pytest
 
 from relay_client import OPERATIONS
 from relay_kube.kube import JsonObject
 from relay_operator.accounts.account_object import granted_scopes, served_kinds
+from relay_operator.accounts.accounts import Accounts
 from relay_operator.accounts.key_secret import ApiKey, NoKey, api_key_in
 from relay_operator.accounts.namespace_selector import admits
 from relay_operator.api.cloudaccount import CloudAccount, ClusterCloudAccount, LabelSelector
 from relay_operator.api.meta import ObjectKey
+from relay_operator.engine.cache import Cache
 from relay_operator.observability.metered import operation_at
+from relay_operator.settings import Settings
 from relay_operator.webhooks.signing_secrets import SigningSecrets
 
 TEAM = {"team": "a", "stage": "test"}
@@ -107,6 +111,13 @@ def test_what_is_no_key_is_told_with_the_name_of_the_secret(value: str) -> None:
 
 def test_a_secret_without_data_has_no_key() -> None:
     assert isinstance(api_key_in({"metadata": {}}, "relay", "api-key"), NoKey)
+
+
+def test_an_id_that_a_webhook_names_may_be_unseen_for_as_long_as_the_setting_says() -> None:
+    unused: Any = None
+    settings = Settings(newborn_seconds=300)
+    accounts = Accounts(settings, unused, Cache(), unused, unused, frozenset())
+    assert accounts.unclaimed(ObjectKey("CloudAccount", "team-a", "default")).newborn == 300
 
 
 def test_a_rolled_secret_is_accepted_beside_its_follower_for_a_while() -> None:

@@ -1,6 +1,7 @@
 """Which changes of status people hear of as Events, and that telling never gets in the way."""
 
 import asyncio
+import re
 from collections import Counter
 from datetime import UTC, datetime
 
@@ -88,6 +89,15 @@ async def test_an_event_is_about_the_very_object(world: World, namespace: str) -
     assert (where[1], len(where[2]) <= 253) == (namespace or "default", True)
     assert (regarding["uid"], regarding["kind"], len(str(raw["note"]))) == ("u1", "GpuPod", NOTE_LIMIT)
     assert raw["eventTime"] == "2026-03-01T12:00:00.000000Z"
+
+
+@pytest.mark.parametrize("end", ["-", ".", "-.-"])
+async def test_the_name_of_an_event_is_one_wherever_the_name_of_its_object_is_cut(world: World, end: str) -> None:
+    key = ObjectKey("GpuPod", NAMESPACE, f"{'n' * (200 - len(end))}{end}train")
+    world.recorder.record(key, "u1", Note("Normal", "Recovered", ""))
+    await written(world, world.recorder)
+    (name,) = [where[2] for where in world.server.objects if where[0] == "events"]
+    assert re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", name)
 
 
 async def test_an_event_without_words_shows_its_reason(world: World) -> None:

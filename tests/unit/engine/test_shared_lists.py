@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from relay_client import Cloud
+from relay_client.list_room import ListRoom
 from relay_client.paging import WEIGHT
 from relay_operator.engine import shared_lists
 from relay_operator.engine.shared_lists import SharedLists
@@ -128,6 +129,17 @@ async def test_a_list_that_is_too_old_does_not_stay_though_nobody_asks_for_it_ag
     gc.collect()
     assert kept() is None
     assert lists.asked_for(CLOUD)
+
+
+async def test_a_list_whose_connection_is_gone_weighs_on_no_other() -> None:
+    """As when a key rotates: the room outlives the connection."""
+    reader, room = _Reader(size=5), ListRoom()
+    reader.answers.set()
+    lists = SharedLists[int](max_age=0.0, clock=lambda: 0.0)
+    assert await lists.recent(Cloud("https://cloud.example", "or_test_key", lists=room), reader.read) == 1
+    gc.collect()
+    await _let_timers_run()
+    assert room.kept == {}
 
 
 async def test_a_list_that_another_one_replaces_does_not_wait_for_its_age() -> None:

@@ -93,6 +93,19 @@ async def test_a_mistake_in_one_pass_ends_no_other_and_the_object_rests(caplog: 
     office.running.cancel()
 
 
+class _BrokenQueue(Queue[ObjectKey]):
+    def done(self, key: ObjectKey) -> None:
+        raise ZeroDivisionError
+
+
+async def test_a_mistake_in_the_queue_ends_all_workers_and_is_told() -> None:
+    queue, passes = _BrokenQueue(asyncio.get_running_loop().time), Passes()
+    passes.go.set()
+    queue.add(key("a"), Priority.CHANGE)
+    with pytest.raises(ZeroDivisionError):
+        await asyncio.wait_for(Workers(queue, {"GpuPod": passes}, 2, lambda: True).run(), PATIENCE_SECONDS)
+
+
 async def test_draining_takes_nothing_more_and_waits_for_what_is_under_way() -> None:
     office = Office()
     office.add("a")

@@ -14,13 +14,13 @@ from relay_operator.api import meta
 from relay_operator.api.cloudaccount import MAX_OWNERLESS, InUse, Ownerless
 from relay_operator.api.conditions import Reason
 from relay_operator.api.definition import Definition
-from relay_operator.api.meta import CreateIntent, ObjectKey
+from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.account import AccountReady, AccountRefused, AccountState
 from relay_operator.engine.actions import Ignore, Wait
 from relay_operator.engine.backoff import Backoff, jittered
-from relay_operator.engine.flow import Told, Turn
+from relay_operator.engine.flow import Flow, Told, Turn
 from relay_operator.engine.kind import resource_type
-from relay_operator.engine.leftover import Fate, Left
+from relay_operator.engine.leftover import Fate
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.queue import Priority
 from relay_operator.engine.report import Report, Return, held_by
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class AccountFlow:
+class AccountFlow(Flow[AnyAccount, AccountFacts, Action, Result, AccountMemory]):
     """The `Flow` of one of the two kinds of account."""
 
     definition: Definition
@@ -52,10 +52,6 @@ class AccountFlow:
 
     def parse(self, body: bytes) -> AnyAccount:
         return self.model.model_validate_json(body)
-
-    def own(self, obj: AnyAccount) -> AnyAccount:
-        """The same object: accounts record nothing that is paid for."""
-        return obj
 
     def memory(self, uid: str) -> AccountMemory:
         return AccountMemory(uid)
@@ -103,10 +99,6 @@ class AccountFlow:
 
     def plan(self, facts: AccountFacts) -> Action:
         return plan(facts.view)
-
-    def intent(self, facts: AccountFacts) -> CreateIntent | None:
-        """None: an account never creates anything that is paid for."""
-        return None
 
     async def act(self, facts: AccountFacts, action: Action, memory: AccountMemory, writer: ObjectWriter) -> Result:
         return await self.actor.act(facts, action, memory, writer)
@@ -182,16 +174,6 @@ class AccountFlow:
         fields = {name.replace("_", ""): name for name in InUse.model_fields}
         counts = {self.plurals[kind]: number for kind, number in in_use.items()}
         return InUse.model_validate({fields[plural]: number for plural, number in counts.items() if plural in fields})
-
-    def paid(self, facts: AccountFacts, result: Result) -> None:
-        """None: an account costs nothing."""
-
-    def leaves(self, facts: AccountFacts) -> tuple[Left, ...]:
-        return ()
-
-    def unrecorded(self, result: Result, memory: AccountMemory, why: str) -> Result:
-        """The same result: an account costs nothing."""
-        return result
 
     async def forget(self, key: ObjectKey, memory: AccountMemory | None) -> None:
         """Forget an account that is gone, or is another operator's by now, which wakes the objects that use it here.

@@ -12,14 +12,13 @@ from relay_operator.api.inferencebatchschedule import (
     InferenceBatchSchedule,
     InferenceBatchScheduleStatus,
 )
-from relay_operator.api.meta import CreateIntent, ObjectKey, ObjectMeta
+from relay_operator.api.meta import ObjectKey, ObjectMeta
 from relay_operator.engine.controller import Engine
 from relay_operator.engine.entry import Entry
 from relay_operator.engine.events import Note
 from relay_operator.engine.fence import SupersededError, fence
-from relay_operator.engine.flow import Told, Turn
+from relay_operator.engine.flow import Flow, Told, Turn
 from relay_operator.engine.kind import resource_type
-from relay_operator.engine.leftover import Left
 from relay_operator.engine.memory import Memory
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.queue import Priority
@@ -98,7 +97,7 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
-class ScheduleFlow:
+class ScheduleFlow(Flow[Written, ScheduleFacts, Decision, Done, ScheduleMemory]):
     """The `Flow` of schedules."""
 
     engine: Engine
@@ -112,10 +111,6 @@ class ScheduleFlow:
     def parse(self, body: bytes) -> Written:
         return Written(InferenceBatchSchedule.model_validate_json(body), body)
 
-    def own(self, obj: Written) -> Written:
-        """The same object: schedules record nothing that is paid for."""
-        return obj
-
     def memory(self, uid: str) -> ScheduleMemory:
         return ScheduleMemory(uid)
 
@@ -126,10 +121,6 @@ class ScheduleFlow:
 
     def plan(self, facts: ScheduleFacts) -> Decision:
         return decide(facts.view, facts.now)
-
-    def intent(self, facts: ScheduleFacts) -> CreateIntent | None:
-        """None: Kubernetes itself deletes the batches of a deleted schedule."""
-        return None
 
     async def act(self, facts: ScheduleFacts, action: Decision, memory: ScheduleMemory, writer: ObjectWriter) -> Done:
         done, key = Done(), writer.key
@@ -250,15 +241,6 @@ class ScheduleFlow:
             yield policy.quick.after(memory.refusals, policy.random), Priority.RETRY
         if decision.next is not None:
             yield min((decision.next - turn.now).total_seconds(), _LONGEST_WAIT), Priority.CHANGE
-
-    def paid(self, facts: ScheduleFacts, result: Done) -> None:
-        """None: a schedule costs nothing."""
-
-    def leaves(self, facts: ScheduleFacts) -> tuple[Left, ...]:
-        return ()
-
-    def unrecorded(self, result: Done, memory: ScheduleMemory, why: str) -> Done:
-        return result
 
     async def forget(self, key: ObjectKey, memory: ScheduleMemory | None) -> None:
         """Does nothing: the flow keeps nothing besides the memory."""
